@@ -268,6 +268,26 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     },
     load: async () => (await import("./commands/logs.ts")).logs,
   },
+  {
+    name: "doctor",
+    summary: "Find what is wrong with this node, and how to mend it",
+    about: [
+      "Looks at the kernel, plugins, configurations, addresses, sysctls, rules, " +
+      "limits, daemons and every attachment. Each finding has its consequence and " +
+      "the command that mends it. Exits with 1 if there are errors; with --strict, " +
+      "also if there are warnings or a check could not run.",
+      "--fix mends what is safe to mend, and says what it did. It never changes " +
+      "anything of a running container.",
+    ],
+    flags: pick("fix", "strict", ...FOLDERS),
+    timeout: "2m",
+    examples: {
+      "cni doctor": "check the node",
+      "cni doctor --fix": "also mend what is safe to mend",
+      "cni doctor --json | jq -r '.findings[].check'": "use in a script",
+    },
+    load: async () => (await import("./commands/doctor.ts")).doctor,
+  },
   describeDaemon("/run/cni"),
 ];
 

@@ -91,6 +91,7 @@ export const FLAGS = {
     summary: "only attachments of this pod, as namespace/name",
     completes: "netns",
   },
+  "fix": { summary: "mend what is safe to mend" },
   "exit-code": { summary: "exit with 1 if there is a problem" },
   "undo-timeout": {
     value: "TIME",

@@ -39,6 +39,7 @@ import {
   ruleAttributes,
   SUBSYSTEM,
   TableFamily,
+  type TableFamilyName,
 } from "./message.ts";
 
 /** An existing chain. */
@@ -48,6 +49,18 @@ export interface Chain {
   readonly comment: string;
   /** Whether it is a base chain, which the kernel calls. */
   readonly isBase: boolean;
+}
+
+/** A chain that the kernel calls, of any table. */
+export interface HookedChain {
+  readonly table: Table;
+  readonly name: string;
+  /** Such as `filter` and `nat`. */
+  readonly type: string;
+  /** Number of the hook. Source: include/uapi/linux/netfilter.h `NF_INET_*`. */
+  readonly hook: number;
+  /** Whether it drops packets that no rule decides about. */
+  readonly drops: boolean;
 }
 
 /** An existing rule, decoded on first access. */
@@ -100,6 +113,9 @@ const MOST_KEPT = 4;
 
 /** The kept sockets that are not in use, by path of their namespace. */
 const keptSockets = new Map<string, NetlinkSocket[]>();
+
+/** Source: include/uapi/linux/netfilter.h `NF_DROP`. */
+const NF_DROP = 0;
 
 /** One socket to nf_tables, in the namespace where it was opened. */
 export class Nftables implements Disposable {
@@ -203,6 +219,23 @@ export class Nftables implements Disposable {
       }));
   }
 
+  /** Lists the base chains of all tables of inet, ip, ip6 and bridge. */
+  listHookedChains(): HookedChain[] {
+    return this.#socket.dump(getChain, { header: {} }, newChain)
+      .flatMap(({ header, attributes }) => {
+        const { table = "", name = "", type = "", hook, policy } = attributes;
+        const family = familyOf(header.family);
+        if (hook === undefined || family === undefined) return [];
+        return [{
+          table: { family, name: table },
+          name,
+          type,
+          hook: hook.number ?? 0,
+          drops: policy === NF_DROP,
+        }];
+      });
+  }
+
   /** Reports whether a table exists. */
   hasTable({ family, name }: Table): boolean {
     const header = { family: TableFamily[family] };
@@ -298,6 +331,11 @@ export class Nftables implements Disposable {
     this.#socket.dropAnswers();
     kept.push(this.#socket);
   }
+}
+
+function familyOf(number: number): TableFamilyName | undefined {
+  const names = Object.keys(TableFamily) as TableFamilyName[];
+  return names.find((name) => TableFamily[name] === number);
 }
 
 /** Some expressions have no data, such as the one that masquerades. */

@@ -73,6 +73,17 @@ const LAYERS: readonly Layer[] = [
     "plugins/registry.ts",
   ]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),
+  layer("cli/doctor/", [
+    "net/",
+    "ffi/",
+    "cni/",
+    "tool/",
+    "kube/",
+    "cli/",
+    "plugins/parts/",
+    "plugins/registry.ts",
+    "ipam/host_local/",
+  ]),
   layer("cli/", [
     "net/",
     "ffi/",

@@ -1,0 +1,213 @@
+/**
+ * The attachments in the cache, and what the kernel has of them.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { listDifferences } from "../../cni/differences.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import {
+  CheckNotSupportedError,
+  type Network,
+  parseNetworkConf,
+  parseNetworkConfList,
+} from "../../cni/libcni/mod.ts";
+import {
+  isCovered,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
+import { listLive, nameAttachment } from "./live.ts";
+import type { Node } from "./node.ts";
+import { findUplink } from "./subnets.ts";
+
+/** Finds files of the cache that nobody can read. */
+function findBroken(node: Node): Findings {
+  const folder = join(node.folders.cacheDir, "results");
+  const names = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+  const known = new Set(node.attachments.map(({ path }) => path));
+  return names.filter(({ isFile }) => isFile).flatMap(({ name }) => {
+    const path = join(folder, name);
+    // Files that are being replaced have other names, and come and go.
+    if (known.has(path) || name.startsWith(".")) return [];
+    const size = ifPossible(() => Deno.statSync(path).size);
+    if (size === undefined || isOldFormat(path)) return [];
+    const mend = {
+      did: `removed the empty file "${path}"`,
+      run: () => Deno.removeSync(path),
+    };
+    return [
+      warning(
+        `"${path}" is ${
+          size === 0 ? "empty" : "not readable as an attachment"
+        }`,
+        size === 0
+          ? "it counts as missing, as after a power loss"
+          : "DEL runs without the configuration of ADD, and may leave something",
+        { command: `rm ${path}`, ...size === 0 && { mend } },
+      ),
+    ];
+  });
+}
+
+/** Reports whether a file has only a result, as libcni before 0.8 cached it. */
+function isOldFormat(path: string): boolean {
+  const document = ifPossible(() => JSON.parse(Deno.readTextFileSync(path)));
+  return typeof document === "object" && document !== null &&
+    document.kind === undefined &&
+    (document.cniVersion !== undefined || document.ips !== undefined);
+}
+
+/** Returns the flags that name an attachment for `cni del` and others. */
+function describeFlags({ containerId, ifName }: NodeAttachment): string {
+  return `--container-id ${containerId} -i ${ifName}`;
+}
+
+/** Finds attachments that outlived their namespaces. */
+function findGone(node: Node): Findings {
+  return node.attachments.filter((one) =>
+    one.isLive === false && one.via === undefined
+  ).map((one) => {
+    const { network, netns } = one;
+    return warning(
+      `${nameAttachment(one)} is attached to "${network}" in the cache, but ` +
+        `its namespace "${netns}" is gone`,
+      "its addresses and rules stay in use",
+      { command: `cni del ${network} ${netns} ${describeFlags(one)}` },
+    );
+  });
+}
+
+/** Runs CHECK for each attachment. */
+async function findChanged(node: Node): Promise<Findings> {
+  const findings: Finding[] = [];
+  for (const one of listChecked(node)) {
+    for (const difference of await check(node, one)) {
+      findings.push(error(
+        `${nameAttachment(one)} on "${one.network}": ${difference}`,
+        "the container's network does not work as it was set up",
+        {
+          command: one.pod === undefined
+            ? `cni doctor --pod ${one.containerId}`
+            : `cni doctor --pod ${one.pod}`,
+        },
+      ));
+    }
+  }
+  return findings;
+}
+
+/** Lists the attachments that CHECK applies to. multus checks its own. */
+export function listChecked(node: Node): NodeAttachment[] {
+  return node.liveAttachments.filter((one) =>
+    one.via === undefined && !isCovered(one, node.attachments)
+  );
+}
+
+/** Returns what CHECK of each plugin finds. */
+export async function check(
+  { runtime, signal }: Node,
+  attachment: NodeAttachment,
+): Promise<string[]> {
+  const { network, config } = attachment;
+  const list = ifPossible(() => parseCached(config));
+  if (list === undefined) return [];
+  const { containerId, ifName, netns, cniArgs, capabilityArgs } = attachment;
+  const conf = { containerId, ifName, netns, args: cniArgs, capabilityArgs };
+  const found: string[] = [];
+  for (const plugin of list.plugins) {
+    try {
+      const alone = { ...list, name: network, plugins: [plugin] };
+      await runtime.checkNetworkList(alone, conf, { signal });
+    } catch (error) {
+      if (error instanceof CheckNotSupportedError) return [];
+      if (signal.aborted) throw error;
+      found.push(
+        ...listDifferences(error).map((text) => `${plugin.type}: ${text}`),
+      );
+    }
+  }
+  return found;
+}
+
+/** Parses the configuration with which an attachment was made. */
+function parseCached(
+  bytes: Uint8Array,
+): Network & { readonly disableCheck?: boolean } {
+  const list = parseNetworkConfList(bytes);
+  if (list.plugins.length > 0) return list;
+  const { name, cniVersion, plugin } = parseNetworkConf(bytes);
+  return { name, cniVersion, plugins: [plugin], bytes };
+}
+
+/** The least MTU with IPv6. Source: RFC 8200, section 5. */
+const LEAST_MTU_IPV6 = 1280;
+
+/** Finds links that drop packets which others send. */
+function findMtu(node: Node): Findings {
+  const uplink = findUplink(node);
+  return listLive(node).flatMap(({ attachment, link, hostEnd, ...live }) => {
+    if (link === undefined) return [];
+    const { name, mtu } = link;
+    const findings: Finding[] = [];
+    const set = `ip -n ${
+      live.cached.netns.replace(/^.*\//, "")
+    } link set ${name}`;
+    if (hostEnd !== undefined && hostEnd.mtu !== mtu) {
+      findings.push(error(
+        `the MTU of ${attachment} is ${mtu}, and that of "${hostEnd.name}", ` +
+          `its other end, ${hostEnd.mtu}`,
+        `packets of more than ${Math.min(mtu, hostEnd.mtu)} bytes are lost`,
+        { command: `${set} mtu ${hostEnd.mtu}` },
+      ));
+    }
+    const hasIpv6 = live.addresses.some(({ family }) => family === 6);
+    if (hasIpv6 && mtu < LEAST_MTU_IPV6) {
+      findings.push(error(
+        `the MTU of ${attachment} is ${mtu}, and IPv6 needs ${LEAST_MTU_IPV6}`,
+        "the kernel removes its IPv6 addresses",
+        { command: `${set} mtu ${uplink?.mtu ?? 1500}` },
+      ));
+    }
+    if (live.isRouted && uplink !== undefined && mtu > uplink.mtu) {
+      findings.push(warning(
+        `the MTU of ${attachment} is ${mtu}, and that of the uplink ` +
+          `"${uplink.name}" only ${uplink.mtu}`,
+        "large packets are cut up or lost on their way out",
+        { command: `set "mtu": ${uplink.mtu} in "${live.cached.network}"` },
+      ));
+    }
+    return findings;
+  });
+}
+
+/** Checks of attachments. */
+export const ATTACHMENT_CHECKS: readonly Check[] = [
+  {
+    name: "cache-broken",
+    finds: "a file of the attachment cache cannot be read",
+    run: findBroken,
+  },
+  {
+    name: "attachment-gone",
+    finds: "an attachment outlived its network namespace",
+    run: findGone,
+  },
+  {
+    name: "attachment-changed",
+    finds: "CHECK of an attachment finds a difference",
+    run: findChanged,
+  },
+  {
+    name: "mtu",
+    finds: "a container's MTU does not fit its other end, IPv6 or the uplink",
+    run: findMtu,
+  },
+];

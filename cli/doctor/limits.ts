@@ -1,0 +1,132 @@
+/**
+ * Limits of the services that start plugins.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { type Check, error, type Finding, type Findings } from "./finding.ts";
+import type { Node } from "./node.ts";
+
+/** Programs that start plugins, as the kernel names them. */
+const RUNTIMES = [
+  "containerd",
+  "crio",
+  "dockerd",
+  "cri-dockerd",
+  "k3s-server",
+  "k3s-agent",
+  "nomad",
+];
+
+const KIB = 1024, MIB = KIB * 1024, GIB = MIB * 1024;
+
+/** A limit that is enough for one `bridge` with `host-local`; see docs/install.md. */
+interface Limit {
+  /** In /proc/PID/limits. */
+  readonly name: string;
+  /** In a unit of systemd. */
+  readonly setting: string;
+  readonly least: number;
+  readonly unit: string;
+}
+
+const LIMITS: readonly Limit[] = [
+  {
+    name: "Max address space",
+    setting: "LimitAS",
+    least: 34 * GIB,
+    unit: "bytes",
+  },
+  {
+    name: "Max data size",
+    setting: "LimitDATA",
+    least: 600 * 1000 * 1000,
+    unit: "bytes",
+  },
+  {
+    name: "Max stack size",
+    setting: "LimitSTACK",
+    least: 512 * KIB,
+    unit: "bytes",
+  },
+  { name: "Max open files", setting: "LimitNOFILE", least: 20, unit: "files" },
+];
+
+/** The least memory of a control group. */
+const LEAST_MEMORY = 16 * MIB;
+
+/** A running service that starts plugins. */
+interface Service {
+  readonly pid: number;
+  readonly name: string;
+}
+
+/** Lists the running services that start plugins. */
+export function listRuntimes({ proc }: Pick<Node, "proc">): Service[] {
+  const entries = ifPossible(() => [...Deno.readDirSync(proc)]) ?? [];
+  return entries.filter(({ name }) => /^\d+$/.test(name)).flatMap(
+    ({ name: pid }) => {
+      const name = readText(`${proc}/${pid}/comm`)?.trim() ?? "";
+      return RUNTIMES.includes(name) ? [{ pid: Number(pid), name }] : [];
+    },
+  );
+}
+
+function findLowLimits(node: Node): Findings {
+  return listRuntimes(node).flatMap((service) => [
+    ...findProcessLimits(node, service),
+    ...findMemoryLimit(node, service),
+  ]);
+}
+
+function findProcessLimits({ proc }: Node, { pid, name }: Service): Finding[] {
+  const lines = readText(`${proc}/${pid}/limits`)?.split("\n") ?? [];
+  return LIMITS.flatMap((limit) => {
+    const line = lines.find((line) => line.startsWith(limit.name));
+    const soft = line?.slice(limit.name.length).trim().split(/\s+/)[0];
+    const value = Number(soft);
+    if (soft === undefined || Number.isNaN(value) || value >= limit.least) {
+      return [];
+    }
+    return [
+      error(
+        `${limit.setting} of ${name} is ${value} ${limit.unit}, and plugins ` +
+          `need ${limit.least}`,
+        "plugins crash or fail as soon as that service starts them",
+        { command: `systemctl edit ${name}` },
+      ),
+    ];
+  });
+}
+
+function findMemoryLimit({ proc }: Node, { pid, name }: Service): Finding[] {
+  const group = readText(`${proc}/${pid}/cgroup`)
+    ?.split("\n").find((line) => line.startsWith("0::"))?.slice(3);
+  if (group === undefined) return [];
+  const text =
+    readText(`${proc}/${pid}/root/sys/fs/cgroup${group}/memory.max`) ??
+      readText(`/sys/fs/cgroup${group}/memory.max`);
+  const value = Number(text?.trim() ?? "max");
+  if (Number.isNaN(value) || value >= LEAST_MEMORY) return [];
+  return [
+    error(
+      `MemoryMax of ${name} is ${value} bytes, and one plugin needs ${LEAST_MEMORY}`,
+      "the kernel kills plugins while they attach a container",
+      { command: `systemctl set-property ${name} MemoryMax=infinity` },
+    ),
+  ];
+}
+
+function readText(path: string): string | undefined {
+  return ifPossible(() => Deno.readTextFileSync(path));
+}
+
+/** Checks of limits. */
+export const LIMIT_CHECKS: readonly Check[] = [
+  {
+    name: "service-limit",
+    finds: "the runtime's service has less than a plugin needs",
+    run: findLowLimits,
+  },
+];

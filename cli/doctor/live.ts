@@ -1,0 +1,116 @@
+/**
+ * The interfaces of running containers, as the kernel has them.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import { decodeResult } from "../../cni/result_decoding.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import type { Node } from "./node.ts";
+
+/** An interface of a running container. */
+export interface LiveInterface {
+  /** The attachment in a sentence, such as `default/web eth0`. */
+  readonly attachment: string;
+  readonly cached: NodeAttachment;
+  /** Its addresses according to ADD. */
+  readonly addresses: readonly Cidr[];
+  /** The interface; undefined if it is gone. */
+  readonly link: Link | undefined;
+  /** The other end of a veth, on the host. */
+  readonly hostEnd: Link | undefined;
+  /** The link by which its packets enter the host: the end, or its bridge. */
+  readonly entry: Link | undefined;
+  /** Whether the host is its router. */
+  readonly isRouted: boolean;
+}
+
+const KNOWN = new WeakMap<Node, readonly LiveInterface[]>();
+
+/** Lists the interfaces of containers with a namespace that exists. */
+export function listLive(node: Node): readonly LiveInterface[] {
+  const known = KNOWN.get(node);
+  if (known !== undefined) return known;
+  const found = node.liveAttachments.flatMap((cached) =>
+    ifPossible(() => look(node, cached)) ?? []
+  );
+  KNOWN.set(node, found);
+  return found;
+}
+
+function look(node: Node, cached: NodeAttachment): LiveInterface {
+  using sandbox = Rtnl.open(cached.netns);
+  const link = sandbox.link.find(cached.ifName);
+  const hostEnd = findHostEnd(node, link);
+  const master = hostEnd?.masterIndex === undefined
+    ? undefined
+    : node.host.link.find(hostEnd.masterIndex);
+  const entry = master?.kind === "bridge" ? master : hostEnd;
+  const addresses = listAddressesOf(cached);
+  return {
+    attachment: nameAttachment(cached),
+    cached,
+    addresses,
+    link,
+    hostEnd,
+    entry,
+    isRouted: entry !== undefined && isGateway(node, entry, cached),
+  };
+}
+
+/** Finds the other end of a veth, if it is on the host. */
+export function findHostEnd(
+  { host }: Pick<Node, "host">,
+  link: Link | undefined,
+): Link | undefined {
+  if (link?.kind !== "veth" || link.linkIndex === undefined) return undefined;
+  const peer = host.link.find(link.linkIndex);
+  const isPeer = peer?.kind === "veth" && peer.linkIndex === link.index;
+  return isPeer ? peer : undefined;
+}
+
+/** Lists the addresses of an attachment according to the result of ADD. */
+export function listAddressesOf({ result }: NodeAttachment): Cidr[] {
+  const decoded = ifPossible(() => decodeResult(result ?? {}));
+  return decoded?.ips.map(({ address }) => address) ?? [];
+}
+
+/** Reports whether the host has a gateway of the attachment. */
+function isGateway(
+  { host }: Pick<Node, "host">,
+  entry: Link,
+  { result }: NodeAttachment,
+): boolean {
+  const gateways = ifPossible(() => decodeResult(result ?? {}))?.ips
+    .flatMap(({ gateway }) => gateway ?? []) ?? [];
+  const own = host.address.list({ ifindex: entry.index });
+  return gateways.some((gateway) =>
+    own.some(({ address }) => address.ip.equals(gateway))
+  );
+}
+
+/** Names an attachment as people do: `default/web eth0`. */
+export function nameAttachment(
+  { pod, containerId, ifName }: NodeAttachment,
+): string {
+  return `${pod ?? shorten(containerId)} ${ifName}`;
+}
+
+/** Shortens an ID: 13 digits identify a container, as in crictl. */
+function shorten(id: string): string {
+  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
+}
+
+/** Lists the plugins of the configuration with which an attachment was made. */
+export function listCachedPlugins({ config }: NodeAttachment): JsonObject[] {
+  const document = ifPossible(() => parseJson(config));
+  if (!isObject(document)) return [];
+  const { plugins } = document;
+  return (Array.isArray(plugins) ? plugins : [document])
+    .filter((plugin): plugin is JsonObject => isObject(plugin));
+}

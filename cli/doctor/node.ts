@@ -1,0 +1,204 @@
+/**
+ * The node that `cni doctor` looks at. Everything is read at most once.
+ *
+ * @module
+ */
+
+import { basename } from "@std/path/posix";
+import type { Environment } from "../../cni/args.ts";
+import type { CniError } from "../../cni/error.ts";
+import { createInvoker } from "../../cni/invoke/in_process.ts";
+import { objectOf } from "../../cni/json.ts";
+import {
+  type NetworkConfList,
+  NetworkRuntime,
+  type PluginConf,
+  readNetworks,
+} from "../../cni/libcni/mod.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { CURRENT_NETNS } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { findPlugin } from "../../plugins/registry.ts";
+import {
+  listNodeAttachments,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
+import { unfoldChains } from "../chain_form.ts";
+import type { Folders } from "../network.ts";
+import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
+
+/** Where to look. */
+export interface NodeOptions {
+  readonly folders: Folders;
+  readonly env: Environment;
+  /** Aborted when time is up. */
+  readonly signal: AbortSignal;
+  /** The host's network namespace; the thread's by default. */
+  readonly hostNetns?: string;
+  /** Where processes are; /proc by default. */
+  readonly proc?: string;
+}
+
+/** A network that is configured. */
+export interface ConfiguredNetwork {
+  readonly name: string;
+  readonly path: string;
+  /** The file's name. */
+  readonly file: string;
+  readonly list: NetworkConfList;
+  /** The plugins in their order, those of chains included. */
+  readonly plugins: readonly PluginConf[];
+}
+
+/** A file that no runtime can use. */
+export interface UnusableFile {
+  readonly path: string;
+  readonly file: string;
+  readonly error: CniError;
+}
+
+/** The files of the configuration folder, in the order of runtimes. */
+export interface Configuration {
+  readonly networks: readonly ConfiguredNetwork[];
+  readonly unusable: readonly UnusableFile[];
+}
+
+/** Time limit for a plugin to print its versions, in ms. */
+const VERSION_TIMEOUT_MS = 5_000;
+
+/** A node. Dispose of it to close its sockets. */
+export class Node implements Disposable {
+  readonly folders: Folders;
+  readonly env: Environment;
+  readonly signal: AbortSignal;
+  /** Path of the host's network namespace. */
+  readonly hostNetns: string;
+  /** The folder with processes. */
+  readonly proc: string;
+  /** Runs plugins. What they log is not shown. */
+  readonly runtime: NetworkRuntime;
+  #host: Rtnl | undefined;
+  #configuration: Configuration | undefined;
+  #attachments: readonly NodeAttachment[] | undefined;
+  #plugins: Promise<readonly PluginFile[]> | undefined;
+
+  /** Opens nothing yet. */
+  constructor(options: NodeOptions) {
+    const { folders, env } = options;
+    this.folders = folders;
+    this.env = env;
+    this.signal = options.signal;
+    this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
+    this.proc = options.proc ?? "/proc";
+    this.runtime = new NetworkRuntime({
+      pluginDirs: folders.pluginDirs,
+      cacheDir: folders.cacheDir,
+      env,
+      hostNetns: this.hostNetns,
+      invoker: createInvoker(dispatch, findPlugin),
+      onStderr(): void {},
+    });
+  }
+
+  /** The host's namespace. */
+  get host(): Rtnl {
+    return this.#host ??= Rtnl.open(this.hostNetns);
+  }
+
+  /** The configuration folder. An unreadable folder is an unusable file. */
+  get configuration(): Configuration {
+    return this.#configuration ??= readConfiguration(this.folders.confDir);
+  }
+
+  /** The networks that are configured, in the order of runtimes. */
+  get networks(): readonly ConfiguredNetwork[] {
+    return this.configuration.networks;
+  }
+
+  /**
+   * The attachments in the cache.
+   *
+   * @throws {CniError} 5 If the cache cannot be read
+   */
+  get attachments(): readonly NodeAttachment[] {
+    return this.#attachments ??= listNodeAttachments(this.folders);
+  }
+
+  /** The attachments with a namespace that exists. */
+  get liveAttachments(): readonly NodeAttachment[] {
+    return this.attachments.filter(({ isLive }) => isLive === true);
+  }
+
+  /** The plugins in CNI_PATH, with their versions. */
+  plugins(): Promise<readonly PluginFile[]> {
+    const { env, signal: interrupt, folders } = this;
+    const timeoutMs = VERSION_TIMEOUT_MS;
+    return this.#plugins ??= listPluginFiles(folders.pluginDirs, {
+      env,
+      interrupt,
+      timeoutMs,
+    });
+  }
+
+  /** Returns a test whether the executable of a type can be started. */
+  async findUsable(): Promise<(type: string) => boolean> {
+    const files = await this.plugins();
+    const first = files.filter(({ shadowedBy }) => shadowedBy === undefined);
+    return (type) =>
+      first.some(({ name, problem }) => name === type && problem === undefined);
+  }
+
+  /** Lists the configured plugins of some types, with their networks. */
+  pluginsOf(...types: readonly string[]): PlacedConf[] {
+    return this.networks.flatMap((network) =>
+      network.plugins.filter(({ type }) => types.includes(type))
+        .map((conf) => ({ network, conf }))
+    );
+  }
+
+  /** Closes the sockets. */
+  [Symbol.dispose](): void {
+    this.#host?.[Symbol.dispose]();
+  }
+}
+
+/** A plugin of a configured network. */
+export interface PlacedConf {
+  readonly network: ConfiguredNetwork;
+  readonly conf: PluginConf;
+}
+
+function readConfiguration(confDir: string): Configuration {
+  const unusable: UnusableFile[] = [];
+  const networks = [
+    ...readNetworks(confDir, (path, error) => {
+      unusable.push({ path, file: basename(path), error });
+    }),
+  ].map(({ path, list }) => ({
+    name: list.name,
+    path,
+    file: basename(path),
+    list,
+    plugins: unfoldChains(list.plugins),
+  }));
+  return { networks, unusable };
+}
+
+/** Returns the type of a plugin's IPAM plugin; undefined without one. */
+export function ipamTypeOf({ document }: PluginConf): string | undefined {
+  const { type } = objectOf(document["ipam"]);
+  return typeof type === "string" && type !== "" ? type : undefined;
+}
+
+/** Lists the types of plugins that a network runs, IPAM plugins included. */
+export function typesOf({ plugins }: ConfiguredNetwork): string[] {
+  const types = plugins.flatMap((conf) => [conf.type, ipamTypeOf(conf) ?? ""]);
+  return [...new Set(types)].filter((type) => type !== "");
+}
+
+/** Reads a key of a plugin's configuration, in any case as Go does. */
+export function valueOf({ document }: PluginConf, key: string): unknown {
+  const found = Object.keys(document)
+    .findLast((one) => one.toLowerCase() === key.toLowerCase());
+  return found === undefined ? undefined : document[found];
+}

@@ -1,0 +1,223 @@
+/**
+ * The files in CNI_PATH.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { findMissing, type PluginFile } from "../plugin_file.ts";
+import { isFolder } from "../network.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  listed,
+  warning,
+} from "./finding.ts";
+import { type Node, typesOf } from "./node.ts";
+
+/** Machines by their number in an ELF header. Source: linux/elf-em.h. */
+const MACHINES: Readonly<Record<number, string>> = {
+  3: "i386",
+  8: "mips",
+  20: "ppc",
+  21: "ppc64",
+  22: "s390x",
+  40: "arm",
+  62: "x86_64",
+  183: "aarch64",
+  243: "riscv64",
+  258: "loongarch64",
+};
+/** Where the machine's number is. Source: include/uapi/linux/elf.h `e_machine`. */
+const MACHINE_AT = 18, HEADER_BYTES = 4096;
+
+/** Names the machine that a program is for; undefined for anything but a program. */
+export function findMachine(path: string): string | undefined {
+  const bytes = readHead(path);
+  if (bytes === undefined || !isElf(bytes)) return undefined;
+  const number = (bytes[MACHINE_AT] ?? 0) + (bytes[MACHINE_AT + 1] ?? 0) * 256;
+  return MACHINES[number] ?? `machine ${number}`;
+}
+
+/** Reports whether a program was built by Go, which leaves a note at its beginning. */
+export function isBuiltByGo(path: string): boolean {
+  const bytes = readHead(path);
+  return bytes !== undefined && isElf(bytes) &&
+    new TextDecoder("latin1").decode(bytes).includes("Go\0\0");
+}
+
+function isElf(bytes: Uint8Array): boolean {
+  return new TextDecoder("latin1").decode(bytes.subarray(0, 4)) === "\x7fELF";
+}
+
+function readHead(path: string): Uint8Array | undefined {
+  return ifPossible(() => {
+    using file = Deno.openSync(path);
+    const bytes = new Uint8Array(HEADER_BYTES);
+    return bytes.subarray(0, file.readSync(bytes) ?? 0);
+  });
+}
+
+/** Lists the networks that run a plugin type, as a sentence names them. */
+function usersOf({ networks }: Node, type: string): string[] {
+  return networks.filter((network) => typesOf(network).includes(type))
+    .map(({ name }) => `"${name}"`);
+}
+
+function findMissingFolders({ folders: { pluginDirs } }: Node): Findings {
+  const missing = pluginDirs.filter((folder) => !isFolder(folder));
+  const make = missing.length === pluginDirs.length ? error : warning;
+  return missing.map((folder) =>
+    make(
+      `the plugin folder "${folder}" does not exist`,
+      missing.length === pluginDirs.length
+        ? "no container can be attached"
+        : "plugins are searched in the other folders only",
+      { command: `cni install ${folder}` },
+    )
+  );
+}
+
+function findMissingPlugins(node: Node): Findings {
+  const { pluginDirs } = node.folders;
+  const types = [...new Set(node.networks.flatMap(typesOf))];
+  return types.flatMap((type) => {
+    const problem = findMissing(type, pluginDirs);
+    if (problem === undefined) return [];
+    return [
+      error(
+        `${listed(usersOf(node, type))} needs "${type}": ${problem}`,
+        "containers of that network do not start",
+        {
+          command: `cni install ${
+            pluginDirs[0] ?? "/opt/cni/bin"
+          } --only ${type}`,
+        },
+      ),
+    ];
+  });
+}
+
+/** Finds files that cannot be started. */
+async function findUnusable(
+  node: Node,
+  select: (file: PluginFile) => boolean,
+  describe: (file: PluginFile, users: readonly string[]) => Finding,
+): Promise<Findings> {
+  return (await node.plugins())
+    .filter((file) => file.shadowedBy === undefined && select(file))
+    .map((file) => describe(file, usersOf(node, file.name)));
+}
+
+/** Describes the consequence for the networks that need a plugin. */
+function consequenceFor(users: readonly string[]): string {
+  return users.length === 0
+    ? "no network needs it yet"
+    : `containers of ${listed(users)} do not start`;
+}
+
+function isOfOtherMachine({ problem }: PluginFile): boolean {
+  return problem?.startsWith("for another machine") === true;
+}
+
+function findForeignMachine(node: Node): Promise<Findings> {
+  const own = findMachine("/proc/self/exe") ?? Deno.build.arch;
+  return findUnusable(node, isOfOtherMachine, ({ path }, users) => {
+    const make = users.length === 0 ? warning : error;
+    return make(
+      `"${path}" is for ${findMachine(path)}, and this machine is ${own}`,
+      consequenceFor(users),
+      { command: `file ${path}` },
+    );
+  });
+}
+
+function findNotExecutable(node: Node): Promise<Findings> {
+  return findUnusable(
+    node,
+    ({ problem }) => problem === "not executable",
+    ({ path }, users) => {
+      const make = users.length === 0 ? warning : error;
+      const mend = {
+        did: `made "${path}" executable`,
+        run: () => Deno.chmodSync(path, 0o755),
+      };
+      return make(`"${path}" is not executable`, consequenceFor(users), {
+        command: `chmod 755 ${path}`,
+        ...users.length > 0 && { mend },
+      });
+    },
+  );
+}
+
+function findBroken(node: Node): Promise<Findings> {
+  return findUnusable(
+    node,
+    (file) =>
+      file.problem !== undefined && file.problem !== "not executable" &&
+      !isOfOtherMachine(file),
+    ({ path, problem }, users) => {
+      const make = users.length === 0 ? warning : error;
+      return make(
+        `"${path}" does not work: ${problem}`,
+        consequenceFor(users),
+        { command: "cni plugins" },
+      );
+    },
+  );
+}
+
+/** Finds plugins of this project behind others of the same name. */
+async function findShadowed(node: Node): Promise<Findings> {
+  const files = await node.plugins();
+  return files.flatMap(({ name, path, origin, shadowedBy }) => {
+    const first = files.find((other) => other.path === shadowedBy);
+    const users = usersOf(node, name);
+    if (first === undefined || users.length === 0) return [];
+    if (origin === "other" || first.origin !== "other") return [];
+    return [
+      warning(
+        `"${path}" is not used: "${first.path}" of another project comes first`,
+        `${listed(users)} runs the other one`,
+        { command: "cni plugins" },
+      ),
+    ];
+  });
+}
+
+/** Checks of plugins. */
+export const PLUGIN_CHECKS: readonly Check[] = [
+  {
+    name: "plugin-folder",
+    finds: "a folder of CNI_PATH does not exist",
+    run: findMissingFolders,
+  },
+  {
+    name: "plugin-missing",
+    finds: "a network needs a plugin that is not installed",
+    run: findMissingPlugins,
+  },
+  {
+    name: "plugin-machine",
+    finds: "a plugin is built for another machine",
+    run: findForeignMachine,
+  },
+  {
+    name: "plugin-mode",
+    finds: "a plugin is not executable",
+    run: findNotExecutable,
+  },
+  {
+    name: "plugin-broken",
+    finds:
+      "a plugin is cut off, a dangling link, or does not print its versions",
+    run: findBroken,
+  },
+  {
+    name: "plugin-shadowed",
+    finds: "another project's plugin comes before this project's",
+    run: findShadowed,
+  },
+];

@@ -1,0 +1,66 @@
+/**
+ * Configured networks with containers behind the node as their router.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { objectOf } from "../../cni/json.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { type ConfiguredNetwork, type Node, valueOf } from "./node.ts";
+import type { PluginConf } from "../../cni/libcni/mod.ts";
+
+/** One subnet of such a network. */
+export interface RoutedNetwork {
+  readonly network: ConfiguredNetwork;
+  readonly conf: PluginConf;
+  readonly subnet: Cidr;
+  /** Its bridge; undefined if each container has a link of its own. */
+  readonly link: string | undefined;
+}
+
+/** Lists the subnets for which the node routes. */
+export function listRouted(
+  { networks }: Pick<Node, "networks">,
+): RoutedNetwork[] {
+  return networks.flatMap((network) =>
+    network.plugins.filter(isRouter).flatMap((conf) =>
+      listSubnets(conf).map((subnet) => ({
+        network,
+        conf,
+        subnet,
+        link: conf.type === "bridge" ? bridgeOf(conf) : undefined,
+      }))
+    )
+  );
+}
+
+/** Returns the name of the bridge. */
+export function bridgeOf(conf: PluginConf): string {
+  return String(valueOf(conf, "bridge") || "cni0");
+}
+
+/** Reports whether a plugin makes the node its containers' router. */
+export function isRouter(conf: PluginConf): boolean {
+  return conf.type === "ptp" || conf.type === "bridge" &&
+      ["isGateway", "isDefaultGateway", "ipMasq"]
+        .some((key) => valueOf(conf, key) === true);
+}
+
+/** Lists the subnets of a plugin's addresses, as far as its configuration tells. */
+export function listSubnets({ document }: PluginConf): Cidr[] {
+  const { subnet, ranges, addresses } = objectOf(document["ipam"]);
+  const sets = Array.isArray(ranges) ? ranges.flat() : [];
+  const texts = [
+    subnet,
+    ...sets.map((range) => objectOf(range)["subnet"]),
+    ...(Array.isArray(addresses) ? addresses : [])
+      .map((one) => objectOf(one)["address"]),
+  ];
+  return texts.flatMap((text) => {
+    const cidr = typeof text === "string"
+      ? ifPossible(() => Cidr.parse(text).masked())
+      : undefined;
+    return cidr === undefined ? [] : [cidr];
+  });
+}

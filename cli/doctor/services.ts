@@ -1,0 +1,278 @@
+/**
+ * What networks need besides their plugins: programs, daemons and the API
+ * server.
+ *
+ * @module
+ */
+
+import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { ErrorCode, toCniError } from "../../cni/error.ts";
+import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
+import { mayHaveVersion } from "../../cni/libcni/operation.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import { UnixStream } from "../../ffi/unix_stream.ts";
+import { openConnection } from "../../kube/connection.ts";
+import { readKubeconfig } from "../../kube/kubeconfig.ts";
+import { formatFailureText } from "../../tool/failure.ts";
+import { findOwnPlugin } from "../plugin_file.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
+import {
+  type ConfiguredNetwork,
+  ipamTypeOf,
+  type Node,
+  typesOf,
+  valueOf,
+} from "./node.ts";
+import { countPools } from "./subnets.ts";
+
+/** Time limit of an answer over the network, in ms. */
+const ANSWER_TIMEOUT_MS = 3_000;
+
+/** Plugins that ask others, whose problems are found one by one. */
+const DELEGATING = ["chain", "debug", "multus", "multus-shim"];
+
+/** Runs STATUS of each network's plugins, as far as they are this project's. */
+async function findUnready(node: Node): Promise<Findings> {
+  const findings: Finding[] = [];
+  const full = countPools(node).filter(({ used, all }) => used >= all)
+    .map(({ network }) => network);
+  const usable = await node.findUsable();
+  for (const network of node.networks) {
+    // Other checks report these.
+    if (full.includes(network.name)) continue;
+    if (typesOf(network).some((type) => !usable(type))) continue;
+    const problem = await askStatus(node, network);
+    if (problem === undefined) continue;
+    findings.push(error(
+      `"${network.name}" is not ready: ${problem}`,
+      "containers of that network do not start",
+      { command: `cni status ${network.name}` },
+    ));
+  }
+  return findings;
+}
+
+async function askStatus(
+  { runtime, signal, folders: { pluginDirs } }: Node,
+  { list, plugins }: ConfiguredNetwork,
+): Promise<string | undefined> {
+  const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
+  for (const plugin of plugins) {
+    if (DELEGATING.includes(plugin.type)) continue;
+    const types = [plugin.type, ipamTypeOf(plugin) ?? plugin.type];
+    const own = await Promise.all(
+      types.map((type) => findOwnPlugin(type, pluginDirs)),
+    );
+    if (!hasStatus && !own.every(Boolean)) continue;
+    const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
+    const asked = { ...list, cniVersion, plugins: [plugin] };
+    try {
+      await runtime.statusNetworkList(asked, { signal });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // Validation reports what is wrong with the configuration.
+      const { code } = toCniError(error);
+      if (code === ErrorCode.InvalidNetworkConfig) continue;
+      return formatFailureText(error);
+    }
+  }
+  return undefined;
+}
+
+/** Finds daemons that networks name and that do not answer. */
+function findDaemons({ networks }: Node): Findings {
+  const sockets = new Map<string, { networks: string[]; isNeeded: boolean }>();
+  for (const { name, plugins } of networks) {
+    for (const conf of plugins) {
+      const isShim = conf.type === "multus-shim";
+      const folder = valueOf(conf, "daemonSocketDir");
+      const path = isShim
+        ? `${typeof folder === "string" ? folder : "/run/multus"}/multus.sock`
+        : valueOf(conf, "daemonSocket");
+      if (typeof path !== "string" || path === "") continue;
+      const known = sockets.get(path) ?? { networks: [], isNeeded: false };
+      known.networks.push(name);
+      known.isNeeded ||= isShim;
+      sockets.set(path, known);
+    }
+  }
+  return [...sockets].flatMap(([path, { networks, isNeeded }]) => {
+    const problem = findSocketProblem(path);
+    if (problem === undefined) return [];
+    const names = [...new Set(networks)].map((name) => `"${name}"`).join(", ");
+    const make = isNeeded ? error : warning;
+    return [
+      make(
+        `no daemon answers at "${path}" of ${names}: ${problem}`,
+        isNeeded
+          ? "containers of that network neither start nor end"
+          : "each call starts a process of its own, which is slower",
+        {
+          command: isNeeded
+            ? "kubectl -n kube-system get pods -l app=multus"
+            : "systemctl start cni-daemon",
+        },
+      ),
+    ];
+  });
+}
+
+function findSocketProblem(path: string): string | undefined {
+  try {
+    using stream = UnixStream.connect(path);
+    return stream === undefined ? "nothing listens there" : undefined;
+  } catch (error) {
+    if (isErrno(error, "EACCES", "EPERM")) throw error;
+    return formatFailureText(error);
+  }
+}
+
+/** Lists the kubeconfigs that multus uses, with their networks. */
+function listKubeconfigs({ networks }: Node): Map<string, string> {
+  return new Map(
+    networks.flatMap(({ name, plugins }) =>
+      plugins.filter(({ type }) => type === "multus").flatMap((conf) => {
+        const path = valueOf(conf, "kubeconfig");
+        return typeof path === "string" && path !== ""
+          ? [[path, name] as const]
+          : [];
+      })
+    ),
+  );
+}
+
+const REINSTALL = "kubectl -n kube-system rollout restart daemonset/multus";
+
+async function findKubeconfigs(node: Node): Promise<Findings> {
+  const findings: Finding[] = [];
+  for (const [path, name] of listKubeconfigs(node)) {
+    try {
+      await readKubeconfig(path, node.env);
+    } catch (cause) {
+      findings.push(error(
+        `multus of "${name}" cannot use its kubeconfig: ${
+          formatFailureText(cause)
+        }`,
+        "no pod starts, because multus cannot ask for its networks",
+        { command: REINSTALL },
+      ));
+    }
+  }
+  return findings;
+}
+
+/** A token with less time than this left should have been renewed. Tokens live for an hour or longer. */
+const RENEWAL_SECONDS = 300;
+
+async function findTokens(node: Node): Promise<Findings> {
+  const findings: Finding[] = [];
+  for (const [path, name] of listKubeconfigs(node)) {
+    const expiry = await readExpiry(path, node);
+    if (expiry === undefined) continue;
+    const left = Math.floor(expiry - Date.now() / 1000);
+    if (left >= RENEWAL_SECONDS) continue;
+    const make = left <= 0 ? error : warning;
+    findings.push(make(
+      left <= 0
+        ? `the token in "${path}" of "${name}" expired at ${formatTime(expiry)}`
+        : `the token in "${path}" of "${name}" expires in ${left} s and was ` +
+          "not renewed",
+      left <= 0
+        ? "the API server refuses multus, and no pod starts"
+        : "soon the API server refuses multus, and no pod starts",
+      { command: REINSTALL },
+    ));
+  }
+  return findings;
+}
+
+function formatTime(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().replace(/\.\d+Z$/, "Z");
+}
+
+/** Reads when a token of a service account expires, in seconds; undefined if it has no end. */
+async function readExpiry(
+  path: string,
+  { env }: Node,
+): Promise<number | undefined> {
+  try {
+    const { credentials } = await readKubeconfig(path, env);
+    const { authorization = "" } = credentials.known ?? {};
+    const [, payload = ""] = authorization.replace(/^Bearer /, "").split(".");
+    const bytes = Uint8Array.fromBase64(payload, { alphabet: "base64url" });
+    const { exp } = JSON.parse(new TextDecoder().decode(bytes));
+    return typeof exp === "number" ? exp : undefined;
+  } catch {
+    return undefined; // Another check reports an unusable kubeconfig.
+  }
+}
+
+async function findApiServers(node: Node): Promise<Findings> {
+  const findings: Finding[] = [];
+  for (const [path, name] of listKubeconfigs(node)) {
+    const access = await readKubeconfig(path, node.env).catch(() => undefined);
+    if (access === undefined) continue;
+    const problem = await askServer(path, node);
+    if (problem === undefined) continue;
+    findings.push(error(
+      `the API server ${access.server} of "${name}" does not serve multus: ` +
+        problem,
+      "multus cannot ask for a pod's networks, and no pod starts",
+      { command: `kubectl --kubeconfig ${path} version` },
+    ));
+  }
+  return findings;
+}
+
+/** Asks an API server for its version, once. Returns why it does not tell. */
+async function askServer(
+  kubeconfig: string,
+  { env, signal }: Node,
+): Promise<string | undefined> {
+  using end = new JoinedSignal(deadline(ANSWER_TIMEOUT_MS), signal);
+  try {
+    using channel = await openConnection({ kubeconfig, env });
+    const exchange = await channel?.send({ path: "/version" }, end.signal);
+    await exchange?.answer.body?.cancel();
+    const { status = 200 } = exchange?.answer ?? {};
+    return status < 400 ? undefined : `it answers with status ${status}`;
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    return formatFailureText(cause);
+  }
+}
+
+/** Checks of services. */
+export const SERVICE_CHECKS: readonly Check[] = [
+  {
+    name: "not-ready",
+    finds: "STATUS of a plugin fails: a program, a daemon or a file is missing",
+    run: findUnready,
+  },
+  {
+    name: "daemon",
+    finds: "the node daemon, or the daemon of thick multus, does not listen",
+    run: findDaemons,
+  },
+  {
+    name: "multus-kubeconfig",
+    finds: "multus cannot use its kubeconfig",
+    run: findKubeconfigs,
+  },
+  {
+    name: "multus-token",
+    finds: "the token of multus has expired, or is about to",
+    run: findTokens,
+  },
+  {
+    name: "api-server",
+    finds: "the API server does not answer multus",
+    run: findApiServers,
+  },
+];

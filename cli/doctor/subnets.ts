@@ -1,0 +1,238 @@
+/**
+ * Subnets of networks: whether they overlap, and whether addresses are left.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { decode } from "../../cni/json.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
+import { findIp } from "../../ipam/host_local/lease.ts";
+import {
+  countAddresses,
+  findRange,
+  type Range,
+  type RangeSet,
+} from "../../ipam/host_local/range.ts";
+import { hostLocalSchema } from "../../ipam/host_local/schema.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
+import {
+  type ConfiguredNetwork,
+  ipamTypeOf,
+  type Node,
+  type PlacedConf,
+} from "./node.ts";
+import { bridgeOf, listSubnets } from "./routed.ts";
+
+/** Addresses that one plugin of a network hands out. */
+interface Pool {
+  readonly network: ConfiguredNetwork;
+  /** The folder with its leases. */
+  readonly folder: string;
+  readonly sets: readonly RangeSet[];
+}
+
+/** Lists the pools of host-local that configurations name. */
+export function listPools(node: Pick<Node, "networks">): Pool[] {
+  return node.networks.flatMap((network) =>
+    network.plugins.filter((conf) => ipamTypeOf(conf) === "host-local")
+      .flatMap((conf) => ifPossible(() => readPool({ network, conf })) ?? [])
+  );
+}
+
+/** @throws {CniError} 7 If the ranges are invalid, which validation reports */
+function readPool({ network, conf }: PlacedConf): Pool {
+  const config = decode(hostLocalSchema(), conf.document, "host-local");
+  return {
+    network,
+    folder: `${dataDirOf(config)}/${network.name}`,
+    sets: rangeSetsOf(config, network.list.cniVersion),
+  };
+}
+
+/** How many addresses of a range set are in use. */
+export interface PoolUse {
+  readonly network: string;
+  /** The subnets, as configured. */
+  readonly subnets: readonly string[];
+  readonly used: bigint;
+  readonly all: bigint;
+  readonly folder: string;
+}
+
+/** Counts the leases of all pools. */
+export function countPools(node: Pick<Node, "networks">): PoolUse[] {
+  return listPools(node).flatMap(({ network, folder, sets }) => {
+    const names = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+    const leased = names.flatMap(({ name }) => findIp(name) ?? []);
+    return sets.map((set) => ({
+      network: network.name,
+      subnets: set.map(({ subnet }) => `${subnet}`),
+      used: BigInt(leased.filter((ip) => findRange(set, ip)).length),
+      all: countAddresses(set),
+      folder,
+    }));
+  });
+}
+
+/** A pool with less than a tenth left is nearly full. */
+const NEARLY_FULL_SHARE = 10n;
+
+function findFullPools(node: Node): Findings {
+  return countPools(node).flatMap(({ network, subnets, used, all, folder }) => {
+    const left = all - used;
+    if (left * NEARLY_FULL_SHARE > all) return [];
+    const make = left <= 0n ? error : warning;
+    return [
+      make(
+        `"${network}" has ${left} of ${all} addresses of ${
+          subnets.join(", ")
+        } left; the leases are in "${folder}"`,
+        left <= 0n
+          ? "no further container of that network starts"
+          : "soon no further container of that network starts",
+        { command: "cni gc --orphans" },
+      ),
+    ];
+  });
+}
+
+/** Finds networks that hand out the same addresses. */
+function findOverlaps({ networks }: Node): Findings {
+  const pools = listPools({ networks });
+  const places = networks.flatMap((network) =>
+    network.plugins.flatMap((conf) =>
+      listSubnets(conf).map((subnet) => ({ network, conf, subnet }))
+    )
+  );
+  const findings = new Map<string, Finding>();
+  for (const [at, one] of places.entries()) {
+    for (const other of places.slice(0, at)) {
+      if (one.network.name === other.network.name) continue;
+      if (!one.subnet.overlaps(other.subnet)) continue;
+      const [left, right] = [other.network.name, one.network.name];
+      const rangesOf = (name: string): Range[] =>
+        pools.filter(({ network }) => network.name === name)
+          .flatMap(({ sets }) => sets.flat())
+          .filter(({ subnet }) => subnet.overlaps(one.subnet));
+      const areApart = rangesOf(left).length > 0 &&
+        rangesOf(right).length > 0 &&
+        !rangesOf(left).some((range) =>
+          rangesOf(right).some((another) => overlap(range, another))
+        );
+      // One bridge may have several networks, each with its part of the subnet.
+      if (areApart && isSameBridge(one, other)) continue;
+      findings.set(
+        `${left}/${right}`,
+        warning(
+          `"${left}" and "${right}" overlap: ${other.subnet} and ${one.subnet}`,
+          areApart
+            ? "the node reaches the containers of one of them only"
+            : "two containers may get the same address",
+          { command: `cni validate ${one.network.path}` },
+        ),
+      );
+    }
+  }
+  return [...findings.values()];
+}
+
+function overlap(left: Range, right: Range): boolean {
+  return left.start.family === right.start.family &&
+    left.start.compare(right.end) <= 0 && right.start.compare(left.end) <= 0;
+}
+
+function isSameBridge(one: PlacedConf, other: PlacedConf): boolean {
+  return one.conf.type === other.conf.type &&
+    (one.conf.type !== "bridge" || bridgeOf(one.conf) === bridgeOf(other.conf));
+}
+
+/** Plugins with containers in the host's own networks. */
+const IN_HOST_NETWORK = ["macvlan", "ipvlan", "vlan", "host-device"];
+
+/** Reports whether plugins made a link on the host, rather than another program. */
+function isMade(node: Node, link: Link | undefined): boolean {
+  if (link === undefined) return false;
+  if (link.kind === "veth") return link.index !== findUplink(node)?.index;
+  const bridges = node.pluginsOf("bridge").map(({ conf }) => bridgeOf(conf));
+  return link.kind === "bridge" && ["cni0", ...bridges].includes(link.name);
+}
+
+/** Returns the link of the default route; undefined if there is none. */
+export function findUplink({ host }: Pick<Node, "host">): Link | undefined {
+  const [route] = host.route.list({})
+    .filter(({ destination, ifindex }) =>
+      destination.prefixLength === 0 && ifindex !== undefined
+    )
+    .sort((left, right) => (left.priority ?? 0) - (right.priority ?? 0));
+  return route?.ifindex === undefined
+    ? undefined
+    : host.link.find(route.ifindex);
+}
+
+/** Finds networks with addresses that the host or its neighbours have. */
+function findHostOverlaps(node: Node): Findings {
+  const { host, networks } = node;
+  const links = new Map(host.link.list().map((link) => [link.index, link]));
+  const isOwn = (index: number): boolean => isMade(node, links.get(index));
+  const direct = host.route.list({}).filter((route) =>
+    route.gateway === undefined && route.destination.prefixLength > 0 &&
+    !isOwn(route.ifindex ?? 0)
+  );
+  const further = host.route.list({}).filter((route) =>
+    route.gateway !== undefined && route.destination.prefixLength > 0
+  );
+  return networks.flatMap((network) =>
+    network.plugins.filter(({ type }) => !IN_HOST_NETWORK.includes(type))
+      .flatMap((conf) =>
+        listSubnets(conf).flatMap((subnet) => {
+          const near = direct.find(({ destination, ifindex }) =>
+            destination.overlaps(subnet) &&
+            links.get(ifindex ?? 0)?.name !== bridgeOf(conf)
+          );
+          // A wider route is used for all other addresses.
+          const far = further.find(({ destination }) =>
+            subnet.containsCidr(destination)
+          );
+          const route = near ?? far;
+          if (route === undefined) return [];
+          const link = links.get(route.ifindex ?? 0)?.name ?? "?";
+          return [
+            warning(
+              `${subnet} of "${network.name}" overlaps the host's route to ` +
+                `${route.destination} by "${link}"`,
+              "the node and its containers do not reach hosts there, or " +
+                "containers are not reached",
+              { command: `ip route show ${route.destination}` },
+            ),
+          ];
+        })
+      )
+  );
+}
+
+/** Checks of subnets. */
+export const SUBNET_CHECKS: readonly Check[] = [
+  {
+    name: "subnet-overlap",
+    finds: "two networks have the same addresses",
+    run: findOverlaps,
+  },
+  {
+    name: "subnet-host",
+    finds: "a network has addresses that the host has a route to",
+    run: findHostOverlaps,
+  },
+  {
+    name: "pool-full",
+    finds: "a network has few or no addresses left",
+    run: findFullPools,
+  },
+];

@@ -1,0 +1,120 @@
+/**
+ * The node in a few lines, as `cni doctor` shows it above its findings.
+ *
+ * @module
+ */
+
+import { listChecked } from "./attachments.ts";
+import { findDefault } from "./configurations.ts";
+import { listed } from "./finding.ts";
+import { summarizeKernel } from "./kernel.ts";
+import { listRuntimes } from "./limits.ts";
+import type { Node } from "./node.ts";
+import { isBuiltByGo } from "./plugins.ts";
+import { countPools, findUplink } from "./subnets.ts";
+import { openNftables } from "../../plugins/parts/open_nftables.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+
+/** A line of the summary. */
+export interface Line {
+  readonly label: string;
+  readonly text: string;
+}
+
+/** Summarizes a node. Leaves out what cannot be read. */
+export async function summarize(node: Node): Promise<Line[]> {
+  const plugins = await summarizePlugins(node).catch(() => "unknown");
+  const lines: [label: string, text: () => string][] = [
+    ["Kernel", describeKernel],
+    ["Runtime", () => describeRuntimes(node)],
+    ["Plugins", () => plugins],
+    ["Networks", () => describeNetworks(node)],
+    ["Attachments", () => describeAttachments(node)],
+    ["Addresses", () => describePools(node)],
+    ["Rules", () => describeRules(node)],
+    ["Uplink", () => describeUplink(node)],
+  ];
+  return lines.map(([label, text]) => ({
+    label,
+    text: ifPossible(text) ?? "unknown",
+  }));
+}
+
+function describeKernel(): string {
+  const { release, lacks } = summarizeKernel();
+  const without = lacks.length === 0 ? "" : `; without ${lacks.join(", ")}`;
+  return `Linux ${release} ${Deno.build.arch}${without}`;
+}
+
+function describeRuntimes(node: Node): string {
+  const names = listRuntimes(node).map(({ name, pid }) => `${name} (${pid})`);
+  return names.length === 0 ? "none runs" : names.join(", ");
+}
+
+async function summarizePlugins(node: Node): Promise<string> {
+  const files = (await node.plugins())
+    .filter(({ shadowedBy }) => shadowedBy === undefined);
+  const ours = files.filter(({ origin }) => origin !== "other").length;
+  const go =
+    files.filter(({ origin, path }) => origin === "other" && isBuiltByGo(path))
+      .length;
+  const others = files.length - ours - go;
+  const parts = [
+    `${files.length} in ${
+      node.folders.pluginDirs.join(":")
+    }: ${ours} of this project`,
+    ...go === 0 ? [] : [`${go} built by Go`],
+    ...others === 0 ? [] : [`${others} others`],
+  ];
+  return parts.join(", ");
+}
+
+function describeNetworks(node: Node): string {
+  const first = findDefault(node);
+  if (first === undefined) return `none in ${node.folders.confDir}`;
+  const { name, file, plugins, capabilities } = first;
+  const others = node.networks.slice(1).map(({ name }) => name);
+  const able = capabilities.length === 0
+    ? ""
+    : `, declares ${capabilities.join(", ")}`;
+  return `${name} is the default (${file}: ${plugins.join(", ")}${able})` +
+    (others.length === 0 ? "" : `; also ${listed(others)}`);
+}
+
+function describeAttachments(node: Node): string {
+  const live = listChecked(node).length;
+  const networks = new Set(node.attachments.map(({ network }) => network));
+  return live === 0
+    ? `none in ${node.folders.cacheDir}`
+    : `${live} of ${networks.size} network${networks.size === 1 ? "" : "s"}`;
+}
+
+function describePools(node: Node): string {
+  const pools = countPools(node);
+  if (pools.length === 0) return "no network has host-local";
+  return listed(
+    pools.map(({ network, used, all, subnets }) =>
+      `${network} ${used} of ${all} (${subnets.join(", ")})`
+    ),
+  );
+}
+
+/** Tells who has nat tables. */
+function describeRules({ hostNetns }: Node): string {
+  using nftables = openNftables(hostNetns);
+  if (nftables === undefined) return "the kernel has no nf_tables";
+  const tables = nftables.listHookedChains().filter(({ type }) =>
+    type === "nat"
+  )
+    .map(({ table }) => `${table.family} ${table.name}`);
+  return tables.length === 0
+    ? "no nat table of nftables"
+    : `nat in nftables ${listed([...new Set(tables)], 6)}`;
+}
+
+function describeUplink(node: Node): string {
+  const uplink = findUplink(node);
+  return uplink === undefined
+    ? "no default route"
+    : `${uplink.name}, MTU ${uplink.mtu}`;
+}

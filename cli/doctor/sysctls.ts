@@ -1,0 +1,152 @@
+/**
+ * Kernel parameters that decide about packets of containers.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { inNetns } from "../../ffi/netns.ts";
+import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
+import type { IpFamily } from "../../net/ip.ts";
+import { openNftables } from "../../plugins/parts/open_nftables.ts";
+import { listLive } from "./live.ts";
+import { type Check, error, type Findings, warning } from "./finding.ts";
+import type { Node } from "./node.ts";
+
+/** The parameter that lets the node forward packets of a family. */
+export const FORWARDING: Readonly<Record<IpFamily, string>> = {
+  4: "net/ipv4/ip_forward",
+  6: "net/ipv6/conf/all/forwarding",
+};
+
+const CALL_IPTABLES = "net/bridge/bridge-nf-call-iptables";
+
+/** Reads a parameter of the host; undefined if the kernel does not have it. */
+export function readHostSysctl(
+  node: Pick<Node, "host">,
+  key: string,
+): string | undefined {
+  return inNetns(node.host.netns, () => ifPossible(() => readSysctl(key)));
+}
+
+/** Formats a parameter as sysctl(8) does. Names of links may have dots. */
+export function nameOfSysctl(key: string): string {
+  return key.includes(".") ? key : key.replaceAll("/", ".");
+}
+
+/** ADD turns forwarding on, so it matters only if containers exist. */
+function findForwarding(node: Node): Findings {
+  const live = listLive(node).filter(({ isRouted }) => isRouted);
+  return ([4, 6] as const).flatMap((family) => {
+    const users = live.filter(({ addresses }) =>
+      addresses.some((address) => address.family === family)
+    );
+    const key = FORWARDING[family];
+    if (users.length === 0 || readHostSysctl(node, key) !== "0") return [];
+    const count = users.length === 1
+      ? "1 interface"
+      : `${users.length} interfaces`;
+    return [
+      error(
+        `${
+          nameOfSysctl(key)
+        } is 0, and ${count} of containers use IPv${family}`,
+        "their packets do not leave the node",
+        {
+          command: `sysctl -w ${nameOfSysctl(key)}=1`,
+          mend: {
+            did: `set ${nameOfSysctl(key)} to 1`,
+            run: () => inNetns(node.host.netns, () => writeSysctl(key, "1")),
+          },
+        },
+      ),
+    ];
+  });
+}
+
+/** Source: Documentation/networking/ip-sysctl.rst `rp_filter`. */
+const STRICT = 1;
+
+/** Reads the mode of reverse path filtering that counts for a link. */
+export function readReversePathFilter(
+  node: Pick<Node, "host">,
+  link: string,
+): number {
+  const [all, own] = ["all", link].map((name) =>
+    Number(readHostSysctl(node, `net/ipv4/conf/${name}/rp_filter`) ?? 0)
+  );
+  return Math.max(all ?? 0, own ?? 0);
+}
+
+/** Finds links from which the host would not accept a container's packets. */
+function findReversePath(node: Node): Findings {
+  return listLive(node).flatMap(({ attachment, addresses, entry }) => {
+    if (entry === undefined) return [];
+    const mode = readReversePathFilter(node, entry.name);
+    if (mode !== STRICT) return [];
+    return addresses.filter(({ family }) => family === 4).flatMap(({ ip }) => {
+      const way = node.host.route.findOutput(ip);
+      if (way === undefined || way === entry.index) return [];
+      const other = node.host.link.find(way)?.name ?? `link ${way}`;
+      return [
+        error(
+          `rp_filter of "${entry.name}" is 1 (strict), but the route to ${ip} ` +
+            `of ${attachment} leaves by "${other}"`,
+          "the node drops what that container sends",
+          { command: `ip route get ${ip}` },
+        ),
+      ];
+    });
+  });
+}
+
+/** Without it, a Service's address fails if its pod is behind the same bridge. */
+function findBridgeCalls(node: Node): Findings {
+  const [first] = node.pluginsOf("bridge", "flannel");
+  if (first === undefined || !hasKubeProxy(node)) return [];
+  const value = readHostSysctl(node, CALL_IPTABLES);
+  if (value === "1") return [];
+  return [
+    warning(
+      value === undefined
+        ? `${nameOfSysctl(CALL_IPTABLES)} does not exist, but kube-proxy and ` +
+          `the bridge of "${first.network.name}" do`
+        : `${
+          nameOfSysctl(CALL_IPTABLES)
+        } is ${value}, but kube-proxy has rules ` +
+          `and "${first.network.name}" has a bridge`,
+      "a pod does not reach a Service that is behind the same bridge",
+      {
+        command: "modprobe br_netfilter && " +
+          `sysctl -w ${nameOfSysctl(CALL_IPTABLES)}=1`,
+      },
+    ),
+  ];
+}
+
+/** Reports whether kube-proxy has rules, by iptables or nftables. */
+function hasKubeProxy({ hostNetns }: Node): boolean {
+  using nftables = openNftables(hostNetns);
+  if (nftables === undefined) return false;
+  return nftables.hasTable({ family: "ip", name: "kube-proxy" }) ||
+    nftables.hasChain({ family: "ip", name: "nat" }, "KUBE-SERVICES");
+}
+
+/** Checks of kernel parameters. */
+export const SYSCTL_CHECKS: readonly Check[] = [
+  {
+    name: "ip-forward",
+    finds: "forwarding is off while containers need it",
+    run: findForwarding,
+  },
+  {
+    name: "rp-filter",
+    finds: "strict reverse path filtering drops a container's packets",
+    run: findReversePath,
+  },
+  {
+    name: "bridge-nf-call",
+    finds: "packets within a bridge do not pass kube-proxy's rules",
+    run: findBridgeCalls,
+  },
+];

@@ -1,0 +1,184 @@
+/**
+ * A throw-away node with networks and a container on each of them, for
+ * `cni doctor` to look at.
+ *
+ * ```ts ignore
+ * await using scene = await DoctorScene.create();
+ * assertEquals(await scene.find(), []);
+ * ```
+ *
+ * @module
+ */
+
+import { doctor } from "../../cli/commands/doctor.ts";
+import type { CniFlags } from "../../cli/flags.ts";
+import { diagnose } from "../../cli/doctor/diagnose.ts";
+import { Node, type NodeOptions } from "../../cli/doctor/node.ts";
+import { parseNetworkConfList } from "../../cni/libcni/mod.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import type { Output } from "../../tool/command.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { connectOutside } from "./outside.ts";
+import { callWith } from "./tool_call.ts";
+
+/** A finding: its check, severity and text. */
+export type Seen = Pick<
+  Awaited<ReturnType<typeof diagnose>>["findings"][number],
+  "check" | "severity" | "message" | "command" | "mend"
+>;
+
+/** The node. */
+export class DoctorScene implements Disposable {
+  readonly hosts: TestHosts = TestHosts.create();
+  /** The node's neighbour, which is also its router. */
+  readonly outside: NetNs;
+  /** The container on network `lan`; the one on `pods` is `hosts.sandbox`. */
+  readonly other: NetNs;
+  readonly confDir: string;
+  readonly cacheDir: string;
+  /** Stands for /proc, as far as services are looked for there. */
+  readonly proc: string;
+
+  private constructor() {
+    const { folder } = this.hosts;
+    this.confDir = `${folder}/net.d`;
+    this.cacheDir = `${folder}/cache`;
+    this.proc = `${folder}/proc`;
+    for (const path of [this.confDir, this.proc]) Deno.mkdirSync(path);
+    this.outside = connectOutside(this.hosts);
+    this.other = this.hosts.addNetns();
+    this.ip("route add default via 192.0.2.2");
+  }
+
+  /** Creates a healthy node: `pods` of ptp, and `lan` of bridge. */
+  static async create(): Promise<DoctorScene> {
+    const scene = new DoctorScene();
+    const { hosts } = scene;
+    const ipam = (...subnets: string[]): object => ({
+      ...hosts.hostLocal(...subnets),
+      routes: subnets.map((subnet) => ({
+        dst: subnet.includes(":") ? "::/0" : "0.0.0.0/0",
+      })),
+    });
+    scene.writeNetwork("10-pods", [
+      {
+        type: "ptp",
+        ipMasq: true,
+        ipMasqBackend: "nftables",
+        ipam: ipam("10.1.0.0/28", "fd00:1::/64"),
+      },
+      {
+        type: "bandwidth",
+        ingressRate: 1_000_000_000,
+        ingressBurst: 8_000_000,
+      },
+    ]);
+    scene.writeNetwork("20-lan", [{
+      type: "bridge",
+      bridge: "lan0",
+      isGateway: true,
+      ipam: ipam("10.2.0.0/24"),
+    }]);
+    await scene.attach("10-pods", hosts.sandbox, "0123456789abcdef", "web");
+    await scene.attach("20-lan", scene.other, "fedcba9876543210", "db");
+    return scene;
+  }
+
+  /** Writes a configuration, named after its file: `10-pods` is of `pods`. */
+  writeNetwork(file: string, plugins: object[], more: object = {}): string {
+    const name = file.replace(/^\d+-/, "");
+    const document = { cniVersion: "1.1.0", name, plugins, ...more };
+    return this.writeConf(`${file}.conflist`, JSON.stringify(document));
+  }
+
+  /** Writes any file into the configuration folder. */
+  writeConf(file: string, text: string): string {
+    const path = `${this.confDir}/${file}`;
+    Deno.writeTextFileSync(path, text);
+    return path;
+  }
+
+  /** Reads a plugin list of a network, to change it. */
+  readNetwork(file: string): { plugins: Record<string, unknown>[] } {
+    const path = `${this.confDir}/${file}.conflist`;
+    return JSON.parse(Deno.readTextFileSync(path));
+  }
+
+  /** Attaches a pod of namespace `default`. */
+  async attach(
+    file: string,
+    netns: NetNs,
+    containerId: string,
+    pod: string,
+  ): Promise<void> {
+    using node = this.node();
+    const path = `${this.confDir}/${file}.conflist`;
+    await node.runtime.addNetworkList(
+      parseNetworkConfList(Deno.readFileSync(path)),
+      {
+        containerId,
+        netns: netns.path,
+        ifName: "eth0",
+        args: [
+          ["IgnoreUnknown", "1"],
+          ["K8S_POD_NAMESPACE", "default"],
+          ["K8S_POD_NAME", pod],
+        ],
+      },
+    );
+  }
+
+  /** The node, as the tool sees it. */
+  node(options: Partial<NodeOptions> = {}): Node {
+    const { hosts: { host, path }, confDir, cacheDir, proc } = this;
+    return new Node({
+      folders: { pluginDirs: [path], confDir, cacheDir },
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+      signal: new AbortController().signal,
+      hostNetns: host.path,
+      proc,
+      ...options,
+    });
+  }
+
+  /** Runs all checks. Fails if one of them could not run. */
+  async find(options: Partial<NodeOptions> = {}): Promise<Seen[]> {
+    using node = this.node(options);
+    const { findings, unchecked } = await diagnose(node);
+    if (unchecked.length > 0) {
+      throw new Error(JSON.stringify(unchecked, null, 2));
+    }
+    return [...findings];
+  }
+
+  /** Runs the command. */
+  doctor(flags: CniFlags = {}): Promise<Output> {
+    const { hosts: { host, path }, confDir, cacheDir, proc } = this;
+    const call = callWith({
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+      flags: {
+        "cni-path": path,
+        "conf-dir": confDir,
+        "cache-dir": cacheDir,
+        ...flags,
+      },
+    });
+    return doctor(call, { hostNetns: host.path, proc });
+  }
+
+  /** Runs `ip` on the host, or in another namespace. */
+  ip(line: string, netns: NetNs = this.hosts.host): string {
+    return runIn(netns, "ip", ...line.split(" "));
+  }
+
+  /** Runs a shell script on the host, or in another namespace. */
+  sh(script: string, netns: NetNs = this.hosts.host): string {
+    return runIn(netns, "sh", "-ec", script);
+  }
+
+  /** Removes everything. */
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}
