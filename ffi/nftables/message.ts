@@ -134,15 +134,18 @@ const elementAttributes = attributeSet({
   texts: [6, elementTexts],
 });
 
+/** Elements of a set. */
+export const elementList = listOf(LIST_ELEMENT, nested(elementAttributes));
+
 /** Source: `NFTA_SET_ELEM_LIST_*`. */
 const elementsAttributes = attributeSet({
   table: [1, cstring],
   set: [2, cstring],
-  elements: [
-    markedNested(3),
-    listOf(LIST_ELEMENT, nested(elementAttributes)),
-  ],
+  elements: [markedNested(3), elementList],
 });
+
+/** The same, with the elements left undecoded: few of a large set matter. */
+const undecodedElements = attributeSet({ elements: [3, raw] });
 
 /** Source: `NFNL_BATCH_GENID`, `NFTA_GEN_ID`. */
 const generationAttributes = attributeSet({ generation: [1, u32be] });
@@ -199,8 +202,10 @@ export const newSet = nft("NEWSET", 9, setAttributes);
 export const getSet = nft("GETSET", 10, setAttributes);
 /** Deletes a set or map. */
 export const delSet = nft("DELSET", 11, setAttributes);
-/** Adds elements to a set, or reports some of a list. */
+/** Adds elements to a set. */
 export const newElements = nft("NEWSETELEM", 12, elementsAttributes);
+/** Reports some elements of a list, for {@linkcode elementList}. */
+export const listedElements = nft("NEWSETELEM", 12, undecodedElements);
 /** Requests the elements of a set. */
 export const getElements = nft("GETSETELEM", 13, elementsAttributes);
 /** Deletes elements. */

@@ -11,6 +11,7 @@
 
 import type { Bytes } from "../../net/bytes.ts";
 import { isErrno } from "../errno.ts";
+import { splitAttributes } from "../netlink/attribute.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import {
   acknowledgeLast,
@@ -23,6 +24,7 @@ import { type Change, delTableOf, type Element, type Table } from "./change.ts";
 import { type Expression } from "./expression.ts";
 import {
   beginBatch,
+  elementList,
   endBatch,
   getChain,
   getElements,
@@ -30,9 +32,9 @@ import {
   getRule,
   getSet,
   getTable,
+  listedElements,
   listedRule,
   newChain,
-  newElements,
   newGeneration,
   newSet,
   newTable,
@@ -103,6 +105,21 @@ export class Rule {
   }
 }
 
+/** Some elements of a set. */
+export interface FoundElements {
+  readonly elements: readonly Element[];
+  /** Whether the set has other elements, too. */
+  readonly hasOthers: boolean;
+}
+
+/** Some elements of a list, undecoded: the bytes, and one character for each. */
+interface Part {
+  readonly bytes: Bytes;
+  readonly text: string;
+}
+
+/** Source: include/uapi/linux/netlink.h `struct nlattr`. */
+const ATTRIBUTE_HEADER_BYTES = 4;
 /** How often a set is listed at most until two lists agree. */
 const LIST_ATTEMPTS = 10;
 
@@ -280,44 +297,66 @@ export class Nftables implements Disposable {
     ).map(({ attributes: { name = "" } }) => name);
   }
 
+  /** Lists the elements of a set or map; an empty list if it does not exist. */
+  listElements(table: Table, set: string): Element[] {
+    return this.#dumpElements(table, set)
+      .flatMap(({ bytes }) => decodeElements(bytes));
+  }
+
   /**
-   * Lists the elements of a set or map; an empty list if it does not exist.
+   * Finds the elements of a set or map that contain some bytes anywhere: in
+   * their key, value, comment or label. In a set of thousands this decodes only
+   * the few elements that matter.
    *
+   * @param parts An element with any of them is found
+   */
+  findElements(
+    table: Table,
+    set: string,
+    parts: readonly Bytes[],
+  ): FoundElements {
+    const texts = parts.map((part) => latin1.decode(part));
+    const isMeant = (text: string): boolean =>
+      texts.some((part) => text.includes(part));
+    const elements: Element[] = [];
+    let hasOthers = false;
+    for (const { bytes, text } of this.#dumpElements(table, set)) {
+      if (!isMeant(text)) {
+        hasOthers ||= bytes.length > 0;
+        continue;
+      }
+      for (const { start, bytes: { length } } of splitAttributes(bytes)) {
+        const end = start + ATTRIBUTE_HEADER_BYTES + length;
+        if (isMeant(text.slice(start, end))) {
+          elements.push(...decodeElements(bytes.subarray(start, end)));
+        } else hasOthers = true;
+      }
+    }
+    return { elements, hasOthers };
+  }
+
+  /**
    * A dump in several parts may silently miss elements while the kernel resizes
    * the set's hash table, so two dumps must agree.
    */
-  listElements(table: Table, set: string): Element[] {
-    let before: Element[] | undefined;
-    for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {
-      const { elements, isWhole } = this.#dumpElements(table, set);
-      if (isWhole || before !== undefined && haveSameKeys(before, elements)) {
-        return elements;
-      }
-      before = elements;
-    }
-    return before ?? [];
-  }
-
-  #dumpElements(
-    { family, name: table }: Table,
-    set: string,
-  ): { elements: Element[]; isWhole: boolean } {
+  #dumpElements({ family, name: table }: Table, set: string): Part[] {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, set } };
-    const parts = unlessMissing(
-      () => this.#socket.dump(getElements, request, newElements),
-      [],
-    );
-    const elements = parts.flatMap(({ attributes }) =>
-      (attributes.elements ?? []).map(({ key, data, texts }) => ({
-        key: key?.value ?? new Uint8Array(0),
-        verdict: data?.verdict?.code,
-        comment: texts?.comment ?? "",
-        ...data?.value && { data: data.value },
-        ...texts?.label && { label: texts.label },
-      }))
-    );
-    return { elements, isWhole: parts.length <= 1 };
+    let before: string | undefined;
+    for (let attempt = 1;; attempt++) {
+      const parts = unlessMissing(
+        () => this.#socket.dump(getElements, request, listedElements),
+        [],
+      ).map(({ attributes: { elements: bytes = new Uint8Array(0) } }) => ({
+        bytes,
+        text: latin1.decode(bytes),
+      }));
+      const whole = parts.map(({ text }) => text).join("");
+      if (parts.length <= 1 || whole === before || attempt === LIST_ATTEMPTS) {
+        return parts;
+      }
+      before = whole;
+    }
   }
 
   /** Closes the socket, or keeps it for the next; a second call does nothing. */
@@ -347,13 +386,14 @@ function toExpression(
   return { name, data };
 }
 
-function haveSameKeys(
-  left: readonly Element[],
-  right: readonly Element[],
-): boolean {
-  const keys = new Set(left.map(({ key }) => key.toHex()));
-  return keys.size === right.length &&
-    right.every(({ key }) => keys.has(key.toHex()));
+function decodeElements(bytes: Bytes): Element[] {
+  return elementList.decode(bytes).map(({ key, data, texts }) => ({
+    key: key?.value ?? new Uint8Array(0),
+    verdict: data?.verdict?.code,
+    comment: texts?.comment ?? "",
+    ...data?.value && { data: data.value },
+    ...texts?.label && { label: texts.label },
+  }));
 }
 
 /** Returns the result of `ask`, or `otherwise` if it fails with ENOENT. */

@@ -747,6 +747,23 @@ testInInet("Nftables lists every one of 3000 elements", ({ nftables }) => {
   const listed = nftables.listElements(TABLE, "many")
     .map(({ comment }) => comment);
   assertEquals(new Set(listed), new Set(elements.map((one) => one.comment)));
+  const text = (words: string): ReturnType<typeof bytesOf> =>
+    new TextEncoder().encode(words);
+  const find = (...parts: ReturnType<typeof bytesOf>[]): unknown => {
+    const found = nftables.findElements(TABLE, "many", parts);
+    return [
+      found.elements.map(({ comment }) => comment).sort(),
+      found.hasOthers,
+    ];
+  };
+  assertEquals(find(text("c2999"), elements[1234]?.key ?? bytesOf()), [
+    ["c1234", "c2999"],
+    true,
+  ]);
+  assertEquals(find(text("none")), [[], true]);
+  assertEquals(find(), [[], true]);
+  const every = find(text("c"));
+  assertEquals(every, [elements.map(({ comment }) => comment).sort(), false]);
   nftables.commit([delElementsOf(TABLE, "many", elements.slice(0, 500))]);
   assertEquals(nftables.listElements(TABLE, "many").length, 2500);
   nftables.commit([delSetOf(TABLE, "many")]);

@@ -63,7 +63,8 @@ import {
   verdictOf,
   VERDICTS,
 } from "../../ffi/nftables/expression.ts";
-import type { Nftables } from "../../ffi/nftables/mod.ts";
+import type { FoundElements, Nftables } from "../../ffi/nftables/mod.ts";
+import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
@@ -175,11 +176,15 @@ export function recordOwner(
 }
 
 /** Selects elements by their comments. */
-export type OwnerTest = (comment: string) => boolean;
+export interface OwnerTest {
+  /** The beginning of the comments of all meant elements, and maybe of others. */
+  readonly tag: Bytes;
+  readonly isMeant: (comment: string) => boolean;
+}
 
 /** Builds a test for the addresses of an attachment. */
 export function isOf({ instance }: Pick<Names, "instance">): OwnerTest {
-  return (comment) => comment.startsWith(instance);
+  return startsWith(instance);
 }
 
 /** Builds a test for the addresses of attachments to a network that are not valid. */
@@ -187,25 +192,51 @@ export function isStale(
   networkHash: string,
   valid: readonly Names[],
 ): OwnerTest {
+  const { tag, isMeant } = startsWith(`${networkHash}-`);
   const tests = valid.map(isOf);
-  return (comment) =>
-    comment.startsWith(`${networkHash}-`) &&
-    !tests.some((test) => test(comment));
+  return {
+    tag,
+    isMeant: (comment) =>
+      isMeant(comment) && !tests.some((test) => test.isMeant(comment)),
+  };
+}
+
+function startsWith(text: string): OwnerTest {
+  return {
+    tag: new TextEncoder().encode(text),
+    isMeant: (comment) => comment.startsWith(text),
+  };
 }
 
 /** Lists the recorded addresses of some owners. */
-export function listRecorded(nftables: Nftables, isMeant: OwnerTest): Ip[] {
-  return listAll(nftables).filter(({ comment }) => isMeant(comment))
-    .map(addressOf);
+export function listRecorded(
+  nftables: Nftables,
+  { tag, isMeant }: OwnerTest,
+): Ip[] {
+  return findAll(nftables, [tag]).elements
+    .filter(({ comment }) => isMeant(comment)).map(addressOf);
+}
+
+/** Lists those of some addresses that are recorded for other owners. */
+export function listForeign(
+  nftables: Nftables,
+  { isMeant }: OwnerTest,
+  addresses: readonly Ip[],
+): Ip[] {
+  return findAll(nftables, addresses.map(keyOf)).elements
+    .filter(({ comment }) => !isMeant(comment)).map(addressOf);
 }
 
 /** Removes the addresses of some owners, and the table if no others are left. */
-export function forgetOwners(nftables: Nftables, isMeant: OwnerTest): void {
+export function forgetOwners(
+  nftables: Nftables,
+  { tag, isMeant }: OwnerTest,
+): void {
   commitUnlessDisturbed(nftables, () => {
-    const all = listAll(nftables);
-    const gone = all.filter(({ comment }) => isMeant(comment));
-    const isLast = gone.length > 0 && gone.length === all.length &&
-      nftables.listRules(TABLE, ADMIN).length === 0;
+    const { elements, hasOthers } = findAll(nftables, [tag]);
+    const gone = elements.filter(({ comment }) => isMeant(comment));
+    const isLast = gone.length > 0 && gone.length === elements.length &&
+      !hasOthers && nftables.listRules(TABLE, ADMIN).length === 0;
     return isLast ? [delTableOf(TABLE)] : deletions(gone);
   });
 }
@@ -262,14 +293,12 @@ function recordChanges(
   names: Names,
   addresses: readonly Ip[],
 ): Change[] {
-  const { comment } = names, isOwn = isOf(names);
-  const replaced = listAll(nftables).filter((one) =>
-    isOwn(one.comment) || includes(addresses, addressOf(one))
+  const { comment } = names, own = isOf(names);
+  const added = addresses.map((ip) => ({ key: keyOf(ip), comment }));
+  const parts = [own.tag, ...added.map(({ key }) => key)];
+  const replaced = findAll(nftables, parts).elements.filter((one) =>
+    own.isMeant(one.comment) || includes(addresses, addressOf(one))
   );
-  const added = addresses.map((ip) => ({
-    key: new Uint8Array(ip.toBytes()),
-    comment,
-  }));
   return [...deletions(replaced), ...perSet(added, addElements)];
 }
 
@@ -306,9 +335,14 @@ function isEnforced(
       .some(({ key }) => key.toHex() === name);
 }
 
-function listAll(nftables: Nftables): Element[] {
-  return Object.values(SETS)
-    .flatMap(({ name }) => nftables.listElements(TABLE, name));
+/** Finds the addresses of which the elements contain some bytes. */
+function findAll(nftables: Nftables, parts: readonly Bytes[]): FoundElements {
+  const found = Object.values(SETS)
+    .map(({ name }) => nftables.findElements(TABLE, name, parts));
+  return {
+    elements: found.flatMap(({ elements }) => elements),
+    hasOthers: found.some(({ hasOthers }) => hasOthers),
+  };
 }
 
 function deletions(elements: readonly Element[]): Change[] {
@@ -324,6 +358,10 @@ function perSet(
     const own = elements.filter((one) => addressOf(one).family === family);
     return own.length > 0 ? [change(TABLE, SETS[family].name, own)] : [];
   });
+}
+
+function keyOf(ip: Ip): Bytes {
+  return new Uint8Array(ip.toBytes());
 }
 
 function addressOf({ key }: Element): Ip {

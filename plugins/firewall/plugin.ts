@@ -42,6 +42,7 @@ import {
   forgetOwners,
   isOf,
   isStale,
+  listForeign,
   listRecorded,
   recordOwner,
 } from "./nftables.ts";
@@ -87,12 +88,10 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     using nftables = openNftables(call.hostNetns);
     const isOwn = isOf(await namesOf(attachmentOf(call)));
     const own = nftables ? listRecorded(nftables, isOwn) : [];
-    const others = nftables
-      ? listRecorded(nftables, (comment) => !isOwn(comment))
-      : [];
-    const more = without(addressesOf(call, own), own);
+    const all = [...own, ...without(addressesOf(call, own), own)];
     // An address may have a new owner since.
-    await delAddresses(hostOf(call), without([...own, ...more], others));
+    const others = nftables ? listForeign(nftables, isOwn, all) : [];
+    await delAddresses(hostOf(call), without(all, others));
     if (nftables !== undefined) forgetOwners(nftables, isOwn);
   },
 

@@ -16,6 +16,7 @@ import {
   type Element,
 } from "../../ffi/nftables/change.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
+import type { Bytes } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
 import { BackendMissing } from "../parts/iptables/find.ts";
@@ -60,6 +61,7 @@ import {
   placeMasquerade,
   placePort,
   type PortGroup,
+  portIn,
   portMapOf,
   probeOfTable,
   TABLE,
@@ -68,6 +70,8 @@ import {
 
 /** How many elements one message has: their attribute is limited to 64 KiB. */
 const ELEMENTS_AT_ONCE = 150;
+/** What all elements contain. */
+const ANY = [new Uint8Array(0)];
 /** Label of a link that did not let 127.0.0.0/8 pass before. */
 const TO_RESTORE = "restore";
 
@@ -117,8 +121,10 @@ export const nftablesBackend: Backend = {
     using nftables = openNftables(host.hostNetns);
     if (nftables === undefined) return [];
     const { containerId } = attachment;
+    const owner = await ownerOf(attachment);
     return remove(nftables, host, {
-      isMeant: isOf(await ownerOf(attachment)),
+      tag: owner.instance,
+      isMeant: isOf(owner),
       others: () => delGoRules(nftables, containerId),
       named,
     });
@@ -133,7 +139,12 @@ export const nftablesBackend: Backend = {
     const none = { network, containerId: "", ifName: "" };
     const { networkHash } = await ownerOf(none);
     const isMeant = isStale(networkHash, owners);
-    return remove(nftables, host, { isMeant, others: () => [], named: [] });
+    return remove(nftables, host, {
+      tag: networkHash,
+      isMeant,
+      others: () => [],
+      named: [],
+    });
   },
 
   async status(host): Promise<void> {
@@ -189,17 +200,44 @@ function byId<T extends Placed>(elements: readonly T[]): Map<string, T> {
   return new Map(elements.map((element) => [idOf(element), element]));
 }
 
-/** Lists the table's elements, those of links apart. */
-function listElements(
+/** Lists the table's sets and maps, except for the one of links. */
+function listMaps(nftables: Nftables): string[] {
+  return nftables.listSets(TABLE).filter((set) => set !== LOOPBACK_LINKS);
+}
+
+/** Finds the elements of a set that contain some bytes. */
+function findIn(
   nftables: Nftables,
-): { elements: Found[]; links: Found[] } {
-  const all = nftables.listSets(TABLE).flatMap((set) =>
-    nftables.listElements(TABLE, set).map((element) => ({ ...element, set }))
-  );
-  const [links, elements] = [true, false].map((isLink) =>
-    all.filter(({ set }) => (set === LOOPBACK_LINKS) === isLink)
-  );
-  return { elements: elements ?? [], links: links ?? [] };
+  set: string,
+  parts: readonly Bytes[],
+): { elements: Found[]; hasOthers: boolean } {
+  const { elements, hasOthers } = nftables.findElements(TABLE, set, parts);
+  return { elements: elements.map((one) => ({ ...one, set })), hasOthers };
+}
+
+function hasLink(nftables: Nftables, link: string): boolean {
+  const key = encodeLink(link);
+  return findIn(nftables, LOOPBACK_LINKS, [key]).elements
+    .some((element) => decodeLink(element.key) === link);
+}
+
+/**
+ * Finds the elements that matter to an attachment: its own, those in the place
+ * of wanted ones, and those that map a wanted port of one address of the host.
+ */
+function findRelated(
+  nftables: Nftables,
+  { owner, elements }: Wanted,
+): Found[] {
+  const tag = new TextEncoder().encode(owner.instance);
+  const ports = elements.filter(({ set }) => portMapOf(set) !== undefined)
+    .map(portIn);
+  return listMaps(nftables).flatMap((set) => {
+    const keys = elements.filter((one) => one.set === set)
+      .map(({ key }) => key);
+    const parts = portMapOf(set)?.byAddress ? ports : keys;
+    return findIn(nftables, set, [tag, ...parts]).elements;
+  });
 }
 
 /**
@@ -210,11 +248,12 @@ function listElements(
 function planAddition(
   nftables: Nftables,
   { hostNetns }: PortmapHost,
-  { owner, elements, groups, networks, link }: Wanted,
+  wanted: Wanted,
 ): Addition & { changes: Change[] } {
-  const present = listElements(nftables);
-  const own = present.elements.filter(isOf(owner));
-  const others = byId(present.elements.filter((one) => !own.includes(one)));
+  const { owner, elements, groups, networks, link } = wanted;
+  const present = findRelated(nftables, wanted);
+  const own = present.filter(isOf(owner));
+  const others = byId(present.filter((one) => !own.includes(one)));
   const replaced: Found[] = [];
   const added = elements.filter((element) => {
     const other = others.get(idOf(element));
@@ -244,7 +283,7 @@ function planAddition(
       ...missingMasquerade(nftables, networks),
       ...deletions([...own, ...replaced]),
       ...additions(added.map((one) => ({ ...one, comment, label }))),
-      ...link !== undefined && !present.links.some(isLink(link))
+      ...link !== undefined && !hasLink(nftables, link)
         ? additions([{
           set: LOOPBACK_LINKS,
           key: encodeLink(link),
@@ -254,10 +293,6 @@ function planAddition(
         : [],
     ],
   };
-}
-
-function isLink(name: string): (element: Found) => boolean {
-  return ({ key }) => decodeLink(key) === name;
 }
 
 /** @throws {CniError} 11 if the element is a port */
@@ -307,6 +342,8 @@ function bySet<T extends Placed>(elements: readonly T[]): [string, T[]][] {
 
 /** A removal of elements. */
 interface Removal {
+  /** The beginning of the comments of all elements to remove, and maybe others. */
+  readonly tag: string;
   readonly isMeant: (element: Found) => boolean;
   /** Lists further changes to make at the same time. */
   readonly others: () => Change[];
@@ -321,27 +358,30 @@ interface Removal {
 function remove(
   nftables: Nftables,
   { hostNetns }: PortmapHost,
-  { isMeant, others, named }: Removal,
+  { tag, isMeant, others, named }: Removal,
 ): ForwardedPort[] {
+  const parts = [new TextEncoder().encode(tag)];
   let gone: ForwardedPort[] = [];
   let closed: Found[] = [];
   commitUnlessDisturbed(nftables, () => {
-    const { elements, links } = listElements(nftables);
-    const meant = elements.filter(isMeant);
-    const left = elements.filter((one) => !meant.includes(one));
-    const isLast = left.length === 0 && nftables.hasTable(TABLE);
+    const found = listMaps(nftables)
+      .map((set) => ({ set, ...findIn(nftables, set, parts) }));
+    const meant = found.flatMap(({ elements }) => elements.filter(isMeant));
+    const used = found.filter(({ elements, hasOthers }) =>
+      hasOthers || !elements.every(isMeant)
+    ).map(({ set }) => set);
+    const isLast = used.length === 0 && nftables.hasTable(TABLE);
     const more = others();
     gone = [...portsIn(meant), ...more.length > 0 ? named : []];
-    closed = isLast
-      ? links
-      : links.filter((link) =>
-        isMeant(link) && isOfOneContainer(hostNetns, decodeLink(link.key))
-      );
+    const links = findIn(nftables, LOOPBACK_LINKS, isLast ? ANY : parts);
+    closed = links.elements.filter((link) =>
+      isLast ||
+      isMeant(link) && isOfOneContainer(hostNetns, decodeLink(link.key))
+    );
     if (isLast) return [delTableOf(TABLE), ...more];
-    const names = [meant, left].map((list) => list.map(({ set }) => set));
     return [
       ...deletions([...meant, ...closed]),
-      ...delUnusedGroups(nftables, names[0] ?? [], names[1] ?? []),
+      ...delUnusedGroups(nftables, meant.map(({ set }) => set), used),
       ...more,
     ];
   });
@@ -364,7 +404,7 @@ function restoreLinks(
     const name = decodeLink(key);
     setLocalnet(hostNetns, name, false);
     // An ADD at the same time needs it.
-    if (listElements(nftables).links.some(isLink(name))) {
+    if (hasLink(nftables, name)) {
       setLocalnet(hostNetns, name, true);
     }
   }
@@ -379,8 +419,9 @@ function hasOtherPorts(nftables: Nftables): boolean {
 /** Says what is missing; undefined if nothing is. */
 function findProblem(
   nftables: Nftables,
-  { owner, elements, networks, groups, link }: Wanted,
+  wanted: Wanted,
 ): string | undefined {
+  const { owner, elements, networks, groups, link } = wanted;
   const chain = incompleteChains(nftables)[0] ??
     (unruledNetworks(nftables, networks).length > 0
       ? "postrouting"
@@ -390,8 +431,7 @@ function findProblem(
       : undefined) ??
     groups.find((group) => missingGroup(nftables, group).length > 0)?.chain;
   if (chain !== undefined) return `missing hostport rules in "${chain}" chain`;
-  const present = listElements(nftables);
-  const found = byId(present.elements);
+  const found = byId(findRelated(nftables, wanted));
   const lost = elements.find((element) =>
     !isAsWanted(found.get(idOf(element)), element, owner)
   );
@@ -401,7 +441,7 @@ function findProblem(
       ? `missing elements in "${lost.set}" set`
       : `host port ${describePort(port)} is not forwarded to ${port.target}`;
   }
-  return link === undefined || present.links.some(isLink(link))
+  return link === undefined || hasLink(nftables, link)
     ? undefined
     : `missing elements in "${LOOPBACK_LINKS}" set`;
 }

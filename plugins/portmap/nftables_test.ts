@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { type FoundElements, Nftables } from "../../ffi/nftables/mod.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
@@ -278,6 +279,36 @@ test("adds as many rules, and sends as many requests, for 500 ports as for one",
     return { requests, rules };
   };
   assertEquals(await count(500), await count(1));
+});
+
+test("decodes no mapping of other containers", async () => {
+  using ports = new MappedPorts(NFTABLES);
+  const mappings = Array.from(
+    { length: 300 },
+    (_, at) => ({ hostPort: 10_000 + at, containerPort: 80 }),
+  );
+  await ports.succeed("ADD", withPorts(mappings), {
+    env: { CNI_CONTAINERID: "other" },
+  });
+  const decoded: number[] = [];
+  using stack = new DisposableStack();
+  stack.defer(intercept(Nftables.prototype, "listElements", () => {
+    throw new Error("decodes all elements");
+  }));
+  stack.defer(intercept(Nftables.prototype, "findElements", (_, work) => {
+    const found = work() as FoundElements;
+    decoded.push(found.elements.length);
+    return found;
+  }));
+  // Its port and its two masqueraded networks.
+  const expected = [["ADD", 0], ["CHECK", 3], ["ADD", 3], ["DEL", 3]] as const;
+  for (const [command, count] of expected) {
+    decoded.length = 0;
+    const addresses = ["10.1.2.6/24"];
+    await ports.succeed(command, onePort(8080), { addresses });
+    const sum = decoded.reduce((all, one) => all + one, 0);
+    assertEquals(sum, count, command);
+  }
 });
 
 /** Changes of other programs, and what CHECK then says. */

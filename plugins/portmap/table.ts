@@ -85,6 +85,8 @@ const HOSTPORTS = "hostports", POSTROUTING = "postrouting";
 const FAMILIES: readonly IpFamily[] = [4, 6];
 const ADDRESS_TYPES = { 4: "ipv4_addr", 6: "ipv6_addr" } as const;
 const LOOPBACK = Cidr.parse("127.0.0.0/8");
+/** A protocol and a port, each on a boundary of four bytes. */
+const PORT_BYTES = 8;
 /** Source: include/uapi/linux/in.h `IPPROTO_*`. */
 const PROTOCOLS: Readonly<Record<Protocol, number>> = {
   tcp: 6,
@@ -199,6 +201,11 @@ export function placePort({ prefix }: PortGroup, port: ForwardedPort): Placed {
     ),
     data: joinValues(bytesOf(target), u16be.encode(targetPort)),
   };
+}
+
+/** Returns the protocol and the port in the key of a map of ports. */
+export function portIn({ key }: Placed): Bytes {
+  return key.subarray(-PORT_BYTES);
 }
 
 /** Decodes an element of a map of ports; undefined for one that is not ours. */
