@@ -24,6 +24,7 @@ import {
   commentOf,
   type Iptables,
   joinRule,
+  splitRule,
 } from "../parts/iptables/program.ts";
 import {
   additionOf,
@@ -51,6 +52,7 @@ import {
   type Section,
   sectionsOf,
   skeletonOf,
+  spellingOf,
 } from "./iptables_rules.ts";
 import type { ForwardedPort, Forwarding } from "./mapping.ts";
 
@@ -186,13 +188,23 @@ async function forward(
   return others;
 }
 
-/** @throws {CniError} 999 if a rule is missing */
+/**
+ * Looks for a container's rules in one list of its chain: the program compares a
+ * rule with all others. What is not listed as expected, it looks for itself.
+ *
+ * @throws {CniError} 999 if a rule is missing
+ */
 async function checkRules(
   iptables: Iptables,
   { forwarding, address, names }: Want,
 ): Promise<void> {
+  const listed = new Set(
+    (await listRules(iptables, names.chain) ?? [])
+      .map((rule) => spellingOf(splitRule(rule))),
+  );
   const missing = await findMissingRule(iptables, [
-    ...portRulesOf(forwarding, address, names),
+    ...portRulesOf(forwarding, address, names)
+      .filter(({ args }) => !listed.has(spellingOf(args))),
     ...entriesOf(forwarding, address, names),
     ...skeletonOf(forwarding).rules,
   ]);

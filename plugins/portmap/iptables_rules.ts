@@ -26,7 +26,7 @@
 
 import { findFileId } from "../../cni/files/same_file.ts";
 import { sha512 } from "../../cni/sha512.ts";
-import type { Cidr } from "../../net/cidr.ts";
+import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import { commentOf, optionsOf } from "../parts/iptables/program.ts";
@@ -225,6 +225,32 @@ export function readPorts({ rules }: Section): ForwardedPort[] {
       targetPort: Number(to[2]),
     };
   });
+}
+
+/** The options with addresses, which iptables lists as networks. */
+const ADDRESS_OPTIONS: readonly string[] = ["-s", "-d"];
+
+/**
+ * Returns a text that is the same for a rule that forwards a port and for the
+ * line by which iptables lists it, `-A CHAIN …`.
+ */
+export function spellingOf(rule: readonly string[]): string {
+  if (rule.includes("!")) return rule.join(" ");
+  const options = rule.flatMap((option, at) => {
+    const value = rule[at + 1] ?? "";
+    // A protocol is listed with the match of its ports.
+    if (!option.startsWith("-") || ["-A", "-m"].includes(option)) return [];
+    if (!ADDRESS_OPTIONS.includes(option)) return `${option} ${value}`;
+    const network = networkOf(value);
+    return network.prefixLength === 0 ? [] : `${option} ${network}`;
+  });
+  return options.sort().join(" ");
+}
+
+function networkOf(text: string): Cidr {
+  if (text.includes("/")) return Cidr.parse(text).masked();
+  const ip = Ip.parse(text);
+  return Cidr.of(ip, ip.family === 4 ? 32 : 128);
 }
 
 /** A rule that leads to a container's chain, as iptables lists it. */

@@ -165,6 +165,48 @@ test("works with a script as iptables", async (t) => {
   });
 }, needsBoth);
 
+/** Ports, which CHECK must recognize in the list of their chain. */
+const SPELLINGS: Readonly<Record<string, Keys>> = {
+  "all kinds": withPorts([
+    ...SAMPLE,
+    { hostPort: 9000, containerPort: 90, protocol: "sctp" },
+  ]),
+  "no masquerade": { snat: false },
+  "all masqueraded": { masqAll: true },
+  "another mark": { markMasqBit: 31 },
+};
+
+test(
+  "CHECK compares a container's rules in memory",
+  async (t) => {
+    const rows = Object.entries(SPELLINGS)
+      .flatMap(([name, keys]) =>
+        ["nft", "legacy"].map((variant) => ({ name, keys, variant }))
+      );
+    await eachRow(t, rows, async ({ keys, variant }) => {
+      using host = new Host();
+      const PATH = host.pathOf({
+        iptables: `iptables-${variant}`,
+        ip6tables: `ip6tables-${variant}`,
+      });
+      const log = `${host.hosts.folder}/checked`;
+      for (const program of ["iptables", "ip6tables"]) {
+        const path = `${PATH}/${program}-restore`;
+        const script = `#!/bin/sh\n/usr/bin/tee -a ${log} |` +
+          ` /usr/sbin/${program}-${variant}-restore "$@"\n`;
+        await Deno.writeTextFile(path, script);
+      }
+      await host.succeed("ADD", keys, { env: { PATH } });
+      await Deno.remove(log);
+      await host.succeed("CHECK", keys, { env: { PATH } });
+      const checked = await Deno.readTextFile(log);
+      assertMatch(checked, /^-C CNI-HOSTPORT-DNAT /m);
+      assert(!/^-C CNI-DN-/m.test(checked), checked);
+    }, ({ name, variant }) => `${name}, ${variant}`);
+  },
+  needsBoth,
+);
+
 test("finds each rule that is gone", async (t) => {
   using host = new Host();
   await host.succeed("ADD");

@@ -155,25 +155,24 @@ export async function findMissingRule(
 ): Promise<Rule | undefined> {
   const ended = await restoreIptables(iptables, rules.map(checkOf));
   if (ended.success) return undefined;
-  const missing = await listAbsent(iptables, rules);
-  if (missing.length === 0) throw failureOf(iptables, ended);
-  return missing[0];
+  for (const rule of rules) {
+    if (await isAbsent(iptables, rule)) return rule;
+  }
+  throw failureOf(iptables, ended);
 }
 
 /**
- * Lists the rules that do not exist.
+ * Reports whether a rule does not exist.
  *
  * @throws {Error} With the program's output, if it cannot tell
  */
-function listAbsent(
+async function isAbsent(
   iptables: Iptables,
-  rules: readonly Rule[],
-): Promise<Rule[]> {
-  return chooseAsync(rules, async ({ chain, args }) => {
-    const ended = await runIptables(iptables, ["-C", chain, ...args]);
-    if (ended.success || ABSENT.includes(ended.code)) return !ended.success;
-    throw failureOf(iptables, ended);
-  });
+  { chain, args }: Rule,
+): Promise<boolean> {
+  const ended = await runIptables(iptables, ["-C", chain, ...args]);
+  if (ended.success || ABSENT.includes(ended.code)) return !ended.success;
+  throw failureOf(iptables, ended);
 }
 
 /** Lists the changes that add the missing chains and rules. */
@@ -189,7 +188,10 @@ async function listMissing(
   const isNew = ({ chain, args }: Rule): boolean =>
     missing.some((one) => one === chain || args.includes(one));
   const old = rules.filter((rule) => !isNew(rule));
-  const absent = await listAbsent(iptables, old);
+  const absent = await chooseAsync(
+    old,
+    (rule) => isAbsent(iptables, rule),
+  );
   return [
     ...missing.map((chain) => `-N ${chain}`),
     ...rules.filter((rule) => isNew(rule) || absent.includes(rule))
