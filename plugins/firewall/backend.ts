@@ -25,6 +25,8 @@ export interface FirewallHost {
   /** PATH, to find programs, and the address of the system bus. */
   readonly env: Environment;
   readonly log: Log;
+  /** When to give up on other programs. */
+  readonly signal: AbortSignal | undefined;
 }
 
 /** A limit on connections to the containers behind a bridge. */

@@ -26,7 +26,7 @@ export async function withBackend(
 ): Promise<void> {
   if (host.backend !== undefined) return work(await backends[host.backend]());
   const { isFirewalldRunning } = await import("./firewalld.ts");
-  if (await isFirewalldRunning(host.env)) {
+  if (await isFirewalldRunning(host)) {
     return await work(await backends.firewalld());
   }
   await withRules(work);

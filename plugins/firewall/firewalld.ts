@@ -9,14 +9,14 @@
  * @module
  */
 
-import type { Environment } from "../../cni/args.ts";
 import { tryAll } from "../../cni/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
-import type { Backend } from "./backend.ts";
+import type { Backend, FirewallHost } from "./backend.ts";
 import { withRules } from "./rule_backends.ts";
 import {
   BusError,
+  BusTimeout,
   BusUnusable,
   SystemBus,
   type Value,
@@ -29,8 +29,8 @@ const NOTHING_THERE = ["UNKNOWN_SOURCE", "ZONE_CONFLICT", "INVALID_ZONE"];
 /** The backend of firewalld. */
 export const firewalldBackend: Backend = {
   async add(host, protection): Promise<void> {
-    const { env, zone } = host;
-    using bus = await openBus(env);
+    const { zone } = host;
+    using bus = await openBus(host);
     for (const source of protection.addresses.map(sourceOf)) {
       try {
         await callZone(bus, "addSource", zone, source);
@@ -48,8 +48,8 @@ export const firewalldBackend: Backend = {
   },
 
   async check(host, protection): Promise<void> {
-    const { env, zone } = host;
-    using bus = await openBus(env);
+    const { zone } = host;
+    using bus = await openBus(host);
     for (const source of protection.addresses.map(sourceOf)) {
       if (await callZone(bus, "querySource", zone, source) !== true) {
         throw checkFailure(
@@ -62,10 +62,11 @@ export const firewalldBackend: Backend = {
     await withRules((backend) => backend.check(host, alone));
   },
 
-  async del({ env, zone, backend }, addresses: readonly Ip[]): Promise<void> {
+  async del(host, addresses: readonly Ip[]): Promise<void> {
+    const { zone, backend } = host;
     const isMeant = backend === undefined || backend === "firewalld";
     if (!isMeant || addresses.length === 0) return;
-    using bus = await findBus(env);
+    using bus = await findBus(host);
     // Without firewalld the zones have no sources at runtime.
     if (bus === undefined || !await bus.hasOwner(FIREWALLD)) return;
     await tryAll(
@@ -83,20 +84,31 @@ export const firewalldBackend: Backend = {
     );
   },
 
-  async status({ env }): Promise<void> {
-    using bus = await openBus(env);
+  async status(host): Promise<void> {
+    using bus = await openBus(host);
     if (!await bus.hasOwner(FIREWALLD)) {
       throw new Error("firewalld does not run");
     }
   },
 };
 
-/** Reports whether firewalld runs. A bus that fails has none. */
-export async function isFirewalldRunning(env: Environment): Promise<boolean> {
+/** What is needed to reach the bus. */
+type BusHost = Pick<FirewallHost, "env" | "signal">;
+
+/**
+ * Reports whether firewalld runs. A bus that fails has none.
+ *
+ * @throws {BusTimeout} 11 if the bus does not answer in time: firewalld may run,
+ * and would drop what other rules let through
+ */
+export async function isFirewalldRunning(
+  { env, signal }: BusHost,
+): Promise<boolean> {
   try {
-    using bus = await SystemBus.open(env);
+    using bus = await SystemBus.open(env, signal);
     return await bus?.hasOwner(FIREWALLD) ?? false;
-  } catch {
+  } catch (error) {
+    if (error instanceof BusTimeout) throw error;
     return false;
   }
 }
@@ -110,8 +122,8 @@ function callZone(
   return bus.call({ destination: FIREWALLD, interface: zones, member, body });
 }
 
-async function openBus(env: Environment): Promise<SystemBus> {
-  const bus = await SystemBus.open(env);
+async function openBus({ env, signal }: BusHost): Promise<SystemBus> {
+  const bus = await SystemBus.open(env, signal);
   if (bus !== undefined) return bus;
   throw new Error("firewalld cannot be reached: the host has no system bus");
 }
@@ -120,9 +132,11 @@ async function openBus(env: Environment): Promise<SystemBus> {
  * Connects to the bus, unless it is unusable, as in a user namespace: then ADD
  * could not use firewalld either.
  */
-async function findBus(env: Environment): Promise<SystemBus | undefined> {
+async function findBus(
+  { env, signal }: BusHost,
+): Promise<SystemBus | undefined> {
   try {
-    return await SystemBus.open(env);
+    return await SystemBus.open(env, signal);
   } catch (error) {
     if (error instanceof BusUnusable) return undefined;
     throw error;

@@ -130,7 +130,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
 });
 
 function hostOf(call: Call<FirewallConfig>): FirewallHost {
-  const { hostNetns, config, surroundings, log } = call;
+  const { hostNetns, config, surroundings, log, signal } = call;
   return {
     hostNetns,
     backend: config.backend || undefined,
@@ -138,6 +138,7 @@ function hostOf(call: Call<FirewallConfig>): FirewallHost {
     zone: config.firewalldZone || "trusted",
     env: surroundings.env,
     log,
+    signal,
   };
 }
 

@@ -12,6 +12,8 @@
  */
 
 import type { Environment } from "../../cni/args.ts";
+import { deadline, JoinedSignal, waitUntil } from "../../cni/deadline.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
 
@@ -31,6 +33,8 @@ const Field = {
 } as const;
 /** Length of the fixed part of a header, with the length of its fields. */
 const HEADER_BYTES = 16;
+/** How long a connection may take. Source: libdbus `_DBUS_DEFAULT_TIMEOUT_VALUE`. */
+const LIMIT_MS = 25_000;
 /** The longest message that a bus lets pass. */
 const MAX_MESSAGE_BYTES = 2 ** 27;
 const LITTLE_ENDIAN = "l".charCodeAt(0);
@@ -64,28 +68,39 @@ export class BusUnusable extends Error {
   override readonly name = "BusUnusable";
 }
 
+/** The bus, or a service on it, does not answer in time. */
+export class BusTimeout extends CniError {}
+
 /** A connection to the system bus. */
 export class SystemBus implements Disposable {
   readonly #connection: Deno.Conn;
+  readonly #limit: JoinedSignal;
   #received: Bytes = new Uint8Array(0);
   #serial = 0;
 
-  private constructor(connection: Deno.Conn) {
+  private constructor(connection: Deno.Conn, signal?: AbortSignal) {
     this.#connection = connection;
+    this.#limit = new JoinedSignal(deadline(LIMIT_MS), signal);
   }
 
   /**
    * Connects to the system bus, at DBUS_SYSTEM_BUS_ADDRESS if that is set.
    * Returns undefined if the host has none.
    *
+   * All calls over the connection must end within 25 s, or before the signal.
+   *
    * @throws {BusUnusable} If the bus refuses the connection or the login
+   * @throws {BusTimeout} 11 if the bus does not answer in time
    * @throws {Error} If the bus fails
    */
-  static async open(env: Environment): Promise<SystemBus | undefined> {
+  static async open(
+    env: Environment,
+    signal?: AbortSignal,
+  ): Promise<SystemBus | undefined> {
     const address = env["DBUS_SYSTEM_BUS_ADDRESS"] || DEFAULT_ADDRESS;
     const path = /(?:^|;)unix:path=([^,;]+)/.exec(address)?.[1];
     if (path === undefined || findFileId(path) === undefined) return undefined;
-    const bus = new SystemBus(await connect(path));
+    const bus = new SystemBus(await connect(path), signal);
     try {
       await bus.#logIn();
       return bus;
@@ -122,6 +137,7 @@ export class SystemBus implements Disposable {
    * Calls a method and returns its first value.
    *
    * @throws {BusError} If the service refuses
+   * @throws {BusTimeout} 11 if it does not answer in time
    * @throws {Error} If the bus fails
    */
   async call(method: Method): Promise<Value | undefined> {
@@ -143,7 +159,8 @@ export class SystemBus implements Disposable {
 
   async #send(bytes: Bytes): Promise<void> {
     for (let rest = bytes; rest.length > 0;) {
-      rest = rest.subarray(await this.#connection.write(rest));
+      const length = await this.#inTime(this.#connection.write(rest));
+      rest = rest.subarray(length);
     }
   }
 
@@ -172,9 +189,21 @@ export class SystemBus implements Disposable {
 
   async #receive(): Promise<void> {
     const buffer = new Uint8Array(4096);
-    const length = await this.#connection.read(buffer);
+    const length = await this.#inTime(this.#connection.read(buffer));
     if (length === null) throw new Error("The system bus hung up");
     this.#received = concat([this.#received, buffer.subarray(0, length)]);
+  }
+
+  async #inTime<T>(exchange: Promise<T>): Promise<T> {
+    const done = await waitUntil(
+      exchange.then((value) => ({ value })),
+      this.#limit.signal,
+    );
+    if (done !== undefined) return done.value;
+    throw new BusTimeout(
+      ErrorCode.TryAgainLater,
+      "The system bus, or a service on it, did not answer in time",
+    );
   }
 
   #take(length: number): Bytes {
@@ -185,6 +214,7 @@ export class SystemBus implements Disposable {
 
   /** Closes the connection. */
   [Symbol.dispose](): void {
+    this.#limit[Symbol.dispose]();
     this.#connection.close();
   }
 }

@@ -3,7 +3,7 @@ import {
   FakeFirewalld,
   needsBus,
 } from "../../tests/_harness/fake_firewalld.ts";
-import { BusError, BusUnusable, SystemBus } from "./system_bus.ts";
+import { BusError, BusTimeout, BusUnusable, SystemBus } from "./system_bus.ts";
 
 const FIREWALLD = "org.fedoraproject.FirewallD1";
 
@@ -73,6 +73,36 @@ Deno.test("SystemBus.open() fails if the bus refuses or hangs up", async () => {
         while (await connection.read(new Uint8Array(100)) !== null);
       })();
       await assertRejects(() => SystemBus.open(env), Error, error);
+      await served;
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("SystemBus gives up on a bus that never answers", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/bus`;
+  const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
+  try {
+    using listener = Deno.listen({ transport: "unix", path });
+    for (const answers of [[], ["OK 1234\r\n"]]) {
+      const limit = new AbortController();
+      const served = (async () => {
+        using connection = await listener.accept();
+        for (const answer of answers) {
+          await connection.read(new Uint8Array(100));
+          await connection.write(new TextEncoder().encode(answer));
+        }
+        await connection.read(new Uint8Array(100));
+        limit.abort();
+        while (await connection.read(new Uint8Array(100)) !== null);
+      })();
+      await assertRejects(
+        () => SystemBus.open(env, limit.signal),
+        BusTimeout,
+        "did not answer in time",
+      );
       await served;
     }
   } finally {
