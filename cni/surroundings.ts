@@ -38,7 +38,15 @@ export interface Surroundings {
    * undefined if the plugin is alone.
    */
   readonly together?: Together | undefined;
+  /** Lets other calls run during a long wait; undefined if there are none. */
+  readonly giveWay?: GiveWay | undefined;
 }
+
+/**
+ * Waits for something that may take minutes, such as an answer of another
+ * program. Other calls run meanwhile; before it returns, it waits for a turn.
+ */
+export type GiveWay = <T>(wait: () => Promise<T>) => Promise<T>;
 
 /** Calls a function that starts a process and does not wait; returns its value. */
 export type Starter = <T>(start: () => T) => T;

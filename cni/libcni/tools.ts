@@ -61,6 +61,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       onStderr,
       onProcess: options.onProcess,
       together: options.together,
+      giveWay: options.giveWay,
     },
     cache: new AttachmentCache(options.cacheDir),
     locks: options.locks,

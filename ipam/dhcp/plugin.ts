@@ -42,25 +42,21 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
 
   async add(call): Promise<Result> {
     const { wantedOptions } = await import("./wanted.ts");
-    const { config: { ipam = {} }, args, signal } = call;
+    const { config: { ipam = {} }, args } = call;
     const request = {
       ...keyOf(call),
       netns: resolve(args.netns),
       options: wantedOptions(ipam, args.args).toJSON(),
       priority: ipam.priority ?? 0,
     };
-    const lease = await ask(
-      socketOf(call),
-      { command: "ADD", request },
-      signal,
-    );
+    const lease = await askDaemon(call, { command: "ADD", request });
     if (lease !== undefined) return resultOf(lease);
     throw new CniError(ErrorCode.Internal, "The DHCP daemon returned no lease");
   },
 
   async check(call): Promise<void> {
     const request = { command: "CHECK", key: keyOf(call) } as const;
-    const lease = await ask(socketOf(call), request, call.signal);
+    const lease = await askDaemon(call, request);
     const { ips = [] } = call.prevResult ?? {};
     const has = ips.some(({ address }) => `${address.ip}` === lease?.address);
     if (lease !== undefined && !lease.isLost && has) return;
@@ -106,7 +102,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
     const { wantedOptions } = await import("./wanted.ts");
     wantedOptions(call.config.ipam ?? {}, "");
     try {
-      await ask(socketOf(call), { command: "STATUS" }, call.signal);
+      await askDaemon(call, { command: "STATUS" });
     } catch (error) {
       if (!(error instanceof CniError)) {
         throw error;
@@ -121,20 +117,28 @@ function socketOf({ config }: Call<DhcpConfig>): string {
   return config.ipam?.daemonSocketPath || DEFAULT_SOCKET;
 }
 
+/** The daemon may wait for a server for minutes: other calls run meanwhile. */
+function askDaemon(
+  call: Call<DhcpConfig>,
+  request: Request,
+): Promise<Lease | undefined> {
+  const { signal, surroundings: { giveWay = (wait) => wait() } } = call;
+  return giveWay(() => ask(socketOf(call), request, signal));
+}
+
 /** Has the daemon release leases. Marks them for it if it does not run. */
 async function release(
   call: Call<DhcpConfig>,
   request: Request,
   isOver: (lease: Lease) => boolean,
 ): Promise<void> {
-  const socket = socketOf(call);
   try {
-    await ask(socket, request, call.signal);
+    await askDaemon(call, request);
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;
     call.log.warn("No DHCP daemon releases the lease now", {
       error: `${error}`,
     });
-    await new LeaseFolder(socket).markReleased(isOver);
+    await new LeaseFolder(socketOf(call)).markReleased(isOver);
   }
 }

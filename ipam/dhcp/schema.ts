@@ -14,7 +14,11 @@ export const dhcpSchema = once(() => {
   return netConf({
     ipam: optional(z.looseObject({
       type: optional(z.string()),
-      daemonSocketPath: optional(z.string()),
+      daemonSocketPath: optional(
+        z.string().check(z.regex(/^(\/.*)?$/s, {
+          error: ({ input }) => `expected an absolute path, got "${input}"`,
+        })),
+      ),
       priority: optional(z.int()),
       provide: optional(z.array(
         z.looseObject({ option: text, value: text, fromArg: text }),

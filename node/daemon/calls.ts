@@ -11,7 +11,11 @@ import {
   createInvoker,
   type PluginLookup,
 } from "../../cni/invoke/in_process.ts";
-import type { DispatchInput, DispatchOutput } from "../../cni/surroundings.ts";
+import type {
+  DispatchInput,
+  DispatchOutput,
+  GiveWay,
+} from "../../cni/surroundings.ts";
 import { isObject } from "../../cni/json.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
@@ -166,7 +170,7 @@ export class Calls {
           : { notMine: "the daemon ends" };
       }
       onTurn();
-      return await this.#dispatch(entry, signal);
+      return await this.#dispatch(entry, { signal, giveWay: turn.giveWay });
     } finally {
       this.#entries.delete(entry);
       if (this.#entries.size === 0) this.#onIdle?.();
@@ -181,13 +185,19 @@ export class Calls {
     }
   }
 
-  async #dispatch(entry: Entry, signal: AbortSignal): Promise<Outcome> {
+  async #dispatch(
+    entry: Entry,
+    limits: { readonly signal: AbortSignal; readonly giveWay: GiveWay },
+  ): Promise<Outcome> {
     const { call, command, subject, startedAt, end } = entry;
-    const output = await this.#runPlugin(call, { signal, startedAt });
+    const output = await this.#runPlugin(call, { ...limits, startedAt });
+    const { signal } = limits;
     call.look();
     if (!signal.aborted || command !== "ADD") return output;
     // After a DEL that has come, the DEL itself undoes the rest.
-    if (!(end.signal.reason instanceof Ended)) await this.#undo(call, output);
+    if (!(end.signal.reason instanceof Ended)) {
+      await this.#undo(call, output, limits.giveWay);
+    }
     return fail(subject, signal);
   }
 
@@ -212,7 +222,11 @@ export class Calls {
   /**
    * Runs the DEL that a runtime runs after an ADD whose outcome it did not get.
    */
-  async #undo(call: Call, { stdout, exitCode }: DispatchOutput): Promise<void> {
+  async #undo(
+    call: Call,
+    { stdout, exitCode }: DispatchOutput,
+    giveWay: GiveWay,
+  ): Promise<void> {
     const { log, undoMs = UNDO_MS } = this.#options;
     const hasResult = exitCode === 0 && stdout !== "";
     const stdin = hasResult ? withResult(call.stdin, stdout) : call.stdin;
@@ -221,6 +235,7 @@ export class Calls {
     const undone = await this.#runPlugin({ ...call, env }, {
       stdin: () => stdin,
       signal,
+      giveWay,
     });
     if (undone.exitCode === 0) return;
     log.warn("Cannot undo an ADD whose caller is gone", {

@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult } from "../../cni/result.ts";
 import { netConf } from "../../cni/types.ts";
+import { dhcp } from "../../ipam/dhcp/plugin.ts";
 import { type Call, Calls, type EndedCall, type Outcome } from "./calls.ts";
 
 /** A plugin that does what it is told, and what it was called for. */
@@ -45,6 +46,7 @@ class Told {
     CNI_CONTAINERID = "c1",
     signal = new AbortController().signal,
     look = (): void => {},
+    more: Partial<Call> = {},
   ): Promise<Outcome> {
     const call: Call = {
       plugin: this.plugin,
@@ -62,6 +64,7 @@ class Told {
       signal,
       look,
       from: "a test",
+      ...more,
     };
     return this.calls.run(call);
   }
@@ -168,4 +171,32 @@ Deno.test("Calls runs what is not a configuration, for its error", async () => {
     from: "a test",
   });
   assertEquals(codeOf(outcome), 4);
+});
+
+Deno.test("Calls: one that waits for a DHCP server holds up no others", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/dhcp.sock`;
+  const told = new Told(1);
+  try {
+    using listener = Deno.listen({ transport: "unix", path });
+    const gone = new AbortController();
+    const ipam = { type: "dhcp", daemonSocketPath: path };
+    const config = { cniVersion: "1.0.0", name: "n", type: "dhcp", ipam };
+    const leasing = told.run("ADD", "c1", gone.signal, () => {}, {
+      plugin: dhcp as Plugin,
+      stdin: new TextEncoder().encode(JSON.stringify(config)),
+    });
+    using _asked = await listener.accept();
+    assertEquals([told.calls.running, told.calls.waiting], [0, 1]);
+    await told.run("DEL", "c2");
+    assertEquals(told.story, ["DEL c2"]);
+    gone.abort();
+    // The undo asks, too.
+    (await listener.accept()).close();
+    const outcome = await leasing;
+    assert("exitCode" in outcome && outcome.exitCode === 1);
+    assertEquals([told.calls.running, told.calls.waiting], [0, 0]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });

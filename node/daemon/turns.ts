@@ -6,6 +6,15 @@
  */
 
 import { waitUntil } from "../../cni/deadline.ts";
+import type { GiveWay } from "../../cni/surroundings.ts";
+
+const NEVER = new AbortController().signal;
+
+/** A call's turn, to be disposed of when the call has ended. */
+export interface Turn extends Disposable {
+  /** Lets the next call run during a wait. */
+  readonly giveWay: GiveWay;
+}
 
 /** Waiting of calls for each other. */
 export class Turns {
@@ -36,13 +45,12 @@ export class Turns {
    *
    * @param line Calls of one line run one after the other; undefined for a call
    *   that runs beside all others
-   * @returns The turn, to be disposed of when the call has ended; undefined if
-   *   the signal came first
+   * @returns The turn; undefined if the signal came first
    */
   async wait(
     line: string | undefined,
     signal: AbortSignal,
-  ): Promise<Disposable | undefined> {
+  ): Promise<Turn | undefined> {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const before = line === undefined ? undefined : this.#enter(line, ended);
     this.#waiting++;
@@ -58,7 +66,19 @@ export class Turns {
     } finally {
       this.#waiting--;
     }
+    let waits = 0;
     return {
+      giveWay: async (wait) => {
+        if (waits++ === 0) this.#freeSlot();
+        this.#waiting++;
+        try {
+          return await wait();
+        } finally {
+          // One call may wait for several answers at once.
+          if (--waits === 0) await this.#takeSlot(NEVER);
+          this.#waiting--;
+        }
+      },
       [Symbol.dispose]: (): void => {
         end();
         this.#freeSlot();

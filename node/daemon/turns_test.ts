@@ -100,3 +100,24 @@ function abortable(): { signal: AbortSignal; abort: () => void } {
   const controller = new AbortController();
   return { signal: controller.signal, abort: () => controller.abort() };
 }
+
+Deno.test("Turns: a call that waits gives way to others", async () => {
+  const turns = new Turns(1);
+  using first = await turns.wait("a", NEVER);
+  assert(first);
+  const waits = [1, 2].map(() => Promise.withResolvers<void>());
+  const waiting = waits.map(({ promise }) => first.giveWay(() => promise));
+  assertEquals([turns.running, turns.waiting], [0, 2]);
+  const second = await turns.wait("b", NEVER);
+  assertEquals(turns.running, 1);
+  waits[0]?.resolve();
+  await waiting[0];
+  waits[1]?.resolve();
+  let isBack = false;
+  waiting[1]?.then(() => isBack = true);
+  await settle();
+  assertEquals([isBack, turns.running, turns.waiting], [false, 1, 1]);
+  second?.[Symbol.dispose]();
+  await waiting[1];
+  assertEquals([turns.running, turns.waiting], [1, 0]);
+});

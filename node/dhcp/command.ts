@@ -25,6 +25,7 @@ import {
 import { formatDuration } from "../../tool/duration.ts";
 import { OWN_ROWS } from "../../tool/own_rows.ts";
 import { runMain } from "../../tool/run.ts";
+import { refuse } from "../../tool/usage_error.ts";
 import { notify } from "../daemon/notify.ts";
 import { exitWhenStranded } from "../daemon/stranded.ts";
 import { DEFAULT_TIMING } from "./client.ts";
@@ -69,9 +70,14 @@ async function daemon(
   call: CommandCall<FlagValues<typeof FLAGS>>,
 ): Promise<Output> {
   const { flags, env, signal, onStderr } = call;
+  const { socketpath: socket } = flags;
+  if (!socket.startsWith("/")) {
+    const problem = `-socketpath must be an absolute path, not "${socket}"`;
+    throw refuse(call.command, problem);
+  }
   exitWhenStranded(onStderr);
   const options = {
-    socket: flags.socketpath,
+    socket,
     hostPrefix: flags.hostprefix,
     broadcast: flags.broadcast,
     timeoutMs: readDuration(call, "timeout"),

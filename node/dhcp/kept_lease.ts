@@ -15,7 +15,7 @@ import {
   resultOf,
 } from "../../ipam/dhcp/lease.ts";
 import type { LeaseFolder } from "../../ipam/dhcp/lease_folder.ts";
-import { Options } from "../../net/dhcp/options.ts";
+import { OPTIONS, Options } from "../../net/dhcp/options.ts";
 import { kernelRouteOf } from "../../plugins/parts/configure_link.ts";
 import type { Events } from "../daemon/events.ts";
 import {
@@ -209,7 +209,8 @@ export class KeptLease {
         server: asksAll ? undefined : serverOf(this.#lease),
         signal: limit.signal,
       });
-      await this.#save(leaseOf(this.#lease, port, reply));
+      const options = keepMissing(reply.options, this.#lease);
+      await this.#save(leaseOf(this.#lease, port, { ...reply, options }));
       this.#tell(asksAll ? "confirmed" : "renewed");
       return 0;
     } catch (error) {
@@ -331,6 +332,24 @@ function leaseOf(request: LeaseRequest, port: Port, reply: Reply): Lease {
   };
   const endMs = Date.now() + 1000 * timesOf(lease).expiry;
   return { ...lease, expires: new Date(endMs).toISOString() };
+}
+
+/**
+ * Returns the options of a server that extends a lease, and those that it left
+ * out: many servers send only what changes. A new lease time has its own times
+ * of renewal.
+ */
+export function keepMissing(
+  { values }: Options,
+  { ack }: Pick<Lease, "ack">,
+): Options {
+  const before = new Map(Options.fromJSON(ack).values);
+  const { leaseTime, renewalTime, rebindingTime } = OPTIONS;
+  if (values.has(leaseTime[0])) {
+    before.delete(renewalTime[0]);
+    before.delete(rebindingTime[0]);
+  }
+  return new Options(new Map([...before, ...values]));
 }
 
 /** Returns how old a lease is, and at what age something is due, in seconds. */
