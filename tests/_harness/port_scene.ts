@@ -10,7 +10,15 @@ import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
-import { type Bytes, struct, u16, u16be, u32, u64 } from "../../net/bytes.ts";
+import {
+  type Bytes,
+  struct,
+  u16,
+  u16be,
+  u32,
+  u32be,
+  u64,
+} from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { portTableOf } from "./mapped_ports.ts";
@@ -254,15 +262,66 @@ export class UdpClient implements Disposable {
   }
 }
 
-/** Counts packets to a UDP port of a container, which takes them without an answer. */
-export class UdpCounter {
+/** The first packet of SCTP, an INIT. Source: RFC 9260, section 3. */
+const sctpInit = struct({
+  source: u16be,
+  destination: u16be,
+  tag: u32be,
+  checksum: u32,
+  type: u16be,
+  length: u16be,
+  initiateTag: u32be,
+  window: u32be,
+  streams: u32be,
+  sequence: u32be,
+});
+const SOCK_RAW = 3, IPPROTO_SCTP = 132, INIT = 0x100, INIT_BYTES = 20;
+
+/** Begins an SCTP association, without the kernel's SCTP. */
+export function sendSctpInit(
+  from: NetNs,
+  address: string,
+  port: number,
+): void {
+  using socket = new Fd(
+    inNetns(from, () => libc.socket(AF_INET, SOCK_RAW, IPPROTO_SCTP)),
+  );
+  libc.connect(socket.number, sockaddr(address, 0));
+  const packet = {
+    source: 40_000,
+    destination: port,
+    type: INIT,
+    length: INIT_BYTES,
+    initiateTag: 1,
+    window: 65_536,
+    streams: 0x0001_0001,
+    sequence: 1,
+  };
+  const checksum = crc32c(sctpInit.encode(packet));
+  libc.send(socket.number, sctpInit.encode({ ...packet, checksum }), 0);
+}
+
+/** Source: RFC 9260, appendix A. */
+function crc32c(bytes: Bytes): number {
+  let crc = 0xffff_ffff;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) {
+      crc = crc & 1 ? crc >>> 1 ^ 0x82f6_3b78 : crc >>> 1;
+    }
+  }
+  return ~crc >>> 0;
+}
+
+/** Counts packets to a port of a container, which takes them without an answer. */
+export class PacketCounter {
   readonly #netns: NetNs;
 
-  constructor(netns: NetNs, port: number) {
+  constructor(netns: NetNs, port: number, protocol = "udp") {
     this.#netns = netns;
     const commands = `add table inet count
 add chain inet count in { type filter hook input priority 0; }
-add rule inet count in udp dport ${port} counter drop`;
+add rule inet count in ${protocol} dport ${port} counter drop`;
     for (const command of commands.split("\n")) runIn(netns, "nft", command);
   }
 

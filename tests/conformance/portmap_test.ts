@@ -22,10 +22,10 @@ import {
 import type { Keys } from "../_harness/plugin_scene.ts";
 import {
   isClosed,
+  PacketCounter,
   PortScene,
   TcpServer,
   UdpClient,
-  UdpCounter,
 } from "../_harness/port_scene.ts";
 import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 import { eachRow } from "../_harness/table.ts";
@@ -282,7 +282,7 @@ conformance("portmap", {
       ];
       using client = new UdpClient(scene.outside, "192.0.2.1", 8080);
       const first = await scene.attach(mappings);
-      const one = new UdpCounter(first.sandbox, 81);
+      const one = new PacketCounter(first.sandbox, 81);
       client.send();
       await one.reaches(1);
       assertSuccess(await first.run("DEL"));
@@ -292,7 +292,7 @@ conformance("portmap", {
       const sandbox = scene.hosts.addNetns();
       const next = { containerId: "next", sandbox };
       const second = await scene.attach(mappings, next);
-      const two = new UdpCounter(second.sandbox, 81);
+      const two = new PacketCounter(second.sandbox, 81);
       client.send();
       await two.reaches(1);
       assertEquals(one.packets, 1);

@@ -1,4 +1,4 @@
-/** Traffic through portmap's rules of iptables, ours and the Go plugin's. */
+/** Traffic through ports that portmap forwards, ours and the Go plugin's. */
 
 import { assert, assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
@@ -6,13 +6,16 @@ import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { needsGo, type Who } from "../../tests/_harness/parity.ts";
 import {
   isClosed,
+  PacketCounter,
   PortScene,
+  sendSctpInit,
   TcpServer,
   UdpClient,
-  UdpCounter,
 } from "../../tests/_harness/port_scene.ts";
-import { needsRuleTools } from "../../tests/_harness/rules.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
+const needsBothBackends = allOf(needsRuleTools, needsInetRules);
 const IPTABLES = { backend: "iptables" };
 
 /** Which client a server sees by way of an address, in each place. */
@@ -82,7 +85,7 @@ rootTest(
     const mappings = [{ hostPort: 8080, containerPort: 81, protocol: "udp" }];
     using client = new UdpClient(scene.outside, "192.0.2.1", 8080);
     const first = await scene.attach(mappings);
-    const one = new UdpCounter(first.sandbox, 81);
+    const one = new PacketCounter(first.sandbox, 81);
     client.send();
     await one.reaches(1);
     // Its DEL never comes.
@@ -90,9 +93,25 @@ rootTest(
       containerId: "second",
       sandbox: scene.hosts.addNetns(),
     });
-    const two = new UdpCounter(second.sandbox, 81);
+    const two = new PacketCounter(second.sandbox, 81);
     client.send();
     await two.reaches(1);
     assertEquals(one.packets, 1);
   },
 );
+
+rootTest("portmap forwards SCTP", needsBothBackends, async (t) => {
+  await eachRow(t, ["nftables", "iptables"], async (backend) => {
+    using scene = new PortScene({ backend });
+    const { sandbox, run } = await scene.attach(
+      [{ hostPort: 9000, containerPort: 90, protocol: "sctp" }],
+    );
+    const counter = new PacketCounter(sandbox, 90, "sctp");
+    sendSctpInit(scene.outside, "192.0.2.1", 9000);
+    await counter.reaches(1);
+    assertSuccess(await run("CHECK"));
+    assertSuccess(await run("DEL"));
+    sendSctpInit(scene.outside, "192.0.2.1", 9000);
+    assertEquals(counter.packets, 1);
+  }, (backend) => backend);
+});
