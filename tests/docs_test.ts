@@ -1,0 +1,188 @@
+/**
+ * What the documentation says of the whole project: errors, dependencies,
+ * links and examples.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { loadAll } from "js-yaml";
+import project from "../deno.json" with { type: "json" };
+import site from "../docs/site/package.json" with { type: "json" };
+import { ErrorCode } from "../cni/error.ts";
+import { runCni } from "./_harness/tool_call.ts";
+
+const ROOT = new URL("../", import.meta.url).pathname;
+
+const read = (path: string): string => Deno.readTextFileSync(ROOT + path);
+
+/** Lists files below a folder of the project with an end. */
+function listFiles(folder: string, end: string): string[] {
+  return [...Deno.readDirSync(ROOT + folder)].flatMap((entry) => {
+    const path = `${folder}/${entry.name}`;
+    if (entry.name === "node_modules") return [];
+    if (entry.isDirectory) return listFiles(path, end);
+    return path.endsWith(end) ? [path] : [];
+  });
+}
+
+/** A literal of TypeScript, with a sum's other parts. */
+const LITERAL = /^\s*(?:\+\s*)?(["'`])((?:\\.|(?!\1)[^])*)\1/;
+
+/** Lists the texts of errors in a module, by code; `…` stands for what varies. */
+function listErrors(source: string): [code: string, text: string][] {
+  const found: [string, string][] = [];
+  for (const match of source.matchAll(/new CniError\(\s*ErrorCode\.(\w+),/g)) {
+    let rest = source.slice(match.index + match[0].length);
+    let text = "";
+    for (let part; (part = LITERAL.exec(rest)) !== null;) {
+      text += part[2] ?? "";
+      rest = rest.slice(part[0].length);
+    }
+    const plain = text.replace(/\$\{(?:[^{}]|\{[^}]*\})*\}/g, "…");
+    if (text !== "") found.push([match[1] ?? "", plain]);
+  }
+  return found;
+}
+
+/** Turns a row's pattern, in which `…` is any text, into an expression. */
+function toRegExp(pattern: string): RegExp {
+  const parts = pattern.split("…").map((part) => RegExp.escape(part.trim()));
+  return new RegExp(`^\\s*${parts.join("[^]*")}\\s*$`);
+}
+
+Deno.test("docs: errors.md has every message, below its code", () => {
+  const sections = new Map(
+    read("docs/errors.md").split(/^## Code /m).slice(1)
+      .map((section) => [Number.parseInt(section), section]),
+  );
+  assertEquals(
+    [...sections.keys()].toSorted(),
+    Object.values(ErrorCode).map(Number).toSorted(),
+  );
+  const folders = ["cni", "ipam", "kube", "node", "plugins", "runtime"];
+  const sources = folders.flatMap((folder) => listFiles(folder, ".ts"))
+    .filter((path) => !/_(test|sample)\.ts$/.test(path));
+  let count = 0;
+  const missing: string[] = [];
+  for (const path of sources) {
+    for (const [name, text] of listErrors(read(path))) {
+      count++;
+      const code = ErrorCode[name as keyof typeof ErrorCode];
+      const rows = [...(sections.get(code) ?? "").matchAll(/^\| `([^`]+)`/gm)]
+        .map(([, pattern = ""]) => toRegExp(pattern));
+      if (!rows.some((row) => row.test(text))) {
+        missing.push(`${path}: ${code}: ${text}`);
+      }
+    }
+  }
+  assert(count > 100, `${count}`);
+  assertEquals(missing, []);
+});
+
+Deno.test("docs: dependencies.md has every dependency, and no other", () => {
+  const named = [...read("docs/dependencies.md").matchAll(/^\| (`.*?`) *\|/gm)]
+    .flatMap(([, cell = ""]) => cell.split(/, /))
+    .map((name) => name.replaceAll("`", ""));
+  const packages = Object.keys(project.imports)
+    .map((name) => name.replace(/^((@[^/]+\/)?[^/]+).*/, "$1"));
+  assertEquals(
+    named.toSorted(),
+    [...packages, ...Object.keys(site.devDependencies)].toSorted(),
+  );
+});
+
+/** Lists the pages that people read. */
+function listPages(): string[] {
+  const root = [...Deno.readDirSync(ROOT)].map(({ name }) => name)
+    .filter((name) => name.endsWith(".md"));
+  return [...root, ...listFiles("docs", ".md"), ...listFiles("deploy", ".md")];
+}
+
+/** Lists the anchors of a page, as GitHub names them. */
+function listAnchors(page: string): string[] {
+  const prose = page.replace(/^```[^]*?^```/gm, "");
+  const seen = new Map<string, number>();
+  return [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) => {
+    const text = heading.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").toLowerCase();
+    const slug = text.replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-");
+    const count = seen.get(slug) ?? 0;
+    seen.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${count}`;
+  });
+}
+
+/** Lists the targets of links in a page, without those to other sites. */
+function listLinks(page: string): string[] {
+  const prose = page.replace(/^```[^]*?^```/gm, "").replace(/`[^`\n]*`/g, "");
+  const inline = [...prose.matchAll(/\]\(([^)\s]+)[^)]*\)/g)];
+  const references = [...prose.matchAll(/^\[[^\]]+\]: (\S+)$/gm)];
+  return [...inline, ...references].map(([, target = ""]) => target)
+    .filter((target) => !/^[a-z]+:/.test(target));
+}
+
+Deno.test("docs: every link leads to a file, and to a heading in it", () => {
+  const dead: string[] = [];
+  let count = 0;
+  for (const from of listPages()) {
+    for (const link of listLinks(read(from))) {
+      count++;
+      const { pathname, hash } = new URL(link, `file:///${from}`);
+      const path = decodeURIComponent(pathname.slice(1));
+      const target = path === "" ? "." : path;
+      const isThere = exists(ROOT + target);
+      const isHeading = hash === "" || isThere && target.endsWith(".md") &&
+          listAnchors(read(target)).includes(decodeURI(hash.slice(1)));
+      if (!isThere || !isHeading) dead.push(`${from}: ${link}`);
+    }
+  }
+  assert(count > 200, `${count}`);
+  assertEquals(dead, []);
+});
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+Deno.test("docs: every page is in index.md", () => {
+  const pages = [...Deno.readDirSync(`${ROOT}docs`)].map(({ name }) => name)
+    .filter((name) => name.endsWith(".md") && name !== "index.md");
+  const linked = listLinks(read("docs/index.md"));
+  assertEquals(pages.filter((page) => !linked.includes(page)), []);
+  assertEquals(linked.toSorted(), [...new Set(linked)].toSorted());
+});
+
+Deno.test("docs: every example is valid", async (t) => {
+  const folder = await Deno.makeTempDir();
+  const paths = [
+    ...listFiles("docs/examples", ".conflist")
+      // Of a plugin that the reader writes.
+      .filter((path) => !path.includes("/neighbors/"))
+      .map((path) => ROOT + path),
+  ];
+  for (const path of listFiles("docs/examples", ".yaml")) {
+    for (const object of loadAll(read(path)) as Manifest[]) {
+      const config = object.spec.config;
+      if (config === undefined) continue;
+      const isList = config.includes('"plugins"');
+      const name = `${object.metadata.name}.conf${isList ? "list" : ""}`;
+      await Deno.writeTextFile(`${folder}/${name}`, config);
+      paths.push(`${folder}/${name}`);
+    }
+  }
+  assert(paths.length >= 8, paths.join());
+  for (const path of paths) {
+    await t.step(path.slice(path.lastIndexOf("/") + 1), async () => {
+      const { exitCode: code, stdout, stderr } = await runCni("validate", path);
+      assertEquals(code, 0, stdout + stderr);
+      assert(!/warning/i.test(stdout + stderr), stdout + stderr);
+    });
+  }
+  await Deno.remove(folder, { recursive: true });
+});
+
+// deno-lint-ignore no-explicit-any -- a wrong path is a failed test
+type Manifest = any;
