@@ -1,0 +1,270 @@
+/**
+ * The parsers of bytes from the kernel, the kubelet and networks.
+ *
+ * @module
+ */
+
+import { newConnection } from "../../../ffi/conntrack/message.ts";
+import { decodeDone, decodeError } from "../../../ffi/netlink/error.ts";
+import {
+  messageHeader,
+  type MessageType,
+  splitMessages,
+} from "../../../ffi/netlink/message.ts";
+import {
+  addElements,
+  addTable,
+  appendRule,
+  joinValues,
+} from "../../../ffi/nftables/change.ts";
+import {
+  comparedValues,
+  inputNameOf,
+  isMasquerade,
+  masquerade,
+  matchInputName,
+  verdictOf,
+  xtablesComment,
+  xtablesCommentOf,
+} from "../../../ffi/nftables/expression.ts";
+import {
+  newChain,
+  newElements,
+  newRule as newFilterRule,
+  newSet,
+  newTable,
+} from "../../../ffi/nftables/message.ts";
+import { Rule } from "../../../ffi/nftables/mod.ts";
+import { decodeRoutes } from "../../../ffi/rtnl/route_body.ts";
+import { newRoute } from "../../../ffi/rtnl/route_message.ts";
+import { decodeDatagram, encodeDatagram } from "../../../ffi/udp_frame.ts";
+import type { Bytes, Fields } from "../../../net/bytes.ts";
+import {
+  decodeMessage,
+  encodeMessage,
+  MessageType as DhcpType,
+} from "../../../net/dhcp/message.ts";
+import { OPTIONS, Options } from "../../../net/dhcp/options.ts";
+import { AddressError, Ip } from "../../../net/ip.ts";
+import { Mac } from "../../../net/mac.ts";
+import {
+  message,
+  messages,
+  text,
+  texts,
+} from "../../../plugins/multus/devices/protobuf.ts";
+import type { Golden } from "../../../scripts/capture_netlink.ts";
+import type { Rows } from "../../../ffi/netlink/attribute.ts";
+import { findMessageType } from "../../_harness/netlink_rendering.ts";
+import { bytesParser, type Parser } from "./parser.ts";
+
+/** The errors of the binary decoders: of their own, and of addresses. */
+const MALFORMED = [RangeError, AddressError];
+
+const GOLDEN = new URL("../../golden/netlink/", import.meta.url);
+
+/** Lists what the kernel sent to iproute2. */
+function readGolden(): Bytes[] {
+  return [...Deno.readDirSync(GOLDEN)].map(({ name }) => name).sort()
+    .flatMap((name) => {
+      const text = Deno.readTextFileSync(new URL(name, GOLDEN));
+      const { messages } = JSON.parse(text) as Golden;
+      return messages.filter(({ direction }) => direction === "received")
+        .map(({ bytes }) => Uint8Array.fromHex(bytes));
+    });
+}
+
+/** Lists a parser for each kind of message that the kernel sent. */
+function listRtnetlink(): Parser<Bytes>[] {
+  const kinds = new Map<string, { type: AnyType; samples: Bytes[] }>();
+  for (const bytes of readGolden()) {
+    for (const { type: number, body } of splitMessages(bytes)) {
+      const type = findMessageType(number);
+      if (type === undefined) continue;
+      const kind = kinds.get(type.name) ?? { type, samples: [] };
+      kinds.set(type.name, kind);
+      kind.samples.push(body);
+    }
+  }
+  return [...kinds.values()].map(({ type, samples }) =>
+    bytesParser({
+      name: `netlink ${type.name}`,
+      samples,
+      throws: MALFORMED,
+      parse: (bytes) => type.decode(bytes),
+    })
+  );
+}
+
+type AnyType = MessageType<Fields, Rows>;
+
+const TABLE = { family: "inet", name: "fuzz" } as const;
+
+function listNftables(): Parser<Bytes>[] {
+  const table = addTable(TABLE, "comment").body;
+  const elements = addElements(TABLE, "ports", [{
+    key: joinValues(new Uint8Array([6]), new Uint8Array([0, 80])),
+    data: new Uint8Array([10, 1, 0, 2]),
+    comment: "net: pods, id: c1",
+  }]).body;
+  const rule = appendRule(TABLE, {
+    chain: "chain",
+    expressions: [
+      ...matchInputName("eth0"),
+      xtablesComment("name: pods"),
+      masquerade(),
+    ],
+    comment: "net: pods",
+  }).body;
+  const kinds = [
+    [newTable, table],
+    [newChain, table],
+    [newSet, table],
+    [newElements, elements],
+    [newFilterRule, rule],
+  ] as unknown as [AnyType, Bytes][];
+  // An nfgenmsg comes before a rule's attributes.
+  const attributes = rule.subarray(4);
+  return [
+    ...kinds.map(([type, sample]) =>
+      bytesParser({
+        name: `netlink ${type.name}`,
+        samples: [sample],
+        throws: MALFORMED,
+        parse: (bytes) => type.decode(bytes),
+      })
+    ),
+    bytesParser({
+      name: "expressions of nftables",
+      samples: [new Uint8Array(attributes)],
+      throws: MALFORMED,
+      parse: (bytes) => {
+        const rule = new Rule(bytes);
+        const { expressions } = rule;
+        return [
+          [rule.handle, rule.comment, rule.mentions("id")],
+          [isMasquerade(expressions), verdictOf(expressions)],
+          [comparedValues(expressions), inputNameOf(expressions)],
+          xtablesCommentOf(expressions),
+        ];
+      },
+    }),
+  ];
+}
+
+function listOtherNetlink(): Parser<Bytes>[] {
+  const golden = readGolden();
+  const bodies = golden.flatMap((bytes) =>
+    splitMessages(bytes).map(({ body }) => body)
+  );
+  const routes = golden.flatMap((bytes) =>
+    splitMessages(bytes).filter(({ type }) => type === newRoute.type)
+      .map(({ body }) => body)
+  );
+  return [
+    bytesParser({
+      name: "datagram of netlink",
+      samples: golden,
+      throws: MALFORMED,
+      parse: splitMessages,
+    }),
+    bytesParser({
+      name: "verdict of netlink",
+      samples: [new Uint8Array(messageHeader.size + 4), ...bodies.slice(0, 3)],
+      throws: MALFORMED,
+      parse: (body) => {
+        const reply = { length: 0, type: 2, flags: 0x300, sequence: 1, body };
+        return [decodeError(reply), decodeDone(reply)];
+      },
+    }),
+    bytesParser({
+      name: "routes of netlink",
+      samples: routes,
+      throws: MALFORMED,
+      parse: (bytes) => decodeRoutes(newRoute.decode(bytes)),
+    }),
+    bytesParser({
+      name: "connection of conntrack",
+      samples: bodies.slice(0, 8),
+      throws: MALFORMED,
+      parse: (bytes) => newConnection.decode(bytes),
+    }),
+  ];
+}
+
+const MAC = Mac.parse("02:00:00:00:00:01");
+
+function listDhcp(): Parser<Bytes>[] {
+  const address = new Uint8Array([10, 1, 0, 2]);
+  const reply = encodeMessage({
+    type: DhcpType.Ack,
+    transaction: 1,
+    mac: MAC,
+    wantsBroadcast: false,
+    options: new Map([
+      [1, new Uint8Array([255, 255, 255, 0])],
+      [3, address],
+      [6, new Uint8Array([...address, ...address])],
+      [33, new Uint8Array([...address, ...address])],
+      [51, new Uint8Array([0, 0, 14, 16])],
+      [52, new Uint8Array([3])],
+      [54, address],
+      [119, new Uint8Array([1, 97, 1, 98, 0, 1, 99, 192, 2])],
+      [121, new Uint8Array([24, 10, 2, 0, ...address])],
+    ]),
+  });
+  reply[0] = 2;
+  const endpoint = { mac: MAC, ip: Ip.parse("10.1.0.1"), port: 67 };
+  const frame = encodeDatagram({
+    source: endpoint,
+    destination: { ...endpoint, port: 68 },
+    payload: reply,
+  });
+  return [
+    bytesParser({
+      name: "reply of a DHCP server",
+      samples: [reply],
+      parse: (bytes) => {
+        const options = decodeMessage(bytes, MAC)?.options;
+        if (options === undefined) return;
+        for (const name of Object.keys(OPTIONS)) {
+          options.get(name as keyof typeof OPTIONS);
+        }
+        Options.fromJSON(options.toJSON());
+      },
+    }),
+    bytesParser({
+      name: "frame of UDP",
+      samples: [frame],
+      parse: (bytes) => {
+        decodeDatagram(bytes, true);
+        decodeDatagram(bytes, false);
+      },
+    }),
+  ];
+}
+
+function listProtobuf(): Parser<Bytes> {
+  const part = message({ name: text(1), ids: texts(2) });
+  const whole = message({ name: text(1), parts: messages(3, part) });
+  return bytesParser({
+    name: "answer of the kubelet",
+    samples: [whole.encode({
+      name: "web",
+      parts: [{ name: "a", ids: ["1", "2"] }, { name: "b", ids: [] }],
+    })],
+    throws: [RangeError],
+    parse: (bytes) => whole.decode(bytes),
+  });
+}
+
+/** Lists the parsers. */
+export function listByteParsers(): Parser<Bytes>[] {
+  return [
+    ...listRtnetlink(),
+    ...listNftables(),
+    ...listOtherNetlink(),
+    ...listDhcp(),
+    listProtobuf(),
+  ];
+}
