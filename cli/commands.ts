@@ -225,6 +225,36 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./commands/list.ts")).list,
   },
   {
+    name: "show",
+    summary: "Show the networks of this node as a tree or a picture",
+    about: [
+      "Reads the live state from the kernel: bridges and uplinks, the namespaces " +
+      "that are connected to them, and the addresses, routes, rules, limits, " +
+      "masquerade, port maps and VLANs of their interfaces. Marks differences " +
+      "from the cached results of ADD, and what no attachment explains as foreign.",
+    ],
+    args: [{
+      ...NETNS,
+      name: "NAME",
+      isOptional: true,
+    }],
+    flags: pick(
+      "watch",
+      "mermaid",
+      "svg",
+      "exit-code",
+      "cache-dir",
+    ),
+    isService: true,
+    examples: {
+      "cni show": "show the node",
+      "cni show default/web": "show one pod",
+      "cni show --svg node.svg": "draw a picture",
+      "cni show --watch": "follow changes",
+    },
+    load: async () => (await import("./commands/show.ts")).show,
+  },
+  {
     name: "networks",
     summary: "Show the configured networks and their problems",
     flags: pick("exit-code", ...FOLDERS),

@@ -86,6 +86,13 @@ export const FLAGS = {
   "link": { summary: "link each plugin to the executable (default)" },
   "rollback": { summary: "restore the replaced files, as cni uninstall does" },
   "wide": { summary: "show all columns and full container IDs" },
+  "mermaid": { summary: "print a flowchart for Markdown" },
+  "svg": {
+    value: "FILE",
+    summary: "draw a picture into this file; - for stdout",
+    completes: "file",
+  },
+  "watch": { summary: "show the changes as they happen, until Ctrl-C" },
   "pod": {
     value: "POD",
     summary: "only attachments of this pod, as namespace/name",

@@ -24,7 +24,13 @@ import {
 import { formatCommandHelp, formatProgramHelp } from "./help.ts";
 import { endAfter, Interruption, listenToSignals } from "./interrupt.ts";
 import { type CommandLine, parseCommandLine } from "./parse.ts";
-import { chooseStyle, showControls, type Style, wantsColor } from "./style.ts";
+import {
+  chooseStyle,
+  measureTerminal,
+  showControls,
+  type Style,
+  wantsColor,
+} from "./style.ts";
 import { UsageError } from "./usage_error.ts";
 
 /** Runs this process as a program. */
@@ -35,7 +41,7 @@ export async function runMain(program: Program): Promise<never> {
   const { stdout, exitCode } = await runTool(program, Deno.args, {
     env: Deno.env.toObject(),
     isTerminal: Deno.stdout.isTerminal(),
-    width: findWidth(),
+    width: measureTerminal(),
     onStderr: (text) => writeStderr(text),
     interrupt: listenToSignals(),
   });
@@ -46,16 +52,6 @@ export async function runMain(program: Program): Promise<never> {
   if (problem.endsWith("(os error 32)")) Deno.exit(128 + 13);
   writeStderr(`Cannot write to stdout: ${problem}\n`);
   Deno.exit(1);
-}
-
-function findWidth(): number | undefined {
-  if (!Deno.stdout.isTerminal()) return undefined;
-  try {
-    // 0 if the terminal does not know, as on a serial line.
-    return Deno.consoleSize().columns || undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The surroundings of a program. */

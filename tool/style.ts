@@ -49,6 +49,17 @@ export function wantsColor(env: Environment, isTerminal: boolean): boolean {
   return isTerminal && !env["NO_COLOR"] && env["TERM"] !== "dumb";
 }
 
+/** Returns the terminal's width in characters; undefined if stdout is not a terminal. */
+export function measureTerminal(): number | undefined {
+  if (!Deno.stdout.isTerminal()) return undefined;
+  try {
+    // 0 if the terminal does not know it, such as a serial line.
+    return Deno.consoleSize().columns || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Makes control characters visible, as in JSON. Text from files and plugins
  * must not control the terminal.

@@ -13,7 +13,7 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
   const dir = folder.path;
   addToCache(folder);
   const all =
-    "add check del gc status validate convert list networks plugins logs doctor daemon install uninstall netns completion help version";
+    "add check del gc status validate convert list show networks plugins logs doctor daemon install uninstall netns completion help version";
   const rows: [line: string, want: string][] = [
     ["", all],
     ["a", all],

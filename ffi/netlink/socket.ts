@@ -314,6 +314,23 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
+   * Drops the notifications that have arrived.
+   *
+   * @returns Whether there were any, or some were lost
+   */
+  takeNotices(): boolean {
+    let found = false;
+    for (;;) {
+      try {
+        if (receiveNow(this.#fd.number) === undefined) return found;
+      } catch (error) {
+        if (!isErrno(error, "ENOBUFS")) throw error;
+      }
+      found = true;
+    }
+  }
+
+  /**
    * Starts the same as {@linkcode requestEach} on another thread. The socket
    * must not be used otherwise, nor closed, until the requests are sent.
    */

@@ -1,0 +1,109 @@
+/**
+ * `cni show`: the node's networks as a tree, a picture or a flowchart.
+ *
+ * @module
+ */
+
+import { writeStdout } from "../../cni/stdio.ts";
+import { withIoFailure } from "../../cni/files/io.ts";
+import type { Output } from "../../tool/command.ts";
+import {
+  chooseStyle,
+  measureTerminal,
+  type Style,
+  wantsColor,
+} from "../../tool/style.ts";
+import { UsageError } from "../../tool/usage_error.ts";
+import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import { getTarget } from "../attachments/target.ts";
+import type { CniCall } from "../flags.ts";
+import { listNamed } from "../netns/named.ts";
+import { chooseExitCode, readFolders } from "../network.ts";
+import { listSandboxes, readNode, type Sandbox } from "../show/live.ts";
+import { formatMermaid } from "../show/mermaid.ts";
+import type { NodeView } from "../show/model.ts";
+import { drawNode } from "../show/svg.ts";
+import { formatTree } from "../show/tree.ts";
+import { watchNetworks } from "../show/watch.ts";
+
+/** Shows the attachments of the node, or of one pod, container or namespace. */
+export async function show(call: CniCall): Promise<Output> {
+  const { mermaid, svg, watch, json } = call.flags;
+  const forms = [json, mermaid, svg !== undefined, watch].filter(Boolean);
+  if (forms.length > 1) {
+    throw new UsageError(
+      `Cannot run "${call.command}": use only one of --json, --mermaid, --svg and --watch`,
+    );
+  }
+  if (watch) return await follow(call);
+  const view = await read(call);
+  const exitCode = chooseExitCode(call, hasProblem(view));
+  if (svg === undefined) {
+    const text = mermaid
+      ? formatMermaid(view)
+      : (style: Style): string => formatTree(view, style);
+    return { json: view, text, exitCode, note: findNote(view) };
+  }
+  const picture = drawNode(view);
+  if (svg === "-") return { json: view, text: picture.trimEnd(), exitCode };
+  const bytes = new TextEncoder().encode(picture);
+  withIoFailure(`write "${svg}"`, () => Deno.writeFileSync(svg, bytes));
+  return { json: view, text: "", exitCode, note: `Wrote ${svg}` };
+}
+
+async function read(call: CniCall): Promise<NodeView> {
+  return await readNode(choose(call));
+}
+
+function choose(call: CniCall): Sandbox[] {
+  const folders = readFolders(call);
+  const [name] = call.args;
+  if (name === undefined) {
+    const named = listNamed().filter(({ isNetns }) => isNetns !== false);
+    return listSandboxes(
+      listNodeAttachments(folders),
+      named.map(({ path }) => path),
+    );
+  }
+  const { netns, attachments } = getTarget(name, folders);
+  return listSandboxes(attachments, netns === "" ? [] : [netns]);
+}
+
+function hasProblem({ groups }: NodeView): boolean {
+  return groups.some(({ sandboxes }) =>
+    sandboxes.some(({ exists, interfaces }) =>
+      exists === false ||
+      interfaces.some(({ differences }) => differences.length > 0)
+    )
+  );
+}
+
+function findNote({ groups }: NodeView): string | undefined {
+  const isDenied = groups.some(({ sandboxes }) =>
+    sandboxes.some(({ exists, netns }) => exists === null && netns !== "")
+  );
+  return isDenied && Deno.uid() !== 0
+    ? "Some namespaces cannot be read; run it as root"
+    : undefined;
+}
+
+const CLEAR = "\u001b[H\u001b[2J\u001b[3J";
+
+/** Shows the tree again whenever something changes, until Ctrl-C. */
+async function follow(call: CniCall): Promise<Output> {
+  let last = "";
+  const draw = async (): Promise<void> => {
+    const width = measureTerminal();
+    const isTerminal = width !== undefined;
+    const isColored = wantsColor(call.env, isTerminal);
+    const text = formatTree(await read(call), chooseStyle(isColored, width));
+    if (text === last) return;
+    last = text;
+    const problem = writeStdout(
+      isTerminal ? `${CLEAR}${text}\n` : `${text}\n\n`,
+    );
+    if (problem !== undefined) throw new Error(`Cannot write: ${problem}`);
+  };
+  await watchNetworks(() => choose(call), draw, call.interrupt);
+  return { json: null, text: "" };
+}

@@ -1,0 +1,86 @@
+/**
+ * Differences between the cached result of an attachment and the live state.
+ *
+ * @module
+ */
+
+import type { CachedAttachment } from "../../cni/libcni/mod.ts";
+import { decodeResult } from "../../cni/result_decoding.ts";
+import type { Result } from "../../cni/result.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { Address } from "../../ffi/rtnl/address.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Route } from "../../ffi/rtnl/route.ts";
+
+/** The live state of one interface. */
+export interface LiveInterface {
+  readonly link: Link;
+  readonly addresses: readonly Address[];
+  /** Routes of all tables by this interface. */
+  readonly routes: readonly Route[];
+}
+
+/** Decodes the cached result; undefined if there is none. */
+export function resultOf(
+  { result }: Pick<CachedAttachment, "result">,
+): Result | undefined {
+  try {
+    return result && decodeResult(result);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Describes what of a result is missing or different, and what was added. */
+export function listDifferences(
+  result: Result,
+  { link, addresses, routes }: LiveInterface,
+): string[] {
+  const own = result.interfaces.findIndex(({ name, sandbox }) =>
+    name === link.name && sandbox
+  );
+  const wanted = result.interfaces[own];
+  const ips = result.ips.filter((ip) =>
+    ip.interface === own || ip.interface === undefined
+  );
+  const isOnly = result.interfaces.filter(({ sandbox }) => sandbox).length <= 1;
+  const found: string[] = [];
+  const mac = String(link.mac ?? "");
+  if (wanted?.mac && wanted.mac.toLowerCase() !== mac) {
+    found.push(`MAC ${mac || "none"}, was ${wanted.mac}`);
+  }
+  if (wanted?.mtu && wanted.mtu !== link.mtu) {
+    found.push(`MTU ${link.mtu}, was ${wanted.mtu}`);
+  }
+  if (!link.isUp && ips.length > 0) found.push("it is down");
+  for (const { address } of ips) {
+    if (!addresses.some((live) => live.address.equals(address))) {
+      found.push(`lacks address ${address}`);
+    }
+  }
+  for (const { address, isPermanent } of addresses) {
+    const isOwn = ips.some((ip) => ip.address.equals(address));
+    if (isPermanent && !isOwn && !address.ip.isLinkLocal && wanted) {
+      found.push(`address ${address} was added`);
+    }
+  }
+  for (const { dst, gw } of isOnly ? result.routes : []) {
+    const isThere = routes.some(({ destination, gateway }) =>
+      destination.equals(dst.masked()) &&
+      (gw === undefined || gateway?.equals(gw) === true)
+    );
+    if (!isThere) found.push(`lacks route ${formatRoute(dst, gw)}`);
+  }
+  return found;
+}
+
+/** Formats a route in the words of `ip route`. */
+export function formatRoute(
+  destination: Cidr,
+  gateway: { toString(): string } | undefined,
+): string {
+  const to = destination.prefixLength === 0
+    ? destination.family === 6 ? "default (IPv6)" : "default"
+    : String(destination);
+  return gateway === undefined ? to : `${to} via ${gateway}`;
+}

@@ -1,0 +1,146 @@
+/**
+ * What `cni show` shows, as plain values: also its `--json`.
+ *
+ * @module
+ */
+
+/** A node's networks. */
+export interface NodeView {
+  /** The node's name. */
+  readonly node: string;
+  /** The links that lead out of the node, by its default routes. */
+  readonly uplinks: readonly UplinkView[];
+  /** What attachments are connected to: bridges, lower links, the node itself. */
+  readonly groups: readonly GroupView[];
+}
+
+/** A link that leads out of the node. */
+export interface UplinkView {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  readonly gateways: readonly string[];
+}
+
+/** A link of the node, and the namespaces that are connected by it. */
+export interface GroupView {
+  /** Name of the link; what it is about, if there is no link. */
+  readonly name: string;
+  /** Kind of the link such as `bridge`; `routed` for cables without a bridge, `none` without a link. */
+  readonly kind: string;
+  readonly isUp: boolean;
+  readonly mtu: number | null;
+  readonly addresses: readonly string[];
+  readonly hasVlanFiltering: boolean;
+  /** Bridge ports that no known attachment has. */
+  readonly foreignPorts: readonly string[];
+  readonly sandboxes: readonly SandboxView[];
+}
+
+/** A network namespace, with its interfaces in this group. */
+export interface SandboxView {
+  /** The pod, `namespace/name`; null if unknown. */
+  readonly pod: string | null;
+  /** Name of the namespace if it has one, otherwise its path. */
+  readonly name: string;
+  readonly netns: string;
+  readonly containerIDs: readonly string[];
+  /** Null if it cannot be read. */
+  readonly exists: boolean | null;
+  /** Whether no attachment of the namespace is known. */
+  readonly isForeign: boolean;
+  /** Policy rules, without those that every namespace has. */
+  readonly rules: readonly string[];
+  readonly interfaces: readonly InterfaceView[];
+}
+
+/** An interface of a namespace. */
+export interface InterfaceView {
+  readonly name: string;
+  /** Kind of the link; "" for a physical one. */
+  readonly kind: string;
+  /** Name of the network; null if no attachment has the interface. */
+  readonly network: string | null;
+  /** Name of the host's end of the cable; null if it has none. */
+  readonly hostLink: string | null;
+  readonly isUp: boolean;
+  readonly mtu: number | null;
+  readonly mac: string | null;
+  readonly addresses: readonly string[];
+  /** Routes, without those that come with the addresses. */
+  readonly routes: readonly string[];
+  /** VLANs of the bridge port, or of the interface. */
+  readonly vlans: readonly string[];
+  /** Limits of traffic to the container and from it. */
+  readonly limits: {
+    readonly ingress: LimitView | null;
+    readonly egress: LimitView | null;
+  };
+  readonly masquerade: boolean;
+  readonly portMaps: readonly string[];
+  /** Differences between the cached result of ADD and the live state. */
+  readonly differences: readonly string[];
+}
+
+/** A limit. */
+export interface LimitView {
+  readonly bitsPerSecond: number;
+  readonly burstBytes: number;
+  /** The link that has the queue. */
+  readonly link: string;
+}
+
+/** Returns the title of a namespace. */
+export function titleOf({ pod, name }: SandboxView): string {
+  return pod ?? name;
+}
+
+/** Lists the facts about an interface, one line each. Differences are not among them. */
+export function describeInterface(
+  {
+    network,
+    hostLink,
+    kind,
+    mtu,
+    isUp,
+    limits,
+    masquerade,
+    ...view
+  }: InterfaceView,
+): string[] {
+  const link = [
+    network === null ? "foreign" : network,
+    hostLink === null ? kind : `to ${hostLink}`,
+    mtu === null ? "" : `mtu ${mtu}`,
+    isUp ? "" : "down",
+  ].filter((word) => word !== "");
+  const { ingress, egress } = limits;
+  return [
+    link.join(" · "),
+    ...view.addresses,
+    ...view.routes.map((route) => `→ ${route}`),
+    ...view.vlans.length > 0 ? [`vlan ${view.vlans.join(", ")}`] : [],
+    ...ingress === null ? [] : [`in ≤ ${formatLimit(ingress, hostLink)}`],
+    ...egress === null ? [] : [`out ≤ ${formatLimit(egress, hostLink)}`],
+    ...masquerade ? ["masquerade"] : [],
+    ...view.portMaps.map((map) => `port ${map}`),
+  ];
+}
+
+function formatLimit(
+  { bitsPerSecond, burstBytes, link }: LimitView,
+  hostLink: string | null,
+): string {
+  const rate = formatUnits(bitsPerSecond, "bit/s");
+  const where = link === hostLink ? "" : ` (${link})`;
+  return `${rate}, burst ${formatUnits(burstBytes, "B")}${where}`;
+}
+
+function formatUnits(value: number, unit: string): string {
+  const power = Math.min(
+    4,
+    Math.max(0, Math.floor(Math.log10(Math.max(1, value)) / 3)),
+  );
+  const prefix = ["", "k", "M", "G", "T"][power] ?? "";
+  const number = Number((value / 1000 ** power).toPrecision(3));
+  return `${number} ${prefix}${unit}`;
+}

@@ -1,0 +1,117 @@
+/**
+ * The node's networks as a tree of text.
+ *
+ * @module
+ */
+
+import { showControls, type Style } from "../../tool/style.ts";
+import { shorten } from "../../tool/table.ts";
+import { shortenId } from "../attachments/target.ts";
+import {
+  describeInterface,
+  type GroupView,
+  type InterfaceView,
+  type NodeView,
+  type SandboxView,
+  titleOf,
+} from "./model.ts";
+
+/** A line and what is below it. */
+interface Branch {
+  readonly text: string;
+  readonly mark?: ((text: string) => string) | undefined;
+  readonly branches?: readonly Branch[];
+}
+
+/** Formats the tree, cut to the terminal's width. */
+export function formatTree(view: NodeView, style: Style): string {
+  const { width = Infinity } = style;
+  const lines: string[] = [style.bold(shorten(view.node, width))];
+  const draw = (branches: readonly Branch[], indent: string): void => {
+    for (
+      const [at, { text, mark, branches: below = [] }] of branches.entries()
+    ) {
+      const isLast = at === branches.length - 1;
+      const line = `${indent}${isLast ? "└─ " : "├─ "}`;
+      const room = Math.max(10, width - line.length);
+      const shown = shorten(showControls(text), room);
+      lines.push(line + (mark?.(shown) ?? shown));
+      draw(below, `${indent}${isLast ? "   " : "│  "}`);
+    }
+  };
+  draw([
+    ...view.uplinks.map(({ name, addresses, gateways }): Branch => ({
+      text: [
+        `${name}  uplink`,
+        ...addresses,
+        ...gateways.map((gateway) => `default via ${gateway}`),
+      ].join("  "),
+    })),
+    ...view.groups.map((group) => branchOfGroup(group, style)),
+  ], "");
+  return lines.join("\n");
+}
+
+/** Describes what sandboxes are connected to in one line. */
+export function describeGroup(
+  { kind, addresses, isUp, mtu, hasVlanFiltering }: GroupView,
+): string[] {
+  if (kind === "none" || kind === "routed") return [];
+  return [
+    kind,
+    ...addresses,
+    ...mtu === null ? [] : [`mtu ${mtu}`],
+    ...hasVlanFiltering ? ["VLAN filtering"] : [],
+    ...isUp ? [] : ["down"],
+  ];
+}
+
+function branchOfGroup(group: GroupView, style: Style): Branch {
+  const { name, sandboxes, foreignPorts, isUp } = group;
+  return {
+    text: [name, ...describeGroup(group)].join("  "),
+    mark: isUp ? style.bold : style.red,
+    branches: [
+      ...sandboxes.map((sandbox) => branchOfSandbox(sandbox, style)),
+      ...foreignPorts.length === 0 ? [] : [{
+        text: `foreign ports: ${foreignPorts.join(", ")}`,
+        mark: style.yellow,
+      }],
+    ],
+  };
+}
+
+function branchOfSandbox(sandbox: SandboxView, style: Style): Branch {
+  const { containerIDs, netns, exists, isForeign } = sandbox;
+  const ids = containerIDs.map(shortenId).join(", ");
+  const words = [
+    titleOf(sandbox),
+    sandbox.pod === null || netns === "" ? "" : netns,
+    ids,
+    isForeign ? "foreign" : "",
+    exists === null ? "cannot be read" : exists ? "" : "gone",
+  ];
+  return {
+    text: words.filter((word) => word !== "").join("  "),
+    mark: exists === false ? style.red : isForeign ? style.yellow : style.green,
+    branches: [
+      ...sandbox.interfaces.map((one) => branchOfInterface(one, style)),
+      ...sandbox.rules.map((text) => ({ text: `rule ${text}` })),
+    ],
+  };
+}
+
+function branchOfInterface(view: InterfaceView, style: Style): Branch {
+  const [first = "", ...facts] = describeInterface(view);
+  return {
+    text: `${view.name}  ${first}`,
+    mark: view.network === null ? style.yellow : undefined,
+    branches: [
+      ...facts.map((text): Branch => ({ text })),
+      ...view.differences.map((text) => ({
+        text: `✗ ${text}`,
+        mark: style.red,
+      })),
+    ],
+  };
+}

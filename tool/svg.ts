@@ -1,0 +1,55 @@
+/**
+ * The shapes that pictures are drawn of.
+ *
+ * @module
+ */
+
+/** Values of attributes by name. */
+export type Attributes = Readonly<Record<string, string | number>>;
+
+/** Escapes a text for XML, in quotes or not. */
+export function escapeXml(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+}
+
+/** Formats an element; numbers to a tenth of a pixel. */
+export function element(
+  name: string,
+  attributes: Attributes,
+  content = "",
+): string {
+  const list = Object.entries(attributes).map(([key, value]) => {
+    const text = typeof value === "number" ? round(value) : escapeXml(value);
+    return ` ${key}="${text}"`;
+  }).join("");
+  return content === ""
+    ? `<${name}${list}/>`
+    : `<${name}${list}>${content}</${name}>`;
+}
+
+/** Rounds to a tenth of a pixel. */
+export function round(value: number): string {
+  return String(Math.round(value * 10) / 10);
+}
+
+/** Formats a text that begins at a point, or ends or is centred there. */
+export function textAt(
+  [x, y]: readonly [x: number, y: number],
+  text: string,
+  attributes: Attributes = {},
+): string {
+  return element("text", { x, y, ...attributes }, escapeXml(text));
+}
+
+/** Formats a line from one point to another. */
+export function line(
+  [x1, y1]: readonly [x: number, y: number],
+  [x2, y2]: readonly [x: number, y: number],
+  attributes: Attributes,
+): string {
+  return element("line", { x1, y1, x2, y2, ...attributes });
+}
+
+/** The width of a character of a monospaced font of 12 pixels. */
+export const CHARACTER_WIDTH = 7.3;
