@@ -7,7 +7,7 @@
 import { describeDaemon } from "../node/daemon/row.ts";
 import type { Argument, CommandRow, Flag, Program } from "../tool/command.ts";
 import { OWN_ROWS } from "../tool/own_rows.ts";
-import { FOLDERS, pick } from "./flags.ts";
+import { FLAGS, FOLDERS, pick } from "./flags.ts";
 
 /** A network. */
 const NETWORK: Argument = {
@@ -306,13 +306,23 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       "limits, daemons and every attachment. Each finding has its consequence and " +
       "the command that mends it. Exits with 1 if there are errors; with --strict, " +
       "also if there are warnings or a check could not run.",
+      "--pod goes the way of a packet from a pod to the outside, step by step.",
       "--fix mends what is safe to mend, and says what it did. It never changes " +
       "anything of a running container.",
     ],
-    flags: pick("fix", "strict", ...FOLDERS),
+    flags: {
+      pod: {
+        ...FLAGS.pod,
+        value: "NAME",
+        summary: "show where the packets of a pod, container, pid:N or " +
+          "namespace end",
+      },
+      ...pick("fix", "strict", ...FOLDERS),
+    },
     timeout: "2m",
     examples: {
       "cni doctor": "check the node",
+      "cni doctor --pod default/web": "show where the packets of a pod end",
       "cni doctor --fix": "also mend what is safe to mend",
       "cni doctor --json | jq -r '.findings[].check'": "use in a script",
     },

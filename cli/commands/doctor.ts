@@ -16,20 +16,29 @@ import {
   type Unchecked,
 } from "../doctor/diagnose.ts";
 import { Node, type NodeOptions } from "../doctor/node.ts";
+import type { Patience } from "../doctor/way/trip.ts";
 import { type Line, summarize } from "../doctor/summary.ts";
 import { readFolders } from "../network.ts";
 
 /** Parts of the node that tests replace. */
-export type Replaced = Pick<NodeOptions, "hostNetns" | "proc">;
+export interface Replaced
+  extends Pick<NodeOptions, "hostNetns" | "proc" | "graceMs"> {
+  readonly patience?: Patience;
+}
 
 /** Runs all checks. */
 export async function doctor(
   call: CniCall,
-  replaced: Replaced = {},
+  { patience, ...replaced }: Replaced = {},
 ): Promise<Output> {
   const { env, signal, flags } = call;
   const options = { folders: readFolders(call), env, signal, ...replaced };
   using node = new Node(options);
+  if (flags.pod !== undefined) {
+    const { showWay } = await import("./doctor_way.ts");
+    const isStrict = flags.strict === true;
+    return await showWay(node, flags.pod, { isStrict, patience });
+  }
   const found = await diagnose(node);
   const mended = flags.fix ? await mendAll(found.findings) : [];
   // What was mended is looked at again, with fresh eyes.

@@ -18,6 +18,7 @@ import {
 import { dispatch } from "../../cni/skel.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { GRACE_MS } from "../../node/orphans/mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
@@ -37,6 +38,8 @@ export interface NodeOptions {
   readonly hostNetns?: string;
   /** Where processes are; /proc by default. */
   readonly proc?: string;
+  /** Leftovers of containers that are younger do not count, in ms; 5 minutes by default. */
+  readonly graceMs?: number;
 }
 
 /** A network that is configured. */
@@ -75,6 +78,8 @@ export class Node implements Disposable {
   readonly hostNetns: string;
   /** The folder with processes. */
   readonly proc: string;
+  /** How old leftovers must be, in ms. */
+  readonly graceMs: number;
   /** Runs plugins. What they log is not shown. */
   readonly runtime: NetworkRuntime;
   #host: Rtnl | undefined;
@@ -90,6 +95,7 @@ export class Node implements Disposable {
     this.signal = options.signal;
     this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
     this.proc = options.proc ?? "/proc";
+    this.graceMs = options.graceMs ?? GRACE_MS;
     this.runtime = new NetworkRuntime({
       pluginDirs: folders.pluginDirs,
       cacheDir: folders.cacheDir,

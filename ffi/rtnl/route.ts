@@ -41,6 +41,24 @@ export interface RouteFilter {
   readonly table?: number | "any";
 }
 
+/** A packet to look up. */
+export interface Packet {
+  readonly destination: Ip;
+  readonly source?: Ip | undefined;
+  /** Index of the link by which it arrives, if it is to be forwarded. */
+  readonly inputIndex?: number | undefined;
+}
+
+/** The way of a packet. */
+export interface Lookup {
+  /** Index of the link by which it leaves. */
+  readonly ifindex: number | undefined;
+  /** The router; undefined if the destination is on the link. */
+  readonly gateway: Ip | undefined;
+  /** The table that has the route. */
+  readonly table: number;
+}
+
 /** Routes of the namespace in which the socket was opened. */
 export class RouteRequests {
   readonly #socket: NetlinkSocket;
@@ -165,17 +183,30 @@ export class RouteRequests {
   }
 
   /**
+   * Looks up the way of a packet, by rules and routes.
+   *
+   * @throws {NetlinkError} ENETUNREACH, EHOSTUNREACH, EINVAL or EACCES if there
+   * is no route, EXDEV if reverse path filtering drops it
+   */
+  lookUp({ destination, source, inputIndex }: Packet): Lookup {
+    const header = {
+      family: addressFamily(destination.family),
+      destinationLength: destination.bitLength,
+      sourceLength: source?.bitLength ?? 0,
+    };
+    const attributes = { destination, source, iif: inputIndex };
+    const answer = this.#socket.get(getRoute, { header, attributes }, newRoute);
+    const { oif, gateway, table = answer.header.table } = answer.attributes;
+    return { ifindex: oif, gateway, table };
+  }
+
+  /**
    * Returns the index of the link by which packets to an address leave;
    * undefined if there is no route to it.
    */
   findOutput(destination: Ip): number | undefined {
-    const header = {
-      family: addressFamily(destination.family),
-      destinationLength: destination.bitLength,
-    };
     try {
-      const request = { header, attributes: { destination } };
-      return this.#socket.get(getRoute, request, newRoute).attributes.oif;
+      return this.lookUp({ destination }).ifindex;
     } catch (error) {
       if (isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES")) {
         return undefined;

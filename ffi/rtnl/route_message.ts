@@ -74,6 +74,8 @@ function encodeNextHop({ header, attributes }: NextHop): Bytes {
 /** Attributes of RTM_*ROUTE. */
 const routeAttributes = attributeSet({
   destination: [1, ip],
+  source: [2, ip],
+  iif: [3, u32],
   oif: [4, u32],
   gateway: [5, ip],
   priority: [6, u32],

@@ -83,6 +83,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/parts/",
     "plugins/registry.ts",
     "ipam/host_local/",
+    "node/orphans/",
   ]),
   layer("cli/", [
     "net/",

@@ -49,6 +49,7 @@ export class DoctorScene implements Disposable {
     this.outside = connectOutside(this.hosts);
     this.other = this.hosts.addNetns();
     this.ip("route add default via 192.0.2.2");
+    this.ip("route add default via 2001:db8:ff::2");
   }
 
   /** Creates a healthy node: `pods` of ptp, and `lan` of bridge. */
@@ -152,8 +153,13 @@ export class DoctorScene implements Disposable {
     return [...findings];
   }
 
-  /** Runs the command. */
-  doctor(flags: CniFlags = {}): Promise<Output> {
+  /**
+   * Runs the command.
+   *
+   * @param timeoutMs How long neighbours may take to answer the only question;
+   *   they get three by default
+   */
+  doctor(flags: CniFlags = {}, timeoutMs?: number): Promise<Output> {
     const { hosts: { host, path }, confDir, cacheDir, proc } = this;
     const call = callWith({
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
@@ -164,7 +170,11 @@ export class DoctorScene implements Disposable {
         ...flags,
       },
     });
-    return doctor(call, { hostNetns: host.path, proc });
+    const replaced = { hostNetns: host.path, proc, graceMs: 0 };
+    return doctor(call, {
+      ...replaced,
+      ...timeoutMs !== undefined && { patience: { attempts: 1, timeoutMs } },
+    });
   }
 
   /** Runs `ip` on the host, or in another namespace. */

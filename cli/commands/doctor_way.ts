@@ -1,0 +1,91 @@
+/**
+ * `cni doctor --pod`: goes the way of a packet, and says where it ends.
+ *
+ * @module
+ */
+
+import { getTarget } from "../attachments/target.ts";
+import type { Node } from "../doctor/node.ts";
+import type { Patience } from "../doctor/way/trip.ts";
+import { type Made, walkAll, type Way } from "../doctor/way/walk.ts";
+import type { Output } from "../../tool/command.ts";
+import { showControls, type Style } from "../../tool/style.ts";
+
+/**
+ * Goes the ways of all addresses of a pod.
+ *
+ * @param name A pod, container, process or namespace
+ * @throws {Error} If it is unknown, or has no address
+ */
+export async function showWay(
+  node: Node,
+  name: string,
+  { isStrict, patience }: {
+    readonly isStrict: boolean;
+    readonly patience?: Patience | undefined;
+  },
+): Promise<Output> {
+  const { netns, attachments } = getTarget(name, node.folders);
+  if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
+  const ways = await walkAll(node, netns, attachments, patience);
+  if (ways.length === 0) {
+    throw new Error(`"${name}" has no address: no plugin has attached it`);
+  }
+  const isWell = ways.every(({ endsAt, steps }) =>
+    endsAt === undefined &&
+    (!isStrict || steps.every(({ state }) => state !== "doubt"))
+  );
+  return {
+    json: {
+      ok: isWell,
+      ways: ways.map(({ endsAt, steps, ...way }) => ({
+        ...way,
+        endsAt: endsAt ?? null,
+        steps: steps.map(({ command, ...step }) => ({
+          ...step,
+          command: command ?? null,
+        })),
+      })),
+    },
+    text: (style) => ways.map((way) => format(way, style)).join("\n\n"),
+    exitCode: isWell ? 0 : 1,
+  };
+}
+
+const MARKS = { ok: "ok", doubt: "doubt", end: "ends", leaves: "leaves" };
+const INDENT = "  ";
+
+function format({ from, steps, endsAt }: Way, style: Style): string {
+  const width = Math.max(...steps.map(({ step }) => step.length)) + 2;
+  const last = steps.at(-1);
+  return [
+    style.bold(showControls(from)),
+    ...steps.map((made) => formatStep(made, width, style)),
+    endsAt === undefined
+      ? style.green(
+        last?.state === "leaves"
+          ? "Nothing on this node stops the packet"
+          : "The packet leaves this node, and the next router answers",
+      )
+      : style.red(`The packet ends here: ${endsAt}`),
+  ].join("\n");
+}
+
+function formatStep(
+  { step, state, text, command }: Made,
+  width: number,
+  style: Style,
+): string {
+  const colors = {
+    ok: style.green,
+    doubt: style.yellow,
+    end: style.red,
+    leaves: style.bold,
+  };
+  const mark = colors[state](MARKS[state].padEnd(7));
+  const line = `${INDENT}${mark}${step.padEnd(width)}${showControls(text)}`;
+  const indent = " ".repeat(INDENT.length + 7 + width);
+  return command === undefined || state === "ok"
+    ? line
+    : `${line}\n${indent}run: ${showControls(command)}`;
+}

@@ -1,0 +1,211 @@
+/**
+ * The second part of a packet's way: from the host to the outside.
+ *
+ * @module
+ */
+
+import { createLog } from "../../../cni/log.ts";
+import { isErrno } from "../../../ffi/errno.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import { checkMasquerade } from "../../../plugins/parts/masquerade/mod.ts";
+import { formatFailureText } from "../../../tool/failure.ts";
+import { listForwardChains } from "../forward_chains.ts";
+import {
+  FORWARDING,
+  nameOfSysctl,
+  readHostSysctl,
+  readReversePathFilter,
+} from "../sysctls.ts";
+import { askNeighbor } from "./neighbor.ts";
+import {
+  describeLink,
+  doubt,
+  ends,
+  leaves,
+  type Outcome,
+  passes,
+  type Step,
+  type Trip,
+} from "./trip.ts";
+
+function findRouter(trip: Trip): Outcome {
+  const { node, entry } = trip;
+  const gateway = trip.route?.gateway ?? trip.gateway;
+  if (gateway === undefined || entry === undefined) {
+    return leaves("no gateway on this node; the rest of its way is outside");
+  }
+  const owner = node.host.address.list()
+    .find(({ address }) => address.ip.equals(gateway));
+  if (owner === undefined) {
+    return leaves(
+      `${gateway} is not an address of this node; the rest of its way is outside`,
+    );
+  }
+  const name = node.host.link.find(owner.ifindex)?.name ?? "?";
+  return passes(`the host has ${gateway} on "${name}"`);
+}
+
+function findForwarding({ node, family, entry }: Trip): Outcome {
+  const key = FORWARDING[family];
+  if (readHostSysctl(node, key) === "0") {
+    const name = nameOfSysctl(key);
+    return ends(`${name} is 0`, `sysctl -w ${name}=1`);
+  }
+  const own = `net/ipv${family}/conf/${entry?.name}/forwarding`;
+  if (readHostSysctl(node, own) === "0") {
+    const name = nameOfSysctl(own);
+    return ends(`${name} is 0`, `echo 1 > /proc/sys/${own}`);
+  }
+  return passes(`the host forwards IPv${family}`);
+}
+
+function findReverse(trip: Trip): Outcome {
+  const { node, entry, start } = trip;
+  const { ip } = start.address;
+  const back = lookUp(trip, { destination: ip });
+  if (back === undefined) {
+    return ends(
+      `the host has no route back to ${ip}`,
+      `ip route add ${ip} dev ${entry?.name}`,
+    );
+  }
+  if (back.ifindex === entry?.index) {
+    return passes(`the route back to ${ip} is by "${entry?.name}"`);
+  }
+  const other = node.host.link.find(back.ifindex ?? 0)?.name ?? "?";
+  const isStrict = trip.family === 4 && entry !== undefined &&
+    readReversePathFilter(node, entry.name) === 1;
+  return ends(
+    `the route back to ${ip} is by "${other}" instead of "${entry?.name}"` +
+      (isStrict ? ", and rp_filter is strict" : ""),
+    `ip route get ${ip}`,
+  );
+}
+
+function lookUp(
+  { node }: Trip,
+  packet: Parameters<Trip["node"]["host"]["route"]["lookUp"]>[0],
+): Trip["hostRoute"] {
+  try {
+    return node.host.route.lookUp(packet);
+  } catch (error) {
+    if (
+      isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES", "EXDEV")
+    ) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+async function findRules(trip: Trip): Promise<Outcome> {
+  const { node, entry, start } = trip;
+  const subnet = start.address.masked();
+  const chains = await listForwardChains(node, { subnet, link: entry?.name });
+  const worst = chains.find(({ fate }) => fate === "dropped") ??
+    chains.find(({ fate }) => fate === "unclear");
+  if (worst === undefined) return passes("no forward chain drops it");
+  const { name, why, fate, command } = worst;
+  return fate === "dropped"
+    ? ends(`${name} ${why}, and no rule accepts ${subnet}`, command)
+    : doubt(`${name} ${why}; its rules do not name ${subnet}`, command);
+}
+
+function findUplinkRoute(trip: Trip): Outcome {
+  const { node, entry, destination, start } = trip;
+  if (trip.hasDefaultRoute === false) {
+    return leaves("the network has no default route; it ends on this node");
+  }
+  const source = start.address.ip;
+  trip.hostRoute = lookUp(trip, {
+    destination,
+    source,
+    inputIndex: entry?.index,
+  });
+  if (trip.hostRoute === undefined) {
+    return ends(
+      `the host has no route to the outside for packets from ${source}`,
+      "ip route show default",
+    );
+  }
+  const { ifindex = 0, gateway } = trip.hostRoute;
+  const uplink = node.host.link.find(ifindex);
+  if (uplink === undefined || !uplink.isUp || !uplink.isOperational) {
+    return ends(
+      `the uplink "${uplink?.name}" is ${
+        uplink?.isUp ? "without carrier" : "down"
+      }`,
+      `ip link set ${uplink?.name} up`,
+    );
+  }
+  return passes(
+    `the host's route${gateway === undefined ? "" : ` via ${gateway}`} is by ` +
+      describeLink(uplink),
+  );
+}
+
+async function findMasquerade(trip: Trip): Promise<Outcome | undefined> {
+  const { node, plugins, start: { attachment, address } } = trip;
+  const conf = plugins.find((plugin) =>
+    Object.entries(plugin).some(([key, value]) =>
+      key.toLowerCase() === "ipmasq" && value === true
+    )
+  );
+  if (attachment === undefined) return undefined;
+  if (conf === undefined) {
+    return passes(
+      `not masqueraded; the outside needs a route back to ${address.ip}`,
+    );
+  }
+  const { network, containerId, ifName } = attachment;
+  try {
+    await checkMasquerade({
+      owner: { network, containerId, ifName },
+      hostNetns: node.hostNetns,
+      backend: undefined,
+      path: node.env["PATH"],
+      log: createLog({}, () => {}),
+    }, [address]);
+    return passes(`${address.ip} is masqueraded`);
+  } catch (error) {
+    return ends(
+      formatFailureText(error),
+      `cni check ${network} ${attachment.netns} --container-id ${containerId} -i ${ifName}`,
+    );
+  }
+}
+
+function findMtu(trip: Trip): Outcome | undefined {
+  const { link, node } = trip;
+  const uplink: Link | undefined = node.host.link
+    .find(trip.hostRoute?.ifindex ?? 0);
+  if (link === undefined || uplink === undefined) return undefined;
+  return link.mtu > uplink.mtu
+    ? doubt(
+      `packets of "${link.name}" may have ${link.mtu} bytes, and "${uplink.name}" ` +
+        `takes ${uplink.mtu}`,
+      `set "mtu": ${uplink.mtu} in the network's configuration`,
+    )
+    : passes(`packets of ${link.mtu} bytes fit "${uplink.name}"`);
+}
+
+async function askUplinkGateway(trip: Trip): Promise<Outcome | undefined> {
+  const { node, patience } = trip;
+  const { gateway, ifindex = 0 } = trip.hostRoute ?? {};
+  const link = node.host.link.find(ifindex)?.name;
+  if (gateway === undefined || link === undefined) return undefined;
+  const command = "ip neighbour";
+  return await askNeighbor(node.host, gateway, { ...patience, link, command });
+}
+
+/** The steps from the host to the outside. */
+export const HOST_STEPS: readonly Step[] = [
+  { name: "router", run: findRouter },
+  { name: "forwarding", run: findForwarding },
+  { name: "return-route", run: findReverse },
+  { name: "forward-rules", run: findRules },
+  { name: "uplink", run: findUplinkRoute },
+  { name: "masquerade", run: findMasquerade },
+  { name: "mtu", run: findMtu },
+  { name: "uplink-gateway", run: askUplinkGateway },
+];

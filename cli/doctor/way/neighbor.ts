@@ -1,0 +1,64 @@
+/**
+ * Asks the next router whether it is there.
+ *
+ * @module
+ */
+
+import { isErrno } from "../../../ffi/errno.ts";
+import { waitReadable } from "../../../ffi/libc.ts";
+import { EchoSocket, type EchoTarget } from "../../../ffi/ping.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
+import type { Ip } from "../../../net/ip.ts";
+import { doubt, ends, type Outcome, passes, type Patience } from "./trip.ts";
+
+/** Asks a neighbour for its MAC and a sign of life. */
+export async function askNeighbor(
+  rtnl: Rtnl,
+  destination: Ip,
+  { attempts, timeoutMs, source, link, command }: Patience & {
+    readonly source?: Ip;
+    readonly link: string;
+    readonly command: string;
+  },
+): Promise<Outcome> {
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    if (await ping(rtnl, { destination, source, link }, timeoutMs)) {
+      return passes(`the gateway ${destination} answers by "${link}"`);
+    }
+  }
+  const known = new NeighborRequests(rtnl.socket)
+    .list({ family: destination.family })
+    .find(({ ip, mac }) => ip.equals(destination) && mac !== undefined);
+  return known === undefined
+    ? ends(
+      `the gateway ${destination} does not tell its MAC on "${link}"`,
+      command,
+    )
+    : doubt(
+      `the gateway ${destination} has MAC ${known.mac}, but does not answer pings`,
+      command,
+    );
+}
+
+/** Sends a ping and waits for the reply. Without a route there is none. */
+async function ping(
+  { netns }: Rtnl,
+  target: EchoTarget,
+  timeoutMs: number,
+): Promise<boolean> {
+  try {
+    using socket = EchoSocket.open(netns, target);
+    socket.send();
+    const end = performance.now() + timeoutMs;
+    for (let left = timeoutMs; left > 0; left = end - performance.now()) {
+      await waitReadable(socket.fd, Math.ceil(left));
+      if (socket.hasReply()) return true;
+    }
+    return false;
+  } catch (error) {
+    const isSilent = isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "ENETDOWN");
+    if (isSilent) return false;
+    throw error;
+  }
+}

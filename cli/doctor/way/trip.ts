@@ -1,0 +1,194 @@
+/**
+ * The way of a packet from a container to the outside, and what its steps know.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../../cni/files/io.ts";
+import type { JsonObject } from "../../../cni/json.ts";
+import { decodeResult } from "../../../cni/result_decoding.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Lookup } from "../../../ffi/rtnl/route.ts";
+import type { Cidr } from "../../../net/cidr.ts";
+import { Ip, type IpFamily } from "../../../net/ip.ts";
+import type { NodeAttachment } from "../../attachments/node_attachments.ts";
+import { listCachedPlugins } from "../live.ts";
+import type { Node } from "../node.ts";
+
+/**
+ * A destination far away. Nothing is sent to it; only routes are looked up.
+ *
+ * Source: RFC 5737, RFC 3849.
+ */
+const FAR: Readonly<Record<IpFamily, Ip>> = {
+  4: Ip.parse("203.0.113.1"),
+  6: Ip.parse("2001:db8:ffff::1"),
+};
+
+/** What a step tells. */
+export interface Outcome {
+  /**
+   * ok: the packet passes. doubt: it may pass. end: it does not pass. leaves:
+   * the rest of its way is not on this node.
+   */
+  readonly state: "ok" | "doubt" | "end" | "leaves";
+  /** The evidence, without a full stop. */
+  readonly text: string;
+  /** The command that mends it, or shows more. */
+  readonly command?: string | undefined;
+}
+
+/** One step of the way. */
+export interface Step {
+  readonly name: string;
+  /** @returns Undefined if the step does not apply */
+  readonly run: (
+    trip: Trip,
+  ) => Outcome | undefined | Promise<Outcome | undefined>;
+}
+
+/** Creates an outcome: the packet passes. */
+export function passes(text: string): Outcome {
+  return { state: "ok", text };
+}
+
+/** Creates an outcome: the packet may not pass. */
+export function doubt(text: string, command?: string): Outcome {
+  return { state: "doubt", text, command };
+}
+
+/** Creates an outcome: the packet does not pass. */
+export function ends(text: string, command?: string): Outcome {
+  return { state: "end", text, command };
+}
+
+/** Creates an outcome: the packet leaves this node. */
+export function leaves(text: string): Outcome {
+  return { state: "leaves", text };
+}
+
+/** Where a packet starts. */
+export interface Start {
+  /** Path of the container's namespace. */
+  readonly netns: string;
+  readonly ifName: string;
+  /** The sender's address, with the prefix length of ADD. */
+  readonly address: Cidr;
+  /** Undefined if the cache does not have it. */
+  readonly attachment: NodeAttachment | undefined;
+}
+
+/** How to ask neighbours. */
+export interface Patience {
+  /** How often to ask. */
+  readonly attempts: number;
+  /** How long to wait for each answer, in ms. */
+  readonly timeoutMs: number;
+}
+
+/** A packet on its way. Steps note what later steps need. */
+export class Trip implements Disposable {
+  readonly node: Node;
+  readonly start: Start;
+  readonly patience: Patience;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  /** The container's interface. */
+  link: Link | undefined;
+  /** The other end of its veth on the host, or its lower link. */
+  hostEnd: Link | undefined;
+  /** The link by which the packet comes to the host's routing. */
+  entry: Link | undefined;
+  /** The route in the container. */
+  route: Lookup | undefined;
+  /** The route on the host. */
+  hostRoute: Lookup | undefined;
+
+  /** @throws {SyscallError} If the namespace cannot be opened */
+  constructor(node: Node, start: Start, patience: Patience) {
+    this.node = node;
+    this.start = start;
+    this.patience = patience;
+    this.sandbox = Rtnl.open(start.netns);
+  }
+
+  /** The address family. */
+  get family(): IpFamily {
+    return this.start.address.family;
+  }
+
+  /** A destination outside of the node, for which routes are looked up. */
+  get destination(): Ip {
+    return FAR[this.family];
+  }
+
+  /** The plugins that made the attachment. */
+  get plugins(): JsonObject[] {
+    const { attachment } = this.start;
+    return attachment === undefined ? [] : listCachedPlugins(attachment);
+  }
+
+  /** The router, as the result of ADD has it. */
+  get gateway(): Ip | undefined {
+    const { attachment, address } = this.start;
+    const result = ifPossible(() => decodeResult(attachment?.result ?? {}));
+    return result?.ips.find((one) => one.address.ip.equals(address.ip))
+      ?.gateway;
+  }
+
+  /** The default route of the container's namespace, as ADD set it up; undefined if unknown. */
+  get hasDefaultRoute(): boolean | undefined {
+    const { attachment } = this.start;
+    const result = ifPossible(() => decodeResult(attachment?.result ?? {}));
+    if (attachment === undefined || result === undefined) return undefined;
+    return result.routes.some(({ dst }) =>
+      dst.family === this.family && dst.prefixLength === 0
+    );
+  }
+
+  /** Formats a command that runs in the container's namespace. */
+  inSandbox(command: string): string {
+    return `nsenter --net=${this.start.netns} ${command}`;
+  }
+
+  /** Closes the namespace. */
+  [Symbol.dispose](): void {
+    this.sandbox[Symbol.dispose]();
+  }
+}
+
+/** Lists where packets of a namespace start: each address of each interface. */
+export function listStarts(
+  netns: string,
+  attachments: readonly NodeAttachment[],
+): Start[] {
+  const cached = attachments.flatMap((attachment) => {
+    const result = ifPossible(() => decodeResult(attachment.result ?? {}));
+    const { ifName } = attachment;
+    return (result?.ips ?? []).map(({ address }) => ({
+      netns: attachment.netns,
+      ifName,
+      address,
+      attachment,
+    }));
+  });
+  return cached.length > 0 ? cached : listUncached(netns);
+}
+
+/** Lists the addresses of a namespace that no runtime has in its cache. */
+function listUncached(netns: string): Start[] {
+  using rtnl = Rtnl.open(netns);
+  const links = rtnl.link.list();
+  return rtnl.address.list().flatMap(({ ifindex, address }) => {
+    const link = links.find(({ index }) => index === ifindex);
+    const { ip } = address;
+    if (link === undefined || ip.isLoopback || ip.isLinkLocal) return [];
+    return [{ netns, ifName: link.name, address, attachment: undefined }];
+  });
+}
+
+/** Describes a link for people. */
+export function describeLink({ name, kind, mtu }: Link): string {
+  return `${name} (${kind || "physical"}, MTU ${mtu})`;
+}
