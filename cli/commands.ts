@@ -146,18 +146,33 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "validate",
-    summary: "Check a network's configuration against its plugins",
+    summary: "Check configurations against their plugins",
     about: [
       "Checks that the plugins exist, support the configuration's version, and " +
-      "accept its keys and values. Keys of third-party plugins are not checked. " +
-      "Fails on errors; with --strict, also on warnings.",
+      "accept its keys and values, and that networks do not overlap. Keys of " +
+      "third-party plugins are not checked. A file may also hold Kubernetes " +
+      "objects in YAML; a folder stands for its files.",
+      "Exits with 1 if there is an error; with --strict, also if there is a " +
+      "warning.",
     ],
-    args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
-    flags: pick("strict", ...FOLDERS),
+    args: [{
+      name: "NETWORK",
+      summary: "network names, files, folders, or - for stdin",
+      completes: "network",
+      isOptional: true,
+      isRepeated: true,
+    }],
+    flags: {
+      "all": { summary: "check all networks in the configuration folder" },
+      ...pick("strict", "format", ...FOLDERS),
+    },
     timeout: TIMEOUT,
     examples: {
       "cni validate ./new.conflist":
         "check a configuration before installing it",
+      "cni validate --all --strict": "check all networks of this node",
+      "cni validate --format github deploy/*.yaml":
+        "annotate NetworkAttachmentDefinitions in CI",
     },
     load: async () => (await import("./commands/validate.ts")).validate,
   },

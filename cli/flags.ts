@@ -42,6 +42,12 @@ export const FLAGS = {
   },
   "dry-run": { summary: "show what would change without changing it" },
   "strict": { summary: "treat notes and warnings as errors" },
+  "format": {
+    value: "FORMAT",
+    default: "text",
+    summary: "text, json, github (annotations) or sarif",
+    completes: ["text", "json", "github", "sarif"],
+  },
   "force": {
     summary: "ignore that it is still in use",
   },

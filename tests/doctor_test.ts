@@ -242,7 +242,7 @@ echo '{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}'`;
       type: lacking,
       master: "out0",
       vlanId: 5,
-      ipam: { type: "static" },
+      ipam: { type: "static", addresses: [{ address: "10.9.9.9/24" }] },
     }),
     ignore: lacking === undefined,
   },

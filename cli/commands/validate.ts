@@ -1,88 +1,162 @@
 /**
- * `cni validate`: checks a network's configuration against its plugins.
+ * `cni validate`: checks configurations against their plugins.
  *
  * @module
  */
 
-import { ErrorCode, toCniError } from "../../cni/error.ts";
-import { listCapabilities } from "../../cni/libcni/conf.ts";
-import type { NetworkConfList } from "../../cni/libcni/mod.ts";
-import { unfoldChains } from "../chain_form.ts";
+import { readStdin } from "../../cni/stdio.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import { listConfFiles } from "../../cni/libcni/mod.ts";
 import type { Output } from "../../tool/command.ts";
+import { refuse } from "../../tool/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { formatFailureText } from "../../tool/failure.ts";
-import { createRuntime, getNetwork, readFolders } from "../network.ts";
-import { showControls, type Style } from "../../tool/style.ts";
-import { errorAt, type Problem } from "../validation/problem.ts";
-import type { Validation } from "../validation/validate.ts";
+import { createRuntime, type Folders, readFolders } from "../network.ts";
+import { checkNeighbors, type Neighbor } from "../validation/overlaps.ts";
+import {
+  FORMATS,
+  type ReportedConf,
+  type ReportedProblem,
+  toDocument,
+} from "../validation/report.ts";
+import { formatPlace } from "../validation/problem.ts";
+import {
+  locate,
+  readFile,
+  readSources,
+  type Source,
+} from "../validation/sources.ts";
+import type { Validator } from "../validation/plugin_calls.ts";
+import { validateNetwork, type Validation } from "../validation/validate.ts";
 
-/** Lists problems. Fails on errors, and on warnings with `--strict`. */
-export async function validate(call: CniCall): Promise<Output> {
-  const [network = ""] = call.args;
-  try {
-    const { pluginDirs, ...folders } = readFolders(call);
-    const list = getNetwork({ pluginDirs, ...folders }, network);
-    const { validateNetwork } = await import("../validation/validate.ts");
-    // The plugins' log is not needed, because their errors are shown.
-    const quiet = { env: call.env, onStderr(): void {} };
-    const runtime = createRuntime(quiet, { pluginDirs, ...folders });
-    const { signal } = call;
-    const validator = { runtime, pluginDirs, signal };
-    return report(call, await validateNetwork(list, validator), list);
-  } catch (error) {
-    const { code } = toCniError(error);
-    const isMalformed = code === ErrorCode.DecodingFailure ||
-      code === ErrorCode.InvalidNetworkConfig;
-    if (!isMalformed) throw error;
-    const problems = [errorAt([], formatFailureText(error))];
-    return report(call, { problems, notChecked: [] });
-  }
-}
-
-/** @param list Undefined if it cannot be read */
-function report(
+/**
+ * Lists problems. Fails on errors, and on warnings with `--strict`.
+ *
+ * @param stdin Reads all of stdin
+ */
+export async function validate(
   call: CniCall,
-  { problems, notChecked }: Validation,
-  list?: NetworkConfList,
-): Output {
-  const plugins = list === undefined ? [] : unfoldChains(list.plugins);
-  const capabilities = listCapabilities(plugins);
-  const types = plugins.map(({ type }) => type);
-  const hasErrors = problems.some(({ severity }) => severity === "error");
-  const isValid = !hasErrors &&
-    (problems.length === 0 || !call.flags.strict);
-  const name = list?.name ?? call.args[0] ?? "";
-  const verdict = (style: Style): string => {
-    const word = isValid ? style.green("valid") : style.red("not valid");
-    return `${showControls(name)} is ${word}` + formatList(": ", types) +
-      formatList("; declares ", capabilities) +
-      formatList("; keys not checked: ", notChecked);
-  };
+  stdin: () => Uint8Array = readStdin,
+): Promise<Output> {
+  const { args, flags, command } = call;
+  const folders = readFolders(call);
+  const named = flags.all ? [...args, `${folders.confDir}/`] : args;
+  if (named.length === 0) {
+    throw refuse(command, "name networks, files or folders, or use --all");
+  }
+  const sources = await readSources(named, folders, stdin);
+  const confs = await reportOn(sources, folders, call);
+  const document = toDocument(confs);
+  const isValid = confs.every(({ valid }) => valid);
+  const format = FORMATS[flags.format ?? "text"] ?? FORMATS["text"];
   return {
-    json: {
-      network: name,
-      cniVersion: list?.cniVersion ?? null,
-      valid: isValid,
-      problems,
-      plugins: types,
-      capabilities,
-      notChecked,
-    },
-    text: (style) =>
-      [
-        ...problems.map((problem) => format(problem, style)),
-        verdict(style),
-      ].join("\n"),
+    json: document,
+    text: (style) => format?.(confs, style) ?? "",
+    note: sources.length === 0
+      ? "No configuration of a network is there"
+      : undefined,
     exitCode: isValid ? 0 : 1,
   };
 }
 
-function formatList(label: string, words: readonly string[]): string {
-  return words.length === 0 ? "" : showControls(label + words.join(", "));
+/** Validates configurations, each beside all others of the node. */
+async function reportOn(
+  sources: readonly Source[],
+  folders: Folders,
+  call: CniCall,
+): Promise<ReportedConf[]> {
+  // The plugins' log is not needed, because their errors are shown.
+  const quiet = { env: call.env, onStderr(): void {} };
+  const { pluginDirs } = folders;
+  const { signal } = call;
+  const runtime = createRuntime(quiet, folders);
+  const validator = { runtime, pluginDirs, signal };
+  const validated: { source: Source; neighbor: Neighbor }[] = [];
+  for (const source of sources) {
+    const validation = await validateSource(source, validator);
+    const { label, file } = source;
+    validated.push({ source, neighbor: { label, file, validation } });
+  }
+  const neighbors = [
+    ...validated.map(({ neighbor }) => neighbor),
+    ...await readOthers(sources, folders, validator),
+  ];
+  return validated.map(({ source, neighbor }) => {
+    const { validation } = neighbor;
+    const others = neighbors.filter((other) => other !== neighbor);
+    const problems = [
+      ...source.problems,
+      ...validation.problems,
+      ...checkNeighbors(neighbor, others),
+    ];
+    const hasErrors = problems.some(({ severity }) => severity === "error");
+    const valid = !hasErrors && (problems.length === 0 || !call.flags.strict);
+    return {
+      label: source.label,
+      network: validation.list?.name ?? "",
+      cniVersion: validation.list?.cniVersion ?? "",
+      valid,
+      problems: problems.map((problem) => {
+        const { severity, place, message } = problem;
+        const path = formatPlace(place);
+        return { severity, path, message, ...locate(source, problem) };
+      }).sort(comparePositions),
+      plugins: validation.types,
+      capabilities: validation.capabilities,
+      notChecked: validation.notChecked,
+    };
+  });
 }
 
-function format({ severity, path, message }: Problem, style: Style): string {
-  const mark = severity === "error" ? style.red : style.yellow;
-  const where = path === "" ? "" : `${path}: `;
-  return `${mark(severity)}: ${showControls(where + message)}`;
+/** The order of positions; plugins in files of their own come by file. */
+function comparePositions(
+  one: ReportedProblem,
+  other: ReportedProblem,
+): number {
+  if (one.file !== other.file) return one.file < other.file ? -1 : 1;
+  return one.line - other.line || one.column - other.column;
+}
+
+async function validateSource(
+  { given }: Source,
+  validator: Validator,
+): Promise<Validation> {
+  return given === undefined
+    ? {
+      list: undefined,
+      problems: [],
+      types: [],
+      capabilities: [],
+      notChecked: [],
+      ranges: [],
+    }
+    : await validateNetwork(given, validator);
+}
+
+/** Reads the node's other networks, of which only the ranges matter. */
+async function readOthers(
+  sources: readonly Source[],
+  { confDir }: Folders,
+  validator: Validator,
+): Promise<Neighbor[]> {
+  const isNamed = (path: string): boolean =>
+    sources.some(({ file }) => isSame(file, path));
+  const others: Neighbor[] = [];
+  for (
+    const file of ifPossible(() => listConfFiles(confDir, CONF_FILES)) ?? []
+  ) {
+    if (isNamed(file)) continue;
+    for (const source of await readFile(file).catch((): Source[] => [])) {
+      const validation = await validateSource(source, validator);
+      others.push({ label: source.label, file, validation });
+    }
+  }
+  return others;
+}
+
+const CONF_FILES = [".conflist", ".conf", ".json"];
+
+function isSame(one: string, other: string): boolean {
+  return one === other ||
+    ifPossible(() => Deno.realPathSync(one) === Deno.realPathSync(other)) ===
+      true;
 }

@@ -41,11 +41,11 @@ Deno.test("validate also asks the plugins of a chain", async () => {
     all.stdout,
     "pods is not valid: chain, a, b; declares mac; keys not checked: chain, a, i, b\n",
   );
-  assertMatch(all.stdout, /^error: plugins\[0\]\.plugins\[0\]\.ipam\.type: /m);
+  assertMatch(all.stdout, / error {3}plugins\[0\]\.plugins\[0\]\.ipam\.type: /);
   const missing = await run(["chain", "a", "i"], "validate", "FILE");
   assertMatch(
     missing.stdout,
-    /^error: plugins\[0\]\.plugins\[1\]\.type: failed to find plugin "b"/m,
+    / error {3}plugins\[0\]\.plugins\[1\]\.type: failed to find plugin "b"/,
   );
 });
 

@@ -9,7 +9,8 @@ import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { formatFailureText } from "../../tool/failure.ts";
 import { isFolder } from "../network.ts";
 import { findMissing } from "../plugin_file.ts";
-import type { Problem } from "../validation/problem.ts";
+import { givenOf } from "../validation/document.ts";
+import { formatPlace, type Problem } from "../validation/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import {
   type Check,
@@ -107,15 +108,19 @@ async function validate(
     .some((type, at) => missing[at] === undefined && !usable(type));
   if (isBroken) return [];
   const validator = { runtime, pluginDirs, signal };
-  const { problems } = await validateNetwork(network.list, validator);
+  const { problems } = await validateNetwork(
+    givenOf(network.list),
+    validator,
+  );
   return problems.filter(({ message }) => !missing.includes(message));
 }
 
 function describeProblem(
   { path, name }: ConfiguredNetwork,
-  { severity, path: place, message }: Problem,
+  { severity, place, message }: Problem,
 ): Finding {
-  const text = place === "" ? message : `${place}: ${message}`;
+  const where = formatPlace(place);
+  const text = where === "" ? message : `${where}: ${message}`;
   const isError = severity === "error";
   return (isError ? error : warning)(
     `"${path}": ${text}`,

@@ -4,11 +4,25 @@
  * @module
  */
 
-import { listIssues, objectOf, type Schema } from "../../cni/json.ts";
+import {
+  foldKeys,
+  type JsonObject,
+  listIssues,
+  objectOf,
+  type Schema,
+} from "../../cni/json.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { listKnownKeys, listUnknownKeys } from "../../cni/schema_keys.ts";
+import { givenDnsSchema } from "../../cni/types.ts";
 import { didYouMean } from "../../tool/suggest.ts";
-import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
+import { advise } from "./advice.ts";
+import {
+  errorAt,
+  formatPlace,
+  keyWarningAt,
+  type Place,
+  type Problem,
+} from "./problem.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
 const COMMON_KEYS = [
@@ -24,33 +38,87 @@ const COMMON_KEYS = [
 ];
 
 /** This project's IPAM plugins. */
-export const IPAM_PLUGINS: readonly string[] = ["dhcp", "host-local", "static"];
+export const IPAM_PLUGINS: readonly string[] = [
+  "dhcp",
+  "host-local",
+  "static",
+  "whereabouts",
+];
 
 /** A plugin's configuration, its place, and the schemas that decode it. */
 export interface CheckedPlugin {
   readonly conf: PluginConf;
   readonly place: Place;
+  /** The configuration with its keys as the schemas spell them. */
+  readonly folded: JsonObject;
   /** Undefined for other projects' plugins. */
   readonly own: Schema<unknown> | undefined;
   /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
 }
 
-/** Lists values that the plugin or its IPAM plugin cannot read. */
-export function listWrongValues(
-  { conf, place, own, ipam }: CheckedPlugin,
-): Problem[] {
-  const problems = [own, ipam]
-    .flatMap((schema) => schema ? listIssues(schema, conf.document) : [])
-    .map(({ path, message }) => errorAt([...place, ...path], message));
-  // Both read some of the keys.
-  return problems.filter((one, index) =>
-    problems.findIndex((other) => isSame(one, other)) === index
+/** Spells the keys of a plugin's configuration as its schemas do. */
+export function foldPlugin(
+  { document }: PluginConf,
+  schemas: readonly (Schema<unknown> | undefined)[],
+): JsonObject {
+  return schemas.reduce<JsonObject>(
+    (folded, schema) =>
+      schema === undefined ? folded : foldKeys(schema, folded) as JsonObject,
+    document,
   );
 }
 
-function isSame(one: Problem, other: Problem): boolean {
-  return one.path === other.path && one.message === other.message;
+/** Lists values that the plugin or its IPAM plugin cannot read. */
+export function listWrongValues(
+  { conf: { document }, place, own, ipam }: CheckedPlugin,
+): Problem[] {
+  const found = new Map<string, Problem>();
+  for (const schema of [own, ipam]) {
+    // Both read some of the keys.
+    for (
+      const { path, message } of schema ? listIssues(schema, document) : []
+    ) {
+      const problem = errorAt(
+        [...place, ...path],
+        advise(message, path, document),
+      );
+      found.set(formatPlace(problem.place) + message, problem);
+    }
+  }
+  return [...found.values()];
+}
+
+/** Lists keys in another case than the documentation's. It works, as in Go. */
+export function listOddSpellings(
+  { conf: { document }, place, folded, own }: CheckedPlugin,
+): Problem[] {
+  if (own === undefined) return [];
+  const compare = (given: unknown, wanted: unknown, at: Place): Problem[] => {
+    if (Array.isArray(given) && Array.isArray(wanted)) {
+      return given.flatMap((item, index) =>
+        compare(item, wanted[index], [...at, index])
+      );
+    }
+    const known = Object.keys(objectOf(wanted as JsonObject));
+    const value = objectOf(given as JsonObject);
+    return Object.keys(value).flatMap((key) => {
+      const others = at === place ? [...COMMON_KEYS, ...known] : known;
+      const spelling = known.includes(key) && !isCommonKey(key)
+        ? key
+        : others.find((other) => other.toLowerCase() === key.toLowerCase()) ??
+          key;
+      const inner = compare(
+        value[key],
+        objectOf(wanted as JsonObject)[spelling],
+        [...at, key],
+      );
+      return spelling === key
+        ? inner
+        : [keyWarningAt([...at, key], `usually spelt "${spelling}"`), ...inner];
+    });
+  };
+  return compare(document, folded, place);
 }
 
 /** Lists keys that neither the plugin nor its IPAM plugin knows. */
@@ -58,10 +126,8 @@ export function listStrangeKeys(
   { conf, place, own, ipam }: CheckedPlugin,
 ): Problem[] {
   const { type, document } = conf;
-  const isCommon = (key: string): boolean =>
-    COMMON_KEYS.some((known) => known.toLowerCase() === key.toLowerCase());
   const others = Object.fromEntries(
-    Object.entries(document).filter(([key]) => !isCommon(key)),
+    Object.entries(document).filter(([key]) => !isCommonKey(key)),
   );
   const ipamType = String(objectOf(document["ipam"])["type"]);
   const asked: (readonly [type: string, schema: typeof own, value: object])[] =
@@ -71,17 +137,28 @@ export function listStrangeKeys(
       ...IPAM_PLUGINS.includes(ipamType)
         ? [[ipamType, ipam, { ipam: document["ipam"] }] as const]
         : [],
+      ["dns", givenDnsSchema() as Schema<unknown>, objectOf(document["dns"])],
     ];
   return asked.flatMap(([type, schema, value]) => {
     if (schema === undefined) return [];
     return listUnknownKeys(schema, value).flatMap(({ path, known }) => {
       const key = String(path.at(-1));
       if (isAnnotation(key)) return [];
-      const candidates = path.length === 1 ? [...known, ...COMMON_KEYS] : known;
-      const problem = `${type} has no such key${didYouMean(key, candidates)}`;
-      return [warningAt([...place, ...path], problem)];
+      const isTop = path.length === 1 && type !== "dns";
+      const candidates = isTop ? [...known, ...COMMON_KEYS] : known;
+      const isMisplaced = isTop && ipam !== undefined &&
+        listKnownKeys(ipam, "ipam").includes(key);
+      const hint = isMisplaced
+        ? '; it belongs in "ipam"'
+        : didYouMean(key, candidates);
+      const at = type === "dns" ? [...place, "dns"] : place;
+      return [keyWarningAt([...at, ...path], `${type} has no such key${hint}`)];
     });
   });
+}
+
+function isCommonKey(key: string): boolean {
+  return COMMON_KEYS.some((known) => known.toLowerCase() === key.toLowerCase());
 }
 
 /** Matches comments, and keys that belong to others: their domain comes before a slash. */
@@ -102,4 +179,12 @@ export function listUsedCapabilities(
   return [own, ipam].flatMap((schema) =>
     schema ? listKnownKeys(schema, "runtimeConfig") : []
   );
+}
+
+/** Returns the type of the IPAM plugin; undefined without one. */
+export function findIpamType(
+  document: PluginConf["document"],
+): string | undefined {
+  const { type } = objectOf(document["ipam"]);
+  return typeof type === "string" && type !== "" ? type : undefined;
 }

@@ -8,17 +8,15 @@ import { type JsonObject, objectOf } from "../../cni/json.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import type { NetworkConfList } from "../../cni/libcni/mod.ts";
 import { compareVersions, SPEC_VERSIONS } from "../../cni/version.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { CHAIN, type PlacedPlugin } from "../chain_form.ts";
-import { listDuplicateKeys } from "./duplicate_keys.ts";
+import { IPAM_USERS } from "./effects.ts";
 import {
   type CheckedPlugin,
   IPAM_PLUGINS,
   listUsedCapabilities,
 } from "./keys.ts";
 import { didYouMean } from "../../tool/suggest.ts";
-import { errorAt, type Problem, warningAt } from "./problem.ts";
+import { errorAt, keyWarningAt, type Problem, warningAt } from "./problem.ts";
 
 /** Plugins that create the container's interface. */
 const INTERFACE_PLUGINS = [
@@ -42,12 +40,8 @@ const CHAINED_PLUGINS = [
   "tuning",
   "vrf",
 ];
-/** Plugins that need an IPAM plugin. */
-const IPAM_USERS = ["dummy", "ptp", "vlan"];
 /** Plugins that ask for addresses before the link has a network. */
 const WITHOUT_DHCP = ["dummy", "ptp"];
-/** Keys of host-device that name the device. */
-const DEVICE_KEYS = /^(device|hwaddr|kernelpath|pciBusID)$/i;
 /** Plugins that pass capabilities on to others. */
 const DELEGATING_PLUGINS = [CHAIN, "debug", "flannel", "multus"];
 
@@ -65,19 +59,24 @@ const LIST_KEYS = [
 /** The first version with lists. */
 const LISTS_SINCE = "0.3.0";
 
+/** Keys of a plugin that have no effect in the list itself. */
+const PLUGIN_KEYS = ["type", "ipam", "capabilities", "dns", "runtimeConfig"];
+
 /** Lists problems of the list itself. It may have keys that belong to others. */
 export function checkList(
-  { cniVersion, bytes }: NetworkConfList,
+  { cniVersion }: NetworkConfList,
   document: JsonObject,
 ): Problem[] {
-  const twice = listDuplicateKeys(new TextDecoder().decode(bytes))
-    .map((path) => warningAt(path, "the key is repeated; the last one wins"));
   const keys = Object.keys(document).filter((key) => !LIST_KEYS.includes(key));
   const misspelt = keys.flatMap((key) => {
+    if (PLUGIN_KEYS.includes(key)) {
+      const problem = 'no effect here: it belongs in an item of "plugins"';
+      return [keyWarningAt([key], problem)];
+    }
     const hint = didYouMean(key, LIST_KEYS);
-    return hint === "" ? [] : [warningAt([key], `no such key${hint}`)];
+    return hint === "" ? [] : [keyWarningAt([key], `no such key${hint}`)];
   });
-  return [...twice, ...misspelt, ...checkVersion(cniVersion)];
+  return [...misspelt, ...checkVersion(cniVersion)];
 }
 
 function checkVersion(cniVersion: string): Problem[] {
@@ -100,6 +99,20 @@ function checkVersion(cniVersion: string): Problem[] {
 
 /** Lists problems with the order of the plugins. */
 export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
+  return [...checkPositions(plugins), ...checkRepetitions(plugins)];
+}
+
+/** Lists plugins that would undo or repeat what the same plugin did before. */
+function checkRepetitions(plugins: readonly PlacedPlugin[]): Problem[] {
+  return plugins.flatMap(({ conf: { type }, path }, index) => {
+    const first = plugins.findIndex(({ conf }) => conf.type === type);
+    return CHAINED_PLUGINS.includes(type) && type !== "tuning" && first < index
+      ? [warningAt(path, `a second ${type}; one per network is enough`)]
+      : [];
+  });
+}
+
+function checkPositions(plugins: readonly PlacedPlugin[]): Problem[] {
   const [first, ...others] = plugins
     .filter(({ conf }) => conf.type !== CHAIN);
   if (first === undefined) return [];
@@ -142,12 +155,13 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
     );
   const misplaced = ["ipam", "dns", "ipMasq"]
     .filter((key) => conf.document[key] !== undefined)
-    .map((key) =>
-      errorAt(
+    .map((key) => ({
+      ...errorAt(
         [...path, key],
         "no effect in a chain; set it in one of its plugins",
-      )
-    );
+      ),
+      isKey: true,
+    }));
   return [...undeclared, ...misplaced];
 }
 
@@ -160,7 +174,12 @@ export function checkIpam(
   const { type } = ipam;
   if (!type) {
     return IPAM_USERS.includes(conf.type)
-      ? [errorAt([...place, "ipam"], `${conf.type} needs an IPAM plugin`)]
+      ? [
+        errorAt(
+          [...place, "ipam"],
+          `${conf.type} needs "ipam", an IPAM plugin`,
+        ),
+      ]
       : [];
   }
   if (typeof type !== "string") return [];
@@ -173,119 +192,24 @@ export function checkIpam(
     : [];
 }
 
-/** Lists that host-device does not know its device. */
-export function checkDevice({ conf, place }: CheckedPlugin): Problem[] {
-  const { type, capabilities, document } = conf;
-  const isNamed = capabilities["deviceID"] === true ||
-    Object.keys(document).some((key) =>
-      DEVICE_KEYS.test(key) && document[key] !== ""
-    );
-  return type !== "host-device" || isNamed ? [] : [
-    errorAt(
-      place,
-      'no device: set "device", "hwaddr", "kernelpath", "pciBusID", ' +
-        'or the capability "deviceID"',
-    ),
-  ];
-}
-
 /** Lists capabilities that are declared but unused, or missing. */
 export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
-  const { conf: { type, capabilities, document }, place } = plugin;
+  const { conf: { type, capabilities }, place } = plugin;
   const used = DELEGATING_PLUGINS.includes(type)
     ? undefined
     : listUsedCapabilities(plugin);
   const declared = Object.keys(capabilities)
     .filter((name) => capabilities[name]);
+  // podman declares it for every IPAM plugin.
+  const isHarmless = (name: string): boolean =>
+    name === "ips" && objectOf(plugin.folded["ipam"])["type"] === "dhcp";
   const useless = used === undefined ? [] : declared
-    .filter((name) => !used.includes(name))
+    .filter((name) => !used.includes(name) && !isHarmless(name))
     .map((name) =>
-      warningAt(
+      keyWarningAt(
         [...place, "capabilities", name],
         `${type} does not use it${didYouMean(name, used)}`,
       )
     );
-  return [
-    ...useless,
-    ...used === undefined ? [] : listIdle(type, declared, document)
-      .map((problem) => warningAt(place, problem)),
-  ];
-}
-
-/** Lists why a plugin would change nothing. */
-function listIdle(
-  type: string,
-  declared: readonly string[],
-  document: JsonObject,
-): string[] {
-  if (
-    type === "bandwidth" && !declared.includes("bandwidth") &&
-    !hasRate(document)
-  ) {
-    return [
-      'bandwidth limits nothing: neither a rate nor the capability "bandwidth" is there',
-    ];
-  }
-  if (type === "portmap" && !declared.includes("portMappings")) {
-    return ['portmap maps nothing: the capability "portMappings" is missing'];
-  }
-  return [];
-}
-
-function hasRate(document: JsonObject): boolean {
-  return Object.entries(document).some(([key, value]) =>
-    /^(in|e)gressrate$/i.test(key) && value !== null && value !== 0
-  );
-}
-
-/** Lists addresses and routes that make no sense for any plugin. */
-export function checkAddresses({ conf, place }: CheckedPlugin): Problem[] {
-  const { ipam, dns } = conf.document;
-  const { routes, addresses, dns: ipamDns } = objectOf(ipam);
-  const at = [...place, "ipam"];
-  return [
-    ...listOf(routes).flatMap((route, index, all) => {
-      const isSame = (other: JsonObject): boolean =>
-        ["dst", "table", "priority"].every((key) => other[key] === route[key]);
-      return all.findIndex(isSame) === index ? [] : [
-        warningAt(
-          [...at, "routes", index],
-          `a second route to ${route["dst"]}; only one of them takes effect`,
-        ),
-      ];
-    }),
-    ...listOf(addresses).flatMap(({ address, gateway }, index) => {
-      if (isOutside(address, gateway) !== true) return [];
-      const path = [...at, "addresses", index, "gateway"];
-      return [warningAt(path, `${gateway} is not in ${address}`)];
-    }),
-    ...checkNameservers([...place, "dns"], dns),
-    ...checkNameservers([...at, "dns"], ipamDns),
-  ];
-}
-
-function listOf(value: JsonObject[string] | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.map(objectOf) : [];
-}
-
-/** Reports whether a gateway is outside an address's subnet; undefined if unknown. */
-function isOutside(address: unknown, gateway: unknown): boolean | undefined {
-  if (typeof address !== "string" || typeof gateway !== "string") return;
-  return unlessNoAddress(() =>
-    gateway !== "" && !Cidr.parse(address).contains(Ip.parse(gateway))
-  );
-}
-
-function checkNameservers(
-  place: readonly PropertyKey[],
-  dns: JsonObject[string] | undefined,
-): Problem[] {
-  const { nameservers } = objectOf(dns);
-  return (Array.isArray(nameservers) ? nameservers : [])
-    .flatMap((server, index) => {
-      if (typeof server !== "string") return [];
-      if (unlessNoAddress(() => Ip.parse(server))) return [];
-      const path = [...place, "nameservers", index];
-      return [warningAt(path, `"${server}" is not an IP address`)];
-    });
+  return useless;
 }

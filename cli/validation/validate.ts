@@ -6,178 +6,228 @@
  */
 
 import { ErrorCode, toCniError } from "../../cni/error.ts";
-import { objectOf, type Schema } from "../../cni/json.ts";
-import { parseDocument } from "../../cni/libcni/conf_document.ts";
-import type {
-  NetworkConfList,
-  NetworkRuntime,
-  PluginConf,
-} from "../../cni/libcni/mod.ts";
-import { CURRENT_VERSION } from "../../cni/version.ts";
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+  type Schema,
+} from "../../cni/json.ts";
+import {
+  decodePluginConf,
+  listCapabilities,
+  type NetworkConfList,
+  type PluginConf,
+} from "../../cni/libcni/conf.ts";
 import { type PlacedPlugin, placePlugins } from "../chain_form.ts";
 import { formatFailureText } from "../../tool/failure.ts";
-import { findMissing, findOwnPlugin } from "../plugin_file.ts";
+import { findOwnPlugin } from "../plugin_file.ts";
+import { checkAddresses, type GivenRange, listRanges } from "./addresses.ts";
+import { type Given, readConf } from "./document.ts";
+import { checkEffects } from "./effects.ts";
 import {
   type CheckedPlugin,
+  findIpamType,
+  foldPlugin,
+  listOddSpellings,
   listStrangeKeys,
   listWrongValues,
 } from "./keys.ts";
-import { errorAt, type Problem } from "./problem.ts";
 import {
-  checkAddresses,
+  askForErrors,
+  checkExecutables,
+  type Validator,
+} from "./plugin_calls.ts";
+import { errorAt, type Place, type Problem, under } from "./problem.ts";
+import {
   checkCapabilities,
   checkChain,
-  checkDevice,
   checkIpam,
   checkList,
   checkOrder,
 } from "./rules.ts";
 
-/** The tools to validate a network. */
-export interface Validator {
-  readonly runtime: NetworkRuntime;
-  readonly pluginDirs: readonly string[];
-  readonly signal: AbortSignal;
-}
-
 /** The outcome of a validation. */
 export interface Validation {
-  /** In the order of the configuration. */
+  /** The network; undefined if the configuration is malformed. */
+  readonly list: NetworkConfList | undefined;
   readonly problems: readonly Problem[];
+  /** The types of all plugins, in chains and delegates too. */
+  readonly types: readonly string[];
+  /** The capabilities that plugins declare. */
+  readonly capabilities: readonly string[];
   /** The types of other projects' plugins, which have no key checks. */
   readonly notChecked: readonly string[];
+  /** The ranges that host-local gives addresses from. */
+  readonly ranges: readonly NetworkRange[];
+}
+
+/** A range, and what its addresses are reachable through. */
+export interface NetworkRange extends GivenRange {
+  /** The host's interface whose network the containers join; "" for the host's own. */
+  readonly segment: string;
+  /** The plugin's type. */
+  readonly type: string;
 }
 
 /**
- * Validates a network and all its plugins, including those in chains.
- *
- * @throws {CniError} 7 If a chain has a malformed plugin
+ * Validates a network and all its plugins, including those in chains and the
+ * delegates of multus.
  */
 export async function validateNetwork(
-  list: NetworkConfList,
+  given: Given,
   validator: Validator,
 ): Promise<Validation> {
-  const document = parseDocument("configuration list", list.bytes);
-  const placed = placePlugins(list.plugins);
-  const problems = [...checkList(list, document), ...checkOrder(placed)];
-  const foreign = new Set<string>();
-  for (const plugin of placed) {
-    const schemas = await findSchemas(plugin.conf, validator, foreign);
-    const checked = { conf: plugin.conf, place: plugin.path, ...schemas };
-    problems.push(...await checkPlugin(list, plugin, checked, validator));
-  }
-  return { problems: sortByPath(problems), notChecked: [...foreign] };
-}
-
-/** Sorts problems by place; those of one plugin keep their order. */
-function sortByPath(problems: readonly Problem[]): Problem[] {
-  const order = (path: string): string =>
-    (/^(plugins\[\d+\]\.?)*/.exec(path)?.[0] ?? "")
-      .replace(/\d+/g, (index) => index.padStart(9, "0"));
-  return problems.toSorted((left, right) =>
-    order(left.path) < order(right.path)
-      ? -1
-      : Number(order(left.path) > order(right.path))
-  );
-}
-
-/** @param foreign Collects the types of other projects' plugins */
-async function findSchemas(
-  { type, document }: PluginConf,
-  { pluginDirs }: Validator,
-  foreign: Set<string>,
-): Promise<Pick<CheckedPlugin, "own" | "ipam">> {
-  const find = async (type: string): Promise<Schema<unknown> | undefined> => {
-    const plugin = await findOwnPlugin(type, pluginDirs);
-    if (plugin === undefined) foreign.add(type);
-    return await plugin?.configSchema();
-  };
-  const ipamType = findIpamType(document);
-  return {
-    own: await find(type),
-    ipam: ipamType === undefined ? undefined : await find(ipamType),
-  };
-}
-
-function findIpamType(document: PluginConf["document"]): string | undefined {
-  const { type } = objectOf(document["ipam"]);
-  return typeof type === "string" && type !== "" ? type : undefined;
-}
-
-async function checkPlugin(
-  list: NetworkConfList,
-  placed: PlacedPlugin,
-  checked: CheckedPlugin,
-  validator: Validator,
-): Promise<Problem[]> {
-  const isOurs = (type: string): boolean =>
-    checked.ipam !== undefined && type === findIpamType(placed.conf.document);
-  const problems = [
-    ...await checkExecutables(list, placed, validator),
-    ...listWrongValues(checked),
-    ...listStrangeKeys(checked),
-    ...checkChain(placed),
-    ...checkIpam(checked, isOurs),
-    ...checkDevice(checked),
-    ...checkCapabilities(checked),
-    ...checkAddresses(checked),
-  ];
-  // A known problem would only be repeated in other words.
-  if (problems.some(({ severity }) => severity === "error")) return problems;
-  return [...problems, ...await askForErrors(list, checked, validator)];
-}
-
-async function checkExecutables(
-  { cniVersion, name, bytes }: NetworkConfList,
-  { conf, path }: PlacedPlugin,
-  { runtime, pluginDirs, signal }: Validator,
-): Promise<Problem[]> {
-  const ipamType = findIpamType(conf.document);
-  const ipam = ipamType && findMissing(ipamType, pluginDirs);
-  const missing = findMissing(conf.type, pluginDirs);
-  const problems = ipam ? [errorAt([...path, "ipam", "type"], ipam)] : [];
-  if (missing) return [errorAt([...path, "type"], missing), ...problems];
+  const { list, isBare, problems } = readConf(given);
+  const nothing = { types: [], capabilities: [], notChecked: [], ranges: [] };
+  if (list === undefined) return { list, problems, ...nothing };
+  const checks = new NetworkChecks(list, validator);
   try {
-    const network = { plugin: conf, cniVersion, name, bytes };
-    await runtime.validateNetwork(network, { signal });
-    return problems;
+    const placed = placePlugins(list.plugins);
+    const document = objectOf(given.document);
+    checks.problems.push(
+      ...problems,
+      ...checkList(list, isBare ? objectOf({}) : document),
+      ...checkOrder(placed),
+    );
+    for (const plugin of placed) await checks.checkPlugin(plugin);
   } catch (error) {
-    return [errorAt(path, formatFailureText(error)), ...problems];
+    if (toCniError(error).code === ErrorCode.Internal) throw error;
+    // A chain has a malformed plugin.
+    checks.problems.push(errorAt([], formatFailureText(error)));
   }
+  // A bare plugin is the whole document.
+  const strip = (place: Place): Place => isBare ? place.slice(2) : place;
+  return {
+    list,
+    problems: checks.problems.map((problem) => ({
+      ...problem,
+      place: problem.place[0] === "plugins"
+        ? strip(problem.place)
+        : problem.place,
+    })),
+    types: checks.types,
+    capabilities: listCapabilities(checks.confs),
+    notChecked: [...checks.foreign],
+    ranges: checks.ranges.map((range) => ({
+      ...range,
+      place: strip(range.place),
+    })),
+  };
 }
 
-/** Plugins with a STATUS that goes beyond their configuration, or writes files. */
-const NOT_ASKED = ["chain", "debug", "flannel", "multus"];
+/** Keys that name the host's interface of a plugin. */
+const SEGMENT_KEYS = ["master", "bridge", "vlan", "vlanId"];
 
-/**
- * Runs STATUS of a plugin and its IPAM plugin, if both are this project's, to
- * find values that do not fit together. Whether the node is ready does not
- * matter here.
- */
-async function askForErrors(
-  list: NetworkConfList,
-  { conf, place, own, ipam }: CheckedPlugin,
-  { runtime, signal }: Validator,
-): Promise<Problem[]> {
-  const ipamType = findIpamType(conf.document) ?? "";
-  const areOurs = own !== undefined && (ipamType === "" || ipam !== undefined);
-  if (!areOurs || NOT_ASKED.includes(conf.type)) return [];
-  const types: [type: string, place: PropertyKey[]][] = [[conf.type, [
-    ...place,
-  ]]];
-  if (ipam !== undefined) types.unshift([ipamType, [...place, "ipam"]]);
-  for (const [type, place] of types) {
-    // Older versions have no STATUS, and the plugins support all versions.
-    const plugins = [{ ...conf, type }];
-    const asked = { ...list, cniVersion: CURRENT_VERSION, plugins };
-    try {
-      await runtime.statusNetworkList(asked, { signal });
-    } catch (error) {
-      const { code } = toCniError(error);
-      if (code !== ErrorCode.InvalidNetworkConfig) continue;
-      // The plugin would report the same as its IPAM plugin.
-      return [errorAt(place, toCniError(error).message)];
+/** The checks of one network. */
+class NetworkChecks {
+  readonly problems: Problem[] = [];
+  readonly types: string[] = [];
+  readonly confs: PluginConf[] = [];
+  readonly ranges: NetworkRange[] = [];
+  /** The types of other projects' plugins. */
+  readonly foreign: Set<string> = new Set();
+  readonly #list: NetworkConfList;
+  readonly #validator: Validator;
+
+  constructor(list: NetworkConfList, validator: Validator) {
+    this.#list = list;
+    this.#validator = validator;
+  }
+
+  async checkPlugin(placed: PlacedPlugin): Promise<void> {
+    const { conf, path } = placed;
+    this.confs.push(conf);
+    this.types.push(conf.type);
+    const checked = await this.#addSchemas(conf, path);
+    const { type, document } = conf;
+    const segment = type === "ptp" || type === "dummy"
+      ? ""
+      : SEGMENT_KEYS.map((key) => checked.folded[key]).join();
+    this.ranges.push(
+      ...listRanges(checked).map((range) => ({
+        ...range,
+        segment,
+        type,
+        place: [...path, ...range.place],
+      })),
+    );
+    const isOurs = (type: string): boolean =>
+      checked.ipam !== undefined && type === findIpamType(document);
+    const found = [
+      ...await checkExecutables(this.#list, checked, this.#validator),
+      ...listWrongValues(checked),
+      ...listStrangeKeys(checked),
+      ...listOddSpellings(checked),
+      ...checkChain(placed),
+      ...checkIpam(checked, isOurs),
+      ...checkEffects(checked, this.#list),
+      ...checkCapabilities(checked),
+      ...checkAddresses(checked),
+    ];
+    this.problems.push(...found);
+    // A known problem would only be repeated in other words.
+    if (!found.some(({ severity }) => severity === "error")) {
+      this.problems.push(
+        ...await askForErrors(this.#list, checked, this.#validator),
+      );
+    }
+    await this.#checkDelegates(checked);
+  }
+
+  async #addSchemas(conf: PluginConf, place: Place): Promise<CheckedPlugin> {
+    const find = async (type: string): Promise<Schema<unknown> | undefined> => {
+      const { pluginDirs } = this.#validator;
+      const plugin = await findOwnPlugin(type, pluginDirs);
+      if (plugin === undefined) this.foreign.add(type);
+      return await plugin?.configSchema();
+    };
+    const own = await find(conf.type);
+    const ipamType = findIpamType(conf.document);
+    const ipam = ipamType === undefined ? undefined : await find(ipamType);
+    const folded = foldPlugin(conf, [own, ipam]);
+    return { conf, place, own, ipam, folded };
+  }
+
+  async #checkDelegates(
+    { conf: { type }, folded, place, own }: CheckedPlugin,
+  ): Promise<void> {
+    if (own === undefined) return;
+    const { delegates, delegate } = folded;
+    if (type === "multus" && Array.isArray(delegates)) {
+      for (const [index, document] of delegates.entries()) {
+        await this.#checkDelegate(document, [...place, "delegates", index]);
+      }
+    }
+    if (type === "flannel") {
+      const conf = { type: "bridge", ...objectOf(delegate) };
+      const checked = await this.#addSchemas(
+        decodePluginConf(conf),
+        [...place, "delegate"],
+      );
+      this.problems.push(
+        ...listWrongValues(checked),
+        ...listStrangeKeys(checked),
+      );
     }
   }
-  return [];
+
+  async #checkDelegate(document: JsonValue, place: Place): Promise<void> {
+    const { name, cniVersion } = this.#list;
+    const versioned = isObject(document) && !document["cniVersion"]
+      ? { ...document as JsonObject, cniVersion }
+      : document;
+    const given = {
+      document: versioned,
+      form: "either",
+      defaultName: name,
+    } as const;
+    const { problems, types, notChecked } = await validateNetwork(
+      given,
+      this.#validator,
+    );
+    this.problems.push(...under(place, problems));
+    this.types.push(...types);
+    for (const type of notChecked) this.foreign.add(type);
+  }
 }

@@ -45,11 +45,18 @@ async function validate(content: string, ...args: string[]): Promise<Found> {
   const file = folder.addFile("10.conflist", content);
   const { path } = folder;
   const { stdout, stderr, exitCode } = await runCni(
-    ...["validate", file, `--cni-path=${path}`, "--json"],
+    ...[
+      "validate",
+      file,
+      `--cni-path=${path}`,
+      "--conf-dir=/dev/null",
+      "--json",
+    ],
     ...args,
   );
   assertEquals(stderr, "");
-  const { valid, problems, notChecked } = JSON.parse(stdout);
+  const { valid, problems, configurations } = JSON.parse(stdout);
+  const [{ notChecked }] = configurations;
   return {
     exitCode,
     valid,
@@ -78,7 +85,12 @@ function fixed(keys: object): string {
 
 const rows: [name: string, content: string, ...problems: string[]][] = [
   ["nothing wrong", list([PTP, SHAPED])],
-  ["keys in other cases", list([{ ...PTP, MTU: 1450, IPMASQ: false }])],
+  [
+    "keys in other cases",
+    list([{ ...PTP, MTU: 1450, IPMASQ: false }]),
+    'warning plugins[0].MTU: usually spelt "mtu"',
+    'warning plugins[0].IPMASQ: usually spelt "ipMasq"',
+  ],
   ["comments and keys of others", list([{ ...PTP, _why: 1, "x.io/y": 1 }])],
   ["a list's keys of others", list([PTP], { nerdctlID: "x" })],
   [
@@ -114,23 +126,23 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "values that do not fit together",
     leased({ subnet: "10.60.0.5/24" }),
-    "error plugins[0].ipam: invalid range set 0: Network has host bits set. " +
-    "For a subnet mask of length 24 the network address is 10.60.0.0",
+    "error plugins[0].ipam.subnet: 10.60.0.5/24 has host bits set; write 10.60.0.0/24",
   ],
   [
     "a value that is out of range",
     list([{ type: "bridge", vlan: 5000, ipam: IPAM }]),
-    "error plugins[0]: invalid VLAN ID 5000 (must be between 0 and 4094)",
+    "error plugins[0].vlan: invalid VLAN ID 5000 (must be between 0 and 4094)",
   ],
   [
     "two default routes",
     leased({ routes: [{ dst: "0.0.0.0/0" }, { dst: "0.0.0.0/0", gw: "::1" }] }),
     "warning plugins[0].ipam.routes[1]: a second route to 0.0.0.0/0; only one of them takes effect",
+    "error plugins[0].ipam.routes[1].gw: ::1 is not an IPv4 address, as 0.0.0.0/0 is",
   ],
   [
     "no IPAM",
     list([{ type: "ptp", ipam: {} }]),
-    "error plugins[0].ipam: ptp needs an IPAM plugin",
+    'error plugins[0].ipam: ptp needs "ipam", an IPAM plugin',
   ],
   ["a bridge without IPAM", list([{ type: "bridge" }])],
   [
@@ -141,7 +153,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a limit that limits nothing",
     list([PTP, { type: "bandwidth" }]),
-    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is there',
+    'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',
   ],
   [
     "a misspelt capability",
@@ -181,27 +193,27 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a VLAN without IPAM",
     list([{ type: "vlan", master: "up0", vlanId: 5 }]),
-    "error plugins[0].ipam: vlan needs an IPAM plugin",
+    'error plugins[0].ipam: vlan needs "ipam", an IPAM plugin',
   ],
   [
     "an unknown mode of macvlan",
     list([{ type: "macvlan", master: "up0", mode: "l2" }]),
-    'error plugins[0]: unknown macvlan mode: "l2"',
+    'error plugins[0].mode: unknown macvlan mode: "l2"',
   ],
   [
     "an unknown mode of ipvlan",
     list([{ type: "ipvlan", master: "up0", mode: "bridge", ipam: IPAM }]),
-    'error plugins[0]: unknown ipvlan mode: "bridge"',
+    'error plugins[0].mode: unknown ipvlan mode: "bridge"',
   ],
   [
     "an invalid MAC",
     list([{ type: "tap", mac: "c2:11" }]),
-    'error plugins[0]: Cannot use MAC "c2:11"',
+    'error plugins[0].mac: Cannot use MAC "c2:11"',
   ],
   [
     "an invalid MAC of macvlan",
     list([{ type: "macvlan", master: "up0", mac: "01:00:5e:00:00:01" }]),
-    'error plugins[0]: Cannot use MAC "01:00:5e:00:00:01"',
+    'error plugins[0].mac: Cannot use MAC "01:00:5e:00:00:01"',
   ],
   [
     "vlan without a master",
@@ -211,7 +223,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a VLAN out of range",
     list([{ type: "vlan", master: "up0", vlanId: 4095, ipam: IPAM }]),
-    "error plugins[0]: invalid VLAN ID 4095 (must be between 0 and 4094)",
+    "error plugins[0].vlanId: invalid VLAN ID 4095 (must be between 0 and 4094)",
   ],
   [
     "a parameter outside of net",
@@ -227,6 +239,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "host-device with a device",
     list([{ type: "host-device", hwAddr: "c2:11:22:33:44:55" }]),
+    'warning plugins[0].hwAddr: usually spelt "hwaddr"',
   ],
   [
     "host-device with the runtime's device",
@@ -288,7 +301,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a repeated key",
     '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"ptp","type":"bridge"}]}',
-    "warning plugins[0].type: the key is repeated; the last one wins",
+    "warning plugins[0].type: the key is repeated: it is also in line 1; the last one wins",
   ],
   ["a chain", list([{ ...SHAPED, type: "chain", plugins: [PTP, SHAPED] }])],
   [
@@ -312,12 +325,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a bare plugin",
     JSON.stringify({ cniVersion: "1.1.0", name: "n", ...PTP }),
-    'error : no plugin configs found; "/10.conflist" has no "plugins", and ' +
-    '"/n" has no *.conf files; a bare plugin belongs in a file *.conf',
+    "error : it is a bare plugin: name the file *.conf, or turn it into a list with cni convert --to list",
   ],
   [
-    "a node that is not ready, which is not the file's fault",
+    "a folder of leases that cannot be there",
     leased({ dataDir: "/proc/none" }),
+    'warning plugins[0].ipam.dataDir: nothing can be written to "/proc/none"',
   ],
 ];
 

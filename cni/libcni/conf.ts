@@ -82,7 +82,8 @@ export function parseNetworkConf(bytes: Uint8Array): NetworkConf {
   return { name, cniVersion, plugin, bytes };
 }
 
-const pluginSchema = once(() =>
+/** Builds the schema of the keys that a runtime reads of a plugin. */
+export const pluginSchema = once(() =>
   netConf({
     type: optional(z.string()),
     name: optional(z.string()),

@@ -22,7 +22,7 @@ import { parsePrevResult } from "../../../cni/result_decoding.ts";
 import { encodeResult } from "../../../cni/result_encoding.ts";
 import { decodeValidAttachments } from "../../../cni/types.ts";
 import { parseWritten } from "../../../cli/chain_form.ts";
-import { listDuplicateKeys } from "../../../cli/validation/duplicate_keys.ts";
+import { ConfText } from "../../../cli/validation/conf_text.ts";
 import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
 import { describeOwner, findIp } from "../../../ipam/host_local/lease.ts";
 import { decodeExecCredential } from "../../../kube/exec_credential.ts";
@@ -278,10 +278,10 @@ export function listTextParsers(folder: string): Parser<string>[] {
       name: "duplicate keys",
       samples: [...configs, '{"a":1,"a":{"b":[{"c":1,"c":2}]}}'],
       throws: cni,
-      // It gets texts that are JSON.
       parse: (text) => {
-        parseJson(text);
-        return listDuplicateKeys(text);
+        const conf = new ConfText(text);
+        conf.findSyntaxError();
+        return conf.listRepeatedKeys();
       },
     }),
     textParser({

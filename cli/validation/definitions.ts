@@ -1,0 +1,197 @@
+/**
+ * Configurations inside Kubernetes objects: NetworkAttachmentDefinitions,
+ * ConfigMaps with CNI files, and the networks annotation of pods.
+ *
+ * @module
+ */
+
+import { JSON_SCHEMA, loadAll, YAMLException } from "js-yaml";
+import { toCniError } from "../../cni/error.ts";
+import { type JsonObject, type JsonValue, objectOf } from "../../cni/json.ts";
+import { ConfText } from "./conf_text.ts";
+import { errorAt, type Problem } from "./problem.ts";
+
+/** A configuration in an object. */
+export interface Definition {
+  /** The object and its key, such as `default/net1`. */
+  readonly label: string;
+  /** The object's name, which the network has by default. */
+  readonly name: string | undefined;
+  readonly form: "either" | "list";
+  readonly text: ConfText;
+  /** Problems of a text that is not a configuration. */
+  readonly problems?: readonly Problem[];
+}
+
+/** The key of the annotation. Source: Network Plumbing WG specification v1.3. */
+const NETWORKS = "k8s.v1.cni.cncf.io/networks";
+
+/** Keys of ConfigMaps that hold CNI files. */
+const CNI_FILE = /\.conf(list)?$|^cni-conf\.json$/;
+
+/**
+ * Finds the configurations in YAML or JSON objects.
+ *
+ * @returns With a definition that has only a problem if it is not YAML
+ */
+export async function listDefinitions(yaml: string): Promise<Definition[]> {
+  const scalars = new Map<string, [start: number, end: number][]>();
+  let documents: JsonValue[];
+  try {
+    documents = loadAll(yaml, null, {
+      schema: JSON_SCHEMA,
+      json: true,
+      listener: listenTo(scalars),
+    }) as JsonValue[];
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error;
+    return [describeFailure(yaml, error as unknown as Failure)];
+  }
+  const place = (value: string): ConfText => {
+    const span = scalars.get(value)?.shift();
+    return span === undefined
+      ? new ConfText(value)
+      : new ConfText(value, { text: yaml, toFile: align(yaml, value, span) });
+  };
+  const found: Definition[] = [];
+  for (const object of documents.flatMap(listObjects)) {
+    found.push(...await readObject(object, place));
+  }
+  return found;
+}
+
+/** What js-yaml says of an error; its types may be missing. */
+interface Failure {
+  readonly reason: string;
+  readonly mark?: { readonly position: number };
+}
+
+function describeFailure(yaml: string, { reason, mark }: Failure): Definition {
+  const problem = errorAt([], `neither JSON nor YAML: ${reason}`);
+  return {
+    label: "",
+    name: undefined,
+    form: "either",
+    text: new ConfText(yaml),
+    problems: [{ ...problem, offset: mark?.position ?? 0 }],
+  };
+}
+
+/** The state of js-yaml's parser. */
+interface ParserState {
+  readonly position: number;
+  readonly kind: string;
+  readonly result: unknown;
+}
+
+/** Collects where each text begins and ends. */
+function listenTo(
+  scalars: Map<string, [start: number, end: number][]>,
+): (event: string, state: unknown) => void {
+  const starts: number[] = [];
+  return (event, state) => {
+    const { position, kind, result } = state as ParserState;
+    if (event === "open") return void starts.push(position);
+    const start = starts.pop() ?? 0;
+    if (kind !== "scalar" || typeof result !== "string") return;
+    const spans = scalars.get(result) ?? [];
+    // The parser opens a node more than once.
+    if (spans.at(-1)?.[1] === position) return;
+    scalars.set(result, [...spans, [start, position]]);
+  };
+}
+
+/**
+ * Maps offsets in a text to those in its YAML. Indentation, line breaks and
+ * escapes differ, all other characters come in the same order.
+ */
+function align(
+  yaml: string,
+  value: string,
+  [start, end]: [number, number],
+): (offset: number) => number {
+  const raw = yaml.slice(start, end);
+  const quote = /^\s*(['"]|[|>][^\n]*\n)/.exec(raw)?.[0].length ?? 0;
+  const offsets: number[] = [];
+  let at = start + quote;
+  for (const character of value.split("")) {
+    if (/\S/.test(character)) {
+      const next = yaml.indexOf(character, at);
+      if (next >= 0 && next < end) at = next;
+    }
+    offsets.push(at);
+    if (/\S/.test(character)) at++;
+  }
+  return (offset) => offsets[offset] ?? at;
+}
+
+function listObjects(value: JsonValue): JsonObject[] {
+  const object = objectOf(value);
+  const { kind, items } = object;
+  return typeof kind === "string" && kind.endsWith("List") &&
+      Array.isArray(items)
+    ? items.flatMap(listObjects)
+    : [object];
+}
+
+async function readObject(
+  object: JsonObject,
+  place: (value: string) => ConfText,
+): Promise<Definition[]> {
+  const { kind, metadata, spec, data } = object;
+  const { name, namespace } = objectOf(metadata);
+  const label = [namespace, name].filter((part) => typeof part === "string")
+    .join("/");
+  if (kind === "NetworkAttachmentDefinition") {
+    const { config } = objectOf(spec);
+    // Without it, the configuration is in a file on each node.
+    if (typeof config !== "string" || config === "") return [];
+    const text = place(config);
+    const own = typeof name === "string" ? name : undefined;
+    return [{ label, name: own, form: "either", text }];
+  }
+  if (kind === "ConfigMap") {
+    return Object.entries(objectOf(data)).flatMap(([key, value]) =>
+      CNI_FILE.test(key) && typeof value === "string"
+        ? [{
+          label: `${label}/${key}`,
+          name: undefined,
+          form: key.endsWith(".conflist") ? "list" as const : "either" as const,
+          text: place(value),
+        }]
+        : []
+    );
+  }
+  const { template, jobTemplate } = objectOf(spec);
+  const pods = [
+    object,
+    template,
+    objectOf(objectOf(jobTemplate)["spec"])["template"],
+  ];
+  const found = await Promise.all(
+    pods.map((pod) => readAnnotation(objectOf(pod), label, place)),
+  );
+  return found.flat();
+}
+
+async function readAnnotation(
+  pod: JsonObject,
+  label: string,
+  place: (value: string) => ConfText,
+): Promise<Definition[]> {
+  const { annotations, namespace } = objectOf(pod["metadata"]);
+  const networks = objectOf(annotations)[NETWORKS];
+  if (typeof networks !== "string") return [];
+  const { parseNetworks } = await import(
+    "../../plugins/multus/networks/annotations.ts"
+  );
+  try {
+    parseNetworks(networks, String(namespace ?? "default"));
+    return [];
+  } catch (error) {
+    const { message } = toCniError(error);
+    const text = place(networks);
+    const problems = [{ ...errorAt([], `${NETWORKS}: ${message}`), offset: 0 }];
+    return [{ label, name: undefined, form: "either", text, problems }];
+  }
+}

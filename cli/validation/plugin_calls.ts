@@ -1,0 +1,181 @@
+/**
+ * What the plugins themselves say of a configuration.
+ *
+ * @module
+ */
+
+import { ErrorCode } from "../../cni/error.ts";
+import { createInvoker } from "../../cni/invoke/in_process.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+  parseJson,
+} from "../../cni/json.ts";
+import type {
+  NetworkConfList,
+  NetworkRuntime,
+  PluginConf,
+} from "../../cni/libcni/mod.ts";
+import { encodeJson } from "../../cni/libcni/json_bytes.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { CURRENT_VERSION } from "../../cni/version.ts";
+import {
+  findPlugin,
+  findVersions,
+  pluginNames,
+} from "../../plugins/registry.ts";
+import { formatFailureText } from "../../tool/failure.ts";
+import { didYouMean } from "../../tool/suggest.ts";
+import { isFolder } from "../network.ts";
+import { findMissing } from "../plugin_file.ts";
+import { type CheckedPlugin, findIpamType } from "./keys.ts";
+import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
+
+/** The tools to validate a network. */
+export interface Validator {
+  readonly runtime: NetworkRuntime;
+  readonly pluginDirs: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+/** Without any plugin folder, plugins cannot be missing. */
+export async function checkExecutables(
+  { cniVersion, name, bytes }: NetworkConfList,
+  { conf, place: path, own }: CheckedPlugin,
+  { runtime, pluginDirs, signal }: Validator,
+): Promise<Problem[]> {
+  const ipamType = findIpamType(conf.document);
+  if (!pluginDirs.some(isFolder)) {
+    return [
+      ...checkKnown(conf.type, [...path, "type"]),
+      ...ipamType ? checkKnown(ipamType, [...path, "ipam", "type"]) : [],
+      ...own === undefined ? [] : checkSupport(conf.type, cniVersion, path),
+    ];
+  }
+  const ipam = ipamType && findMissing(ipamType, pluginDirs);
+  const missing = findMissing(conf.type, pluginDirs);
+  const problems = ipam ? [errorAt([...path, "ipam", "type"], ipam)] : [];
+  if (missing) return [errorAt([...path, "type"], missing), ...problems];
+  try {
+    const network = { plugin: conf, cniVersion, name, bytes };
+    await runtime.validateNetwork(network, { signal });
+    return problems;
+  } catch (error) {
+    return [errorAt(path, formatFailureText(error)), ...problems];
+  }
+}
+
+/**
+ * Runs STATUS of a plugin and its IPAM plugin, if both are this project's, to
+ * find values that do not fit together. Whether the node is ready only
+ * matters if the configuration names the files.
+ */
+export async function askForErrors(
+  list: NetworkConfList,
+  { conf, place, own, ipam }: CheckedPlugin,
+  validator: Validator,
+): Promise<Problem[]> {
+  const ipamType = findIpamType(conf.document) ?? "";
+  const areOurs = own !== undefined &&
+    (ipamType === "" || ipam !== undefined);
+  if (!areOurs || NOT_ASKED.includes(conf.type)) return [];
+  const types: [type: string, place: Place][] = [[conf.type, place]];
+  if (ipam !== undefined) types.unshift([ipamType, [...place, "ipam"]]);
+  for (const [type, at] of types) {
+    const failure = await askStatus(type, { list, conf }, validator);
+    if (failure === undefined) continue;
+    const { code, message } = failure;
+    const value = at === place
+      ? conf.document
+      : objectOf(conf.document["ipam"]);
+    const named = findNamed(message, value);
+    // The plugin would report the same as its IPAM plugin.
+    if (code === ErrorCode.InvalidNetworkConfig) {
+      return [errorAt([...at, ...named], message)];
+    }
+    const isFile = NODE_FILES.includes(String(named[0])) &&
+      validator.pluginDirs.some(isFolder);
+    if (isFile && type === ipamType && Deno.uid() === 0) {
+      return [warningAt([...at, ...named], `on this node: ${message}`)];
+    }
+  }
+  return [];
+}
+
+/** Runs STATUS of one of this project's plugins, installed or not. */
+async function askStatus(
+  type: string,
+  { list, conf }: {
+    readonly list: NetworkConfList;
+    readonly conf: PluginConf;
+  },
+  { pluginDirs, signal }: Validator,
+): Promise<{ code: number; message: string } | undefined> {
+  const plugin = await findPlugin(type);
+  if (plugin === undefined) return undefined;
+  const document = {
+    ...conf.document,
+    name: list.name,
+    // Older versions have no STATUS, and the plugins support all versions.
+    cniVersion: CURRENT_VERSION,
+  };
+  const { stdout, exitCode } = await dispatch(plugin, {
+    env: { CNI_COMMAND: "STATUS", CNI_PATH: pluginDirs.join(":") || "/" },
+    invoker: createInvoker(dispatch, findPlugin),
+    hostNetns: "/proc/self/ns/net",
+    stdin: () => encodeJson(document),
+    signal,
+  });
+  if (exitCode === 0) return undefined;
+  const { code, msg } = parseJson(stdout) as { code: number; msg: string };
+  return { code, message: msg };
+}
+
+/** Keys of IPAM plugins that name files of the node. */
+const NODE_FILES = ["dataDir", "resolvConf"];
+
+/** Plugins with a STATUS that goes beyond their configuration, or writes files. */
+const NOT_ASKED = ["chain", "debug", "flannel", "multus"];
+
+/** Warns of a type that is nearly one of this project's. */
+function checkKnown(type: string, place: Place): Problem[] {
+  const hint = didYouMean(type, pluginNames);
+  return hint === ""
+    ? []
+    : [warningAt(place, `unknown plugin "${type}"${hint}`)];
+}
+
+function checkSupport(
+  type: string,
+  cniVersion: string,
+  place: Place,
+): Problem[] {
+  const isSupported = cniVersion === "" ||
+    findVersions(type)?.includes(cniVersion) !== false;
+  return isSupported ? [] : [
+    errorAt(
+      place,
+      `plugin ${type} does not support config version "${cniVersion}"`,
+    ),
+  ];
+}
+
+/** Finds the value that a plugin's message quotes; the object itself if none. */
+function findNamed(message: string, value: JsonObject): Place {
+  const words = message.split(/[\s"'(),;:]+(?!\S)|[\s"'(),;]+/);
+  const visit = (value: JsonValue, place: Place): Place[] => {
+    if (typeof value !== "object" || value === null) {
+      const isNamed = words.some((word) =>
+        word === String(value) || word.startsWith(`${value}/`)
+      );
+      return isNamed ? [place] : [];
+    }
+    return Object.entries(value).flatMap(([key, item]) =>
+      visit(item, [...place, Array.isArray(value) ? Number(key) : key])
+    );
+  };
+  const { type: _, ...others } = value;
+  const found = visit(others, []);
+  return found.length === 1 ? found[0] ?? [] : [];
+}

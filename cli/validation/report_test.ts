@@ -1,0 +1,233 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { validate } from "../commands/validate.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
+
+const PODS = `{
+  "cniVersion": "1.0.0",
+  "name": "pods",
+  "plugins": [
+    { "type": "ptp",
+      "mtu": "abc",
+      "ipMask": true,
+      "ipam": {
+        "type": "host-local",
+        "subnet": "10.60.0.0/24",
+        "subnet": "10.61.0.0/24" } }
+  ]
+}
+`;
+
+const DEFINITIONS = `# Two networks
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata:
+  name: literal
+  namespace: prod
+spec:
+  config: |
+    {
+      "cniVersion": "1.0.0",
+      "type": "macvlan",
+      "mode": "bridgge"
+    }
+---
+apiVersion: v1
+kind: List
+items:
+  - kind: NetworkAttachmentDefinition
+    metadata: { name: quoted }
+    spec:
+      config: '{ "cniVersion": "1.0.0",
+        "type": "ipvlan", "mtu": "it''s" }'
+  - kind: NetworkAttachmentDefinition
+    metadata: { name: escaped }
+    spec: { config: "{ \\"cniVersion\\": \\"1.0.0\\", \\"type\\": \\"vlan\\" }" }
+  - kind: Pod
+    metadata:
+      name: web
+      annotations:
+        k8s.v1.cni.cncf.io/networks: '[{"name": 5}]'
+`;
+
+/** Validates files without looking at this machine. */
+async function run(
+  files: Readonly<Record<string, string>>,
+  ...flags: string[]
+): Promise<{ stdout: string; exitCode: number }> {
+  using folder = new PluginFolder();
+  for (const [name, content] of Object.entries(files)) {
+    folder.addFile(name, content);
+  }
+  const { path } = folder;
+  const { stdout, exitCode } = await runCni(
+    ...["validate", "--cni-path=/dev/null", "--conf-dir=/dev/null"],
+    ...flags,
+    `${path}/`,
+  );
+  return { stdout: stdout.replaceAll(`${path}/`, ""), exitCode };
+}
+
+Deno.test("validate shows places and lines", async () => {
+  const { stdout, exitCode } = await run({ "pods.conflist": PODS });
+  assertEquals(
+    stdout,
+    `pods.conflist:6:14 error   plugins[0].mtu: expected a number, got a string
+    6 |       "mtu": "abc",
+pods.conflist:7:7  warning plugins[0].ipMask: ptp has no such key; did you mean "ipMasq"?
+pods.conflist:11:9 warning plugins[0].ipam.subnet: the key is repeated: it is also in line 10; the last one wins
+pods is not valid: ptp
+1 error, 2 warnings
+`,
+  );
+  assertEquals(exitCode, 1);
+});
+
+Deno.test("validate annotates for GitHub and in SARIF", async () => {
+  const github = await run({ "pods.conflist": PODS }, "--format", "github");
+  assertStringIncludes(
+    github.stdout,
+    "::error file=pods.conflist,line=6,col=14::plugins[0].mtu: expected a number, got a string\n" +
+      "::warning file=pods.conflist,line=7,col=7::",
+  );
+  const sarif = await run({ "pods.conflist": PODS }, "--format=sarif");
+  const { version, runs: [{ results }] } = JSON.parse(sarif.stdout);
+  assertEquals([version, results.length, results[0].level], [
+    "2.1.0",
+    3,
+    "error",
+  ]);
+  assertEquals(results[0].locations[0].physicalLocation.region, {
+    startLine: 6,
+    startColumn: 14,
+  });
+  assertEquals([github.exitCode, sarif.exitCode], [1, 1]);
+});
+
+Deno.test("validate --json has all problems, and the configurations", async () => {
+  const fine = PODS.replace('"abc"', "1450").replace("ipMask", "ipMasq")
+    .replace(/ *"subnet": "10.61.*\n/, "")
+    .replace('10.60.0.0/24",', '10.62.0.0/24" } }').replace("pods", "fine");
+  for (const flag of ["--json", "--format=json"]) {
+    const { stdout } = await run(
+      { "a.conflist": fine, "b.conflist": PODS },
+      flag,
+    );
+    const { valid, errors, warnings, problems, configurations } = JSON.parse(
+      stdout,
+    );
+    assertEquals([valid, errors, warnings], [false, 1, 2]);
+    assertEquals(problems[0], {
+      severity: "error",
+      path: "plugins[0].mtu",
+      message: "expected a number, got a string",
+      file: "b.conflist",
+      line: 6,
+      column: 14,
+    });
+    assertEquals(
+      configurations.map(({ file, valid }: Record<string, unknown>) => [
+        file,
+        valid,
+      ]),
+      [["a.conflist", true], ["b.conflist", false]],
+    );
+  }
+});
+
+Deno.test("validate finds networks in Kubernetes objects", async () => {
+  const { stdout } = await run({ "nets.yaml": DEFINITIONS }, "--json");
+  const { problems, configurations } = JSON.parse(stdout);
+  assertEquals(
+    configurations.map(({ file, network }: Record<string, string>) => [
+      file,
+      network,
+    ]),
+    [
+      ["nets.yaml (prod/literal)", "literal"],
+      ["nets.yaml (quoted)", "quoted"],
+      ["nets.yaml (escaped)", "escaped"],
+      ["nets.yaml (web)", ""],
+    ],
+  );
+  const found = problems.map((
+    { line, column, path }: Record<string, string | number>,
+  ) => [line, column, path]);
+  assertEquals(found, [
+    [12, 15, "mode"],
+    [22, 34, "mtu"],
+    [25, 22, "ipam"],
+    [30, 39, ""],
+  ]);
+});
+
+Deno.test("validate reads stdin", async () => {
+  const call = callWith({
+    args: ["-"],
+    flags: { "cni-path": "/dev/null", "conf-dir": "/dev/null" },
+  });
+  for (const text of [PODS, DEFINITIONS, "[", "{ a"]) {
+    const bytes = new TextEncoder().encode(text);
+    const { json, exitCode } = await validate(call, () => bytes);
+    const { problems } = json as { problems: { file: string }[] };
+    assertEquals(problems[0]?.file, "<stdin>");
+    assertEquals(exitCode, 1);
+  }
+});
+
+Deno.test("validate compares networks of a folder", async () => {
+  const net = (name: string, type: string, ipam: object): string =>
+    JSON.stringify({
+      cniVersion: "1.0.0",
+      name,
+      plugins: [{ type, master: "x", ipam: { type: "host-local", ...ipam } }]
+        .map(({ master, ...plugin }) =>
+          type === "macvlan" ? { master, ...plugin } : plugin
+        ),
+    });
+  const { stdout } = await run({
+    "10-a.conflist": net("a", "ptp", { subnet: "10.1.0.0/16" }),
+    "20-b.conflist": net("b", "bridge", { subnet: "10.1.5.0/24" }),
+    "30-a.conflist": net("a", "ptp", { subnet: "10.3.0.0/16" }),
+    "40-c.conflist": net("c", "macvlan", {
+      subnet: "10.9.0.0/24",
+      rangeEnd: "10.9.0.9",
+    }),
+    "50-d.conflist": net("d", "macvlan", {
+      subnet: "10.9.0.0/24",
+      rangeStart: "10.9.0.10",
+    }),
+  }, "--json");
+  const { problems } = JSON.parse(stdout);
+  assertEquals(
+    problems.map((
+      { file, path, message }: Record<string, string>,
+    ) => `${file} ${path}: ${message}`),
+    [
+      '10-a.conflist plugins[0].ipam.subnet: 10.1.0.0/16 overlaps 10.1.5.0/24 of network "b" in 20-b.conflist',
+      '20-b.conflist plugins[0].ipam.subnet: 10.1.5.0/24 overlaps 10.1.0.0/16 of network "a" in 10-a.conflist',
+      "30-a.conflist name: not used: 10-a.conflist has this name too, and comes first",
+    ],
+  );
+});
+
+Deno.test("validate looks into plugin files of a network", async () => {
+  using folder = new PluginFolder();
+  const list = { cniVersion: "1.0.0", name: "net" };
+  const file = folder.addFile("10.conflist", JSON.stringify(list));
+  await Deno.mkdir(`${folder.path}/net`);
+  folder.addFile("net/10.conf", '{ "type": "loopback",\n "mtu": 5 }');
+  const { stdout } = await runCni(
+    ...["validate", file, "--cni-path=/dev/null", "--conf-dir=/dev/null"],
+  );
+  assertMatch(stdout, /net\/10\.conf:2:2 warning plugins\[0\]\.mtu: loopback/);
+});
+
+Deno.test("validate refuses nothing to check", async () => {
+  const { stderr, exitCode } = await runCni("validate");
+  assertMatch(stderr, /name networks, files or folders, or use --all/);
+  assertEquals(exitCode, 1);
+  const missing = await runCni("validate", "./no-such.conflist");
+  assertEquals(missing.exitCode, 1);
+  assertMatch(missing.stderr, /Cannot read "\.\/no-such\.conflist"/);
+});

@@ -1,0 +1,237 @@
+/**
+ * The configurations that a command line names: networks, files, folders and
+ * stdin.
+ *
+ * @module
+ */
+
+import { basename, dirname, join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+} from "../../cni/json.ts";
+import { listConfFiles } from "../../cni/libcni/mod.ts";
+import {
+  type Folders,
+  getNetwork,
+  isFolder,
+  listNetworks,
+  readNetworkFile,
+  UnknownNetworkError,
+} from "../network.ts";
+import { ConfText, type Position } from "./conf_text.ts";
+import { listDefinitions } from "./definitions.ts";
+import type { Given } from "./document.ts";
+import { errorAt, type Problem, warningAt } from "./problem.ts";
+
+/** A configuration to validate. */
+export interface Source {
+  /** Its file as named, and the object inside it: `nets.yaml (default/net1)`. */
+  readonly label: string;
+  /** The file as named; `<stdin>` for stdin. */
+  readonly file: string;
+  readonly text: ConfText;
+  /** Undefined if it is not JSON. */
+  readonly given: Given | undefined;
+  /** Problems of the text. */
+  readonly problems: readonly Problem[];
+  /** Plugins in files of their own, which follow those of the list. */
+  readonly parts: readonly { readonly file: string; readonly text: ConfText }[];
+}
+
+/** A problem's place in a file. */
+export interface Location extends Position {
+  readonly file: string;
+  /** The line's text. */
+  readonly source: string;
+}
+
+/** Finds the place of a problem. */
+export function locate(
+  { file, text, parts, given }: Source,
+  problem: Problem,
+): Location {
+  const [first, index, ...inner] = problem.place;
+  const inlined = countInlined(given, parts.length);
+  const part = first === "plugins" && typeof index === "number"
+    ? parts[index - inlined]
+    : undefined;
+  const within = part?.text ?? text;
+  const place = part === undefined ? problem.place : inner;
+  const position = within.locate({ ...problem, place });
+  return {
+    ...position,
+    file: part?.file ?? file,
+    source: within.lineAt(position.line),
+  };
+}
+
+function countInlined(given: Given | undefined, parts: number): number {
+  const document = given?.document;
+  const plugins = isObject(document) ? document["plugins"] : undefined;
+  return (Array.isArray(plugins) ? plugins.length : 0) - parts;
+}
+
+/**
+ * Reads what the arguments name.
+ *
+ * @param stdin Reads all of stdin, for the argument `-`
+ * @throws {UnknownNetworkError} If no network has the name
+ * @throws {CniError} 5 If a file cannot be read
+ */
+export async function readSources(
+  args: readonly string[],
+  folders: Folders,
+  stdin: () => Uint8Array,
+): Promise<Source[]> {
+  const sources: Source[] = [];
+  for (const arg of args) {
+    if (arg === "-") {
+      const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(
+        stdin(),
+      );
+      sources.push(...await readText("<stdin>", text));
+    } else {
+      for (const file of listFiles(arg, folders)) {
+        sources.push(...await readFile(file));
+      }
+    }
+  }
+  return sources;
+}
+
+/** The files of a folder that may be configurations. */
+const EXTENSIONS = [".conflist", ".conf", ".json", ".yaml", ".yml"];
+
+function listFiles(arg: string, folders: Folders): string[] {
+  const isFile = ifPossible(() => Deno.statSync(arg))?.isFile === true;
+  if (isFile) return [arg];
+  if (arg.includes("/") || isFolder(arg) && !isNetwork(folders, arg)) {
+    if (!isFolder(arg)) return [arg];
+    const files = listConfFiles(arg, EXTENSIONS);
+    if (files.length > 0) return files;
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `"${arg}" has no *.conflist, *.conf, *.json, *.yaml or *.yml`,
+    );
+  }
+  try {
+    getNetwork(folders, arg);
+  } catch (error) {
+    if (error instanceof UnknownNetworkError) throw error;
+    // A search by name stops at the first malformed file.
+    const obstacle = listConfFiles(folders.confDir, [".conflist"])
+      .concat(listConfFiles(folders.confDir, [".conf", ".json"]))
+      .find((file) => ifPossible(() => readNetworkFile(file)) === undefined);
+    if (obstacle === undefined) throw error;
+    return [...new Set([obstacle, ...listOf(folders, arg)])];
+  }
+  return listOf(folders, arg);
+}
+
+function isNetwork({ confDir }: Folders, name: string): boolean {
+  return listNetworks(confDir).some(({ list }) => list.name === name);
+}
+
+function listOf({ confDir }: Folders, name: string): string[] {
+  return listNetworks(confDir).filter(({ list }) => list.name === name)
+    .map(({ file }) => file).slice(0, 1);
+}
+
+/** Reads the configurations in a file. */
+export async function readFile(file: string): Promise<Source[]> {
+  const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  return await readText(file, text);
+}
+
+async function readText(file: string, content: string): Promise<Source[]> {
+  const isYaml = /\.ya?ml$/.test(file) ||
+    !/\.(conflist|conf|json)$/.test(file) && !/^\s*[{[]/.test(content);
+  if (isYaml) return await readYaml(file, content);
+  const text = new ConfText(content);
+  const syntax = text.findSyntaxError();
+  if (syntax !== undefined) {
+    const problems = [{ ...errorAt([], syntax.message), ...syntax }];
+    return [{ label: file, file, text, given: undefined, problems, parts: [] }];
+  }
+  const document = parseJson(content) as JsonValue;
+  if (isObject(document) && document["kind"] && document["apiVersion"]) {
+    return await readYaml(file, content);
+  }
+  return [withParts(file, text, document as JsonValue)];
+}
+
+function toSource(
+  { label, file, text, form, name }: {
+    readonly label: string;
+    readonly file: string;
+    readonly text: ConfText;
+    readonly form: Given["form"];
+    readonly name?: string | undefined;
+  },
+  document: JsonValue,
+): Source {
+  const problems = text.listRepeatedKeys().map((repeated): Problem => {
+    const { place, offset, firstLine, first } = repeated;
+    const spelling = first === place.at(-1) ? "" : `, as "${first}"`;
+    const problem = `the key is repeated: it is also in line ${firstLine}` +
+      `${spelling}; the last one wins`;
+    return { ...warningAt(place, problem), isKey: true, offset };
+  });
+  const given = { document, form, defaultName: name };
+  return { label, file, text, given, problems, parts: [] };
+}
+
+/** Adds the plugins in files of their own, as the Go library does. */
+function withParts(
+  file: string,
+  text: ConfText,
+  document: JsonValue,
+): Source {
+  const form = file.endsWith(".conflist")
+    ? "list"
+    : /\.(conf|json)$/.test(file)
+    ? "plugin"
+    : "either";
+  const source = toSource({ label: file, file, text, form }, document);
+  const { name, plugins = [], loadOnlyInlinedPlugins } = isObject(document)
+    ? document as JsonObject
+    : {};
+  const isAlone = form !== "list" || loadOnlyInlinedPlugins === true ||
+    typeof name !== "string" || name === "" || !Array.isArray(plugins) ||
+    basename(name) !== name || name === "..";
+  if (isAlone || !isObject(document)) return source;
+  const parts = listConfFiles(join(dirname(file), name), [".conf"])
+    .flatMap((path) => {
+      const content = ifPossible(() => Deno.readTextFileSync(path));
+      const part = content && ifPossible(() => parseJson(content));
+      return content === undefined || part === undefined
+        ? []
+        : [{ file: path, text: new ConfText(content), part }];
+    });
+  if (parts.length === 0) return source;
+  const all = [...plugins, ...parts.map(({ part }) => part as JsonValue)];
+  const complete = { ...document as JsonObject, plugins: all };
+  return { ...source, parts, given: { document: complete, form } };
+}
+
+async function readYaml(file: string, content: string): Promise<Source[]> {
+  const definitions = await listDefinitions(content);
+  return definitions.map(({ label, name, form, text, problems = [] }) => {
+    const place = { label: label ? `${file} (${label})` : file, file, text };
+    const syntax = problems.length > 0 ? undefined : text.findSyntaxError();
+    if (problems.length > 0 || syntax !== undefined) {
+      const all = syntax === undefined
+        ? problems
+        : [{ ...errorAt([], syntax.message), ...syntax }];
+      return { ...place, given: undefined, problems: all, parts: [] };
+    }
+    const document = parseJson(text.json) as JsonValue;
+    return toSource({ ...place, form, name }, document);
+  });
+}
