@@ -5,6 +5,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { loadAll } from "js-yaml";
+import project from "../deno.json" with { type: "json" };
+import node from "../package.json" with { type: "json" };
 import { cni } from "../cli/commands.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
@@ -94,6 +96,25 @@ Deno.test("deploy: images take the executable from where it is compiled", () => 
     const text = Deno.readTextFileSync(path);
     assert(/^ARG BIN=dist\/bin$/m.test(text), path);
     assert(/^COPY \$\{BIN\}\/(cni|multus) \S+$/m.test(text), path);
+  }
+});
+
+Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => {
+  const folder = `${ROOT}.github/workflows`;
+  const commands = [...Deno.readDirSync(folder)].flatMap(({ name }) => {
+    const text = Deno.readTextFileSync(`${folder}/${name}`);
+    const [workflow] = loadAll(text) as Manifest[];
+    const jobs: Manifest[] = Object.values(workflow.jobs);
+    return jobs.flatMap(({ steps }) =>
+      steps.flatMap(({ run = "" }: Manifest) => run.split("\n"))
+    );
+  }).filter((line) => line.startsWith("npx"));
+  assert(commands.length >= 3);
+  for (const command of commands) {
+    const [, version = "", task = ""] =
+      /^npx --yes deno@(\S+) task (\S+)$/.exec(command) ?? [];
+    assertEquals(version, node.engines.deno, command);
+    assert(Object.hasOwn(project.tasks, task), command);
   }
 });
 

@@ -8,8 +8,7 @@
 
 import { readFileSync } from "node:fs";
 import { env } from "node:process";
-import { fileURLToPath } from "node:url";
-import { withMermaid } from "vitepress-plugin-mermaid";
+import { defineConfig } from "vitepress";
 
 const repository = env.REPOSITORY_URL?.replace(/\/$/, "");
 
@@ -57,25 +56,22 @@ function linkToRepository(md) {
   });
 }
 
-export default withMermaid({
+/** Names a heading as GitHub does, so that links to it work there and here. */
+function slugify(heading) {
+  return heading.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+}
+
+export default defineConfig({
   title: "CNI plugins",
   description: "Network plugins for Linux containers, in TypeScript",
-  srcDir: "..",
-  srcExclude: ["site/**", "examples/**"],
+  // A copy: pages must be below the folder where Vue is installed.
+  srcDir: ".pages",
   outDir: "../../dist/site",
   cacheDir: ".vitepress/cache",
-  // The pages are not below this folder, where Vue is installed.
-  vite: {
-    resolve: {
-      alias: ["vue/server-renderer", "vue"].map((find) => ({
-        find: new RegExp(`^${find}$`),
-        replacement: fileURLToPath(import.meta.resolve(find)),
-      })),
-    },
-  },
   // Opened from a folder or a sub-path of a server, as well as from its root.
   base: env.DOCS_BASE ?? "/",
-  markdown: { config: linkToRepository },
+  markdown: { config: linkToRepository, anchor: { slugify } },
   themeConfig: {
     search: { provider: "local" },
     outline: [2, 3],
