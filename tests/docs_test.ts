@@ -20,7 +20,8 @@ const read = (path: string): string => Deno.readTextFileSync(ROOT + path);
 function listFiles(folder: string, end: string): string[] {
   return [...Deno.readDirSync(ROOT + folder)].flatMap((entry) => {
     const path = `${folder}/${entry.name}`;
-    if (entry.name === "node_modules") return [];
+    // Of the site: packages, and copies of the pages.
+    if (/^(node_modules|\.)/.test(entry.name)) return [];
     if (entry.isDirectory) return listFiles(path, end);
     return path.endsWith(end) ? [path] : [];
   });
