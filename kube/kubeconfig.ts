@@ -30,16 +30,36 @@ export async function readKubeconfig(
   path: string,
   env: Environment,
 ): Promise<Access> {
-  const what = `kubeconfig "${path}"`;
-  const origin = { what, folder: dirname(resolve(path)) };
-  const document = await parse(origin, read(origin, path));
-  const config = decode(kubeconfigSchema(), document ?? {}, what);
-  const { cluster, user } = getCurrent(origin, config);
+  const origin = originOf(path);
+  const { cluster, user } = getCurrent(origin, await load(origin, path));
   return {
     ...readCluster(origin, cluster),
     impersonation: readImpersonation(origin, user),
     credentials: await openCredentials(origin, { user, cluster, env }),
   };
+}
+
+/**
+ * Reads the namespace of the current context of a kubeconfig.
+ *
+ * @returns "" if the context has none
+ * @throws {CniError} 7 if the file is unusable, or has no such context
+ */
+export async function readNamespace(path: string): Promise<string> {
+  const origin = originOf(path);
+  const config = await load(origin, path);
+  const name = config["current-context"] ?? "";
+  const { context } = getNamed(origin, "context", config.contexts, name);
+  return context.namespace ?? "";
+}
+
+function originOf(path: string): Origin {
+  return { what: `kubeconfig "${path}"`, folder: dirname(resolve(path)) };
+}
+
+async function load(origin: Origin, path: string): Promise<Kubeconfig> {
+  const document = await parse(origin, read(origin, path));
+  return decode(kubeconfigSchema(), document ?? {}, origin.what);
 }
 
 function read(origin: Origin, path: string): string {

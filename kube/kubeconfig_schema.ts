@@ -70,7 +70,11 @@ const userSchema = once(() =>
 /** Schema of a kubeconfig. */
 export const kubeconfigSchema = once(() => {
   const named = { name: z.string() };
-  const context = z.object({ cluster: text(), user: text() });
+  const context = z.object({
+    cluster: text(),
+    user: text(),
+    namespace: text(),
+  });
   return z.object({
     "current-context": text(),
     contexts: optional(z.array(z.object({ ...named, context }))),

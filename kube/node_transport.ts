@@ -79,6 +79,7 @@ class NodeTransport implements Transport {
 
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
     const { url, method, headers, body = "" } = request;
+    const bytes = new TextEncoder().encode(body);
     const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>();
     const options = { method, agent: this.#agent, signal };
     const sent = this.#http.request(url, options, (answer) => {
@@ -91,8 +92,10 @@ class NodeTransport implements Transport {
     for (const [name, values] of groupByName(headers)) {
       sent.setHeader(name, values);
     }
+    // Otherwise the body of a DELETE would be sent without its length.
+    if (body !== "") sent.setHeader("Content-Length", bytes.length);
     sent.on("error", reject);
-    sent.end(body);
+    sent.end(bytes);
     return promise;
   }
 

@@ -53,7 +53,8 @@ export function limitOverall(limits: TimeLimits): JoinedSignal {
  *
  * @param attempt Makes one try within the signal's time limit
  * @param method HTTP method. Every method but POST is idempotent here: each
- *   PATCH is a merge patch, each PUT names the version that it replaces
+ *   PATCH is a merge patch or tests what it changes, each PUT names the version
+ *   that it replaces
  * @throws {KubeError} The error of the last try; if that try ran out of time,
  *   the error of the one before, which tells more
  */

@@ -38,6 +38,8 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "tuning": async () => (await import("./tuning/plugin.ts")).tuning,
   "vlan": async () => (await import("./vlan/plugin.ts")).vlan,
   "vrf": async () => (await import("./vrf/plugin.ts")).vrf,
+  "whereabouts": async () =>
+    (await import("../ipam/whereabouts/plugin.ts")).whereabouts,
 };
 
 /**

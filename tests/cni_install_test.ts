@@ -90,7 +90,8 @@ onNode("says what it replaces, and uninstall restores it", async (node) => {
   const changes = await node.changes("install");
   assertEquals(changes, dry);
   assertEquals([changes["ptp"], changes["bridge"]], ["replaced", "installed"]);
-  for (const name of ["multus", "multus-shim", "noop", "debug", "flannel"]) {
+  const others = ["multus", "multus-shim", "noop", "debug", "flannel"];
+  for (const name of [...others, "whereabouts"]) {
     assert(!(name in changes), name);
   }
   const installed = node.state();

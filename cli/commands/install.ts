@@ -34,13 +34,14 @@ const ON_REQUEST: readonly string[] = [
   "multus-shim",
   "noop",
   "passthru",
+  "whereabouts",
 ];
 
 /**
- * Plugins that are always copies: flannel's own manifest runs `cp` to their
- * name, which would write through a link.
+ * Plugins that are always copies: the manifests of flannel and whereabouts run
+ * `cp` to their names, which would write through a link.
  */
-const COPIED: readonly string[] = ["flannel"];
+const COPIED: readonly string[] = ["flannel", "whereabouts"];
 
 /** A file, and what was done to it. */
 interface Row {

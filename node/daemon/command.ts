@@ -9,12 +9,15 @@ import { describeError } from "../../cni/error.ts";
 import { buildIdentity } from "../../cni/build_identity.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { OWN_NETNS } from "../../cni/own_netns.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { createWhereabouts } from "../../ipam/whereabouts/plugin.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
 import { createMultus } from "../../plugins/multus/plugin.ts";
 import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
+import { ResidentClients } from "./cluster/resident_clients.ts";
 import { ResidentCluster } from "./cluster/resident_cluster.ts";
 import { runDaemon } from "./daemon.ts";
 import { enterHost } from "./host.ts";
@@ -47,7 +50,8 @@ export async function daemon(
   const log = openLog(options.logLevel, onStderr);
   using cluster = ResidentCluster.open({ ...options, env, log });
   const openCluster = cluster?.openCluster;
-  const lookup = openCluster ? lookupIn(openCluster) : findPlugin;
+  using clients = new ResidentClients(log);
+  const lookup = lookupIn(openCluster, clients);
   const thick = { lookup, env, overlay, onStderr, openCluster };
   const end = new AbortController();
   const following = cluster?.run(end.signal);
@@ -110,10 +114,18 @@ async function serveDhcp(
   await runDhcp({ ...DEFAULT_TIMING, ...own, socket, log, signal });
 }
 
-/** Finds plugins; multus uses the resident cluster. */
-function lookupIn(openCluster: OpenCluster): PluginLookup {
-  const multus = Promise.resolve(createMultus({ openCluster }));
-  return (type) => type === "multus" ? multus : findPlugin(type);
+/** Finds plugins; multus and whereabouts use the daemon's connections. */
+function lookupIn(
+  openCluster: OpenCluster | undefined,
+  { open: openClient }: ResidentClients,
+): PluginLookup {
+  const own = new Map<string, Plugin>();
+  own.set("whereabouts", createWhereabouts({ openClient }) as Plugin);
+  if (openCluster) own.set("multus", createMultus({ openCluster }) as Plugin);
+  return (type) => {
+    const plugin = own.get(type);
+    return plugin ? Promise.resolve(plugin) : findPlugin(type);
+  };
 }
 
 function gaugesOf(cluster: ResidentCluster): Gauge[] {

@@ -58,6 +58,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/parts/",
   ]),
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/parts/"]),
+  layer("ipam/whereabouts/", ["net/", "cni/", "kube/"]),
   layer("ipam/*/", ["net/", "cni/"]),
   layer("tool/", ["ffi/", "cni/"]),
   layer("node/", [
@@ -68,8 +69,7 @@ const LAYERS: readonly Layer[] = [
     "kube/",
     "plugins/parts/",
     "plugins/multus/",
-    "ipam/dhcp/",
-    "ipam/host_local/",
+    "ipam/",
     "plugins/registry.ts",
   ]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),

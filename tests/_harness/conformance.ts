@@ -32,6 +32,7 @@ const BY_DAEMON = new RegExp(`^(?:${
     "tuning(?! allowlist)",
     "vlan",
     "vrf(?! tables)",
+    "whereabouts node slices",
   ].join("|")
 })\\b`);
 

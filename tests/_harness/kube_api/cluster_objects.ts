@@ -94,6 +94,11 @@ export class ClusterObjects {
     return this.store.find(resource, namespace, name);
   }
 
+  /** Lists the names of a resource's objects in order. */
+  listNames(resource: ResourceName): string[] {
+    return this.store.list(resource).map(({ metadata }) => metadata.name);
+  }
+
   /** Removes an object if it exists. */
   remove(resource: ResourceName, namespace: string, name: string): void {
     this.store.remove(resource, namespace, name);

@@ -44,7 +44,10 @@ export type ResourceName =
   | "events"
   | "network-attachment-definitions"
   | "resourceclaims"
-  | "resourceslices";
+  | "resourceslices"
+  | "ippools"
+  | "overlappingrangeipreservations"
+  | "nodeslicepools";
 
 /** The definition of a resource. */
 export interface Resource {
@@ -62,6 +65,14 @@ export interface Resource {
 }
 
 const core = { group: "", version: "v1" };
+const whereabouts = {
+  group: "whereabouts.cni.cncf.io",
+  version: "v1alpha1",
+  shortNames: [],
+  isNamespaced: true,
+  hasStatus: false,
+  selectable: [],
+};
 const dra = { group: "resource.k8s.io", version: "v1" };
 
 /** Every resource that is served. Source: `kubectl api-resources`. */
@@ -130,14 +141,25 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
     hasStatus: false,
     selectable: ["spec.nodeName", "spec.driver"],
   },
+  ippools: { ...whereabouts, name: "ippools", kind: "IPPool" },
+  overlappingrangeipreservations: {
+    ...whereabouts,
+    name: "overlappingrangeipreservations",
+    kind: "OverlappingRangeIPReservation",
+  },
+  nodeslicepools: {
+    ...whereabouts,
+    name: "nodeslicepools",
+    kind: "NodeSlicePool",
+  },
 };
 
-/** The group that a CRD has brought. */
-const CUSTOM = "k8s.cni.cncf.io";
+/** The groups that CRDs have brought. */
+const CUSTOM = ["k8s.cni.cncf.io", whereabouts.group];
 
 /** Reports whether a resource, or one of a group, is a custom one: another part of the server serves it. */
 export function isCustom({ group }: Pick<Resource, "group">): boolean {
-  return group === CUSTOM;
+  return CUSTOM.includes(group);
 }
 
 /** Returns how errors call a resource: with its group, if it has one. */

@@ -8,20 +8,22 @@
  */
 
 import { listObjects } from "./listing.ts";
-import { applyMergePatch, isObject } from "./merge_patch.ts";
+import { readObject, readPatch, tryToParse } from "./bodies.ts";
+import { findMissing, prune } from "./custom_schemas.ts";
+import { isObject } from "./merge_patch.ts";
 import {
-  isCustom,
   type KubeObject,
   type NewObject,
+  type Resource,
   resources,
 } from "./objects.ts";
 import {
   alreadyExists,
   badRequest,
   conflict,
+  invalid,
   notFound,
-  unsupportedMediaType,
-  unsupportedPatchType,
+  type StatusError,
 } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
 import type { Target, Verb } from "./target.ts";
@@ -33,18 +35,6 @@ import {
   checkVersion,
   isSame,
 } from "./validation.ts";
-
-const JSON_TYPES = [
-  "application/json",
-  "application/yaml",
-  "application/vnd.kubernetes.protobuf",
-];
-/** Those of custom resources. */
-const PATCH_TYPES = [
-  "application/json-patch+json",
-  "application/merge-patch+json",
-  "application/apply-patch+yaml",
-];
 
 /** A request, understood. */
 export interface ApiCall extends Target {
@@ -105,7 +95,23 @@ function create(store: ObjectStore, call: ApiCall): KubeObject {
   if (store.find(resource.name, namespace, name) !== undefined) {
     throw alreadyExists(resource, name);
   }
-  return store.put(resource.name, object);
+  return putCustom(store, resource, object);
+}
+
+function putCustom(
+  store: ObjectStore,
+  resource: Resource,
+  object: NewObject,
+): KubeObject {
+  const missing = findMissing(resource.name, object);
+  if (missing === undefined) {
+    return store.put(resource.name, prune(resource.name, object));
+  }
+  throw invalid(resource, object.metadata.name, {
+    field: `spec.${missing}`,
+    why: "Required value",
+    reason: "FieldValueRequired",
+  });
 }
 
 function checkNamespace(
@@ -128,13 +134,7 @@ function update(store: ObjectStore, call: ApiCall): KubeObject {
   const stored = get(store, call);
   const { uid } = given.metadata;
   if (uid !== undefined && uid !== "" && uid !== stored.metadata.uid) {
-    throw conflict(
-      call.resource,
-      call.name,
-      `StorageError: invalid object, Code: 4, Key: ${keyOf(call)}, ` +
-        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: " +
-        `UID in precondition: ${uid}, UID in object meta: ${stored.metadata.uid}`,
-    );
+    throw otherUid(call, uid, stored.metadata.uid);
   }
   return write(store, call, { stored, given });
 }
@@ -148,9 +148,9 @@ function keyOf(
 }
 
 function patch(store: ObjectStore, call: ApiCall): KubeObject {
-  const patch = readPatch(call);
+  const apply = readPatch(call);
   const stored = get(store, call);
-  const given = applyMergePatch(stored, patch) as KubeObject;
+  const given = apply(stored) as KubeObject;
   checkPlace(call, given);
   return write(store, call, { stored, given });
 }
@@ -168,7 +168,7 @@ function write(
   const object = merge(call, stored, given);
   // A write without changes keeps the version.
   if (isSame(object, stored)) return stored;
-  return store.put(resource.name, object);
+  return putCustom(store, resource, object);
 }
 
 function merge(
@@ -193,6 +193,7 @@ function merge(
 function remove(store: ObjectStore, call: ApiCall): unknown {
   const { resource, namespace, name } = call;
   const object = get(store, call);
+  checkPreconditions(call, object);
   store.remove(resource.name, namespace, name);
   if (resource.name === "pods") return object;
   const { uid } = object.metadata;
@@ -206,56 +207,22 @@ function remove(store: ObjectStore, call: ApiCall): unknown {
   };
 }
 
-/** An absent type is taken for JSON. */
-function readObject({ body, contentType, resource }: ApiCall): NewObject {
-  if (!["", "application/json"].includes(contentType)) {
-    throw unsupportedMediaType(JSON_TYPES);
-  }
-  const object = parseJson(
-    body,
-    (why) =>
-      `the object provided is unrecognized (must be of type ${resource.kind}): ` +
-      `couldn't get version/kind; json parse error: ${why} (${body})`,
+/** @throws {StatusError} 409 */
+function checkPreconditions(call: ApiCall, { metadata }: KubeObject): void {
+  const options = tryToParse(call.body);
+  const preconditions = isObject(options) ? options["preconditions"] : {};
+  const { uid = metadata.uid } = isObject(preconditions) ? preconditions : {};
+  if (uid !== metadata.uid) throw otherUid(call, String(uid), metadata.uid);
+}
+
+function otherUid(call: ApiCall, given: string, stored: string): StatusError {
+  return conflict(
+    call.resource,
+    call.name,
+    `StorageError: invalid object, Code: 4, Key: ${keyOf(call)}, ` +
+      "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: " +
+      `UID in precondition: ${given}, UID in object meta: ${stored}`,
   );
-  const metadata = isObject(object["metadata"]) ? object["metadata"] : {};
-  return { ...object, metadata: { name: "", ...metadata } };
-}
-
-function readPatch({ body, contentType, resource }: ApiCall): unknown {
-  if (contentType !== "application/merge-patch+json") {
-    throw isCustom(resource)
-      ? unsupportedMediaType(PATCH_TYPES)
-      : unsupportedPatchType();
-  }
-  return parseJson(body, (why) => `error decoding patch: ${why}`);
-}
-
-/** @param describe Formats the refusal from Go's description of the fault */
-function parseJson(
-  text: string,
-  describe: (why: string) => string,
-): Record<string, unknown> {
-  const value = tryToParse(text);
-  if (isObject(value)) return value;
-  const why = value === undefined
-    ? "unexpected end of JSON input"
-    : `json: cannot unmarshal ${
-      typeNameOf(value)
-    } into Go value of type map[string]interface {}`;
-  throw badRequest(describe(why));
-}
-
-/** @returns Undefined if it is not one */
-function tryToParse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function typeNameOf(value: unknown): string {
-  return Array.isArray(value) ? "array" : typeof value;
 }
 
 function nameAfter(prefix: string): string {

@@ -172,6 +172,13 @@ export function methodNotAllowed(): StatusError {
   return new StatusError(405, "MethodNotAllowed", message, {});
 }
 
+/** A test of a JSON patch failed. Source: k8s.io/apiserver handlers/patch.go */
+export function patchRefused(): StatusError {
+  const message =
+    "the server rejected our request due to an error in our request";
+  return new StatusError(422, "Invalid", message, {});
+}
+
 /** The body is not of a type that is understood. */
 export function unsupportedMediaType(types: readonly string[]): StatusError {
   const message = "the body of the request was in an unknown format - " +

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isObject } from "./merge_patch.ts";
+import { canonical } from "./json_patch.ts";
 import {
   apiVersionOf,
   type KubeObject,
@@ -194,12 +194,4 @@ export function checkUid(
 /** Reports whether two objects are equal, in any order of keys. */
 export function isSame(one: unknown, other: unknown): boolean {
   return canonical(one) === canonical(other);
-}
-
-function canonical(value: unknown): string {
-  return JSON.stringify(
-    value,
-    (_key, part) =>
-      isObject(part) ? Object.fromEntries(Object.entries(part).sort()) : part,
-  );
 }

@@ -1,0 +1,185 @@
+/**
+ * The requests to the API server.
+ *
+ * @module
+ */
+
+import type { KubeClient, RequestOptions } from "../../kube/client.ts";
+import {
+  hasStatus,
+  isConflict,
+  isNotFound,
+  KubeError,
+} from "../../kube/kube_error.ts";
+import { apiPath } from "../../kube/request.ts";
+import type {
+  IpPool,
+  NodeSlicePool,
+  PatchOperation,
+  Reservation,
+} from "./objects.ts";
+
+const ROOT = "/apis/whereabouts.cni.cncf.io/v1alpha1";
+const API_VERSION = "whereabouts.cni.cncf.io/v1alpha1";
+const POOLS = "ippools";
+const RESERVATIONS = "overlappingrangeipreservations";
+const SLICES = "nodeslicepools";
+
+/** The part of a client that this plugin uses. */
+export type ApiClient =
+  & Pick<KubeClient, "request" | "listPages">
+  & Disposable;
+
+/** The objects of one namespace. All methods throw `KubeError`. */
+export class WhereaboutsApi {
+  /** The namespace of all objects. */
+  readonly namespace: string;
+  readonly #client: ApiClient;
+  readonly #limits: RequestOptions;
+
+  /** Creates an API for one call, with the limits of its requests. */
+  constructor(
+    client: ApiClient,
+    namespace: string,
+    limits: RequestOptions = {},
+  ) {
+    this.#client = client;
+    this.namespace = namespace;
+    this.#limits = limits;
+  }
+
+  /** Reads a pool; returns undefined if it does not exist. */
+  async findPool(name: string): Promise<IpPool | undefined> {
+    return await this.#find<IpPool>(this.#path(POOLS, name));
+  }
+
+  /**
+   * Creates an empty pool.
+   *
+   * @returns Undefined if it exists, or if the answer was lost: read it
+   */
+  async createPool(name: string, range: string): Promise<IpPool | undefined> {
+    const spec = { range, allocations: {} };
+    return await this.#create<IpPool>(POOLS, "IPPool", { name, spec });
+  }
+
+  /**
+   * Patches a pool.
+   *
+   * @returns The patched pool; undefined if a test failed, another writer came
+   *   first, or the pool does not exist
+   */
+  async patchPool(
+    name: string,
+    operations: readonly PatchOperation[],
+  ): Promise<IpPool | undefined> {
+    try {
+      return await this.#client.request<IpPool>({
+        method: "PATCH",
+        path: this.#path(POOLS, name),
+        contentType: "application/json-patch+json",
+        body: operations,
+      }, this.#limits);
+    } catch (error) {
+      if (hasStatus(error, 404, 409, 422)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Reads a reservation; returns undefined if it does not exist. */
+  async findReservation(name: string): Promise<Reservation | undefined> {
+    return await this.#find<Reservation>(this.#path(RESERVATIONS, name));
+  }
+
+  /**
+   * Creates a reservation.
+   *
+   * @returns Undefined if it exists, or if the answer was lost: read it
+   */
+  async createReservation(
+    name: string,
+    spec: Reservation["spec"],
+  ): Promise<Reservation | undefined> {
+    const kind = "OverlappingRangeIPReservation";
+    return await this.#create<Reservation>(RESERVATIONS, kind, { name, spec });
+  }
+
+  /** Deletes a reservation with this UID, if it exists. */
+  async deleteReservation(name: string, uid: string): Promise<void> {
+    try {
+      await this.#client.request({
+        method: "DELETE",
+        path: this.#path(RESERVATIONS, name),
+        body: {
+          kind: "DeleteOptions",
+          apiVersion: "v1",
+          preconditions: { uid },
+        },
+      }, this.#limits);
+    } catch (error) {
+      if (!isNotFound(error) && !isConflict(error)) throw error;
+    }
+  }
+
+  /** Reads the slices of a network; returns undefined if there are none. */
+  async findSlices(name: string): Promise<NodeSlicePool | undefined> {
+    return await this.#find<NodeSlicePool>(this.#path(SLICES, name));
+  }
+
+  /** Lists the reservations page by page. */
+  async *listReservations(): AsyncGenerator<Reservation, void> {
+    yield* this.#list<Reservation>(RESERVATIONS);
+  }
+
+  /** Lists the pools page by page. */
+  async *listPools(): AsyncGenerator<IpPool, void> {
+    yield* this.#list<IpPool>(POOLS);
+  }
+
+  async *#list<T>(plural: string): AsyncGenerator<T, void> {
+    const pages = this.#client.listPages<T>(this.#path(plural), this.#limits);
+    for await (const { items = [] } of pages) yield* items;
+  }
+
+  async #find<T>(path: string): Promise<T | undefined> {
+    try {
+      return await this.#client.request<T>({ path }, this.#limits);
+    } catch (error) {
+      // Without a reason it is not the object that is missing, but its kind.
+      if (isNotFound(error) && hasReason(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #create<T>(
+    plural: string,
+    kind: string,
+    { name, spec }: { readonly name: string; readonly spec: object },
+  ): Promise<T | undefined> {
+    const metadata = { name, namespace: this.namespace };
+    try {
+      return await this.#client.request<T>({
+        method: "POST",
+        path: this.#path(plural),
+        body: { apiVersion: API_VERSION, kind, metadata, spec },
+      }, this.#limits);
+    } catch (error) {
+      if (isConflict(error) || isUnclear(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #path(plural: string, ...names: readonly string[]): string {
+    return apiPath(ROOT, "namespaces", this.namespace, plural, ...names);
+  }
+}
+
+/** Reports whether a POST, which the client does not repeat, may have worked. */
+function isUnclear(error: unknown): boolean {
+  return error instanceof KubeError && !error.isTimeout &&
+    (error.status === 0 && !error.isUnsent || error.status >= 500);
+}
+
+function hasReason(error: unknown): boolean {
+  return (error as { readonly reason?: string }).reason === "NotFound";
+}

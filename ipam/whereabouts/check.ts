@@ -1,0 +1,58 @@
+/**
+ * CHECK and STATUS.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { listRecords } from "./pools.ts";
+import { isOwned } from "./release.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * Checks that the pools have the attachment's addresses.
+ *
+ * @throws {CniError} 999 if they do not
+ * @throws {KubeError}
+ */
+export async function checkRecords(session: Session): Promise<void> {
+  const { call, api, owner } = session;
+  const { prevResult } = call;
+  if (prevResult === undefined) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      "Required prevResult missing",
+    );
+  }
+  for (const { name, range } of await session.pools()) {
+    const pool = await api.findPool(name);
+    const records = pool ? listRecords(pool, range.cidr, call.log) : [];
+    const isThere = records.some((record) =>
+      isOwned(record, owner) &&
+      prevResult.ips.some(({ address }) => address.ip.equals(record.ip))
+    );
+    if (isThere) continue;
+    throw new CniError(
+      ErrorCode.Internal,
+      `IPPool "${name}" has no address of prevResult for container ` +
+        `${owner.containerId}, interface ${owner.ifName}`,
+    );
+  }
+}
+
+/**
+ * Checks that the API server can be asked about a pool.
+ *
+ * @throws {CniError} 50 if not
+ */
+export async function checkAccess(session: Session): Promise<void> {
+  try {
+    const [first] = await session.pools();
+    await session.api.findPool(first?.name ?? "none");
+  } catch (error) {
+    throw new CniError(
+      ErrorCode.PluginNotAvailable,
+      `cannot reach the pools: ${describeError(error)}`,
+    );
+  }
+}

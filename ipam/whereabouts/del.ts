@@ -1,0 +1,80 @@
+/**
+ * DEL and GC: release addresses.
+ *
+ * @module
+ */
+
+import { type Step, tryAll } from "../../cni/rollback.ts";
+import type { ReceiptOwner } from "./receipts.ts";
+import { releaseClaim, releaseOwned } from "./release.ts";
+import { type Session, toStorageError } from "./session.ts";
+
+/**
+ * Releases an attachment's addresses: by its receipt, or else by looking into
+ * the pools of the current ranges.
+ *
+ * @throws {CniError} If the configuration is invalid
+ * @throws {KubeError} If a request failed; the rest is released
+ */
+export async function release(session: Session): Promise<void> {
+  const { owner, receipts, api } = session;
+  if (receipts.read(owner, api.namespace) !== undefined) {
+    return await releaseByReceipt(session, owner);
+  }
+  const { settings, call: { log } } = session;
+  const { networkName, isOverlapping } = settings;
+  const shared = { owner, networkName, isOverlapping, api, log };
+  await tryAll(
+    (await session.pools()).map((pool): Step => [
+      `release the address in IPPool "${pool.name}"`,
+      () => named(releaseOwned({ ...shared, pool })),
+    ]),
+  );
+  // It may be of pools in another namespace.
+  receipts.remove(owner);
+}
+
+async function releaseByReceipt(
+  { api, receipts }: Session,
+  owner: ReceiptOwner,
+): Promise<void> {
+  const { claims = [] } = receipts.read(owner, api.namespace) ?? {};
+  await tryAll(
+    claims.map((claim): Step => [
+      `release offset ${claim.key} of IPPool "${claim.pool}"`,
+      () => named(releaseClaim(claim, api)),
+    ]),
+  );
+  receipts.remove(owner);
+}
+
+/** Gives a failure its CNI code. */
+async function named(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    throw await toStorageError(error);
+  }
+}
+
+/**
+ * Releases the addresses of this node's attachments that are not valid any more.
+ *
+ * @throws {KubeError} If a request failed; the rest is released
+ */
+export async function releaseStale(session: Session): Promise<void> {
+  const { call: { validAttachments: valid }, receipts } = session;
+  // A missing list is not an empty one: the valid attachments are unknown.
+  if (valid === undefined) return;
+  const stale = receipts.list().filter(({ containerId, ifName }) =>
+    !valid.some((one) =>
+      one.containerId === containerId && one.ifName === ifName
+    )
+  );
+  await tryAll(
+    stale.map((owner): Step => [
+      `release the addresses of ${owner.containerId}`,
+      () => releaseByReceipt(session, owner),
+    ]),
+  );
+}

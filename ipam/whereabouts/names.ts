@@ -1,0 +1,56 @@
+/**
+ * Names of the objects in the cluster, and keys of the allocations.
+ *
+ * Source: whereabouts pkg/storage/kubernetes/ipam.go `IPPoolName`,
+ * `normalizeRange`, `normalizeIP`.
+ *
+ * @module
+ */
+
+import type { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
+
+/** Names a pool. */
+export interface PoolPlace {
+  /** The value of `network_name`; "" for none. */
+  readonly networkName: string;
+  /** The node that owns the range as a slice; "" for a shared range. */
+  readonly nodeName: string;
+  readonly cidr: Cidr;
+}
+
+/** Returns the name of the pool of a range, such as `net1-10.0.0.0-8`. */
+export function poolName({ networkName, nodeName, cidr }: PoolPlace): string {
+  return joinName([networkName, nodeName, normalise(String(cidr))]);
+}
+
+/** Returns the name of the reservation of an address, such as `fd00--1`. */
+export function reservationName(networkName: string, ip: Ip): string {
+  return joinName([networkName, normalise(String(ip))]);
+}
+
+function normalise(text: string): string {
+  return text.replace(/:$/, ":0").replace(/[:/]/g, "-");
+}
+
+/** No name may start with a dash, so addresses that start with `::` get a 0. */
+function joinName(parts: readonly string[]): string {
+  return parts.filter((part) => part !== "").join("-").replace(/^-/, "0-");
+}
+
+/** Returns the key of an allocation: the offset in the network, in decimal. */
+export function offsetKey({ network }: Cidr, ip: Ip): string {
+  return String(ip.value - network.value);
+}
+
+/**
+ * Parses the key of an allocation.
+ *
+ * @returns Undefined if it is not an offset in the network
+ */
+export function parseOffset(cidr: Cidr, key: string): bigint | undefined {
+  if (!/^\d{1,39}$/.test(key)) return undefined;
+  const offset = BigInt(key);
+  const hostBits = cidr.network.bitLength - cidr.prefixLength;
+  return offset >> BigInt(hostBits) === 0n ? offset : undefined;
+}

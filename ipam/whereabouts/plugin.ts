@@ -1,0 +1,106 @@
+/**
+ * whereabouts: addresses that are unique in the cluster, recorded in custom
+ * resources of Kubernetes.
+ *
+ * ```json
+ * {
+ *   "ipam": {
+ *     "type": "whereabouts",
+ *     "range": "192.168.2.0/24",
+ *     "exclude": ["192.168.2.0/28"],
+ *     "gateway": "192.168.2.1",
+ *     "kubernetes": {
+ *       "kubeconfig": "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"
+ *     }
+ *   }
+ * }
+ * ```
+ *
+ * Objects and records are those of the reference implementation, so a cluster
+ * may use both. There is no leader: a write tests the key that it changes, and
+ * the API server decides. An ADD takes three requests, a DEL two.
+ *
+ * Source: github.com/k8snetworkplumbingwg/whereabouts v0.9.
+ *
+ * @module
+ */
+
+import { CniError, describeError } from "../../cni/error.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { WhereaboutsConfig } from "./schema.ts";
+import type { OpenClient, Session } from "./session.ts";
+import type { WhereaboutsCall } from "./settings.ts";
+
+/** Options of {@linkcode createWhereabouts}. */
+export interface WhereaboutsOptions {
+  /** Opens clients; a daemon keeps its connections between calls. */
+  readonly openClient?: OpenClient | undefined;
+}
+
+/** Creates the plugin. */
+export function createWhereabouts(
+  { openClient }: WhereaboutsOptions = {},
+): Plugin<WhereaboutsConfig> {
+  const run = async <T>(
+    call: WhereaboutsCall,
+    command: (session: Session) => Promise<T>,
+  ): Promise<T> => {
+    const { openOwnClient, withSession } = await import("./session.ts");
+    return await withSession(call, openClient ?? openOwnClient, command);
+  };
+  return definePlugin({
+    name: "whereabouts",
+    versions: SPEC_VERSIONS,
+    configSchema: async () => (await import("./schema.ts")).whereaboutsSchema(),
+
+    async add(call): Promise<Result> {
+      const { allocate } = await import("./add.ts");
+      return await run(call, allocate);
+    },
+
+    async check(call): Promise<void> {
+      const { checkRecords } = await import("./check.ts");
+      await run(call, checkRecords);
+    },
+
+    async del(call): Promise<void> {
+      if (!isConfigured(call, await import("./settings.ts"))) return;
+      const { release } = await import("./del.ts");
+      await run(call, release);
+    },
+
+    async gc(call): Promise<void> {
+      if (!isConfigured(call, await import("./settings.ts"))) return;
+      const { releaseStale } = await import("./del.ts");
+      await run(call, releaseStale);
+    },
+
+    async status(call): Promise<void> {
+      const { checkAccess } = await import("./check.ts");
+      await run(call, checkAccess);
+    },
+  });
+}
+
+/**
+ * Reports whether the configuration names a cluster. After an uninstallation it
+ * does not, and pods must still be able to end.
+ */
+function isConfigured(
+  { config, log }: WhereaboutsCall,
+  { readSettings }: typeof import("./settings.ts"),
+): boolean {
+  try {
+    readSettings(config);
+    return true;
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    log.warn("Addresses are not released", { problem: describeError(error) });
+    return false;
+  }
+}
+
+/** The plugin. */
+export const whereabouts: Plugin<WhereaboutsConfig> = createWhereabouts();

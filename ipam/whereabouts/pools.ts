@@ -1,0 +1,124 @@
+/**
+ * The pools of a network, and the records in them.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Log } from "../../cni/log.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
+import type { WhereaboutsApi } from "./api.ts";
+import { parseOffset, poolName } from "./names.ts";
+import type { Allocation, IpPool } from "./objects.ts";
+import { type Range, resolveRange } from "./range.ts";
+import { findNodeName, rangesOf, type Settings } from "./settings.ts";
+
+/** A range, and the name of the pool with its allocations. */
+export interface Pool {
+  readonly name: string;
+  readonly range: Range;
+}
+
+/** What the names of pools depend on. */
+export interface PoolSource {
+  readonly settings: Settings;
+  readonly api: WhereaboutsApi;
+  /** Name of the network in the CNI configuration. */
+  readonly network: string;
+  readonly env: Environment;
+}
+
+/**
+ * Finds the pools of a network. With `node_slice_size`, a range is replaced by
+ * the node's slice of it.
+ *
+ * @throws {CniError} 11 if the node has no slice yet, 7 if a range is too small
+ * @throws {KubeError} If the slices cannot be read
+ */
+export async function findPools(source: PoolSource): Promise<Pool[]> {
+  const { settings } = source;
+  const ranges = rangesOf(settings);
+  if (!settings.node_slice_size) {
+    return ranges.map((range) => poolOf(settings, range, ""));
+  }
+  const nodeName = findNodeName(settings, source.env);
+  const slices = await findSlices(source, nodeName);
+  return ranges.map((range, position) => {
+    const slice = slices.find((slice) => range.cidr.containsCidr(slice));
+    if (slice !== undefined) {
+      return poolOf(settings, narrow(range, slice), nodeName);
+    }
+    // The controller slices the first range only.
+    if (position > 0) return poolOf(settings, range, "");
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `no allocated node slice for node "${nodeName}"`,
+      { details: `in NodeSlicePool "${slicesNameOf(source)}"` },
+    );
+  });
+}
+
+function poolOf(
+  { networkName }: Settings,
+  range: Range,
+  nodeName: string,
+): Pool {
+  const { cidr } = range;
+  return { name: poolName({ networkName, nodeName, cidr }), range };
+}
+
+function slicesNameOf({ settings, network }: PoolSource): string {
+  return settings.networkName || network;
+}
+
+async function findSlices(
+  source: PoolSource,
+  nodeName: string,
+): Promise<Cidr[]> {
+  const found = await source.api.findSlices(slicesNameOf(source));
+  return (found?.status?.allocations ?? [])
+    .filter((slice) => slice.nodeName === nodeName)
+    .map(({ sliceRange }) => Cidr.parse(sliceRange).masked());
+}
+
+/** Returns the part of a range that is in the slice. */
+function narrow(range: Range, slice: Cidr): Range {
+  const { first, last } = resolveRange(slice);
+  return {
+    ...range,
+    cidr: slice,
+    first: first.compare(range.first) < 0 ? range.first : first,
+    last: last.compare(range.last) > 0 ? range.last : last,
+  };
+}
+
+/** An allocation, and where it is. */
+export interface PoolRecord {
+  readonly key: string;
+  readonly offset: bigint;
+  readonly ip: Ip;
+  readonly value: Allocation;
+}
+
+/**
+ * Lists the allocations of a pool. Keys that are not offsets in the network are
+ * reported, and left alone.
+ */
+export function listRecords(
+  pool: IpPool,
+  cidr: Cidr,
+  log: Pick<Log, "warn">,
+): PoolRecord[] {
+  const { network } = cidr;
+  const records: PoolRecord[] = [];
+  for (const [key, value] of Object.entries(pool.spec.allocations ?? {})) {
+    const offset = parseOffset(cidr, key);
+    if (offset === undefined) {
+      const name = pool.metadata?.name;
+      log.warn("Ignoring an allocation outside the range", { pool: name, key });
+    } else records.push({ key, offset, ip: network.add(offset), value });
+  }
+  return records;
+}

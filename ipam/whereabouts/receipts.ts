@@ -1,0 +1,105 @@
+/**
+ * Receipts: what this node has allocated, in a file for each attachment. With
+ * them, DEL needs neither to read the pools nor the current ranges, and GC knows
+ * which allocations are this node's. They only save requests: an allocation is
+ * valid by the pool alone, and without a receipt DEL looks into the pools.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { replaceFile } from "../../cni/files/replace.ts";
+import {
+  ifPossible,
+  removeIfThere,
+  unlessUnreachable,
+  withIoFailure,
+} from "../../cni/files/io.ts";
+import type { Allocation } from "./objects.ts";
+
+/** An allocation that this node has made. */
+export interface Claim {
+  readonly pool: string;
+  readonly key: string;
+  /** The record in the pool. */
+  readonly value: Allocation;
+  /** Absent if ranges may not overlap. */
+  readonly reservation?: { readonly name: string; readonly uid: string };
+}
+
+/** An attachment, as receipts name it. */
+export interface ReceiptOwner {
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
+interface Receipt {
+  readonly namespace: string;
+  readonly claims: readonly Claim[];
+}
+
+/** The receipts of one network. */
+export class Receipts {
+  readonly #folder: string;
+
+  /** Names the folder, which need not exist. */
+  constructor(dataDir: string, network: string) {
+    this.#folder = join(dataDir, network);
+  }
+
+  /**
+   * Reads the receipt of an attachment.
+   *
+   * @param namespace Namespace of the pools
+   * @returns Undefined if there is none that can be used
+   */
+  read(owner: ReceiptOwner, namespace: string): Receipt | undefined {
+    const receipt = ifPossible((): Receipt =>
+      JSON.parse(Deno.readTextFileSync(this.#pathOf(owner)))
+    );
+    return receipt?.namespace === namespace ? receipt : undefined;
+  }
+
+  /**
+   * Writes the receipt of an attachment.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  write(owner: ReceiptOwner, receipt: Receipt): void {
+    const bytes = new TextEncoder().encode(JSON.stringify(receipt));
+    const path = this.#pathOf(owner);
+    withIoFailure(`write "${path}"`, () => replaceFile(path, bytes));
+  }
+
+  /**
+   * Removes the receipt of an attachment, if there is one.
+   *
+   * @throws {CniError} 5 if it cannot be removed
+   */
+  remove(owner: ReceiptOwner): void {
+    removeIfThere(this.#pathOf(owner));
+  }
+
+  /**
+   * Lists the attachments with a receipt.
+   *
+   * @throws {CniError} 5 if the folder cannot be read
+   */
+  list(): ReceiptOwner[] {
+    const entries = withIoFailure(
+      `read "${this.#folder}"`,
+      () => unlessUnreachable(() => [...Deno.readDirSync(this.#folder)]) ?? [],
+    );
+    return entries.filter(({ isFile }) => isFile).flatMap(({ name }) => {
+      const end = name.indexOf(":");
+      return end < 0 ? [] : [{
+        containerId: name.slice(0, end),
+        ifName: name.slice(end + 1),
+      }];
+    });
+  }
+
+  #pathOf({ containerId, ifName }: ReceiptOwner): string {
+    return join(this.#folder, `${containerId}:${ifName}`);
+  }
+}

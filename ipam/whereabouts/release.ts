@@ -1,0 +1,129 @@
+/**
+ * Gives addresses back.
+ *
+ * @module
+ */
+
+import { pause } from "../../cni/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import type { Log } from "../../cni/log.ts";
+import type { WhereaboutsApi } from "./api.ts";
+import { reservationName } from "./names.ts";
+import { allocationPath } from "./objects.ts";
+import { pauseMs } from "./pauses.ts";
+import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
+import type { Claim } from "./receipts.ts";
+import type { Owner } from "./settings.ts";
+
+/** How often to repeat a patch that is refused although nothing has changed. */
+const MAX_REFUSALS = 20;
+
+/**
+ * Releases a claim: the record if it is still the claim's, and its reservation.
+ * The record comes first: until it is gone, another sandbox of the pod may take
+ * it over, together with its reservation.
+ *
+ * @throws {CniError} 11 if the server keeps refusing
+ * @throws {KubeError}
+ */
+export async function releaseClaim(
+  claim: Claim,
+  api: WhereaboutsApi,
+): Promise<void> {
+  const { pool, key, value, reservation } = claim;
+  const path = allocationPath(key);
+  const operations = [
+    { op: "test", path, value },
+    { op: "remove", path },
+  ] as const;
+  for (let refusals = 0; !await api.patchPool(pool, operations);) {
+    const current = (await api.findPool(pool))?.spec.allocations?.[key];
+    if (current?.id === value.id && refusals < MAX_REFUSALS) {
+      await pause(pauseMs(refusals++, Math.random));
+      continue;
+    }
+    if (refusals === MAX_REFUSALS) throw isRefused(claim);
+    const isTakenOver = current?.podref === value.podref &&
+      current.ifname === value.ifname;
+    if (isTakenOver) return;
+    // Released before: the answer was lost, or the reservation could not be
+    // deleted then.
+    break;
+  }
+  if (reservation?.uid) {
+    await api.deleteReservation(reservation.name, reservation.uid);
+  }
+}
+
+function isRefused({ pool, key }: Claim): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `the API server refuses to release offset ${key} of IPPool "${pool}"`,
+  );
+}
+
+/** Releases the claim of a failed ADD. Failures are logged. */
+export async function undoClaim(
+  claim: Claim,
+  api: WhereaboutsApi,
+  log: Log,
+): Promise<void> {
+  try {
+    await releaseClaim(claim, api);
+  } catch (error) {
+    const { pool, key } = claim;
+    const problem = describeError(error);
+    log.error("Cannot release an address", { pool, key, error: problem });
+  }
+}
+
+/** The input of {@linkcode releaseOwned}. */
+export interface Search {
+  readonly pool: Pool;
+  readonly owner: Owner;
+  readonly networkName: string;
+  readonly isOverlapping: boolean;
+  readonly api: WhereaboutsApi;
+  readonly log: Log;
+}
+
+/**
+ * Finds and releases an attachment's addresses in a pool.
+ *
+ * @throws {KubeError}
+ */
+export async function releaseOwned(search: Search): Promise<void> {
+  const { pool: { name, range }, owner, api, log } = search;
+  const pool = await api.findPool(name);
+  if (pool === undefined) return;
+  for (const record of listRecords(pool, range.cidr, log)) {
+    if (isOwned(record, owner)) await releaseRecord(search, record);
+  }
+}
+
+/** Reports whether a record is an attachment's. */
+export function isOwned(
+  { value: { id, podref, ifname } }: Pick<PoolRecord, "value">,
+  owner: Owner,
+): boolean {
+  if (id !== owner.containerId) return false;
+  return ifname === undefined
+    ? podref === owner.podref
+    : ifname === owner.ifName;
+}
+
+async function releaseRecord(
+  { pool, api, networkName, isOverlapping }: Search,
+  { key, value, ip }: PoolRecord,
+): Promise<void> {
+  const name = reservationName(networkName, ip);
+  const found = isOverlapping ? await api.findReservation(name) : undefined;
+  const { podref, ifname = value.ifname } = found?.spec ?? {};
+  const isOwn = podref === value.podref && ifname === value.ifname;
+  const uid = isOwn ? found?.metadata?.uid : undefined;
+  const claim = { pool: pool.name, key, value };
+  await releaseClaim(
+    uid ? { ...claim, reservation: { name, uid } } : claim,
+    api,
+  );
+}

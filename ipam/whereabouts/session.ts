@@ -1,0 +1,135 @@
+/**
+ * One call's access to the cluster.
+ *
+ * @module
+ */
+
+import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import type { ClientOptions } from "../../kube/client.ts";
+import { type ApiClient, WhereaboutsApi } from "./api.ts";
+import { parseArgs } from "./args.ts";
+import { findPools, type Pool } from "./pools.ts";
+import { Receipts } from "./receipts.ts";
+import {
+  type Owner,
+  readSettings,
+  type Settings,
+  type WhereaboutsCall,
+} from "./settings.ts";
+
+/** Opens a client without sending a request; the caller closes it. */
+export type OpenClient = (
+  options: ClientOptions,
+) => Promise<ApiClient | undefined>;
+
+/** Opens a client for one call. */
+export async function openOwnClient(
+  options: ClientOptions,
+): Promise<ApiClient | undefined> {
+  const { openKubeClient } = await import("../../kube/client.ts");
+  return await openKubeClient(options);
+}
+
+/** Time limits of the commands, in milliseconds. The kubelet waits longer. */
+const LIMITS_MS = { ADD: 60_000, DEL: 30_000, GC: 60_000 } as const;
+/** Time limit of other commands, and of undoing a failed ADD. */
+const SHORT_MS = 10_000;
+/** Namespace of the objects, if the kubeconfig's context has none. */
+export const DEFAULT_NAMESPACE = "kube-system";
+
+/** What a command needs. */
+export interface Session {
+  readonly call: WhereaboutsCall;
+  readonly settings: Settings;
+  readonly api: WhereaboutsApi;
+  readonly owner: Owner;
+  readonly receipts: Receipts;
+  /** The command's time limit. */
+  readonly signal: AbortSignal;
+  /** Finds the pools of the network. */
+  pools(): Promise<Pool[]>;
+  /** Returns an API with time of its own, for clean-up. */
+  spareApi(): WhereaboutsApi;
+}
+
+/**
+ * Runs a command.
+ *
+ * @throws {CniError} 7 if the configuration is invalid; failed requests as 11
+ *   if they may succeed later, else 7
+ */
+export async function withSession<T>(
+  call: WhereaboutsCall,
+  open: OpenClient,
+  run: (session: Session) => Promise<T>,
+): Promise<T> {
+  const settings = readSettings(call.config);
+  const { kubeconfig } = settings;
+  const { env } = call.surroundings;
+  const namespace = await findNamespace(kubeconfig);
+  using client = await open({ kubeconfig, env });
+  if (client === undefined) throw new Error("a kubeconfig has a client");
+  const limitMs = LIMITS_MS[call.command as keyof typeof LIMITS_MS] ?? SHORT_MS;
+  using limit = new JoinedSignal(deadline(limitMs), call.signal);
+  const { signal } = limit;
+  const api = new WhereaboutsApi(client, namespace, { signal });
+  try {
+    return await run({
+      call,
+      settings,
+      api,
+      owner: readOwner(call),
+      receipts: new Receipts(settings.dataDir, call.network),
+      signal,
+      pools: () => findPools({ settings, api, network: call.network, env }),
+      spareApi: () =>
+        new WhereaboutsApi(client, namespace, { overallMs: SHORT_MS }),
+    });
+  } catch (error) {
+    throw await toStorageError(error);
+  }
+}
+
+async function findNamespace(kubeconfig: string): Promise<string> {
+  const { readNamespace } = await import("../../kube/kubeconfig.ts");
+  return await readNamespace(kubeconfig) || DEFAULT_NAMESPACE;
+}
+
+/** DEL and GC must not fail because of CNI_ARGS. */
+function readOwner({ args, command }: WhereaboutsCall): Owner {
+  const { containerId, ifName, args: text } = args;
+  const isStrict = command === "ADD" || command === "CHECK";
+  const podref = isStrict
+    ? parseArgs(text).podref
+    : ifPossible(() => parseArgs(text).podref) ?? "";
+  return { containerId, ifName, podref };
+}
+
+/**
+ * Adds what went on, in the reference's words.
+ *
+ * @returns A CniError for a failed request, with code 11 if it may succeed later
+ */
+export async function toStorageError(error: unknown): Promise<unknown> {
+  const { KubeError, kubeErrorCode } = await import("../../kube/kube_error.ts");
+  const isRequest = error instanceof KubeError;
+  if (!isRequest && !(error instanceof CniError)) return error;
+  const code = isRequest ? kubeErrorCode(error) : error.code;
+  const status = isRequest && error.status !== 0
+    ? `HTTP status ${error.status}`
+    : "";
+  const details = isRequest ? status : error.ownDetails ?? "";
+  const message = `error at storage engine: ${error.message}`;
+  return new CniError(code, message, { details });
+}
+
+/** Returns the error for a call without a pod. */
+export function noPodName(): CniError {
+  return new CniError(
+    ErrorCode.InvalidEnvironment,
+    "IPAM client initialization error: no pod name",
+    { details: "CNI_ARGS lacks K8S_POD_NAME" },
+  );
+}

@@ -1,0 +1,181 @@
+/**
+ * Reads the configuration: the network's `ipam` object and the flat file.
+ *
+ * Source: whereabouts pkg/config/config.go.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import type { Environment } from "../../cni/args.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { unlessUnreachable } from "../../cni/files/io.ts";
+import { decode } from "../../cni/json.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { type Range, type RangeText, resolveRange } from "./range.ts";
+import {
+  type IpamConfig,
+  ipamSchema,
+  type WhereaboutsConfig,
+} from "./schema.ts";
+
+/** Paths of the flat file, in the order in which they are tried. */
+const FLAT_FILES: readonly string[] = [
+  "/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf",
+  "/etc/cni/net.d/whereabouts.d/whereabouts.conf",
+  "/host/etc/cni/net.d/whereabouts.d/whereabouts.conf",
+];
+
+/** Default folder of the receipts. */
+const DEFAULT_DATA_DIR = "/var/lib/cni/whereabouts";
+
+/** The configuration, with the flat file's values where it has none. */
+export interface Settings extends IpamConfig {
+  readonly networkName: string;
+  /** Whether addresses are unique in all ranges of the network name. */
+  readonly isOverlapping: boolean;
+  /** Path of the kubeconfig. */
+  readonly kubeconfig: string;
+  readonly dataDir: string;
+  /** The flat file's folder with the node's name, if it has one. */
+  readonly nodeNameFolder: string | undefined;
+}
+
+/**
+ * Reads the settings. The configuration's own keys win over the flat file's, and
+ * lists are replaced as a whole.
+ *
+ * @throws {CniError} 7 if there is no `ipam` of this type, the flat file is
+ *   unreadable, or there is no kubeconfig
+ */
+export function readSettings({ ipam: own }: WhereaboutsConfig): Settings {
+  if (own === undefined) throw invalid("IPAM config missing 'ipam' key");
+  if (own.type !== "whereabouts") {
+    throw invalid(
+      "only interested in networks whose IPAM type is 'whereabouts'. " +
+        `This one was: ${own.type ?? ""}`,
+    );
+  }
+  const flat = readFlatFile(own.configuration_path) ?? {};
+  const merged = { ...flat, ...pickGiven(own) };
+  const kubeconfig = merged.kubernetes?.kubeconfig ||
+    flat.kubernetes?.kubeconfig;
+  if (!kubeconfig) {
+    throw invalid(
+      "you have not configured the storage engine (looks like you're using an " +
+        "invalid `kubernetes.kubeconfig` parameter in your config)",
+    );
+  }
+  return {
+    ...merged,
+    networkName: merged.network_name ?? "",
+    isOverlapping: own.enable_overlapping_ranges ?? true,
+    kubeconfig,
+    dataDir: merged.dataDir || DEFAULT_DATA_DIR,
+    nodeNameFolder: flat.configuration_path || undefined,
+  };
+}
+
+/** Returns the keys that are not empty, as Go sees it. */
+function pickGiven(config: IpamConfig): IpamConfig {
+  const given = Object.entries(config).filter(([, value]) =>
+    value !== undefined && value !== "" && value !== 0 && value !== false &&
+    !(Array.isArray(value) && value.length === 0)
+  );
+  return Object.fromEntries(given) as IpamConfig;
+}
+
+/**
+ * Reads the first flat file that exists.
+ *
+ * @param first Path that is tried before the standard ones
+ * @throws {CniError} 7 if it cannot be read
+ */
+export function readFlatFile(first?: string): IpamConfig | undefined {
+  for (const path of [...first ? [first] : [], ...FLAT_FILES]) {
+    const text = readText(path);
+    if (text === undefined) continue;
+    try {
+      return decode(ipamSchema(), JSON.parse(text), `"${path}"`);
+    } catch (error) {
+      if (error instanceof CniError) throw error;
+      throw invalid(`Cannot parse "${path}": ${describeError(error)}`);
+    }
+  }
+  return undefined;
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return unlessUnreachable(() => Deno.readTextFileSync(path));
+  } catch (error) {
+    throw invalid(`Cannot read "${path}": ${describeError(error)}`);
+  }
+}
+
+/**
+ * Lists the ranges: first the single one, then the list. An attachment gets one
+ * address from each.
+ *
+ * @throws {CniError} 7 if a range is too small
+ */
+export function rangesOf(settings: Settings): Range[] {
+  const { range, range_start, range_end, exclude, ipRanges = [] } = settings;
+  const configured = [
+    ...range ? [{ range, range_start, range_end, exclude }] : [],
+    ...ipRanges,
+  ];
+  return configured.map((one) => resolveConfigured(one.range, one, settings));
+}
+
+function resolveConfigured(
+  { cidr, start, end }: RangeText,
+  { range_start, range_end, exclude = [] }: Pick<
+    IpamConfig,
+    "range_start" | "range_end" | "exclude"
+  >,
+  { gateway, exclude_gateway }: Settings,
+): Range {
+  const withheld = exclude_gateway && gateway ? [Cidr.host(gateway)] : [];
+  return resolveRange(cidr, {
+    start: start ?? range_start,
+    end: end ?? range_end,
+    excluded: [...exclude, ...withheld],
+  });
+}
+
+/**
+ * Finds the node's name: `NODENAME`, the file `nodename` of the flat file's
+ * `configuration_path`, or the host's name.
+ *
+ * @throws {CniError} 7 if there is none
+ */
+export function findNodeName(
+  { nodeNameFolder }: Settings,
+  env: Environment,
+): string {
+  const paths = [
+    ...nodeNameFolder ? [join(nodeNameFolder, "nodename")] : [],
+    "/etc/hostname",
+  ];
+  const given = env["NODENAME"]?.trim() ||
+    paths.map((path) => readText(path)?.trim()).find((name) => name);
+  if (given) return given;
+  throw invalid("node_slice_size: the node's name is unknown; set NODENAME");
+}
+
+/** What identifies a call's pod and interface. */
+export interface Owner {
+  readonly containerId: string;
+  readonly ifName: string;
+  /** `NAMESPACE/NAME`; "" if the runtime does not name the pod. */
+  readonly podref: string;
+}
+
+/** The parts of a call that this plugin reads. */
+export type WhereaboutsCall = Call<WhereaboutsConfig>;
+
+function invalid(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}

@@ -1,0 +1,424 @@
+/**
+ * whereabouts beside other writers, with an API server that fails, and in pools
+ * that the reference implementation has written.
+ */
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../cni/json.ts";
+import { openKubeClient } from "../kube/client.ts";
+import type { FaultRule } from "./_harness/kube_api.ts";
+import { eachRow } from "./_harness/table.ts";
+import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
+
+const RANGE = { range: "10.0.0.0/24" };
+const POOL = "10.0.0.0-24";
+const OFF = { ...RANGE, enable_overlapping_ranges: false };
+
+/** A record as the reference writes it. */
+function record(
+  pod: string,
+  id = `id-${pod}`,
+): { id: string; podref: string; ifname: string } {
+  return { id, podref: `test/${pod}`, ifname: "net1" };
+}
+
+Deno.test("whereabouts needs three requests for ADD and two for DEL", async (t) => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE, { pod: "first" });
+  scene.takeRequests();
+  await t.step("ADD", async () => {
+    await scene.add(RANGE);
+    assertEquals(scene.takeRequests(), [
+      `GET ippools/${POOL}`,
+      `PATCH ippools/${POOL}`,
+      "POST overlappingrangeipreservations",
+    ]);
+  });
+  await t.step("DEL", async () => {
+    await scene.del(RANGE);
+    assertEquals(scene.takeRequests(), [
+      `PATCH ippools/${POOL}`,
+      "DELETE overlappingrangeipreservations/10.0.0.2",
+    ]);
+    assertEquals(scene.reservations(), ["10.0.0.1"]);
+  });
+  await t.step("a second DEL looks into the pool", async () => {
+    await scene.del(RANGE);
+    assertEquals(scene.takeRequests(), [`GET ippools/${POOL}`]);
+  });
+  await t.step("DEL without a receipt", async () => {
+    await scene.add(RANGE);
+    scene.loseReceipts();
+    scene.takeRequests();
+    await scene.del(RANGE);
+    assertEquals(scene.takeRequests(), [
+      `GET ippools/${POOL}`,
+      "GET overlappingrangeipreservations/10.0.0.2",
+      `PATCH ippools/${POOL}`,
+      "DELETE overlappingrangeipreservations/10.0.0.2",
+    ]);
+    assertEquals(scene.reservations(), ["10.0.0.1"]);
+  });
+  await t.step("ranges that may overlap", async () => {
+    await scene.add(OFF);
+    await scene.del(OFF);
+    assertEquals(scene.takeRequests(), [
+      `GET ippools/${POOL}`,
+      `PATCH ippools/${POOL}`,
+      `PATCH ippools/${POOL}`,
+    ]);
+  });
+  await t.step("the first ADD creates the pool", async () => {
+    await scene.add({ range: "10.1.0.0/24" });
+    assertEquals(scene.takeRequests(), [
+      "GET ippools/10.1.0.0-24",
+      "POST ippools",
+      "PATCH ippools/10.1.0.0-24",
+      "POST overlappingrangeipreservations",
+    ]);
+  });
+  await t.step("STATUS", async () => {
+    assertEquals((await scene.call("STATUS", RANGE)).exitCode, 0);
+    assertEquals(scene.takeRequests(), [`GET ippools/${POOL}`]);
+  });
+});
+
+Deno.test("whereabouts continues a pool of the reference", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const old = { id: "id-old", podref: "test/old" };
+  scene.putPool(POOL, "10.0.0.0/24", {
+    "1": record("a"),
+    "2": old,
+    "3": record("web-0", "earlier-sandbox"),
+    "9": record("b"),
+  });
+  for (
+    const [ip, pod] of [["1", "a"], ["2", "old"], ["3", "web-0"], ["9", "b"]]
+  ) {
+    scene.putReservation(`10.0.0.${ip}`, `test/${pod}`);
+  }
+  scene.putReservation("10.0.0.4", "test/elsewhere", "net1");
+
+  assertEquals(await scene.add(RANGE, { pod: "new" }), ["10.0.0.5/24"]);
+  assertEquals(await scene.add(RANGE, { pod: "web-0" }), ["10.0.0.3/24"]);
+  assertEquals(await scene.add(RANGE, { pod: "old" }), ["10.0.0.2/24"]);
+  assertEquals(scene.allocations(POOL), {
+    "1": record("a"),
+    "2": record("old"),
+    "3": record("web-0"),
+    "5": record("new"),
+    "9": record("b"),
+  });
+  // DEL of the earlier sandbox comes late.
+  await scene.del(RANGE, { pod: "web-0", id: "earlier-sandbox" });
+  assertEquals(scene.allocations(POOL)?.["3"], record("web-0"));
+  for (const pod of ["a", "b", "old", "web-0", "new"]) {
+    await scene.del(RANGE, { pod });
+  }
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), ["10.0.0.4"]);
+});
+
+Deno.test("whereabouts writes objects as the reference does", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add({ range: "fd00::/64", network_name: "blue" });
+  const pool = scene.api.find("ippools", POOLS, "blue-fd00---64");
+  const reservation = scene.api.find(
+    "overlappingrangeipreservations",
+    POOLS,
+    "blue-fd00--1",
+  );
+  assertEquals(
+    [pool?.apiVersion, pool?.kind, pool?.["spec"]],
+    ["whereabouts.cni.cncf.io/v1alpha1", "IPPool", {
+      range: "fd00::/64",
+      allocations: {
+        "1": { id: "id-p1", podref: "test/p1", ifname: "net1" },
+      },
+    }],
+  );
+  assertEquals(
+    [reservation?.apiVersion, reservation?.kind, reservation?.["spec"]],
+    [
+      "whereabouts.cni.cncf.io/v1alpha1",
+      "OverlappingRangeIPReservation",
+      { podref: "test/p1", ifname: "net1" },
+    ],
+  );
+  const [patch] = scene.api.requestsOf("PATCH");
+  assertEquals(JSON.parse(patch?.body ?? ""), [
+    { op: "test", path: "/spec/allocations/1", value: null },
+    {
+      op: "add",
+      path: "/spec/allocations/1",
+      value: { id: "id-p1", podref: "test/p1", ifname: "net1" },
+    },
+  ]);
+});
+
+Deno.test("whereabouts gives each interface of a pod its own address", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const wide = { range: "10.0.0.0/24" };
+  const narrow = { range: "10.0.0.0/28" };
+  assertEquals(await scene.add(wide, { ifName: "net1" }), ["10.0.0.1/24"]);
+  assertEquals(await scene.add(wide, { ifName: "net2" }), ["10.0.0.2/24"]);
+  assertEquals(await scene.add(narrow, { ifName: "net3" }), ["10.0.0.3/28"]);
+  const both = { ...wide, ipRanges: [narrow] };
+  assertEquals(await scene.add(both, { pod: "p2" }), [
+    "10.0.0.4/24",
+    "10.0.0.5/28",
+  ]);
+  assertEquals(await scene.add(both, { pod: "p2" }), [
+    "10.0.0.4/24",
+    "10.0.0.5/28",
+  ]);
+  await scene.del(wide, { ifName: "net1" });
+  assertEquals(scene.reservations(), [
+    "10.0.0.2",
+    "10.0.0.3",
+    "10.0.0.4",
+    "10.0.0.5",
+  ]);
+});
+
+Deno.test("whereabouts releases what it took if a later range is full", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const full = { range: "10.9.0.0/30", exclude: ["10.9.0.0/30"] };
+  const { code } = await scene.failure({ ...RANGE, ipRanges: [full] });
+  assertEquals(code, 11);
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), []);
+});
+
+Deno.test("whereabouts DEL does not touch another pod's reservation", async () => {
+  await using scene = await WhereaboutsScene.start();
+  scene.putPool(POOL, "10.0.0.0/24", { "1": record("p1") });
+  scene.putReservation("10.0.0.1", "test/other", "net1");
+  await scene.del(RANGE);
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), ["10.0.0.1"]);
+  // Nor one that was created anew after ADD.
+  assertEquals(await scene.add(OFF), ["10.0.0.1/24"]);
+  await scene.del(OFF);
+  assertEquals(await scene.add(RANGE), ["10.0.0.2/24"]);
+  const old = "overlappingrangeipreservations";
+  scene.api.remove(old, POOLS, "10.0.0.2");
+  scene.putReservation("10.0.0.2", "test/other", "net1");
+  await scene.del(RANGE);
+  assertEquals(scene.reservations(), ["10.0.0.1", "10.0.0.2"]);
+});
+
+Deno.test("whereabouts DEL releases all ranges, and ranges of an earlier configuration", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const two = { range: "10.0.0.0/24", ipRanges: [{ range: "10.1.0.0/24" }] };
+  scene.putPool("10.1.0.0-24", "10.1.0.0/24", { "1": record("p1") });
+  await scene.del(two);
+  assertEquals(scene.allocations("10.1.0.0-24"), {});
+  await scene.add(two);
+  await scene.del({ range: "10.2.0.0/24" });
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.allocations("10.1.0.0-24"), {});
+  assertEquals(scene.reservations(), []);
+});
+
+Deno.test("whereabouts DEL reports that it could not release", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  scene.api.forbid("patch", "ippools");
+  const { code, msg, details } = await scene.failure(RANGE, {}, "DEL");
+  assertEquals(code, 7);
+  assertMatch(msg, /cannot patch resource "ippools"/);
+  assertMatch(`${details}`, /Cannot release offset 1 of IPPool "10.0.0.0-24"/);
+  scene.api.allow("patch", "ippools");
+  await scene.del(RANGE);
+  assertEquals(scene.allocations(POOL), {});
+});
+
+Deno.test("whereabouts DEL succeeds once the kubeconfig is uninstalled", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const { exitCode, stderr } = await scene.call("DEL", {
+    ...RANGE,
+    kubernetes: {},
+  });
+  assertEquals(exitCode, 0);
+  assertMatch(stderr, /Addresses are not released/);
+});
+
+Deno.test("whereabouts CHECK compares the pool with prevResult", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const { json } = await scene.call("ADD", RANGE);
+  const conf = { prevResult: json };
+  assertEquals((await scene.call("CHECK", RANGE, { conf })).stdout, "");
+  const other = await scene.call("CHECK", RANGE, { conf, id: "other" });
+  assertEquals(other.json.code, 999);
+  await scene.del(RANGE);
+  const { code, msg } = await scene.failure(RANGE, { conf }, "CHECK");
+  assertEquals(code, 999);
+  assertMatch(msg, /IPPool "10.0.0.0-24" has no address of prevResult/);
+});
+
+Deno.test("whereabouts STATUS fails without the CRDs or permission", async () => {
+  await using scene = await WhereaboutsScene.start();
+  scene.api.forbid("get", "ippools");
+  assertEquals((await scene.failure(RANGE, {}, "STATUS")).code, 50);
+  scene.api.allow("get", "ippools");
+  scene.api.uninstall("ippools");
+  assertEquals((await scene.failure(RANGE, {}, "STATUS")).code, 50);
+});
+
+Deno.test("whereabouts GC releases this node's attachments that are not valid", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE, { pod: "a" });
+  await scene.add(RANGE, { pod: "b" });
+  scene.putPool(POOL, "10.0.0.0/24", {
+    ...scene.allocations(POOL),
+    "7": record("on-another-node"),
+  });
+  const valid = [{ containerID: "id-b", ifname: "net1" }];
+  const gc = (conf: JsonObject): Promise<unknown> =>
+    scene.call("GC", RANGE, { pod: "", conf });
+  await gc({});
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1", "2", "7"]);
+  await gc({ "cni.dev/valid-attachments": valid });
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "7"]);
+  assertEquals(scene.reservations(), ["10.0.0.2"]);
+});
+
+Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
+  const pools = /ippools/;
+  const reservations = /overlapping/;
+  const rows: [string, FaultRule][] = [
+    ["conflicts that are none", { method: "PATCH", status: 422, times: 3 }],
+    ["409 on PATCH", { method: "PATCH", status: 409, times: 3 }],
+    ["429", { status: 429, times: 1, retryAfter: 0 }],
+    ["503", { method: "GET", status: 503, times: 1 }],
+    ["a lost answer to PATCH", { method: "PATCH", drop: "after", times: 1 }],
+    ["a lost PATCH", { method: "PATCH", drop: "before", times: 1 }],
+    ["half an answer to PATCH", {
+      method: "PATCH",
+      drop: "mid-body",
+      times: 1,
+    }],
+    ["a lost answer to the pool's POST", {
+      method: "POST",
+      path: pools,
+      drop: "after",
+      times: 1,
+    }],
+    ["a lost answer to the reservation's POST", {
+      method: "POST",
+      path: reservations,
+      drop: "after",
+      times: 1,
+    }],
+    ["a lost POST of the reservation", {
+      method: "POST",
+      path: reservations,
+      drop: "before",
+      times: 1,
+    }],
+    ["a lost answer to DELETE", {
+      method: "DELETE",
+      drop: "after",
+      times: 1,
+    }],
+  ];
+  await eachRow(t, rows, async ([, fault]) => {
+    await using scene = await WhereaboutsScene.start();
+    const during = async (work: Promise<unknown>): Promise<void> => {
+      await work;
+      scene.api.clearFaults();
+    };
+    scene.api.fault(fault);
+    await during(scene.add(RANGE));
+    // After a conflict, it is any of the first addresses.
+    const [key] = Object.keys(scene.allocations(POOL) ?? {});
+    assertEquals(scene.allocations(POOL), { [`${key}`]: record("p1") });
+    assertEquals(scene.reservations(), [`10.0.0.${key}`]);
+    scene.api.fault(fault);
+    await during(scene.del(RANGE));
+    assertEquals(scene.allocations(POOL), {});
+    assertEquals(scene.reservations(), []);
+  });
+});
+
+Deno.test("whereabouts gives up if the server refuses every change", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE, { pod: "first" });
+  scene.api.fault({ method: "PATCH", status: 422 });
+  const { code, msg } = await scene.failure(RANGE);
+  assertEquals(code, 7);
+  assertMatch(msg, /refuses to change IPPool "10.0.0.0-24"/);
+});
+
+Deno.test("whereabouts releases the address if it cannot be reserved", async () => {
+  await using scene = await WhereaboutsScene.start();
+  scene.api.forbid("create", "overlappingrangeipreservations");
+  assertEquals((await scene.failure(RANGE)).code, 7);
+  assertEquals(scene.allocations(POOL), {});
+});
+
+Deno.test("whereabouts: 64 writers at once get 64 addresses, and give them back", async () => {
+  await using scene = await WhereaboutsScene.start();
+  using client = await openKubeClient({
+    kubeconfig: scene.kubeconfig,
+    env: {},
+  });
+  assert(client);
+  scene.useClients(() =>
+    Promise.resolve({
+      request: client.request.bind(client),
+      listPages: client.listPages.bind(client),
+      [Symbol.dispose]: () => {},
+    })
+  );
+  const pods = Array.from({ length: 64 }, (_, index) => `p${index}`);
+  const worsen = (): void => {
+    scene.api.clearFaults();
+    scene.api.fault({ method: "PATCH", drop: "after", times: 7 });
+    scene.api.fault({ method: "PATCH", status: 409, times: 5 });
+    scene.api.fault({ method: "POST", drop: "after", times: 5 });
+    scene.api.fault({ status: 429, retryAfter: 0, times: 10 });
+    scene.api.fault({ method: "GET", drop: "before", times: 3 });
+  };
+  worsen();
+  const taken =
+    (await Promise.all(pods.map((pod) => scene.add(RANGE, { pod }))))
+      .flat();
+  assertEquals(new Set(taken).size, pods.length, "no address twice");
+  const allocations = Object.entries(scene.allocations(POOL) ?? {});
+  const recorded = allocations.map(([key, { podref }]) =>
+    `${podref} 10.0.0.${key}/24`
+  );
+  const live = pods.map((pod, index) => `test/${pod} ${taken[index]}`);
+  assertEquals(recorded.sort(), live.sort(), "the pool is what is attached");
+  const reserved = taken.map((address) => address.replace("/24", ""));
+  assertEquals(scene.reservations(), reserved.sort());
+
+  // Half of them end while others come.
+  worsen();
+  const [ending, staying] = [pods.slice(0, 32), pods.slice(32)];
+  const coming = ending.map((pod) => `new-${pod}`);
+  await Promise.all([
+    ...ending.map((pod) => scene.del(RANGE, { pod })),
+    ...coming.map((pod) => scene.add(RANGE, { pod })),
+  ]);
+  const owners = Object.values(scene.allocations(POOL) ?? {})
+    .map(({ podref }) => podref);
+  assertEquals(
+    owners.sort(),
+    [...staying, ...coming].map((pod) => `test/${pod}`).sort(),
+  );
+  assertEquals(
+    scene.reservations(),
+    Object.keys(scene.allocations(POOL) ?? {}).map((key) => `10.0.0.${key}`)
+      .sort(),
+  );
+});
+
+Deno.test("whereabouts: two ADDs of one interface at once agree", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const results = await Promise.all([1, 2, 3, 4].map(() => scene.add(RANGE)));
+  assertEquals(new Set(results.flat()).size, 1);
+  assertEquals(Object.values(scene.allocations(POOL) ?? {}), [record("p1")]);
+});
