@@ -4,6 +4,7 @@
  * @module
  */
 
+import { describeClusterGc } from "../node/cluster_gc/row.ts";
 import { describeDaemon } from "../node/daemon/row.ts";
 import type { Argument, CommandRow, Flag, Program } from "../tool/command.ts";
 import { OWN_ROWS } from "../tool/own_rows.ts";
@@ -343,6 +344,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     },
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },
+  describeClusterGc("cni"),
   describeDaemon("/run/cni"),
 ];
 

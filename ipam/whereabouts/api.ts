@@ -25,6 +25,9 @@ const POOLS = "ippools";
 const RESERVATIONS = "overlappingrangeipreservations";
 const SLICES = "nodeslicepools";
 
+/** Pools per page: each may have 1.5 MiB, and an answer at most 16. */
+const POOLS_PER_PAGE = 8;
+
 /** The part of a client that this plugin uses. */
 export type ApiClient =
   & Pick<KubeClient, "request" | "listPages">
@@ -133,11 +136,12 @@ export class WhereaboutsApi {
 
   /** Lists the pools page by page. */
   async *listPools(): AsyncGenerator<IpPool, void> {
-    yield* this.#list<IpPool>(POOLS);
+    yield* this.#list<IpPool>(POOLS, POOLS_PER_PAGE);
   }
 
-  async *#list<T>(plural: string): AsyncGenerator<T, void> {
-    const pages = this.#client.listPages<T>(this.#path(plural), this.#limits);
+  async *#list<T>(plural: string, limit?: number): AsyncGenerator<T, void> {
+    const options = { ...this.#limits, limit };
+    const pages = this.#client.listPages<T>(this.#path(plural), options);
     for await (const { items = [] } of pages) yield* items;
   }
 

@@ -29,6 +29,12 @@ export function reservationName(networkName: string, ip: Ip): string {
   return joinName([networkName, normalise(String(ip))]);
 }
 
+/** Reports whether a name is an address's reservation, in any network. */
+export function isReservationOf(name: string, ip: string): boolean {
+  const own = normalise(ip);
+  return name === joinName([own]) || name.endsWith(`-${own}`);
+}
+
 function normalise(text: string): string {
   return text.replace(/:$/, ":0").replace(/[:/]/g, "-");
 }

@@ -10,6 +10,7 @@
 import type { Program } from "../../tool/command.ts";
 import { OWN_ROWS } from "../../tool/own_rows.ts";
 import { runMain } from "../../tool/run.ts";
+import { describeClusterGc } from "../cluster_gc/row.ts";
 import { describeDaemon } from "../daemon/row.ts";
 import { INSTALL_FLAGS } from "./install/install_flags.ts";
 
@@ -35,6 +36,7 @@ const multus: Program = {
       load: async () => (await import("./install/command.ts")).install,
     },
     describeDaemon("/run/multus"),
+    describeClusterGc("multus"),
     ...OWN_ROWS,
   ],
 };

@@ -94,6 +94,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/registry.ts",
     "node/daemon/",
     "node/orphans/",
+    "node/cluster_gc/",
   ], ["plugins/multus/networks/annotations.ts"]),
   // The entry points: importing one must not load the others.
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),

@@ -1,0 +1,130 @@
+/**
+ * `cni cluster-gc`: shows and releases addresses of pods that are gone.
+ *
+ * @module
+ */
+
+import { createLog } from "../../cni/log.ts";
+import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
+import { openPools } from "./access.ts";
+import { type Released, releaseStale } from "./release.ts";
+import type { CLUSTER_GC_FLAGS } from "./row.ts";
+import { type Survey, surveyPools } from "./survey.ts";
+import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
+import { refuse } from "../../tool/usage_error.ts";
+
+/** A row of the output. */
+interface Row {
+  /** An address, or the name of a reservation. */
+  readonly what: string;
+  /** `IPPool NAME` or `reservation`. */
+  readonly where: string;
+  readonly pod: string;
+  readonly why: string;
+  readonly problem?: string | undefined;
+}
+
+/** Allocations above which a pool comes near to the largest object of etcd. */
+const LARGE_POOL = 5000;
+
+/** Compares the pools with the pods, and releases what is stale with `--yes`. */
+export async function clusterGc(
+  call: CommandCall<FlagValues<typeof CLUSTER_GC_FLAGS>>,
+): Promise<Output> {
+  const { flags, env, signal, onStderr } = call;
+  if (flags.yes && flags["dry-run"]) {
+    throw refuse(call.command, "use either --yes or --dry-run");
+  }
+  const { kubeconfig, namespace: given } = flags;
+  const access = await openPools({ kubeconfig, namespace: given, env });
+  using client = access.client;
+  const { namespace } = access;
+  const log = createLog({ component: "cluster-gc" }, onStderr);
+  const survey = await surveyPools({ client, namespace, log, signal });
+  if (!flags.yes) {
+    const rows = listRows(
+      survey.records.map((what) => ({ what })),
+      survey.reservations.map((what) => ({ what })),
+    );
+    return {
+      json: { namespace, pools: survey.pools, stale: rows },
+      text: (style) => rows.length ? formatTable(COLUMNS, rows, style) : "",
+      note: formatNote(
+        survey,
+        rows.length === 0
+          ? "every address has its pod"
+          : "nothing was released; use --yes",
+      ),
+      exitCode: flags["exit-code"] && rows.length > 0 ? 1 : 0,
+    };
+  }
+  const api = new WhereaboutsApi(client, namespace, { signal });
+  const { records, reservations } = await releaseStale(survey, api);
+  const rows = listRows(records, reservations);
+  const kept = rows.filter(({ problem }) => problem !== undefined);
+  const count = rows.length - kept.length;
+  return {
+    json: {
+      namespace,
+      pools: survey.pools,
+      released: rows.filter(({ problem }) => problem === undefined),
+      kept,
+    },
+    text: rows.map(formatRow).join("\n"),
+    note: formatNote(
+      survey,
+      rows.length === 0
+        ? "every address has its pod"
+        : `released ${count} of ${rows.length}`,
+    ),
+    exitCode: kept.length > 0 ? 1 : 0,
+  };
+}
+
+function listRows(
+  records: readonly Released<Survey["records"][number]>[],
+  reservations: readonly Released<Survey["reservations"][number]>[],
+): Row[] {
+  return [
+    ...records.map(({ what, problem }) => ({
+      what: what.ip,
+      where: `IPPool ${what.pool}`,
+      pod: what.value.podref,
+      why: what.why,
+      ...problem !== undefined && { problem },
+    })),
+    ...reservations.map(({ what, problem }) => ({
+      what: what.name,
+      where: "reservation",
+      pod: what.podref,
+      why: what.why,
+      ...problem !== undefined && { problem },
+    })),
+  ];
+}
+
+function formatRow({ what, where, pod, problem }: Row): string {
+  const about = `${what} (${where}) of ${pod}`;
+  return problem === undefined
+    ? `released ${about}`
+    : `kept ${about}: ${problem}`;
+}
+
+function formatNote({ pools }: Survey, outcome: string): string {
+  const total = pools.reduce((sum, { allocations }) => sum + allocations, 0);
+  const large = pools.filter(({ allocations }) => allocations > LARGE_POOL)
+    .map(({ pool, allocations }) =>
+      `IPPool ${pool} has ${allocations} allocations; the API server refuses ` +
+      "pools from about 7500 on"
+    );
+  const counted = `${total} addresses in ${pools.length} pools: ${outcome}`;
+  return [...large, counted].join("\n");
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: "ADDRESS", cell: ({ what }) => what },
+  { heading: "WHERE", cell: ({ where }) => where },
+  { heading: "POD", cell: ({ pod }) => pod },
+  { heading: "WHY", cell: ({ why }) => why },
+];

@@ -1,0 +1,104 @@
+/**
+ * Releases addresses of pods that are gone.
+ *
+ * @module
+ */
+
+import { describeError } from "../../cni/error.ts";
+import type { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
+import {
+  allocationPath,
+  type PatchOperation,
+} from "../../ipam/whereabouts/objects.ts";
+import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
+
+/** Records per patch: the API server permits 10 000 operations. */
+const RECORDS_PER_PATCH = 1000;
+
+/** What was released, or why not. */
+export interface Released<T> {
+  readonly what: T;
+  /** Why it is kept; undefined if it is released. */
+  readonly problem?: string;
+}
+
+/** The outcome. */
+export interface Releases {
+  readonly records: readonly Released<StaleRecord>[];
+  readonly reservations: readonly Released<StaleReservation>[];
+}
+
+/**
+ * Releases stale addresses, then their reservations. A record that has changed
+ * since is kept: another pod's sandbox may have taken it over. Failures are part
+ * of the outcome.
+ */
+export async function releaseStale(
+  { records, reservations }: Pick<Survey, "records" | "reservations">,
+  api: WhereaboutsApi,
+): Promise<Releases> {
+  const pools = Map.groupBy(records, ({ pool }) => pool);
+  const released: Released<StaleRecord>[] = [];
+  for (const [pool, records] of pools) {
+    for (let start = 0; start < records.length; start += RECORDS_PER_PATCH) {
+      const part = records.slice(start, start + RECORDS_PER_PATCH);
+      released.push(...await releaseRecords(pool, part, api));
+    }
+  }
+  // Their pods are in use again, it seems.
+  const kept = new Set(
+    released.filter(({ problem }) => problem !== undefined)
+      .map(({ what }) => what.value.podref),
+  );
+  const deleted: Released<StaleReservation>[] = [];
+  for (const what of reservations) {
+    deleted.push(
+      kept.has(what.podref)
+        ? { what, problem: "an address of the pod is kept" }
+        : await attempt(what, () => api.deleteReservation(what.name, what.uid)),
+    );
+  }
+  return { records: released, reservations: deleted };
+}
+
+/** Releases records of one pool at once; if one has changed, one by one. */
+async function releaseRecords(
+  pool: string,
+  records: readonly StaleRecord[],
+  api: WhereaboutsApi,
+): Promise<Released<StaleRecord>[]> {
+  const operations = records.flatMap(releaseOperations);
+  const isAlone = records.length === 1;
+  try {
+    const isDone = await api.patchPool(pool, operations) !== undefined;
+    if (isDone) return records.map((what) => ({ what }));
+    if (isAlone) return records.map((what) => ({ what, problem: CHANGED }));
+  } catch (error) {
+    const problem = describeError(error);
+    return records.map((what) => ({ what, problem }));
+  }
+  const released: Released<StaleRecord>[] = [];
+  for (const record of records) {
+    released.push(...await releaseRecords(pool, [record], api));
+  }
+  return released;
+}
+
+const CHANGED = "it has changed meanwhile";
+
+function releaseOperations({ key, value }: StaleRecord): PatchOperation[] {
+  const path = allocationPath(key);
+  return [{ op: "test", path, value }, { op: "remove", path }];
+}
+
+async function attempt<T>(
+  what: T,
+  run: () => Promise<void>,
+): Promise<Released<T>> {
+  try {
+    await run();
+    return { what };
+  } catch (error) {
+    return { what, problem: describeError(error) };
+  }
+}

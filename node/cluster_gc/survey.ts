@@ -1,0 +1,201 @@
+/**
+ * Compares the pools of whereabouts with the pods of the cluster.
+ *
+ * The order of the lists is what makes it safe while pods come and go: a record
+ * is written after its pod was created, so a record whose pod is missing from a
+ * later list belongs to a pod that is gone.
+ *
+ * @module
+ */
+
+import type { Log } from "../../cni/log.ts";
+import { type ApiClient, WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
+import { isReservationOf } from "../../ipam/whereabouts/names.ts";
+import type {
+  Allocation,
+  Reservation,
+} from "../../ipam/whereabouts/objects.ts";
+import { listRecords } from "../../ipam/whereabouts/pools.ts";
+import type { Pod } from "../../kube/types.ts";
+import { Cidr } from "../../net/cidr.ts";
+
+/** An address without a pod. */
+export interface StaleRecord {
+  readonly pool: string;
+  readonly key: string;
+  readonly ip: string;
+  readonly value: Allocation;
+  /** The reason, such as `the pod is gone`. */
+  readonly why: string;
+}
+
+/** A reservation without a pod. */
+export interface StaleReservation {
+  readonly name: string;
+  readonly uid: string;
+  readonly podref: string;
+  readonly why: string;
+}
+
+/** A pool, and how full it is. */
+export interface PoolUse {
+  readonly pool: string;
+  readonly range: string;
+  readonly allocations: number;
+}
+
+/** The outcome of a comparison. */
+export interface Survey {
+  readonly pools: readonly PoolUse[];
+  readonly records: readonly StaleRecord[];
+  readonly reservations: readonly StaleReservation[];
+}
+
+/** A record with its place. */
+type PlacedRecord = Omit<StaleRecord, "why">;
+
+/** What is known of a pod. */
+interface PodState {
+  readonly phase: string;
+  /** Addresses in its network status. */
+  readonly ips: readonly string[];
+}
+
+/** The input of {@linkcode surveyPools}. */
+export interface SurveyOptions {
+  readonly client: ApiClient;
+  /** Namespace of the pools. */
+  readonly namespace: string;
+  readonly log: Pick<Log, "warn">;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Finds the addresses and reservations of pods that are gone or have ended. An
+ * address of any other pod is never listed, whatever the pod's phase, and
+ * whether or not the pod's status has the address. The exception is a second
+ * record of one interface in one pool, if the pod's status has the other.
+ *
+ * @throws {KubeError} If a list cannot be read
+ */
+export async function surveyPools(options: SurveyOptions): Promise<Survey> {
+  const { client, namespace, log, signal } = options;
+  const api = new WhereaboutsApi(client, namespace, { signal });
+  const reservations: Reservation[] = [];
+  for await (const one of api.listReservations()) reservations.push(one);
+  const pools: PoolUse[] = [];
+  const records: PlacedRecord[] = [];
+  for await (const pool of api.listPools()) {
+    const name = pool.metadata?.name ?? "";
+    const found = listRecords(pool, Cidr.parse(pool.spec.range), log);
+    const range = pool.spec.range;
+    pools.push({ pool: name, range, allocations: found.length });
+    for (const { key, ip, value } of found) {
+      records.push({ pool: name, key, ip: String(ip), value });
+    }
+  }
+  const podrefs = new Set([
+    ...records.map(({ value }) => value.podref),
+    ...reservations.map(({ spec }) => spec.podref),
+  ]);
+  const pods = await listPods(client, podrefs, signal);
+  const stale = findStale(records, pods);
+  return {
+    pools,
+    records: stale,
+    reservations: findStaleReservations(reservations, pods, stale),
+  };
+}
+
+/** Pods per page: they are large. */
+const PODS_PER_PAGE = 250;
+
+async function listPods(
+  client: ApiClient,
+  podrefs: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<Map<string, PodState>> {
+  const pods = new Map<string, PodState>();
+  const options = { signal, limit: PODS_PER_PAGE };
+  for await (const { items = [] } of client.listPages<Pod>(PODS, options)) {
+    for (const { metadata, status } of items) {
+      const podref = `${metadata?.namespace}/${metadata?.name}`;
+      if (!podrefs.has(podref)) continue;
+      const networks = metadata?.annotations?.[NETWORK_STATUS] ?? "[]";
+      pods.set(podref, {
+        phase: status?.phase ?? "",
+        ips: parseNetworkStatus(networks),
+      });
+    }
+  }
+  return pods;
+}
+
+const PODS = "/api/v1/pods";
+const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+
+function parseNetworkStatus(text: string): string[] {
+  try {
+    const networks: readonly { readonly ips?: readonly string[] }[] = JSON
+      .parse(text);
+    return networks.flatMap(({ ips = [] }) => ips);
+  } catch {
+    return [];
+  }
+}
+
+/** Returns why an address of a pod is stale; undefined if it is not. */
+function whyEnded(
+  podref: string,
+  pods: ReadonlyMap<string, PodState>,
+): string | undefined {
+  // No pod can have such a name: the record is not ours to judge.
+  if (!/^[^/]+\/[^/]+$/.test(podref)) return undefined;
+  const phase = pods.get(podref)?.phase;
+  if (phase === undefined) return "the pod is gone";
+  const hasEnded = phase === "Succeeded" || phase === "Failed";
+  return hasEnded ? `the pod has ended: ${phase}` : undefined;
+}
+
+function findStale(
+  records: readonly PlacedRecord[],
+  pods: ReadonlyMap<string, PodState>,
+): StaleRecord[] {
+  const interfaces = Map.groupBy(
+    records,
+    ({ pool, value: { podref, ifname = "" } }) => `${pool} ${podref} ${ifname}`,
+  );
+  return records.flatMap((record) => {
+    const { pool, value: { podref, ifname = "" } } = record;
+    const twins = interfaces.get(`${pool} ${podref} ${ifname}`) ?? [];
+    const why = whyEnded(podref, pods) ??
+      whySuperseded(record, twins, pods.get(podref)?.ips ?? []);
+    return why === undefined ? [] : [{ ...record, why }];
+  });
+}
+
+/** An interface has one address of a pool: if it has another one, not this. */
+function whySuperseded(
+  { ip }: PlacedRecord,
+  twins: readonly PlacedRecord[],
+  ips: readonly string[],
+): string | undefined {
+  const other = twins.find((twin) => ips.includes(twin.ip));
+  const isStale = other !== undefined && !ips.includes(ip);
+  return isStale ? `the interface has ${other.ip}` : undefined;
+}
+
+function findStaleReservations(
+  reservations: readonly Reservation[],
+  pods: ReadonlyMap<string, PodState>,
+  stale: readonly StaleRecord[],
+): StaleReservation[] {
+  return reservations.flatMap(({ metadata, spec: { podref } }) => {
+    const { name = "", uid = "" } = metadata ?? {};
+    const why = whyEnded(podref, pods) ??
+      stale.find(({ ip, value }) =>
+        value.podref === podref && isReservationOf(name, ip)
+      )?.why;
+    return why === undefined ? [] : [{ name, uid, podref, why }];
+  });
+}
