@@ -7,8 +7,8 @@
 import { createLog } from "../../cni/log.ts";
 import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
 import { openPools } from "./access.ts";
+import type { CLUSTER_GC_FLAGS } from "./flags.ts";
 import { type Released, releaseStale } from "./release.ts";
-import type { CLUSTER_GC_FLAGS } from "./row.ts";
 import { type Survey, surveyPools } from "./survey.ts";
 import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
 import { type Column, formatTable } from "../../tool/table.ts";

@@ -5,24 +5,8 @@
  * @module
  */
 
-import type { CommandRow, FlagTable } from "../../tool/command.ts";
-
-/** The flags of the command. */
-export const CLUSTER_GC_FLAGS = {
-  "yes": { summary: "release what is found" },
-  "dry-run": { summary: "show what would be released (default)" },
-  "kubeconfig": {
-    value: "FILE",
-    summary: "kubeconfig; overrides KUBECONFIG",
-    completes: "file",
-  },
-  "namespace": {
-    value: "NAME",
-    summary:
-      "namespace of the pools (default the kubeconfig's, or kube-system)",
-  },
-  "exit-code": { summary: "exit with 1 if there is something to release" },
-} as const satisfies FlagTable;
+import type { CommandRow } from "../../tool/command.ts";
+import { CLUSTER_GC_FLAGS } from "./flags.ts";
 
 /** Describes the command of a program. */
 export function describeClusterGc(program: string): CommandRow {

@@ -1,0 +1,24 @@
+/**
+ * The flags of `cni cluster-gc`.
+ *
+ * @module
+ */
+
+import type { FlagTable } from "../../tool/command.ts";
+
+/** The flags of the command. */
+export const CLUSTER_GC_FLAGS = {
+  "yes": { summary: "release what is found" },
+  "dry-run": { summary: "show what would be released (default)" },
+  "kubeconfig": {
+    value: "FILE",
+    summary: "kubeconfig; overrides KUBECONFIG",
+    completes: "file",
+  },
+  "namespace": {
+    value: "NAME",
+    summary:
+      "namespace of the pools (default the kubeconfig's, or kube-system)",
+  },
+  "exit-code": { summary: "exit with 1 if there is something to release" },
+} as const satisfies FlagTable;
