@@ -94,6 +94,30 @@ export function removeQuietly(path: string): void {
   }
 }
 
+/** Largest file that {@linkcode readFile} reads, in bytes. */
+const MAX_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Reads a file of at most 16 MiB. A pipe would make the reader wait, and a device
+ * such as `/dev/zero` never ends.
+ *
+ * @throws {Deno.errors.NotFound} If it does not exist
+ * @throws {Error} If it is not a file, or too large
+ */
+export function readFile(path: string): Uint8Array {
+  const { isFile, size } = Deno.statSync(path);
+  if (!isFile) throw new Error("it is not a file");
+  if (size > MAX_BYTES) {
+    throw new Error(`it has ${size} bytes; at most ${MAX_BYTES} are read`);
+  }
+  return Deno.readFileSync(path);
+}
+
+/** Reads the text of a file, as {@linkcode readFile} does. */
+export function readTextFile(path: string): string {
+  return new TextDecoder().decode(readFile(path));
+}
+
 /** Writes all of the bytes, at the file's position. */
 export function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
   let left = bytes;

@@ -59,7 +59,9 @@ export class FileLock implements Disposable {
     mode: number,
     wait: LockWait = {},
   ): Promise<FileLock> {
-    const file = Deno.openSync(path, { write: true, create: true, mode });
+    // Writing alone, the open(2) of a pipe waits for a reader.
+    const options = { read: true, write: true, create: true, mode };
+    const file = Deno.openSync(path, options);
     return await FileLock.#lock(file, path, wait);
   }
 

@@ -33,6 +33,7 @@ import {
 } from "./cache_file.ts";
 import {
   ifPossible,
+  readFile,
   removeIfThere,
   unlessMissing,
   withIoFailure,
@@ -254,10 +255,7 @@ function readAttachment(path: string): CachedAttachment | undefined {
 }
 
 function readIfPossible(path: string): Uint8Array | undefined {
-  // Reading a FIFO would block until a writer comes.
-  const isFile = ifPossible(() => Deno.statSync(path).isFile);
-  if (!isFile) return undefined;
-  const bytes = ifPossible(() => Deno.readFileSync(path));
+  const bytes = ifPossible(() => readFile(path));
   // A file that was not synced may be empty or all zeros after a crash.
   return bytes?.some((byte) => byte > SPACE) ? bytes : undefined;
 }

@@ -22,6 +22,7 @@ import {
   toNetworkConfList,
 } from "./conf.ts";
 import { parseDocument } from "./conf_document.ts";
+import { readFile } from "../files/io.ts";
 
 /** A folder has no network configuration. */
 export class NoConfigsFoundError extends CniError {
@@ -147,7 +148,7 @@ function parseFile<T>(path: string, parse: (bytes: Uint8Array) => T): T {
  */
 export function readConfFile(path: string): Uint8Array {
   try {
-    return Deno.readFileSync(path);
+    return readFile(path);
   } catch (error) {
     throw unreadable(path, error);
   }

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { unlessUnreachable } from "../../cni/files/io.ts";
+import { readTextFile, unlessUnreachable } from "../../cni/files/io.ts";
 import { removeIfThere, withIoFailure } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
 import { sha512 } from "../../cni/sha512.ts";
@@ -47,7 +47,7 @@ export class LeaseFolder {
   }
 
   #read(path: string): Lease | undefined {
-    const text = unlessUnreachable(() => Deno.readTextFileSync(path));
+    const text = unlessUnreachable(() => readTextFile(path));
     try {
       return text === undefined ? undefined : JSON.parse(text);
     } catch {

@@ -21,6 +21,7 @@
 
 import { join } from "@std/path/posix";
 import {
+  readTextFile,
   removeQuietly,
   unlessUnreachable,
   withIoFailure,
@@ -104,7 +105,7 @@ export class LeaseFolder implements Disposable {
       isFile && /^[\da-f.:]+$/.test(name);
     return new Map(entries.map((entry) => [
       entry.name,
-      mayBeLease(entry) ? this.read(entry.name) ?? "" : undefined,
+      mayBeLease(entry) ? this.#readListed(entry.name) ?? "" : undefined,
     ]));
   }
 
@@ -125,10 +126,19 @@ export class LeaseFolder implements Disposable {
    * @throws {CniError} 5 if it cannot be read
    */
   read(name: string): string | undefined {
+    return this.#readBy(readTextFile, name);
+  }
+
+  /** Reads what the folder lists as a file: thousands of them at most. */
+  #readListed(name: string): string | undefined {
+    return this.#readBy(Deno.readTextFileSync, name);
+  }
+
+  #readBy(read: (path: string) => string, name: string): string | undefined {
     const path = this.pathOf(name);
     return withIoFailure(
       `read "${path}"`,
-      () => unlessUnreachable(() => Deno.readTextFileSync(path).trim()),
+      () => unlessUnreachable(() => read(path).trim()),
     );
   }
 

@@ -22,6 +22,7 @@
 import { basename, dirname, join } from "@std/path/posix";
 import {
   ifPossible,
+  readTextFile,
   removeQuietly,
   unlessUnreachable,
   withIoFailure,
@@ -59,7 +60,7 @@ export class OwnerFiles {
   /** Lists the addresses in an owner's file; none without a usable file. */
   find(owner: Owner): string[] {
     const path = this.#pathOf(owner);
-    return parseLine(ifPossible(() => Deno.readTextFileSync(path)) ?? "");
+    return parseLine(ifPossible(() => readTextFile(path)) ?? "");
   }
 
   /**
@@ -77,7 +78,7 @@ export class OwnerFiles {
       return true;
     };
     if (ifPossible(create)) return [];
-    const text = ifPossible(() => Deno.readTextFileSync(path));
+    const text = ifPossible(() => readTextFile(path));
     if (text !== undefined) {
       const addresses = parseLine(text);
       return addresses.length > 0 ? addresses : undefined;

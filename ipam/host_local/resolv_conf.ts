@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Dns } from "../../cni/result.ts";
+import { readTextFile } from "../../cni/files/io.ts";
 
 /**
  * Reads resolver settings from a file.
@@ -14,7 +15,7 @@ import type { Dns } from "../../cni/result.ts";
  */
 export function readResolvConf(path: string): Dns {
   try {
-    return parseResolvConf(Deno.readTextFileSync(path));
+    return parseResolvConf(readTextFile(path));
   } catch (error) {
     throw new CniError(ErrorCode.IoFailure, `Cannot read "${path}"`, {
       cause: error,

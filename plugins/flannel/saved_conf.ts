@@ -13,6 +13,7 @@
 import { join } from "@std/path/posix";
 import {
   ifPossible,
+  readFile,
   removeIfThere,
   unlessUnreachable,
   withIoFailure,
@@ -145,7 +146,7 @@ function belongsTo(
 function readIfThere(path: string): SavedConf | undefined {
   const bytes = withIoFailure(
     `read "${path}"`,
-    () => unlessUnreachable(() => Deno.readFileSync(path)),
+    () => unlessUnreachable(() => readFile(path)),
   );
   return bytes && { path, bytes, ...decodeSaved(bytes) };
 }

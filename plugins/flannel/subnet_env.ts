@@ -15,6 +15,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
+import { readTextFile } from "../../cni/files/io.ts";
 
 /** The content of the file. */
 export interface SubnetEnv {
@@ -37,7 +38,7 @@ export interface SubnetEnv {
 export function readSubnetEnv(path: string): SubnetEnv {
   let code: number = ErrorCode.IoFailure;
   try {
-    const text = Deno.readTextFileSync(path);
+    const text = readTextFile(path);
     code = ErrorCode.InvalidNetworkConfig;
     return parseSubnetEnv(text, path);
   } catch (error) {

@@ -5,7 +5,11 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
+import {
+  readTextFile,
+  unlessMissing,
+  withIoFailure,
+} from "../../cni/files/io.ts";
 import type { Sysctl } from "./sysctls.ts";
 
 /** The file. Without it all sysctls are allowed. */
@@ -21,7 +25,7 @@ export async function checkAllowed(sysctls: readonly Sysctl[]): Promise<void> {
   if (sysctls.length === 0) return;
   const text = withIoFailure(
     `read "${ALLOWLIST}"`,
-    () => unlessMissing(() => Deno.readTextFileSync(ALLOWLIST)),
+    () => unlessMissing(() => readTextFile(ALLOWLIST)),
   );
   if (text === undefined) return;
   const { compileRe2 } = await import("../parts/re2.ts");

@@ -7,9 +7,10 @@
 
 import { join } from "@std/path/posix";
 import type { CmdArgs } from "../../cni/args.ts";
-import { describeError } from "../../cni/error.ts";
 import {
   ifPossible,
+  readFile,
+  readTextFile,
   removeIfThere,
   unlessUnreachable,
   withIoFailure,
@@ -45,7 +46,7 @@ export class Backup {
   read(): LinkSettings | undefined {
     const bytes = withIoFailure(
       `read "${this.#path}"`,
-      () => unlessUnreachable(() => Deno.readFileSync(this.#path)),
+      () => unlessUnreachable(() => readFile(this.#path)),
     );
     if (bytes === undefined) return undefined;
     const ignore = (what: string, problem: string): void =>
@@ -57,8 +58,9 @@ export class Backup {
         "backup",
         (problem) => ignore("a key of", problem),
       );
-    } catch (error) {
-      ignore("backup", describeError(error));
+    } catch {
+      // The parser's error repeats the content, which may be another file's.
+      ignore("backup", "it is not a backup");
       return {};
     }
   }
@@ -113,7 +115,7 @@ export function removeStaleBackups(
 
 /** Returns undefined for what is not a backup. */
 function networkOf(path: string): unknown {
-  const document = ifPossible(() => parseJson(Deno.readTextFileSync(path)));
+  const document = ifPossible(() => parseJson(readTextFile(path)));
   return isObject(document) ? document["network"] : undefined;
 }
 

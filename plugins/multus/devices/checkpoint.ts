@@ -10,6 +10,7 @@ import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { decode, parseJson } from "../../../cni/json.ts";
 import { once, optional } from "../../../cni/types.ts";
 import type { PodDevice } from "./pod_device.ts";
+import { readFile } from "../../../cni/files/io.ts";
 
 /**
  * The file. Devices are lists by NUMA node since Kubernetes 1.20, and one list
@@ -39,7 +40,7 @@ const checkpointSchema = once(() => {
  * @throws {CniError} 5 if the file cannot be read, 6 or 7 if it is malformed
  */
 export function readCheckpoint(path: string, podUid: string): PodDevice[] {
-  const { Data } = decode(checkpointSchema(), readFile(path), `"${path}"`);
+  const { Data } = decode(checkpointSchema(), readDocument(path), `"${path}"`);
   return (Data?.PodDeviceEntries ?? [])
     .filter(({ PodUID }) => PodUID === podUid)
     .flatMap(({ ResourceName: resourceName = "", DeviceIDs = [] }) =>
@@ -55,9 +56,9 @@ function listIds(
     : Object.values(ids).flatMap((ofNode) => ofNode ?? []);
 }
 
-function readFile(path: string): unknown {
+function readDocument(path: string): unknown {
   try {
-    return parseJson(Deno.readFileSync(path), `"${path}"`);
+    return parseJson(readFile(path), `"${path}"`);
   } catch (error) {
     if (error instanceof CniError) throw error;
     // The reference's text, so that log searches find it.

@@ -13,6 +13,7 @@
 import { dirname } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import {
+  readFile,
   removeIfThere,
   unlessMissing,
   withIoFailure,
@@ -92,7 +93,7 @@ function withoutSlashes(name: string): string {
 function findFile(path: string): Uint8Array | undefined {
   return withIoFailure(
     `read "${path}"`,
-    () => unlessMissing(() => Deno.readFileSync(path)),
+    () => unlessMissing(() => readFile(path)),
   );
 }
 
