@@ -56,7 +56,7 @@ export {
   type Environment,
   parseArgs,
 } from "./cni/args.ts";
-export { dispatch, runMain } from "./cni/skel.ts";
+export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 export type {
   Dispatch,
   InvokerOptions,

@@ -470,6 +470,26 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
+/** The commands for authors of plugins. */
+const AUTHOR_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "new plugin",
+    summary: "Create a project with a plugin and its test",
+    about: [
+      "Writes the folder NAME with main.ts, plugin_test.ts, a configuration and " +
+      "deno.json. Without --chained or --ipam, the plugin creates the interface.",
+    ],
+    args: [{ name: "NAME", summary: "type of the plugin, such as my-plugin" }],
+    flags: pick("chained", "ipam", "checkout"),
+    examples: {
+      "cni new plugin greeter": "create the folder greeter",
+      "cni new plugin greeter --chained --checkout ../cni-plugins":
+        "work without access to jsr.io",
+    },
+    load: async () => (await import("./commands/new.ts")).newPlugin,
+  },
+];
+
 /** The commands about the tool itself. */
 const OWN_COMMANDS: readonly CommandRow[] = [
   {
@@ -529,6 +549,7 @@ export const cni: Program = {
     ...NODE_COMMANDS,
     ...INSTALL_COMMANDS,
     ...NETNS_COMMANDS,
+    ...AUTHOR_COMMANDS,
     ...OWN_COMMANDS,
   ],
 };

@@ -123,6 +123,13 @@ export const FLAGS = {
     completes: ["debug", "info", "warn", "error"],
   },
   "tail": { short: "n", value: "N", summary: "show only the last N lines" },
+  "chained": { summary: "a plugin that follows another one" },
+  "ipam": { summary: "a plugin that provides addresses" },
+  "checkout": {
+    value: "FOLDER",
+    summary: "import from a checkout of this project instead of jsr.io",
+    completes: "directory",
+  },
   "verbose": { summary: "show the plugins' output while ADD is undone" },
 } as const satisfies FlagTable;
 

@@ -7,12 +7,17 @@
 
 import { formatVersions, printAndExit } from "./answer.ts";
 import { missingVariables, readCmdArgs } from "./args.ts";
-import { formatFailure } from "./error.ts";
+import { CniError, ErrorCode, formatFailure } from "./error.ts";
 import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./surroundings.ts";
 import { OWN_NETNS } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
-import { readStdin, sendConsoleToStderr, writeStderr } from "./stdio.ts";
+import {
+  calledAs,
+  readStdin,
+  sendConsoleToStderr,
+  writeStderr,
+} from "./stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
 
 /** The release of these plugins. */
@@ -81,6 +86,23 @@ export async function runMain(
   // not look like success.
   Deno.exitCode = 1;
   printAndExit(await dispatch(plugin, { ...processInput(lookup), stdin }));
+}
+
+/**
+ * Runs this process as the plugin by whose name it was called, for an executable
+ * with several names. An unknown name is error 4 of the protocol.
+ *
+ * @param lookup Finds plugins by type
+ */
+export async function runNamed(lookup: PluginLookup): Promise<never> {
+  const name = calledAs();
+  const plugin = await lookup(name);
+  if (plugin !== undefined) return await runMain(plugin, lookup);
+  const error = new CniError(
+    ErrorCode.InvalidEnvironment,
+    `no plugin is named "${name}"`,
+  );
+  printAndExit(formatFailure(error, CURRENT_VERSION));
 }
 
 /**

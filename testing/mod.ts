@@ -19,6 +19,13 @@
 
 export { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
 
+// Tests that hold for every plugin.
+export {
+  type ConformOptions,
+  conformPlugin,
+  type PluginKeys,
+} from "./conform_plugin.ts";
+
 // What is there, as iproute2 sees it.
 export { canPing, ipJson, runIn, type Snapshot, snapshot } from "./ip_json.ts";
 

@@ -20,7 +20,7 @@ import {
 } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { FaultInjector } from "./_harness/fault_injector.ts";
+import { FaultInjector } from "../testing/fault_injector.ts";
 import { type Snapshot, snapshot } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { killIfAlive } from "./_harness/process_group.ts";

@@ -14,7 +14,7 @@ import {
 import type { JsonObject } from "../cni/json.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { rootTest } from "../testing/capabilities.ts";
-import { FaultInjector, type Moment } from "./_harness/fault_injector.ts";
+import { FaultInjector, type Moment } from "../testing/fault_injector.ts";
 import { eachStep } from "./_harness/fault_steps.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { killByTurns } from "./_harness/kills.ts";

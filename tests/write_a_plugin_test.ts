@@ -158,6 +158,9 @@ rootTest("the guide's example works as executables", async (t) => {
     const checked = hosts.exec(path, "CHECK", config);
     assert(checked.exitCode !== 0, checked.stdout);
   }, (path) => path.slice(out.length + 1));
+  const unknown = hosts.exec(`${out}/all`, "ADD", config);
+  assertEquals(unknown.json.msg, 'no plugin is named "all"');
+  assertEquals([unknown.json.code, unknown.stderr], [4, ""]);
   call(hosts, `${out}/ptp`, "DEL", ptpConfig);
   assertEquals(hosts.leases(), []);
 });

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { cni } from "../commands.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
 Deno.test("the tool completes commands, flags and values", async (t) => {
@@ -12,8 +13,12 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
   }
   const dir = folder.path;
   addToCache(folder);
-  const all =
-    "add check del gc status validate convert list show networks plugins logs doctor daemon install uninstall netns completion help version";
+  const all = [
+    ...new Set(
+      cni.rows.filter(({ isHidden }) => !isHidden)
+        .map(({ name }) => name.split(" ")[0]),
+    ),
+  ].join(" ");
   const rows: [line: string, want: string][] = [
     ["", all],
     ["a", all],

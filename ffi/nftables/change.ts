@@ -35,25 +35,38 @@ export type Change = EncodedRequest;
 
 /** A table. */
 export interface Table {
+  /** The packets that it sees. */
   readonly family: TableFamilyName;
+  /** Its name, unique in the family. */
   readonly name: string;
 }
 
 /** The hooks of base chains. Source: `enum nf_inet_hooks`. */
-const HOOKS = {
+const HOOKS: Readonly<Record<Hook, number>> = {
   prerouting: 0,
   input: 1,
   forward: 2,
   output: 3,
   postrouting: 4,
-} as const;
+};
+
+/** A hook of the kernel. */
+export type Hook =
+  | "prerouting"
+  | "input"
+  | "forward"
+  | "output"
+  | "postrouting";
 
 /** The type, hook and priority of a base chain, which the kernel calls. */
 export interface BaseChain {
+  /** What its rules may do. */
   readonly type: "filter" | "nat" | "route";
-  readonly hook: keyof typeof HOOKS;
+  /** When the kernel calls it. */
+  readonly hook: Hook;
   /** Lower values run earlier. */
   readonly priority: number;
+  /** For people. */
   readonly comment?: string | undefined;
 }
 
@@ -83,7 +96,12 @@ const VALUE_ALIGNMENT = 4;
 const KEYS_IN_HOST_ORDER = new Uint8Array([0, 4, 1, 0, 0, 0]);
 
 /** Type of a value in a set. */
-type ValueType = keyof typeof VALUE_TYPES;
+export type ValueType =
+  | "ipv4_addr"
+  | "ipv6_addr"
+  | "inet_proto"
+  | "inet_service"
+  | "ifname";
 /** Types of joined values, as `nft` spells them. */
 export type ValueTypes =
   | ValueType
@@ -92,7 +110,9 @@ export type ValueTypes =
 
 /** A set, or a map from keys to verdicts or values. */
 export interface NewSet {
+  /** Its name, unique in the table. */
   readonly name: string;
+  /** Types of its values, or of the keys of a map. */
   readonly key: ValueTypes;
   /** Whether it maps its keys to verdicts. */
   readonly isVerdictMap?: boolean;
@@ -102,6 +122,7 @@ export interface NewSet {
 
 /** An element of a set. Its values are joined by {@linkcode joinValues}. */
 export interface Element {
+  /** Its value, or its key in a map. */
   readonly key: Bytes;
   /** Of a map to values. */
   readonly data?: Bytes | undefined;
@@ -308,8 +329,11 @@ export function delElementsOf(
 
 /** A rule to add. */
 export interface NewRule {
+  /** Name of its chain. */
   readonly chain: string;
+  /** What it matches, and what it does then. */
   readonly expressions: readonly Expression[];
+  /** For people. */
   readonly comment?: string | undefined;
 }
 

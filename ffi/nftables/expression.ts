@@ -30,7 +30,9 @@ import { dataAttributes } from "./message.ts";
 
 /** One step of a rule. */
 export interface Expression {
+  /** Its name in the kernel. */
   readonly name: string;
+  /** Its attributes, encoded. */
   readonly data: Bytes;
 }
 
@@ -174,7 +176,7 @@ const LOCAL = 2;
 /** Source: `NFT_NAT_DNAT`. */
 const DESTINATION_NAT = 1;
 /** Source: `NFT_CMP_*`. */
-const OPERATORS = { "==": 0, "!=": 1 } as const;
+const OPERATORS: Readonly<Record<Operator, number>> = { "==": 0, "!=": 1 };
 /** Source: `NF_ACCEPT`, `NF_DROP`, `NFT_JUMP`, `NFT_GOTO`, `NFT_RETURN`. */
 export const VERDICTS = {
   accept: 1,
@@ -196,7 +198,7 @@ const CONNTRACK_STATUS = 2, DESTINATION_CHANGED = 1 << 5;
 const ADDRESS_BYTES: Readonly<Record<IpFamily, number>> = { 4: 4, 6: 16 };
 
 /** How a value is compared. */
-export type Operator = keyof typeof OPERATORS;
+export type Operator = "==" | "!=";
 /** A verdict without a chain. */
 export type Verdict = "accept" | "drop" | "return";
 

@@ -42,7 +42,7 @@ export const SUBSYSTEM = 10;
 export const TableFamily = { inet: 1, ip: 2, bridge: 7, ip6: 10 } as const;
 
 /** Name of a {@linkcode TableFamily}, as `nft` spells it. */
-export type TableFamilyName = keyof typeof TableFamily;
+export type TableFamilyName = "inet" | "ip" | "bridge" | "ip6";
 
 /** Source: `NFTA_LIST_ELEM`. */
 const LIST_ELEMENT = markedNested(1);

@@ -46,6 +46,7 @@ import {
 
 /** An existing chain. */
 export interface Chain {
+  /** Its name, unique in the table. */
   readonly name: string;
   /** "" for none. */
   readonly comment: string;
@@ -70,7 +71,11 @@ export class Rule {
   readonly #bytes: Bytes;
   #decoded: ReturnType<typeof ruleAttributes.decode> | undefined;
 
-  /** @param bytes The rule's attributes */
+  /**
+   * Wraps a rule as the kernel sent it.
+   *
+   * @param bytes Its attributes
+   */
   constructor(bytes: Bytes) {
     this.#bytes = bytes;
   }

@@ -12,7 +12,7 @@ import {
   needsNoBridgeVlans,
 } from "../../tests/_harness/bridge_network.ts";
 import { requireRoot, rootTest } from "../../testing/capabilities.ts";
-import { intercept } from "../../tests/_harness/fault_injector.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import { ipJson, runIn, snapshot } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { ensureBridge, keepMac, type WantedBridge } from "./bridge_link.ts";

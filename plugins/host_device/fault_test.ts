@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
 import { DEVICE, DeviceScene } from "../../tests/_harness/device_scene.ts";
-import { FaultInjector } from "../../tests/_harness/fault_injector.ts";
+import { FaultInjector } from "../../testing/fault_injector.ts";
 import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 
 /** A device that is up and a port of a bridge. */

@@ -10,7 +10,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { intercept } from "../../tests/_harness/fault_injector.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import { deleteLinks, type DoomedLink } from "./delete_links.ts";
 import { LinkRemover } from "./link_remover.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

@@ -3,7 +3,7 @@ import { CniError } from "../../cni/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { rootTest } from "../../testing/capabilities.ts";
-import { intercept } from "../../tests/_harness/fault_injector.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { findSandbox, openSandbox } from "./sandbox.ts";

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
-import { intercept } from "../../tests/_harness/fault_injector.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import {
   type MappedCall,
   MappedPorts,

@@ -10,7 +10,7 @@ import {
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
-import { intercept } from "../../tests/_harness/fault_injector.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import {
   eachStep,
   type FaultScene,

@@ -29,6 +29,8 @@ export const PROGRAM_SOURCES = [
 export const LIBRARY_SOURCES = [
   "mod.ts",
   "libcni.ts",
+  "nftables.ts",
+  "traffic_control.ts",
   "runtime",
 ] as const;
 

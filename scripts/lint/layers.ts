@@ -98,6 +98,8 @@ const LAYERS: readonly Layer[] = [
   ], ["plugins/multus/networks/annotations.ts"]),
   // The entry points: importing one must not load the others.
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
+  layer("nftables.ts", ["ffi/"]),
+  layer("traffic_control.ts", ["ffi/"]),
   layer("libcni.ts", ["net/", "cni/", "runtime/", "plugins/registry.ts"]),
 ];
 

@@ -20,6 +20,8 @@ const PRODUCT = [
   "cli/",
   "mod.ts",
   "libcni.ts",
+  "nftables.ts",
+  "traffic_control.ts",
 ];
 
 /** The files that speak for the process: its arguments, streams and exit code. */

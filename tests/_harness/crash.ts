@@ -6,7 +6,7 @@
 
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
-import { Collecting, intercept } from "./fault_injector.ts";
+import { Collecting, intercept } from "../../testing/fault_injector.ts";
 
 /** Methods by which an operation talks to the kernel. */
 export type NetlinkMethod = "request" | "get" | "dump" | "requestEach";

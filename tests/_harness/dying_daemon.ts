@@ -11,7 +11,7 @@ import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { runDaemon } from "../../node/daemon/daemon.ts";
 import { BUILD } from "./by_daemon.ts";
-import { intercept } from "./fault_injector.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 
 /** Functions that change the disk, beside `openSync`. */
 const ON_DISK = [

@@ -6,7 +6,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { FaultInjector, type Moment } from "./fault_injector.ts";
+import { FaultInjector, type Moment } from "../../testing/fault_injector.ts";
 import type { Keys } from "./plugin_scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 

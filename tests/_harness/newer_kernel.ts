@@ -5,7 +5,7 @@
  */
 
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
-import { intercept } from "./fault_injector.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 
 /** A number that no attribute of rtnetlink has yet. */
 const FUTURE_ATTRIBUTE = 1000;

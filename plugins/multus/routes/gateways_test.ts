@@ -13,7 +13,7 @@ import { rootTest } from "../../../testing/capabilities.ts";
 import {
   FaultInjector,
   type Moment,
-} from "../../../tests/_harness/fault_injector.ts";
+} from "../../../testing/fault_injector.ts";
 import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
 import {
   ETH0,

@@ -11,7 +11,7 @@ import {
 } from "../../../ffi/netlink/socket.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { dualStack } from "../../../tests/_harness/dual_stack.ts";
-import { intercept } from "../../../tests/_harness/fault_injector.ts";
+import { intercept } from "../../../testing/fault_injector.ts";
 import { MasqueradeScene } from "../../../tests/_harness/masquerade_scene.ts";
 import { OUTSIDE, reached } from "../../../tests/_harness/outside.ts";
 import { PluginScene } from "../../../tests/_harness/plugin_scene.ts";

@@ -9,8 +9,8 @@
  * @module
  */
 
-import { SyscallError } from "../../ffi/errno.ts";
-import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import { SyscallError } from "../ffi/errno.ts";
+import { NetlinkSocket } from "../ffi/netlink/socket.ts";
 
 /** When a step fails: instead of being done, or when it has been done. */
 export type Moment = "instead" | "afterwards";

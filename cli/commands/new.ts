@@ -1,0 +1,159 @@
+/**
+ * `cni new plugin`: creates a project with a plugin, its test and a network.
+ *
+ * @module
+ */
+
+import { join, resolve } from "@std/path/posix";
+import { withIoFailure } from "../../cni/files/io.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { CURRENT_VERSION } from "../../cni/version.ts";
+import { pluginNames } from "../../plugins/registry.ts";
+import type { Output } from "../../tool/command.ts";
+import { refuse } from "../../tool/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  formatTest,
+  type Kind,
+  listPlugins,
+  SOURCES,
+} from "../new_plugin/templates.ts";
+
+/** Writes the files into a new folder of the plugin's name. */
+export function newPlugin(call: CniCall): Output {
+  const [name = ""] = call.args;
+  const { command, flags } = call;
+  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
+    throw refuse(
+      command,
+      `NAME must be lower-case letters, digits and dashes, not "${name}"`,
+    );
+  }
+  if (pluginNames.includes(name)) {
+    throw refuse(command, `"${name}" is a plugin of this project`);
+  }
+  if (flags.chained && flags.ipam) {
+    throw refuse(command, "use --chained or --ipam, not both");
+  }
+  const kind = flags.chained ? "chained" : flags.ipam ? "ipam" : "main";
+  const files = makeFiles(kind, name, flags.checkout);
+  const folder = resolve(name);
+  withIoFailure(`create "${folder}"`, () => Deno.mkdirSync(folder));
+  for (const [file, content] of Object.entries(files)) {
+    const path = join(folder, file);
+    withIoFailure(
+      `write "${path}"`,
+      () => Deno.writeTextFileSync(path, content),
+    );
+  }
+  const names = Object.keys(files);
+  return {
+    json: { name, kind, folder, files: names },
+    text: `Created ${folder} with ${names.join(", ")}\n` +
+      `Test it as root: cd ${name} && deno task test`,
+  };
+}
+
+function makeFiles(
+  kind: Kind,
+  name: string,
+  checkout: string | undefined,
+): Record<string, string> {
+  const ident = name.replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase());
+  const fill = (text: string): string =>
+    text.replaceAll("NAME", name).replaceAll("IDENT", `${ident}Plugin`);
+  const plugins = listPlugins(kind, name);
+  const network = { cniVersion: CURRENT_VERSION, name: `${name}-net`, plugins };
+  return {
+    "main.ts": fill(SOURCES[kind]),
+    "plugin_test.ts": fill(formatTest(kind)),
+    [`10-${name}.conflist`]: formatJson(network),
+    ...checkout === undefined
+      ? configurePublished(name)
+      : configureCheckout(name, resolve(checkout)),
+  };
+}
+
+function formatJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+/** Imports the published package. */
+function configurePublished(name: string): Record<string, string> {
+  const config = {
+    nodeModulesDir: "none",
+    tasks: {
+      test: "deno test -A",
+      compile: `deno compile -A --no-code-cache -o dist/${name} main.ts`,
+    },
+    imports: {
+      "@cni/plugins": `jsr:@cni/plugins@^${PLUGINS_VERSION}`,
+      "zod": "npm:zod@^4",
+    },
+  };
+  return { "deno.json": formatJson(config) };
+}
+
+/**
+ * Imports a checkout. Its modules have a deno.json of their own, which only an
+ * import map on the command line overrides.
+ */
+function configureCheckout(
+  name: string,
+  checkout: string,
+): Record<string, string> {
+  const imports = readImports(checkout);
+  const compile = `deno task --cwd ${checkout} compile`;
+  const config = {
+    nodeModulesDir: "none",
+    tasks: {
+      test: "deno test -A --import-map=import_map.json",
+      compile:
+        `${compile} --plugin $PWD/main.ts --name ${name} --out $PWD/dist`,
+    },
+  };
+  return {
+    "deno.json": formatJson(config),
+    "import_map.json": formatJson({ imports }),
+  };
+}
+
+/**
+ * Reads the imports of a checkout. Packages of jsr.io become the checkout's
+ * stand-ins, so that jsr.io need not be reachable.
+ *
+ * @throws {CniError} 5 to 7 If the folder is not a checkout of this project
+ */
+function readImports(checkout: string): Record<string, string> {
+  const project = readObject(join(checkout, "deno.json"));
+  const standIns = readImportsOf(
+    join(checkout, "scripts/offline/import_map.json"),
+  );
+  const locate = (folder: string) => ([key, path]: [string, string]) =>
+    [key, path.startsWith(".") ? join(folder, path) : path] as const;
+  const own = Object.entries(project["exports"] ?? {}).map((
+    [key, path],
+  ) => [`@cni/plugins${key.slice(1)}`, join(checkout, String(path))] as const);
+  return Object.fromEntries([
+    ...Object.entries(toTexts(project["imports"]))
+      .filter(([, target]) => !target.startsWith("jsr:")),
+    ...Object.entries(standIns).map(locate(join(checkout, "scripts/offline"))),
+    ...own,
+  ]);
+}
+
+function readImportsOf(file: string): Record<string, string> {
+  return toTexts(readObject(file)["imports"]);
+}
+
+function readObject(file: string): JsonObject {
+  const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
+  const document = parseJson(bytes, `"${file}"`);
+  if (isObject(document)) return document as JsonObject;
+  throw new Error(`Cannot read "${file}": expected an object`);
+}
+
+function toTexts(value: unknown): Record<string, string> {
+  return (value ?? {}) as Record<string, string>;
+}

@@ -1,0 +1,80 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { ROOT } from "../../scripts/compile/project.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
+
+/** Runs work in another folder. */
+async function inFolder<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const before = Deno.cwd();
+  Deno.chdir(path);
+  try {
+    return await work();
+  } finally {
+    Deno.chdir(before);
+  }
+}
+
+const KINDS = { "a-main": [], "chained": ["--chained"], "ipam2": ["--ipam"] };
+
+rootTest("cni new plugin creates plugins that pass their tests", async () => {
+  using folder = new PluginFolder();
+  await inFolder(folder.path, async () => {
+    for (const [name, flags] of Object.entries(KINDS)) {
+      const call = ["new", "plugin", name, "--checkout", ROOT, ...flags];
+      const { stdout, stderr, exitCode } = await runCni(...call);
+      assertEquals([stderr, exitCode], ["", 0]);
+      assertStringIncludes(stdout, "main.ts, plugin_test.ts");
+    }
+  });
+  const run = async (...args: string[]): Promise<string> => {
+    const { success, stdout, stderr } = await new Deno.Command(
+      Deno.execPath(),
+      { args, cwd: folder.path },
+    ).output();
+    const text = new TextDecoder().decode(stdout) +
+      new TextDecoder().decode(stderr);
+    assertEquals(success, true, text);
+    return text;
+  };
+  const map = "--import-map=a-main/import_map.json";
+  const names = Object.keys(KINDS);
+  await run("fmt", "--check", ...names);
+  const checked = names.map((name) => `${name}/main.ts`);
+  await run("check", "--no-config", map, ...checked);
+  // The types of the tests' own imports are checked elsewhere.
+  const tests = ["test", "-A", "--no-check", "--no-config", map, ...names];
+  assertMatch(await run(...tests), /18 passed .* 0 failed/);
+});
+
+Deno.test("cni new plugin refuses names and folders in use", async () => {
+  using folder = new PluginFolder();
+  await inFolder(folder.path, async () => {
+    const run = async (...args: string[]): Promise<string> => {
+      const { stderr, exitCode } = await runCni("new", "plugin", ...args);
+      assertEquals(exitCode, 1);
+      return stderr;
+    };
+    assertMatch(await run("ptp"), /"ptp" is a plugin of this project/);
+    assertMatch(await run("Greeter"), /NAME must be lower-case letters/);
+    assertMatch(await run("a", "--ipam", "--chained"), /not both/);
+    assertMatch(
+      await run("a", "--checkout", "."),
+      /Cannot read ".*deno\.json"/,
+    );
+    assertEquals(await Array.fromAsync(Deno.readDir(".")), []);
+    await Deno.mkdir("b");
+    assertMatch(await run("b"), /Cannot create ".*\/b"/);
+  });
+});
+
+Deno.test("cni new plugin imports the published package by default", async () => {
+  using folder = new PluginFolder();
+  await inFolder(folder.path, async () => {
+    await runCni("new", "plugin", "greeter");
+    const { imports } = JSON.parse(
+      await Deno.readTextFile("greeter/deno.json"),
+    );
+    assertEquals(imports["@cni/plugins"], "jsr:@cni/plugins@^0.1.0");
+  });
+});

@@ -1,0 +1,228 @@
+/**
+ * The files of a new plugin, by kind. `NAME` stands for its type, and `IDENT`
+ * for the name of its value.
+ *
+ * @module
+ */
+
+/** A kind of plugin: the first of a list, one after it, or for addresses. */
+export type Kind = "main" | "chained" | "ipam";
+
+/** The plugin: `main.ts`. */
+export const SOURCES: Readonly<Record<Kind, string>> = {
+  main: `import {
+  type Call,
+  checkIfNameIsFree,
+  definePlugin,
+  findSandbox,
+  netConf,
+  openSandbox,
+  type Result,
+  Rollback,
+  Rtnl,
+  runMain,
+  SPEC_VERSIONS,
+  stableName,
+  tryAll,
+} from "@cni/plugins";
+
+/** Creates a veth pair with the addresses of the IPAM plugin. */
+export const IDENT = definePlugin({
+  name: "NAME",
+  versions: SPEC_VERSIONS,
+  configSchema: () => netConf({}),
+
+  async add(call): Promise<Result> {
+    const { args, hostNetns, ipam, log } = call;
+    using host = Rtnl.open(hostNetns);
+    using sandbox = openSandbox(args);
+    checkIfNameIsFree(sandbox, args.ifName);
+    await using rollback = new Rollback(log);
+    const lease = await ipam.add();
+    rollback.onFailure("release the addresses", () => ipam.del());
+    const name = hostEndOf(call);
+    const peer = { netns: sandbox.netns, name: args.ifName };
+    const { index: hostIndex } = host.link.addVeth({ name, peer });
+    rollback.onFailure(\`delete "\${name}"\`, () => {
+      host.link.ensureGone(name);
+    });
+    host.link.set(hostIndex, { isUp: true });
+    const { index: ifindex, mac } = sandbox.link.get(args.ifName);
+    sandbox.link.set(ifindex, { isUp: true });
+    for (const { address } of lease.ips) {
+      sandbox.address.add({ ifindex, address });
+    }
+    rollback.commit();
+    const own = { name: args.ifName, mac: \`\${mac}\`, sandbox: args.netns };
+    const ips = lease.ips.map((ip) => ({ ...ip, interface: 1 }));
+    return { ...lease, ips, interfaces: [{ name }, own] };
+  },
+
+  async check({ args, ipam }): Promise<void> {
+    using sandbox = openSandbox(args);
+    sandbox.link.get(args.ifName);
+    await ipam.check();
+  },
+
+  async del(call): Promise<void> {
+    using sandbox = findSandbox(call);
+    using host = Rtnl.open(call.hostNetns);
+    await tryAll([
+      ["release the addresses", () => call.ipam.del()],
+      ["delete the link", () => {
+        host.link.ensureGone(hostEndOf(call));
+        sandbox?.link.ensureGone(call.args.ifName);
+      }],
+    ]);
+  },
+
+  gc: (call) => call.ipam.gc(),
+  status: (call) => call.ipam.status(),
+});
+
+/** DEL finds the host's end by the same name. */
+function hostEndOf({ network, args }: Call): string {
+  return stableName("NAME", network, args.containerId, args.ifName);
+}
+
+if (import.meta.main) await runMain(IDENT);
+`,
+  chained: `import {
+  CniError,
+  definePlugin,
+  ErrorCode,
+  findSandbox,
+  netConf,
+  openSandbox,
+  type Result,
+  runMain,
+  SPEC_VERSIONS,
+} from "@cni/plugins";
+import * as z from "zod/mini";
+
+/** Sets the MTU of the container's interface. */
+export const IDENT = definePlugin({
+  name: "NAME",
+  versions: SPEC_VERSIONS,
+  configSchema: () => netConf({ mtu: z._default(z.int(), 1400) }),
+
+  add({ args, config, prevResult }): Result {
+    if (prevResult === undefined) {
+      const why = "NAME must be called as chained plugin";
+      throw new CniError(ErrorCode.InvalidNetworkConfig, why);
+    }
+    using sandbox = openSandbox(args);
+    const { index } = sandbox.link.get(args.ifName);
+    sandbox.link.set(index, { mtu: config.mtu });
+    return prevResult;
+  },
+
+  check({ args, config }): void {
+    using sandbox = openSandbox(args);
+    const { mtu } = sandbox.link.get(args.ifName);
+    if (mtu === config.mtu) return;
+    throw new Error(\`"\${args.ifName}" has the MTU \${mtu}, not \${config.mtu}\`);
+  },
+
+  // Must succeed if there is nothing to undo.
+  del(call): void {
+    using sandbox = findSandbox(call);
+    const link = sandbox?.link.find(call.args.ifName);
+    if (link?.mtu === call.config.mtu) {
+      sandbox?.link.set(link.index, { mtu: 1500 });
+    }
+  },
+});
+
+if (import.meta.main) await runMain(IDENT);
+`,
+  ipam: `import {
+  Cidr,
+  cidrSchema,
+  CniError,
+  definePlugin,
+  emptyResult,
+  ErrorCode,
+  netConf,
+  type Result,
+  runMain,
+  SPEC_VERSIONS,
+} from "@cni/plugins";
+import * as z from "zod/mini";
+
+/** Derives an address from the container ID and the interface's name. */
+export const IDENT = definePlugin({
+  name: "NAME",
+  versions: SPEC_VERSIONS,
+  configSchema: () => {
+    const keys = { type: z.string(), subnet: cidrSchema() };
+    return netConf({ ipam: z.optional(z.looseObject(keys)) });
+  },
+
+  add({ args, config }): Result {
+    if (config.ipam === undefined) {
+      throw new CniError(ErrorCode.InvalidNetworkConfig, "ipam is missing");
+    }
+    const { subnet } = config.ipam;
+    const gateway = subnet.masked().ip.add(1n);
+    const ip = gateway.add(1n + hash(\`\${args.containerId} \${args.ifName}\`));
+    if (!subnet.contains(ip)) {
+      throw new CniError(ErrorCode.TryAgainLater, \`\${subnet} has no \${ip}\`);
+    }
+    const address = new Cidr(ip, subnet.prefixLength);
+    return { ...emptyResult(), ips: [{ address, gateway }] };
+  },
+
+  // Nothing is stored, so there is nothing to release.
+  del(): void {},
+});
+
+/** Returns a number from 0 to 250. */
+function hash(text: string): bigint {
+  let sum = 0;
+  for (const byte of new TextEncoder().encode(text)) {
+    sum = sum * 31 + byte >>> 0;
+  }
+  return BigInt(sum % 251);
+}
+
+if (import.meta.main) await runMain(IDENT);
+`,
+};
+
+/** Configurations of the list in the test, the tested plugin last. */
+const LISTS: Readonly<Record<Kind, string>> = {
+  main: `conformPlugin(IDENT, (hosts) => [
+  { type: "NAME", ipam: hosts.hostLocal("10.1.2.0/24") },
+]);`,
+  chained: `conformPlugin(IDENT, (hosts) => [
+  { type: "ptp", ipam: hosts.hostLocal("10.1.2.0/24") },
+  { type: "NAME", mtu: 1300 },
+]);`,
+  ipam: `conformPlugin(IDENT, () => [
+  { type: "ptp", ipam: { type: "NAME", subnet: "10.1.2.0/24" } },
+]);`,
+};
+
+/** Returns the test: `plugin_test.ts`. */
+export function formatTest(kind: Kind): string {
+  return `import { conformPlugin } from "@cni/plugins/testing";
+import { IDENT } from "./main.ts";
+
+${LISTS[kind]}
+`;
+}
+
+const HOST_LOCAL = { type: "host-local", subnet: "10.88.0.0/24" };
+
+/** Returns the plugins of the example network. */
+export function listPlugins(kind: Kind, type: string): object[] {
+  switch (kind) {
+    case "main":
+      return [{ type, ipam: HOST_LOCAL }];
+    case "chained":
+      return [{ type: "ptp", ipam: HOST_LOCAL }, { type }];
+    case "ipam":
+      return [{ type: "ptp", ipam: { type, subnet: "10.88.0.0/24" } }];
+  }
+}
