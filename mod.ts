@@ -66,6 +66,7 @@ export type { Delegate } from "./cni/invoke/delegate.ts";
 export type {
   DispatchInput,
   DispatchOutput,
+  GiveWay,
   Invocation,
   Invoker,
   Starter,
@@ -136,6 +137,8 @@ export { Rtnl } from "./ffi/rtnl/mod.ts";
 export * from "./ffi/rtnl/link.ts";
 export * from "./ffi/rtnl/address.ts";
 export {
+  type Lookup,
+  type Packet,
   type Route as KernelRoute,
   type RouteFilter,
   RouteRequests,

@@ -5,7 +5,13 @@
  * @module
  */
 
-export { type Chain, Nftables, Rule } from "./ffi/nftables/mod.ts";
+export {
+  type Chain,
+  type FoundElements,
+  type HookedChain,
+  Nftables,
+  Rule,
+} from "./ffi/nftables/mod.ts";
 export {
   addChain,
   addElements,

@@ -56,7 +56,9 @@ export interface Chain {
 
 /** A chain that the kernel calls, of any table. */
 export interface HookedChain {
+  /** Its table. */
   readonly table: Table;
+  /** Its name, unique in the table. */
   readonly name: string;
   /** Such as `filter` and `nat`. */
   readonly type: string;
@@ -112,6 +114,7 @@ export class Rule {
 
 /** Some elements of a set. */
 export interface FoundElements {
+  /** The elements that exist. */
   readonly elements: readonly Element[];
   /** Whether the set has other elements, too. */
   readonly hasOthers: boolean;

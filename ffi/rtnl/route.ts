@@ -43,7 +43,9 @@ export interface RouteFilter {
 
 /** A packet to look up. */
 export interface Packet {
+  /** Where it goes. */
   readonly destination: Ip;
+  /** Where it comes from; chosen by the kernel if undefined. */
   readonly source?: Ip | undefined;
   /** Index of the link by which it arrives, if it is to be forwarded. */
   readonly inputIndex?: number | undefined;

@@ -10,10 +10,7 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { readSysctl } from "../../../ffi/sysctl.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
-import {
-  FaultInjector,
-  type Moment,
-} from "../../../testing/fault_injector.ts";
+import { FaultInjector, type Moment } from "../../../testing/fault_injector.ts";
 import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
 import {
   ETH0,
