@@ -158,7 +158,7 @@ const FAULTS: readonly Fault[] = [
     breaks:
       "nsenter --net=$outside ip link set eth0 down; while ip link show out0 | grep -q 'state UP'; do :; done",
     mends:
-      "nsenter --net=$outside ip link set eth0 up; until ip link show out0 | grep -q 'state UP'; do :; done",
+      "nsenter --net=$outside sh -c 'ip link set eth0 up; ip addr add 2001:db8:ff::2/64 dev eth0 nodad'; until ip link show out0 | grep -q 'state UP'; do :; done",
   },
   {
     name: "the masquerade is gone",
@@ -174,7 +174,7 @@ const FAULTS: readonly Fault[] = [
     pod: DB,
     endsAt: "uplink-gateway",
     text: /the gateway 192.0.2.2 does not tell its MAC on "out0"/,
-    breaks: "ip addr flush dev eth0",
+    breaks: "ip -4 addr flush dev eth0",
     mends: "ip addr add 192.0.2.2/24 dev eth0",
     where: inOutside,
     timeoutMs: 1000,

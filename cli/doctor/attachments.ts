@@ -65,26 +65,6 @@ function isOldFormat(path: string): boolean {
     (document.cniVersion !== undefined || document.ips !== undefined);
 }
 
-/** Returns the flags that name an attachment for `cni del` and others. */
-function describeFlags({ containerId, ifName }: NodeAttachment): string {
-  return `--container-id ${containerId} -i ${ifName}`;
-}
-
-/** Finds attachments that outlived their namespaces. */
-function findGone(node: Node): Findings {
-  return node.attachments.filter((one) =>
-    one.isLive === false && one.via === undefined
-  ).map((one) => {
-    const { network, netns } = one;
-    return warning(
-      `${nameAttachment(one)} is attached to "${network}" in the cache, but ` +
-        `its namespace "${netns}" is gone`,
-      "its addresses and rules stay in use",
-      { command: `cni del ${network} ${netns} ${describeFlags(one)}` },
-    );
-  });
-}
-
 /** Runs CHECK for each attachment. */
 async function findChanged(node: Node): Promise<Findings> {
   const findings: Finding[] = [];
@@ -194,11 +174,6 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     name: "cache-broken",
     finds: "a file of the attachment cache cannot be read",
     run: findBroken,
-  },
-  {
-    name: "attachment-gone",
-    finds: "an attachment outlived its network namespace",
-    run: findGone,
   },
   {
     name: "attachment-changed",

@@ -9,6 +9,7 @@ import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import type { Check } from "./finding.ts";
 import { FORWARDING_CHECKS } from "./forwarding.ts";
 import { KERNEL_CHECKS } from "./kernel.ts";
+import { LEFTOVER_CHECKS } from "./leftovers.ts";
 import { LIMIT_CHECKS } from "./limits.ts";
 import { PLUGIN_CHECKS } from "./plugins.ts";
 import { SERVICE_CHECKS } from "./services.ts";
@@ -26,4 +27,5 @@ export const CHECKS: readonly Check[] = [
   ...FORWARDING_CHECKS,
   ...LIMIT_CHECKS,
   ...ATTACHMENT_CHECKS,
+  ...LEFTOVER_CHECKS,
 ];

@@ -1,0 +1,80 @@
+/**
+ * What containers that are gone have left on the node.
+ *
+ * @module
+ */
+
+import { throwAll } from "../../cni/rollback.ts";
+import {
+  findOrphans,
+  type Orphan,
+  type OrphanSearch,
+} from "../../node/orphans/mod.ts";
+import { removeOrphans } from "../../node/orphans/remove.ts";
+import { createLog } from "../../cni/log.ts";
+import { createInvoker } from "../../cni/invoke/in_process.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { findPlugin } from "../../plugins/registry.ts";
+import { type Check, type Findings, listed, warning } from "./finding.ts";
+import type { Node } from "./node.ts";
+
+/** Finds leftovers, by network. */
+async function findLeftovers(node: Node): Promise<Findings> {
+  const search = searchOf(node);
+  const byNetwork = Map.groupBy(
+    await findOrphans(search),
+    ({ network }) => network,
+  );
+  return [...byNetwork].map(([network, orphans]) => {
+    const count = orphans.length;
+    const things = listed(orphans.map(formatOrphan), 3);
+    const owner = network === "" ? "the node" : `"${network}"`;
+    return warning(
+      `${owner} has ${count} leftover${count === 1 ? "" : "s"} of containers ` +
+        `that are gone: ${things} (${orphans[0]?.why})`,
+      "addresses, links and rules stay in use",
+      {
+        command: "cni gc --orphans --yes",
+        mend: {
+          did: `removed leftovers of ${owner}: ${things}`,
+          run: () => remove(search),
+        },
+      },
+    );
+  });
+}
+
+/** Removes all leftovers; a second call finds none. */
+async function remove(search: OrphanSearch): Promise<void> {
+  const removals = await removeOrphans(search);
+  const failures = removals.flatMap(({ error }) => error ?? []);
+  throwAll(failures, "several leftovers stay");
+}
+
+function formatOrphan({ kind, where }: Orphan): string {
+  return `${kind} ${where}`;
+}
+
+function searchOf(
+  { folders, env, hostNetns, graceMs, signal }: Node,
+): OrphanSearch {
+  return {
+    ...folders,
+    env,
+    hostNetns,
+    graceMs,
+    signal,
+    invoker: createInvoker(dispatch, findPlugin),
+    log: createLog({}, () => {}),
+    onStderr(): void {},
+  };
+}
+
+/** Checks for leftovers. */
+export const LEFTOVER_CHECKS: readonly Check[] = [
+  {
+    name: "leftover",
+    finds: "a container that is gone has left leases, links, rules or files",
+    run: findLeftovers,
+  },
+];
