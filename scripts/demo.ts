@@ -25,6 +25,8 @@ import { importFlags } from "./net.ts";
 const CONFLIST = new URL("../docs/examples/10-ptp.conflist", import.meta.url);
 const PEER = new URL("demo/peer.ts", import.meta.url).pathname;
 const PORT = 8080;
+/** Whether results are printed as JSON, too. */
+const IS_VERBOSE = Deno.args.includes("--verbose");
 /** Marks a run that the demo started. */
 const NESTED = "--in-user-namespace";
 
@@ -77,7 +79,7 @@ async function runInUserNamespace(): Promise<number> {
   console.log("Not root: running in a user namespace (unshare -Urnm).");
   const script = new URL(import.meta.url).pathname;
   const run = [Deno.execPath(), "run", "-A", ...await importFlags(), script];
-  return unshare(...run, NESTED);
+  return unshare(...run, ...Deno.args, NESTED);
 }
 
 /** The documented list, with its leases in a folder of the demo. */
@@ -92,7 +94,7 @@ function attach(runtime: Runtime, container: Container): PrintedResult {
   let result: PrintedResult = { interfaces: [], ips: [] };
   for (const { type, milliseconds, stdout } of runtime.run("ADD", container)) {
     console.log(`  ${type} ADD ${container.id}: ${milliseconds.toFixed(0)} ms`);
-    console.log(stdout.replace(/^/gm, "    "));
+    if (IS_VERBOSE) console.log(stdout.replace(/^/gm, "    "));
     result = JSON.parse(stdout);
   }
   return result;
@@ -187,15 +189,15 @@ async function proveReachability(
 
 /** Shows that nothing is left. */
 function proveNothingLeft(
-  netns: readonly NetNs[],
+  places: readonly { name: string; netns: NetNs }[],
   leases: string,
 ): void {
-  for (const { path } of netns) {
-    using rtnl = Rtnl.open(path);
+  for (const { name, netns } of places) {
+    using rtnl = Rtnl.open(netns.path);
     const links = rtnl.link.list().map(({ name }) => name);
-    report(links.join() === "lo", `links in ${path}: ${links}`);
+    report(links.join() === "lo", `links of ${name}: ${links}`);
     const routes = rtnl.route.list();
-    report(routes.length === 0, `routes in ${path}: ${routes.length}`);
+    report(routes.length === 0, `routes of ${name}: ${routes.length}`);
   }
   const left = [...Deno.readDirSync(leases)].map(({ name }) => name)
     .filter((name) => name !== "lock" && !name.startsWith("last_reserved_ip"));
@@ -220,7 +222,7 @@ async function demo(path: string): Promise<void> {
   heading("Who reaches whom, over TCP");
   const addressesOf = (result?: PrintedResult): string[] =>
     result?.ips.map(({ address }) => address.replace(/\/.*/, "")) ?? [];
-  await proveReachability([
+  const places = [
     { name: "container a", netns: a, addresses: addressesOf(results[0]) },
     { name: "container b", netns: b, addresses: addressesOf(results[1]) },
     {
@@ -228,12 +230,13 @@ async function demo(path: string): Promise<void> {
       netns: node,
       addresses: results[0]?.ips.map(({ gateway }) => gateway) ?? [],
     },
-  ]);
+  ];
+  await proveReachability(places);
 
   checkAndDetach(runtime, containers, results);
 
   heading("What is left");
-  proveNothingLeft([node, a, b], `${folder}/leases/${list.name}`);
+  proveNothingLeft(places, `${folder}/leases/${list.name}`);
 }
 
 /** Creates a namespace with its loopback up. */
@@ -246,9 +249,12 @@ function makeNetns(): NetNs {
 
 /** Shows that the namespaces are gone: only descriptors of ours held them. */
 function proveNetnsGone(): void {
+  // To return to its own namespace, a thread may hold it.
+  const own = Deno.readLinkSync("/proc/self/ns/net");
   const held = [...Deno.readDirSync("/proc/self/fd")].filter(({ name }) => {
     try {
-      return Deno.readLinkSync(`/proc/self/fd/${name}`).startsWith("net:");
+      const target = Deno.readLinkSync(`/proc/self/fd/${name}`);
+      return target.startsWith("net:") && target !== own;
     } catch {
       return false;
     }
@@ -278,6 +284,8 @@ answerHelp(
   `Build the executables and put two containers on a network, in network namespaces
 that end with the demo.
 
-Usage: deno task demo`,
+Usage: deno task demo [--verbose]
+
+  --verbose  also prints the results of ADD, as JSON`,
 );
 Deno.exit(await main());
