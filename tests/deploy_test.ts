@@ -27,13 +27,11 @@ function listFiles(ends: readonly string[], folder = FOLDER): string[] {
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
 type Manifest = any;
 
-/** The modules of kubernetes-types with the kinds that deploy/ has. */
-const MODULES: Readonly<Record<string, string>> = {
-  "v1": "core/v1",
-  "apps/v1": "apps/v1",
-  "apiextensions.k8s.io/v1": "apiextensions/v1",
-  "rbac.authorization.k8s.io/v1": "rbac/v1",
-};
+/** Names the module of kubernetes-types with a kind: `rbac/v1` for `rbac.authorization.k8s.io/v1`. */
+function toModule(apiVersion: string): string {
+  if (apiVersion === "v1") return "core/v1";
+  return apiVersion.replace(/^([a-z]+)[a-z.]*\.k8s\.io/, "$1");
+}
 
 /** Kinds that the API server does not know: kustomize and kind read them. */
 const OTHERS = ["Kustomization", "Component", "Cluster"];
@@ -60,8 +58,7 @@ function formatModule(): string {
     for (const object of loadAll(Deno.readTextFileSync(path)) as Manifest[]) {
       // A list is a JSON patch.
       if (Array.isArray(object) || OTHERS.includes(object.kind)) continue;
-      const module = MODULES[object.apiVersion];
-      assert(module !== undefined, `${path}: ${object.apiVersion}`);
+      const module = toModule(object.apiVersion);
       // The component patches an object that has a selector.
       if (path.includes("/multus/daemon/")) object.spec.selector = {};
       const type = `Type${lines.length}`;
