@@ -471,6 +471,20 @@ test("refuses what is not a request, and goes on", async (scene, daemon) => {
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
 });
 
+test("is there for others while callers dawdle", async (scene, daemon) => {
+  await using dawdlers = new AsyncDisposableStack();
+  const started = Array.from({ length: 200 }, async () => {
+    const connection = await Deno.connect({
+      transport: "unix",
+      path: daemon.socket,
+    });
+    dawdlers.defer(() => connection.close());
+    await connection.write(new TextEncoder().encode('{"v":1,'));
+  });
+  await Promise.all(started);
+  assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
+});
+
 test("closes connections of other users", async (scene, daemon) => {
   // As if an administrator had opened the way to it.
   for (const path of [daemon.socket, daemon.folder]) {
