@@ -38,3 +38,10 @@ export {
   pluginNames,
   registry,
 } from "./plugins/registry.ts";
+
+// Makes a daemon of a plugin.
+export {
+  type CniServer,
+  serveCni,
+  type ServeOptions,
+} from "./node/serve/serve_cni.ts";

@@ -363,8 +363,9 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
       "Copies the executable to FOLDER/cni and links each plugin to it. Runtimes " +
       "can call plugins of the folder meanwhile. Files that are replaced are kept " +
       "in FOLDER/.cni-install and restored by cni uninstall.",
-      "multus, multus-shim, passthru, debug, flannel and whereabouts are " +
-      "installed only if --only names them. FOLDER is created if it does not exist.",
+      "multus, multus-shim, passthru, debug, flannel, whereabouts and contivk8s " +
+      "are installed only if --only names them. FOLDER is created if it does not " +
+      "exist.",
     ],
     args: [FOLDER],
     flags: pick(

@@ -28,6 +28,7 @@ const SOURCE = "/proc/self/exe";
 
 /** Programs that are installed only if they are named. */
 const ON_REQUEST: readonly string[] = [
+  "contivk8s",
   "debug",
   "flannel",
   "multus",

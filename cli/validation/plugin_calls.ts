@@ -136,7 +136,14 @@ async function askStatus(
 const NODE_FILES = ["dataDir", "resolvConf"];
 
 /** Plugins with a STATUS that goes beyond their configuration, or writes files. */
-const NOT_ASKED = ["chain", "debug", "flannel", "multus"];
+const NOT_ASKED = [
+  "chain",
+  "contivk8s",
+  "debug",
+  "flannel",
+  "multus",
+  "remote",
+];
 
 /** Warns of a type that is nearly one of this project's. */
 function checkKnown(type: string, place: Place): Problem[] {

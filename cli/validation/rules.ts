@@ -43,7 +43,7 @@ const CHAINED_PLUGINS = [
 /** Plugins that ask for addresses before the link has a network. */
 const WITHOUT_DHCP = ["dummy", "ptp"];
 /** Plugins that pass capabilities on to others. */
-const DELEGATING_PLUGINS = [CHAIN, "debug", "flannel", "multus"];
+const DELEGATING_PLUGINS = [CHAIN, "debug", "flannel", "multus", "remote"];
 
 /** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
 const LIST_KEYS = [

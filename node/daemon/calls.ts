@@ -77,6 +77,11 @@ export interface CallsOptions {
   readonly together?: Together | undefined;
   /** How many calls may run at once. */
   readonly maxCalls: number;
+  /**
+   * Whether the calls of a container run one after the other; by default, those
+   * of an attachment.
+   */
+  readonly isPerContainer?: boolean;
   readonly log: Pick<Log, "info" | "warn">;
   readonly onEnded?: (call: EndedCall) => void;
   /** Receives the ID of each process that is started for a plugin. */
@@ -136,7 +141,7 @@ export class Calls {
   async run(call: Call): Promise<Outcome> {
     const arrivedMs = performance.now();
     const command = call.env["CNI_COMMAND"] ?? "";
-    const subject = readSubject(call);
+    const subject = readSubject(call, this.#options.isPerContainer);
     const startedAt = new Date(Date.now() - CLOCK_MS);
     const end = new AbortController();
     const entry = { call, command, subject, startedAt, end };
@@ -178,9 +183,9 @@ export class Calls {
   }
 
   /** Ends every ADD of an attachment that is about to be deleted. */
-  #endAdds({ line }: Subject): void {
+  #endAdds({ attachment }: Subject): void {
     for (const { command, subject, end } of this.#entries) {
-      if (command !== "ADD" || subject.line !== line) continue;
+      if (command !== "ADD" || subject.attachment !== attachment) continue;
       end.abort(new Ended("a DEL of the attachment has come"));
     }
   }
@@ -291,23 +296,30 @@ interface Subject {
   readonly network: string;
   readonly cniVersion: string;
   /** Calls with the same text are about the same attachment. */
+  readonly attachment: string | undefined;
+  /** Calls with the same text run one after the other. */
   readonly line: string | undefined;
 }
 
 /** Commands of an attachment. */
 const OF_ATTACHMENT = ["ADD", "DEL", "CHECK"];
 
-function readSubject({ plugin, env, stdin }: Call): Subject {
+function readSubject(
+  { plugin, env, stdin }: Call,
+  isPerContainer = false,
+): Subject {
   const config = readConfig(stdin);
   const network = config.get("name") ?? "";
   const version = config.get("cniversion") ?? "";
   const { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME } = env;
   const isOfAttachment = OF_ATTACHMENT.includes(CNI_COMMAND ?? "");
   const parts = [plugin.name, network, CNI_CONTAINERID, CNI_IFNAME];
+  const attachment = isOfAttachment ? JSON.stringify(parts) : undefined;
   return {
     network,
     cniVersion: isSpecVersion(version) ? version : CURRENT_VERSION,
-    line: isOfAttachment ? JSON.stringify(parts) : undefined,
+    attachment,
+    line: isPerContainer && isOfAttachment ? CNI_CONTAINERID : attachment,
   };
 }
 

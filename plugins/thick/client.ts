@@ -17,6 +17,7 @@ import {
   isSpecVersion,
 } from "../../cni/version.ts";
 import { UnixStream } from "../../ffi/unix_stream.ts";
+import { parseDaemonError, parseObject } from "../parts/daemon_error.ts";
 
 /** A call, as this process got it. */
 export interface ThickCall {
@@ -136,13 +137,7 @@ export function versionOfErrors(cniVersion: string): string {
 
 /** The daemon's error; or, as from the Go version's, its text. */
 function parseError(status: number, body: string): CniError {
-  const { code, msg, details } = parseObject(body) ?? {};
-  if (typeof code === "number" && typeof msg === "string" && msg !== "") {
-    return new CniError(code, msg, {
-      details: typeof details === "string" ? details : "",
-    });
-  }
-  return new CniError(
+  return parseDaemonError(body) ?? new CniError(
     ErrorCode.Internal,
     `CNI request failed with status ${status}: '${body.trimEnd()}'`,
   );
@@ -166,13 +161,4 @@ async function formatAdded(body: string, cniVersion: string): Promise<string> {
   const { decodeResult } = await import("../../cni/result_decoding.ts");
   const { formatResult } = await import("../../cni/result_encoding.ts");
   return formatResult(decodeResult(result), cniVersion);
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = JSON.parse(text);
-    return typeof value === "object" && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -100,7 +100,13 @@ const LAYERS: readonly Layer[] = [
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("nftables.ts", ["ffi/"]),
   layer("traffic_control.ts", ["ffi/"]),
-  layer("libcni.ts", ["net/", "cni/", "runtime/", "plugins/registry.ts"]),
+  layer("libcni.ts", [
+    "net/",
+    "cni/",
+    "runtime/",
+    "plugins/registry.ts",
+    "node/serve/",
+  ]),
 ];
 
 /** Layers that parse configurations, and so may import zod. */

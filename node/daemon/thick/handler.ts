@@ -44,6 +44,8 @@ export interface ThickOptions {
   readonly overlay: JsonObject;
   /** The daemon's environment. */
   readonly env: Environment;
+  /** Whether calls must name their pod, as multus'; true by default. */
+  readonly needsPod?: boolean;
   /** Reports whether the daemon is about to end. */
   readonly isEnding: () => boolean;
 }
@@ -104,8 +106,8 @@ export class ThickHandler {
   }
 
   #readCall(endpoint: Endpoint, body: string): Omit<ThickCall, "signal"> {
-    const { overlay, env: own } = this.#options;
-    const request = readRequest(endpoint, body);
+    const { overlay, env: own, needsPod } = this.#options;
+    const request = readRequest(endpoint, body, needsPod);
     const { env: sent, config, attributes, exe } = request;
     const caller = exe === undefined ? {} : { exe };
     const env = { CNI_PATH, ...own, ...sent };

@@ -54,9 +54,14 @@ const NODE_COMMANDS: readonly string[] = ["STATUS", "GC"];
  * DEL needs no pod and no namespace, as the specification says. The Go version
  * refuses such a DEL, and what ADD made stays.
  *
+ * @param needsPod Whether a call must name its pod
  * @throws {RequestError} With the Go version's text
  */
-export function readRequest(endpoint: Endpoint, body: string): CallRequest {
+export function readRequest(
+  endpoint: Endpoint,
+  body: string,
+  needsPod = true,
+): CallRequest {
   const document = parseBody(body);
   const sent = readEnv(document["env"]);
   const command = sent["CNI_COMMAND"];
@@ -66,7 +71,7 @@ export function readRequest(endpoint: Endpoint, body: string): CallRequest {
   const isPods = !NODE_COMMANDS.includes(command);
   const isLenient = endpoint === "/cni" && command === "DEL";
   if (isPods && !isLenient) requireVariables(sent);
-  if ((isPods || endpoint === "/delegate") && !isLenient) {
+  if (needsPod && (isPods || endpoint === "/delegate") && !isLenient) {
     requirePod(sent["CNI_ARGS"]);
   }
   const { build, exe } = document;

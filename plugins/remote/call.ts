@@ -1,0 +1,120 @@
+/**
+ * A call of remote: its daemon, and how to ask it.
+ *
+ * @module
+ */
+
+import type { CmdArgs, Environment } from "../../cni/args.ts";
+import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import type { Log } from "../../cni/log.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import {
+  exchange,
+  type HttpAnswer,
+  type HttpRequest,
+  toDaemonError,
+} from "./http.ts";
+import type { RemoteConfig } from "./schema.ts";
+
+/** What a configuration without a key means, under one name of the plugin. */
+export interface Defaults {
+  readonly protocol: "cni" | "contiv";
+  readonly socket: string;
+  readonly interfaces: boolean;
+}
+
+/** Time limits by default, in seconds. They leave the runtime time to undo. */
+const TIMEOUT_SECONDS: Readonly<Record<string, number>> = {
+  ADD: 55,
+  DEL: 30,
+  CHECK: 30,
+  GC: 55,
+  STATUS: 10,
+};
+const READY_SECONDS = 10, POLL_MS = 100;
+
+/** A call of the plugin. */
+export interface RemoteCall extends Disposable {
+  readonly command: string;
+  readonly args: CmdArgs;
+  /** The environment of the call. */
+  readonly env: Environment;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+  readonly prevResult: () => Result | undefined;
+  readonly config: RemoteConfig;
+  readonly protocol: "cni" | "contiv";
+  readonly socket: string;
+  readonly interfaces: boolean;
+  readonly envAll: boolean;
+  readonly log: Log;
+  /** Ends the call. */
+  readonly signal: AbortSignal;
+  /** Adds the configuration's `basePath` to a path. */
+  path(path: string): string;
+  /**
+   * Sends a request, and waits for its answer.
+   *
+   * @throws {CniError} 11 if the daemon is away or does not answer (50 for
+   *   STATUS), 100 if its answer or its socket cannot be used
+   */
+  request(request: Omit<HttpRequest, "headers">): Promise<HttpAnswer>;
+}
+
+/** Prepares a call. Its time limit begins. */
+export function openCall(
+  call: Call<RemoteConfig>,
+  defaults: Defaults,
+): RemoteCall {
+  const { config, command, args, stdin, surroundings, log } = call;
+  const { protocol = defaults.protocol, socket = defaults.socket } = config;
+  const limit = deadline(timeoutOf(config, command) * 1000);
+  const joined = new JoinedSignal(limit, call.signal);
+  // STATUS tells how it is now.
+  const readySeconds = command === "STATUS"
+    ? 0
+    : config.readyTimeoutSeconds ?? READY_SECONDS;
+  const target = {
+    socket,
+    signal: joined.signal,
+    readyMs: readySeconds * 1000,
+    pollMs: config.pollMillis ?? POLL_MS,
+  };
+  const base = (config.basePath ?? "").replace(/\/+$/, "");
+  const path = (path: string): string => base + path;
+  return {
+    command,
+    args,
+    env: { ...surroundings.env, CNI_COMMAND: command },
+    stdin,
+    prevResult: () => call.prevResult,
+    config,
+    protocol,
+    socket,
+    interfaces: config.interfaces ?? defaults.interfaces,
+    envAll: config.envAll ?? false,
+    log,
+    signal: joined.signal,
+    path,
+    async request(request): Promise<HttpAnswer> {
+      try {
+        return await exchange(target, {
+          ...request,
+          headers: config.headers ?? {},
+          path: path(request.path),
+        });
+      } catch (error) {
+        throw toDaemonError(error, { command, socket });
+      }
+    },
+    [Symbol.dispose]: () => joined[Symbol.dispose](),
+  };
+}
+
+function timeoutOf({ timeoutSeconds }: RemoteConfig, command: string): number {
+  const own = typeof timeoutSeconds === "object"
+    ? timeoutSeconds[command]
+    : timeoutSeconds;
+  return own ?? TIMEOUT_SECONDS[command] ?? READY_SECONDS;
+}

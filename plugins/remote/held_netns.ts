@@ -1,0 +1,68 @@
+/**
+ * A container's namespace under a path such as /proc/PID/ns/net, for daemons
+ * that find it by a process only.
+ *
+ * @module
+ */
+
+import { inNetns, isMissingNetns, NetNs } from "../../ffi/netns.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { RemoteCall } from "./call.ts";
+
+/** A path of the namespace, until disposal. */
+export interface HeldNetns extends Disposable {
+  /** "" if the namespace does not exist any more. */
+  readonly path: string;
+}
+
+const OF_PROCESS = /^\/proc\/\d+\/ns\/net$/;
+
+/**
+ * Starts a process in the namespace, if its path is not that of a process and
+ * the daemon needs one.
+ *
+ * @throws {CniError} 8 if the namespace cannot be entered; not in DEL if it is
+ *   gone
+ */
+export function holdNetns(
+  { command, args: { netns: path }, config, env }: Pick<
+    RemoteCall,
+    "command" | "args" | "config" | "env"
+  >,
+): HeldNetns {
+  const isReady = path === "" || OF_PROCESS.test(path) ||
+    config.netnsMode === "path";
+  if (isReady) return { path, [Symbol.dispose]: (): void => {} };
+  try {
+    const child = startIn(path, env["PATH"]);
+    return {
+      path: `/proc/${child.pid}/ns/net`,
+      [Symbol.dispose](): void {
+        // The process ends with its input.
+        child.stdin.close().catch(() => {});
+        child.status.catch(() => {});
+      },
+    };
+  } catch (cause) {
+    if (command === "DEL" && isMissingNetns(cause)) {
+      return { path: "", [Symbol.dispose]: (): void => {} };
+    }
+    throw new CniError(
+      ErrorCode.InvalidNetns,
+      `Contiv:Cannot start a process in "${path}"`,
+      { cause },
+    );
+  }
+}
+
+function startIn(path: string, searchPath = ""): Deno.ChildProcess {
+  using netns = NetNs.open(path);
+  return inNetns(netns, () =>
+    new Deno.Command("cat", {
+      env: searchPath === "" ? {} : { PATH: searchPath },
+      clearEnv: true,
+      stdin: "piped",
+      stdout: "null",
+      stderr: "null",
+    }).spawn());
+}
