@@ -1,8 +1,10 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
 /** `serveCni()`, called by the plugin remote, and the example of it. */
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { findFileId } from "../cni/files/same_file.ts";
-import { emptyResult } from "../cni/result.ts";
+import { emptyResult, type Result } from "../cni/result.ts";
 import { serve } from "../docs/examples/daemon/main.ts";
 import { serveCni } from "../node/serve/serve_cni.ts";
 import { findPlugin } from "../plugins/registry.ts";
@@ -82,7 +84,7 @@ rootTest(
       events.push(`end ${name}`);
     };
     const { plugin } = current({
-      async add({ args }) {
+      async add({ args }): Promise<Result> {
         await note(`${args.containerId}/${args.ifName}`);
         return emptyResult();
       },

@@ -45,6 +45,9 @@ export const IPAM_PLUGINS: readonly string[] = [
   "whereabouts",
 ];
 
+/** Plugins that pass all keys on to a program that may know them. */
+const PASSING_ON: readonly string[] = ["contivk8s", "remote"];
+
 /** A plugin's configuration, its place, and the schemas that decode it. */
 export interface CheckedPlugin {
   readonly conf: PluginConf;
@@ -126,6 +129,7 @@ export function listStrangeKeys(
   { conf, place, own, ipam }: CheckedPlugin,
 ): Problem[] {
   const { type, document } = conf;
+  if (PASSING_ON.includes(type)) return [];
   const others = Object.fromEntries(
     Object.entries(document).filter(([key]) => !isCommonKey(key)),
   );

@@ -1,3 +1,5 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
 /**
  * remote and contivk8s beside daemons that answer as they should, and as they
  * should not.
