@@ -62,7 +62,9 @@ function makeFiles(
 ): Record<string, string> {
   const ident = name.replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase());
   const fill = (text: string): string =>
-    text.replaceAll("NAME", name).replaceAll("IDENT", `${ident}Plugin`);
+    text.replaceAll("NAME", name).replaceAll("IDENT", `${ident}Plugin`)
+      // The words themselves would end in this executable, which cannot have them.
+      .replaceAll("IS_MAIN", ["import", "meta", "main"].join("."));
   const plugins = listPlugins(kind, name);
   const network = { cniVersion: CURRENT_VERSION, name: `${name}-net`, plugins };
   return {

@@ -85,7 +85,7 @@ function hostEndOf({ network, args }: Call): string {
   return stableName("NAME", network, args.containerId, args.ifName);
 }
 
-if (import.meta.main) await runMain(IDENT);
+if (IS_MAIN) await runMain(IDENT);
 `,
   chained: `import {
   CniError,
@@ -134,7 +134,7 @@ export const IDENT = definePlugin({
   },
 });
 
-if (import.meta.main) await runMain(IDENT);
+if (IS_MAIN) await runMain(IDENT);
 `,
   ipam: `import {
   Cidr,
@@ -186,7 +186,7 @@ function hash(text: string): bigint {
   return BigInt(sum % 251);
 }
 
-if (import.meta.main) await runMain(IDENT);
+if (IS_MAIN) await runMain(IDENT);
 `,
 };
 
