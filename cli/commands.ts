@@ -345,6 +345,29 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },
   describeClusterGc("cni"),
+  {
+    name: "report",
+    summary: "Collect the state of the node in an archive",
+    about: [
+      "Collects versions, configurations, caches, state folders, links, " +
+      "addresses, routes and rules of the host and the attached namespaces, the " +
+      "findings of cni doctor, and logs. Secrets are masked. Lists what was " +
+      "collected.",
+    ],
+    args: [{
+      name: "FILE",
+      summary: "the archive, .tar.gz (default cni-report-HOST-TIME.tar.gz)",
+      completes: "file",
+      isOptional: true,
+    }],
+    flags: pick(...FOLDERS),
+    timeout: "2m",
+    examples: {
+      "cni report": "write it into the current folder",
+      "cni report /tmp/node7.tar.gz": "choose the file",
+    },
+    load: async () => (await import("./commands/report.ts")).report,
+  },
   describeDaemon("/run/cni"),
 ];
 

@@ -139,6 +139,8 @@ export interface CommandCall<F = AnyFlagValues> {
   readonly env: Environment;
   /** Receives text for people as it is written. */
   readonly onStderr: (text: string) => void;
+  /** Shows what a long command is doing; undefined if nobody watches. */
+  readonly onProgress?: ((text: string) => void) | undefined;
   /** Prints an error at once, if the command has more work to do before it throws it. */
   readonly showFailure: (error: Error) => void;
   /** Time limit in ms; 0 for none. */

@@ -1,0 +1,84 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
+
+/** Reads an archive with tar. Returns texts by path, without the top folder. */
+async function readArchive(
+  file: string,
+  folder: string,
+): Promise<Map<string, string>> {
+  const run = async (...args: string[]): Promise<string> => {
+    const output = await new Deno.Command("tar", { args }).output();
+    assert(output.success, new TextDecoder().decode(output.stderr));
+    return new TextDecoder().decode(output.stdout);
+  };
+  const names = (await run("-tzf", file)).trimEnd().split("\n");
+  await run("-xzf", file, "-C", folder);
+  const texts = names.map(async (name) =>
+    [
+      name.slice(name.indexOf("/") + 1),
+      await Deno.readTextFile(`${folder}/${name}`),
+    ] as const
+  );
+  return new Map(await Promise.all(texts));
+}
+
+const ID = "0123456789abcdef".repeat(4);
+
+/** Writes a configuration and a cached attachment, both with a secret. */
+async function writeNode({ folder, sandbox }: TestHosts): Promise<void> {
+  const list = {
+    cniVersion: "1.0.0",
+    name: "pods",
+    plugins: [{ type: "ptp", token: "hidden" }],
+  };
+  await Deno.mkdir(`${folder}/conf`);
+  await Deno.mkdir(`${folder}/cache/results`, { recursive: true });
+  await Deno.mkdir(`${folder}/none`);
+  const text = JSON.stringify(list);
+  await Deno.writeTextFile(`${folder}/conf/10-pods.conflist`, text);
+  const cached = {
+    kind: "cniCacheV1",
+    containerId: ID,
+    networkName: "pods",
+    ifName: "eth0",
+    netns: sandbox.path,
+    config: btoa(text),
+  };
+  const path = `${folder}/cache/results/pods-${ID}-eth0`;
+  await Deno.writeTextFile(path, JSON.stringify(cached));
+}
+
+rootTest("cni report collects the node's state without secrets", async () => {
+  using hosts = TestHosts.create();
+  const { folder } = hosts;
+  await writeNode(hosts);
+  const file = `${folder}/report.tar.gz`;
+  const call = ["report", file, "--json", "--conf-dir", `${folder}/conf`]
+    .concat("--cache-dir", `${folder}/cache`, "--cni-path", `${folder}/none`);
+  const { stdout, exitCode } = await runCni(...call);
+  assertEquals(exitCode, 0, stdout);
+  const { collected, bytes } = JSON.parse(stdout);
+  const { size, mode } = await Deno.stat(file);
+  assertEquals([size, (mode ?? 0) & 0o777], [bytes, 0o600]);
+  const texts = await readArchive(file, folder);
+  assertEquals([...texts.keys()], collected);
+  for (const [path, text] of texts) assert(!text.includes("hidden"), path);
+  const textOf = (path: string): string => texts.get(path) ?? `no ${path}`;
+  assertStringIncludes(textOf("config/10-pods.conflist"), '"token":"***"');
+  const cached = textOf(`state/results/pods-${ID}-eth0`);
+  assertStringIncludes(cached, '"token": "***"');
+  assertStringIncludes(cached, '"type": "ptp"');
+  assertStringIncludes(textOf("list.json"), ID);
+  assertStringIncludes(textOf("networks.json"), '"name": "pods"');
+  assert(JSON.parse(textOf("doctor.json")) !== undefined);
+  const sandbox = [...texts.keys()].find((path) =>
+    /^netns\/.*-0123456789abc\/addresses.txt$/.test(path)
+  );
+  assertStringIncludes(textOf(sandbox ?? ""), "127.0.0.1/8");
+  assertStringIncludes(textOf("host/links.txt"), "lo");
+  assertStringIncludes(textOf("index.txt"), "Files:\n  versions.json\n");
+  const again = await runCni(...call);
+  assertStringIncludes(again.stdout, "File exists");
+});
