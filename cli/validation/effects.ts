@@ -7,7 +7,7 @@
 import { type JsonObject, objectOf } from "../../cni/json.ts";
 import { listKnownKeys } from "../../cni/schema_keys.ts";
 import { listRanges } from "./addresses.ts";
-import type { CheckedPlugin } from "./keys.ts";
+import { type CheckedPlugin, PASSING_ON } from "./keys.ts";
 import {
   errorAt,
   keyWarningAt,
@@ -110,6 +110,7 @@ function checkOverrides(
 /** `ipam` and `dns` of plugins that do not read them. */
 function checkUnused({ conf, place, own }: CheckedPlugin): Problem[] {
   const { type, document } = conf;
+  if (PASSING_ON.includes(type)) return [];
   const isUsed: Readonly<Record<string, boolean>> = {
     "ipam": MAY_USE_IPAM.includes(type),
     "dns": ["chain", "debug", "flannel", "multus", "noop"].includes(type) ||

@@ -46,7 +46,7 @@ export const IPAM_PLUGINS: readonly string[] = [
 ];
 
 /** Plugins that pass all keys on to a program that may know them. */
-const PASSING_ON: readonly string[] = ["contivk8s", "remote"];
+export const PASSING_ON: readonly string[] = ["contivk8s", "remote"];
 
 /** A plugin's configuration, its place, and the schemas that decode it. */
 export interface CheckedPlugin {
