@@ -23,6 +23,8 @@
  */
 
 import { describeError } from "../cni/error.ts";
+import { writeStderr } from "../cni/stdio.ts";
+import { findColumns, Progress } from "../tool/progress.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
 import { compile, type Executable } from "./compile/executables.ts";
 import { listSinglePrograms, tool } from "./compile/programs.ts";
@@ -36,7 +38,13 @@ async function main(): Promise<void> {
   const programs = each
     ? { programs: [...await listSinglePrograms(), tool] }
     : {};
-  const { executables, notes } = await compile({ ...options, ...programs });
+  using progress = new Progress(writeStderr, findColumns(Deno.env.toObject()));
+  const { executables, notes } = await compile({
+    ...options,
+    ...programs,
+    onProgress: (text) => progress.show(text),
+  });
+  progress.clear();
   for (const note of notes) console.error(note);
   for (const executable of executables) console.log(describe(executable));
 }

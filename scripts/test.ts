@@ -16,7 +16,9 @@
  * @module
  */
 
+import { writeStderr } from "../cni/stdio.ts";
 import { canUseNetns } from "../testing/capabilities.ts";
+import { findColumns, Progress } from "../tool/progress.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ensureDebianPackages } from "./debian_packages.ts";
 import { startGoPlugins } from "./go_plugins.ts";
@@ -128,6 +130,12 @@ async function runEverything(
 ): Promise<RunResult> {
   await Deno.mkdir(new URL("build", ROOT), { recursive: true });
   using log = await Deno.create(new URL(LOG, ROOT));
+  const columns = findColumns(Deno.env.toObject());
+  // Without a terminal, the line of each file is progress enough.
+  using progress = new Progress(
+    columns === undefined ? () => {} : writeStderr,
+    columns,
+  );
   const encoder = new TextEncoder();
   const result = await runAll(planFiles(listTestFiles(ROOT)), {
     ...setting,
@@ -136,9 +144,11 @@ async function runEverything(
     verbose,
     checkTypes: true,
     testArgs: [],
-    print: (text) => console.log(text),
+    print: (text) => progress.print(() => console.log(text)),
+    onProgress: (text) => progress.show(text),
     log: (text) => log.writeSync(encoder.encode(text)),
   });
+  progress.clear();
   console.log(`\nAll that the tests printed is in ${LOG}`);
   if (result.failures.length === 0) return result;
   console.log(`\nWhat failed:\n\n${formatFailures(result.failures)}\n`);

@@ -83,6 +83,7 @@ class Node implements AsyncDisposable {
   readonly #holders = new Map<string, string>();
   #restarting: Promise<void> | undefined;
   #pods = 0;
+  #done = 0;
   /** Whether the daemon is killed, too. */
   killsDaemon = true;
   /** Violations so far, in words. */
@@ -112,8 +113,16 @@ class Node implements AsyncDisposable {
       const containerId = `soak${this.#pods++}`;
       await this.#attachAndDetach({ containerId, sandbox });
       sandboxes.push(sandbox);
+      this.#tellProgress();
     });
     await this.#restarting;
+  }
+
+  /** In a long run, prints a line now and then. */
+  #tellProgress(): void {
+    const done = ++this.#done;
+    if (!Deno.env.get("CNI_SOAK") || done % 100 !== 0) return;
+    console.log(`${done}/${ATTACHMENTS} attachments`);
   }
 
   /** Runs the calls of a runtime: DEL follows whatever became of ADD. */

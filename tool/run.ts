@@ -24,6 +24,7 @@ import {
 import { formatCommandHelp, formatProgramHelp } from "./help.ts";
 import { endAfter, Interruption, listenToSignals } from "./interrupt.ts";
 import { type CommandLine, parseCommandLine } from "./parse.ts";
+import { findColumns, Progress } from "./progress.ts";
 import {
   chooseStyle,
   measureTerminal,
@@ -38,13 +39,23 @@ export async function runMain(program: Program): Promise<never> {
   // If the event loop runs empty during a wait, the process must not exit with
   // 0.
   Deno.exitCode = 1;
+  const env = Deno.env.toObject();
+  const columns = findColumns(env);
+  const progress = columns === undefined
+    ? undefined
+    : new Progress(writeStderr, columns);
   const { stdout, exitCode } = await runTool(program, Deno.args, {
-    env: Deno.env.toObject(),
+    env,
     isTerminal: Deno.stdout.isTerminal(),
     width: measureTerminal(),
-    onStderr: (text) => writeStderr(text),
+    onStderr: (text) => {
+      progress?.clear();
+      writeStderr(text);
+    },
+    onProgress: progress && ((text): void => progress.show(text)),
     interrupt: listenToSignals(),
   });
+  progress?.clear();
   const problem = writeStdout(stdout);
   if (problem === undefined) Deno.exit(exitCode);
   // Only the error's text is available here; EPIPE is 32 on all architectures.
@@ -63,6 +74,8 @@ export interface World {
   readonly width?: number | undefined;
   /** Receives text for people as it is written. */
   readonly onStderr: (text: string) => void;
+  /** Shows progress on a terminal; undefined if there is none. */
+  readonly onProgress?: ((text: string) => void) | undefined;
   /** Aborted by an {@linkcode Interruption} when the user interrupts the tool. */
   readonly interrupt: AbortSignal;
 }
@@ -152,7 +165,7 @@ async function runLine(
     const text = formatCommandHelp(program.name, row, styleOf(world));
     return { json: { help: text }, text };
   }
-  const { env, onStderr, interrupt } = world;
+  const { env, onStderr, onProgress, interrupt } = world;
   const command = `${program.name} ${row.name}`;
   const timeoutMs = row.timeout === undefined
     ? 0
@@ -166,6 +179,7 @@ async function runLine(
     flags,
     env,
     onStderr,
+    onProgress: flags["json"] ? undefined : onProgress,
     showFailure,
     timeoutMs,
     interrupt,

@@ -172,3 +172,16 @@ Deno.test("runTool() prints help and version", async () => {
   assertStringIncludes(command.stdout, "Usage: tool go [FLAGS]\n");
   assertStringIncludes(command.stdout, "(default 1m)");
 });
+
+Deno.test("runTool() passes progress on unless the output is JSON", async () => {
+  const shown: string[] = [];
+  const world = { onProgress: (text: string): void => void shown.push(text) };
+  const command = (call: CommandCall): Output => {
+    call.onProgress?.("1/2");
+    return greet();
+  };
+  await run(["go"], command, world);
+  await run(["go", "--json"], command, world);
+  await run(["go"], command);
+  assertEquals(shown, ["1/2"]);
+});

@@ -39,6 +39,7 @@ export async function doctor(
     const isStrict = flags.strict === true;
     return await showWay(node, flags.pod, { isStrict, patience });
   }
+  call.onProgress?.("Checking the node");
   const found = await diagnose(node);
   const mended = flags.fix ? await mendAll(found.findings) : [];
   // What was mended is looked at again, with fresh eyes.

@@ -51,6 +51,8 @@ export async function gc(call: CniCall): Promise<Output> {
     stays.some((kept) => isKept(cached, kept))
   );
   if (isDryRun) return preview(list, before, validAttachments);
+  const stale = before.length - validAttachments.length;
+  call.onProgress?.(`Deleting ${stale} attachments of "${list.name}"`);
   await runtime.gcNetworkList(list, { signal, validAttachments });
   const after = listOf(folders, list.name).map(({ path }) => path);
   const deleted = before.filter(({ path }) => !after.includes(path));

@@ -67,7 +67,8 @@ export async function install(call: CniCall): Promise<Output> {
   }
   using installation = await Installation.open(folder);
   const rows: Row[] = [];
-  for (const name of names) {
+  for (const [at, name] of names.entries()) {
+    call.onProgress?.(`${at + 1}/${names.length} ${name}`);
     const form = COPIED.includes(name) ? "copy" : chosen;
     const change = isDryRun
       ? await installation.compare(SOURCE, name, form)

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { writeStderr } from "../../cni/stdio.ts";
+import { findColumns, Progress } from "../../tool/progress.ts";
 import { CallRunner, PATH } from "./call.ts";
 import { type ChainName, listExecutables } from "./chain.ts";
 import { measureKernelRequests } from "./kernel_requests.ts";
@@ -45,6 +47,7 @@ export function measureAll(task: Task): Answer {
   adoptOrphans();
   const notes: string[] = [];
   const plan = planBench(task, (chain) => hasAll(subjects[0], chain));
+  using progress = new Progress(writeStderr, findColumns(Deno.env.toObject()));
   const bench: Workbench = {
     subjects,
     deno,
@@ -53,10 +56,10 @@ export function measureAll(task: Task): Answer {
     rounds: plan.rounds,
     folder,
     note(text): void {
-      console.error(text);
+      progress.print(() => console.error(text));
       notes.push(text);
     },
-    progress: (text) => console.error(text),
+    progress: (text) => progress.show(text),
   };
   if (bench.strace === undefined) {
     bench.note("Skipped execs and syscalls: strace is not there, or may not");

@@ -23,6 +23,8 @@ export interface CompileOptions {
   readonly programs?: readonly Program[];
   /** Whether executables get a fixed address, with which they start faster. By default they do. */
   readonly prelink?: boolean;
+  /** Shows which program is being made. */
+  readonly onProgress?: (text: string) => void;
 }
 
 /** A file that was made. */
@@ -64,7 +66,8 @@ export async function compile(
     const executables: Executable[] = [];
     const notes = denort.note === undefined ? [] : [denort.note];
     const build = { target, denort, prelink, staging, out, notes };
-    for (const program of programs) {
+    for (const [at, program] of programs.entries()) {
+      options.onProgress?.(`${at + 1}/${programs.length} ${program.name}`);
       executables.push(...await compileProgram(program, build));
     }
     return { executables, notes, denoVersion: denort.version };

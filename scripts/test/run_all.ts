@@ -35,6 +35,8 @@ export interface RunOptions {
   readonly stop: AbortSignal;
   /** Shows something. */
   readonly print: (text: string) => void;
+  /** Shows how far the run is, and what is running. */
+  readonly onProgress?: (text: string) => void;
   /** Keeps everything that deno printed. */
   readonly log: (text: string) => void;
 }
@@ -104,11 +106,22 @@ async function runJobs(
   options: RunOptions,
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
+  const running = new Set<string>();
+  const total = queue.length;
+  const tell = (): void => {
+    const failed = outcomes.filter(({ tally }) => tally.failed > 0).length;
+    const failures = failed > 0 ? `, ${failed} failed` : "";
+    const names = [...running].join(" ");
+    options.onProgress?.(`${outcomes.length}/${total}${failures}: ${names}`);
+  };
   async function work(): Promise<void> {
     while (!options.stop.aborted) {
       const job = queue.shift();
       if (job === undefined) return;
+      running.add(job.name);
+      tell();
       outcomes.push(await runJob(job, options));
+      running.delete(job.name);
     }
   }
   await Promise.all(Array.from({ length: atOnce }, work));
