@@ -82,7 +82,9 @@ async function readSetting(call: CniCall): Promise<Setting> {
 
 const rows = Object.entries(VERBS).map(([name, verb]): CommandRow => ({
   name,
-  summary: `Runs ${name.toUpperCase()}`,
+  summary: name === "validate"
+    ? "Checks that the plugins exist and support the configuration"
+    : `Runs ${name.toUpperCase()}`,
   args: [
     { name: "NETWORK", summary: "name of the network", completes: "network" },
     { name: "NETNS", summary: "path of the namespace", completes: "file" },
@@ -94,9 +96,6 @@ const rows = Object.entries(VERBS).map(([name, verb]): CommandRow => ({
     },
   ],
   flags: pick("ifname"),
-  // One more verb than the Go program; the usage text is exactly the Go
-  // program's.
-  isHidden: name === "validate",
   load: () => Promise.resolve(runVerb(verb)),
 }));
 
@@ -115,7 +114,8 @@ function explainUsage({ message, isIncomplete }: UsageError): string {
   return [
     ...isIncomplete ? [] : [message],
     `${name}: ${about}`,
-    ...rows.filter(({ isHidden }) => isHidden !== true)
+    // Exactly the Go program's text, which has one verb less.
+    ...rows.filter(({ name }) => name !== "validate")
       .map((row) => `  ${name} ${row.name.padEnd(6)} <net> <netns>`),
   ].join("\n");
 }

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { cnitool } from "./cnitool.ts";
 import { cni } from "./commands.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { flagsOf } from "../tool/command.ts";
@@ -6,6 +7,7 @@ import { formatCommandHelp, formatProgramHelp } from "../tool/help.ts";
 import { parseCommandLine } from "../tool/parse.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { chooseStyle } from "../tool/style.ts";
+import { UsageError } from "../tool/usage_error.ts";
 
 const plain = chooseStyle(false);
 const shown = cni.rows.filter(({ isHidden }) => isHidden !== true);
@@ -94,4 +96,13 @@ Deno.test("cni help refuses further words", async () => {
   assertStringIncludes(stderr, 'unexpected argument "extra"');
   const same = await runCni("help", "ls");
   assertEquals(same, await runCni("list", "--help"));
+});
+
+Deno.test("cnitool --help has all commands, its usage only the Go program's", () => {
+  const help = formatProgramHelp(cnitool, plain);
+  assertStringIncludes(help, "\n  validate  Checks");
+  const usage = cnitool.explainUsage?.(
+    new UsageError("", { isIncomplete: true }),
+  );
+  assert(usage !== undefined && !usage.includes("validate"), usage);
 });
