@@ -178,6 +178,43 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./commands/validate.ts")).validate,
   },
   {
+    name: "explain",
+    summary: "Explain a plugin or a key of its configuration",
+    about: ["Without KEY, lists the plugins. See docs/schemas.md."],
+    args: [{
+      name: "KEY",
+      summary: "plugin, or plugin and key, such as bridge.vlanTrunk",
+      isOptional: true,
+    }],
+    examples: {
+      "cni explain bridge": "show the keys of bridge",
+      "cni explain bridge.vlanTrunk": "show one key",
+    },
+    load: async () => (await import("./commands/explain.ts")).explain,
+  },
+  {
+    name: "schema",
+    summary: "Print the JSON Schema of a plugin, or of lists of plugins",
+    about: [
+      "Editors complete and check configurations with it. --all --output FOLDER " +
+      "writes one file for each schema.",
+    ],
+    args: [{
+      name: "TYPE",
+      summary: "a plugin, conf or conflist (default conflist)",
+      isOptional: true,
+    }],
+    flags: {
+      "all": { summary: "print or write all schemas" },
+      ...pick("output"),
+    },
+    examples: {
+      "cni schema > conflist.json": "write the schema of *.conflist files",
+      "cni schema --all --output schemas": "write all schemas into a folder",
+    },
+    load: async () => (await import("./commands/explain.ts")).schema,
+  },
+  {
     name: "convert",
     summary:
       "Rewrite a configuration to run its plugins in one process, or back",

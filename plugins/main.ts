@@ -93,6 +93,9 @@ async function main(): Promise<void> {
     printAndExit({ stdout: formatVersions(versions), exitCode: 0 });
   }
   if (pluginNames.includes(name)) {
+    if (Deno.args[0] === "--help") {
+      return void await import("../cli/plugin_help.ts");
+    }
     const stdin = readOnce();
     const config = findDaemonConfig(stdin);
     if (config !== undefined) {

@@ -34,7 +34,7 @@ export function formatProgramHelp(
   return [
     ...group === undefined ? [wrap(about)] : [],
     `${style.bold("Usage:")} ${command} COMMAND [ARGUMENTS] [FLAGS]`,
-    section("Commands", style, shown),
+    formatSection("Commands", style, shown),
     `See ${command} COMMAND --help for its arguments, flags and examples.`,
   ].join("\n\n");
 }
@@ -55,13 +55,17 @@ export function formatCommandHelp(
     wrap(`${summary}.`),
     ...about.map((paragraph) => wrap(paragraph)),
     `${style.bold("Usage:")} ${usage}`,
-    section(
+    formatSection(
       "Arguments",
       style,
       shown.map(({ name, summary }) => [name, summary]),
     ),
-    section("Flags", style, Object.entries(flagsOf(row)).map(describeFlag)),
-    section("Examples", style, Object.entries(examples)),
+    formatSection(
+      "Flags",
+      style,
+      Object.entries(flagsOf(row)).map(describeFlag),
+    ),
+    formatSection("Examples", style, Object.entries(examples)),
   ].filter((part) => part !== "").join("\n\n");
 }
 
@@ -73,7 +77,7 @@ function describeFlag([name, flag]: [string, Flag]): [string, string] {
 }
 
 /** Formats pairs in two columns under a heading; "" without pairs. */
-function section(
+export function formatSection(
   heading: string,
   style: Style,
   pairs: readonly (readonly [left: string, right: string])[],
@@ -93,7 +97,7 @@ function section(
 }
 
 /** Wraps a text into indented lines. */
-function wrap(text: string, indent = 0): string {
+export function wrap(text: string, indent = 0): string {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
     const line = lines.at(-1);

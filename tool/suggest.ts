@@ -19,9 +19,15 @@ export function findNearest(
     .map((candidate) => ({
       candidate,
       distance: rate(typed, candidate.toLowerCase()),
+      // The beginning of a word is more likely than another short word.
+      edits: candidate.toLowerCase().startsWith(typed)
+        ? 0
+        : countEdits(typed, candidate.toLowerCase()),
     }))
     .filter(({ distance }) => distance <= Math.max(1, typed.length / 3))
-    .sort((left, right) => left.distance - right.distance);
+    .sort((left, right) =>
+      left.distance - right.distance || left.edits - right.edits
+    );
   return best?.candidate;
 }
 

@@ -83,6 +83,7 @@ export async function askForErrors(
   const types: [type: string, place: Place][] = [[conf.type, place]];
   if (ipam !== undefined) types.unshift([ipamType, [...place, "ipam"]]);
   for (const [type, at] of types) {
+    if (NOT_ASKED.includes(type)) continue;
     const failure = await askStatus(type, { list, conf }, validator);
     if (failure === undefined) continue;
     const { code, message } = failure;
@@ -110,7 +111,7 @@ async function askStatus(
     readonly list: NetworkConfList;
     readonly conf: PluginConf;
   },
-  { pluginDirs, signal }: Validator,
+  { signal }: Validator,
 ): Promise<{ code: number; message: string } | undefined> {
   const plugin = await findPlugin(type);
   if (plugin === undefined) return undefined;
@@ -121,7 +122,8 @@ async function askStatus(
     cniVersion: CURRENT_VERSION,
   };
   const { stdout, exitCode } = await dispatch(plugin, {
-    env: { CNI_COMMAND: "STATUS", CNI_PATH: pluginDirs.join(":") || "/" },
+    // IPAM plugins are asked separately.
+    env: { CNI_COMMAND: "STATUS", CNI_PATH: "/dev/null" },
     invoker: createInvoker(dispatch, findPlugin),
     hostNetns: "/proc/self/ns/net",
     stdin: () => encodeJson(document),
@@ -143,6 +145,7 @@ const NOT_ASKED = [
   "flannel",
   "multus",
   "remote",
+  "whereabouts",
 ];
 
 /** Warns of a type that is nearly one of this project's. */

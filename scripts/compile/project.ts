@@ -20,6 +20,7 @@ export const PROGRAM_SOURCES = [
   "node",
   "cli",
   "tool",
+  "schemas",
   "scripts/offline",
   "deno.json",
   "deno.lock",

@@ -43,6 +43,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/hand_over.ts",
     "plugins/thick/shim.ts",
     "cli/main.ts",
+    "cli/plugin_help.ts",
     "node/multus/command.ts",
     "node/dhcp/command.ts",
     "plugins/noop/main.ts",
@@ -95,7 +96,7 @@ const LAYERS: readonly Layer[] = [
     "node/daemon/",
     "node/orphans/",
     "node/cluster_gc/",
-  ], ["plugins/multus/networks/annotations.ts"]),
+  ], ["plugins/multus/networks/annotations.ts", "schemas/"]),
   // The entry points: importing one must not load the others.
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("nftables.ts", ["ffi/"]),

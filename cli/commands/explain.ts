@@ -1,0 +1,95 @@
+/**
+ * `cni explain` and `cni schema`: tell what configurations may have.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Output } from "../../tool/command.ts";
+import { formatTable } from "../../tool/table.ts";
+import { refuse } from "../../tool/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+import { explain as explainKey } from "../schema/explain.ts";
+import {
+  findKey,
+  type JsonSchema,
+  type Key,
+  loadSchemas,
+  selectSchema,
+} from "../schema/schemas.ts";
+import { didYouMean } from "../../tool/suggest.ts";
+import { writeTarget } from "../written_file.ts";
+
+/** Explains a plugin or one of its keys; without arguments, lists plugins. */
+export async function explain({ args }: CniCall): Promise<Output> {
+  const list = await loadSchemas();
+  const [name] = args;
+  if (name === undefined) {
+    const rows = Object.entries(list.definitions);
+    return {
+      json: rows.map(([type, { description }]) => ({ type, description })),
+      text: (style) =>
+        formatTable(
+          [
+            { heading: "TYPE", cell: ([type]: Row) => type },
+            { heading: "WHAT IT DOES", cell: ([, schema]) => firstOf(schema) },
+          ],
+          rows,
+          style,
+        ),
+    };
+  }
+  const found = findKey(list, name);
+  if (typeof found === "string") {
+    const problem = `Cannot explain "${name}": ${found}`;
+    throw new CniError(ErrorCode.InvalidEnvironment, problem);
+  }
+  return {
+    json: toDocument(found),
+    text: (style) => explainKey(found, style),
+  };
+}
+
+type Row = readonly [type: string, schema: JsonSchema];
+
+/** Returns the first sentence, which may be long. */
+function firstOf({ description = "" }: JsonSchema): string {
+  return description.split(/(?<=\.) /)[0] ?? "";
+}
+
+function toDocument({ name, type, schema, isRequired }: Key): object {
+  return { name, plugin: type, required: isRequired, schema };
+}
+
+/** Prints the schema of a plugin or of lists, or writes all of them. */
+export async function schema(call: CniCall): Promise<Output> {
+  const { args, flags, command } = call;
+  const list = await loadSchemas();
+  const names = ["conflist", "conf", ...Object.keys(list.definitions)];
+  const [name = "conflist"] = args;
+  if (!flags.all) {
+    const json = selectSchema(list, name);
+    if (json !== undefined) {
+      return { json, text: JSON.stringify(json, null, 2) };
+    }
+    throw new CniError(
+      ErrorCode.InvalidEnvironment,
+      `No schema is named "${name}"${didYouMean(name, names)}`,
+    );
+  }
+  if (args.length > 0) throw refuse(command, "--all takes no TYPE");
+  const all = Object.fromEntries(
+    names.map((name) => [name, selectSchema(list, name)]),
+  );
+  const folder = flags.output;
+  if (folder === undefined || folder === "-") {
+    return { json: all, text: JSON.stringify(all, null, 2) };
+  }
+  await Deno.mkdir(folder, { recursive: true });
+  const files = Object.entries(all).map(([name, schema]) => {
+    const file = `${folder}/${name}.json`;
+    writeTarget(file, JSON.stringify(schema, null, 2) + "\n");
+    return file;
+  });
+  return { json: { files }, text: files.join("\n") };
+}

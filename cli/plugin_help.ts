@@ -1,0 +1,26 @@
+/**
+ * Prints the help of the plugin that this process was called as. Importing this
+ * file does so and exits.
+ *
+ * @module
+ */
+
+import { printAndExit } from "../cni/answer.ts";
+import { calledAs } from "../cni/stdio.ts";
+import { COMMANDS } from "../cni/args.ts";
+import { chooseStyle } from "../tool/style.ts";
+import { explain } from "./schema/explain.ts";
+import { findKey, loadSchemas } from "./schema/schemas.ts";
+
+/** Prints what the plugin is, its keys and an example. */
+async function main(): Promise<void> {
+  const key = findKey(await loadSchemas(), calledAs());
+  const text = typeof key === "string"
+    ? key
+    : `${explain(key, chooseStyle(false))}\n\n` +
+      "Runtimes set CNI_COMMAND to " + COMMANDS.join(", ") +
+      " or VERSION, and pass the configuration on stdin.";
+  printAndExit({ stdout: `${text}\n`, exitCode: 0 });
+}
+
+main();

@@ -1,0 +1,120 @@
+/**
+ * Explains plugins and their keys.
+ *
+ * @module
+ */
+
+import { formatSection, wrap } from "../../tool/help.ts";
+import type { Style } from "../../tool/style.ts";
+import { innerOf, type JsonSchema, type Key } from "./schemas.ts";
+
+/** Keys that all plugins have; they come last. */
+const COMMON_KEYS = [
+  "type",
+  "cniVersion",
+  "name",
+  "capabilities",
+  "args",
+  "runtimeConfig",
+  "prevResult",
+  "daemonSocket",
+];
+
+/** Explains a plugin or a key, for people. */
+export function explain(key: Key, style: Style): string {
+  const { name, type, schema, isRequired } = key;
+  const inner = innerOf(schema);
+  const { properties = {}, required = [] } = inner;
+  const isPlugin = name === type;
+  const facts: [string, string][] = isPlugin ? [] : [
+    ["Type", typeOf(schema)],
+    ...factsOf(schema),
+    ...isRequired ? [["Required", "yes"] as [string, string]] : [],
+  ];
+  const since = schema["x-since"];
+  if (since !== undefined) {
+    facts.push(["Since", `release ${since} of the Go plugins`]);
+  }
+  const shown = Object.entries(properties)
+    .filter(([key]) => !isPlugin || !COMMON_KEYS.includes(key));
+  const [example] = schema.examples ?? [];
+  const title = isPlugin ? schema.title ?? name : name;
+  const last = name.split(".").at(-1) ?? "";
+  return [
+    `${style.bold(title)}\n${wrap(schema.description ?? "", 2)}`,
+    facts.map(([label, text]) => `  ${`${label}:`.padEnd(10)}${text}`).join(
+      "\n",
+    ),
+    formatSection(
+      "Keys",
+      style,
+      shown.map(([key, item]) => [
+        key,
+        [
+          `${typeOf(item)}${required.includes(key) ? ", required" : ""}. ` +
+          (item.description ?? ""),
+          ...factsOf(item).map(([label, text]) =>
+            label === "Default" ? `Default: ${text}.` : ""
+          ),
+        ].filter((text) => text !== "").join(" "),
+      ]),
+    ),
+    example === undefined ? "" : `${style.bold("Example:")}\n${
+      indent(
+        isPlugin
+          ? JSON.stringify(example, null, 2)
+          : `${JSON.stringify(last)}: ${JSON.stringify(example, null, 2)}`,
+      )
+    }`,
+    `${style.bold("See")} docs/${pageOf(type)}.md` +
+    (isPlugin ? `, and cni explain ${name}.KEY` : ""),
+  ].filter((part) => part !== "").join("\n\n");
+}
+
+/** Pages that have another name than the plugin. */
+const PAGES: Readonly<Record<string, string>> = {
+  "conflist": "validate",
+  "contivk8s": "remote",
+  "passthru": "multus-networks",
+};
+
+function pageOf(type: string): string {
+  return PAGES[type] ?? type;
+}
+
+function indent(text: string): string {
+  return text.split("\n").map((line) => `  ${line}`).join("\n");
+}
+
+function factsOf(schema: JsonSchema): [label: string, text: string][] {
+  const { minimum, maximum } = schema;
+  const fallback = schema.default === undefined
+    ? schema["x-default"]
+    : JSON.stringify(schema.default);
+  return [
+    ...minimum === undefined ? [] : [[
+      "Range",
+      maximum === undefined ? `${minimum} or more` : `${minimum} to ${maximum}`,
+    ] as [string, string]],
+    ...fallback === undefined
+      ? []
+      : [["Default", fallback] as [string, string]],
+  ];
+}
+
+/** Names a type as people do. */
+export function typeOf(schema: JsonSchema): string {
+  const { type, items } = schema;
+  if (items !== undefined) return `list of ${plural(typeOf(items))}`;
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.enum !== undefined) {
+    return schema.enum.filter((value) => value !== "")
+      .map((value) => JSON.stringify(value)).join(" or ");
+  }
+  return type ?? "any value";
+}
+
+function plural(noun: string): string {
+  if (noun.startsWith("list of ")) return noun.replace("list", "lists");
+  return /^[a-z]+$/.test(noun) ? `${noun}s` : noun;
+}

@@ -1,0 +1,177 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  getLanguageService,
+  type JSONDocument,
+  type LanguageService,
+  TextDocument,
+} from "vscode-json-languageservice";
+import { loadSchemas, selectSchema } from "../cli/schema/schemas.ts";
+import { runCni } from "../tests/_harness/tool_call.ts";
+import { formatSchema } from "./schemas.ts";
+import { generateSchemas, type JsonSchema } from "./schemas/generate.ts";
+import { SINCE } from "./schemas/since.ts";
+
+const ROOT = new URL("../", import.meta.url);
+
+Deno.test("schemas/ is what deno task schemas writes", async (t) => {
+  const generated = await generateSchemas(new URL("docs/", ROOT));
+  const list = await loadSchemas();
+  for (const [name, schema] of Object.entries(generated)) {
+    await t.step(name, async () => {
+      const file = new URL(`schemas/${name}.json`, ROOT);
+      assertEquals(await Deno.readTextFile(file), formatSchema(schema));
+      assertEquals(selectSchema(list, name), JSON.parse(formatSchema(schema)));
+    });
+  }
+});
+
+Deno.test("schemas describe every key", async () => {
+  const { definitions } = await loadSchemas();
+  const names = new Set<string>();
+  const visit = (schema: JsonSchema, name: string): void => {
+    names.add(name);
+    for (const [key, value] of Object.entries(schema.properties ?? {})) {
+      const inner = value.description as string | undefined;
+      assertMatch(inner ?? "", /^\S.+[.!]$/, `${name}.${key}`);
+      visit(value, `${name}.${key}`);
+    }
+    if (schema.items) visit(schema.items, `${name}[]`);
+  };
+  for (const [type, schema] of Object.entries(definitions)) {
+    visit(schema as JsonSchema, type);
+  }
+  assertEquals(Object.keys(SINCE).filter((name) => !names.has(name)), []);
+});
+
+/** Opens a text as VS Code does with `json.schemas` in its settings. */
+async function open(text: string): Promise<
+  { service: LanguageService; document: TextDocument; json: JSONDocument }
+> {
+  const service = getLanguageService({});
+  const schema = JSON.parse(
+    await Deno.readTextFile(new URL("schemas/conflist.json", ROOT)),
+  );
+  service.configure({
+    validate: true,
+    schemas: [{ uri: "cni://conflist", fileMatch: ["*.conflist"], schema }],
+  });
+  const uri = "file:///net.d/10-pods.conflist";
+  const document = TextDocument.create(uri, "json", 1, text);
+  return { service, document, json: service.parseJSONDocument(document) };
+}
+
+async function listProblems(text: string): Promise<string[]> {
+  const { service, document, json } = await open(text);
+  const found = await service.doValidation(document, json);
+  return found.map(({ range, message }) =>
+    `${document.getText(range)}: ${message}`
+  );
+}
+
+/** A list with a cursor, `|`. */
+async function complete(text: string): Promise<string[]> {
+  const { service, document, json } = await open(text.replace("|", ""));
+  const position = document.positionAt(text.indexOf("|"));
+  const found = await service.doComplete(document, position, json);
+  return (found?.items ?? []).map(({ label }) => label);
+}
+
+const inList = (plugin: string): string =>
+  `{"cniVersion": "1.0.0", "name": "pods", "plugins": [${plugin}]}`;
+
+Deno.test("a language server checks lists with the schema", async () => {
+  const ipam = '"ipam": {"type": "host-local", "subnet": "10.1.0.0/24"}';
+  assertEquals(
+    await listProblems(inList(`{"type": "ptp", "mtu": 1450, ${ipam}}`)),
+    [],
+  );
+  assertEquals(
+    await listProblems(inList('{"type": "calico", "any": {"thing": 1}}')),
+    [],
+  );
+  assertEquals(
+    await listProblems(
+      inList(`{"type": "ptp", "mtu": "abc", "ipMask": true, ${ipam}}`),
+    ),
+    [
+      '"abc": Incorrect type. Expected "integer".',
+      '"ipMask": Property ipMask is not allowed.',
+    ],
+  );
+  assertEquals(
+    (await listProblems(
+      inList('{"type": "bridge", "ipam": {"type": "static", "addreses": []}}'),
+    )).map((problem) => problem.split(":")[0]),
+    ['"addreses"'],
+  );
+  const [missing] = await listProblems('{"name": "pods", "plugins": []}');
+  assertMatch(missing ?? "", /Missing property "cniVersion"/);
+});
+
+Deno.test("a language server completes and explains keys", async () => {
+  const keys = await complete(inList('{"type": "bridge", |}'));
+  for (const key of ["vlanTrunk", "isGateway", "ipam"]) {
+    assert(keys.includes(key), key);
+  }
+  assert((await complete(inList('{"type": |}'))).includes('"bridge"'));
+  const text = inList('{"type": "bridge", "vlanTrunk": []}');
+  const { service, document, json } = await open(text);
+  const position = document.positionAt(text.indexOf("vlanTrunk"));
+  const hover = await service.doHover(document, position, json);
+  assertMatch(JSON.stringify(hover?.contents), /VLANs that the container tags/);
+});
+
+Deno.test("cni schema prints and writes schemas", async () => {
+  const { stdout } = await runCni("schema", "bridge");
+  assertEquals(JSON.parse(stdout).title, "bridge plugin");
+  const folder = await Deno.makeTempDir();
+  try {
+    await runCni("schema", "--all", "--output", folder);
+    for (const name of ["conflist", "conf", "bridge"]) {
+      assertEquals(
+        await Deno.readTextFile(`${folder}/${name}.json`),
+        await Deno.readTextFile(new URL(`schemas/${name}.json`, ROOT)),
+      );
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+  const { stderr, exitCode } = await runCni("schema", "brigde");
+  assertMatch(stderr, /did you mean "bridge"/);
+  assertEquals(exitCode, 1);
+});
+
+Deno.test("cni explain explains plugins and keys", async () => {
+  const { stdout } = await runCni("explain", "bridge.vlanTrunk");
+  assertEquals(
+    stdout,
+    `bridge.vlanTrunk
+  VLANs that the container tags itself: {"id": 101}, {"minID": 200, "maxID":
+  210}, from 1 to 4094.
+
+  Type:     list of objects
+  Since:    release 1.3.0 of the Go plugins
+
+Keys:
+  id     integer. A VLAN.
+  minID  integer. First VLAN of a range.
+  maxID  integer. Last VLAN of a range.
+
+See docs/bridge.md
+`,
+  );
+  const rows: [name: string, expected: RegExp][] = [
+    ["bridge", /^bridge plugin\n.*Example:.*"type": "bridge"/s],
+    ["host-local.ranges", /list of lists of objects.*rangeStart +string/s],
+    ["BRIDGE.VLAN", /Range: +0 to 4094/],
+    ["bridge.vlanTrunk[0].minID", /First VLAN of a range/],
+    ["conflist.name", /Name of the network/],
+  ];
+  for (const [name, expected] of rows) {
+    assertMatch((await runCni("explain", name)).stdout, expected);
+  }
+  const wrong = await runCni("explain", "bridge.vlanTrnk");
+  assertMatch(wrong.stderr, /has no key "vlanTrnk"; did you mean "vlanTrunk"/);
+  assertEquals(wrong.exitCode, 1);
+  assertMatch((await runCni("explain")).stdout, /^bridge /m);
+});
