@@ -357,8 +357,8 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     about: [
       "Looks at the kernel, plugins, configurations, addresses, sysctls, rules, " +
       "limits, daemons and every attachment. Each finding has its consequence and " +
-      "the command that mends it. Exits with 1 if there are errors; with --strict, " +
-      "also if there are warnings or a check could not run.",
+      "the command that mends it. Exits with 1 if there are errors or a check could " +
+      "not run; with --strict, also if there are warnings.",
       "--pod goes the way of a packet from a pod to the outside, step by step.",
       "--fix mends what is safe to mend, and says what it did. It never changes " +
       "anything of a running container.",

@@ -682,6 +682,12 @@ rootTest("cni doctor says what it cannot check", async () => {
   assertEquals(unchecked.map(({ check, isDenied }) => [check, isDenied]), [
     ["refused", true],
   ]);
+  const late = await scene.doctor({}, { signal: AbortSignal.abort() });
+  assertEquals(late.exitCode, 1);
+  assertMatch(
+    plain(late.text),
+    /\n\nNot checked: no-network, .*, leftover; the time is up.*\n\nNothing is wrong in what was checked$/,
+  );
 });
 
 rootTest(

@@ -59,7 +59,7 @@ const FAULTS: readonly Fault[] = [
     name: "the host's end is not on its bridge",
     pod: DB,
     endsAt: "bridge",
-    text: /is no port of a bridge, instead of "lan0"/,
+    text: /is not a port of a bridge, instead of "lan0"/,
     breaks: "ip link set $end nomaster",
     mends: "ip link set $end master lan0",
   },
@@ -190,7 +190,7 @@ async function goFirst(
   pod: string,
   timeoutMs?: number,
 ): Promise<ShownWay> {
-  const { json, exitCode } = await scene.doctor({ pod }, timeoutMs);
+  const { json, exitCode } = await scene.doctor({ pod }, { timeoutMs });
   const { ok, ways } = json as { ok: boolean; ways: ShownWay[] };
   assertEquals(exitCode, ok ? 0 : 1);
   return ways[0] as ShownWay;

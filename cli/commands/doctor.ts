@@ -58,8 +58,8 @@ function report(
     findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings] = [count("error"), count("warning")];
   const isStrict = flags.strict === true;
-  const isWell = errors === 0 &&
-    (!isStrict || warnings === 0 && unchecked.length === 0) &&
+  const isWell = errors === 0 && unchecked.length === 0 &&
+    (!isStrict || warnings === 0) &&
     mended.every(({ failure }) => failure === undefined);
   return {
     json: {
@@ -83,7 +83,10 @@ function report(
         ...mended.map((one) => formatMended(one, style)),
         ...findings.map((finding) => formatFinding(finding, style)),
         ...formatUnchecked(unchecked),
-        formatVerdict(errors, warnings, style),
+        formatVerdict(
+          { errors, warnings, isWhole: unchecked.length === 0 },
+          style,
+        ),
       ].join("\n\n"),
     exitCode: isWell ? 0 : 1,
   };
@@ -143,27 +146,31 @@ function formatMended(
     }`;
 }
 
+/** Formats the checks that could not run, by reason. */
 function formatUnchecked(unchecked: readonly Unchecked[]): string[] {
-  const denied = unchecked.filter(({ isDenied }) => isDenied)
-    .map(({ check }) => check);
-  const others = unchecked.filter(({ isDenied }) => !isDenied)
-    .map(({ check, reason }) =>
-      `Not checked: ${check}: ${showControls(reason)}`
-    );
-  return [
-    ...denied.length === 0
-      ? []
-      : [`Not checked: ${denied.join(", ")}; run it as root`],
-    ...others,
-  ];
+  const byReason = Map.groupBy(
+    unchecked,
+    ({ reason, isDenied }) => isDenied ? "run it as root" : reason,
+  );
+  return [...byReason].map(([reason, some]) =>
+    `Not checked: ${some.map(({ check }) => check).join(", ")}; ` +
+    showControls(reason)
+  );
 }
 
 function formatVerdict(
-  errors: number,
-  warnings: number,
+  { errors, warnings, isWhole }: {
+    readonly errors: number;
+    readonly warnings: number;
+    readonly isWhole: boolean;
+  },
   style: Style,
 ): string {
-  if (errors + warnings === 0) return style.green("Nothing is wrong");
+  if (errors + warnings === 0) {
+    return isWhole
+      ? style.green("Nothing is wrong")
+      : style.yellow("Nothing is wrong in what was checked");
+  }
   const plural = (count: number, word: string): string =>
     `${count} ${word}${count === 1 ? "" : "s"}`;
   const text = [

@@ -27,7 +27,10 @@ export async function showWay(
 ): Promise<Output> {
   const { netns, attachments } = getTarget(name, node.folders);
   if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
-  const ways = await walkAll(node, netns, attachments, patience);
+  const ways = await walkAll(node, netns, attachments, patience)
+    .catch((cause) => {
+      throw new Error(`Cannot look into "${name}"`, { cause });
+    });
   if (ways.length === 0) {
     throw new Error(`"${name}" has no address: no plugin has attached it`);
   }

@@ -13,6 +13,8 @@ import {
   parseNetworkConf,
   parseNetworkConfList,
 } from "../../cni/libcni/mod.ts";
+import { isMissingNetns } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
   isCovered,
   type NodeAttachment,
@@ -100,6 +102,7 @@ export async function check(
   const list = ifPossible(() => parseCached(config));
   if (list === undefined) return [];
   const { containerId, ifName, netns, cniArgs, capabilityArgs } = attachment;
+  if (!canOpen(netns)) return [];
   const conf = { containerId, ifName, netns, args: cniArgs, capabilityArgs };
   const found: string[] = [];
   for (const plugin of list.plugins) {
@@ -115,6 +118,21 @@ export async function check(
     }
   }
   return found;
+}
+
+/**
+ * Reports whether a namespace still exists.
+ *
+ * @throws {SyscallError} EPERM, because that is not a difference
+ */
+function canOpen(path: string): boolean {
+  try {
+    using _sandbox = Rtnl.open(path);
+    return true;
+  } catch (error) {
+    if (isMissingNetns(error)) return false;
+    throw error;
+  }
 }
 
 /** Parses the configuration with which an attachment was made. */

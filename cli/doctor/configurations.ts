@@ -139,7 +139,7 @@ export interface DefaultNetwork {
   readonly capabilities: readonly string[];
 }
 
-/** Returns the network that runtimes give pods; undefined if there is none. */
+/** Returns the network that runtimes give pods; undefined without one. */
 export function findDefault({ networks }: Node): DefaultNetwork | undefined {
   const [first] = networks;
   return first && {

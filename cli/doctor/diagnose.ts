@@ -4,6 +4,7 @@
  * @module
  */
 
+import { pause } from "../../cni/deadline.ts";
 import { formatFailureText, isDenied } from "../../tool/failure.ts";
 import { CHECKS } from "./checks.ts";
 import type { Check, Finding } from "./finding.ts";
@@ -31,6 +32,9 @@ export interface Diagnosis {
   readonly unchecked: readonly Unchecked[];
 }
 
+/** How long checks may run before timers get their turn, in ms. */
+const BETWEEN_YIELDS_MS = 100;
+
 const ORDER = ["error", "warning", "info"];
 
 /**
@@ -45,16 +49,24 @@ export async function diagnose(
 ): Promise<Diagnosis> {
   const findings: Found[] = [];
   const unchecked: Unchecked[] = [];
+  let yieldedAt = performance.now();
   for (const { name, run } of checks) {
     onStart(name);
     try {
+      if (performance.now() - yieldedAt > BETWEEN_YIELDS_MS) {
+        // Lets the time limit and signals take effect.
+        await pause(0);
+        yieldedAt = performance.now();
+      }
       node.signal.throwIfAborted();
       const found = await run(node);
       findings.push(...found.map((finding) => ({ check: name, ...finding })));
     } catch (error) {
       unchecked.push({
         check: name,
-        reason: formatFailureText(error),
+        reason: node.signal.aborted
+          ? "the time is up, or it was interrupted"
+          : formatFailureText(error),
         isDenied: isDenied(error),
       });
     }
@@ -65,10 +77,10 @@ export async function diagnose(
   return { findings, unchecked };
 }
 
-/** What was done about a finding. */
+/** The attempt to mend a finding. */
 export interface Mended {
   readonly check: string;
-  /** What was done; undefined if it failed. */
+  /** The change, in the past tense; undefined if it failed. */
   readonly did: string | undefined;
   /** Why it failed. */
   readonly failure: string | undefined;

@@ -14,7 +14,7 @@ export type Severity = "error" | "warning" | "info";
 
 /** Mends a finding without harm to any running container. */
 export interface Mend {
-  /** What it did, in the past tense, without a full stop. */
+  /** The change, in the past tense, without a full stop. */
   readonly did: string;
   /** @throws {Error} If it cannot be mended */
   readonly run: () => void | Promise<void>;
@@ -25,7 +25,7 @@ export interface Finding {
   readonly severity: Severity;
   /** What is wrong, with the evidence; one sentence without a full stop. */
   readonly message: string;
-  /** What happens because of it; one sentence without a full stop. */
+  /** The effect on containers; one sentence without a full stop. */
   readonly consequence: string;
   /** The command line that mends it, or shows more. */
   readonly command?: string | undefined;
@@ -40,7 +40,7 @@ export type Findings = readonly Finding[];
 export interface Check {
   /** Names the kind of finding, such as `ip-forward`. */
   readonly name: string;
-  /** What it finds, for the documentation and `--json`. */
+  /** A description of the finding, without a full stop. */
   readonly finds: string;
   /**
    * Looks at the node.

@@ -19,7 +19,10 @@ import { inNetns, NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { findVariant } from "../../plugins/parts/iptables/find.ts";
-import { runIptables } from "../../plugins/parts/iptables/program.ts";
+import {
+  runIptables,
+  type TableName,
+} from "../../plugins/parts/iptables/program.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import type { Node } from "./node.ts";
 
@@ -28,7 +31,7 @@ const FORWARD = 2;
 /** Expressions that decide nothing and match every packet. */
 const IDLE = ["counter", "immediate", "reject", "log", "notrack"];
 
-/** What a forward chain does with new connections of a container. */
+/** The fate of new connections of a container in a forward chain. */
 export type Fate = "passes" | "unclear" | "dropped";
 
 /** A forward chain, and what it does. */
@@ -135,7 +138,7 @@ function isReject({ name, data }: Expression): boolean {
 /** A rule's expressions. */
 type RuleBody = readonly Expression[];
 
-/** Lists the rules of a chain, and those of the chains that it jumps to. */
+/** Lists the rules of a chain and of the chains that it jumps to. */
 function listBodies(
   nftables: Nftables,
   table: Table,
@@ -242,13 +245,17 @@ async function listLegacyChains(
   }];
 }
 
-/** Reports whether the legacy iptables has a filter table. Asking iptables would create it. */
-export function hasLegacyTable(netns: NetNs, family: IpFamily): boolean {
+/** Reports whether the legacy iptables has a table. Asking iptables would create it. */
+export function hasLegacyTable(
+  netns: NetNs,
+  family: IpFamily,
+  table: TableName = "filter",
+): boolean {
   const name = family === 4 ? "ip_tables_names" : "ip6_tables_names";
   const path = `/proc/thread-self/net/${name}`;
   const names = inNetns(
     netns,
     () => ifPossible(() => Deno.readTextFileSync(path)),
   );
-  return names?.split("\n").includes("filter") ?? false;
+  return names?.split("\n").includes(table) ?? false;
 }

@@ -44,7 +44,7 @@ function describe(
   const isSure = fate === "dropped";
   const rules = isSure
     ? `no rule that accepts ${subnet}`
-    : `rules of which none names ${subnet}`;
+    : `no rule that names ${subnet}`;
   const make = isSure ? error : warning;
   return make(
     `${name} ${why}, and has ${rules} of "${network.name}"`,

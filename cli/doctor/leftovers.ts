@@ -1,5 +1,5 @@
 /**
- * What containers that are gone have left on the node.
+ * Leftovers of containers that are gone.
  *
  * @module
  */

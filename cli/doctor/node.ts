@@ -80,7 +80,7 @@ export class Node implements Disposable {
   readonly proc: string;
   /** How old leftovers must be, in ms. */
   readonly graceMs: number;
-  /** Runs plugins. What they log is not shown. */
+  /** Runs plugins. Their log is not shown. */
   readonly runtime: NetworkRuntime;
   #host: Rtnl | undefined;
   #configuration: Configuration | undefined;

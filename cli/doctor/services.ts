@@ -1,6 +1,5 @@
 /**
- * What networks need besides their plugins: programs, daemons and the API
- * server.
+ * The programs, daemons and API servers that networks need.
  *
  * @module
  */

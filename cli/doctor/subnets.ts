@@ -165,7 +165,7 @@ function isMade(node: Node, link: Link | undefined): boolean {
   return link.kind === "bridge" && ["cni0", ...bridges].includes(link.name);
 }
 
-/** Returns the link of the default route; undefined if there is none. */
+/** Returns the link of the default route; undefined without one. */
 export function findUplink({ host }: Pick<Node, "host">): Link | undefined {
   const [route] = host.route.list({})
     .filter(({ destination, ifindex }) =>

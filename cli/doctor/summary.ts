@@ -12,6 +12,8 @@ import { listRuntimes } from "./limits.ts";
 import type { Node } from "./node.ts";
 import { isBuiltByGo } from "./plugins.ts";
 import { countPools, findUplink } from "./subnets.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { hasLegacyTable } from "./forward_chains.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 
@@ -94,22 +96,32 @@ function describePools(node: Node): string {
   if (pools.length === 0) return "no network has host-local";
   return listed(
     pools.map(({ network, used, all, subnets }) =>
-      `${network} ${used} of ${all} (${subnets.join(", ")})`
+      `${network} ${used} of ${formatSize(all)} (${subnets.join(", ")})`
     ),
   );
 }
 
+/** Formats a number of addresses: IPv6 has more than people want to read. */
+function formatSize(all: bigint): string {
+  return all < 1_000_000n ? `${all}` : `2^${all.toString(2).length}`;
+}
+
 /** Tells who has nat tables. */
 function describeRules({ hostNetns }: Node): string {
+  using netns = NetNs.open(hostNetns);
+  const legacy = ([4, 6] as const)
+    .filter((family) => hasLegacyTable(netns, family, "nat"))
+    .map((family) => family === 4 ? "iptables-legacy" : "ip6tables-legacy");
   using nftables = openNftables(hostNetns);
-  if (nftables === undefined) return "the kernel has no nf_tables";
-  const tables = nftables.listHookedChains().filter(({ type }) =>
-    type === "nat"
-  )
-    .map(({ table }) => `${table.family} ${table.name}`);
-  return tables.length === 0
-    ? "no nat table of nftables"
-    : `nat in nftables ${listed([...new Set(tables)], 6)}`;
+  const tables = nftables === undefined
+    ? []
+    : nftables.listHookedChains().filter(({ type }) => type === "nat")
+      .map(({ table }) => `${table.family} ${table.name}`);
+  const owners = [
+    ...new Set(tables.map((table) => `nftables ${table}`)),
+    ...legacy,
+  ];
+  return owners.length === 0 ? "no nat tables" : `nat in ${listed(owners, 6)}`;
 }
 
 function describeUplink(node: Node): string {

@@ -170,9 +170,16 @@ export class DoctorScene implements Disposable {
    * @param timeoutMs How long neighbours may take to answer the only question;
    *   they get three by default
    */
-  doctor(flags: CniFlags = {}, timeoutMs?: number): Promise<Output> {
+  doctor(
+    flags: CniFlags = {},
+    { timeoutMs, signal }: {
+      readonly timeoutMs?: number | undefined;
+      readonly signal?: AbortSignal;
+    } = {},
+  ): Promise<Output> {
     const { hosts: { host, path }, confDir, cacheDir, proc } = this;
     const call = callWith({
+      ...signal && { signal },
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
       flags: {
         "cni-path": path,

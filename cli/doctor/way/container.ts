@@ -67,7 +67,7 @@ function findHostSide(trip: Trip): Outcome {
   if (link === undefined) return ends("there is no interface");
   if (ON_LOWER_LINK.includes(link.kind)) return findLowerLink(trip, link);
   if (link.kind !== "veth") {
-    return leaves(`"${link.name}" is no veth; its way is not on this node`);
+    return leaves(`"${link.name}" is not a veth; its way is not on this node`);
   }
   const end = trip.hostEnd = findHostEnd(node, link);
   if (end === undefined) {
@@ -124,7 +124,7 @@ function findBridge(trip: Trip): Outcome | undefined {
     return ends(
       `"${hostEnd.name}" is ${
         master === undefined
-          ? "no port of a bridge"
+          ? "not a port of a bridge"
           : `a port of "${master.name}"`
       }, instead of "${wanted}"`,
       `ip link set ${hostEnd.name} master ${wanted}`,

@@ -123,6 +123,12 @@ function findUplinkRoute(trip: Trip): Outcome {
     inputIndex: entry?.index,
   });
   if (trip.hostRoute === undefined) {
+    // Many nodes give containers IPv6 addresses, and have no IPv6 uplink.
+    if (trip.family === 6 && lookUp(trip, { destination }) === undefined) {
+      return leaves(
+        "the host itself has no IPv6 route to the outside; it ends on this node",
+      );
+    }
     return ends(
       `the host has no route to the outside for packets from ${source}`,
       "ip route show default",

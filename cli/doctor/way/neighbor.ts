@@ -41,7 +41,7 @@ export async function askNeighbor(
     );
 }
 
-/** Sends a ping and waits for the reply. Without a route there is none. */
+/** Sends a ping and waits for the reply. Returns false without a route. */
 async function ping(
   { netns }: Rtnl,
   target: EchoTarget,

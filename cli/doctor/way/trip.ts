@@ -26,7 +26,7 @@ const FAR: Readonly<Record<IpFamily, Ip>> = {
   6: Ip.parse("2001:db8:ffff::1"),
 };
 
-/** What a step tells. */
+/** The outcome of a step. */
 export interface Outcome {
   /**
    * ok: the packet passes. doubt: it may pass. end: it does not pass. leaves:
