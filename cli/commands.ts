@@ -134,6 +134,35 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./commands/gc.ts")).gc,
   },
   {
+    name: "trace",
+    summary: "Show what ADD does, and how long each step takes",
+    about: [
+      "Runs ADD, with --del also DEL, and shows a time line of plugins, requests " +
+      "to the kernel, files and processes. Keeps the attachment without --del. With " +
+      "--from, shows a trace that plugins wrote because CNI_TRACE=FILE was set in " +
+      "their environment. Values of keys that look like secrets are masked.",
+    ],
+    args: [{ ...NETWORK, isOptional: true }, { ...NETNS, isOptional: true }],
+    flags: pick(
+      "del",
+      "from",
+      "svg",
+      "chrome",
+      "wide",
+      ...ATTACHMENT,
+      "undo-timeout",
+      ...FOLDERS,
+    ),
+    timeout: TIMEOUT,
+    examples: {
+      "cni trace pods blue --del": "see where the time goes",
+      "cni trace pods blue --del --svg add.svg --chrome add.json":
+        "draw it, and write it for https://ui.perfetto.dev",
+      "cni trace --from /run/trace": "show a trace of CNI_TRACE",
+    },
+    load: async () => (await import("./commands/trace.ts")).trace,
+  },
+  {
     name: "status",
     summary: "Check whether a network is ready for another container",
     about: ["Prints nothing if it is ready."],

@@ -92,6 +92,17 @@ export const FLAGS = {
   "link": { summary: "link each plugin to the executable (default)" },
   "rollback": { summary: "restore the replaced files, as cni uninstall does" },
   "wide": { summary: "show all columns and full container IDs" },
+  "del": { summary: "also run DEL" },
+  "from": {
+    value: "FILE",
+    summary: "show a trace that CNI_TRACE has written",
+    completes: "file",
+  },
+  "chrome": {
+    value: "FILE",
+    summary: "write Chrome's trace format, which Perfetto opens",
+    completes: "file",
+  },
   "mermaid": { summary: "print a flowchart for Markdown" },
   "svg": {
     value: "FILE",

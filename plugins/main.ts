@@ -7,7 +7,7 @@
 
 import { formatVersions, printAndExit } from "../cni/answer.ts";
 import { formatFailure } from "../cni/error.ts";
-import { calledAs, readStdin } from "../cni/stdio.ts";
+import { calledAs, readStdin, writeStderr } from "../cni/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import {
   findPlugin,
@@ -15,6 +15,7 @@ import {
   pluginNames,
   type ProgramName,
   programNames,
+  registry,
   unknownName,
 } from "./registry.ts";
 
@@ -82,9 +83,22 @@ async function runShim(): Promise<void> {
   if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);
 }
 
+/** Appends what this process does to a file. A trace that cannot be written must not stop it. */
+async function startTrace(path: string, name: string): Promise<void> {
+  const { startTracing } = await import("../tracing/start.ts");
+  const command = Deno.env.get("CNI_COMMAND") ?? Deno.args[0] ?? "";
+  try {
+    startTracing(path, registry, `${name} ${command}`.trimEnd());
+  } catch (error) {
+    writeStderr(`Cannot trace: ${error}\n`);
+  }
+}
+
 /** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
+  const trace = Deno.env.get("CNI_TRACE");
+  if (trace) await startTrace(trace, name);
   const command = Deno.args.length > 0 ? commands[name] : undefined;
   if (command !== undefined) return void await command();
   const asked = Deno.env.get("CNI_COMMAND") === "VERSION";

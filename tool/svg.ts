@@ -53,3 +53,16 @@ export function line(
 
 /** The width of a character of a monospaced font of 12 pixels. */
 export const CHARACTER_WIDTH = 7.3;
+
+/** Chooses round numbers from 0 on that a scale up to `most` shows, 5 or so. */
+export function chooseTicks(most: number): number[] {
+  const rough = most / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power)
+    .find((step) => step >= rough) ?? rough;
+  const count = Math.ceil(most / step);
+  return Array.from(
+    { length: count + 1 },
+    (_, at) => Number((at * step).toPrecision(6)),
+  );
+}

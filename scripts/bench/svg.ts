@@ -9,6 +9,7 @@ import { element, escapeXml, round, textAt } from "../../tool/svg.ts";
 export {
   type Attributes,
   CHARACTER_WIDTH,
+  chooseTicks,
   element,
   escapeXml,
   line,
@@ -72,18 +73,5 @@ export function chooseColors(
   const distinct = [...new Set(names)];
   return new Map(
     distinct.map((name, at) => [name, COLORS[at % COLORS.length] ?? "black"]),
-  );
-}
-
-/** Chooses round numbers from 0 on that a scale up to `most` shows, 5 or so. */
-export function chooseTicks(most: number): number[] {
-  const rough = most / 5;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power)
-    .find((step) => step >= rough) ?? rough;
-  const count = Math.ceil(most / step);
-  return Array.from(
-    { length: count + 1 },
-    (_, at) => Number((at * step).toPrecision(6)),
   );
 }

@@ -21,6 +21,7 @@ export const PROGRAM_SOURCES = [
   "cli",
   "tool",
   "schemas",
+  "tracing",
   "scripts/offline",
   "deno.json",
   "deno.lock",

@@ -47,7 +47,9 @@ const LAYERS: readonly Layer[] = [
     "node/multus/command.ts",
     "node/dhcp/command.ts",
     "plugins/noop/main.ts",
+    "tracing/start.ts",
   ]),
+  layer("tracing/", ["net/", "ffi/", "cni/"]),
   layer("plugins/hand_over.ts", ["cni/", "ffi/unix_stream.ts"], [
     "plugins/thick/client.ts",
   ]),
@@ -94,6 +96,7 @@ const LAYERS: readonly Layer[] = [
     "runtime/",
     "plugins/registry.ts",
     "node/daemon/",
+    "tracing/",
     "node/orphans/",
     "node/cluster_gc/",
   ], ["plugins/multus/networks/annotations.ts", "schemas/"]),

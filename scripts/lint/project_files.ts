@@ -18,6 +18,7 @@ const PRODUCT = [
   "runtime/",
   "tool/",
   "cli/",
+  "tracing/",
   "mod.ts",
   "libcni.ts",
   "nftables.ts",
@@ -35,6 +36,7 @@ export const PROCESS_OWNERS = [
   "plugins/noop/main.ts",
   "tool/",
   "cli/main.ts",
+  "tracing/start.ts",
 ];
 
 /**

@@ -1,0 +1,182 @@
+/**
+ * `cni trace`: what ADD does, and how long each step takes.
+ *
+ * @module
+ */
+
+import { withIoFailure } from "../../cni/files/io.ts";
+import { registry } from "../../plugins/registry.ts";
+import { parseTrace } from "../../tracing/record.ts";
+import { startTracing } from "../../tracing/start.ts";
+import { toFailureDocument } from "../../tool/failure.ts";
+import type { Output } from "../../tool/command.ts";
+import type { Style } from "../../tool/style.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
+import { UsageError } from "../../tool/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+import { toChromeTrace } from "../trace/chrome.ts";
+import { drawTrace } from "../trace/svg.ts";
+import {
+  formatMs,
+  KIND_NAMES,
+  lengthOf,
+  type Step,
+  sumUp,
+  toSteps,
+} from "../trace/timeline.ts";
+import { add } from "./add.ts";
+import { del } from "./del.ts";
+
+/** What was traced. */
+interface Traced {
+  readonly title: string;
+  readonly text: string;
+  /** The result of ADD. */
+  readonly result?: unknown;
+  readonly failure?: unknown;
+}
+
+/** Traces ADD, or reads a trace, and shows it in all forms that are asked for. */
+export async function trace(call: CniCall): Promise<Output> {
+  const { from, svg, chrome } = call.flags;
+  const { title, text, result, failure } = from === undefined
+    ? await run(call)
+    : readTrace(call, from);
+  const steps = toSteps(parseTrace(text));
+  const written = [
+    ...svg === undefined ? [] : [write(svg, drawTrace(title, steps))],
+    ...chrome === undefined
+      ? []
+      : [write(chrome, JSON.stringify(toChromeTrace(steps)) + "\n")],
+  ];
+  if (failure !== undefined && failure instanceof Error) {
+    call.showFailure(failure);
+  }
+  return {
+    json: {
+      ...result !== undefined && { result },
+      ...failure !== undefined && { error: toFailureDocument(failure) },
+      steps,
+    },
+    text: (style) => formatSteps(steps, style, call),
+    note: [...written, summarize(steps), ...tellOfHidden(steps, call)]
+      .join("\n"),
+    exitCode: failure === undefined ? 0 : 1,
+  };
+}
+
+function write(path: string, text: string): string {
+  withIoFailure(`write "${path}"`, () => Deno.writeTextFileSync(path, text));
+  return `Wrote ${path}`;
+}
+
+function readTrace({ args, command }: CniCall, path: string): Traced {
+  if (args.length > 0) {
+    throw new UsageError(
+      `Cannot run "${command}": --from shows a trace; do not name a network with it`,
+    );
+  }
+  const text = withIoFailure(
+    `read "${path}"`,
+    () => Deno.readTextFileSync(path),
+  );
+  if (parseTrace(text).length > 0) return { title: path, text };
+  throw new Error(`"${path}" has no records of CNI_TRACE`);
+}
+
+/** Runs ADD, and DEL if asked for, as `cni add` and `cni del` do. */
+async function run(call: CniCall): Promise<Traced> {
+  const [network, netns] = call.args;
+  if (network === undefined || netns === undefined) {
+    throw new UsageError(
+      `Cannot run "${call.command}": name a network and a namespace, or use --from`,
+      { isIncomplete: true },
+    );
+  }
+  const path = await Deno.makeTempFile({ prefix: "cni-trace-" });
+  try {
+    const inner = { ...call, env: { ...call.env, CNI_TRACE: path } };
+    const ended = await runTraced(inner, path);
+    const text = await Deno.readTextFile(path);
+    const commands = call.flags.del ? "ADD and DEL" : "ADD";
+    return { ...ended, title: `${commands} of ${netns} to ${network}`, text };
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+async function runTraced(
+  call: CniCall,
+  path: string,
+): Promise<Pick<Traced, "result" | "failure">> {
+  using _tracing = startTracing(path, registry);
+  try {
+    const { json: result } = await add(call);
+    if (call.flags.del) await del(call);
+    return { result };
+  } catch (failure) {
+    return { failure };
+  }
+}
+
+function summarize(steps: readonly Step[]): string {
+  const totals = sumUp(steps).map(({ kind, count, tookMs }) =>
+    `${KIND_NAMES[kind]} ${formatMs(tookMs)} ms (${count})`
+  );
+  return `${formatMs(lengthOf(steps))} ms: ${totals.join(", ")}`;
+}
+
+/** Shorter file accesses and system calls are left out of the table. */
+const NOTABLE_MS = 0.1;
+
+function isNotable({ kind, tookMs }: Step): boolean {
+  return !["file", "system"].includes(kind) || tookMs >= NOTABLE_MS;
+}
+
+function tellOfHidden(steps: readonly Step[], { flags }: CniCall): string[] {
+  const hidden = steps.filter((step) => !isNotable(step)).length;
+  return flags.wide || hidden === 0
+    ? []
+    : [`--wide also shows ${hidden} short file accesses and system calls`];
+}
+
+function formatSteps(
+  steps: readonly Step[],
+  style: Style,
+  { flags }: CniCall,
+): string {
+  const shown = flags.wide ? steps : steps.filter(isNotable);
+  const isOne = new Set(steps.map(({ pid }) => pid)).size <= 1;
+  const columns = COLUMNS.filter(({ heading }) => heading !== "PID" || !isOne);
+  const { width: _, ...wide } = style;
+  return formatTable(columns, shown, flags.wide ? wide : style);
+}
+
+/** Leaves out the request's name and object, which other columns show. */
+function stripPrefix(error: string, name: string, object: string): string {
+  const prefix = [`${name} ${object}: `, `${name}: `]
+    .find((one) => error.startsWith(one)) ?? "";
+  return error.slice(prefix.length);
+}
+
+const COLUMNS: readonly Column<Step>[] = [
+  { heading: "AT MS", cell: ({ atMs }) => formatMs(atMs).padStart(7) },
+  { heading: "TOOK", cell: ({ tookMs }) => formatMs(tookMs).padStart(6) },
+  { heading: "PID", cell: ({ pid }) => `${pid}` },
+  {
+    heading: "STEP",
+    cell: ({ name, depth }) => `${"  ".repeat(depth)}${name}`,
+    mark: ({ kind }, style) =>
+      kind === "plugin" || kind === "call" ? style.bold : undefined,
+    isCut: true,
+  },
+  {
+    heading: "OBJECT",
+    cell: ({ name, object, error }) =>
+      error === undefined
+        ? object
+        : `${object} ✗ ${stripPrefix(error, name, object)}`.trimStart(),
+    mark: ({ error }, style) => error === undefined ? undefined : style.red,
+    isCut: true,
+  },
+];

@@ -1,0 +1,77 @@
+/**
+ * The records of a trace as a time line.
+ *
+ * @module
+ */
+
+import type { Kind, TraceRecord } from "../../tracing/record.ts";
+
+/** A record and its place. */
+export interface Step extends TraceRecord {
+  /** When it began, in ms since the first record. */
+  readonly atMs: number;
+  readonly tookMs: number;
+  /** How many records of its process contain it. */
+  readonly depth: number;
+}
+
+/** Places the records, in order of time. */
+export function toSteps(records: readonly TraceRecord[]): Step[] {
+  const firstUs = records[0]?.startUs ?? 0;
+  const open = new Map<number, TraceRecord[]>();
+  return records.map((record) => {
+    const { pid, startUs, durationUs } = record;
+    const around = (open.get(pid) ?? [])
+      .filter((outer) => endOf(outer) >= startUs + durationUs);
+    const depth = around.length;
+    open.set(pid, [...around, record]);
+    return {
+      ...record,
+      atMs: (startUs - firstUs) / 1000,
+      tookMs: durationUs / 1000,
+      depth,
+    };
+  });
+}
+
+function endOf({ startUs, durationUs }: TraceRecord): number {
+  return startUs + durationUs;
+}
+
+/** The time and number of the records of one kind. */
+export interface Total {
+  readonly kind: Kind;
+  readonly count: number;
+  readonly tookMs: number;
+}
+
+/** Names of kinds for people. */
+export const KIND_NAMES: Readonly<Record<Kind, string>> = {
+  call: "processes of plugins",
+  plugin: "plugins",
+  netlink: "netlink",
+  nftables: "nftables",
+  file: "files",
+  process: "programs",
+  system: "system calls",
+};
+
+/** Sums up requests, files and programs. Plugins contain these. */
+export function sumUp(steps: readonly Step[]): Total[] {
+  const kinds = ["netlink", "nftables", "file", "process", "system"] as const;
+  return kinds.map((kind) => {
+    const own = steps.filter((step) => step.kind === kind);
+    const tookMs = own.reduce((sum, step) => sum + step.tookMs, 0);
+    return { kind, count: own.length, tookMs };
+  }).filter(({ count }) => count > 0);
+}
+
+/** Returns how long everything took, in ms. */
+export function lengthOf(steps: readonly Step[]): number {
+  return Math.max(0, ...steps.map(({ atMs, tookMs }) => atMs + tookMs));
+}
+
+/** Formats a time in ms. */
+export function formatMs(ms: number): string {
+  return ms.toFixed(ms < 10 ? 2 : 1);
+}
