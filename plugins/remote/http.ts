@@ -281,7 +281,7 @@ export function toDaemonError(
   const passing = isStatus
     ? ErrorCode.PluginNotAvailable
     : ErrorCode.TryAgainLater;
-  const why = describeError(error);
+  const why = error instanceof Error ? error.message : String(error);
   if (error instanceof DaemonAway) {
     const message = `The daemon at "${socket}" is away: ${why}`;
     return new DaemonMissing(passing, message);
