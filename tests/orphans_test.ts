@@ -186,6 +186,8 @@ const PLANTED: Readonly<Record<string, string>> = {
     "ip link set bwp0123456789ab alias cni/n/NAME/eth0",
   "link vethh0": "ip link add vethh0 type veth peer name foreign0 && " +
     "ip link set vethh0 alias cni/n/NAME/eth0",
+  "lease /run/cni/dhcp: 10.9.9.8 of eth0":
+    `echo '{"network":"n","containerId":"NAME","ifName":"eth0","netns":"/gone","address":"10.9.9.8"}' > /run/cni/dhcp/n:NAME:eth0.json`,
   "lease /var/lib/cni/networks/n/10.9.9.9":
     "printf 'NAME\\r\\neth0' > /var/lib/cni/networks/n/10.9.9.9",
 };
@@ -212,7 +214,7 @@ rootTest("cni gc --orphans keeps what it cannot prove", async () => {
   await sh(
     host,
     "cd /var/lib && mkdir -p cni/multus cni/flannel cni/locks " +
-      "cni/networks/n /run/cni/tuning && touch cni/networks/n/lock",
+      "cni/networks/n /run/cni/tuning /run/cni/dhcp && touch cni/networks/n/lock",
   );
   await sh(
     host,

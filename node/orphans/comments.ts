@@ -1,8 +1,11 @@
 /**
- * The comments in which rules and elements name their owners.
+ * The comments in which rules and elements name their owners, and the addresses
+ * of rules.
  *
  * @module
  */
+
+import type { Ip } from "../../net/ip.ts";
 
 /** The owner that a comment names. */
 export interface Owner {
@@ -30,4 +33,9 @@ export function parseQuoted(comment: string): Owner | undefined {
   return container === ""
     ? undefined
     : { instance: "", network, ifName: "", container };
+}
+
+/** Returns each address once. */
+export function uniqueIps(ips: readonly Ip[]): Ip[] {
+  return [...new Map(ips.map((ip) => [String(ip), ip])).values()];
 }

@@ -24,10 +24,11 @@ export interface Claim {
   readonly since?: Date | undefined;
 }
 
-/** A lease that is younger than the grace period. */
-export interface YoungLease {
+/** A lease of host-local. */
+export interface FoundLease {
   readonly container: string;
   readonly address: string;
+  readonly since: Date;
 }
 
 /** Options of the search for evidence. */
@@ -36,8 +37,8 @@ export interface EvidenceOptions {
   readonly hostNetns: string;
   /** The cached attachments of all runtimes. */
   readonly cached: readonly CachedAttachment[];
-  /** The leases of the grace period. */
-  readonly young: readonly YoungLease[];
+  /** The leases of all networks. */
+  readonly leases: readonly FoundLease[];
   /** Younger leftovers are kept, in ms. */
   readonly graceMs: number;
 }
@@ -49,7 +50,7 @@ const LONG_ID = 12;
 export class Evidence {
   readonly #hostId: string | undefined;
   readonly #graceMs: number;
-  readonly #live: Set<string>;
+  readonly #live = new Set<string>();
   readonly #dead = new Map<string, string>();
   readonly #addresses: Set<string>;
   readonly #processes: ReturnType<typeof readProcesses>;
@@ -59,27 +60,35 @@ export class Evidence {
    *
    * @throws {Error} If some processes or namespaces cannot be looked at
    */
-  constructor({ hostNetns, cached, young, graceMs }: EvidenceOptions) {
+  constructor({ hostNetns, cached, leases, graceMs }: EvidenceOptions) {
     this.#hostId = findFileId(hostNetns);
     this.#graceMs = graceMs;
-    this.#live = new Set(young.map(({ container }) => container));
     this.#processes = readProcesses();
     this.#addresses = new Set(
       listNamespaceAddresses(this.#processes.namespaces, this.#hostId)
         .map(String),
     );
-    for (const { address } of young) this.#addresses.add(address);
     for (const attachment of cached) {
       const { containerId, since } = attachment;
       const netns = netnsOf(attachment);
-      const isYoung = Date.now() - since.getTime() < graceMs;
-      if (!isYoung && !this.isAlive(netns)) {
+      if (!this.#isYoung(since) && !this.isAlive(netns)) {
         if (netns !== "") this.#dead.set(containerId, netns);
         continue;
       }
       this.#live.add(containerId);
       for (const ip of addressesOf(attachment)) this.#addresses.add(String(ip));
     }
+    for (const { container, since } of leases) {
+      if (this.#isYoung(since)) this.#live.add(container);
+    }
+    // A virtual machine has its address inside, where no namespace shows it.
+    for (const { container, address } of leases) {
+      if (this.#isKnown({ container })) this.#addresses.add(address);
+    }
+  }
+
+  #isYoung(since: Date): boolean {
+    return Date.now() - since.getTime() < this.#graceMs;
   }
 
   /** Whether a CNI plugin is running on this host, of any program. */
@@ -91,7 +100,13 @@ export class Evidence {
 
   /** Reports whether a path leads to a container's namespace. */
   isAlive(netns: string): boolean {
-    const id = netns === "" ? undefined : findFileId(netns);
+    // In a container, the host's mounts are those of its first process.
+    return netns !== "" &&
+      [netns, `/proc/1/root${netns}`].some((path) => this.#isNamespace(path));
+  }
+
+  #isNamespace(path: string): boolean {
+    const id = findFileId(path);
     // All namespaces are on one device; what a mount has left is on another.
     return id !== undefined && id !== this.#hostId &&
       id.split(":")[0] === this.#hostId?.split(":")[0];
@@ -104,9 +119,7 @@ export class Evidence {
    */
   findProof(claim: Claim): string | undefined {
     const { container = "", addresses = [], netns = "", since } = claim;
-    if (since !== undefined && Date.now() - since.getTime() < this.#graceMs) {
-      return undefined;
-    }
+    if (since !== undefined && this.#isYoung(since)) return undefined;
     if (netns !== "" && this.isAlive(netns)) return undefined;
     if (container !== "" && this.#isKnown(claim)) return undefined;
     if (addresses.some((ip) => this.#addresses.has(String(ip)))) {

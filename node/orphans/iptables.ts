@@ -20,7 +20,7 @@ import {
   type TableName,
 } from "../../plugins/parts/iptables/program.ts";
 import { changeRules, deletionOf } from "../../plugins/parts/iptables/rules.ts";
-import { parseQuoted } from "./comments.ts";
+import { type Owner, parseQuoted, uniqueIps } from "./comments.ts";
 import type { Orphan } from "./orphan.ts";
 import type { Scene } from "./search.ts";
 
@@ -34,6 +34,7 @@ const ADDRESS_RULE =
 /** Finds chains and rules. Runs programs only where the kernel has the chains. */
 export async function findInIptables(scene: Scene): Promise<Orphan[]> {
   const orphans: Orphan[] = [];
+  const found: Chain[] = [];
   const failures: unknown[] = [];
   const search = async (run: () => Promise<void>): Promise<void> => {
     try {
@@ -44,9 +45,10 @@ export async function findInIptables(scene: Scene): Promise<Orphan[]> {
   };
   await search(() =>
     eachIptables(placeOf(scene, "nat"), [HOSTPORTS], async (iptables) => {
-      orphans.push(...await findChains(scene, iptables));
+      found.push(...await listChains(iptables));
     })
   );
+  orphans.push(...judgeChains(scene, found));
   await search(() =>
     eachIptables(placeOf(scene, "filter"), [FORWARD], async (iptables) => {
       orphans.push(...await findAddresses(scene, iptables));
@@ -62,36 +64,54 @@ function placeOf({ hostNetns, env, log }: Scene, table: TableName): Place {
   return { hostNetns, path: env["PATH"], table, isNamed: false, log };
 }
 
-async function findChains(
-  scene: Scene,
-  iptables: Iptables,
-): Promise<Orphan[]> {
+/** A container's chain in one table. */
+interface Chain {
+  readonly name: string;
+  readonly owner: Owner;
+  readonly table: TableName;
+  readonly addresses: readonly Ip[];
+  /** Paths of namespaces. */
+  readonly namespaces: readonly string[];
+}
+
+async function listChains(iptables: Iptables): Promise<Chain[]> {
   const rules = await listTable(iptables);
-  const entries = rules.flatMap((rule) => {
-    const chain = optionsOf(rule)("-j") ?? "";
-    const owner = CHAIN.test(chain) ? parseQuoted(commentOf(rule)) : undefined;
-    return owner === undefined ? [] : [{ rule, chain, owner }];
+  return rules.flatMap((rule) => {
+    const name = optionsOf(rule)("-j") ?? "";
+    const owner = CHAIN.test(name) ? parseQuoted(commentOf(rule)) : undefined;
+    if (owner === undefined) return [];
+    const own = rules.filter((one) => one.startsWith(`-A ${name} `));
+    return [{
+      name,
+      owner,
+      table: iptables.table,
+      addresses: [rule, ...own].flatMap(addressIn),
+      namespaces: own.flatMap(namespaceIn),
+    }];
   });
-  return [...Map.groupBy(entries, ({ chain }) => chain)].flatMap(
-    ([chain, [first, ...more]]) => {
+}
+
+/** Judges a container's chains of both families together. */
+function judgeChains(scene: Scene, found: readonly Chain[]): Orphan[] {
+  return [...Map.groupBy(found, ({ name }) => name)].flatMap(
+    ([name, chains]) => {
+      const [first] = chains;
       if (first === undefined) return [];
-      const own = rules.filter((rule) => rule.startsWith(`-A ${chain} `));
-      const { container, network } = first.owner;
-      const leading = [first, ...more].map(({ rule }) => rule);
-      const netns = own.flatMap(namespaceIn);
-      const isAlive = netns.some((path) => scene.evidence.isAlive(path));
+      const { owner: { container, network }, table } = first;
+      const isAlive = chains.flatMap(({ namespaces }) => namespaces)
+        .some((path) => scene.evidence.isAlive(path));
       const why = isAlive ? undefined : scene.evidence.findProof({
         container,
-        addresses: [...leading, ...own].flatMap(addressIn),
+        addresses: uniqueIps(chains.flatMap(({ addresses }) => addresses)),
       });
       if (why === undefined) return [];
       return [{
         kind: "iptables",
-        where: `chain ${chain} of table ${iptables.table}`,
+        where: `chain ${name} of table ${table}`,
         container,
         network,
         why,
-        remove: () => removeChain(scene, iptables.table, chain),
+        remove: () => removeChain(scene, table, name),
       }];
     },
   );
@@ -140,8 +160,10 @@ async function findAddresses(
       container: "",
       network: "",
       why,
-      remove: () =>
-        eachIptables(
+      async remove(): Promise<void> {
+        // A new container may have the address by now, and the same rules.
+        if (!scene.renew().findProof({ addresses: ips })) return;
+        await eachIptables(
           placeOf(scene, iptables.table),
           [FORWARD],
           (iptables) =>
@@ -151,7 +173,8 @@ async function findAddresses(
                 (await listTable(iptables)).filter((rule) => own.includes(rule))
                   .map(deletionOf),
             ),
-        ),
+        );
+      },
     }];
   });
 }

@@ -9,7 +9,7 @@ import { ifPossible } from "../../cni/files/io.ts";
 import { LeaseFolder as DhcpFolder } from "../../ipam/dhcp/lease_folder.ts";
 import { LeaseStore } from "../../ipam/host_local/store.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import type { YoungLease } from "./evidence.ts";
+import type { FoundLease } from "./evidence.ts";
 import type { Orphan } from "./orphan.ts";
 import { listFiles, type Scene } from "./search.ts";
 
@@ -25,27 +25,22 @@ export async function findLeases(scene: Scene): Promise<Orphan[]> {
   return [...orphans, ...scene.folders.dhcpSockets.flatMap(findDhcp(scene))];
 }
 
-/** Lists the leases of host-local that were made after a time. */
-export function listYoungLeases(
-  folders: readonly string[],
-  after: number,
-): YoungLease[] {
+/** Lists the leases of host-local that tell their container, without a lock. */
+export function listFoundLeases(folders: readonly string[]): FoundLease[] {
   return folders.flatMap((dataDir) =>
     (ifPossible(() => [...Deno.readDirSync(dataDir)]) ?? [])
       .filter(({ isDirectory }) => isDirectory)
       .map(({ name }) => `${dataDir}/${name}`)
   ).flatMap((folder) =>
-    listFiles(folder).filter(({ since }) => since.getTime() > after)
-      .flatMap(({ name }) => {
-        const content = ifPossible(() =>
-          Deno.readTextFileSync(`${folder}/${name}`)
-        );
-        const ip = unlessNoAddress(() => Ip.parse(name));
-        const container = content?.split("\r\n")[0]?.trim() ?? "";
-        return container !== "" && ip
-          ? [{ container, address: String(ip) }]
-          : [];
-      })
+    listFiles(folder).flatMap(({ name, since }) => {
+      const ip = unlessNoAddress(() => Ip.parse(name));
+      const content = ip &&
+        ifPossible(() => Deno.readTextFileSync(`${folder}/${name}`));
+      const container = content?.split("\r\n")[0]?.trim() ?? "";
+      return container !== "" && ip
+        ? [{ container, address: String(ip), since }]
+        : [];
+    })
   );
 }
 

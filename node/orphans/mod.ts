@@ -20,7 +20,7 @@
 import { findAttachments } from "./attachments.ts";
 import { Evidence } from "./evidence.ts";
 import { findInIptables } from "./iptables.ts";
-import { findLeases, listYoungLeases } from "./leases.ts";
+import { findLeases, listFoundLeases } from "./leases.ts";
 import { findLinks } from "./links.ts";
 import { findInNftables } from "./nftables.ts";
 import type { Orphan } from "./orphan.ts";
@@ -30,6 +30,7 @@ import {
   listCacheFolders,
   listStateFolders,
   type OrphanSearch,
+  type StateFolders,
 } from "./search.ts";
 
 export type { Orphan, OrphanKind } from "./orphan.ts";
@@ -48,11 +49,8 @@ export const GRACE_MS = 5 * 60_000;
  */
 export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
   const folders = listStateFolders(search);
-  const cached = listCached(listCacheFolders(search, folders));
-  const { hostNetns, graceMs } = search;
-  const young = listYoungLeases(folders.leases, Date.now() - graceMs);
-  const evidence = new Evidence({ hostNetns, graceMs, cached, young });
-  const scene = { ...search, folders, evidence };
+  const renew = (): Evidence => gatherEvidence(search, folders);
+  const scene = { ...search, folders, evidence: renew(), renew };
   return withoutDuplicates([
     ...findAttachments(scene),
     ...await findLeases(scene),
@@ -61,6 +59,18 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
     ...await findInNftables(scene),
     ...await findInIptables(scene),
   ]);
+}
+
+function gatherEvidence(
+  search: OrphanSearch,
+  folders: StateFolders,
+): Evidence {
+  return new Evidence({
+    hostNetns: search.hostNetns,
+    graceMs: search.graceMs,
+    cached: listCached(listCacheFolders(search, folders)),
+    leases: listFoundLeases(folders.leases),
+  });
 }
 
 /** Some chains are found by netlink and by a program. */

@@ -48,6 +48,8 @@ export interface StateFolders {
 /** A search under way. */
 export interface Scene extends OrphanSearch {
   readonly evidence: Evidence;
+  /** Gathers evidence again. */
+  readonly renew: () => Evidence;
   readonly folders: StateFolders;
 }
 

@@ -9,12 +9,8 @@ import { deadline, JoinedSignal } from "../../cni/deadline.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
-import {
-  exchange,
-  type HttpAnswer,
-  type HttpRequest,
-  toDaemonError,
-} from "./http.ts";
+import { toDaemonError } from "./daemon_errors.ts";
+import { exchange, type HttpAnswer, type HttpRequest } from "./http.ts";
 import type { RemoteConfig } from "./schema.ts";
 
 /** What a configuration without a key means, under one name of the plugin. */

@@ -14,12 +14,8 @@ import { decodeResult } from "../../cni/result_decoding.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 import { parseDaemonError, parseObject } from "../parts/daemon_error.ts";
 import type { RemoteCall } from "./call.ts";
-import {
-  DaemonMissing,
-  type HttpAnswer,
-  OWN_CODE,
-  UnusableResult,
-} from "./http.ts";
+import { DaemonMissing, OWN_CODE, UnusableResult } from "./daemon_errors.ts";
+import { type HttpAnswer } from "./http.ts";
 
 const SOCKET_HOST = "dummy";
 

@@ -14,7 +14,8 @@ import { parseObject } from "../parts/daemon_error.ts";
 import type { RemoteCall } from "./call.ts";
 import { startOf } from "./cni_protocol.ts";
 import { holdNetns } from "./held_netns.ts";
-import { type HttpAnswer, OWN_CODE, UnusableResult } from "./http.ts";
+import { OWN_CODE, UnusableResult } from "./daemon_errors.ts";
+import { type HttpAnswer } from "./http.ts";
 
 const ADD_POD = "/ContivCNI.AddPod", DEL_POD = "/ContivCNI.DelPod";
 

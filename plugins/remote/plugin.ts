@@ -28,7 +28,7 @@ import type { Result } from "../../cni/result.ts";
 import { encodeResult } from "../../cni/result_encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { type Defaults, openCall, type RemoteCall } from "./call.ts";
-import { DaemonMissing, UnusableResult } from "./http.ts";
+import { DaemonMissing, UnusableResult } from "./daemon_errors.ts";
 import type { RemoteConfig } from "./schema.ts";
 
 /** The plugin. */

@@ -1,0 +1,66 @@
+/**
+ * Failures of a daemon, and their codes.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+
+/** Code of errors that the specification does not have. */
+export const OWN_CODE = 100;
+
+/** Nothing was sent: nobody listens. */
+export class DaemonAway extends Error {
+  /** Names the class in texts. */
+  override readonly name = "DaemonAway";
+}
+
+/** The request was sent, and its outcome is unknown. */
+export class AnswerLost extends Error {
+  /** Names the class in texts. */
+  override readonly name = "AnswerLost";
+}
+
+/** The daemon answered something that is not a usable answer. */
+export class BadAnswer extends Error {
+  /** Names the class in texts. */
+  override readonly name = "BadAnswer";
+}
+
+/** Nobody did anything: the daemon is away, or does not know the command. */
+export class DaemonMissing extends CniError {}
+
+/** The daemon did ADD, but its answer cannot be used; the cause says why. */
+export class UnusableResult extends Error {}
+
+/** Converts a failure of {@linkcode exchange} to the error of a command. */
+export function toDaemonError(
+  error: unknown,
+  { command, socket }: { readonly command: string; readonly socket: string },
+): CniError {
+  if (error instanceof CniError) return error;
+  const isStatus = command === "STATUS";
+  const passing = isStatus
+    ? ErrorCode.PluginNotAvailable
+    : ErrorCode.TryAgainLater;
+  const why = error instanceof Error ? error.message : String(error);
+  if (error instanceof DaemonAway) {
+    const message = `The daemon at "${socket}" is away: ${why}`;
+    return new DaemonMissing(passing, message);
+  }
+  if (error instanceof AnswerLost) {
+    return new CniError(
+      passing,
+      `The daemon at "${socket}" went away before it answered: ${why}`,
+      {
+        details: command === "ADD"
+          ? "parts of the attachment may exist until DEL"
+          : "",
+      },
+    );
+  }
+  return new CniError(
+    isStatus ? ErrorCode.PluginNotAvailable : OWN_CODE,
+    `Cannot use the answer of the daemon at "${socket}": ${why}`,
+  );
+}
