@@ -288,7 +288,7 @@ Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
   const pools = /ippools/;
   const reservations = /overlapping/;
   const rows: [string, FaultRule][] = [
-    ["conflicts that are none", { method: "PATCH", status: 422, times: 3 }],
+    ["false conflicts", { method: "PATCH", status: 422, times: 3 }],
     ["409 on PATCH", { method: "PATCH", status: 409, times: 3 }],
     ["429", { status: 429, times: 1, retryAfter: 0 }],
     ["503", { method: "GET", status: 503, times: 1 }],

@@ -11,9 +11,9 @@ import type { Range } from "./range.ts";
 /** Candidates on the first retry, and the factor for each further one. */
 const FIRST_SPREAD = 32, SPREAD_FACTOR = 4;
 /** Maximum number of candidates. */
-const MAX_SPREAD = 512;
+const MAX_SPREAD = 2048;
 
-/** What decides about the pick. */
+/** The input of {@linkcode chooseAddress}. */
 export interface Choice {
   readonly range: Range;
   /** Reports whether an offset in the range's network is in use. */
@@ -26,7 +26,7 @@ export interface Choice {
 
 /**
  * Picks a free address: the lowest one at first, and after a conflict any of
- * the first 32, 128 and then 512. If all writers kept to the lowest one, they
+ * the first 32, 128, 512 and then 2048. Writers that all kept to the lowest one
  * would collide again and again.
  *
  * @returns Undefined if none is free

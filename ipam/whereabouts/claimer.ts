@@ -12,12 +12,7 @@ import type { Ip } from "../../net/ip.ts";
 import { chooseAddress } from "./allocator.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import { offsetKey, reservationName } from "./names.ts";
-import {
-  type Allocation,
-  allocationPath,
-  type IpPool,
-  type Reservation,
-} from "./objects.ts";
+import { type Allocation, allocationPath, type IpPool } from "./objects.ts";
 import { pauseMs } from "./pauses.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
 import { rangeIsFull } from "./range.ts";
@@ -50,9 +45,6 @@ export interface ClaimedAddress {
   readonly claim: Claim;
 }
 
-/** The outcome of one try. */
-type Outcome = ClaimedAddress | undefined;
-
 /** Takes addresses for one attachment, and can give them back. */
 export class Claimer {
   readonly #options: ClaimerOptions;
@@ -83,7 +75,7 @@ export class Claimer {
    * Takes the lowest free address, or finds the one that the pod's interface
    * has.
    *
-   * @throws {CniError} 11 if no address is free, or there is no time left
+   * @throws {CniError} 11 if no address is free, or the time is over
    * @throws {KubeError}
    */
   async claim(pool: Pool): Promise<ClaimedAddress> {
@@ -97,7 +89,7 @@ export class Claimer {
         if (claim.reservation) this.#foreign.add(claim.reservation.name);
         return claimed;
       }
-      // A reserved address is no conflict: the next one may be free.
+      // A reserved address is not a conflict: the next one may be free.
       if (this.#foreign.size > known) this.#checkTime(pool, attempt);
       else await this.#wait(pool, attempt++);
     }
@@ -116,7 +108,7 @@ export class Claimer {
   }
 
   /** @returns Undefined after a conflict */
-  async #try(pool: Pool, attempt: number): Promise<Outcome> {
+  async #try(pool: Pool, attempt: number): Promise<ClaimedAddress | undefined> {
     const { api, log } = this.#options;
     const current = await this.#readPool(pool);
     if (current === undefined) return undefined;
@@ -128,9 +120,9 @@ export class Claimer {
       : await this.#adopt(pool, own);
     if (claimed === undefined) return undefined;
     this.#refusals = 0;
-    const { name, spec } = this.#reservationOf(claimed.ip);
     if (!this.#options.isOverlapping) return claimed;
-    const uid = await this.#reserve(pool, name, spec);
+    const name = reservationName(this.#options.networkName, claimed.ip);
+    const uid = await this.#reserve(pool, name);
     if (uid !== undefined) {
       return this.#extend(claimed, { name, uid });
     }
@@ -174,7 +166,10 @@ export class Claimer {
   }
 
   /** Takes over the record of the pod's earlier sandbox. */
-  async #adopt({ name }: Pool, record: PoolRecord): Promise<Outcome> {
+  async #adopt(
+    { name }: Pool,
+    record: PoolRecord,
+  ): Promise<ClaimedAddress | undefined> {
     const { api, owner } = this.#options;
     const { key, value, ip } = record;
     const isCurrent = value.id === owner.id && value.ifname === owner.ifname;
@@ -197,7 +192,7 @@ export class Claimer {
       readonly records: readonly PoolRecord[];
       readonly attempt: number;
     },
-  ): Promise<Outcome> {
+  ): Promise<ClaimedAddress | undefined> {
     const { api, owner, networkName } = this.#options;
     const taken = new Set(records.map(({ offset }) => offset));
     const { network } = range.cidr;
@@ -244,25 +239,19 @@ export class Claimer {
     this.#made.delete(claim);
   }
 
-  #reservationOf(ip: Ip): { name: string; spec: Reservation["spec"] } {
-    const { networkName, owner: { podref, ifname } } = this.#options;
-    const name = reservationName(networkName, ip);
-    return { name, spec: { podref, ifname } };
-  }
-
   /** Returns the UID of the reservation; undefined if it is foreign. */
   async #reserve(
     pool: Pool,
     name: string,
-    spec: Reservation["spec"],
   ): Promise<string | undefined> {
-    const { api } = this.#options;
+    const { api, owner: { podref, ifname } } = this.#options;
+    const spec = { podref, ifname };
     for (let attempt = 0;; attempt++) {
       const found = await api.createReservation(name, spec) ??
         await api.findReservation(name);
       if (found !== undefined) {
-        const { podref, ifname = spec.ifname } = found.spec;
-        const isOwn = podref === spec.podref && ifname === spec.ifname;
+        const isOwn = found.spec.podref === podref &&
+          (found.spec.ifname ?? ifname) === ifname;
         return isOwn ? found.metadata?.uid ?? "" : undefined;
       }
       // It existed, and is gone; or the answer was lost.

@@ -16,9 +16,9 @@
  * }
  * ```
  *
- * Objects and records are those of the reference implementation, so a cluster
- * may use both. There is no leader: a write tests the key that it changes, and
- * the API server decides. An ADD takes three requests, a DEL two.
+ * It writes the same objects and records as the reference implementation, so a
+ * cluster may use both. Nothing elects a leader: a write tests the key that it
+ * changes, and the API server decides. An ADD takes three requests, a DEL two.
  *
  * Source: github.com/k8snetworkplumbingwg/whereabouts v0.9.
  *

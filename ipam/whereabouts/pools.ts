@@ -21,7 +21,7 @@ export interface Pool {
   readonly range: Range;
 }
 
-/** What the names of pools depend on. */
+/** The input of {@linkcode findPools}. */
 export interface PoolSource {
   readonly settings: Settings;
   readonly api: WhereaboutsApi;

@@ -96,7 +96,7 @@ export function parseExcluded(text: string): Cidr {
   }
 }
 
-/** What decides about the addresses of a range. */
+/** Options of {@linkcode resolveRange}. */
 export interface RangeOptions {
   readonly start?: Ip | undefined;
   readonly end?: Ip | undefined;

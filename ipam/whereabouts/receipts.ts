@@ -51,7 +51,7 @@ export class Receipts {
    * Reads the receipt of an attachment.
    *
    * @param namespace Namespace of the pools
-   * @returns Undefined if there is none that can be used
+   * @returns Undefined if it is missing or unusable
    */
   read(owner: ReceiptOwner, namespace: string): Receipt | undefined {
     const receipt = ifPossible((): Receipt =>

@@ -55,8 +55,8 @@ export const ipamSchema = once(() => {
     })),
     configuration_path: text,
     dataDir: text,
-    // Accepted and not used: there is no leader to elect, the datastore is
-    // always Kubernetes, and plugins log to stderr.
+    // Accepted and not used: nothing elects a leader, the datastore is always
+    // Kubernetes, and plugins log to stderr.
     leader_lease_duration: milliseconds,
     leader_renew_deadline: milliseconds,
     leader_retry_period: milliseconds,

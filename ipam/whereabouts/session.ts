@@ -39,7 +39,7 @@ const SHORT_MS = 10_000;
 /** Namespace of the objects, if the kubeconfig's context has none. */
 export const DEFAULT_NAMESPACE = "kube-system";
 
-/** What a command needs. */
+/** A command's input and its access to the cluster. */
 export interface Session {
   readonly call: WhereaboutsCall;
   readonly settings: Settings;

@@ -46,8 +46,8 @@ export interface Settings extends IpamConfig {
  * Reads the settings. The configuration's own keys win over the flat file's, and
  * lists are replaced as a whole.
  *
- * @throws {CniError} 7 if there is no `ipam` of this type, the flat file is
- *   unreadable, or there is no kubeconfig
+ * @throws {CniError} 7 if `ipam` is missing or of another type, the flat file is
+ *   unreadable, or the kubeconfig is missing
  */
 export function readSettings({ ipam: own }: WhereaboutsConfig): Settings {
   if (own === undefined) throw invalid("IPAM config missing 'ipam' key");
@@ -149,7 +149,7 @@ function resolveConfigured(
  * Finds the node's name: `NODENAME`, the file `nodename` of the flat file's
  * `configuration_path`, or the host's name.
  *
- * @throws {CniError} 7 if there is none
+ * @throws {CniError} 7 if it is unknown
  */
 export function findNodeName(
   { nodeNameFolder }: Settings,
@@ -165,7 +165,7 @@ export function findNodeName(
   throw invalid("node_slice_size: the node's name is unknown; set NODENAME");
 }
 
-/** What identifies a call's pod and interface. */
+/** The pod and the interface of a call. */
 export interface Owner {
   readonly containerId: string;
   readonly ifName: string;

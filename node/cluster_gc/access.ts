@@ -37,7 +37,7 @@ export interface PoolAccess {
  * service account of a pod, that of whereabouts' flat file, or
  * `~/.kube/config`.
  *
- * @throws {CniError} 7 if there is none, or it is unusable
+ * @throws {CniError} 7 if it is missing or unusable
  */
 export async function openPools(options: AccessOptions): Promise<PoolAccess> {
   const { env } = options;

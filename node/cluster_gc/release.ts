@@ -15,7 +15,7 @@ import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
 /** Records per patch: the API server permits 10 000 operations. */
 const RECORDS_PER_PATCH = 1000;
 
-/** What was released, or why not. */
+/** A stale object after the attempt to release it. */
 export interface Released<T> {
   readonly what: T;
   /** Why it is kept; undefined if it is released. */

@@ -54,7 +54,7 @@ export interface Survey {
 /** A record with its place. */
 type PlacedRecord = Omit<StaleRecord, "why">;
 
-/** What is known of a pod. */
+/** The state of a pod. */
 interface PodState {
   readonly phase: string;
   /** Addresses in its network status. */

@@ -19,17 +19,25 @@ import {
 const PANEL = { width: 360, height: 200 } as const;
 const LEFT = 52, TOP = HEAD_HEIGHT + 48, GAP = 64, COLUMNS = 2, MARGIN = 12;
 
-/** The content of a panel: the rows of one step of one chain. */
-interface Panel {
+/** A point of a curve. */
+export interface CurvePoint {
+  /** The curve's name. */
+  readonly who: string;
+  readonly x: number;
+  readonly y: number;
+}
+
+/** The content of a panel. */
+export interface CurvePanel {
   readonly label: string;
-  readonly rows: readonly Row[];
+  readonly points: readonly CurvePoint[];
 }
 
 /** A place on the picture. */
 type Point = readonly [x: number, y: number];
 
 /**
- * Draws how the median of the wall time grows.
+ * Draws how the median of the wall time grows: a panel for each step of a chain.
  *
  * @param subtitle Where it was measured
  */
@@ -37,15 +45,24 @@ export function drawCurves(
   rows: readonly Row[],
   subtitle: readonly string[],
 ): string {
-  const colors = chooseColors(rows.map(({ who }) => who));
-  const panels = listPanels(rows);
+  const title = "Wall time of a step, ms (median), by containers on the node";
+  return drawCurvePanels(title, subtitle, listPanels(rows));
+}
+
+/** Draws panels of curves; a curve has the same colour in all of them. */
+export function drawCurvePanels(
+  title: string,
+  subtitle: readonly string[],
+  panels: readonly CurvePanel[],
+): string {
+  const names = panels.flatMap(({ points }) => points.map(({ who }) => who));
+  const colors = chooseColors(names);
   const shapes = panels.flatMap((panel, at) => {
     const x = LEFT + (at % COLUMNS) * (PANEL.width + GAP);
     const y = TOP + Math.floor(at / COLUMNS) * (PANEL.height + GAP);
     return drawPanel(panel, [x, y], colors);
   });
   const lines = Math.ceil(panels.length / COLUMNS);
-  const title = "Wall time of a step, ms (median), by containers on the node";
   const size = {
     width: LEFT + COLUMNS * (PANEL.width + GAP),
     height: TOP + lines * (PANEL.height + GAP) + MARGIN,
@@ -66,34 +83,38 @@ function drawLegend(colors: ReadonlyMap<string, string>): string[] {
 }
 
 /** Has a panel for each step of a chain, and for each of its plugins. */
-function listPanels(rows: readonly Row[]): Panel[] {
+function listPanels(rows: readonly Row[]): CurvePanel[] {
   const panels = Map.groupBy(rows, ({ chain, masquerade, step }) => {
     const variant = masquerade ? `${chain}, masquerade` : chain;
     return `${variant}: ${step}`;
   });
-  return [...panels].map(([label, rows]) => ({ label, rows }));
+  return [...panels].map(([label, rows]) => ({
+    label,
+    points: rows.map(({ who, containers = 0, wallMs }) => ({
+      who,
+      x: containers,
+      y: wallMs.median,
+    })),
+  }));
 }
 
 function drawPanel(
-  { label, rows }: Panel,
+  { label, points }: CurvePanel,
   [x, y]: Point,
   colors: ReadonlyMap<string, string>,
 ): string[] {
-  const levels = [...new Set(rows.map(({ containers = 0 }) => containers))];
+  const levels = [...new Set(points.map(({ x }) => x))];
   const most = Math.max(1, ...levels);
-  const medians = rows.map(({ wallMs }) => wallMs.median);
-  const ticks = chooseTicks(Math.max(...medians));
+  const ticks = chooseTicks(Math.max(...points.map(({ y }) => y)));
   const top = ticks.at(-1) ?? 1;
-  const at: Place = (containers, ms) => [
-    x + containers / most * PANEL.width,
-    y + PANEL.height - ms / top * PANEL.height,
+  const at: Place = (across, up) => [
+    x + across / most * PANEL.width,
+    y + PANEL.height - up / top * PANEL.height,
   ];
-  const curves = [...Map.groupBy(rows, ({ who }) => who)]
-    .flatMap(([who, rows]) => {
-      const points = rows.map(({ containers = 0, wallMs }) =>
-        at(containers, wallMs.median)
-      );
-      return drawCurve(points, colors.get(who) ?? "black");
+  const curves = [...Map.groupBy(points, ({ who }) => who)]
+    .flatMap(([who, points]) => {
+      const places = points.map(({ x, y }) => at(x, y));
+      return drawCurve(places, colors.get(who) ?? "black");
     });
   return [
     textAt([x, y - 8], label, { "font-weight": "bold" }),
@@ -104,7 +125,7 @@ function drawPanel(
 }
 
 /** Says where a value is on the picture. */
-type Place = (containers: number, ms: number) => Point;
+type Place = (across: number, up: number) => Point;
 
 function drawGrid(ticks: readonly number[], at: Place): string[] {
   return ticks.flatMap((tick) => {
