@@ -1,11 +1,11 @@
 /**
- * A busy node with a daemon: pods come and go, 16 at a time, while callers and
- * the daemon are killed.
+ * A busy node with a daemon: pods come and go, 16 at a time, on networks of
+ * several kinds, while callers and the daemon are killed.
  *
- * The suite runs 240 attachments. `CNI_SOAK=10000 deno task test
- * tests/daemon_soak_test.ts` runs so many, and prints figures. With 1000 or more
- * it also compares the daemon's memory with that after its first 100 attachments.
- * The daemon is killed in the first half only.
+ * The suite runs 240 attachments. `CNI_SOAK=10000` runs so many,
+ * `CNI_SOAK_MINUTES=10` runs so long (`deno task soak`), and both print figures.
+ * With 1000 or more it also compares the daemon's memory with that after its
+ * first 100 attachments. The daemon is killed in the first half only.
  *
  * @module
  */
@@ -30,14 +30,22 @@ import { createRandom } from "./_harness/random.ts";
 import { needsInetRules, nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 
-const ATTACHMENTS = Number(Deno.env.get("CNI_SOAK") || 240);
+const MINUTES = Number(Deno.env.get("CNI_SOAK_MINUTES") || 0);
+const ATTACHMENTS = MINUTES > 0
+  ? Infinity
+  : Number(Deno.env.get("CNI_SOAK") || 240);
+const isSoak = MINUTES > 0 || Deno.env.has("CNI_SOAK");
 const AT_ONCE = 16;
+/** How often figures are printed, in ms. */
+const REPORT_MS = 15_000;
 /** Attachments of the last daemon before it is measured for the first time. */
 const WARM = 100;
 /** Attachments in all from which on the memory is compared. */
 const MANY = 1000;
 /** How many calls begin between two kills of a caller, and of the daemon. */
 const CALLS_PER_KILL = 6, CALLS_PER_DAEMON = Math.min(250, ATTACHMENTS / 2);
+/** How often a caller is killed besides, in ms. */
+const KILL_MS = 200;
 /** How many calls make the daemon collect its garbage, once it is idle. */
 const CALLS_PER_COLLECTION = 100;
 
@@ -54,7 +62,94 @@ const needs = allOf(
 interface Pod {
   readonly containerId: string;
   readonly sandbox: NetNs;
+  readonly network: Network;
+  readonly number: number;
 }
+
+/** A network of the node. */
+interface Network {
+  readonly name: string;
+  /** The plugin that the runtime calls. */
+  readonly type: string;
+  /** Whether the daemon runs the calls. */
+  readonly byDaemon: boolean;
+  /** The configuration's other keys, for a pod. */
+  readonly keys: (node: TestHosts, number: number) => Record<string, unknown>;
+}
+
+const LIMITS = {
+  ingressRate: 1_000_000,
+  ingressBurst: 1_000_000,
+  egressRate: 1_000_000,
+  egressBurst: 1_000_000,
+};
+
+/** Maps a host port of its own to each pod. */
+function mapPort(backend: string, number: number): Record<string, unknown> {
+  const portMappings = [
+    { hostPort: 20_000 + number % 10_000, containerPort: 80, protocol: "tcp" },
+  ];
+  return { type: "portmap", backend, runtimeConfig: { portMappings } };
+}
+
+// So few addresses that each is used again soon, and none may be lost.
+const NETWORKS: readonly Network[] = [
+  {
+    name: "pods",
+    type: "chain",
+    byDaemon: true,
+    keys: (node) => ({
+      plugins: [
+        { type: "ptp", ipMasq: true, ipam: node.hostLocal("10.1.2.0/27") },
+        { type: "bandwidth", ...LIMITS },
+        { type: "sbr" },
+      ],
+    }),
+  },
+  {
+    name: "bridged",
+    type: "chain",
+    byDaemon: true,
+    keys: (node, number) => ({
+      plugins: [
+        {
+          type: "bridge",
+          bridge: "soak0",
+          isGateway: true,
+          ipam: node.hostLocal("10.1.3.0/27"),
+        },
+        mapPort("nftables", number),
+      ],
+    }),
+  },
+  {
+    name: "ports",
+    type: "chain",
+    byDaemon: false,
+    keys: (node, number) => ({
+      plugins: [
+        { type: "ptp", ipam: node.hostLocal("10.1.4.0/27") },
+        mapPort("iptables", number),
+      ],
+    }),
+  },
+  {
+    name: "several",
+    type: "multus",
+    byDaemon: true,
+    keys: (node) => ({
+      cniDir: `${node.folder}/multus`,
+      delegates: [{
+        cniVersion: "1.1.0",
+        name: "several",
+        plugins: [
+          { type: "ptp", ipam: node.hostLocal("10.1.5.0/27") },
+          { type: "sbr" },
+        ],
+      }],
+    }),
+  },
+];
 
 /** How a call ended. */
 interface EndedCall extends ExecOutput {
@@ -76,16 +171,20 @@ class Node implements AsyncDisposable {
   readonly #hosts: TestHosts;
   #daemon: NodeDaemon;
   readonly #sandboxes: readonly NetNs[];
-  readonly #before: unknown;
+  #before: unknown;
   readonly #random = createRandom(1);
   readonly #running = new Set<Spawned>();
   /** The pod of each address in use. */
   readonly #holders = new Map<string, string>();
   #restarting: Promise<void> | undefined;
   #pods = 0;
-  #done = 0;
   /** Whether the daemon is killed, too. */
   killsDaemon = true;
+  /** Returns how many pods there were. */
+  get pods(): number {
+    return this.#pods;
+  }
+
   /** Violations so far, in words. */
   readonly failures: string[] = [];
   readonly figures = { calls: 0, kills: 0, daemonKills: 0, lostAdds: 0 };
@@ -94,35 +193,56 @@ class Node implements AsyncDisposable {
     this.#hosts = hosts;
     this.#daemon = daemon;
     this.#sandboxes = Array.from({ length: AT_ONCE }, () => hosts.addNetns());
-    this.#before = this.#state;
   }
 
   static async start(): Promise<Node> {
     using stack = new DisposableStack();
     const hosts = stack.use(TestHosts.create());
     const node = new Node(hosts, await NodeDaemon.start(hosts));
+    await node.#makeWhatStays();
     stack.move();
     return node;
   }
 
-  /** Attaches and detaches so many pods. */
-  async run(pods: number): Promise<void> {
-    const sandboxes = [...this.#sandboxes];
-    await eachAtOnce(Array(pods).fill(0), AT_ONCE, async () => {
-      const sandbox = sandboxes.pop() as NetNs;
-      const containerId = `soak${this.#pods++}`;
-      await this.#attachAndDetach({ containerId, sandbox });
-      sandboxes.push(sandbox);
-      this.#tellProgress();
-    });
+  /** A pod of each network makes bridge, tables and folders, which stay. */
+  async #makeWhatStays(): Promise<void> {
+    const [sandbox] = this.#sandboxes as [NetNs];
+    for (const network of NETWORKS) {
+      const number = this.#pods++;
+      const pod = { containerId: `soak${number}`, sandbox, network, number };
+      for (const command of ["ADD", "DEL"]) {
+        const { code, stdout } = await this.#start(command, pod).output;
+        assertEquals(code, 0, stdout);
+      }
+    }
+    this.#before = this.#state;
+  }
+
+  /** Attaches and detaches pods until there were enough. */
+  async run(isEnough: (pods: number) => boolean): Promise<void> {
+    using _killing = this.#killNowAndThen();
+    const first = this.#pods;
+    await Promise.all(this.#sandboxes.map(async (sandbox) => {
+      while (!isEnough(this.#pods - first)) {
+        const number = this.#pods++;
+        const network = NETWORKS[number % NETWORKS.length] as Network;
+        const containerId = `soak${number}`;
+        await this.#attachAndDetach({ containerId, sandbox, network, number });
+      }
+    }));
     await this.#restarting;
   }
 
-  /** In a long run, prints a line now and then. */
-  #tellProgress(): void {
-    const done = ++this.#done;
-    if (!Deno.env.get("CNI_SOAK") || done % 100 !== 0) return;
-    console.log(`${done}/${ATTACHMENTS} attachments`);
+  #killNowAndThen(): Disposable {
+    const stack = new DisposableStack();
+    const timer = setInterval(() => this.#killOne(), KILL_MS);
+    stack.defer(() => clearInterval(timer));
+    return stack;
+  }
+
+  #killOne(): void {
+    const [first, ...others] = this.#running;
+    if (first !== undefined) this.#random.pick([first, ...others]).kill();
   }
 
   /** Runs the calls of a runtime: DEL follows whatever became of ADD. */
@@ -132,7 +252,13 @@ class Node implements AsyncDisposable {
     if (isAdded) this.#hold(pod, added);
     else if (!added.isKilled) this.#judgeFailedAdd(pod, added);
     const prevResult = isAdded ? JSON.parse(added.stdout) : undefined;
-    if (isAdded) this.#release(prevResult);
+    if (isAdded) {
+      const checked = await this.#call("CHECK", pod, { prevResult });
+      const isFine = checked.code === 0 || checked.isKilled ||
+        this.#isLost(checked);
+      if (!isFine) this.#fail("CHECK", pod, checked);
+      this.#release(prevResult);
+    }
     for (let attempt = 1; attempt < 100; attempt++) {
       const deleted = await this.#call("DEL", pod, { prevResult });
       if (deleted.code === 0) return;
@@ -140,14 +266,14 @@ class Node implements AsyncDisposable {
     }
   }
 
-  #hold({ containerId }: Pod, { stdout }: ExecOutput): void {
+  #hold({ containerId, network }: Pod, { stdout }: ExecOutput): void {
     const address = addressIn(JSON.parse(stdout));
     const holder = this.#holders.get(address);
     if (holder !== undefined) {
       this.failures.push(`${address} has ${holder}, and now ${containerId}`);
     }
     this.#holders.set(address, containerId);
-    const path = `${this.#hosts.folder}/leases/pods/${address}`;
+    const path = `${this.#hosts.folder}/leases/${network.name}/${address}`;
     const lease = Deno.readTextFileSync(path);
     if (lease === `${containerId}\r\neth0`) return;
     this.failures.push(`${address} of ${containerId} is leased to ${lease}`);
@@ -159,10 +285,13 @@ class Node implements AsyncDisposable {
 
   /** An ADD may only fail for the loss of its daemon. */
   #judgeFailedAdd(pod: Pod, added: EndedCall): void {
-    const isLost = added.lostDaemon && JSON.parse(added.stdout).code === 11 &&
-      added.stdout.includes("went away before it answered");
-    if (isLost) this.figures.lostAdds++;
+    if (this.#isLost(added)) this.figures.lostAdds++;
     else this.#fail("ADD", pod, added);
+  }
+
+  #isLost({ lostDaemon, stdout }: EndedCall): boolean {
+    return lostDaemon && JSON.parse(stdout).code === 11 &&
+      stdout.includes("went away before it answered");
   }
 
   #fail(command: string, { containerId }: Pod, output: EndedCall): void {
@@ -198,32 +327,27 @@ class Node implements AsyncDisposable {
     pod: Partial<Pod>,
     keys: Readonly<Record<string, unknown>> = {},
   ): Spawned {
-    const rate = { ingressRate: 1_000_000, ingressBurst: 1_000_000 };
-    const limits = { ...rate, egressRate: 1_000_000, egressBurst: 1_000_000 };
-    // So few addresses that each is used again soon, and none may be lost.
-    const ipam = this.#hosts.hostLocal("10.1.2.0/27");
+    const { network = NETWORKS[0] as Network, number = 0, ...options } = pod;
     const config = {
       cniVersion: "1.1.0",
-      name: "pods",
-      type: "chain",
-      plugins: [
-        { type: "ptp", ipMasq: true, ipam },
-        { type: "bandwidth", ...limits },
-        { type: "sbr" },
-      ],
+      name: network.name,
+      type: network.type,
+      ...network.keys(this.#hosts, number),
       ...keys,
     };
-    return this.#daemon.call("chain", command, { ...pod, config });
+    const env = network.byDaemon ? {} : { CNI_NO_DAEMON: "1" };
+    return this.#daemon.call(network.type, command, {
+      ...options,
+      config,
+      env,
+    });
   }
 
   /** Kills somebody now and then, at whatever they are doing. */
   #disturb(): void {
     const { figures } = this;
     figures.calls++;
-    const [first, ...others] = this.#running;
-    if (figures.calls % CALLS_PER_KILL === 0 && first !== undefined) {
-      this.#random.pick([first, ...others]).kill();
-    }
+    if (figures.calls % CALLS_PER_KILL === 0) this.#killOne();
     if (!this.killsDaemon || this.#restarting !== undefined) return;
     if (figures.calls % CALLS_PER_DAEMON === 0) {
       figures.daemonKills++;
@@ -250,7 +374,7 @@ class Node implements AsyncDisposable {
         await this.#daemon.metric(sample) === 0 &&
         await this.#daemon.metric("cni_daemon_calls_running") === 0,
     );
-    const count = ATTACHMENTS < MANY ? 0 : 2 * CALLS_PER_COLLECTION;
+    const count = isSoak ? 2 * CALLS_PER_COLLECTION : 0;
     let { rss } = this.resources;
     await eachAtOnce(Array(count).fill(0), 1, async () => {
       const { code, stdout } = await this.#start("STATUS", {}).output;
@@ -285,8 +409,11 @@ class Node implements AsyncDisposable {
   /** Runs GC as a runtime without pods does. */
   async collectGarbage(): Promise<void> {
     const keys = { "cni.dev/valid-attachments": [] };
-    const { code, stdout } = await this.#start("GC", {}, keys).output;
-    assertEquals(code, 0, stdout);
+    for (const network of NETWORKS) {
+      const { code, stdout } = await this.#start("GC", { network }, keys)
+        .output;
+      assertEquals(code, 0, stdout);
+    }
   }
 
   /** Links, routes and rules of all, and files elsewhere. */
@@ -306,11 +433,16 @@ class Node implements AsyncDisposable {
     const { folder, host } = this.#hosts;
     assertEquals(this.#state, this.#before);
     const leases = `${folder}/leases`;
-    const files = runIn(host, "find", leases, "-type", "f").trim().split("\n");
-    const names = files.map((path) => path.slice(leases.length + 1)).sort();
-    assertEquals(names, ["pods/last_reserved_ip.0", "pods/lock"]);
-    // Fails if somebody holds it.
-    runIn(host, "flock", "--nonblock", `${leases}/pods/lock`, "true");
+    for (const { name } of NETWORKS) {
+      const files = [...Deno.readDirSync(`${leases}/${name}`)]
+        .map((file) => file.name).sort();
+      assertEquals(files, ["last_reserved_ip.0", "lock"], name);
+      // Fails if somebody holds it.
+      runIn(host, "flock", "--nonblock", `${leases}/${name}/lock`, "true");
+    }
+    const remembered = runIn(host, "find", `${folder}/multus`, "-type", "f")
+      .split("\n").filter((path) => !/^$|\/locks\/\.(gate|all)$/.test(path));
+    assertEquals(remembered, []);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -325,24 +457,41 @@ function addressIn(result: any): string {
   return result.ips[0].address.split("/")[0];
 }
 
+/** Prints figures now and then, if the run is a long one. */
+function report(node: Node, seconds: () => number): Disposable {
+  const stack = new DisposableStack();
+  if (!isSoak) return stack;
+  const timer = setInterval(() => {
+    const { pods, figures, failures } = node;
+    const said = { seconds: seconds(), pods, ...figures };
+    console.log({ ...said, failures: failures.length });
+  }, REPORT_MS);
+  stack.defer(() => clearInterval(timer));
+  return stack;
+}
+
 rootTest(
   "daemon: pods come and go while callers and daemons are killed",
   needs,
   async () => {
     const startMs = performance.now();
+    const seconds = (): number =>
+      Math.round((performance.now() - startMs) / 1000);
     await using node = await Node.start();
+    using _progress = report(node, seconds);
     const half = Math.floor(ATTACHMENTS / 2);
-    await node.run(half);
+    const until = (pods: number, minutes: number) => (done: number): boolean =>
+      done >= pods || MINUTES > 0 && seconds() >= minutes * 60;
+    await node.run(until(half, MINUTES / 2));
     node.killsDaemon = false;
-    await node.run(WARM);
+    await node.run((done) => done >= WARM);
     const warm = await node.measure();
-    await node.run(ATTACHMENTS - half - WARM);
+    await node.run(until(ATTACHMENTS - half - WARM, MINUTES));
     const last = await node.measure();
-    if (Deno.env.get("CNI_SOAK")) {
-      const seconds = Math.round((performance.now() - startMs) / 1000);
+    if (isSoak) {
       const rss = [warm, last].map((one) => one.rss);
       const descriptors = [warm, last].map((one) => one.descriptors.length);
-      console.log({ ATTACHMENTS, seconds, ...node.figures, rss, descriptors });
+      console.log({ seconds: seconds(), ...node.figures, rss, descriptors });
     }
     assertEquals(node.failures, []);
     node.assertNothingIsLeft();
@@ -354,7 +503,7 @@ rootTest(
       `the daemon has ${descriptors} descriptors, as before`,
       () => node.resources.descriptors.length <= descriptors,
     );
-    if (ATTACHMENTS < MANY) return;
+    if (node.pods < MANY) return;
     const change = last.rss / warm.rss;
     assert(change > 0.9 && change < 1.1, `the memory is ${change} of before`);
   },
