@@ -2,7 +2,7 @@
  * A busy node with a daemon: pods come and go, 16 at a time, on networks of
  * several kinds, while callers and the daemon are killed.
  *
- * The suite runs 240 attachments. `CNI_SOAK=10000` runs so many,
+ * The suite runs 160 attachments. `CNI_SOAK=10000` runs so many,
  * `CNI_SOAK_MINUTES=10` runs so long (`deno task soak`), and both print figures.
  * With 1000 or more it also compares the daemon's memory with that after its
  * first 100 attachments. The daemon is killed in the first half only.
@@ -19,7 +19,7 @@ import {
   rootTest,
 } from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";
-import { runIn, snapshot } from "../testing/ip_json.ts";
+import { ipJson, runIn, snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
@@ -33,13 +33,13 @@ import type { Spawned } from "./_harness/spawn_in.ts";
 const MINUTES = Number(Deno.env.get("CNI_SOAK_MINUTES") || 0);
 const ATTACHMENTS = MINUTES > 0
   ? Infinity
-  : Number(Deno.env.get("CNI_SOAK") || 240);
+  : Number(Deno.env.get("CNI_SOAK") || 160);
 const isSoak = MINUTES > 0 || Deno.env.has("CNI_SOAK");
 const AT_ONCE = 16;
 /** How often figures are printed, in ms. */
 const REPORT_MS = 15_000;
 /** Attachments of the last daemon before it is measured for the first time. */
-const WARM = 100;
+const WARM = isSoak ? 100 : 40;
 /** Attachments in all from which on the memory is compared. */
 const MANY = 1000;
 /** How many calls begin between two kills of a caller, and of the daemon. */
@@ -215,7 +215,16 @@ class Node implements AsyncDisposable {
         assertEquals(code, 0, stdout);
       }
     }
+    await this.#settle();
     this.#before = this.#state;
+  }
+
+  /** Waits until the bridge has noticed that it has no port. */
+  async #settle(): Promise<void> {
+    await eventually("the bridge is down", () => {
+      const [bridge] = ipJson(this.#hosts.host, "link", "show", "soak0");
+      return bridge.operstate === "DOWN";
+    });
   }
 
   /** Attaches and detaches pods until there were enough. */
@@ -429,8 +438,9 @@ class Node implements AsyncDisposable {
   }
 
   /** Asserts that everything is as before the first pod. */
-  assertNothingIsLeft(): void {
+  async assertNothingIsLeft(): Promise<void> {
     const { folder, host } = this.#hosts;
+    await this.#settle();
     assertEquals(this.#state, this.#before);
     const leases = `${folder}/leases`;
     for (const { name } of NETWORKS) {
@@ -494,9 +504,9 @@ rootTest(
       console.log({ seconds: seconds(), ...node.figures, rss, descriptors });
     }
     assertEquals(node.failures, []);
-    node.assertNothingIsLeft();
+    await node.assertNothingIsLeft();
     await node.collectGarbage();
-    node.assertNothingIsLeft();
+    await node.assertNothingIsLeft();
     assert(node.figures.kills > 0 && node.figures.daemonKills > 0);
     const descriptors = warm.descriptors.length;
     await eventually(
