@@ -147,6 +147,7 @@ export {
   type NextHop,
   RouteEntry,
   type RouteOrigin,
+  type RouteParts,
 } from "./ffi/rtnl/route_entry.ts";
 export * from "./ffi/rtnl/neighbor.ts";
 export * from "./ffi/rtnl/bridge_vlan.ts";

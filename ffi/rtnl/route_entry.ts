@@ -25,6 +25,17 @@ const RTA_CACHEINFO = 12;
 /** A route message. */
 type RouteBody = ReturnType<typeof newRoute.decode>;
 
+/**
+ * The parts of a route message. Their types, which are inferred, would have to be
+ * computed by every user of the package.
+ */
+export interface RouteParts {
+  /** The fixed part. */
+  readonly header: object;
+  /** The rest. */
+  readonly attributes: object;
+}
+
 /** The creator of a route. */
 export type RouteOrigin = "kernel" | "router" | "others";
 
@@ -51,9 +62,15 @@ export class RouteEntry {
     );
   }
 
-  /** Wraps an answer of the kernel. */
-  static from(answer: RouteBody): RouteEntry {
-    return new RouteEntry(answer);
+  /**
+   * Wraps an answer of the kernel.
+   *
+   * @param answer A decoded `RTM_NEWROUTE`
+   */
+  static from(
+    answer: RouteParts,
+  ): RouteEntry {
+    return new RouteEntry(answer as RouteBody);
   }
 
   /** The address family. */
@@ -160,7 +177,7 @@ export class RouteEntry {
    *
    * @internal
    */
-  toRequest(): RouteBody {
+  toRequest(): RouteParts {
     const { header, attributes } = this.#body;
     const { oif, gateway, multipath, unknown, ...shared } = attributes;
     // For a nexthop object the kernel reports the gateway and link, but refuses
