@@ -4,6 +4,7 @@
  * @module
  */
 
+import { answerHelp } from "./help.ts";
 import { generateSchemas } from "./schemas/generate.ts";
 
 /** Formats a schema as `deno fmt` would leave it. */
@@ -12,6 +13,9 @@ export function formatSchema(schema: object): string {
 }
 
 if (import.meta.main) {
+  answerHelp(`Write the JSON Schemas of all plugins to schemas/.
+
+Usage: deno task schemas`);
   const root = new URL("../", import.meta.url);
   const schemas = await generateSchemas(new URL("docs/", root));
   const folder = new URL("schemas/", root);
