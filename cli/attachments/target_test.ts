@@ -192,6 +192,12 @@ Deno.test("cni list shows pods and multus' networks", async (t) => {
     );
     assertMatch(stdout, new RegExp(WEB));
   });
+  await t.step("cni del names the network of multus", async () => {
+    const line = ["del", "storage", "default/web", "-i", "net1"];
+    const { stderr, exitCode } = await runCni(...line, ...flags);
+    assertMatch(stderr, /multus attached it; run cni del all /);
+    assertEquals(exitCode, 1);
+  });
   await t.step("--pod", async () => {
     const web = await runCni("list", "--pod", "default/web", ...flags);
     assertEquals(web.stdout.trim().split("\n").length, 4);

@@ -11,7 +11,12 @@ import {
   parseNetworkConfList,
   type RuntimeConf,
 } from "../../cni/libcni/mod.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { describeMadeAttachment } from "../attachment.ts";
+import {
+  isOfNetns,
+  listNodeAttachments,
+} from "../attachments/node_attachments.ts";
 import type { Output } from "../../tool/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -35,6 +40,7 @@ export async function del(call: CniCall): Promise<Output> {
     network: name,
     netns,
   });
+  refuseOfMultus(folders, name, conf);
   const list = found.list ?? restoreNetwork(runtime, name, conf);
   if (list === undefined) throw found.error;
   const wasAttached = isAttached(runtime, name, conf);
@@ -68,6 +74,25 @@ function isAttached(
   } catch {
     return true;
   }
+}
+
+/** Refuses what multus attached: it would try to detach it again. */
+function refuseOfMultus(
+  folders: Folders,
+  name: string,
+  { netns, ifName }: RuntimeConf,
+): void {
+  // DEL works without the cache.
+  const made = (ifPossible(() => listNodeAttachments(folders)) ?? [])
+    .filter((one) =>
+      one.network === name && one.ifName === ifName && isOfNetns(one, netns)
+    );
+  const via = made[0]?.via;
+  if (via === undefined || made.some((one) => one.via === undefined)) return;
+  throw new Error(
+    `Cannot detach "${netns}" from "${name}": multus attached it; ` +
+      `run cni del ${via} ${netns}`,
+  );
 }
 
 /** Notes that no attachment is known. DEL succeeds anyway, so only this reveals a mistyped name. */
