@@ -116,6 +116,14 @@ Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => 
 });
 
 const units = listFiles([".service", ".timer", ".socket"]);
+Deno.test("deploy: the timer's unit runs a command that exists", () => {
+  const text = Deno.readTextFileSync(`${FOLDER}systemd/cni-gc.service`);
+  const [, args = ""] = /^ExecStart=\S+\/cni (.+)$/m.exec(text) ?? [];
+  const { row, flags } = parseCommandLine(cni, args.split(" "));
+  assertEquals(row?.name, "gc");
+  assertEquals([flags["orphans"], flags["yes"]], [true, true]);
+});
+
 const noSystemd = !hasCommand("systemd-analyze");
 Deno.test({
   name: "deploy: systemd understands the units" +

@@ -30,7 +30,7 @@ export async function addDocuments(
   for (const name of ["LICENSE", "CHANGELOG.md"]) {
     await Deno.copyFile(ROOT + name, `${folder}/${name}`);
   }
-  await run("cp", ["-R", `${ROOT}schemas`, folder]).catch(() => {});
+  await run("cp", ["-R", `${ROOT}schemas`, folder]);
   const texts = {
     "THIRD-PARTY-NOTICES": formatNotices(components),
     "sbom.cdx.json": formatSbom(release, components),
