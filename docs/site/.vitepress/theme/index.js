@@ -1,0 +1,6 @@
+/** VitePress' own theme, with a few rules. */
+
+import theme from "vitepress/theme";
+import "./style.css";
+
+export default theme;
