@@ -1,0 +1,209 @@
+/**
+ * A configuration of every plugin, for the table of faults.
+ *
+ * @module
+ */
+
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Needs } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
+import { flannelConfig, SUBNET_ENV } from "./flannel_network.ts";
+import { WIDE } from "./limited_cable.ts";
+import { needsKind, type OnMasterType } from "./on_master.ts";
+import { needsOwnLink } from "./own_link_cases.ts";
+import type { Keys } from "./plugin_scene.ts";
+import { needsInetRules, needsRuleTools } from "./rules.ts";
+import { ALL_SETTINGS, SYSCTL } from "./tuned_link.ts";
+import { needsVrf } from "./vrf.ts";
+
+/** One plugin and its configuration. */
+export interface FaultRow {
+  readonly type: string;
+  /** Tells the rows of one plugin apart. */
+  readonly variant?: string;
+  readonly needs?: Needs;
+  /** Whether ptp comes before it. */
+  readonly isChained?: boolean;
+  /** Only each of so many steps is tested unless all are: others' rows have them. */
+  readonly stride?: number;
+  /**
+   * Whether DEL gets the previous plugin's result if ADD failed. Without it,
+   * what ADD changed of that plugin's goes with the sandbox.
+   */
+  readonly keepsPrevResult?: boolean;
+  /** Whether routes in the sandbox are lost if it is killed: the kernel drops them. */
+  readonly losesRoutes?: boolean;
+  /** Whether GC forgets what DEL restores: the sandbox is gone by then. */
+  readonly gcForgets?: boolean;
+  /** Sets up the host. */
+  readonly prepare?: (hosts: TestHosts) => void;
+  /** @param container 0 for the one whose calls fail, 1 for another one */
+  readonly config: (hosts: TestHosts, container: number) => Keys;
+}
+
+const SUBNETS = ["10.1.2.0/24", "2001:db8:1::/64"] as const;
+const ipamOf = (hosts: TestHosts): Keys => ({
+  ipam: hosts.hostLocal(...SUBNETS),
+});
+
+const onMaster = (type: OnMasterType): FaultRow => ({
+  type,
+  stride: 3,
+  needs: needsKind(type),
+  prepare: ({ host }) => {
+    const script = "ip link add m0 type veth peer name m1; " +
+      "ip link set m0 up; ip link set m1 up";
+    runIn(host, "sh", "-ec", script);
+  },
+  config: (hosts, container) => ({
+    master: "m0",
+    // Detection takes a second and more.
+    enabledad: false,
+    ...type === "vlan" ? { vlanId: 5 + container } : {},
+    ...ipamOf(hosts),
+  }),
+});
+
+const portmap = (backend: string, needs: Needs): FaultRow => ({
+  type: "portmap",
+  variant: backend,
+  needs,
+  isChained: true,
+  config: (_, container) => ({
+    backend,
+    runtimeConfig: {
+      portMappings: [
+        { hostPort: 8080 + container, containerPort: 80, protocol: "tcp" },
+        { hostPort: 5353 + container, containerPort: 53, protocol: "udp" },
+      ],
+    },
+  }),
+});
+
+const firewall = (backend: string, needs: Needs): FaultRow => ({
+  type: "firewall",
+  variant: backend,
+  needs,
+  isChained: true,
+  config: () => ({ backend }),
+});
+
+const ptp = (hosts: TestHosts): Keys => ({
+  type: "ptp",
+  ipMasq: true,
+  ...ipamOf(hosts),
+});
+
+/** Returns a row's name in the table. */
+export function titleOf({ type, variant }: FaultRow): string {
+  return variant === undefined ? type : `${type}, ${variant}`;
+}
+
+/** All rows, in the order of the table. */
+export const FAULT_ROWS: readonly FaultRow[] = [
+  { type: "bandwidth", isChained: true, config: () => ({ ...WIDE }) },
+  {
+    type: "bridge",
+    needs: needsInetRules,
+    stride: 3,
+    config: (hosts) => ({
+      bridge: "cni0",
+      isGateway: true,
+      ipMasq: true,
+      ...ipamOf(hosts),
+    }),
+  },
+  {
+    type: "chain",
+    needs: needsInetRules,
+    stride: 10,
+    config: (hosts) => ({
+      plugins: [ptp(hosts), { type: "bandwidth", ...WIDE }, { type: "sbr" }],
+    }),
+  },
+  {
+    type: "debug",
+    config: ({ folder }) => ({
+      cniOutput: `${folder}/calls`,
+      addHooks: [["true"]],
+      delHooks: [["true"]],
+    }),
+  },
+  { type: "dummy", needs: needsOwnLink("dummy"), config: ipamOf },
+  firewall("nftables", needsInetRules),
+  firewall("iptables", needsRuleTools),
+  {
+    type: "flannel",
+    stride: 6,
+    prepare: ({ folder }) => {
+      const text = SUBNET_ENV.ipv4.map((line) => `${line}\n`).join("");
+      Deno.writeTextFileSync(`${folder}/subnet.env`, text);
+    },
+    config: (hosts) => flannelConfig(hosts),
+  },
+  {
+    type: "host-device",
+    stride: 3,
+    prepare: ({ host }) => {
+      using rtnl = Rtnl.open(host.path);
+      for (const number of [0, 1]) {
+        const peer = { netns: host, name: `wire${number}` };
+        rtnl.link.addVeth({ name: `ens${number}`, mtu: 1500, peer });
+      }
+    },
+    config: (hosts, container) => ({
+      device: `ens${container}`,
+      ...ipamOf(hosts),
+    }),
+  },
+  { type: "host-local", config: ipamOf },
+  onMaster("ipvlan"),
+  { type: "loopback", config: () => ({}) },
+  onMaster("macvlan"),
+  {
+    type: "multus",
+    needs: needsInetRules,
+    stride: 10,
+    config: (hosts) => ({
+      cniDir: `${hosts.folder}/multus`,
+      delegates: [{ cniVersion: "1.1.0", name: "pods", ...ptp(hosts) }],
+    }),
+  },
+  { type: "passthru", config: () => ({}) },
+  portmap("nftables", needsInetRules),
+  portmap("iptables", needsRuleTools),
+  { type: "ptp", needs: needsInetRules, stride: 3, config: ptp },
+  { type: "sbr", isChained: true, keepsPrevResult: true, config: () => ({}) },
+  {
+    type: "static",
+    config: () => ({
+      ipam: { type: "static", addresses: [{ address: "10.1.2.5/24" }] },
+    }),
+  },
+  { type: "tap", stride: 3, needs: needsOwnLink("tap"), config: ipamOf },
+  {
+    type: "tuning",
+    isChained: true,
+    gcForgets: true,
+    config: ({ folder }) => ({
+      ...ALL_SETTINGS,
+      sysctl: { [SYSCTL]: "1" },
+      dataDir: `${folder}/tuning`,
+    }),
+  },
+  onMaster("vlan"),
+  {
+    type: "vrf",
+    needs: needsVrf,
+    isChained: true,
+    losesRoutes: true,
+    config: () => ({ vrfname: "blue" }),
+  },
+];
+
+/** Plugins without a row, and why. */
+export const WITHOUT_ROW: Readonly<Record<string, string>> = {
+  dhcp: "Changes nothing itself. Its daemon's leases: " +
+    "`tests/dhcp_daemon_test.ts`, `tests/dhcp_process_test.ts`",
+};
