@@ -92,7 +92,7 @@ export const firewalldBackend: Backend = {
   },
 };
 
-/** What is needed to reach the bus. */
+/** A host, as far as the bus needs it. */
 type BusHost = Pick<FirewallHost, "env" | "signal">;
 
 /**

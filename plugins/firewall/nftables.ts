@@ -335,7 +335,7 @@ function isEnforced(
       .some(({ key }) => key.toHex() === name);
 }
 
-/** Finds the addresses of which the elements contain some bytes. */
+/** Finds the addresses whose elements contain some bytes. */
 function findAll(nftables: Nftables, parts: readonly Bytes[]): FoundElements {
   const found = Object.values(SETS)
     .map(({ name }) => nftables.findElements(TABLE, name, parts));

@@ -9,7 +9,7 @@
 
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
-import { Collecting, intercept } from "./fault_injector.ts";
+import { Collecting, intercept } from "../../testing/fault_injector.ts";
 
 /** What happens after a step: it fails although it is done, or all that follows fails. */
 export type Fault = "error" | "death";
