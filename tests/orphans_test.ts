@@ -28,7 +28,7 @@ interface Row {
   readonly removed?: boolean;
 }
 
-/** Who attaches two containers, and by which rules. */
+/** The plugins that attach two containers, and their backend. */
 interface Scene {
   readonly name: string;
   /** Folder of the plugins. */

@@ -11,7 +11,7 @@ import { decodeResult } from "../../cni/result_decoding.ts";
 import type { Ip } from "../../net/ip.ts";
 import { listNamespaceAddresses, readProcesses } from "./processes.ts";
 
-/** What a leftover says about its container. */
+/** A leftover's statement about its container. */
 export interface Claim {
   /** "" if unknown. */
   readonly container?: string;
@@ -46,7 +46,7 @@ export interface EvidenceOptions {
 /** Processes name a container by its ID if that has so many characters. */
 const LONG_ID = 12;
 
-/** What is alive on this node at one time. */
+/** The living containers of this node, at one time. */
 export class Evidence {
   readonly #hostId: string | undefined;
   readonly #graceMs: number;
@@ -100,7 +100,7 @@ export class Evidence {
 
   /** Reports whether a path leads to a container's namespace. */
   isAlive(netns: string): boolean {
-    // In a container, the host's mounts are those of its first process.
+    // In a container, the first process shows the host's mounts.
     return netns !== "" &&
       [netns, `/proc/1/root${netns}`].some((path) => this.#isNamespace(path));
   }

@@ -1,6 +1,5 @@
 /**
- * Leases: those of host-local, ours and the Go plugin's, and those of the DHCP
- * daemon.
+ * Leases of host-local, ours and the Go plugin's, and of the DHCP daemon.
  *
  * @module
  */

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** What was left. */
+/** The kind of a leftover. */
 export type OrphanKind =
   | "attachment"
   | "lease"

@@ -10,7 +10,7 @@ import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../net/ip.ts";
 
-/** What the processes of this machine show. */
+/** A view of this machine's processes. */
 export interface Processes {
   /** A path of each network namespace, by the namespace's device and inode. */
   readonly namespaces: ReadonlyMap<string, string>;

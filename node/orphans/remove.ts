@@ -18,7 +18,7 @@ import {
 /** Longest time between the two searches, in ms. */
 const BETWEEN_MS = 2000;
 
-/** What became of a leftover. */
+/** The outcome of removing a leftover. */
 export interface Removal {
   readonly orphan: Orphan;
   /** Undefined if it was removed. */

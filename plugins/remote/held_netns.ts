@@ -18,8 +18,8 @@ export interface HeldNetns extends Disposable {
 const OF_PROCESS = /^\/proc\/\d+\/ns\/net$/;
 
 /**
- * Starts a process in the namespace, if its path is not that of a process and
- * the daemon needs one.
+ * Starts a process in the namespace, if the daemon needs one and the path does
+ * not already name a process.
  *
  * @throws {CniError} 8 if the namespace cannot be entered; not in DEL if it is
  *   gone

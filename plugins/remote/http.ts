@@ -200,7 +200,13 @@ function lengthIn(head: Bytes): number | undefined {
   return Number(digits);
 }
 
-function decodeAnswer(bytes: Bytes): HttpAnswer {
+/**
+ * Decodes everything that a daemon has sent until it closed the connection.
+ *
+ * @throws {AnswerLost} If it is incomplete
+ * @throws {BadAnswer} If it is too long, or is not HTTP
+ */
+export function decodeAnswer(bytes: Bytes): HttpAnswer {
   if (bytes.length === 0) {
     throw new AnswerLost("the daemon closed the connection without an answer");
   }

@@ -28,7 +28,7 @@ const build = (): Schema<RemoteConfig> => {
     socket: optional(
       z.string().check(z.regex(/^\//, { error: "expected an absolute path" })),
     ),
-    /** What the daemon understands. */
+    /** The daemon's protocol. */
     protocol: optional(z.enum(["cni", "contiv"])),
     /** Prefix of the paths of requests. */
     basePath: optional(

@@ -53,6 +53,11 @@ import {
   text,
   texts,
 } from "../../../plugins/multus/devices/protobuf.ts";
+import {
+  AnswerLost,
+  BadAnswer,
+} from "../../../plugins/remote/daemon_errors.ts";
+import { decodeAnswer } from "../../../plugins/remote/http.ts";
 import type { Golden } from "../../../scripts/capture_netlink.ts";
 import type { Rows } from "../../../ffi/netlink/attribute.ts";
 import { findMessageType } from "../../_harness/netlink_rendering.ts";
@@ -134,6 +139,17 @@ function listNftables(): Parser<Bytes>[] {
         parse: (bytes) => type.decode(bytes),
       })
     ),
+    bytesParser({
+      name: "answer of remote's daemon",
+      samples: [
+        'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"Result":{}}',
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
+        '7;x=y\r\n{"Resul\r\n6\r\nt":{}}\r\n0\r\n\r\n',
+        "HTTP/1.0 500 Error\r\n\r\nno",
+      ].map((text) => new TextEncoder().encode(text)),
+      throws: [AnswerLost, BadAnswer],
+      parse: decodeAnswer,
+    }),
     bytesParser({
       name: "expressions of nftables",
       samples: [new Uint8Array(attributes)],

@@ -36,6 +36,7 @@ import {
   readRequest as readThickRequest,
   RequestError,
 } from "../../../node/daemon/thick/request.ts";
+import { parseInstance, parseQuoted } from "../../../node/orphans/comments.ts";
 import { readSubnetEnv } from "../../../plugins/flannel/subnet_env.ts";
 import { readCheckpoint } from "../../../plugins/multus/devices/checkpoint.ts";
 import { decodeScratch } from "../../../plugins/multus/memory/scratch_document.ts";
@@ -391,6 +392,14 @@ export function listTextParsers(folder: string): Parser<string>[] {
       samples: [THICK],
       throws: [RequestError],
       parse: (text) => readThickRequest("/delegate", text),
+    }),
+    textParser({
+      name: "comment of a rule",
+      samples: [
+        "aa9217ce5dd9862e-508af7b3b68a2aed, net: pods, if: eth0, id: c1",
+        'dnat name: "pods" id: "c1"',
+      ],
+      parse: (text) => [parseInstance(text), parseQuoted(text)],
     }),
     textParser({
       name: "rule of iptables-save",
