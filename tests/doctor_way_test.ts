@@ -1,9 +1,11 @@
 /** `cni doctor --pod`: where the packets of a container end. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { STEPS, type Way } from "../cli/doctor/way/walk.ts";
-import { rootTest } from "../testing/capabilities.ts";
+import { allOf, rootTest } from "../testing/capabilities.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 
+const NEEDS = allOf(needsRuleTools, needsInetRules);
 const WEB = "default/web", DB = "default/db";
 
 /** A fault on the way of a container's first address. */
@@ -211,7 +213,7 @@ function fill(script: string, scene: DoctorScene, pod: string): string {
     .replaceAll("$folder", hosts.folder);
 }
 
-rootTest("cni doctor --pod says where a packet ends", async (t) => {
+rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
   using scene = await DoctorScene.create();
   for (const pod of [WEB, DB]) {
     assertEquals((await goFirst(scene, pod)).endsAt, null);

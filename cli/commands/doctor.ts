@@ -21,8 +21,7 @@ import { type Line, summarize } from "../doctor/summary.ts";
 import { readFolders } from "../network.ts";
 
 /** Parts of the node that tests replace. */
-export interface Replaced
-  extends Pick<NodeOptions, "hostNetns" | "proc" | "graceMs"> {
+export interface Replaced extends Pick<NodeOptions, "hostNetns" | "proc"> {
   readonly patience?: Patience;
 }
 

@@ -7,6 +7,7 @@
 import { throwAll } from "../../cni/rollback.ts";
 import {
   findOrphans,
+  GRACE_MS,
   type Orphan,
   type OrphanSearch,
 } from "../../node/orphans/mod.ts";
@@ -56,13 +57,13 @@ function formatOrphan({ kind, where }: Orphan): string {
 }
 
 function searchOf(
-  { folders, env, hostNetns, graceMs, signal }: Node,
+  { folders, env, hostNetns, signal }: Node,
 ): OrphanSearch {
   return {
     ...folders,
     env,
     hostNetns,
-    graceMs,
+    graceMs: GRACE_MS,
     signal,
     invoker: createInvoker(dispatch, findPlugin),
     log: createLog({}, () => {}),

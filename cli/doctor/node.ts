@@ -18,7 +18,6 @@ import {
 import { dispatch } from "../../cni/skel.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { GRACE_MS } from "../../node/orphans/mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
@@ -38,8 +37,6 @@ export interface NodeOptions {
   readonly hostNetns?: string;
   /** Where processes are; /proc by default. */
   readonly proc?: string;
-  /** Leftovers of containers that are younger do not count, in ms; 5 minutes by default. */
-  readonly graceMs?: number;
 }
 
 /** A network that is configured. */
@@ -78,8 +75,6 @@ export class Node implements Disposable {
   readonly hostNetns: string;
   /** The folder with processes. */
   readonly proc: string;
-  /** How old leftovers must be, in ms. */
-  readonly graceMs: number;
   /** Runs plugins. Their log is not shown. */
   readonly runtime: NetworkRuntime;
   #host: Rtnl | undefined;
@@ -95,7 +90,6 @@ export class Node implements Disposable {
     this.signal = options.signal;
     this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
     this.proc = options.proc ?? "/proc";
-    this.graceMs = options.graceMs ?? GRACE_MS;
     this.runtime = new NetworkRuntime({
       pluginDirs: folders.pluginDirs,
       cacheDir: folders.cacheDir,

@@ -140,7 +140,6 @@ export class DoctorScene implements Disposable {
       signal: new AbortController().signal,
       hostNetns: host.path,
       proc,
-      graceMs: 0,
       ...options,
     });
   }
@@ -188,7 +187,7 @@ export class DoctorScene implements Disposable {
         ...flags,
       },
     });
-    const replaced = { hostNetns: host.path, proc, graceMs: 0 };
+    const replaced = { hostNetns: host.path, proc };
     return doctor(call, {
       ...replaced,
       ...timeoutMs !== undefined && { patience: { attempts: 1, timeoutMs } },
