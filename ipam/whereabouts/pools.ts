@@ -7,12 +7,12 @@
 import type { Environment } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
-import { Cidr } from "../../net/cidr.ts";
+import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import { parseOffset, poolName } from "./names.ts";
 import type { Allocation, IpPool } from "./objects.ts";
-import { type Range, resolveRange } from "./range.ts";
+import { parseRange, type Range, resolveRange } from "./range.ts";
 import { findNodeName, rangesOf, type Settings } from "./settings.ts";
 
 /** A range, and the name of the pool with its allocations. */
@@ -34,7 +34,7 @@ export interface PoolSource {
  * Finds the pools of a network. With `node_slice_size`, a range is replaced by
  * the node's slice of it.
  *
- * @throws {CniError} 11 if the node has no slice yet, 7 if a range is too small
+ * @throws {CniError} 11 if the node has no usable slice yet
  * @throws {KubeError} If the slices cannot be read
  */
 export async function findPools(source: PoolSource): Promise<Pool[]> {
@@ -80,7 +80,7 @@ async function findSlices(
   const found = await source.api.findSlices(slicesNameOf(source));
   return (found?.status?.allocations ?? [])
     .filter((slice) => slice.nodeName === nodeName)
-    .map(({ sliceRange }) => Cidr.parse(sliceRange).masked());
+    .map(({ sliceRange }) => parseRange(sliceRange).cidr);
 }
 
 /** Returns the part of a range that is in the slice. */

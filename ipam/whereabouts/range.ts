@@ -57,7 +57,7 @@ export function parseRange(text: string): RangeText {
   if (dash < 0) {
     const cidr = unlessNoAddress(() => Cidr.parse(dropZeros(text)));
     if (cidr === undefined) throw new AddressError(`invalid CIDR ${text}`);
-    return { cidr: cidr.masked() };
+    return { cidr: checkSize(cidr.masked()) };
   }
   const [from, to] = [text.slice(0, dash), text.slice(dash + 1)];
   const start = unlessNoAddress(() => parseLenientIp(from));
@@ -75,7 +75,16 @@ export function parseRange(text: string): RangeText {
   if (!cidr.contains(start)) {
     throw new AddressError(`invalid range start for CIDR ${cidr}: ${start}`);
   }
-  return { cidr, start, end: last.ip };
+  return { cidr: checkSize(cidr), start, end: last.ip };
+}
+
+/** @throws {AddressError} If a network has no address between its ends */
+function checkSize(cidr: Cidr): Cidr {
+  if (cidr.network.bitLength - cidr.prefixLength >= 2) return cidr;
+  throw new AddressError(
+    `net mask is too short, subnet ${cidr} has no usable IP addresses, ` +
+      "it is too small",
+  );
 }
 
 /**
@@ -112,16 +121,10 @@ export interface RangeOptions {
  *
  * Source: whereabouts pkg/iphelpers/iphelpers.go `GetIPRange`.
  *
- * @throws {CniError} 7 if the network is too small
+ * @throws {AddressError} If the network is too small
  */
 export function resolveRange(cidr: Cidr, options: RangeOptions = {}): Range {
-  if (cidr.network.bitLength - cidr.prefixLength < 2) {
-    throw new CniError(
-      ErrorCode.InvalidNetworkConfig,
-      `net mask is too short, subnet ${cidr} has no usable IP addresses, ` +
-        "it is too small",
-    );
-  }
+  checkSize(cidr);
   const { start, end, excluded = [], prefixLength = cidr.prefixLength } =
     options;
   let first = cidr.network.next();

@@ -117,8 +117,6 @@ function readText(path: string): string | undefined {
 /**
  * Lists the ranges: first the single one, then the list. An attachment gets one
  * address from each.
- *
- * @throws {CniError} 7 if a range is too small
  */
 export function rangesOf(settings: Settings): Range[] {
   const { range, range_start, range_end, exclude, ipRanges = [] } = settings;

@@ -118,8 +118,14 @@ function formatNote({ pools }: Survey, outcome: string): string {
       `IPPool ${pool} has ${allocations} allocations; the API server refuses ` +
       "pools from about 7500 on"
     );
-  const counted = `${total} addresses in ${pools.length} pools: ${outcome}`;
+  const counted = `${count(total, "address", "addresses")} in ${
+    count(pools.length, "pool", "pools")
+  }: ${outcome}`;
   return [...large, counted].join("\n");
+}
+
+function count(number: number, one: string, several: string): string {
+  return `${number} ${number === 1 ? one : several}`;
 }
 
 const COLUMNS: readonly Column<Row>[] = [

@@ -81,7 +81,7 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
     );
     assertMatch(
       stderr,
-      /7 addresses in 1 pools: nothing was released; use --yes/,
+      /7 addresses in 1 pool: nothing was released; use --yes/,
     );
     assertEquals(
       scene.takeRequests().map((request) => request.replace(/\?.*/, "")),
@@ -106,7 +106,7 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
   await t.step("it has nothing more to do", async () => {
     const { stdout, stderr, exitCode } = await gc("--yes", "--exit-code");
     assertEquals([stdout, exitCode], ["", 0]);
-    assertMatch(stderr, /4 addresses in 1 pools: every address has its pod/);
+    assertMatch(stderr, /4 addresses in 1 pool: every address has its pod/);
   });
 });
 

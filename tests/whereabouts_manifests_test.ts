@@ -1,0 +1,105 @@
+/**
+ * The manifests of deploy/whereabouts: that they permit what the plugin and
+ * cluster-gc ask of the API server, and nothing else.
+ */
+
+import { assertEquals } from "@std/assert";
+import { loadAll } from "js-yaml";
+import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
+import { parseFlags, runCni } from "./_harness/tool_call.ts";
+import { CLUSTER_GC_FLAGS } from "../node/cluster_gc/flags.ts";
+import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
+
+const FOLDER = new URL("../deploy/whereabouts/", import.meta.url);
+
+// deno-lint-ignore no-explicit-any -- a wrong path is a failed test
+type Manifest = any;
+
+function read(file: string): Manifest[] {
+  return loadAll(Deno.readTextFileSync(new URL(file, FOLDER))) as Manifest[];
+}
+
+/** Lists the permissions of a role, as `get ippools`. */
+function permissionsOf(...roles: [kind: string, name: string][]): string[] {
+  const objects = read("rbac.yaml");
+  return roles.flatMap(([kind, name]) => {
+    const role = objects.find((object) =>
+      object.kind === kind && object.metadata.name === name
+    );
+    return role.rules.flatMap((rule: Manifest) =>
+      rule.resources.flatMap((resource: string) =>
+        rule.verbs.map((verb: string) => `${verb} ${resource}`)
+      )
+    );
+  }).sort();
+}
+
+/** Lists what was asked for, as `get ippools`. */
+function listAsked({ api }: WhereaboutsScene): string[] {
+  const asked = api.requests.map(({ method, path }) => {
+    const [place = "", query] = path.split("?");
+    const target = findTarget(place);
+    if (target === undefined) throw new Error(path);
+    const verb = verbOf(method, target, new URLSearchParams(query));
+    return `${verb} ${target.resource.name}`;
+  });
+  api.clearRequests();
+  return [...new Set(asked)].sort();
+}
+
+Deno.test("deploy/whereabouts: kustomization.yaml has all manifests", () => {
+  const files = [...Deno.readDirSync(FOLDER)].map(({ name }) => name)
+    .filter((name) => name !== "kustomization.yaml");
+  const [{ resources }] = read("kustomization.yaml");
+  assertEquals(resources.toSorted(), files.toSorted());
+});
+
+Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more", async () => {
+  await using scene = await WhereaboutsScene.start();
+  scene.api.put("nodeslicepools", {
+    metadata: { namespace: POOLS, name: "net" },
+    status: {
+      allocations: [{ nodeName: "node1", sliceRange: "10.0.0.0/26" }],
+    },
+  });
+  scene.putReservation("10.0.0.1", "test/other");
+  const ipam = { range: "10.0.0.0/16", node_slice_size: "/26" };
+  const env = { NODENAME: "node1" };
+  await scene.add(ipam, { env });
+  await scene.del(ipam, { env });
+  assertEquals(listAsked(scene), permissionsOf(["Role", "cni-whereabouts"]));
+
+  scene.putPool("10.1.0.0-24", "10.1.0.0/24", {
+    "1": { id: "x", podref: "test/gone", ifname: "net1" },
+  });
+  const flags = ["--kubeconfig", scene.kubeconfig, "--yes"];
+  await runCni("cluster-gc", ...flags);
+  assertEquals(
+    listAsked(scene),
+    permissionsOf(["Role", "cni-cluster-gc"], [
+      "ClusterRole",
+      "cni-cluster-gc",
+    ]),
+  );
+});
+
+Deno.test("deploy/whereabouts: the CronJob runs a command that exists", () => {
+  const [{ spec }] = read("cronjob.yaml");
+  const [{ args }] = spec.jobTemplate.spec.template.spec.containers;
+  const [command, ...flags] = args;
+  assertEquals(command, "cluster-gc");
+  const { yes } = parseFlags("multus cluster-gc", CLUSTER_GC_FLAGS, flags);
+  assertEquals(yes, true);
+});
+
+Deno.test("deploy/whereabouts: the CRDs have the fields that are written", () => {
+  const fields = read("crd.yaml").map(({ spec: { names, versions } }) => {
+    const { properties } = versions[0].schema.openAPIV3Schema.properties.spec;
+    return [names.plural, Object.keys(properties).sort().join()];
+  });
+  assertEquals(Object.fromEntries(fields), {
+    ippools: "allocations,range",
+    overlappingrangeipreservations: "containerid,ifname,podref",
+    nodeslicepools: "range,sliceSize",
+  });
+});
