@@ -207,6 +207,39 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./commands/validate.ts")).validate,
   },
   {
+    name: "init",
+    summary: "Write a first network, by asking or from flags",
+    about: [
+      "Asks on a terminal if no flag answers. Without --subnet, uses one that no " +
+      "address, route or network of this node has. Validates the network before " +
+      "writing it, and replaces a file only with --force.",
+    ],
+    flags: pick(
+      "name",
+      "type",
+      "subnet",
+      "ipv6",
+      "master",
+      "vlan-id",
+      "portmap",
+      "no-portmap",
+      "bandwidth",
+      "cni-version",
+      "output",
+      "force",
+      "cni-path",
+      "conf-dir",
+    ),
+    examples: {
+      "cni init": "answer questions",
+      "cni init --name pods --type bridge --ipv6 --bandwidth":
+        "write /etc/cni/net.d/10-pods.conflist",
+      "cni init --type macvlan --master eth1 --subnet 192.168.7.0/24 --output -":
+        "show a network without writing it",
+    },
+    load: async () => (await import("./commands/init.ts")).init,
+  },
+  {
     name: "explain",
     summary: "Explain a plugin or a key of its configuration",
     about: ["Without KEY, lists the plugins. See docs/schemas.md."],
@@ -254,13 +287,14 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     ],
     args: [{
       name: "FILE",
-      summary: "path of a configuration, or network name",
+      summary: "path of a configuration, network name, or - for stdin",
       completes: "file",
     }],
     flags: pick(
       "to",
       "daemon",
       "no-daemon",
+      "diff",
       "output",
       "write",
       "cni-path",
@@ -268,6 +302,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     ),
     examples: {
       "cni convert pods": "show the other form",
+      "cni convert pods --diff": "show what would change",
       "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist":
         "start fewer processes for each pod",
       "cni convert --to chain --daemon --write pods":

@@ -66,6 +66,7 @@ export const FLAGS = {
     summary: "write to this file; - for stdout",
     completes: "file",
   },
+  "diff": { summary: "show the changes, and write nothing" },
   "write": { summary: "replace the input file" },
   "cni-path": {
     value: "FOLDERS",
@@ -134,6 +135,30 @@ export const FLAGS = {
     completes: ["debug", "info", "warn", "error"],
   },
   "tail": { short: "n", value: "N", summary: "show only the last N lines" },
+  "name": { value: "NAME", summary: "name of the network (default pods)" },
+  "type": {
+    value: "TYPE",
+    summary: "plugin: bridge, ptp, macvlan, ipvlan or vlan (default bridge)",
+    completes: ["bridge", "ptp", "macvlan", "ipvlan", "vlan"],
+  },
+  "subnet": {
+    value: "CIDR",
+    summary: "subnet of the containers (default a free one)",
+  },
+  "ipv6": { summary: "give IPv6 addresses too, from a free subnet" },
+  "master": {
+    value: "NAME",
+    summary: "host interface of macvlan, ipvlan or vlan " +
+      "(default the one with the default route)",
+  },
+  "vlan-id": { value: "ID", summary: "VLAN of the type vlan, 1 to 4094" },
+  "portmap": { summary: "map ports of the host (default for bridge and ptp)" },
+  "no-portmap": { summary: "map no ports" },
+  "bandwidth": { summary: "limit rates that the runtime asks for" },
+  "cni-version": {
+    value: "VERSION",
+    summary: "version of the CNI specification (default 1.0.0)",
+  },
   "chained": { summary: "a plugin that follows another one" },
   "ipam": { summary: "a plugin that provides addresses" },
   "checkout": {

@@ -28,6 +28,8 @@ import { refuse } from "../../tool/usage_error.ts";
 import { type CniCall, DAEMON_SOCKET } from "../flags.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
+import { diffLines, formatDiff } from "../diff.ts";
+import { readStdin } from "../../cni/stdio.ts";
 
 /** A conversion. */
 interface Conversion {
@@ -44,10 +46,19 @@ interface Conversion {
 }
 
 /** Converts a file, and prints or writes the result. */
-export function convert(call: CniCall): Output {
-  const file = findFile(call);
+export function convert(
+  call: CniCall,
+  stdin: () => Uint8Array = readStdin,
+): Output {
+  const isStdin = call.args[0] === "-";
+  if (isStdin && call.flags.write) {
+    throw refuse(call.command, "--write has no file to replace");
+  }
+  const file = isStdin ? "-" : findFile(call);
   const target = findTarget(call, file);
-  const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
+  const bytes = isStdin
+    ? stdin()
+    : withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
   const before = inFile(file, () => parseWritten(bytes));
   const form = findForm(call, before);
   const document = inFile(
@@ -58,6 +69,14 @@ export function convert(call: CniCall): Output {
   const text = JSON.stringify(document, null, 2);
   const after = parseWritten(new TextEncoder().encode(text));
   const conversion = { file, target, before, after, form, isDone };
+  if (call.flags.diff) {
+    const old = new TextDecoder().decode(bytes);
+    const lines = diffLines(old, `${text}\n`);
+    return {
+      json: { file, changed: lines.some(({ mark }) => mark !== " "), lines },
+      text: (style) => formatDiff(file, lines, style),
+    };
+  }
   const output = target === undefined
     ? { json: document, text }
     : write(conversion, target, `${text}\n`);

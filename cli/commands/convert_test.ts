@@ -3,9 +3,9 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { parseWritten } from "../chain_form.ts";
-import { findHiddenFromPodman } from "./convert.ts";
+import { convert, findHiddenFromPodman } from "./convert.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { runCni } from "../../tests/_harness/tool_call.ts";
+import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
 
 const PLUGINS = [{ type: "ptp" }, { type: "sbr", x: 1 }];
 const LIST = { cniVersion: "1.1.0", name: "pods", plugins: PLUGINS };
@@ -306,4 +306,27 @@ Deno.test("findHiddenFromPodman() warns about podman's networks if a chain comes
     const network = parseWritten(new TextEncoder().encode(text));
     assertEquals(findHiddenFromPodman(network) !== undefined, isHidden);
   });
+});
+
+Deno.test("convert reads stdin and shows differences", () => {
+  const list = JSON.stringify(
+    { cniVersion: "1.0.0", name: "n", plugins: [{ type: "ptp" }] },
+    null,
+    2,
+  );
+  const stdin = (): Uint8Array => new TextEncoder().encode(list);
+  const call = callWith({ args: ["-"], flags: { to: "chain", diff: true } });
+  const { json } = convert(call, stdin);
+  const { changed, lines } = json as {
+    changed: boolean;
+    lines: { mark: string; line: string }[];
+  };
+  assertEquals(changed, true);
+  const added = lines.filter(({ mark }) => mark === "+");
+  assertEquals(added[0]?.line.trim(), '"type": "chain",');
+  const same = convert(
+    callWith({ args: ["-"], flags: { to: "list", diff: true } }),
+    stdin,
+  );
+  assertEquals((same.json as { changed: boolean }).changed, false);
 });

@@ -1,0 +1,224 @@
+/**
+ * `cni init`: writes a first network, by asking or from flags.
+ *
+ * @module
+ */
+
+import { dirname, join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { withIoFailure } from "../../cni/files/io.ts";
+import { isSpecVersion } from "../../cni/version.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { type Ask, findAsk } from "../../tool/ask.ts";
+import type { Output } from "../../tool/command.ts";
+import { refuse } from "../../tool/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  findFreeSubnet,
+  type NodeSubnets,
+  readNodeSubnets,
+} from "../init/free_subnets.ts";
+import {
+  type Choices,
+  hasMaster,
+  makeNetwork,
+  type Type,
+  TYPES,
+} from "../init/make_network.ts";
+import { createRuntime, listNetworks, readFolders } from "../network.ts";
+import { formatPlace } from "../validation/problem.ts";
+import { validateNetwork } from "../validation/validate.ts";
+import { checkTarget, writeTarget } from "../written_file.ts";
+
+/** The world of `cni init`. */
+export interface Setting {
+  /** Undefined if there is no terminal. */
+  readonly ask: Ask | undefined;
+  /** Reads what the node has. */
+  readonly readNode: (confDir: string) => NodeSubnets;
+}
+
+/** The flags that answer a question; with any of them, nothing is asked. */
+const ANSWERS = [
+  "name",
+  "type",
+  "subnet",
+  "ipv6",
+  "master",
+  "vlan-id",
+  "portmap",
+  "no-portmap",
+  "bandwidth",
+] as const;
+
+/** Makes, validates and writes a network. */
+export async function init(
+  call: CniCall,
+  { ask, readNode }: Setting = { ask: findAsk(), readNode: readNodeSubnets },
+): Promise<Output> {
+  const { flags } = call;
+  const folders = readFolders(call);
+  const isAnswered = ANSWERS.some((flag) => flags[flag]) || flags.json;
+  const node = readNode(folders.confDir);
+  const choices = choose(call, node, isAnswered ? undefined : ask);
+  const document = makeNetwork(choices);
+  const text = JSON.stringify(document, null, 2);
+  await check(call, document, choices);
+  const target = flags.output ??
+    join(folders.confDir, `10-${choices.name}.conflist`);
+  if (target === "-") return { json: document, text };
+  checkTarget(target);
+  checkNew(target, choices.name, folders.confDir, flags.force === true);
+  withIoFailure(
+    `create "${dirname(target)}"`,
+    () => makeFolder(dirname(target)),
+  );
+  writeTarget(target, `${text}\n`);
+  return {
+    json: { file: target, network: document },
+    text: `Wrote ${target}:\n${text}\n\nTry it: cni netns add test && ` +
+      `cni add ${choices.name} test`,
+  };
+}
+
+/** Takes flags, answers and defaults, in this order. */
+function choose(
+  call: CniCall,
+  { taken, uplink }: NodeSubnets,
+  ask: Ask = (_question, fallback) => fallback,
+): Choices {
+  const { flags, command } = call;
+  const yes = (question: string, fallback: boolean): boolean =>
+    /^y/i.test(ask(`${question} (y/n)`, fallback ? "y" : "n"));
+  const name = flags.name ?? ask("Name of the network", "pods");
+  const type = flags.type ??
+    readType(call, ask(`Type: ${TYPES.join(", ")}`, "bridge"));
+  const needsMaster = hasMaster(type);
+  const master = needsMaster
+    ? flags.master ?? ask("Interface of the host", uplink ?? "eth0")
+    : undefined;
+  if (flags.master !== undefined && !needsMaster) {
+    throw refuse(command, `${type} has no --master`);
+  }
+  const vlanId = type === "vlan"
+    ? readVlan(call, flags["vlan-id"] ?? ask("VLAN", "100"))
+    : undefined;
+  const free = `${findFreeSubnet(4, taken)}`;
+  const subnet = readSubnet(
+    call,
+    flags.subnet ?? ask("Subnet of the containers", free),
+  );
+  const isDual = subnet.family === 4 &&
+    (flags.ipv6 || yes("IPv6 addresses too", false));
+  const subnets = [subnet, ...isDual ? [findFreeSubnet(6, taken)] : []];
+  // A network of the master's own may be the one that containers shall join.
+  const clash = taken.find((other) => other.overlaps(subnet));
+  if (clash !== undefined && !needsMaster && !flags.force) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `Cannot use ${subnet}: this node has ${clash}; ${free} is free`,
+    );
+  }
+  const cniVersion = flags["cni-version"] ?? "1.0.0";
+  if (!isSpecVersion(cniVersion)) {
+    throw refuse(command, `"${cniVersion}" is not a version of the CNI`);
+  }
+  return {
+    name,
+    type,
+    cniVersion,
+    subnets,
+    master,
+    vlanId,
+    hasPortmap: flags["no-portmap"] ? false : flags.portmap ||
+      !needsMaster && yes("Map ports of the host", true),
+    hasBandwidth: flags.bandwidth || yes("Limit rates", false),
+  };
+}
+
+function readType({ command }: CniCall, given: string): Type {
+  const type = TYPES.find((known) => known === given.trim().toLowerCase());
+  if (type !== undefined) return type;
+  throw refuse(command, `the type must be ${TYPES.join(", ")}, not "${given}"`);
+}
+
+function readVlan({ command }: CniCall, given: string): number {
+  const id = Number(given);
+  if (Number.isInteger(id) && id >= 1 && id <= 4094) return id;
+  throw refuse(command, `the VLAN must be 1 to 4094, not "${given}"`);
+}
+
+function readSubnet({ command }: CniCall, given: string): Cidr {
+  let subnet: Cidr;
+  try {
+    subnet = Cidr.parse(given.trim());
+  } catch {
+    throw refuse(
+      command,
+      `the subnet must be like 10.1.2.0/24, not "${given}"`,
+    );
+  }
+  if (!subnet.hasHostBits) return subnet;
+  throw refuse(command, `${given} has host bits set; use ${subnet.masked()}`);
+}
+
+/** @throws {CniError} 7 With all errors that `cni validate` would find */
+async function check(
+  call: CniCall,
+  document: ReturnType<typeof makeNetwork>,
+  { name }: Choices,
+): Promise<void> {
+  const folders = readFolders(call);
+  const runtime = createRuntime(
+    { env: call.env, onStderr(): void {} },
+    folders,
+  );
+  const { problems } = await validateNetwork({ document, form: "list" }, {
+    runtime,
+    pluginDirs: folders.pluginDirs,
+    signal: call.signal,
+  });
+  const errors = problems.filter(({ severity }) => severity === "error");
+  if (errors.length === 0) return;
+  const texts = errors.map(({ place, message }) =>
+    `${formatPlace(place)}: ${message}`
+  );
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot make the network "${name}": ${texts.join("; ")}`,
+  );
+}
+
+/** @throws {CniError} 7 If the file or the network exists */
+function checkNew(
+  target: string,
+  name: string,
+  confDir: string,
+  isForced: boolean,
+): void {
+  const other = listNetworks(confDir).find(({ file, list }) =>
+    list.name === name || file === target
+  );
+  const file = other?.file ?? (exists(target) ? target : undefined);
+  if (file === undefined || isForced && file === target) return;
+  const what = file === target
+    ? `"${target}" exists; replace it with --force`
+    : `"${file}" has the network "${name}" already; choose another --name`;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot write the network "${name}": ${what}`,
+  );
+}
+
+function makeFolder(path: string): void {
+  Deno.mkdirSync(path, { recursive: true });
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}

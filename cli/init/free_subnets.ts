@@ -1,0 +1,78 @@
+/**
+ * Subnets that a node does not use yet.
+ *
+ * @module
+ */
+
+import { objectOf } from "../../cni/json.ts";
+import type { IpFamily } from "../../net/ip.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { listNetworks } from "../network.ts";
+import { unfoldChains } from "../chain_form.ts";
+import { listRanges } from "../validation/addresses.ts";
+
+/** What a node has. */
+export interface NodeSubnets {
+  /** Those of addresses, routes and configured networks. */
+  readonly taken: readonly Cidr[];
+  /** The link of the default route; undefined without one. */
+  readonly uplink: string | undefined;
+}
+
+/** Reads the subnets of the host's links and routes, and of other networks. */
+export function readNodeSubnets(
+  confDir: string,
+  hostNetns = "/proc/self/ns/net",
+): NodeSubnets {
+  using host = Rtnl.open(hostNetns);
+  const routes = host.route.list();
+  const isDefault = ({ prefixLength }: Cidr): boolean => prefixLength === 0;
+  const ifindex = routes.find(({ destination }) => isDefault(destination))
+    ?.ifindex;
+  const uplink = host.link.list().find((link) => link.index === ifindex);
+  return {
+    taken: [
+      ...host.address.list().map(({ address }) => address.masked()),
+      ...routes.map(({ destination }) => destination)
+        .filter((destination) => !isDefault(destination)),
+      ...listConfigured(confDir),
+    ],
+    uplink: uplink?.name,
+  };
+}
+
+function listConfigured(confDir: string): Cidr[] {
+  return listNetworks(confDir).flatMap(({ list }) =>
+    unfoldChains(list.plugins).flatMap((conf) =>
+      listRanges({
+        conf,
+        place: [],
+        folded: objectOf(conf.document),
+        own: undefined,
+        ipam: undefined,
+      }).map(({ subnet }) => subnet)
+    )
+  );
+}
+
+/**
+ * Finds a subnet that does not overlap others: a /24 of 10.22.0.0/16 and what
+ * follows, or a /64 of fd00:22::/32 and what follows.
+ *
+ * @throws {Error} If none is left
+ */
+export function findFreeSubnet(
+  family: IpFamily,
+  taken: readonly Cidr[],
+): Cidr {
+  for (let block = 22; block < 256; block++) {
+    for (let index = 0; index < (family === 4 ? 256 : 1); index++) {
+      const subnet = Cidr.parse(
+        family === 4 ? `10.${block}.${index}.0/24` : `fd00:${block}::/64`,
+      );
+      if (!taken.some((other) => other.overlaps(subnet))) return subnet;
+    }
+  }
+  throw new Error(`No IPv${family} subnet is free: choose one with --subnet`);
+}
