@@ -195,6 +195,12 @@ const FAULTS: readonly Fault[] = [
     },
   },
   {
+    name: "a chain with something else than plugins",
+    checks: ["conf-unusable"],
+    message: /30-more.conflist" cannot be used: /,
+    seed: network({ type: "chain", plugins: [5] }),
+  },
+  {
     name: "two files with one name",
     checks: ["conf-same-name"],
     message: /"30-pods.conflist" is not used: "10-pods.conflist"/,

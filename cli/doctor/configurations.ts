@@ -37,14 +37,16 @@ function findNoNetwork({ folders: { confDir }, networks }: Node): Findings {
 
 function findUnreadable({ configuration }: Node): Findings {
   const { networks, unusable } = configuration;
-  return unusable.map(({ path, error: cause }) => {
+  return unusable.map(({ path, error: cause, name }) => {
     const next = networks.find((network) => network.path > path);
     const earlier = networks.some((network) => network.path < path);
     const isFirst = !earlier && next !== undefined;
     const what = cause.code === ErrorCode.IoFailure ? "read" : "used";
     return error(
       `"${path}" cannot be ${what}: ${formatFailureText(cause)}`,
-      isFirst
+      name !== undefined
+        ? `containers of "${name}" do not start`
+        : isFirst
         ? `runtimes skip it and take "${next.file}"; cni and multus find no ` +
           "network by name behind it"
         : "runtimes skip it; cni and multus find no network by name behind it",

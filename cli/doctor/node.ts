@@ -6,7 +6,7 @@
 
 import { basename } from "@std/path/posix";
 import type { Environment } from "../../cni/args.ts";
-import type { CniError } from "../../cni/error.ts";
+import { type CniError, toCniError } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { objectOf } from "../../cni/json.ts";
 import {
@@ -50,11 +50,13 @@ export interface ConfiguredNetwork {
   readonly plugins: readonly PluginConf[];
 }
 
-/** A file that no runtime can use. */
+/** A file that cannot be used. */
 export interface UnusableFile {
   readonly path: string;
   readonly file: string;
   readonly error: CniError;
+  /** The network's name, if runtimes can read the file and only ADD fails. */
+  readonly name?: string;
 }
 
 /** The files of the configuration folder, in the order of runtimes. */
@@ -170,17 +172,21 @@ export interface PlacedConf {
 
 function readConfiguration(confDir: string): Configuration {
   const unusable: UnusableFile[] = [];
-  const networks = [
-    ...readNetworks(confDir, (path, error) => {
-      unusable.push({ path, file: basename(path), error });
-    }),
-  ].map(({ path, list }) => ({
-    name: list.name,
-    path,
-    file: basename(path),
-    list,
-    plugins: unfoldChains(list.plugins),
-  }));
+  const skip = (path: string, error: CniError): void => {
+    unusable.push({ path, file: basename(path), error });
+  };
+  const networks: ConfiguredNetwork[] = [];
+  for (const { path, list } of readNetworks(confDir, skip)) {
+    try {
+      const plugins = unfoldChains(list.plugins);
+      const { name } = list;
+      networks.push({ name, path, file: basename(path), list, plugins });
+    } catch (error) {
+      // A chain has a malformed plugin, which the runtime does not see.
+      const file = basename(path);
+      unusable.push({ path, file, error: toCniError(error), name: list.name });
+    }
+  }
   return { networks, unusable };
 }
 
