@@ -7,7 +7,7 @@
 
 import { isObject, type JsonObject } from "../cni/json.ts";
 
-/** What a record is about. */
+/** Kinds of records. */
 export type Kind =
   | "call"
   | "plugin"
@@ -22,7 +22,7 @@ export interface TraceRecord {
   readonly kind: Kind;
   /** The request, operation or program. */
   readonly name: string;
-  /** What it was done to; "" for none. */
+  /** The object of the operation; "" for none. */
   readonly object: string;
   /** When it began, in microseconds since 1970. */
   readonly startUs: number;

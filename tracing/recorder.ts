@@ -13,7 +13,7 @@ import {
   type TraceRecord,
 } from "./record.ts";
 
-/** What is known before the work is done. */
+/** The description of an operation before it starts. */
 export interface Subject {
   readonly kind: Kind;
   readonly name: string;

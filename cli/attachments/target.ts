@@ -1,5 +1,5 @@
 /**
- * What people call a pod, container or namespace on the command line.
+ * Names of pods, containers and namespaces on the command line.
  *
  * @module
  */
@@ -159,7 +159,7 @@ export function getPod(
   throw new Error(`"${text}" is not the name of a pod: use namespace/name`);
 }
 
-/** Finds a pod. What looks like one may be a relative path. */
+/** Finds a pod. Its name may also be a relative path. */
 function findPod(text: string, folders: Pick<Folders, "cacheDir">): Target {
   const all = listNodeAttachments(folders);
   const found = all.filter(({ pod }) => pod === text);

@@ -27,7 +27,7 @@ import {
 import { add } from "./add.ts";
 import { del } from "./del.ts";
 
-/** What was traced. */
+/** A trace and its outcome. */
 interface Traced {
   readonly title: string;
   readonly text: string;

@@ -20,7 +20,7 @@ export interface LiveInterface {
   readonly routes: readonly Route[];
 }
 
-/** Decodes the cached result; undefined if there is none. */
+/** Decodes the cached result; undefined if it is missing. */
 export function resultOf(
   { result }: Pick<CachedAttachment, "result">,
 ): Result | undefined {

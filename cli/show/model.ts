@@ -10,7 +10,7 @@ export interface NodeView {
   readonly node: string;
   /** The links that lead out of the node, by its default routes. */
   readonly uplinks: readonly UplinkView[];
-  /** What attachments are connected to: bridges, lower links, the node itself. */
+  /** Bridges, lower links and others to which attachments are connected. */
   readonly groups: readonly GroupView[];
 }
 
@@ -23,7 +23,7 @@ export interface UplinkView {
 
 /** A link of the node, and the namespaces that are connected by it. */
 export interface GroupView {
-  /** Name of the link; what it is about, if there is no link. */
+  /** Name of the link; without a link, a description. */
   readonly name: string;
   /** Kind of the link such as `bridge`; `routed` for cables without a bridge, `none` without a link. */
   readonly kind: string;
