@@ -23,7 +23,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Run>>> = {
   "plugins.json": async () => (await import("./plugins.ts")).plugins as Run,
 };
 
-/** What a namespace has, by file. */
+/** The commands that show a namespace, by file. */
 const NAMESPACE: Readonly<Record<string, readonly string[]>> = {
   "links.txt": ["ip", "-d", "-s", "link", "show"],
   "addresses.txt": ["ip", "address", "show"],
@@ -36,7 +36,7 @@ const NAMESPACE: Readonly<Record<string, readonly string[]>> = {
   "nft.txt": ["nft", "-a", "list", "ruleset"],
 };
 
-/** What only the host has. */
+/** The commands that make sense on the host only. */
 const HOST: Readonly<Record<string, readonly string[]>> = {
   "iptables4.txt": ["iptables-save", "-c"],
   "iptables6.txt": ["ip6tables-save", "-c"],

@@ -58,7 +58,7 @@ export class Collection {
     this.missing.set(path, formatFailureText(error));
   }
 
-  /** Adds a value as JSON, or notes why there is none. */
+  /** Adds a value as JSON, or notes why it is missing. */
   async addJson(path: string, work: () => unknown): Promise<void> {
     this.#onStep(path);
     try {
