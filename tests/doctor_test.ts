@@ -637,19 +637,19 @@ rootTest(
       { type: "custom" },
     ]);
     const custom = host.addPlugin("custom", "");
-    Deno.writeTextFileSync(custom, VERSIONS);
+    await Deno.writeTextFile(custom, VERSIONS);
     // The list without the plugin, which knows no ADD.
-    const list = { ...JSON.parse(Deno.readTextFileSync(path)), name: "some" };
+    const list = { ...JSON.parse(await Deno.readTextFile(path)), name: "some" };
     const some = `${host.confDir}/some.conflist`;
-    Deno.writeTextFileSync(
+    await Deno.writeTextFile(
       some,
       JSON.stringify({ ...list, plugins: list.plugins.slice(0, 1) }),
     );
     for (const line of ["netns add blue", "add some blue"]) {
       assertEquals((await host.cni(line)).code, 0, line);
     }
-    Deno.removeSync(some);
-    Deno.chmodSync(custom, 0o644);
+    await Deno.remove(some);
+    await Deno.chmod(custom, 0o644);
     const script = `
 cd /var/lib/cni/results; : > pods-x-eth0; echo { > pods-y-eth0
 printf "feedfacefeed\\r\\neth0" > /run/leases/some/10.1.2.200
@@ -678,7 +678,7 @@ nft add table inet fw '{ chain f1 { type filter hook forward priority 0; policy 
     const left = [...new Set(findings.map(({ check }) => check))];
     assertEquals(left, ["forward-policy", "cache-broken"]);
     assertEquals(ended.code, 1);
-    assertEquals((Deno.statSync(custom).mode ?? 0) & 0o777, 0o755);
+    assertEquals(((await Deno.stat(custom)).mode ?? 0) & 0o777, 0o755);
     // The container has all that it had.
     const gone = ["10.1.2.200", "pods-x-eth0"];
     const wanted = before.split("\n").filter((line) => !gone.includes(line))
