@@ -798,14 +798,25 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
     "pods",
     [`not used: ${host.confDir}/pods.conflist has "pods" too, and comes first`],
   ]);
-  assertMatch(await succeed(host, "validate pods"), /^pods is valid: ptp\n/);
+  const pods = await succeed(host, "validate pods");
+  assertMatch(pods, /\npods is valid: ptp\n1 warning\n$/);
+  assertStringIncludes(
+    pods,
+    `/pods.conflist:1:23 warning name: not used: ${host.confDir}/pods.conf has `,
+  );
   const invalid = await host.cni("validate late");
+  const late = `${host.confDir}/late.conflist`;
+  const line =
+    '    1 | …,"name":"late","plugins":[{"type":"none","ipam":{"type":"nor-this"}}]}';
   assertEquals(invalid, {
     code: 1,
     stderr: "",
-    stdout: `error: plugins[0].type: ${none("none")}
-error: plugins[0].ipam.type: ${none("nor-this")}
+    stdout: `${late}:1:56 error   plugins[0].type: ${none("none")}
+${line}
+${late}:1:78 error   plugins[0].ipam.type: ${none("nor-this")}
+${line}
 late is not valid: none; keys not checked: none, nor-this
+2 errors
 `,
   });
 });
