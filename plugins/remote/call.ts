@@ -24,11 +24,11 @@ export interface Defaults {
 const TIMEOUT_SECONDS: Readonly<Record<string, number>> = {
   ADD: 55,
   DEL: 30,
-  CHECK: 30,
   GC: 55,
   STATUS: 10,
 };
-const READY_SECONDS = 10, POLL_MS = 100;
+const DEFAULT_SECONDS = 30;
+const POLL_MS = 100;
 
 /** A call of the plugin. */
 export interface RemoteCall extends Disposable {
@@ -70,7 +70,7 @@ export function openCall(
   // STATUS tells how it is now.
   const readySeconds = command === "STATUS"
     ? 0
-    : config.readyTimeoutSeconds ?? READY_SECONDS;
+    : config.readyTimeoutSeconds ?? 0;
   const target = {
     socket,
     signal: joined.signal,
@@ -112,5 +112,5 @@ function timeoutOf({ timeoutSeconds }: RemoteConfig, command: string): number {
   const own = typeof timeoutSeconds === "object"
     ? timeoutSeconds[command]
     : timeoutSeconds;
-  return own ?? TIMEOUT_SECONDS[command] ?? READY_SECONDS;
+  return own ?? TIMEOUT_SECONDS[command] ?? DEFAULT_SECONDS;
 }

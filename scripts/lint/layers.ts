@@ -60,6 +60,8 @@ const LAYERS: readonly Layer[] = [
     "kube/",
     "plugins/parts/",
   ]),
+  // Another name of remote.
+  layer("plugins/contivk8s/", ["plugins/remote/"]),
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("ipam/whereabouts/", ["net/", "cni/", "kube/"]),
   layer("ipam/*/", ["net/", "cni/"]),

@@ -328,7 +328,11 @@ conformance("remote", {
       speaking(answer(JSON.stringify(RESULT))),
     );
     const late = `${daemon.path}.late`;
-    const running = run("ADD", { socket: late, pollMillis: 5 });
+    const running = run("ADD", {
+      socket: late,
+      pollMillis: 5,
+      readyTimeoutSeconds: 30,
+    });
     // By now it has tried, and waits.
     await run("VERSION", {});
     Deno.renameSync(daemon.path, late);
