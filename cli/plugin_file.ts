@@ -6,6 +6,7 @@
 
 import { join } from "@std/path/posix";
 import type { Environment } from "../cni/args.ts";
+import { CniError, toCniError } from "../cni/error.ts";
 import { deadline, JoinedSignal } from "../cni/deadline.ts";
 import { findPlugin as findExecutable } from "../cni/invoke/find.ts";
 import {
@@ -209,6 +210,26 @@ export function findMissing(
   } catch (error) {
     return formatFailureText(error) + didYouMean(type, pluginNames);
   }
+}
+
+/**
+ * Suggests another type in an error about plugins that are missing.
+ *
+ * @param types The types that a network needs
+ * @returns The same error if no type is missing, or none is similar
+ */
+export function suggestPlugin(
+  error: unknown,
+  types: readonly string[],
+  folders: readonly string[],
+): unknown {
+  const text = formatFailureText(error);
+  const type = types.find((type) =>
+    text.includes(`"${type}" in path`) && findMissing(type, folders)
+  );
+  const hint = type === undefined ? "" : didYouMean(type, pluginNames);
+  if (hint === "") return error;
+  return new CniError(toCniError(error).code, text + hint, { cause: error });
 }
 
 /** Reports whether a file has exactly the same bytes as this executable. */

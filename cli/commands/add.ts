@@ -19,6 +19,7 @@ import { arrangeResult, describeAttachment } from "../attachment.ts";
 import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
 import { findTarget, findUnknown } from "../attachments/target.ts";
 import { type Output, readDuration } from "../../tool/command.ts";
+import { objectOf } from "../../cni/json.ts";
 import type { CniCall } from "../flags.ts";
 import { formatDuration } from "../../tool/duration.ts";
 import { formatFailureText } from "../../tool/failure.ts";
@@ -30,6 +31,7 @@ import {
   readFolders,
   refuseLate,
 } from "../network.ts";
+import { suggestPlugin } from "../plugin_file.ts";
 import { showControls } from "../../tool/style.ts";
 
 /** Runs ADD, and DEL if it fails. Returns the result. */
@@ -86,7 +88,12 @@ async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
   const { signal } = call;
   try {
     return await runtime.addNetworkList(list, conf, { signal });
-  } catch (error) {
+  } catch (cause) {
+    const types = list.plugins.flatMap(({ type, document }) => [
+      type,
+      String(objectOf(document["ipam"])["type"]),
+    ]);
+    const error = suggestPlugin(cause, types, readFolders(call).pluginDirs);
     if (error instanceof Error && !call.flags["no-undo"]) {
       call.showFailure(error);
       await undo(adding);

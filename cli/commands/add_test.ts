@@ -1,6 +1,6 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
-import { assertRejects } from "@std/assert";
+import { assertMatch, assertRejects } from "@std/assert";
 import {
   AttachmentCache,
   AttachmentLocks,
@@ -11,7 +11,8 @@ import { add } from "./add.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { gc } from "./gc.ts";
-import { callWith } from "../../tests/_harness/tool_call.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const NETNS = "/proc/self/ns/net";
@@ -98,4 +99,22 @@ Deno.test("a command reports that time was up before it started", async (t) => {
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
+});
+
+Deno.test("add suggests a plugin instead of a misspelt one", async () => {
+  using folder = new PluginFolder();
+  const { path } = folder;
+  folder.addFile(
+    "10.conflist",
+    JSON.stringify({
+      cniVersion: "1.0.0",
+      name: "misspelt",
+      plugins: [{ type: "brigde" }],
+    }),
+  );
+  const { stderr } = await runCni(
+    ...["add", "misspelt", "/proc/1/ns/net", "--no-undo"],
+    ...[`--conf-dir=${path}`, `--cni-path=${path}`, `--cache-dir=${path}`],
+  );
+  assertMatch(stderr, /"brigde" in path \[.*\]; did you mean "bridge"\?/);
 });

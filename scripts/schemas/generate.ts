@@ -250,6 +250,7 @@ function describe(schema: JsonSchema, context: Context): JsonSchema {
         Object.entries(properties).map(([key, value]) => {
           const inner = path === "" ? key : `${path}.${key}`;
           const described = describe(value, { ...context, path: inner });
+          checkType(inner, value, context);
           return [key, { ...findText(inner, context), ...described }];
         }),
       ),
@@ -311,6 +312,32 @@ function findText(path: string, { type, page }: Context): JsonSchema {
     ...example.length > 0 ? { examples: example } : {},
     ...since === undefined ? {} : { "x-since": since },
   };
+}
+
+/** What the pages call the types of JSON Schema. */
+const TYPE_WORDS: Readonly<Record<string, string>> = {
+  "boolean": "boolean",
+  "integer": "integer",
+  "list": "array",
+  "number": "number",
+  "object": "object",
+  "string": "string",
+};
+
+/** Checks that a page gives a key the type that the schema has. */
+function checkType(
+  path: string,
+  { type: actual }: JsonSchema,
+  { type, page }: Context,
+): void {
+  const [word = ""] = findRow(path, page)?.type.split(/[^a-z]/) ?? [];
+  const stated = TYPE_WORDS[word];
+  if (stated === undefined || actual === undefined || stated === actual) return;
+  // Integers beyond 2^53 are numbers in a schema.
+  if (stated === "integer" && actual === "number") return;
+  throw new Error(
+    `docs/${type}.md: "${path}" is of type ${actual}, not "${word}"`,
+  );
 }
 
 /** Tables of items of lists come after those of the keys themselves. */
