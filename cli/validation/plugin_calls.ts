@@ -27,7 +27,7 @@ import {
 } from "../../plugins/registry.ts";
 import { formatFailureText } from "../../tool/failure.ts";
 import { didYouMean } from "../../tool/suggest.ts";
-import { isFolder } from "../network.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { findMissing } from "../plugin_file.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
 import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
@@ -46,7 +46,7 @@ export async function checkExecutables(
   { runtime, pluginDirs, signal }: Validator,
 ): Promise<Problem[]> {
   const ipamType = findIpamType(conf.document);
-  if (!pluginDirs.some(isFolder)) {
+  if (!pluginDirs.some(hasFiles)) {
     return [
       ...checkKnown(conf.type, [...path, "type"]),
       ...ipamType ? checkKnown(ipamType, [...path, "ipam", "type"]) : [],
@@ -96,7 +96,7 @@ export async function askForErrors(
       return [errorAt([...at, ...named], message)];
     }
     const isFile = NODE_FILES.includes(String(named[0])) &&
-      validator.pluginDirs.some(isFolder);
+      validator.pluginDirs.some(hasFiles);
     if (isFile && type === ipamType && Deno.uid() === 0) {
       return [warningAt([...at, ...named], `on this node: ${message}`)];
     }
@@ -147,6 +147,11 @@ const NOT_ASKED = [
   "remote",
   "whereabouts",
 ];
+
+/** Reports whether plugins may be installed in a folder. */
+function hasFiles(folder: string): boolean {
+  return ifPossible(() => [...Deno.readDirSync(folder)].length > 0) === true;
+}
 
 /** Warns of a type that is nearly one of this project's. */
 function checkKnown(type: string, place: Place): Problem[] {
