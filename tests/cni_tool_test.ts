@@ -919,6 +919,17 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
       const denied = await asNobody("list");
       assertEquals(denied.code, 1);
       assertMatch(denied.stderr, /; run it as root\n$/);
+      host.addPlugin(
+        "needy",
+        `case $CNI_COMMAND in VERSION)
+  echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}';;
+*) echo '{"cniVersion":"1.1.0","code":50,"msg":"EPERM"}'; exit 1;; esac`,
+      );
+      host.addNetwork("pods", [{ type: "needy" }]);
+      const folders = [host.confDir, ...host.path.split(":")];
+      await host.run(["chmod", "0755", "/var/lib/cni/results", ...folders]);
+      const doctor = await asNobody("doctor");
+      assertMatch(doctor.stdout, /Not checked: .*not-ready.*; run it as root/);
     },
   });
 });

@@ -7,6 +7,7 @@ import { CHECKS } from "../cli/doctor/checks.ts";
 import { summarizeKernel } from "../cli/doctor/kernel.ts";
 import type { NodeOptions } from "../cli/doctor/node.ts";
 import { diagnose } from "../cli/doctor/diagnose.ts";
+import { error, type Finding } from "../cli/doctor/finding.ts";
 import { SyscallError } from "../ffi/errno.ts";
 import type { Output } from "../tool/command.ts";
 import { chooseStyle } from "../tool/style.ts";
@@ -730,6 +731,19 @@ rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   assertEquals(unchecked.map(({ check, isDenied }) => [check, isDenied]), [
     ["refused", true],
   ]);
+  const end = new AbortController();
+  using dying = scene.node({ signal: end.signal });
+  const cut = {
+    name: "cut",
+    finds: "",
+    run: (): Finding[] => {
+      end.abort();
+      return [error("a plugin was killed", "")];
+    },
+  };
+  const rest = await diagnose(dying, () => {}, [cut]);
+  assertEquals(rest.findings, []);
+  assertEquals(rest.unchecked.map(({ check }) => check), ["cut"]);
   const late = await scene.doctor({}, { signal: AbortSignal.abort() });
   assertEquals(late.exitCode, 1);
   assertMatch(

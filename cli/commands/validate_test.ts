@@ -49,6 +49,28 @@ Deno.test("validate also asks the plugins of a chain", async () => {
   );
 });
 
+Deno.test("validate does not blame a configuration if time is up", async () => {
+  using folder = new PluginFolder();
+  folder.add("slow", "exec sleep 60");
+  const file = folder.addFile(
+    "10.conflist",
+    '{"cniVersion":"1.1.0","name":"pods","plugins":[{"type":"slow"}]}',
+  );
+  const ended = await runCni(
+    ...["validate", file, `--cni-path=${folder.path}`, "--timeout=20ms"],
+  );
+  assertEquals([ended.stdout, ended.exitCode], ["", 1]);
+  assertMatch(ended.stderr, /deadline has passed\n$/);
+});
+
+Deno.test("validate says which file does not exist", async () => {
+  const { stderr } = await run([], "validate", "nope.conflist");
+  assertEquals(
+    stderr,
+    'Cannot read "nope.conflist"; No such file or directory\n',
+  );
+});
+
 Deno.test("networks shows the plugins of a chain and missing plugins", async () => {
   const { stdout } = await run(["chain", "a"], "networks", "--json");
   const [{ plugins, problems }] = JSON.parse(stdout);

@@ -60,6 +60,8 @@ export async function diagnose(
       }
       node.signal.throwIfAborted();
       const found = await run(node);
+      // What was interrupted may look like a fault.
+      node.signal.throwIfAborted();
       findings.push(...found.map((finding) => ({ check: name, ...finding })));
     } catch (error) {
       unchecked.push({

@@ -12,7 +12,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import { UnixStream } from "../../ffi/unix_stream.ts";
 import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText, isDenied } from "../../tool/failure.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
 import {
   type Check,
@@ -78,6 +78,12 @@ async function askStatus(
       // Validation reports what is wrong with the configuration.
       const { code } = toCniError(error);
       if (code === ErrorCode.InvalidNetworkConfig) continue;
+      if (Deno.uid() !== 0) {
+        // Plugins are made for root: this says nothing about the node.
+        throw new Deno.errors.PermissionDenied("STATUS failed", {
+          cause: error,
+        });
+      }
       return formatFailureText(error);
     }
   }
@@ -154,6 +160,7 @@ async function findKubeconfigs(node: Node): Promise<Findings> {
     try {
       await readKubeconfig(path, node.env);
     } catch (cause) {
+      if (isDenied(cause)) throw cause;
       findings.push(error(
         `multus of "${name}" cannot use its kubeconfig: ${
           formatFailureText(cause)

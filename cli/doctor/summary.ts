@@ -66,7 +66,7 @@ async function summarizePlugins(node: Node): Promise<string> {
       node.folders.pluginDirs.join(":")
     }: ${ours} of this project`,
     ...go === 0 ? [] : [`${go} built by Go`],
-    ...others === 0 ? [] : [`${others} others`],
+    ...others === 0 ? [] : [`${others} of other projects`],
   ];
   return parts.join(", ");
 }

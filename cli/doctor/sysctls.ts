@@ -43,14 +43,12 @@ function findForwarding(node: Node): Findings {
     );
     const key = FORWARDING[family];
     if (users.length === 0 || readHostSysctl(node, key) !== "0") return [];
-    const count = users.length === 1
-      ? "1 interface"
-      : `${users.length} interfaces`;
+    const use = users.length === 1
+      ? "1 interface of containers uses"
+      : `${users.length} interfaces of containers use`;
     return [
       error(
-        `${
-          nameOfSysctl(key)
-        } is 0, and ${count} of containers use IPv${family}`,
+        `${nameOfSysctl(key)} is 0, and ${use} IPv${family}`,
         "their packets do not leave the node",
         {
           command: `sysctl -w ${nameOfSysctl(key)}=1`,

@@ -62,6 +62,8 @@ export async function checkExecutables(
     await runtime.validateNetwork(network, { signal });
     return problems;
   } catch (error) {
+    // Then the plugin has said nothing about the configuration.
+    if (signal.aborted) throw error;
     return [errorAt(path, formatFailureText(error)), ...problems];
   }
 }

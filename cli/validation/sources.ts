@@ -122,7 +122,11 @@ function listFiles(arg: string, folders: Folders): string[] {
   try {
     getNetwork(folders, arg);
   } catch (error) {
-    if (error instanceof UnknownNetworkError) throw error;
+    if (error instanceof UnknownNetworkError) {
+      // The name of a file that does not exist.
+      if (EXTENSIONS.some((extension) => arg.endsWith(extension))) return [arg];
+      throw error;
+    }
     // A search by name stops at the first malformed file.
     const obstacle = listConfFiles(folders.confDir, [".conflist"])
       .concat(listConfFiles(folders.confDir, [".conf", ".json"]))
