@@ -72,10 +72,14 @@ export class Collection {
   addFolder(path: string, folder: string): void {
     this.#onStep(path);
     try {
-      for (const { name, isDirectory, isFile } of Deno.readDirSync(folder)) {
+      for (
+        const { name, isDirectory, isFile, isSymlink } of Deno.readDirSync(
+          folder,
+        )
+      ) {
         const inside = `${path}/${name}`;
         if (isDirectory) this.addFolder(inside, `${folder}/${name}`);
-        else if (isFile) this.addFile(inside, `${folder}/${name}`);
+        else if (isFile || isSymlink) this.addFile(inside, `${folder}/${name}`);
       }
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) this.skip(path, error);

@@ -7,9 +7,38 @@
 /** Stands for a secret. */
 const MASK = "***";
 
-/** Keys of secrets in JSON and YAML. Paths of files are not secrets. */
-const SECRET =
-  /(["']?)([\w.-]*(?:token|passw(?:or)?d|secret|credential|api_?key|(?:client-key|certificate-authority|client-certificate)-data|private_?key)[\w.-]*)\1(\s*[:=]\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;}\]]+)/gi;
+/** Keys of secrets in JSON, YAML, arguments and environments. */
+const KEY =
+  "[\\w.-]{0,64}(?:token|passw(?:or)?d|passphrase|pwd|secret|credential|" +
+  "authorization|pre_?shared|api[_-]?key|access[_-]?key|private[_-]?key|" +
+  "(?:client-key|certificate-authority|client-certificate)-data)" +
+  "[\\w.-]{0,64}|[\\w.-]{0,64}(?:pass|psk)";
+/** Values; with escaped quotes, they are in JSON that is a string itself. */
+const VALUE = String.raw`(?<escapes>\\+)["'][^]*?(?<!\\)\k<escapes>["']|` +
+  String.raw`"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[[^\]{]*\]|\{[^{}]*\}|` +
+  String.raw`[^\s,;}\]]+`;
+
+const KEYED = new RegExp(
+  `(\\\\*["']?)(${KEY})\\1([ \\t]*[:=][ \\t]*)(${VALUE})`,
+  "gi",
+);
+/** A variable as Kubernetes writes it: `name: TOKEN`, `value: abc`. */
+const VARIABLE = new RegExp(
+  `(\\bname["']?\\s*:\\s*["']?)(${KEY})(["']?\\s*,?\\s*["']?value["']?\\s*:\\s*)` +
+    `(${VALUE})`,
+  "gi",
+);
+/** An argument of a program, and the next. */
+const ARGUMENT = new RegExp(
+  `(--?(?:${KEY})["']?,?\\s+["']?)([^\\s"',=-][^\\s"',]*)`,
+  "gi",
+);
+/** A key at the start of a line, and the rest of the line. */
+const LINE = new RegExp(
+  `^(\\s*(?:- +)*)(["']?)(${KEY})\\2:(?:[ \\t]+(.*))?$`,
+  "i",
+);
+const WHOLE_KEY = new RegExp(`^(?:${KEY})$`, "i");
 
 /** Texts that are secrets wherever they are. */
 const ANYWHERE: readonly [RegExp, string][] = [
@@ -19,7 +48,7 @@ const ANYWHERE: readonly [RegExp, string][] = [
   ],
   [/\beyJ[\w-]+\.[\w-]+\.[\w-]*/g, MASK],
   [/\b(Bearer|Basic)\s+[\w.~+/=-]+/gi, `$1 ${MASK}`],
-  [/(\w:\/\/)[^\s/@:]+:[^\s/@]+@/g, `$1${MASK}@`],
+  [/(\w:\/\/)[^\s/@"']+@/g, `$1${MASK}@`],
 ];
 
 /** Replaces the values of secrets by `***`. */
@@ -28,27 +57,88 @@ export function maskSecrets(text: string): string {
     (masked, [pattern, by]) => masked.replaceAll(pattern, by),
     text,
   );
-  return unkeyed.replaceAll(
-    SECRET,
-    (whole, quote: string, key: string, colon: string, value: string) => {
-      const isPath = /^["']?\//.test(value);
-      const isBlank = /^(?:["']{2}|null|true|false|[[{>|].*)$/.test(value);
-      return isPath || isBlank
-        ? whole
-        : `${quote}${key}${quote}${colon}"${MASK}"`;
-    },
-  );
+  return maskLines(unkeyed)
+    .replaceAll(
+      VARIABLE,
+      (_, name: string, key: string, between: string, value: string) =>
+        `${name}${key}${between}${maskValue(key, value)}`,
+    )
+    .replaceAll(ARGUMENT, `$1${MASK}`)
+    .replaceAll(
+      KEYED,
+      (_, quote: string, key: string, colon: string, value: string) =>
+        `${quote}${key}${quote}${colon}${maskValue(key, value)}`,
+    );
+}
+
+/** Masks values of YAML that go on to the end of the line, or in the next lines. */
+function maskLines(text: string): string {
+  const shown: string[] = [];
+  let depth: number | undefined;
+  for (const line of text.split("\n")) {
+    const indent = line.search(/\S/);
+    const isInside = depth !== undefined &&
+      (indent < 0 || indent > depth || /^\s*- /.test(line) && indent === depth);
+    if (isInside) {
+      if (shown.at(-1)?.endsWith(":")) shown.push(`${shown.pop()} "${MASK}"`);
+      continue;
+    }
+    depth = undefined;
+    const [, start, quote, key, rest = ""] = LINE.exec(line) ?? [];
+    const isJson = quote !== "" || /^["'[{]/.test(rest);
+    if (start === undefined || key === undefined || isJson) {
+      shown.push(line);
+      continue;
+    }
+    depth = start.length;
+    const value = rest === "" ? "" : maskValue(key, rest);
+    shown.push(`${start}${key}:${value && ` ${value}`}`);
+  }
+  return shown.join("\n");
+}
+
+/** Directories of files: a value in one of them is a path, not a secret. */
+const FILE =
+  /^\\*["']?\/(?:dev|etc|home|host|mnt|opt|proc|root|run|srv|tmp|usr|var)\//;
+
+/** Values that hide nothing, or whose secret is masked already. */
+const BLANK =
+  /^(?:\\*["']\\*["']|null|true|false|\[\s*\]?|\{\s*\}?|(?:Bearer|Basic)(?: \*+)?)$/;
+
+function maskValue(key: string, value: string): string {
+  const isPath = FILE.test(value) ||
+    /(?:file|path|dir)$/i.test(key) && /^\\*["']?[./]/.test(value);
+  if (isPath || BLANK.test(value)) return value;
+  const quote = /^\\+["']/.exec(value)?.[0] ?? '"';
+  return `${quote}${MASK}${quote}`;
 }
 
 /** Formats a value as JSON, with secrets masked. */
 export function formatMasked(value: unknown): string {
-  const mask = (key: string, inner: unknown): unknown => {
-    if (typeof inner !== "string") return inner;
-    // As in a text: the key decides, or the value itself.
-    const line = `${key}: ${JSON.stringify(inner)}`;
-    return maskSecrets(line) === `${key}: "${MASK}"`
-      ? MASK
-      : maskSecrets(inner);
-  };
-  return `${JSON.stringify(value, mask, 2)}\n`;
+  return `${JSON.stringify(maskInside(value, ""), null, 2)}\n`;
+}
+
+/** @param key The key of the value, or of what it is in */
+function maskInside(value: unknown, key: string): unknown {
+  const isSecret = WHOLE_KEY.test(key);
+  if (typeof value === "number") return isSecret ? MASK : value;
+  if (typeof value === "string") {
+    const whole = isSecret ? maskValue(key, JSON.stringify(value)) : "";
+    return whole === `"${MASK}"` ? MASK : maskSecrets(value);
+  }
+  if (typeof value !== "object" || value === null) return value;
+  // CNI_ARGS and variables are names with values.
+  if (Array.isArray(value)) {
+    const [name] = value;
+    return value.length === 2 && typeof name === "string" && !isSecret
+      ? [maskSecrets(name), maskInside(value[1], name)]
+      : value.map((item) => maskInside(item, key));
+  }
+  const { name } = value as { readonly name?: unknown };
+  return Object.fromEntries(
+    Object.entries(value).map(([inner, item]) => {
+      const of = inner === "value" && typeof name === "string" ? name : inner;
+      return [inner, maskInside(item, isSecret ? key : of)];
+    }),
+  );
 }

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
-import { maskSecrets } from "./mask.ts";
+import { formatMasked, maskSecrets } from "./mask.ts";
 
 testRows("maskSecrets() hides values of secrets, and nothing else", [
   ['{"token":"abc","name":"x"}', '{"token":"***","name":"x"}'],
@@ -10,8 +10,31 @@ testRows("maskSecrets() hides values of secrets, and nothing else", [
   ["certificate-authority-data: TUlJ", 'certificate-authority-data: "***"'],
   ["tokenFile: /var/run/token", "tokenFile: /var/run/token"],
   ['"secret":"","token":null', '"secret":"","token":null'],
-  ['"secrets": {"a": 1}', '"secrets": {"a": 1}'],
-  ['"secrets": ["a"]', '"secrets": ["a"]'],
+  ['"secrets": {"a": 1}', '"secrets": "***"'],
+  ['"secrets": ["a"]', '"secrets": "***"'],
+  ['"secrets": [], "tokens": {}', '"secrets": [], "tokens": {}'],
+  ["password: two words, more", 'password: "***"'],
+  ["password: a b\nname: x", 'password: "***"\nname: x'],
+  ["- token: |\n    abc\n    def\n  name: x", '- token: "***"\n  name: x'],
+  ["tokens:\n- abc\nname: x", 'tokens: "***"\nname: x'],
+  ["token:\nname: x", "token:\nname: x"],
+  ["client-key-data: /9jabc", 'client-key-data: "***"'],
+  ["- name: MY_TOKEN\n  value: abc", '- name: MY_TOKEN\n  value: "***"'],
+  ['{"name":"TOKEN","value":"abc"}', '{"name":"TOKEN","value":"***"}'],
+  ['["--token", "abc", "-x"]', '["--token", "***", "-x"]'],
+  ["run --password abc --verbose", "run --password *** --verbose"],
+  ['"{\\"token\\":\\"abc\\"}"', '"{\\"token\\":\\"***\\"}"'],
+  [
+    '"PGPASS":"abc","pass":"d","psk":"e"',
+    '"PGPASS":"***","pass":"***","psk":"***"',
+  ],
+  [
+    '"X-Api-Key":"abc","access_key":"d"',
+    '"X-Api-Key":"***","access_key":"***"',
+  ],
+  ['"Authorization":"abc"', '"Authorization":"***"'],
+  ["https://abc@host/path", "https://***@host/path"],
+  ["passthru: true", "passthru: true"],
   ["level=warn token=abc msg=x", 'level=warn token="***" msg=x'],
   ["Authorization: Bearer abc.d-e_f", "Authorization: Bearer ***"],
   ["x eyJhbGciOi.eyJpc3MiOi.c2ln y", "x *** y"],
@@ -24,3 +47,26 @@ testRows("maskSecrets() hides values of secrets, and nothing else", [
   ["default via 10.0.0.1 dev eth0", "default via 10.0.0.1 dev eth0"],
   ['"mac": "02:00:5e:00:53:01"', '"mac": "02:00:5e:00:53:01"'],
 ], ([text, want]: [string, string]) => assertEquals(maskSecrets(text), want));
+
+testRows(
+  "formatMasked() hides values of secrets, and nothing else",
+  [
+    [{ password: 42, name: "x" }, { password: "***", name: "x" }],
+    [{ secrets: ["a"], n: ["a", "b"] }, { secrets: ["***"], n: ["a", "b"] }],
+    [{ credentials: { user: "a", on: true } }, {
+      credentials: { user: "***", on: true },
+    }],
+    [{ cniArgs: [["K8S_POD_NAME", "p"], ["DB_PASSWORD", "a"]] }, {
+      cniArgs: [["K8S_POD_NAME", "p"], ["DB_PASSWORD", "***"]],
+    }],
+    [{ name: "MY_TOKEN", value: "a" }, { name: "MY_TOKEN", value: "***" }],
+    [{ tokenFile: "/run/token" }, { tokenFile: "/run/token" }],
+  ],
+  ([value, want]: [unknown, unknown]) =>
+    assertEquals(JSON.parse(formatMasked(value)), want),
+);
+
+Deno.test("maskSecrets() takes long words in linear time", () => {
+  const word = "a".repeat(64 * 1024);
+  assertEquals(maskSecrets(word), word);
+});
