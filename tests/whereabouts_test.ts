@@ -181,6 +181,28 @@ Deno.test("whereabouts gives each interface of a pod its own address", async () 
   ]);
 });
 
+Deno.test("whereabouts: an attachment may have the same offset in two pools", async (t) => {
+  const dual = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
+  const both = ["10.0.0.1/24", "fd00::1/64"];
+  await t.step("a repeated ADD, and one of a new sandbox", async () => {
+    await using scene = await WhereaboutsScene.start();
+    assertEquals(await scene.add(dual), both);
+    assertEquals(await scene.add(dual), both);
+    assertEquals(await scene.add(dual, { id: "new" }), both);
+    const records = { "1": record("p1", "new") };
+    assertEquals(scene.allocations(POOL), records);
+    assertEquals(scene.allocations("fd00---64"), records);
+  });
+  await t.step("a lost answer", async () => {
+    await using scene = await WhereaboutsScene.start();
+    const fault = { method: "PATCH", path: /fd00/, times: 1 } as const;
+    scene.api.fault({ ...fault, drop: "after" });
+    assertEquals(await scene.add(dual), both);
+    await scene.del(dual);
+    assertEquals(scene.allocations("fd00---64"), {});
+  });
+});
+
 Deno.test("whereabouts releases what it took if a later range is full", async () => {
   await using scene = await WhereaboutsScene.start();
   const full = { range: "10.9.0.0/30", exclude: ["10.9.0.0/30"] };

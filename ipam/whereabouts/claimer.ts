@@ -114,7 +114,7 @@ export class Claimer {
     if (current === undefined) return undefined;
     this.#checkRefusals(pool, current);
     const records = listRecords(current, pool.range.cidr, log);
-    const own = this.#findOwn(records);
+    const own = this.#findOwn(pool, records);
     const claimed = own === undefined
       ? await this.#take(pool, { current, records, attempt })
       : await this.#adopt(pool, own);
@@ -152,9 +152,13 @@ export class Claimer {
   }
 
   /** Finds the record of the pod's interface. */
-  #findOwn(records: readonly PoolRecord[]): PoolRecord | undefined {
+  #findOwn(
+    { name }: Pick<Pool, "name">,
+    records: readonly PoolRecord[],
+  ): PoolRecord | undefined {
     const { owner } = this.#options;
-    const known = this.#claims.map(({ key }) => key);
+    const known = this.#claims.filter(({ pool }) => pool === name)
+      .map(({ key }) => key);
     const ofPod = records.filter(({ key, value }) =>
       value.podref === owner.podref && !known.includes(key)
     );
@@ -228,7 +232,7 @@ export class Claimer {
     const { log } = this.#options;
     const others = listRecords(after, range.cidr, log)
       .filter((record) => record.key !== key);
-    if (this.#findOwn(others) === undefined) return { ip, claim };
+    if (this.#findOwn({ name }, others) === undefined) return { ip, claim };
     // Another ADD of the same interface came first: its address counts.
     await this.#giveBack(claim);
     return undefined;
