@@ -266,6 +266,33 @@ Deno.test("whereabouts DEL succeeds once the kubeconfig is uninstalled", async (
   assertMatch(stderr, /Addresses are not released/);
 });
 
+Deno.test("whereabouts DEL succeeds after an ADD that found no slice", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const sliced = { ...RANGE, node_slice_size: "/31" };
+  const call = { env: { NODENAME: "n" } };
+  const fails = async (code: number): Promise<void> => {
+    assertEquals((await scene.failure(sliced, call)).code, code);
+    const { exitCode, stderr } = await scene.call("DEL", sliced, call);
+    assertEquals(exitCode, 0);
+    assertMatch(stderr, /No address to release/);
+  };
+  await fails(11);
+  scene.api.put("nodeslicepools", {
+    metadata: { namespace: POOLS, name: "net" },
+    spec: { range: "10.0.0.0/24", sliceSize: "/31" },
+    status: { allocations: [{ nodeName: "n", sliceRange: "10.0.0.0/31" }] },
+  });
+  await fails(7);
+});
+
+Deno.test("whereabouts DEL succeeds once the CRDs are uninstalled", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  scene.api.uninstall("ippools");
+  await scene.del(RANGE);
+  await scene.del(RANGE, { pod: "p2" });
+});
+
 Deno.test("whereabouts CHECK compares the pool with prevResult", async () => {
   await using scene = await WhereaboutsScene.start();
   const { json } = await scene.call("ADD", RANGE);
@@ -304,6 +331,10 @@ Deno.test("whereabouts GC releases this node's attachments that are not valid", 
   await gc({ "cni.dev/valid-attachments": valid });
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "7"]);
   assertEquals(scene.reservations(), ["10.0.0.2"]);
+  // A file without content, as a power loss leaves it.
+  scene.write("receipts/net/id-b:net1", "");
+  await gc({ "cni.dev/valid-attachments": [] });
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["7"]);
 });
 
 Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {

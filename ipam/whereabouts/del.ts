@@ -4,8 +4,9 @@
  * @module
  */
 
+import { describeError } from "../../cni/error.ts";
 import { type Step, tryAll } from "../../cni/rollback.ts";
-import type { ReceiptOwner } from "./receipts.ts";
+import { NoSliceError, type Pool } from "./pools.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";
 import { type Session, toStorageError } from "./session.ts";
 
@@ -19,13 +20,13 @@ import { type Session, toStorageError } from "./session.ts";
 export async function release(session: Session): Promise<void> {
   const { owner, receipts, api } = session;
   if (receipts.read(owner, api.namespace) !== undefined) {
-    return await releaseByReceipt(session, owner);
+    return await releaseByReceipt(session);
   }
   const { settings, call: { log } } = session;
   const { networkName, isOverlapping } = settings;
   const shared = { owner, networkName, isOverlapping, api, log };
   await tryAll(
-    (await session.pools()).map((pool): Step => [
+    (await findOwnPools(session)).map((pool): Step => [
       `release the address in IPPool "${pool.name}"`,
       () => named(releaseOwned({ ...shared, pool })),
     ]),
@@ -34,9 +35,20 @@ export async function release(session: Session): Promise<void> {
   receipts.remove(owner);
 }
 
+/** An ADD without a slice took nothing, and its DEL must succeed. */
+async function findOwnPools(session: Session): Promise<Pool[]> {
+  try {
+    return await session.pools();
+  } catch (error) {
+    if (!(error instanceof NoSliceError)) throw error;
+    const { log } = session.call;
+    log.warn("No address to release", { problem: describeError(error) });
+    return [];
+  }
+}
+
 async function releaseByReceipt(
-  { api, receipts }: Session,
-  owner: ReceiptOwner,
+  { api, owner, receipts }: Session,
 ): Promise<void> {
   const { claims = [] } = receipts.read(owner, api.namespace) ?? {};
   await tryAll(
@@ -74,7 +86,7 @@ export async function releaseStale(session: Session): Promise<void> {
   await tryAll(
     stale.map((owner): Step => [
       `release the addresses of ${owner.containerId}`,
-      () => releaseByReceipt(session, owner),
+      () => release({ ...session, owner: { ...owner, podref: "" } }),
     ]),
   );
 }

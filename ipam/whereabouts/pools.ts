@@ -21,6 +21,9 @@ export interface Pool {
   readonly range: Range;
 }
 
+/** The node has no usable slice of the range, so nothing can be allocated. */
+export class NoSliceError extends CniError {}
+
 /** The input of {@linkcode findPools}. */
 export interface PoolSource {
   readonly settings: Settings;
@@ -34,7 +37,7 @@ export interface PoolSource {
  * Finds the pools of a network. With `node_slice_size`, a range is replaced by
  * the node's slice of it.
  *
- * @throws {CniError} 11 if the node has no usable slice yet
+ * @throws {NoSliceError} 11 if the node has no slice yet, 7 if it is too small
  * @throws {KubeError} If the slices cannot be read
  */
 export async function findPools(source: PoolSource): Promise<Pool[]> {
@@ -52,7 +55,7 @@ export async function findPools(source: PoolSource): Promise<Pool[]> {
     }
     // The controller slices the first range only.
     if (position > 0) return poolOf(settings, range, "");
-    throw new CniError(
+    throw new NoSliceError(
       ErrorCode.TryAgainLater,
       `no allocated node slice for node "${nodeName}"`,
       { details: `in NodeSlicePool "${slicesNameOf(source)}"` },
@@ -80,7 +83,19 @@ async function findSlices(
   const found = await source.api.findSlices(slicesNameOf(source));
   return (found?.status?.allocations ?? [])
     .filter((slice) => slice.nodeName === nodeName)
-    .map(({ sliceRange }) => parseRange(sliceRange).cidr);
+    .map(({ sliceRange }) => parseSlice(sliceRange));
+}
+
+function parseSlice(text: string): Cidr {
+  try {
+    return parseRange(text).cidr;
+  } catch (cause) {
+    throw new NoSliceError(
+      ErrorCode.InvalidNetworkConfig,
+      `the node's slice "${text}" cannot be used`,
+      { cause },
+    );
+  }
 }
 
 /** Returns the part of a range that is in the slice. */

@@ -7,9 +7,10 @@
 import { pause } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
+import { isNotFound } from "../../kube/kube_error.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import { reservationName } from "./names.ts";
-import { allocationPath } from "./objects.ts";
+import { allocationPath, type IpPool } from "./objects.ts";
 import { pauseMs } from "./pauses.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
 import type { Claim } from "./receipts.ts";
@@ -37,14 +38,15 @@ export async function releaseClaim(
     { op: "remove", path },
   ] as const;
   for (let refusals = 0; !await api.patchPool(pool, operations);) {
-    const current = (await api.findPool(pool))?.spec.allocations?.[key];
-    if (current?.id === value.id && refusals < MAX_REFUSALS) {
+    const current = (await poolIfAny(pool, api))?.spec.allocations?.[key];
+    const isTakenOver = current?.podref === value.podref &&
+      current.ifname === value.ifname;
+    const isRefused = isTakenOver && current.id === value.id;
+    if (isRefused && refusals < MAX_REFUSALS) {
       await pause(pauseMs(refusals++, Math.random));
       continue;
     }
-    if (refusals === MAX_REFUSALS) throw isRefused(claim);
-    const isTakenOver = current?.podref === value.podref &&
-      current.ifname === value.ifname;
+    if (isRefused) throw refusedError(claim);
     if (isTakenOver) return;
     // Released before: the answer was lost, or the reservation could not be
     // deleted then.
@@ -55,11 +57,24 @@ export async function releaseClaim(
   }
 }
 
-function isRefused({ pool, key }: Claim): CniError {
+function refusedError({ pool, key }: Claim): CniError {
   return new CniError(
     ErrorCode.TryAgainLater,
     `the API server refuses to release offset ${key} of IPPool "${pool}"`,
   );
+}
+
+/** Reads a pool. Without the CRDs there are no pools. */
+async function poolIfAny(
+  name: string,
+  api: WhereaboutsApi,
+): Promise<IpPool | undefined> {
+  try {
+    return await api.findPool(name);
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
 }
 
 /** Releases the claim of a failed ADD. Failures are logged. */
@@ -94,7 +109,7 @@ export interface Search {
  */
 export async function releaseOwned(search: Search): Promise<void> {
   const { pool: { name, range }, owner, api, log } = search;
-  const pool = await api.findPool(name);
+  const pool = await poolIfAny(name, api);
   if (pool === undefined) return;
   for (const record of listRecords(pool, range.cidr, log)) {
     if (isOwned(record, owner)) await releaseRecord(search, record);
