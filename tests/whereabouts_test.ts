@@ -6,6 +6,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
 import { openKubeClient } from "../kube/client.ts";
+import { KubeError } from "../kube/kube_error.ts";
+import type { KubeRequest } from "../kube/request.ts";
 import type { FaultRule } from "./_harness/kube_api.ts";
 import { eachRow } from "./_harness/table.ts";
 import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
@@ -409,6 +411,54 @@ Deno.test("whereabouts releases the address if it cannot be reserved", async () 
   scene.api.forbid("create", "overlappingrangeipreservations");
   assertEquals((await scene.failure(RANGE)).code, 7);
   assertEquals(scene.allocations(POOL), {});
+});
+
+/** Does requests on behalf of a client, such as not at all, or after others. */
+type Intercept = <T>(
+  request: KubeRequest,
+  send: () => Promise<T>,
+) => Promise<T>;
+
+function intercept(scene: WhereaboutsScene, run: Intercept): void {
+  scene.useClients(async (options) => {
+    const client = await openKubeClient(options);
+    assert(client);
+    return {
+      request: (request, limits) =>
+        run(request, () => client.request(request, limits)),
+      listPages: client.listPages.bind(client),
+      [Symbol.dispose]: () => client[Symbol.dispose](),
+    };
+  });
+}
+
+Deno.test("whereabouts releases the reservation whose creation timed out", async () => {
+  await using scene = await WhereaboutsScene.start();
+  intercept(scene, async ({ method, path }, send) => {
+    const answer = await send();
+    const isLate = method === "POST" && path.includes("overlapping");
+    if (isLate) throw new KubeError("late", { status: 0, isTimeout: true });
+    return answer;
+  });
+  assertEquals((await scene.failure(RANGE)).code, 11);
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), []);
+});
+
+Deno.test("whereabouts: a sandbox keeps its reservation if the earlier one's DEL is slow", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  let isFirst = true;
+  intercept(scene, async ({ method }, send) => {
+    if (method === "DELETE" && isFirst) {
+      isFirst = false;
+      await scene.add(RANGE, { id: "next" });
+    }
+    return await send();
+  });
+  await scene.del(RANGE);
+  assertEquals(scene.allocations(POOL), { "1": record("p1", "next") });
+  assertEquals(scene.reservations(), ["10.0.0.1"]);
 });
 
 Deno.test("whereabouts: 64 writers at once get 64 addresses, and give them back", async () => {

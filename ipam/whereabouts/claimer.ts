@@ -12,7 +12,12 @@ import type { Ip } from "../../net/ip.ts";
 import { chooseAddress } from "./allocator.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import { offsetKey, reservationName } from "./names.ts";
-import { type Allocation, allocationPath, type IpPool } from "./objects.ts";
+import {
+  type Allocation,
+  allocationPath,
+  type IpPool,
+  type Reservation,
+} from "./objects.ts";
 import { pauseMs } from "./pauses.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
 import { rangeIsFull } from "./range.ts";
@@ -54,6 +59,8 @@ export class Claimer {
   readonly #made = new Set<Claim>();
   /** Pools and keys of all tries: the answer to a successful one may be lost. */
   readonly #tried = new Set<string>();
+  /** A claim that is being reserved: the answer to that may be lost, too. */
+  #reserving: { readonly claim: Claim; readonly name: string } | undefined;
   /** Names of reservations that belong to other attachments. */
   readonly #foreign = new Set<string>();
   #hasListed = false;
@@ -103,7 +110,22 @@ export class Claimer {
   async undo(api: WhereaboutsApi): Promise<void> {
     const { log } = this.#options;
     for (const claim of [...this.#made].reverse()) {
-      await undoClaim(claim, api, log);
+      await undoClaim(await this.#complete(claim, api), api, log);
+    }
+  }
+
+  /** Adds the reservation whose creation has failed, if it exists. */
+  async #complete(claim: Claim, api: WhereaboutsApi): Promise<Claim> {
+    const { claim: reserved, name = "" } = this.#reserving ?? {};
+    if (claim !== reserved) return claim;
+    try {
+      const found = await api.findReservation(name);
+      const uid = found && this.#isOwn(found) && found.metadata?.uid;
+      return uid ? { ...claim, reservation: { name, uid } } : claim;
+    } catch (error) {
+      const { log } = this.#options;
+      log.error("Cannot find a reservation", { name, error: `${error}` });
+      return claim;
     }
   }
 
@@ -122,7 +144,10 @@ export class Claimer {
     this.#refusals = 0;
     if (!this.#options.isOverlapping) return claimed;
     const name = reservationName(this.#options.networkName, claimed.ip);
-    const uid = await this.#reserve(pool, name);
+    this.#reserving = { claim: claimed.claim, name };
+    const isNew = this.#made.has(claimed.claim);
+    const uid = await this.#reserve(pool, name, isNew);
+    this.#reserving = undefined;
     if (uid !== undefined) {
       return this.#extend(claimed, { name, uid });
     }
@@ -243,24 +268,35 @@ export class Claimer {
     this.#made.delete(claim);
   }
 
-  /** Returns the UID of the reservation; undefined if it is foreign. */
+  /**
+   * Returns the UID of the reservation; undefined if it is foreign. An earlier
+   * sandbox's reservation is replaced if the record is new: that sandbox's DEL
+   * has removed the old record, and deletes the reservation next.
+   */
   async #reserve(
     pool: Pool,
     name: string,
+    isNew: boolean,
   ): Promise<string | undefined> {
     const { api, owner: { podref, ifname } } = this.#options;
-    const spec = { podref, ifname };
-    for (let attempt = 0;; attempt++) {
-      const found = await api.createReservation(name, spec) ??
-        await api.findReservation(name);
+    let isOlder = isNew;
+    for (let attempt = 0;;) {
+      const made = await api.createReservation(name, { podref, ifname });
+      const found = made ?? await api.findReservation(name);
       if (found !== undefined) {
-        const isOwn = found.spec.podref === podref &&
-          (found.spec.ifname ?? ifname) === ifname;
-        return isOwn ? found.metadata?.uid ?? "" : undefined;
-      }
-      // It existed, and is gone; or the answer was lost.
-      await this.#wait(pool, attempt);
+        if (!this.#isOwn(found)) return undefined;
+        const uid = found.metadata?.uid ?? "";
+        if (made !== undefined || !isOlder) return uid;
+        await api.deleteReservation(name, uid);
+        isOlder = false;
+      } // It existed, and is gone; or the answer was lost.
+      else await this.#wait(pool, attempt++);
     }
+  }
+
+  #isOwn({ spec }: Reservation): boolean {
+    const { podref, ifname } = this.#options.owner;
+    return spec.podref === podref && (spec.ifname ?? ifname) === ifname;
   }
 
   #extend(
