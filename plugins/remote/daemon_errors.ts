@@ -15,6 +15,12 @@ export class DaemonAway extends Error {
   override readonly name = "DaemonAway";
 }
 
+/** Nothing was sent: somebody may listen, but accepts no connection. */
+export class DaemonBusy extends Error {
+  /** Names the class in texts. */
+  override readonly name = "DaemonBusy";
+}
+
 /** The request was sent, and its outcome is unknown. */
 export class AnswerLost extends Error {
   /** Names the class in texts. */
@@ -47,6 +53,10 @@ export function toDaemonError(
   if (error instanceof DaemonAway) {
     const message = `The daemon at "${socket}" is away: ${why}`;
     return new DaemonMissing(passing, message);
+  }
+  if (error instanceof DaemonBusy) {
+    const message = `The daemon at "${socket}" accepts no connection: ${why}`;
+    return new CniError(passing, message);
   }
   if (error instanceof AnswerLost) {
     return new CniError(

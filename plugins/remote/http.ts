@@ -15,6 +15,7 @@ import {
   AnswerLost,
   BadAnswer,
   DaemonAway,
+  DaemonBusy,
   OWN_CODE,
 } from "./daemon_errors.ts";
 
@@ -56,6 +57,7 @@ export interface HttpAnswer {
  * has happened before.
  *
  * @throws {DaemonAway} If nobody listens in time
+ * @throws {DaemonBusy} If the daemon accepts no connection in time
  * @throws {AnswerLost} If the daemon closes the connection too early, or time is
  *   up
  * @throws {BadAnswer} If it is too long, or is not HTTP
@@ -95,18 +97,23 @@ async function connect(target: Target): Promise<Deno.UnixConn> {
       throw new Error("time is up");
     } catch (error) {
       if (error instanceof CniError) throw error;
-      const isLast = signal.aborted || performance.now() + pollMs > endMs;
-      if (isLast) throw new DaemonAway(describeAway(error), { cause: error });
+      // A full queue is a daemon's that listens: it may have room in a moment.
+      const isFull = error instanceof Deno.errors.WouldBlock;
+      const isLast = !isFull && performance.now() + pollMs > endMs;
+      if (isLast || signal.aborted) throw toConnectError(error);
       await pause(pollMs, signal);
     }
   }
 }
 
-function describeAway(error: unknown): string {
-  if (error instanceof Deno.errors.NotFound) return "the socket does not exist";
-  return error instanceof Deno.errors.ConnectionRefused
-    ? "nobody listens"
-    : describeError(error);
+/** Any other error does not show that there is no daemon. */
+function toConnectError(cause: unknown): DaemonAway | DaemonBusy {
+  if (cause instanceof Deno.errors.NotFound) {
+    return new DaemonAway("the socket does not exist", { cause });
+  }
+  return cause instanceof Deno.errors.ConnectionRefused
+    ? new DaemonAway("nobody listens", { cause })
+    : new DaemonBusy(describeError(cause), { cause });
 }
 
 /**

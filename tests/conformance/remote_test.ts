@@ -340,6 +340,21 @@ conformance("remote", {
     Deno.renameSync(late, daemon.path);
     assertEquals(exitCode, 0, stdout);
   },
+  "DEL fails if the daemon listens and accepts no connection": async () => {
+    const folder = Deno.makeTempDirSync();
+    const path = `${folder}/s.sock`;
+    using stack = new DisposableStack();
+    stack.defer(() => Deno.removeSync(folder, { recursive: true }));
+    stack.use(Deno.listen({ transport: "unix", path }));
+    const fill = async (): Promise<never> => {
+      for (;;) stack.use(await Deno.connect({ transport: "unix", path }));
+    };
+    await fill().catch(() => {});
+    const config = { socket: path, timeoutSeconds: 0.05, pollMillis: 5 };
+    const { exitCode, stdout } = await run("DEL", config);
+    assertEquals([exitCode, JSON.parse(stdout).code], [1, 11], stdout);
+    assertMatch(stdout, /accepts no connection/);
+  },
   "STATUS asks whether a daemon without STATUS is ready": async () => {
     for (const [ready, code] of [["200 OK", 0], ["500 E", 50]] as const) {
       await using daemon = new UnixServer(({ request, say }) =>
