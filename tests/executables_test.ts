@@ -152,11 +152,17 @@ Deno.test(
 Deno.test(
   executables("an executable prints what it is when it is run by hand"),
   () => {
-    const { code, stdout, stderr } = run([`${BIN}/ptp`, "--help"]);
+    const { code, stdout, stderr } = run([`${BIN}/ptp`]);
     assertEquals([code, stdout], [0, ""]);
     assertMatch(
       stderr,
       /^CNI ptp plugin v\d+\.\d+\.\d+\nCNI protocol versions/,
+    );
+    const help = run([`${BIN}/ptp`, "--help"]);
+    assertEquals([help.code, help.stderr], [0, ""]);
+    assertMatch(
+      help.stdout,
+      /^ptp plugin\n[^]*\nKeys:\n[^]*\n {2}ipMasq {2,}\w/,
     );
   },
 );
