@@ -376,7 +376,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: "IPv4 is not forwarded",
-    checks: ["ip-forward", "attachment-changed"],
+    checks: ["ip-forward"],
     message: /net.ipv4.ip_forward is 0, and 2 interfaces/,
     seed: ip(
       "echo 0 > /proc/sys/net/ipv4/ip_forward",
@@ -385,8 +385,8 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: "IPv6 is not forwarded",
-    checks: ["ip-forward", "attachment-changed"],
-    message: /net.ipv6.conf.all.forwarding is 0, and 1 interface/,
+    checks: ["ip-forward"],
+    message: /net.ipv6.conf.all.forwarding is 0, and 1 interface .*uses IPv6/,
     seed: ip(
       "echo 0 > /proc/sys/net/ipv6/conf/all/forwarding",
       "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",

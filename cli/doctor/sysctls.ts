@@ -34,31 +34,39 @@ export function nameOfSysctl(key: string): string {
   return key.includes(".") ? key : key.replaceAll("/", ".");
 }
 
-/** ADD turns forwarding on, so it matters only if containers exist. */
-function findForwarding(node: Node): Findings {
+/** Lists the families that the host does not forward, with the number of interfaces that need it. */
+export function listNotForwarded(node: Node): Map<IpFamily, number> {
+  // ADD turns forwarding on, so it matters only if containers exist.
   const live = listLive(node).filter(({ isRouted }) => isRouted);
-  return ([4, 6] as const).flatMap((family) => {
-    const users = live.filter(({ addresses }) =>
+  const counts = ([4, 6] as const).flatMap((family) => {
+    const { length } = live.filter(({ addresses }) =>
       addresses.some((address) => address.family === family)
     );
+    return length > 0 && readHostSysctl(node, FORWARDING[family]) === "0"
+      ? [[family, length] as const]
+      : [];
+  });
+  return new Map(counts);
+}
+
+function findForwarding(node: Node): Findings {
+  return [...listNotForwarded(node)].map(([family, count]) => {
     const key = FORWARDING[family];
-    if (users.length === 0 || readHostSysctl(node, key) !== "0") return [];
-    const use = users.length === 1
+    const name = nameOfSysctl(key);
+    const use = count === 1
       ? "1 interface of containers uses"
-      : `${users.length} interfaces of containers use`;
-    return [
-      error(
-        `${nameOfSysctl(key)} is 0, and ${use} IPv${family}`,
-        "their packets do not leave the node",
-        {
-          command: `sysctl -w ${nameOfSysctl(key)}=1`,
-          mend: {
-            did: `set ${nameOfSysctl(key)} to 1`,
-            run: () => inNetns(node.host.netns, () => writeSysctl(key, "1")),
-          },
+      : `${count} interfaces of containers use`;
+    return error(
+      `${name} is 0, and ${use} IPv${family}`,
+      "their packets do not leave the node",
+      {
+        command: `sysctl -w ${name}=1`,
+        mend: {
+          did: `set ${name} to 1`,
+          run: () => inNetns(node.host.netns, () => writeSysctl(key, "1")),
         },
-      ),
-    ];
+      },
+    );
   });
 }
 
