@@ -2,10 +2,10 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { chooseJobs, parseOptions, type TestOptions } from "./options.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
-testRows("chooseJobs() has a file more than cores, and four at most", [
-  [0, 2],
-  [1, 2],
-  [2, 3],
+testRows("chooseJobs() has two files more than cores, and four at most", [
+  [0, 3],
+  [1, 3],
+  [2, 4],
   [4, 4],
   [64, 4],
 ], ([cores, jobs]) => {
