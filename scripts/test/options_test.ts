@@ -13,12 +13,12 @@ testRows("chooseJobs() has two files more than cores, and four at most", [
 }, ([cores]) => `${cores} cores`);
 
 testRows("parseOptions() keeps what is ours, and leaves the rest to deno", [
-  [[], { jobs: 3, verbose: false, denoArgs: [] }],
+  [[], { jobs: 4, verbose: false, denoArgs: [] }],
   [["--jobs", "2"], { jobs: 2, verbose: false, denoArgs: [] }],
   [["--jobs=1", "--verbose"], { jobs: 1, verbose: true, denoArgs: [] }],
   [
     ["plugins/ptp", "--filter", "gc"],
-    { jobs: 3, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
+    { jobs: 4, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
   ],
 ], ([args, options]: [string[], TestOptions]) => {
   assertEquals(parseOptions(args, 2), options);
