@@ -303,6 +303,20 @@ const FAULTS: readonly Fault[] = [
     seed: network({ type: "macvlan", master: "out0", ipam: DHCP }),
   },
   {
+    name: "no kubeconfig for whereabouts",
+    checks: ["not-ready"],
+    message: /"more" is not ready: Cannot use kubeconfig "\/nonexistent"/,
+    seed: network({
+      type: "macvlan",
+      master: "out0",
+      ipam: {
+        type: "whereabouts",
+        range: "192.168.9.0/24",
+        kubernetes: { kubeconfig: "/nonexistent" },
+      },
+    }),
+  },
+  {
     name: "no node daemon",
     checks: ["daemon"],
     message: /no daemon answers at "\/nonexistent\/daemon.sock" of "more"/,

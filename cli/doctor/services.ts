@@ -14,6 +14,7 @@ import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
 import { formatFailureText, isDenied } from "../../tool/failure.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
+import { NOT_ASKED } from "../validation/plugin_calls.ts";
 import {
   type Check,
   error,
@@ -75,9 +76,11 @@ async function askStatus(
       await runtime.statusNetworkList(asked, { signal });
     } catch (error) {
       if (signal.aborted) throw error;
-      // Validation reports what is wrong with the configuration.
-      const { code } = toCniError(error);
-      if (code === ErrorCode.InvalidNetworkConfig) continue;
+      // Validation reports what is wrong with the configuration, if it asks.
+      const isReported =
+        toCniError(error).code === ErrorCode.InvalidNetworkConfig &&
+        !types.some((type) => NOT_ASKED.includes(type));
+      if (isReported) continue;
       if (Deno.uid() !== 0) {
         // Plugins are made for root: this says nothing about the node.
         throw new Deno.errors.PermissionDenied("STATUS failed", {

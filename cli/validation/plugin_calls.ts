@@ -140,7 +140,7 @@ async function askStatus(
 const NODE_FILES = ["dataDir", "resolvConf"];
 
 /** Plugins with a STATUS that goes beyond their configuration, or writes files. */
-const NOT_ASKED = [
+export const NOT_ASKED: readonly string[] = [
   "chain",
   "contivk8s",
   "debug",
