@@ -49,7 +49,7 @@ export const FLAGS = {
     completes: ["text", "json", "github", "sarif"],
   },
   "force": {
-    summary: "ignore that it is still in use",
+    summary: "replace or remove what exists or is still in use",
   },
   "to": {
     value: "FORM",

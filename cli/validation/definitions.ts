@@ -18,6 +18,8 @@ export interface Definition {
   /** The object's name, which the network has by default. */
   readonly name: string | undefined;
   readonly form: "either" | "list";
+  /** Whether multus adds the device that the cluster allocated. */
+  readonly hasDevice?: boolean;
   readonly text: ConfText;
   /** Problems of a text that is not a configuration. */
   readonly problems?: readonly Problem[];
@@ -25,6 +27,9 @@ export interface Definition {
 
 /** The key of the annotation. Source: Network Plumbing WG specification v1.3. */
 const NETWORKS = "k8s.v1.cni.cncf.io/networks";
+
+/** The annotation of definitions whose containers get a device. Source: as above. */
+const RESOURCE = "k8s.v1.cni.cncf.io/resourceName";
 
 /** Keys of ConfigMaps that hold CNI files. */
 const CNI_FILE = /\.conf(list)?$|^cni-conf\.json$/;
@@ -145,10 +150,19 @@ async function readObject(
   if (kind === "NetworkAttachmentDefinition") {
     const { config } = objectOf(spec);
     // Without it, the configuration is in a file on each node.
-    if (typeof config !== "string" || config === "") return [];
-    const text = place(config);
+    if (config === undefined || config === null || config === "") return [];
     const own = typeof name === "string" ? name : undefined;
-    return [{ label, name: own, form: "either", text }];
+    if (typeof config !== "string") {
+      const problem =
+        "spec.config: expected JSON in a string, such as config: |";
+      const problems = [{ ...errorAt([], problem), offset: 0 }];
+      const text = new ConfText("");
+      return [{ label, name: own, form: "either", text, problems }];
+    }
+    const text = place(config);
+    const { annotations } = objectOf(metadata);
+    const hasDevice = Boolean(objectOf(annotations)[RESOURCE]);
+    return [{ label, name: own, form: "either", text, hasDevice }];
   }
   if (kind === "ConfigMap") {
     return Object.entries(objectOf(data)).flatMap(([key, value]) =>

@@ -33,6 +33,8 @@ export interface Given {
   readonly form: "list" | "plugin" | "either";
   /** Used if the configuration has no name: the definition's or network's. */
   readonly defaultName?: string | undefined;
+  /** Whether multus adds the device that the cluster allocated. */
+  readonly hasDevice?: boolean;
   /** Whether plugins may be in a folder of the network's name. */
   readonly mayLackPlugins?: boolean;
 }

@@ -170,8 +170,10 @@ function checkBridge({ folded, place }: CheckedPlugin): Problem[] {
 /** Keys of host-device that name the device. */
 const DEVICE_KEYS = ["device", "hwaddr", "kernelpath", "pciBusID"];
 
-function checkDevice({ conf, folded, place }: CheckedPlugin): Problem[] {
-  const isNamed = conf.capabilities["deviceID"] === true ||
+function checkDevice(
+  { conf, folded, place, hasDevice }: CheckedPlugin,
+): Problem[] {
+  const isNamed = hasDevice || conf.capabilities["deviceID"] === true ||
     DEVICE_KEYS.some((key) => folded[key]);
   return isNamed ? [] : [
     errorAt(

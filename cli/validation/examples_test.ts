@@ -30,6 +30,17 @@ const lists: Readonly<Record<string, object>> = {
       PORTMAP,
     ],
   },
+  "Calico with host-local": {
+    cniVersion: "0.3.1",
+    name: "k8s-pod-network",
+    plugins: [
+      {
+        type: "calico",
+        ipam: { type: "host-local", ranges: [[{ subnet: "usePodCidr" }]] },
+      },
+      PORTMAP,
+    ],
+  },
   "CRI-O": {
     cniVersion: "1.0.0",
     name: "crio",

@@ -58,6 +58,8 @@ export interface CheckedPlugin {
   readonly own: Schema<unknown> | undefined;
   /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
+  /** Whether multus adds the device that the cluster allocated. */
+  readonly hasDevice?: boolean;
 }
 
 /** Spells the keys of a plugin's configuration as its schemas do. */
@@ -72,6 +74,9 @@ export function foldPlugin(
   );
 }
 
+/** A value that Calico replaces by the node's range. */
+const PLACEHOLDER = /\busePodCidr(?:IPv6)?$/;
+
 /** Lists values that the plugin or its IPAM plugin cannot read. */
 export function listWrongValues(
   { conf: { document }, place, own, ipam }: CheckedPlugin,
@@ -82,6 +87,7 @@ export function listWrongValues(
     for (
       const { path, message } of schema ? listIssues(schema, document) : []
     ) {
+      if (own === undefined && PLACEHOLDER.test(message)) continue;
       const problem = errorAt(
         [...place, ...path],
         advise(message, path, document),

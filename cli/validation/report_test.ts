@@ -161,6 +161,39 @@ Deno.test("validate finds networks in Kubernetes objects", async () => {
   ]);
 });
 
+Deno.test("validate knows what multus adds to definitions", async () => {
+  const define = (annotations: string, config: string): string =>
+    "kind: NetworkAttachmentDefinition\n" +
+    `metadata: { name: dev, annotations: { ${annotations} } }\n` +
+    `spec: { config: ${config} }\n`;
+  const config = `'{ "cniVersion": "1.0.0", "type": "host-device" }'`;
+  const device = "k8s.v1.cni.cncf.io/resourceName: intel.com/nic";
+  const files = [
+    define(device, config),
+    define("", config),
+    define("", "{ type: ptp }"),
+  ].join("---\n");
+  const { stdout } = await run({ "dev.yaml": files }, "--json");
+  const { configurations } = JSON.parse(stdout);
+  assertEquals(
+    configurations.map(({ valid }: { valid: boolean }) => valid),
+    [true, false, false],
+  );
+});
+
+Deno.test("validate goes on after a file that cannot be read", async () => {
+  using folder = new PluginFolder();
+  await Deno.symlink("/nonexistent", `${folder.path}/05-a.conflist`);
+  folder.addFile("10-pods.conflist", PODS);
+  const { stdout, exitCode } = await runCni(
+    ...["validate", "--all", "--cni-path=/dev/null"],
+    `--conf-dir=${folder.path}`,
+  );
+  assertMatch(stdout, /05-a.*: Cannot read|05-a.* error +Cannot read/);
+  assertStringIncludes(stdout, "plugins[0].mtu");
+  assertEquals(exitCode, 1);
+});
+
 Deno.test("validate reads stdin", async () => {
   const call = callWith({
     args: ["-"],

@@ -6,7 +6,7 @@
  */
 
 import { basename, dirname, join } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
 import {
   isObject,
@@ -97,11 +97,25 @@ export async function readSources(
       sources.push(...await readText("<stdin>", text));
     } else {
       for (const file of listFiles(arg, folders)) {
-        sources.push(...await readFile(file));
+        sources.push(
+          ...await readFile(file).catch((error) => {
+            if (file === arg) throw error;
+            return [describeFailure(file, error)];
+          }),
+        );
       }
     }
   }
   return sources;
+}
+
+/** One of a folder's files does not keep the others from being checked. */
+function describeFailure(file: string, error: unknown): Source {
+  const { code, message } = toCniError(error);
+  if (code === ErrorCode.Internal) throw error;
+  const problems = [{ ...errorAt([], message), offset: 0 }];
+  const text = new ConfText("");
+  return { label: file, file, text, given: undefined, problems, parts: [] };
 }
 
 /** The files of a folder that may be configurations. */
@@ -171,12 +185,13 @@ async function readText(file: string, content: string): Promise<Source[]> {
 }
 
 function toSource(
-  { label, file, text, form, name }: {
+  { label, file, text, form, name, hasDevice = false }: {
     readonly label: string;
     readonly file: string;
     readonly text: ConfText;
     readonly form: Given["form"];
     readonly name?: string | undefined;
+    readonly hasDevice?: boolean | undefined;
   },
   document: JsonValue,
 ): Source {
@@ -187,7 +202,7 @@ function toSource(
       `${spelling}; the last one wins`;
     return { ...warningAt(place, problem), isKey: true, offset };
   });
-  const given = { document, form, defaultName: name };
+  const given = { document, form, defaultName: name, hasDevice };
   return { label, file, text, given, problems, parts: [] };
 }
 
@@ -226,7 +241,8 @@ function withParts(
 
 async function readYaml(file: string, content: string): Promise<Source[]> {
   const definitions = await listDefinitions(content);
-  return definitions.map(({ label, name, form, text, problems = [] }) => {
+  return definitions.map((definition) => {
+    const { label, name, form, text, problems = [], hasDevice } = definition;
     const place = { label: label ? `${file} (${label})` : file, file, text };
     const syntax = problems.length > 0 ? undefined : text.findSyntaxError();
     if (problems.length > 0 || syntax !== undefined) {
@@ -236,6 +252,6 @@ async function readYaml(file: string, content: string): Promise<Source[]> {
       return { ...place, given: undefined, problems: all, parts: [] };
     }
     const document = parseJson(text.json) as JsonValue;
-    return toSource({ ...place, form, name }, document);
+    return toSource({ ...place, form, name, hasDevice }, document);
   });
 }

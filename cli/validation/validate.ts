@@ -81,7 +81,7 @@ export async function validateNetwork(
   const { list, isBare, problems } = readConf(given);
   const nothing = { types: [], capabilities: [], notChecked: [], ranges: [] };
   if (list === undefined) return { list, problems, ...nothing };
-  const checks = new NetworkChecks(list, validator);
+  const checks = new NetworkChecks(list, validator, given.hasDevice);
   try {
     const placed = placePlugins(list.plugins);
     const document = objectOf(given.document);
@@ -129,10 +129,12 @@ class NetworkChecks {
   readonly foreign: Set<string> = new Set();
   readonly #list: NetworkConfList;
   readonly #validator: Validator;
+  readonly #hasDevice: boolean;
 
-  constructor(list: NetworkConfList, validator: Validator) {
+  constructor(list: NetworkConfList, validator: Validator, hasDevice = false) {
     this.#list = list;
     this.#validator = validator;
+    this.#hasDevice = hasDevice;
   }
 
   async checkPlugin(placed: PlacedPlugin): Promise<void> {
@@ -186,7 +188,7 @@ class NetworkChecks {
     const ipamType = findIpamType(conf.document);
     const ipam = ipamType === undefined ? undefined : await find(ipamType);
     const folded = foldPlugin(conf, [own, ipam]);
-    return { conf, place, own, ipam, folded };
+    return { conf, place, own, ipam, folded, hasDevice: this.#hasDevice };
   }
 
   async #checkDelegates(
