@@ -36,13 +36,14 @@ Makes the files of a release: archives and Debian packages with the executable,
 a software bill of materials, and SHA256SUMS.
 
   --target TARGET  ${TARGETS.join(" or ")}; both by default
-  --out FOLDER     dist/release by default; its content is replaced
+  --out FOLDER     dist/release by default; an earlier release in it is replaced
   --help           this text
 
 It needs git, tar, gzip, zstd and dpkg-deb. SOURCE_DATE_EPOCH is the time of
 all files; by default, the time of the last commit.`;
 
 const NAME = "cni-plugins";
+const DEFAULT_OUT = `${ROOT}dist/release`;
 
 /** As Debian, Kubernetes and the Go plugins call machines. */
 const ARCHITECTURES: Readonly<Record<Target, string>> = {
@@ -51,7 +52,7 @@ const ARCHITECTURES: Readonly<Record<Target, string>> = {
 };
 
 async function main(): Promise<void> {
-  const { target, out = `${ROOT}dist/release`, help } = parseArgs(Deno.args, {
+  const { target, out = DEFAULT_OUT, help } = parseArgs(Deno.args, {
     string: ["target", "out"],
     boolean: ["help"],
     collect: ["target"],
@@ -67,6 +68,7 @@ async function main(): Promise<void> {
     version: project.version,
     epoch: await readEpoch(),
   };
+  await checkFolder(out);
   const components = await listComponents();
   await Deno.remove(out, { recursive: true }).catch(() => {});
   await Deno.mkdir(out, { recursive: true });
@@ -82,6 +84,26 @@ async function main(): Promise<void> {
     const { size } = await Deno.stat(path);
     console.log(`${path}: ${(size / 2 ** 20).toFixed(1)} MiB`);
   }
+}
+
+/**
+ * Checks that a folder may be replaced: it has only files of a release, or is empty.
+ *
+ * @throws {Error} If it has others
+ */
+export async function checkFolder(out: string): Promise<void> {
+  if (out === DEFAULT_OUT) return;
+  const entries = await Array.fromAsync(Deno.readDir(out)).catch((error) => {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  });
+  const other = entries.find(({ name }) =>
+    name !== "SHA256SUMS" && !/^(?:\.release_|cni-plugins[-_])/.test(name)
+  );
+  if (other === undefined) return;
+  throw new Error(
+    `Cannot replace "${out}": it has "${other.name}", which is not of a release`,
+  );
 }
 
 /** A release is made by one version of Deno, for all machines. */

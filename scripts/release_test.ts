@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { checkFolder } from "./release.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import {
   ARCHIVE_KINDS,
@@ -32,6 +38,17 @@ async function writeContent(path: string, names: string[]): Promise<void> {
   await Deno.symlink("cni", `${path}/bin/ptp`);
   await Deno.link(`${path}/bin/cni`, `${path}/bin/hard`);
 }
+
+Deno.test("release: only the files of a release are replaced", async () => {
+  await using folder = new Folder();
+  await checkFolder(`${folder.path}/missing`);
+  for (const name of ["SHA256SUMS", "cni-plugins-1.2.3.cdx.json"]) {
+    await Deno.writeTextFile(`${folder.path}/${name}`, "");
+  }
+  await checkFolder(folder.path);
+  await Deno.writeTextFile(`${folder.path}/thesis.txt`, "");
+  await assertRejects(() => checkFolder(folder.path), Error, "thesis.txt");
+});
 
 const missing = ["tar", "gzip", "zstd"].filter((name) => !hasCommand(name));
 const needs = missing.length > 0 ? ` (skipped: needs ${missing})` : "";
