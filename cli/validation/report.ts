@@ -120,8 +120,8 @@ const SHOWN = 70;
 
 /** Shows the part of a line where the problem is. */
 function cut({ source, column }: ReportedProblem): string {
-  const characters = [...source];
-  if (characters.length <= SHOWN) return showControls(source);
+  const characters = [...source.replaceAll("\t", " ")];
+  if (characters.length <= SHOWN) return showControls(characters.join(""));
   const from = Math.max(0, Math.min(column - 20, characters.length - SHOWN));
   const part = characters.slice(from, from + SHOWN).join("");
   const isEnd = from + SHOWN >= characters.length;
@@ -157,6 +157,10 @@ function escape(text: string, special: RegExp): string {
   );
 }
 
+function encodePath(file: string): string {
+  return file.split("/").map(encodeURIComponent).join("/");
+}
+
 /** Source: SARIF 2.1.0 (OASIS). */
 function toSarif(problems: readonly ReportedProblem[]): object {
   return {
@@ -180,7 +184,7 @@ function toSarif(problems: readonly ReportedProblem[]): object {
           message: { text },
           locations: [{
             physicalLocation: {
-              artifactLocation: { uri: encodeURI(file) },
+              artifactLocation: { uri: encodePath(file) },
               region: { startLine: line, startColumn: column },
             },
           }],

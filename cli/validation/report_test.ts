@@ -83,6 +83,17 @@ pods is not valid: ptp
   assertEquals(exitCode, 1);
 });
 
+Deno.test("validate shows lines with tabs, and files with odd names", async () => {
+  const tabs = PODS.replaceAll("      ", "\t");
+  const { stdout } = await run({ "a.conflist": tabs });
+  assertStringIncludes(stdout, '6 |  "mtu": "abc",');
+  const { stdout: sarif } = await run(
+    { "a #1.conflist": tabs },
+    "--format=sarif",
+  );
+  assertStringIncludes(sarif, "a%20%231.conflist");
+});
+
 Deno.test("validate annotates for GitHub and in SARIF", async () => {
   const github = await run({ "pods.conflist": PODS }, "--format", "github");
   assertStringIncludes(
