@@ -130,6 +130,36 @@ rootTest(
   },
 );
 
+rootTest(
+  "serveCni() has calls tried again that it does not begin",
+  async () => {
+    using hosts = TestHosts.create();
+    const socket = `${hosts.folder}/daemon/cni.sock`;
+    const [begun, end] = [0, 1].map(() => Promise.withResolvers<void>());
+    const { plugin } = current({
+      async add(): Promise<Result> {
+        begun?.resolve();
+        await end?.promise;
+        return emptyResult();
+      },
+    });
+    const server = await serveCni(plugin, socket, { onStderr: () => {} });
+    const config = { ...NETWORK, socket };
+    const first = hosts.run("remote", "ADD", config);
+    await begun?.promise;
+    const second = hosts.run("remote", "ADD", config, { ifName: "net1" });
+    // By now it waits for the first.
+    await hosts.run("remote", "STATUS", config);
+    const ended = server[Symbol.asyncDispose]();
+    const { exitCode, json } = await second;
+    assertEquals([exitCode, json.code, json.msg], [1, 11, "the daemon ends"]);
+    end?.resolve();
+    const { exitCode: code, stdout } = await first;
+    assertEquals(code, 0, stdout);
+    await ended;
+  },
+);
+
 Deno.test("serveCni() takes over from a daemon, which then does not remove the socket", async () => {
   const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   const socket = `${folder}/cni.sock`;

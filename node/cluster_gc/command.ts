@@ -53,7 +53,7 @@ export async function clusterGc(
       note: formatNote(
         survey,
         rows.length === 0
-          ? "every address has its pod"
+          ? nothingStale(survey, namespace)
           : "nothing was released; use --yes",
       ),
       exitCode: flags["exit-code"] && rows.length > 0 ? 1 : 0,
@@ -75,7 +75,7 @@ export async function clusterGc(
     note: formatNote(
       survey,
       rows.length === 0
-        ? "every address has its pod"
+        ? nothingStale(survey, namespace)
         : `released ${count} of ${rows.length}`,
     ),
     exitCode: kept.length > 0 ? 1 : 0,
@@ -109,6 +109,12 @@ function formatRow({ what, where, pod, problem }: Row): string {
   return problem === undefined
     ? `released ${about}`
     : `kept ${about}: ${problem}`;
+}
+
+function nothingStale({ pools }: Survey, namespace: string): string {
+  return pools.length > 0
+    ? "every address has its pod"
+    : `the namespace "${namespace}" has none; --namespace names another`;
 }
 
 function formatNote({ pools }: Survey, outcome: string): string {

@@ -160,6 +160,22 @@ Deno.test("cni cluster-gc keeps a record that has changed meanwhile", async () =
   assertEquals(scene.reservations(), ["10.0.0.1"]);
 });
 
+Deno.test("cni cluster-gc leaves a pool without a valid range alone", async () => {
+  await using scene = await WhereaboutsScene.start();
+  scene.putPool("broken", "10.0.0.0", { "1": record("a") });
+  scene.putPool(POOL, "10.0.0.0/24", { "1": record("a") });
+  const { stderr, exitCode } = await runCni(
+    "cluster-gc",
+    "--kubeconfig",
+    scene.kubeconfig,
+    "--yes",
+  );
+  assertEquals(exitCode, 0, stderr);
+  assertMatch(stderr, /without a valid range.*pool=broken/);
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.allocations("broken"), { "1": record("a") });
+});
+
 Deno.test("cni cluster-gc finds the cluster and the namespace", async (t) => {
   await using scene = await WhereaboutsScene.start();
   scene.api.put("ippools", {
@@ -181,8 +197,10 @@ Deno.test("cni cluster-gc finds the cluster and the namespace", async (t) => {
       WHEREABOUTS_NAMESPACE: "other",
     };
     const flags = ["--json", "--namespace", POOLS];
-    const { stdout } = await runCniOn({ env }, "cluster-gc", ...flags);
-    assertEquals(JSON.parse(stdout).pools, []);
+    const found = await runCniOn({ env }, "cluster-gc", ...flags);
+    assertEquals(JSON.parse(found.stdout).pools, []);
+    const { stderr } = await runCniOn({ env }, "cluster-gc", ...flags.slice(1));
+    assertMatch(stderr, /the namespace "kube-system" has none/);
   });
   await t.step("nowhere", async () => {
     const { exitCode, stderr } = await runCniOn(

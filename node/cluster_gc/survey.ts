@@ -18,6 +18,7 @@ import type {
 import { listRecords } from "../../ipam/whereabouts/pools.ts";
 import type { Pod } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
+import { unlessNoAddress } from "../../net/ip.ts";
 
 /** An address without a pod. */
 export interface StaleRecord {
@@ -87,8 +88,13 @@ export async function surveyPools(options: SurveyOptions): Promise<Survey> {
   const records: PlacedRecord[] = [];
   for await (const pool of api.listPools()) {
     const name = pool.metadata?.name ?? "";
-    const found = listRecords(pool, Cidr.parse(pool.spec.range), log);
-    const range = pool.spec.range;
+    const { range } = pool.spec;
+    const cidr = unlessNoAddress(() => Cidr.parse(range));
+    if (cidr === undefined) {
+      log.warn("Ignoring a pool without a valid range", { pool: name, range });
+      continue;
+    }
+    const found = listRecords(pool, cidr, log);
     pools.push({ pool: name, range, allocations: found.length });
     for (const { key, ip, value } of found) {
       records.push({ pool: name, key, ip: String(ip), value });

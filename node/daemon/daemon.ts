@@ -178,8 +178,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   await Promise.all(files.map((file) => file.remove()));
   await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
   for (const file of files) file.close();
-  callSocket.close();
-  httpSocket.close();
+  await Promise.all([callSocket.close(), httpSocket.close()]);
 }
 
 /** Looks after the sockets; returns why the daemon ends. */

@@ -44,7 +44,7 @@ class Scene implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.close();
-    this.#socket.close();
+    await this.#socket.close();
     await this.#server.closed;
     await Deno.remove(this.#folder, { recursive: true });
   }

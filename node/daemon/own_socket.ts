@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline } from "../../cni/deadline.ts";
+import { deadline, waitUntil } from "../../cni/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Fd } from "../../ffi/fd.ts";
@@ -16,6 +16,8 @@ import {
 
 /** Time limit for a request to arrive, in ms. */
 const PATIENCE_MS = 10_000;
+/** Time limit for answers that are due at the end, in ms. */
+const FAREWELL_MS = 1000;
 
 /** One connection: a request, and its answer. */
 export interface Exchange extends ConnectionHandler {
@@ -37,7 +39,8 @@ export interface OwnSocketOptions {
 /** Serves callers of root and this user, and cuts off all others. */
 export class OwnSocket {
   readonly #options: OwnSocketOptions;
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Map<Connection, Exchange>();
+  #onEmpty: (() => void) | undefined;
 
   /** Creates it; {@linkcode listen} opens a socket. */
   constructor(options: OwnSocketOptions) {
@@ -67,9 +70,15 @@ export class OwnSocket {
     });
   }
 
-  /** Cuts all connections. */
-  close(): void {
-    for (const connection of this.#connections) connection.close();
+  /** Ends all connections. Answers that are due are sent before. */
+  async close(): Promise<void> {
+    for (const exchange of [...this.#connections.values()]) exchange.hurry();
+    if (this.#connections.size > 0) {
+      const { promise: empty, resolve } = Promise.withResolvers<void>();
+      this.#onEmpty = resolve;
+      await waitUntil(empty, deadline(FAREWELL_MS));
+    }
+    for (const connection of this.#connections.keys()) connection.close();
   }
 
   #serve(connection: Connection): void {
@@ -79,10 +88,11 @@ export class OwnSocket {
       log.warn("Refused a caller of another user", { ...peer });
       return connection.close();
     }
-    this.#connections.add(connection);
     const exchange = begin(connection, () => {
       this.#connections.delete(connection);
+      if (this.#connections.size === 0) this.#onEmpty?.();
     });
+    this.#connections.set(connection, exchange);
     connection.handle(exchange);
     deadline(patienceMs).addEventListener("abort", () => exchange.hurry());
   }

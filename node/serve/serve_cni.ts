@@ -6,11 +6,13 @@
 
 import { basename, dirname } from "@std/path/posix";
 import type { Environment } from "../../cni/args.ts";
+import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { createLog } from "../../cni/log.ts";
 import { OWN_NETNS } from "../../cni/own_netns.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { writeStderr } from "../../cni/stdio.ts";
+import { CURRENT_VERSION } from "../../cni/version.ts";
 import { type Caller, Calls } from "../daemon/calls.ts";
 import { HttpSocket } from "../daemon/http_socket.ts";
 import { SocketFile } from "../daemon/socket_file.ts";
@@ -98,8 +100,9 @@ export async function serveCni(
             onStderr,
             from: new URL(request.url).pathname,
           }));
-        if ("notMine" in outcome) throw new Error(outcome.notMine);
-        return outcome;
+        if (!("notMine" in outcome)) return outcome;
+        const error = new CniError(ErrorCode.TryAgainLater, outcome.notMine);
+        return formatFailure(error, CURRENT_VERSION);
       },
     });
     return await handler.handle(request) ??
@@ -119,7 +122,7 @@ export async function serveCni(
       await file.remove();
       await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
       await file.close();
-      http.close();
+      await http.close();
     },
   };
 }
