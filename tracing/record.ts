@@ -62,8 +62,20 @@ function isRecord(value: unknown): value is TraceRecord {
 
 const SECRET = /secret|passw|token|credential|private|psk|api_?key|^key$|auth/i;
 
+/** Secrets in texts: JSON inside a string, arguments, and URLs with a user. */
+const SECRET_TEXTS = [
+  /((?:secret|passw|token|credential|api_?key)\w*\\*["']?\s*[:=]\s*\\*["']?)[^\s"'\\,;}]+/gi,
+  /(\w:\/\/)[^\s/@"']+(?=@)/g,
+];
+
 /** Replaces the values of keys that look like secrets. */
 export function maskSecrets(value: unknown): unknown {
+  if (typeof value === "string") {
+    return SECRET_TEXTS.reduce(
+      (text, pattern) => text.replaceAll(pattern, "$1***"),
+      value,
+    );
+  }
   if (Array.isArray(value)) return value.map(maskSecrets);
   if (!isObject(value)) return value;
   return Object.fromEntries(

@@ -162,6 +162,19 @@ Deno.test("drawTrace() puts overlapping steps into lanes of their own", () => {
   assert(!svg.includes("<title>a <title>"));
 });
 
+Deno.test("maskSecrets() masks secrets in texts", () => {
+  const text =
+    `https://me:abc@host/, {"token": "abc"}, {\\"password\\":\\"abc\\"}`;
+  assertEquals(
+    maskSecrets([text, "TOKEN=abc;K8S_POD_NAME=web", "10.1.2.3/24"]),
+    [
+      `https://***@host/, {"token": "***"}, {\\"password\\":\\"***\\"}`,
+      "TOKEN=***;K8S_POD_NAME=web",
+      "10.1.2.3/24",
+    ],
+  );
+});
+
 Deno.test("maskSecrets() masks values by their keys", () => {
   const masked = maskSecrets({
     password: "x",
