@@ -14,6 +14,7 @@ import { runCni } from "./_harness/tool_call.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
 
 const GONE = "a".repeat(64), LIVE = "b".repeat(64);
+const LIVE_CACHE = `/var/lib/cni/results/pods-${LIVE}-eth0`;
 const TYPES = [
   ...["bridge", "portmap", "firewall", "bandwidth", "tuning"],
   ...["host-local", "static"],
@@ -94,7 +95,49 @@ async function attachBoth(
       CAP_ARGS: JSON.stringify({ portMappings }),
     });
   }
-  await sh(host, "umount /run/netns/gone && rm /run/netns/gone");
+  // The kernel removes the links of a namespace some time after it.
+  await sh(
+    host,
+    "umount /run/netns/gone && rm /run/netns/gone && " +
+      "until [ $(ip -o link show type veth | wc -l) = 1 ]; do sleep 0.05; done",
+  );
+}
+
+/**
+ * Hides the container that stays: only the mount namespace of another process
+ * has its network namespace, and its cached attachment is missing.
+ */
+async function hideLive(host: ToolHost): Promise<void> {
+  await sh(
+    host,
+    `unshare -m --propagation private sleep 100 > /dev/null 2>&1 &
+     echo $! > /run/holder
+     until [ "$(readlink /proc/$!/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ]
+     do sleep 0.01; done
+     umount /run/netns/live && mv ${LIVE_CACHE} /run/live-cache`,
+  );
+}
+
+async function showLive(host: ToolHost): Promise<void> {
+  await sh(
+    host,
+    `holder=$(cat /run/holder)
+     nsenter --net=/proc/$holder/root/run/netns/live \\
+       mount --bind /proc/self/ns/net /run/netns/live &&
+     mv /run/live-cache ${LIVE_CACHE} && kill $holder`,
+  );
+}
+
+/** Searches where neither processes nor the container's namespace are visible. */
+async function gcWithoutHostPid(host: ToolHost): Promise<Row[]> {
+  const { code, stdout, stderr } = await host.run([
+    ...["unshare", "-p", "-f", "--mount-proc", "sh", "-c"],
+    'umount /run/netns/live && exec "$@"',
+    "sh",
+    ...host.command("gc", "--orphans", "--json", "--grace", "0"),
+  ]);
+  assertEquals(code, 0, stdout + stderr);
+  return JSON.parse(stdout).orphans;
 }
 
 /** Everything on the node that names the container that is gone, or its address. */
@@ -146,7 +189,13 @@ rootTest("cni gc --orphans removes what a lost container left", async (t) => {
       "find /run/leases /var/lib/cni -exec touch -d '1 hour ago' {} +",
     );
 
+    if (isCached) {
+      const blind = await gcWithoutHostPid(host);
+      assertEquals(blind.filter(({ containerID }) => containerID === LIVE), []);
+    }
+    await hideLive(host);
     const found = await gc(host, "--grace 0");
+    await showLive(host);
     const kinds = new Set(found.map(({ kind }) => kind));
     const expected = [
       ...isCached ? ["attachment"] : [],

@@ -9,6 +9,7 @@ import { findFileId } from "../../cni/files/same_file.ts";
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
 import { decodeResult } from "../../cni/result_decoding.ts";
 import type { Ip } from "../../net/ip.ts";
+import { findHostEnds, type HostEnds } from "./links.ts";
 import { listNamespaceAddresses, readProcesses } from "./processes.ts";
 
 /** A leftover's statement about its container. */
@@ -68,18 +69,23 @@ export class Evidence {
       listNamespaceAddresses(this.#processes.namespaces, this.#hostId)
         .map(String),
     );
+    const hostEnds = findHostEnds(hostNetns);
+    for (const id of hostEnds.containers) this.#live.add(id);
     for (const attachment of cached) {
       const { containerId, since } = attachment;
       const netns = netnsOf(attachment);
-      if (!this.#isYoung(since) && !this.isAlive(netns)) {
+      const isAlive = this.#isYoung(since) || this.isAlive(netns) ||
+        hasHostEnd(attachment, hostEnds);
+      if (!isAlive) {
         if (netns !== "") this.#dead.set(containerId, netns);
         continue;
       }
       this.#live.add(containerId);
       for (const ip of addressesOf(attachment)) this.#addresses.add(String(ip));
     }
-    for (const { container, since } of leases) {
-      if (this.#isYoung(since)) this.#live.add(container);
+    for (const { container, address, since } of leases) {
+      const isLive = this.#isYoung(since) || this.#addresses.has(address);
+      if (isLive) this.#live.add(container);
     }
     // A virtual machine has its address inside, where no namespace shows it.
     for (const { container, address } of leases) {
@@ -100,9 +106,9 @@ export class Evidence {
 
   /** Reports whether a path leads to a container's namespace. */
   isAlive(netns: string): boolean {
-    // In a container, the first process shows the host's mounts.
-    return netns !== "" &&
-      [netns, `/proc/1/root${netns}`].some((path) => this.#isNamespace(path));
+    // Other mount namespaces may have what this one lacks.
+    return netns !== "" && ["", ...this.#processes.roots]
+      .some((root) => this.#isNamespace(root + netns));
   }
 
   #isNamespace(path: string): boolean {
@@ -153,6 +159,20 @@ export function netnsOf({ netns, ifName, result }: CachedAttachment): string {
       .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
   } catch {
     return "";
+  }
+}
+
+/** Reports whether a host end of an attachment's veths is left: the other end is, too. */
+function hasHostEnd(
+  { containerId, result }: CachedAttachment,
+  { containers, names }: HostEnds,
+): boolean {
+  if (containers.has(containerId)) return true;
+  try {
+    return decodeResult(result ?? {}).interfaces
+      .some(({ name, sandbox }) => !sandbox && names.has(name));
+  } catch {
+    return false;
   }
 }
 

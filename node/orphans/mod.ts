@@ -5,7 +5,9 @@
  *
  * A leftover counts only if its container is proven to be gone:
  *
- * - No cached attachment of the container has a namespace that exists.
+ * - No cached attachment of the container has a namespace that exists, or a veth
+ *   on the host that leads into one.
+ * - No lease of the container is for an address that a namespace has.
  * - No process names the container: in its command line or control group, as
  *   shims and pod processes do, or in its environment, as CNI plugins do.
  * - No network namespace but the host's has one of the leftover's addresses.

@@ -19,6 +19,11 @@ export interface Processes {
     readonly container: string;
     readonly namespaceId: string | undefined;
   }[];
+  /**
+   * The roots of other mount namespaces in which namespaces are mounted: the
+   * host's as a container sees it, or a runtime's whose service has its own.
+   */
+  readonly roots: readonly string[];
   /** Command lines and control groups, in which runtimes name containers. */
   readonly texts: readonly string[];
 }
@@ -31,12 +36,15 @@ export interface Processes {
 export function readProcesses(): Processes {
   const namespaces = new Map<string, string>();
   const plugins: Processes["plugins"][number][] = [], texts: string[] = [];
+  const mounts = new Map([[findFileId("/proc/self/ns/mnt"), "/proc/self"]]);
   for (const { name } of Deno.readDirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue;
     const path = `/proc/${name}/ns/net`;
     const id = findIdOrRefuse(path);
     if (id !== undefined && !namespaces.has(id)) namespaces.set(id, path);
     if (Number(name) === Deno.pid) continue;
+    const mountId = findFileId(`/proc/${name}/ns/mnt`);
+    if (!mounts.has(mountId)) mounts.set(mountId, `/proc/${name}`);
     const read = (file: string): string =>
       ifPossible(() => Deno.readTextFileSync(`/proc/${name}/${file}`)) ?? "";
     texts.push(read("cmdline"), read("cgroup"));
@@ -47,11 +55,19 @@ export function readProcesses(): Processes {
       plugins.push({ container, namespaceId: id });
     }
   }
-  for (const path of listMounted()) {
-    const id = findFileId(path);
-    if (id !== undefined) namespaces.set(id, path);
+  const roots: string[] = [], mounted = new Map<string, string>();
+  for (const folder of mounts.values()) {
+    const root = folder === "/proc/self" ? "" : `${folder}/root`;
+    const points = listMounted(folder);
+    if (root !== "" && points.length > 0) roots.push(root);
+    for (const point of points) {
+      const id = findFileId(root + point);
+      if (id !== undefined && !mounted.has(id)) mounted.set(id, root + point);
+    }
   }
-  return { namespaces, plugins, texts };
+  // A mount outlives the processes in its namespace.
+  const all = new Map([...namespaces, ...mounted]);
+  return { namespaces: all, roots, plugins, texts };
 }
 
 /** Returns undefined for a process that has ended. */
@@ -72,21 +88,16 @@ function findIdOrRefuse(path: string): string | undefined {
   }
 }
 
-/** Lists the paths at which namespaces are mounted, here and for the first process. */
-function listMounted(): string[] {
-  return ["/proc/self", "/proc/1"].flatMap((folder) => {
-    const table = ifPossible(() =>
-      Deno.readTextFileSync(`${folder}/mountinfo`)
+/** Lists the paths at which a process has namespaces mounted. */
+function listMounted(folder: string): string[] {
+  const table = ifPossible(() => Deno.readTextFileSync(`${folder}/mountinfo`));
+  return (table ?? "").split("\n").flatMap((line) => {
+    const [, , , root = "", point = ""] = line.split(" ");
+    if (!root.startsWith("net:[")) return [];
+    return point.replaceAll(
+      /\\(\d{3})/g,
+      (_, octal) => String.fromCharCode(parseInt(octal, 8)),
     );
-    return (table ?? "").split("\n").flatMap((line) => {
-      const [, , , root = "", point = ""] = line.split(" ");
-      if (!root.startsWith("net:[")) return [];
-      const path = point.replaceAll(
-        /\\(\d{3})/g,
-        (_, octal) => String.fromCharCode(parseInt(octal, 8)),
-      );
-      return [folder === "/proc/1" ? `/proc/1/root${path}` : path];
-    });
   });
 }
 
