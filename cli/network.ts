@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../cni/error.ts";
 import { isTimeout } from "../cni/deadline.ts";
 import { splitPath } from "../cni/invoke/find.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
-import { ifPossible } from "../cni/files/io.ts";
+import { ifPossible, readFile } from "../cni/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../cni/json.ts";
 import {
   AttachmentLocks,
@@ -163,7 +163,7 @@ export function readNetworkFile(path: string): NetworkConfList {
 /** Reports whether a file has a list. Problems are reported when it is read. */
 function hasPlugins(path: string): boolean {
   try {
-    const document = parseJson(Deno.readFileSync(path));
+    const document = parseJson(readFile(path));
     return isObject(document) && Object.hasOwn(document, "plugins");
   } catch {
     return false;

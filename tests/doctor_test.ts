@@ -196,6 +196,17 @@ const FAULTS: readonly Fault[] = [
     },
   },
   {
+    name: "a pipe that nobody writes to",
+    checks: ["conf-unusable"],
+    message: /05-x.conf" cannot be read: .*not a file/,
+    seed: (scene) => {
+      const path = scene.writeConf("05-x.conf", "");
+      Deno.removeSync(path);
+      new Deno.Command("mkfifo", { args: [path] }).outputSync();
+      return () => Deno.removeSync(path);
+    },
+  },
+  {
     name: "a chain with something else than plugins",
     checks: ["conf-unusable"],
     message: /30-more.conflist" cannot be used: /,
@@ -505,7 +516,8 @@ const FAULTS: readonly Fault[] = [
     seed: (scene) => {
       const { cacheDir } = scene;
       const path = `${cacheDir}/results/lan-fedcba9876543210-eth0`;
-      // Another container may have the address of one that is gone.
+      // Another container may have the address of one that is gone. Its links
+      // are gone, too.
       const document = JSON.parse(
         Deno.readTextFileSync(path).replaceAll("10.2.0.2/", "10.2.0.77/"),
       );
@@ -516,6 +528,7 @@ const FAULTS: readonly Fault[] = [
           containerId: "feedfacefeed",
           netns: "/run/netns/no-such-namespace",
           cniArgs: [],
+          result: { ...document.result, interfaces: [] },
         }),
       )(scene);
     },

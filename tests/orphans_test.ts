@@ -235,18 +235,19 @@ const PLANTED: Readonly<Record<string, string>> = {
     "ip link set bwp0123456789ab alias cni/n/NAME/eth0",
   "link vethh0": "ip link add vethh0 type veth peer name foreign0 && " +
     "ip link set vethh0 alias cni/n/NAME/eth0",
-  "lease /run/cni/dhcp: 10.9.9.8 of eth0":
-    `echo '{"network":"n","containerId":"NAME","ifName":"eth0","netns":"/gone","address":"10.9.9.8"}' > /run/cni/dhcp/n:NAME:eth0.json`,
-  "lease /var/lib/cni/networks/n/10.9.9.9":
-    "printf 'NAME\\r\\neth0' > /var/lib/cni/networks/n/10.9.9.9",
+  "lease /run/cni/dhcp: 10.7.3.8 of eth0":
+    `echo '{"network":"n","containerId":"NAME","ifName":"eth0","netns":"/gone","address":"10.7.3.8"}' > /run/cni/dhcp/n:NAME:eth0.json`,
+  "lease /var/lib/cni/networks/n/10.7.3.9":
+    "printf 'NAME\\r\\neth0' > /var/lib/cni/networks/n/10.7.3.9",
 };
 
 /** What looks like a leftover, but does not tell its container, or is foreign. */
 const FOREIGN = `
+  mkfifo "$NETCONFPATH/pipe.conf"
   echo notes > /var/lib/cni/flannel/README.md
   echo notes > /run/cni/tuning/a_b.json
   mkdir -p /var/lib/cni/networks/foreign
-  echo gone > /var/lib/cni/networks/foreign/10.9.9.9
+  echo gone > /var/lib/cni/networks/foreign/10.7.3.9
   ip link add bwp-foreign type ifb
   ip link add vethforeign type veth peer name foreign1
   ip link set vethforeign alias cni-foreign
@@ -307,7 +308,7 @@ rootTest("cni gc --orphans keeps what it cannot prove", async () => {
   await sh(
     host,
     "cat /var/lib/cni/flannel/README.md /run/cni/tuning/a_b.json " +
-      "/var/lib/cni/networks/foreign/10.9.9.9 > /dev/null && " +
+      "/var/lib/cni/networks/foreign/10.7.3.9 > /dev/null && " +
       "ip link show bwp-foreign > /dev/null && ip link show vethforeign > /dev/null",
   );
   const last = await host.cni("gc --orphans --exit-code");

@@ -9,7 +9,7 @@
  */
 
 import { join } from "@std/path/posix";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible, readFile } from "../../cni/files/io.ts";
 import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
 import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
 import {
@@ -185,9 +185,7 @@ type Definitions = (attachment: CachedAttachment) => string | undefined;
 
 /** Reads the names of definitions from a scratch file of multus. */
 function readDefinitions(folder: string, containerId: string): Definitions {
-  const list = ifPossible(() =>
-    parseJson(Deno.readFileSync(join(folder, containerId)))
-  );
+  const list = ifPossible(() => parseJson(readFile(join(folder, containerId))));
   const names = new Map<string, string>();
   for (const [index, entry] of (Array.isArray(list) ? list : []).entries()) {
     if (!isObject(entry)) continue;

@@ -6,7 +6,7 @@
 
 import { join } from "@std/path/posix";
 import { listDifferences } from "../../cni/differences.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible, readTextFile } from "../../cni/files/io.ts";
 import {
   CheckNotSupportedError,
   type Network,
@@ -62,7 +62,7 @@ function findBroken(node: Node): Findings {
 
 /** Reports whether a file has only a result, as libcni before 0.8 cached it. */
 function isOldFormat(path: string): boolean {
-  const document = ifPossible(() => JSON.parse(Deno.readTextFileSync(path)));
+  const document = ifPossible(() => JSON.parse(readTextFile(path)));
   return typeof document === "object" && document !== null &&
     document.kind === undefined &&
     (document.cniVersion !== undefined || document.ips !== undefined);

@@ -7,7 +7,12 @@
 
 import { basename, dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
-import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
+import {
+  ifPossible,
+  readFile as readRegularFile,
+  readTextFile,
+  withIoFailure,
+} from "../../cni/files/io.ts";
 import {
   isObject,
   type JsonObject,
@@ -98,7 +103,7 @@ export async function readSources(
     } else {
       for (const file of listFiles(arg, folders)) {
         sources.push(
-          ...await readFile(file).catch((error) => {
+          ...await readFile(file, file === arg).catch((error) => {
             if (file === arg) throw error;
             return [describeFailure(file, error)];
           }),
@@ -160,9 +165,17 @@ function listOf({ confDir }: Folders, name: string): string[] {
     .map(({ file }) => file).slice(0, 1);
 }
 
-/** Reads the configurations in a file. */
-export async function readFile(file: string): Promise<Source[]> {
-  const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
+/**
+ * Reads the configurations in a file.
+ *
+ * @param isNamed Whether the user names it: it may be a pipe then
+ */
+export async function readFile(
+  file: string,
+  isNamed = false,
+): Promise<Source[]> {
+  const read = isNamed ? Deno.readFileSync : readRegularFile;
+  const bytes = withIoFailure(`read "${file}"`, () => read(file));
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   return await readText(file, text);
 }
@@ -227,7 +240,7 @@ function withParts(
   if (isAlone || !isObject(document)) return source;
   const parts = listConfFiles(join(dirname(file), name), [".conf"])
     .flatMap((path) => {
-      const content = ifPossible(() => Deno.readTextFileSync(path));
+      const content = ifPossible(() => readTextFile(path));
       const part = content && ifPossible(() => parseJson(content));
       return content === undefined || part === undefined
         ? []

@@ -9,7 +9,7 @@ import { findFileId } from "../../cni/files/same_file.ts";
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
 import { decodeResult } from "../../cni/result_decoding.ts";
 import type { Ip } from "../../net/ip.ts";
-import { findHostEnds, type HostEnds } from "./links.ts";
+import { findHostEnds, type HostEnds } from "./host_ends.ts";
 import { listNamespaceAddresses, readProcesses } from "./processes.ts";
 
 /** A leftover's statement about its container. */

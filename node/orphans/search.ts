@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible, readFile } from "../../cni/files/io.ts";
 import { isObject, parseJson } from "../../cni/json.ts";
 import {
   AttachmentCache,
@@ -72,7 +72,7 @@ export function listStateFolders(
   const cached =
     ifPossible(() => new AttachmentCache(cacheDir).listAttachments()) ?? [];
   const texts = [
-    ...files.map((file) => ifPossible(() => Deno.readFileSync(file))),
+    ...files.map((file) => ifPossible(() => readFile(file))),
     ...cached.map(({ config }) => config),
   ];
   const found = texts.flatMap((text) =>
