@@ -61,7 +61,14 @@ function toDocument({ name, type, schema, isRequired }: Key): object {
   return { name, plugin: type, required: isRequired, schema };
 }
 
-/** Prints the schema of a plugin or of lists, or writes all of them. */
+function print(schema: unknown, file = "-"): Output {
+  const text = JSON.stringify(schema, null, 2);
+  if (file === "-") return { json: schema, text };
+  writeTarget(file, `${text}\n`);
+  return { json: { files: [file] }, text: file };
+}
+
+/** Prints or writes the schema of a plugin or of lists, or all of them. */
 export async function schema(call: CniCall): Promise<Output> {
   const { args, flags, command } = call;
   const list = await loadSchemas();
@@ -69,9 +76,7 @@ export async function schema(call: CniCall): Promise<Output> {
   const [name = "conflist"] = args;
   if (!flags.all) {
     const json = selectSchema(list, name);
-    if (json !== undefined) {
-      return { json, text: JSON.stringify(json, null, 2) };
-    }
+    if (json !== undefined) return print(json, flags.output);
     throw new CniError(
       ErrorCode.InvalidEnvironment,
       `No schema is named "${name}"${didYouMean(name, names)}`,

@@ -1,0 +1,14 @@
+import { assertEquals } from "@std/assert";
+import { callWith } from "../../tests/_harness/tool_call.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { schema } from "./explain.ts";
+
+Deno.test("schema --output writes the schema of one plugin", async () => {
+  using folder = new PluginFolder();
+  const output = `${folder.path}/ptp.json`;
+  const call = callWith({ args: ["ptp"], flags: { output } });
+  const { text } = await schema(call);
+  assertEquals(text, output);
+  const { title } = JSON.parse(await Deno.readTextFile(output));
+  assertEquals(title, "ptp plugin");
+});
