@@ -34,6 +34,9 @@ import { countPools } from "./subnets.ts";
 /** Time limit of an answer over the network, in ms. */
 const ANSWER_TIMEOUT_MS = 3_000;
 
+/** Time limit of STATUS, in ms: a daemon that hangs must not hide other findings. */
+const STATUS_TIMEOUT_MS = 5_000;
+
 /** Plugins that ask others, whose problems are found one by one. */
 const DELEGATING = ["chain", "debug", "multus", "multus-shim"];
 
@@ -73,7 +76,8 @@ async function askStatus(
     const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
     const asked = { ...list, cniVersion, plugins: [plugin] };
     try {
-      await runtime.statusNetworkList(asked, { signal });
+      using end = new JoinedSignal(deadline(STATUS_TIMEOUT_MS), signal);
+      await runtime.statusNetworkList(asked, { signal: end.signal });
     } catch (error) {
       if (signal.aborted) throw error;
       // Validation reports what is wrong with the configuration, if it asks.
