@@ -174,8 +174,10 @@ export async function readFile(
   file: string,
   isNamed = false,
 ): Promise<Source[]> {
-  const read = isNamed ? Deno.readFileSync : readRegularFile;
-  const bytes = withIoFailure(`read "${file}"`, () => read(file));
+  const bytes = withIoFailure(
+    `read "${file}"`,
+    () => isNamed ? Deno.readFileSync(file) : readRegularFile(file),
+  );
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   return await readText(file, text);
 }
