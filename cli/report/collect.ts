@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible, readTextFile } from "../../cni/files/io.ts";
 import {
   isObject,
   type JsonObject,
@@ -89,7 +89,7 @@ export class Collection {
   /** Adds a file, if it exists. */
   addFile(path: string, file: string): void {
     try {
-      const text = Deno.readTextFileSync(file);
+      const text = readTextFile(file);
       const cached = decodeCached(text);
       this.#put(
         path,

@@ -1,5 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { Collection } from "./collect.ts";
 import { formatMasked, maskSecrets } from "./mask.ts";
 
 testRows("maskSecrets() hides values of secrets, and nothing else", [
@@ -69,4 +71,18 @@ testRows(
 Deno.test("maskSecrets() takes long words in linear time", () => {
   const word = "a".repeat(64 * 1024);
   assertEquals(maskSecrets(word), word);
+});
+
+Deno.test("Collection follows links to files, and waits for no device", async () => {
+  using folder = new PluginFolder();
+  folder.addFile("a.conf", "x");
+  await Deno.symlink("a.conf", `${folder.path}/link`);
+  await Deno.symlink("/dev/zero", `${folder.path}/zero`);
+  const collection = new Collection(new AbortController().signal, () => {});
+  collection.addFolder("config", folder.path);
+  assertEquals([...collection.files.keys()].toSorted(), [
+    "config/a.conf",
+    "config/link",
+  ]);
+  assertEquals([...collection.missing.keys()], ["config/zero"]);
 });
