@@ -33,3 +33,17 @@ Deno.test(
     assertEquals(ipam?.includes("file"), true);
   },
 );
+
+Deno.test(
+  requireRoot("CNI_TRACE to a pipe changes nothing", needsBin),
+  async () => {
+    using hosts = TestHosts.create();
+    const path = `${hosts.folder}/pipe`;
+    await new Deno.Command("mkfifo", { args: [path] }).output();
+    const config = { cniVersion: "1.1.0", name: "net1", type: "ptp" };
+    const call = { type: "ptp", command: "DEL", config } as const;
+    const ended = await startPlugin(hosts, call, { env: { CNI_TRACE: path } })
+      .output;
+    assertEquals([ended.code, ended.stdout], [0, ""]);
+  },
+);

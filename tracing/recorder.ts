@@ -5,6 +5,7 @@
  */
 
 import { describeError } from "../cni/error.ts";
+import { unlessMissing } from "../cni/files/io.ts";
 import type { JsonObject } from "../cni/json.ts";
 import {
   formatRecord,
@@ -28,8 +29,15 @@ export class Recorder {
   /** Records of system calls wait until their errno has been read. */
   readonly #waiting: (() => void)[] = [];
 
-  /** Opens the file for appending; creates it for its owner only. */
+  /**
+   * Opens the file for appending; creates it for its owner only.
+   *
+   * @throws {Error} If it is not a file, or cannot be opened
+   */
   constructor(path: string) {
+    // Opening a pipe would wait for a reader.
+    const found = unlessMissing(() => Deno.statSync(path));
+    if (found?.isFile === false) throw new Error(`"${path}" is not a file`);
     this.#file = Deno.openSync(path, {
       append: true,
       create: true,
