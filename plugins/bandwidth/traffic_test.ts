@@ -59,6 +59,24 @@ function assertNear(rate: number, limit: number): void {
   );
 }
 
+/**
+ * Measures flows again if one was slower than its limit: a machine that is busy
+ * for half a second slows it down, and nothing but a wrong limit makes it
+ * faster, or slow each time.
+ */
+async function measureUndisturbed(
+  measure: () => Promise<readonly number[]>,
+  limits: readonly number[],
+): Promise<readonly number[]> {
+  const isSlow = (rates: readonly number[]): boolean =>
+    rates.some((rate, at) => rate < (limits[at] ?? 0) * (1 - TOLERANCE));
+  let rates = await measure();
+  for (let again = 0; again < 3 && isSlow(rates); again++) {
+    rates = await measure();
+  }
+  return rates;
+}
+
 const RATES = [10e6, 50e6, 200e6];
 
 for (
@@ -77,11 +95,9 @@ for (
       };
       containers.push(await attach(hosts, `c${rate}`, limits));
     }
-    const limited = await measureFlows(
-      hosts.host,
-      containers,
-      direction,
-      LIMITED,
+    const limited = await measureUndisturbed(
+      () => measureFlows(hosts.host, containers, direction, LIMITED),
+      RATES,
     );
     for (const [at, rate] of RATES.entries()) {
       assertNear(limited[at] ?? 0, rate);
@@ -128,7 +144,11 @@ rootTest("bandwidth limits some subnets, or all others", async (t) => {
         };
         const long = { warmMs: 500, windowMs: 1200 };
         const short = { warmMs: 100, windowMs: 300 };
-        assertNear(await rateTo(limited, long), rate);
+        const [measured = 0] = await measureUndisturbed(
+          async () => [await rateTo(limited, long)],
+          [rate],
+        );
+        assertNear(measured, rate);
         assert(
           await rateTo(free, short) > 3 * rate,
           `${direction} ${free}`,
