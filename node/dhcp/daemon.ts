@@ -74,13 +74,15 @@ export async function runDhcp(options: DhcpOptions): Promise<void> {
   options.onReady?.();
   log.info("listening", { socket: path, leases: leases.size });
   await waitUntil(new Promise<never>(() => {}), signal);
-  socket.close();
+  // Calls that wait for a lease fail now, and their answers are sent.
+  const closing = socket.close();
   await leases.stop();
+  await closing;
   // The service manager goes on with its socket.
   if (inherited !== undefined) return;
   removeQuietly(path);
   server.close();
-  socket.close();
+  await socket.close();
   await server.closed;
 }
 
