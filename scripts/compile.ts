@@ -17,7 +17,8 @@
  * chooses another one for each process (docs/install.md).
  *
  * Files appear complete, under their final name, by rename(2): a plugin that is
- * running keeps the old file. The same sources give the same bytes.
+ * running keeps the old file. The same sources give the same bytes. SHA256SUMS
+ * and a bill of materials are written beside them.
  *
  * @module
  */
@@ -26,6 +27,7 @@ import { describeError } from "../cni/error.ts";
 import { writeStderr } from "../cni/stdio.ts";
 import { findColumns, Progress } from "../tool/progress.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
+import { writeDocuments } from "./compile/documents.ts";
 import { compile, type Executable } from "./compile/executables.ts";
 import { listSinglePrograms, tool } from "./compile/programs.ts";
 import { answerHelp } from "./help.ts";
@@ -39,14 +41,18 @@ async function main(): Promise<void> {
     ? { programs: [...await listSinglePrograms(), tool] }
     : {};
   using progress = new Progress(writeStderr, findColumns(Deno.env.toObject()));
-  const { executables, notes } = await compile({
+  const result = await compile({
     ...options,
     ...programs,
     onProgress: (text) => progress.show(text),
   });
   progress.clear();
+  const { executables, notes } = result;
   for (const note of notes) console.error(note);
   for (const executable of executables) console.log(describe(executable));
+  for (const path of await writeDocuments(result, options.programs)) {
+    console.log(path);
+  }
 }
 
 function describe({ path, size, bundleSize, linkTo }: Executable): string {

@@ -6,8 +6,10 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import project from "../deno.json" with { type: "json" };
 import { compile, ensureCompiled } from "./compile.ts";
 import { bundle } from "./compile/bundle.ts";
+import { writeDocuments } from "./compile/documents.ts";
 import { provideDenort } from "./compile/denort.ts";
 import { checkBudget, type CompileResult } from "./compile/executables.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
@@ -365,6 +367,74 @@ Deno.test("ensureCompiled() makes nothing anew if nothing has changed", async ()
   assertEquals(await ensureCompiled(), directory);
   assertEquals((await Deno.stat(`${directory}/ptp`)).ino, ino);
 });
+
+Deno.test("beside the executables are their digests and a bill of materials", async () => {
+  const directory = await ensureCompiled();
+  // As `sha256sum --check` reads it.
+  const sums = await Deno.readTextFile(`${directory}/SHA256SUMS`);
+  for (const name of ["cni", "sbom.cdx.json"]) {
+    const line = `${await hashFile(`${directory}/${name}`)}  ${name}\n`;
+    assertStringIncludes(sums, line);
+  }
+  const sbom = JSON.parse(
+    await Deno.readTextFile(`${directory}/sbom.cdx.json`),
+  );
+  assertEquals([sbom.bomFormat, sbom.specVersion], ["CycloneDX", "1.6"]);
+  const components: { name: string; purl: string; hashes?: unknown }[] =
+    sbom.components;
+  const names = components.map(({ name }) => name);
+  for (const name of ["deno", "v8", "zod", "js-yaml"]) {
+    assert(names.includes(name), `${names}`);
+  }
+  for (const { purl, hashes } of components) {
+    assertEquals(purl.startsWith("pkg:npm/"), hashes !== undefined, purl);
+  }
+});
+
+Deno.test("digests of files that were compiled before stay", async () => {
+  await using workshop = await openWorkshop();
+  const { directory } = workshop;
+  const write = async (...names: string[]): Promise<string> => {
+    const executables = names.map((name) => {
+      const path = `${directory}/${name}`;
+      Deno.writeTextFileSync(path, name);
+      return { path, size: 1, bundleSize: 1 };
+    });
+    const result = { executables, notes: [], denoVersion: "9.9.9" };
+    await writeDocuments(result, []);
+    return await Deno.readTextFile(`${directory}/SHA256SUMS`);
+  };
+  const lines = async (...names: string[]): Promise<string> => {
+    const sums = names.map(async (name) =>
+      `${await hashFile(`${directory}/${name}`)}  ${name}\n`
+    );
+    return (await Promise.all(sums)).join("");
+  };
+  assertEquals(await write("one", "two"), await lines("one", "two"));
+  assertEquals(await write("first"), await lines("first", "one", "two"));
+  await Deno.remove(`${directory}/one`);
+  assertEquals(await write("two"), await lines("first", "two"));
+});
+
+Deno.test("deno.lock pins every npm package, and its digest", async () => {
+  const { specifiers, npm, jsr } = JSON.parse(
+    await Deno.readTextFile(`${ROOT}deno.lock`),
+  );
+  const wanted = Object.values(project.imports)
+    .flatMap((target) => /^npm:((?:@[^/]+\/)?[^/]+)/.exec(target)?.[1] ?? [])
+    .map((target) => `npm:${target.replace("@^", "@")}`);
+  assert(wanted.length > 5);
+  for (const specifier of wanted) assert(specifier in specifiers, specifier);
+  for (const [name, { integrity }] of Object.entries<Locked>(npm)) {
+    assert(/^sha512-[\w+/]{86}==$/.test(integrity), name);
+  }
+  assertEquals(jsr, undefined);
+});
+
+/** A package in `deno.lock`. */
+interface Locked {
+  readonly integrity: string;
+}
 
 Deno.test("checkBudget() refuses programs of ours that have grown too large", () => {
   checkBudget("plugins/main.ts", 1100 * 1024);

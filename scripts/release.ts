@@ -28,7 +28,7 @@ import { type Component, listComponents } from "./release/components.ts";
 import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
 import { run } from "./release/run.ts";
-import { formatSbom, type Release } from "./release/sbom.ts";
+import { formatSbom, NAME, type Release } from "./release/sbom.ts";
 
 const USAGE = `Usage: deno task release [--target TARGET]... [--out FOLDER]
 
@@ -42,7 +42,6 @@ a software bill of materials, and SHA256SUMS.
 It needs git, tar, gzip, zstd and dpkg-deb. SOURCE_DATE_EPOCH is the time of
 all files; by default, the time of the last commit.`;
 
-const NAME = "cni-plugins";
 const DEFAULT_OUT = `${ROOT}dist/release`;
 
 /** As Debian, Kubernetes and the Go plugins call machines. */

@@ -12,7 +12,7 @@ import {
   formatChecksum,
   writeArchive,
 } from "./release/archive.ts";
-import { listComponents } from "./release/components.ts";
+import { listComponents, listJsr } from "./release/components.ts";
 import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
 import { run } from "./release/run.ts";
@@ -166,6 +166,8 @@ Deno.test({
       "cni-dhcp.socket",
       "cni-gc.service",
       "cni-gc.timer",
+      "cni-metrics.service",
+      "cni-metrics.timer",
     ]);
     // Nothing runs when it is installed, and no plugin is replaced.
     assertEquals(
@@ -178,4 +180,17 @@ Deno.test({
     const fields = await run("dpkg-deb", ["-f", first, "Package", "Version"]);
     assertEquals(fields, "Package: cni-plugins\nVersion: 1.2.3\n");
   },
+});
+
+Deno.test("the bill of materials names packages of jsr.io that an executable has", () => {
+  const listed = listJsr([
+    "https://jsr.io/@std/path/1.1.2/posix/join.ts",
+    "https://jsr.io/@std/path/1.1.2/posix/dirname.ts",
+    "https://jsr.io/@std/cli/1.0.20/parse_args.ts",
+    "file:///checkout/plugins/main.ts",
+  ]);
+  assertEquals(listed.map(({ name, version, purl }) => [name, version, purl]), [
+    ["@std/cli", "1.0.20", "pkg:jsr/%40std/cli@1.0.20"],
+    ["@std/path", "1.1.2", "pkg:jsr/%40std/path@1.1.2"],
+  ]);
 });

@@ -55,7 +55,8 @@ async function ensureEntry(path: string): Promise<void> {
 }
 
 /**
- * Returns the flags by which imports are resolved.
+ * Returns the flags by which imports are resolved. Where jsr.io is out of reach,
+ * deno.lock has everything that is in the project's own programs.
  *
  * @param folder The copy of the sources
  */
@@ -64,7 +65,7 @@ async function resolutionFlags(
   folder: string,
 ): Promise<string[]> {
   const flags = await importFlags();
-  if (!isAbsolute(entry)) return flags;
+  if (!isAbsolute(entry)) return flags.length > 0 ? [...flags, "--frozen"] : [];
   const path = `${folder}/import_map.json`;
   const map = await makeImportMap(folder, entry);
   await Deno.writeTextFile(path, JSON.stringify(map));

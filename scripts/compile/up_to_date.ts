@@ -4,6 +4,7 @@
  * @module
  */
 
+import { writeDocuments } from "./documents.ts";
 import { compile, getDefaultOut } from "./executables.ts";
 import { multiCall } from "./programs.ts";
 import { findChangeTime, PROGRAM_SOURCES, ROOT } from "./project.ts";
@@ -35,7 +36,7 @@ export async function ensureCompiled(): Promise<string> {
   });
   await lock.lock(true);
   const directory = getDefaultOut(getOwnTarget());
-  if (!await isUpToDate(directory)) await compile();
+  if (!await isUpToDate(directory)) await writeDocuments(await compile());
   return directory;
 }
 

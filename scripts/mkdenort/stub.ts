@@ -24,7 +24,7 @@
 import type { Assembler } from "./assembler.ts";
 
 /** Functions of libc that the code calls, by the slots in which their addresses are. */
-export const CALLED_FUNCTIONS = ["setenv", "getcwd", "chdir"] as const;
+const CALLED_FUNCTIONS = ["setenv", "getcwd", "chdir"] as const;
 
 /** The changes that the start-up code makes to its process. */
 export interface StubPlan {

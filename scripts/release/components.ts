@@ -22,6 +22,9 @@ export interface Component {
   readonly integrity?: string;
 }
 
+/** The module with which every executable begins. */
+const ENTRY = "plugins/main.ts";
+
 /** The part of `deno info --json` that is needed here. */
 interface ModuleGraph {
   readonly modules: readonly {
@@ -42,16 +45,21 @@ interface NpmPackage {
   readonly localPath: string;
 }
 
-/** Lists what the executable contains: the runtime, and the packages that its modules import. */
+/**
+ * Lists what the executable contains: the runtime, and the packages that its
+ * modules import.
+ *
+ * @param denoVersion That of the runtime in it; another one's V8 is not known
+ */
 export async function listComponents(
-  entry = "plugins/main.ts",
+  denoVersion: string = Deno.version.deno,
 ): Promise<Component[]> {
   const graph: ModuleGraph = JSON.parse(
     await run(Deno.execPath(), [
       "info",
       "--json",
       ...await importFlags(),
-      entry,
+      ENTRY,
     ], { cwd: ROOT }),
   );
   const lock = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
@@ -60,7 +68,31 @@ export async function listComponents(
     if (found === undefined) throw new Error(`Cannot find package "${id}"`);
     return describeNpm(found, lock.npm[id]?.integrity);
   });
-  return [...describeRuntime(), ...await Promise.all(packages)];
+  return [
+    ...describeRuntime(denoVersion),
+    ...listJsr(graph.modules.map(({ specifier }) => specifier)),
+    ...await Promise.all(packages),
+  ];
+}
+
+/** Lists the packages of Deno's standard library among the URLs of modules. */
+export function listJsr(specifiers: readonly string[]): Component[] {
+  const found = new Map(specifiers.flatMap((specifier) => {
+    const [, name, version] =
+      /^https:\/\/jsr\.io\/(@std\/[^/]+)\/([^/]+)\//.exec(specifier) ?? [];
+    if (name === undefined || version === undefined) return [];
+    const purl = `pkg:jsr/${name.replace("@", "%40")}@${version}`;
+    return [
+      [purl, {
+        name,
+        version,
+        license: "MIT",
+        purl,
+        licenseText: `${DENO_AUTHORS}\n\n${MIT}`,
+      }] as const,
+    ];
+  }));
+  return [...found.values()].toSorted((a, b) => a.name < b.name ? -1 : 1);
 }
 
 /** Lists the npm packages of imports of values, with what those depend on. */
@@ -120,15 +152,14 @@ function findLicense(name: string): string {
 }
 
 /** Deno and V8, which `deno compile` puts into every executable. */
-function describeRuntime(): Component[] {
-  const { deno, v8 } = Deno.version;
-  const v8Version = v8.replace(/-.*/, "");
-  return [{
+function describeRuntime(deno: string): Component[] {
+  const v8Version = Deno.version.v8.replace(/-.*/, "");
+  const components = [{
     name: "deno",
     version: deno,
     license: "MIT",
     purl: `pkg:github/denoland/deno@v${deno}`,
-    licenseText: `Copyright 2018-2026 the Deno authors\n\n${MIT}
+    licenseText: `${DENO_AUTHORS}\n\n${MIT}
 Deno contains Rust crates, listed with their versions in
 https://github.com/denoland/deno/blob/v${deno}/Cargo.lock, and ICU (Unicode-3.0).`,
   }, {
@@ -139,7 +170,10 @@ https://github.com/denoland/deno/blob/v${deno}/Cargo.lock, and ICU (Unicode-3.0)
     licenseText:
       `Copyright 2006-2026, the V8 project authors. All rights reserved.\n\n${BSD_3}`,
   }];
+  return deno === Deno.version.deno ? components : components.slice(0, 1);
 }
+
+const DENO_AUTHORS = "Copyright 2018-2026 the Deno authors";
 
 const MIT =
   `Permission is hereby granted, free of charge, to any person obtaining a copy

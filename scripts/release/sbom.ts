@@ -14,13 +14,16 @@ export interface Release {
   readonly epoch: number;
 }
 
+/** The release's name. */
+export const NAME = "cni-plugins";
+
 /**
  * Writes a software bill of materials, in CycloneDX 1.6.
  *
  * Source: https://cyclonedx.org/docs/1.6/json/
  */
 export function formatSbom(
-  { name, version, epoch }: Release,
+  { name, version, epoch }: Omit<Release, "epoch"> & { epoch?: number },
   components: readonly Component[],
 ): string {
   const ref = `pkg:generic/${name}@${version}`;
@@ -30,7 +33,9 @@ export function formatSbom(
     specVersion: "1.6",
     version: 1,
     metadata: {
-      timestamp: new Date(epoch * 1000).toISOString(),
+      ...epoch === undefined
+        ? {}
+        : { timestamp: new Date(epoch * 1000).toISOString() },
       component: {
         type: "application",
         "bom-ref": ref,
