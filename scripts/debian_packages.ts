@@ -6,6 +6,26 @@
 
 import { hasCommand } from "../testing/capabilities.ts";
 
+/**
+ * Oracles, tools and the Go plugins that the tests compare with, and what runs
+ * an executable for arm64.
+ */
+const TEST_PACKAGES = [
+  "conntrack",
+  "containernetworking-plugins",
+  "dnsmasq-base",
+  "iproute2",
+  "iptables",
+  "iputils-ping",
+  "libc6-arm64-cross",
+  "libgcc-s1-arm64-cross",
+  "nftables",
+  "procps",
+  "qemu-user",
+  "strace",
+  "udhcpd",
+];
+
 /** Bounds every wait for a mirror or another apt, since CI may have no network. */
 const APT_OPTIONS = [
   "-o=Acquire::Retries=0",
@@ -72,4 +92,12 @@ export async function ensureDebianPackages(
   // One by one, since one unknown name would keep apt-get from the others.
   for (const name of missing) await install([name]);
   return await listMissingPackages(names);
+}
+
+/** Installs what the tests need, unless `CNI_TEST_NO_INSTALL=1`. */
+export async function installTestPackages(): Promise<void> {
+  if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
+  const missing = await ensureDebianPackages(TEST_PACKAGES);
+  if (missing.length === 0) return;
+  console.error(`Not installed, so some tests skip: ${missing.join(" ")}`);
 }

@@ -20,7 +20,7 @@ import { writeStderr } from "../cni/stdio.ts";
 import { canUseNetns } from "../testing/capabilities.ts";
 import { findColumns, Progress } from "../tool/progress.ts";
 import { ensureCompiled } from "./compile.ts";
-import { ensureDebianPackages } from "./debian_packages.ts";
+import { installTestPackages } from "./debian_packages.ts";
 import { startGoPlugins } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
@@ -31,26 +31,6 @@ import { listTestFiles, planFiles } from "./test/plan.ts";
 import { runAll, type RunResult } from "./test/run_all.ts";
 import { runShard } from "./test/run_shard.ts";
 import { createStop } from "./test/stop.ts";
-
-/**
- * Oracles, tools and the Go plugins that the tests compare with, and what runs
- * an executable for arm64.
- */
-const DEBIAN_PACKAGES = [
-  "conntrack",
-  "containernetworking-plugins",
-  "dnsmasq-base",
-  "iproute2",
-  "iptables",
-  "iputils-ping",
-  "libc6-arm64-cross",
-  "libgcc-s1-arm64-cross",
-  "nftables",
-  "procps",
-  "qemu-user",
-  "strace",
-  "udhcpd",
-];
 
 const ROOT = new URL("..", import.meta.url);
 
@@ -65,13 +45,6 @@ const LIMIT_MS = 45 * 60_000;
 
 /** Whether the tests must not install or download anything. */
 const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
-
-async function installPackages(): Promise<void> {
-  if (NO_INSTALL) return;
-  const missing = await ensureDebianPackages(DEBIAN_PACKAGES);
-  if (missing.length === 0) return;
-  console.error(`Not installed, so some tests skip: ${missing.join(" ")}`);
-}
 
 /**
  * Starts to build the newest Go plugins. Test files that use them wait for the
@@ -185,13 +158,17 @@ function judge({ tally }: RunResult): Tally {
 async function main(options: TestOptions): Promise<Tally> {
   const stop = createStop(LIMIT_MS);
   await using _ = await buildGoPlugins(stop);
-  await installPackages();
+  await installTestPackages();
   explainSkips();
   const bin = await buildExecutables();
   const build = { passed: 0, failed: bin === undefined ? 1 : 0, skipped: 0 };
   const setting = {
     flags: await importFlags(),
-    env: bin === undefined ? {} : { CNI_BIN: bin },
+    // Nothing is written to the machine's own log.
+    env: {
+      CNI_LOG_FILE: "stderr",
+      ...bin === undefined ? {} : { CNI_BIN: bin },
+    },
     stop,
   };
   const result = options.denoArgs.length > 0

@@ -53,8 +53,16 @@ const MOST_KERNELS = 2;
 const LIMIT_MS = { core: 30 * 60_000, all: 180 * 60_000 } as const;
 const END_MS = 60_000;
 
+/** A folder of the machine for what the tests record, if not empty. */
+const COVERAGE_DIR = Deno.env.get("DENO_COVERAGE_DIR") ?? "";
+
 /** These say where executables are and what tests do; PATH is the script's. */
-const PASSED_ON = ["CNI_GO_PLUGINS", "NO_COLOR", "OFFLINE"];
+const PASSED_ON = [
+  "CNI_GO_PLUGINS",
+  "DENO_COVERAGE_DIR",
+  "NO_COLOR",
+  "OFFLINE",
+];
 
 async function installPackages(): Promise<void> {
   if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
@@ -110,7 +118,8 @@ async function prepare(
   files: readonly TestFile[],
   { testArgs, verbose, core }: KernelOptions,
 ): Promise<Omit<InsideRun, "files">> {
-  const bin = await ensureCompiled();
+  // Executables give no coverage.
+  const built = COVERAGE_DIR === "" ? { CNI_BIN: await ensureCompiled() } : {};
   const flags = await importFlags();
   const paths = files.map(({ path }) => path);
   await runDeno(["cache", ...flags, "scripts/kernel/inside.ts", ...paths]);
@@ -124,7 +133,7 @@ async function prepare(
     testArgs,
     verbose,
     limitMs: LIMIT_MS[core ? "core" : "all"],
-    env: { ...Object.fromEntries(passedOn), CNI_BIN: bin },
+    env: { ...Object.fromEntries(passedOn), ...built },
   };
 }
 
@@ -163,6 +172,7 @@ async function runInside(
       CNI_KERNEL_DENO: Deno.execPath(),
       CNI_KERNEL_ROOT: ROOT_PATH,
       CNI_KERNEL_RUN: `${folder}run.json`,
+      CNI_KERNEL_SHARE: COVERAGE_DIR,
       DENO_DIR: await findDenoFolder(),
       DENO_NO_UPDATE_CHECK: "1",
       HOME: Deno.env.get("HOME") ?? "/root",

@@ -8,6 +8,7 @@
 #   CNI_KERNEL_DENO     deno
 #   CNI_KERNEL_ROOT     the project
 #   CNI_KERNEL_RUN      the file that says what to run: scripts/kernel/inside.ts
+#   CNI_KERNEL_SHARE    a folder of the machine to write to, if not empty
 #
 # This script runs twice: in the machine's file system, and in the overlay.
 set -eu
@@ -40,6 +41,9 @@ for folder in /run /var/lib/cni /etc/cni; do
   mkdir -p "$folder"
   mount -t tmpfs memory "$folder"
 done
+if [ "${CNI_KERNEL_SHARE-}" != "" ]; then
+  mount -n -t hostfs -o "$CNI_KERNEL_SHARE" none "$CNI_KERNEL_SHARE"
+fi
 mkdir -p /dev/shm /dev/pts /dev/net
 mount -t tmpfs memory /dev/shm
 mount -t devpts devpts /dev/pts

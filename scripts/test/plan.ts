@@ -24,7 +24,7 @@ const STRESS = /_(?:stress|soak)_test\.ts$/;
 /** Source: docs.deno.com/runtime/reference/cli/test, `{*_,*.,}test.{ts, tsx, mts, js, mjs, jsx}`. */
 const TEST_FILE = /(?:^|[/_.])test\.(?:m?[jt]s|[jt]sx)$/;
 
-/** A test file. */
+/** A file, mostly of tests. */
 export interface TestFile {
   /** From the project's root. */
   readonly path: string;
@@ -49,7 +49,12 @@ export function listTestFiles(root: URL): TestFile[] {
   );
 }
 
-function listFiles(root: URL, folder: string): TestFile[] {
+/**
+ * Lists all files in a folder, but no hidden ones.
+ *
+ * @param folder From the project's root, with a slash at the end unless empty
+ */
+export function listFiles(root: URL, folder: string): TestFile[] {
   return [...Deno.readDirSync(new URL(folder, root))].flatMap((entry) => {
     const path = `${folder}${entry.name}`;
     if (entry.name.startsWith(".") || entry.name === "node_modules") return [];
