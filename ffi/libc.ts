@@ -257,13 +257,19 @@ export function waitReadable(
 }
 
 /**
- * open(2) without creation. Returns a descriptor.
+ * open(2). Returns a descriptor.
  *
  * @param action The beginning of the error's message; "open" by default
+ * @param mode Of a file that is created
  */
-export function open(path: string, flags: number, action?: string): number {
-  const bytes = cString(path);
-  return checked("open", libc().symbols.open(bytes, flags, 0, PADDING), action);
+export function open(
+  path: string,
+  flags: number,
+  action?: string,
+  mode = 0,
+): number {
+  const fd = libc().symbols.open(cString(path), flags, mode, PADDING);
+  return checked("open", fd, action);
 }
 
 /** close(2). */

@@ -11,9 +11,9 @@ import type { Ip, IpFamily } from "../net/ip.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
 import { inNetns, type NetNs } from "./netns.ts";
+import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
 
 /** Source: include/linux/socket.h, include/linux/net.h. */
-const AF_INET = 2, AF_INET6 = 10;
 const SOCK_RAW = 3, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
 /** Source: include/uapi/asm-generic/socket.h. */
 const SOL_SOCKET = 1, SO_BINDTODEVICE = 25;
@@ -21,14 +21,13 @@ const SOL_SOCKET = 1, SO_BINDTODEVICE = 25;
 /** What differs between the families. Source: include/uapi/linux/in.h, in6.h, icmp.h. */
 const FAMILIES: Readonly<
   Record<IpFamily, {
-    readonly domain: number;
     readonly protocol: number;
     readonly request: number;
     readonly reply: number;
   }>
 > = {
-  4: { domain: AF_INET, protocol: 1, request: 8, reply: 0 },
-  6: { domain: AF_INET6, protocol: 58, request: 128, reply: 129 },
+  4: { protocol: 1, request: 8, reply: 0 },
+  6: { protocol: 58, request: 128, reply: 129 },
 };
 
 const HEADER_BYTES = 8;
@@ -67,7 +66,9 @@ export class EchoSocket implements Disposable {
     netns: NetNs,
     { destination, source, link }: EchoTarget,
   ): EchoSocket {
-    const { domain, protocol } = FAMILIES[destination.family];
+    const { family } = destination;
+    const { protocol } = FAMILIES[family];
+    const domain = SOCKET_DOMAINS[family];
     const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC;
     using stack = new DisposableStack();
     const socket = stack.use(
@@ -152,13 +153,4 @@ function checksumOf(bytes: Bytes): number {
   for (let at = 0; at < bytes.length; at += 2) sum += view.getUint16(at);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
   return ~sum & 0xffff;
-}
-
-/** Encodes a `struct sockaddr_in` or `sockaddr_in6`. Source: include/uapi/linux/in.h, in6.h. */
-function encodeAddress(ip: Ip): Bytes {
-  const isIpv4 = ip.family === 4;
-  const bytes = new Uint8Array(isIpv4 ? 16 : 28);
-  viewOf(bytes).setUint16(0, FAMILIES[ip.family].domain, true);
-  bytes.set(ip.toBytes(), isIpv4 ? 4 : 8);
-  return bytes;
 }

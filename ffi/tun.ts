@@ -10,7 +10,7 @@ import * as libc from "./libc.ts";
 import { inNetns, type NetNs } from "./netns.ts";
 
 /** The file through which programs create and open tap devices. */
-export const TUN_FILE = "/dev/net/tun";
+const TUN_FILE = "/dev/net/tun";
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDWR = 2, O_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/if_tun.h. */

@@ -27,6 +27,7 @@ import {
   NetlinkSocket,
   Protocol,
 } from "./socket.ts";
+import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A throw-away host with a cable to its sandbox, and the tested socket. */
@@ -427,7 +428,7 @@ rootTest("NetlinkSocket.requestAll() needs no root to send much", () => {
   const output = runIn(
     hosts.host,
     "unshare",
-    ...[...args, Deno.execPath(), "eval", script],
+    ...[...args, Deno.execPath(), "run", "-A", asModule(script)],
   );
   assertEquals(output, "sent\n");
 });

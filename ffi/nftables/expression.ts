@@ -156,7 +156,7 @@ const XTABLES_COMMENT = "comment", XTABLES_MASQUERADE = "MASQUERADE";
  *
  * Source: `XT_MAX_COMMENT_LEN`.
  */
-export const XTABLES_COMMENT_MAX_BYTES = 256;
+const XTABLES_COMMENT_MAX_BYTES = 256;
 
 /** Source: `NFT_META_*`. */
 const META_KEYS = {

@@ -1,0 +1,47 @@
+/**
+ * Opens files that another program may have replaced by a link or a pipe.
+ *
+ * @module
+ */
+
+import type { SyscallError } from "./errno.ts";
+import { Fd } from "./fd.ts";
+import * as libc from "./libc.ts";
+
+/** Source: include/uapi/asm-generic/fcntl.h. */
+const O_WRONLY = 1, O_CREAT = 0o100, O_APPEND = 0o2000, O_NONBLOCK = 0o4000;
+const O_CLOEXEC = 0o2000000;
+/** Source: the same, and arch/arm64/include/uapi/asm/fcntl.h. */
+const O_NOFOLLOW = Deno.build.arch === "aarch64" ? 0o100000 : 0o400000;
+
+/** Errors for a symbolic link, a pipe without a reader or a socket, and a folder. */
+const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
+
+/**
+ * Opens a regular file to append to it, and creates it with mode 0600. Does not
+ * follow a symbolic link at the end of the path, nor wait for a pipe.
+ *
+ * @throws {Error} If the file is not a regular one
+ * @throws {Deno.errors.NotFound} If its folder is missing
+ * @throws {SyscallError} EACCES, EROFS
+ */
+export function openRegularFile(path: string): Deno.FsFile {
+  using fd = new Fd(openToAppend(path));
+  // Deno cannot adopt a descriptor, but can open the same file again.
+  const again = `/proc/self/fd/${fd.number}`;
+  if (!Deno.statSync(again).isFile) throw new Error("it is not a regular file");
+  return Deno.openSync(again, { append: true });
+}
+
+function openToAppend(path: string): number {
+  if (path.includes("\0")) throw new Error("the path has a NUL");
+  const flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC;
+  try {
+    return libc.open(path, flags | O_NOFOLLOW, "open", 0o600);
+  } catch (error) {
+    const { errno } = error as SyscallError;
+    if (errno === "ENOENT") throw new Deno.errors.NotFound(String(error));
+    if (!NOT_REGULAR.includes(errno)) throw error;
+    throw new Error("it is not a regular file", { cause: error });
+  }
+}
