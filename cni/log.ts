@@ -1,5 +1,5 @@
 /**
- * Log lines on stderr, `level=warn plugin=ptp msg="..." key=value`.
+ * Log lines, `level=warn plugin=ptp msg="..." key=value`.
  *
  * `CNI_LOG_LEVEL` selects the lines, by default those from `info` on.
  * `CNI_LOG_FORMAT=json` makes each line a JSON object with the time.

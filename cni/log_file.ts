@@ -1,11 +1,11 @@
 /**
- * A log file for all plugins of a node: runtimes drop what a plugin writes to
- * stderr, unless the plugin fails.
+ * The log of all plugins of a node: runtimes drop what a plugin writes to stderr,
+ * unless the plugin fails.
  *
- * The path comes from `CNI_LOG_FILE`, or from `logFile` in `/etc/cni/log.json`;
- * `journal` stands for systemd's journal. Both are looked up only by a call that
- * has something to log. The file is renamed to `<path>.1` before it would exceed
- * 1 MiB, so it takes 2 MiB at most.
+ * `CNI_LOG_FILE`, or `logFile` in `/etc/cni/log.json`, names a file; `journal`
+ * stands for systemd's journal, `stderr` for no log. Both are looked up only by a
+ * call that has something to log. The file is renamed to `<path>.1` before it
+ * would exceed 1 MiB, so it takes 2 MiB at most.
  *
  * @module
  */
@@ -14,7 +14,12 @@ import { dirname } from "@std/path/posix";
 import type { Environment } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
 import { FileLock } from "./files/lock.ts";
-import { unlessMissing, withIoFailure, writeAll } from "./files/io.ts";
+import {
+  ifPossible,
+  unlessMissing,
+  withIoFailure,
+  writeAll,
+} from "./files/io.ts";
 import { isObject, parseJson } from "./json.ts";
 import { formatRecord, type LogLevel, type LogRecord } from "./log.ts";
 
@@ -23,21 +28,43 @@ const SETTINGS_FILE = "/etc/cni/log.json";
 /** Longest record and file, in bytes. */
 const MAX_RECORD_BYTES = 8 * 1024, MAX_FILE_BYTES = 1024 * 1024;
 
-/** Stands for systemd's journal, in place of a path. */
-export const JOURNAL = "journal";
+/** The log of a node without settings. */
+export const DEFAULT_LOG = "/var/log/cni/plugins.log";
+/** Stand for systemd's journal and for no log, instead of a path. */
+export const JOURNAL = "journal", NO_LOG = "stderr";
 
-/** Keeps records in the configured file or the journal, if any. */
+/**
+ * Appends records to the node's log.
+ *
+ * @param options.usesDefault Whether to use {@linkcode DEFAULT_LOG} if no log is
+ *   configured
+ * @returns Whether the log has the records
+ * @throws {CniError} As {@linkcode findLogPath} and {@linkcode appendToLog};
+ *   nothing if only the default log cannot be written
+ */
 export async function keepLog(
   records: readonly LogRecord[],
   env: Environment,
-): Promise<void> {
+  { usesDefault = false }: { usesDefault?: boolean | undefined } = {},
+): Promise<boolean> {
   const path = findLogPath(env);
+  if (path === undefined && !usesDefault) return true;
+  if (path === NO_LOG) return false;
+  const { openRegularFile } = await import("../ffi/regular_file.ts");
+  const append = (file: string): void => {
+    const lines = records.map((record) => formatRecord(record, env));
+    appendToLog(file, lines, openRegularFile);
+  };
+  if (path === undefined) {
+    return ifPossible(() => append(DEFAULT_LOG) ?? true) ?? false;
+  }
   if (path === JOURNAL) {
     const { sendToJournal } = await import("../ffi/journal.ts");
     sendToJournal(records.map((record) => toJournalFields(record, env)));
-  } else if (path !== undefined) {
-    appendToLog(path, records.map((record) => formatRecord(record, env)));
+  } else {
+    append(path);
   }
+  return true;
 }
 
 /** Levels as syslog numbers them. Source: syslog(3). */
@@ -68,7 +95,8 @@ function toJournalFields(
 }
 
 /**
- * Returns where to log, if anywhere: a path or {@linkcode JOURNAL}.
+ * Returns where to log, if configured: a path, {@linkcode JOURNAL} or
+ * {@linkcode NO_LOG}.
  *
  * @throws {CniError} 5 if the settings cannot be read, 6 if they are not JSON, 7
  *   if they name no absolute path
@@ -78,9 +106,8 @@ export function findLogPath(
   settings: string = SETTINGS_FILE,
 ): string | undefined {
   const path = env["CNI_LOG_FILE"] || readSettings(settings);
-  if (path === undefined || path === JOURNAL || path.startsWith("/")) {
-    return path;
-  }
+  if (path === undefined || path === JOURNAL || path === NO_LOG) return path;
+  if (path.startsWith("/")) return path;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot log to ${JSON.stringify(path)}: it is not an absolute path`,
@@ -107,14 +134,24 @@ function readSettings(settings: string): string | undefined {
  * processes do not mix. Missing folders are created.
  *
  * @param records With line ends; longer ones than 8 KiB are cut
+ * @param open Does not follow links
  * @throws {CniError} 5 if the file cannot be written, or the path is a symbolic
  *   link
  */
-export function appendToLog(path: string, records: readonly string[]): void {
+export function appendToLog(
+  path: string,
+  records: readonly string[],
+  open: OpenFile,
+): void {
   withIoFailure(`write the log file "${path}"`, () => {
-    for (const record of records) appendRecord(path, encodeRecord(record));
+    for (const record of records) {
+      appendRecord(path, encodeRecord(record), open);
+    }
   });
 }
+
+/** Opens a file to append to it, and creates it if it is missing. */
+type OpenFile = (path: string) => Deno.FsFile;
 
 function encodeRecord(record: string): Uint8Array {
   const bytes = new TextEncoder().encode(record);
@@ -124,38 +161,21 @@ function encodeRecord(record: string): Uint8Array {
   return cut;
 }
 
-function appendRecord(path: string, bytes: Uint8Array): void {
+function appendRecord(path: string, bytes: Uint8Array, open: OpenFile): void {
   {
-    using file = openLog(path);
+    using file = openLog(path, open);
     if (!isFull(file.statSync(), bytes)) return writeAll(file, bytes);
   }
   setAside(path, bytes);
-  using file = openLog(path);
+  using file = openLog(path, open);
   writeAll(file, bytes);
 }
 
-function openLog(path: string): Deno.FsFile {
-  const options = { append: true, create: true, mode: 0o600 };
-  requireNoLink(path);
-  using stack = new DisposableStack();
-  const file = stack.use(
-    unlessMissing(() => Deno.openSync(path, options)) ?? makeLog(path, options),
-  );
-  // Deno cannot pass O_NOFOLLOW, so look again at what was opened.
-  requireNoLink(path);
-  stack.move();
-  return file;
-}
-
-function makeLog(path: string, options: Deno.OpenOptions): Deno.FsFile {
+function openLog(path: string, open: OpenFile): Deno.FsFile {
+  const file = unlessMissing(() => open(path));
+  if (file !== undefined) return file;
   Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
-  return Deno.openSync(path, options);
-}
-
-function requireNoLink(path: string): void {
-  const info = unlessMissing(() => Deno.lstatSync(path));
-  if (info === undefined || info.isFile) return;
-  throw new Error("it is not a regular file");
+  return open(path);
 }
 
 function isFull({ size }: Deno.FileInfo, { length }: Uint8Array): boolean {

@@ -7,13 +7,21 @@ import {
 } from "@std/assert";
 import { importFlags } from "../scripts/net.ts";
 import { eachAtOnce } from "../tests/_harness/at_once.ts";
+import { eventually } from "../tests/_harness/eventually.ts";
 import { surroundingsWith } from "../tests/_harness/surroundings.ts";
 import { CniError } from "./error.ts";
-import { appendToLog, findLogPath } from "./log_file.ts";
-import { definePlugin } from "./plugin.ts";
+import { unlessMissing } from "./files/io.ts";
+import { openRegularFile } from "../ffi/regular_file.ts";
+import { appendToLog as append, findLogPath } from "./log_file.ts";
+import { definePlugin, type Plugin } from "./plugin.ts";
 import { dispatch } from "./skel.ts";
+import type { DispatchInput } from "./surroundings.ts";
 import { netConf } from "./types.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
+
+function appendToLog(path: string, records: readonly string[]): void {
+  append(path, records, openRegularFile);
+}
 
 /** A folder for log files and settings. */
 class Fixture implements Disposable {
@@ -85,12 +93,18 @@ Deno.test("appendToLog() cuts records that are too long", () => {
 Deno.test("appendToLog() takes no more than twice a megabyte", () => {
   using fixture = new Fixture();
   const record = (i: number): string => `${`${i}`.padEnd(1023, "x")}\n`;
-  appendToLog(fixture.path, Array.from({ length: 1024 }, (_, i) => record(i)));
+  appendToLog(
+    fixture.path,
+    Array.from({ length: 1024 }, (_, i) => record(i)),
+  );
   assertEquals(Deno.statSync(fixture.path).size, 1024 * 1024);
   appendToLog(fixture.path, [record(1024)]);
   assertEquals(Deno.statSync(`${fixture.path}.1`).size, 1024 * 1024);
   assertEquals(fixture.read(), record(1024));
-  appendToLog(fixture.path, Array.from({ length: 1500 }, (_, i) => record(i)));
+  appendToLog(
+    fixture.path,
+    Array.from({ length: 1500 }, (_, i) => record(i)),
+  );
   const files = [...Deno.readDirSync(`${fixture.folder}/var/log`)];
   assertEquals(files.map(({ name }) => name).sort(), [
     "plugins.log",
@@ -138,12 +152,14 @@ Deno.test("appendToLog() follows no link, and writes to nothing but files", asyn
 Deno.test("appendToLog() loses and mixes no records of many processes", async () => {
   using fixture = new Fixture();
   const module = new URL("log_file.ts", import.meta.url);
+  const opener = new URL("../ffi/regular_file.ts", import.meta.url);
   const flags = await importFlags();
   // Together a little more than fits: one of them renames the file.
   await eachAtOnce(["a", "b", "c", "d"], 4, async (letter) => {
     const script = `import { appendToLog } from "${module}";
+      import { openRegularFile } from "${opener}";
       for (let i = 0; i < 400; i++) {
-        appendToLog("${fixture.path}", ["${letter}".repeat(1000) + i + "\\n"]);
+        appendToLog("${fixture.path}", ["${letter}".repeat(1000) + i + "\\n"], openRegularFile);
       }`;
     const { success } = await new Deno.Command(Deno.execPath(), {
       args: ["eval", ...flags, script],
@@ -169,8 +185,12 @@ const warner = definePlugin({
 /** Runs DEL of a plugin that logs a warning. */
 async function delWith(
   env: Record<string, string>,
+  keepsLog = false,
+  { plugin = warner, ...more }: Partial<DispatchInput> & { plugin?: Plugin } =
+    {},
 ): Promise<{ exitCode: number; stderr: string }> {
-  return await dispatch(warner, {
+  return await dispatch(plugin, {
+    keepsLog,
     ...surroundingsWith({
       env: {
         CNI_COMMAND: "DEL",
@@ -180,6 +200,7 @@ async function delWith(
         ...env,
       },
     }),
+    ...more,
     stdin: () =>
       new TextEncoder().encode(
         '{"cniVersion":"1.0.0","name":"net1","type":"warner"}',
@@ -213,6 +234,36 @@ Deno.test("dispatch() succeeds if the log file cannot be written", async (t) => 
       assertEquals(exitCode, 0);
       assertMatch(stderr.slice(LINE.length), /^level=warn msg="Cannot log" /);
     });
+  }
+});
+
+Deno.test("dispatch() logs while a call waits, which a runtime may kill", async () => {
+  using fixture = new Fixture();
+  for (
+    const [path, find] of [
+      [fixture.path, () => unlessMissing(() => fixture.read()) ?? ""],
+      ["stderr", (stderr: string) => stderr],
+    ] as const
+  ) {
+    let stderr = "";
+    const waiting = definePlugin({
+      name: "waiting",
+      configSchema: () => netConf({}),
+      versions: ["1.0.0"],
+      add: () => Promise.reject(new Error("unused")),
+      del: async ({ log }) => {
+        for (const text of ["Waiting", "Still waiting"]) {
+          log.warn(text);
+          await eventually(text, () => find(stderr).includes(text));
+        }
+      },
+    });
+    const output = await delWith({ CNI_LOG_FILE: path }, true, {
+      plugin: waiting,
+      onStderr: (text) => stderr += text,
+    });
+    assertEquals(output.exitCode, 0);
+    assertEquals(find(stderr).split("\n").length, 3);
   }
 });
 
@@ -300,4 +351,27 @@ Deno.test("dispatch() succeeds if no journal runs", async () => {
     ? /^$/
     : /^level=warn msg="Cannot log" error="connect: ENOENT"\n$/;
   assertMatch(stderr.slice(LINE.length), said);
+});
+
+testRows("dispatch() holds warnings back from stderr if the log has them", [
+  ["a log", {}, false, true],
+  ["a level", { CNI_LOG_LEVEL: "info" }, true, true],
+  ["no log", { CNI_LOG_FILE: "stderr" }, true, false],
+  [
+    "a log that cannot be written",
+    { CNI_LOG_FILE: "/proc/none/log" },
+    true,
+    false,
+  ],
+], async (
+  [, env, isShown, isKept]: [string, Record<string, string>, boolean, boolean],
+) => {
+  using fixture = new Fixture();
+  const { stderr } = await delWith(
+    { CNI_LOG_FILE: fixture.path, ...env },
+    true,
+  );
+  assertEquals(stderr.includes("level=warn plugin=warner"), isShown);
+  const kept = unlessMissing(() => fixture.read()) ?? "";
+  assertEquals(kept.includes("level=warn plugin=warner"), isKept);
 });

@@ -4,17 +4,12 @@
  * @module
  */
 
+import { CallLog } from "./call_log.ts";
 import type { CmdArgs, Command } from "./args.ts";
-import { describeError, formatFailure } from "./error.ts";
+import { formatFailure } from "./error.ts";
 import { type Delegate, delegateTo } from "./invoke/delegate.ts";
 import { decode, decodeLeniently } from "./json.ts";
-import {
-  createLog,
-  isDebugLog,
-  isJsonLog,
-  type Log,
-  type LogRecord,
-} from "./log.ts";
+import type { Log } from "./log.ts";
 import type { Call, Plugin } from "./plugin.ts";
 import {
   checkNetns,
@@ -71,51 +66,24 @@ export async function runCommand(
   call: CommandCall,
 ): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
   let errorVersion: string = CURRENT_VERSION;
-  const records: LogRecord[] = [];
+  const logs = new CallLog(call.input);
+  const { plugin, command, args } = call;
   try {
-    const { plugin, command } = call;
     const request = readRequest(call.input.stdin);
     if (!isCommand(command)) throw unknownCommand(command);
     const cniVersion = decodeConfigVersion(request.document);
     if (isSpecVersion(cniVersion)) errorVersion = cniVersion;
     checkVersion(plugin, command, cniVersion);
-    const run = { ...call, command, request, cniVersion, records };
+    const run = { ...call, command, request, cniVersion, logs };
     const stdout = await runOperation(run);
     return { stdout, exitCode: 0 };
   } catch (error) {
-    if (isDebugLog(call.input.env)) logStack(call, error, records);
+    const { containerId, ifName } = args;
+    const fields = { plugin: plugin.name, command, containerId, ifName };
+    logs.logStack(error, fields);
     return formatFailure(error, errorVersion);
   } finally {
-    if (records.length > 0) await keepRecords(call, records);
-  }
-}
-
-/** Logs where an error was thrown, for the author of the plugin. */
-function logStack(
-  { plugin, command, args, input: { env, onStderr } }: CommandCall,
-  error: unknown,
-  records: LogRecord[],
-): void {
-  const stack = Deno.inspect(error);
-  const { containerId, ifName } = args;
-  const fields = { plugin: plugin.name, command, containerId, ifName };
-  createLog(fields, (line, record) => {
-    records.push(record);
-    // Quoted, a stack would be one long line.
-    onStderr(isJsonLog(env) ? line : `${stack}\n`);
-  }, env).debug("The call failed", { stack });
-}
-
-/** Appends records to the log file or the journal, if configured. Never throws. */
-async function keepRecords(
-  { input: { env, onStderr } }: CommandCall,
-  records: readonly LogRecord[],
-): Promise<void> {
-  try {
-    const { keepLog } = await import("./log_file.ts");
-    await keepLog(records, env);
-  } catch (error) {
-    createLog({}, onStderr).warn("Cannot log", { error: describeError(error) });
+    await logs.keep();
   }
 }
 
@@ -125,8 +93,7 @@ interface Run extends CommandCall {
   readonly request: Request;
   /** The configuration's. */
   readonly cniVersion: string;
-  /** Takes log lines for the log file. */
-  readonly records: LogRecord[];
+  readonly logs: CallLog;
 }
 
 async function runOperation(run: Run): Promise<string> {
@@ -150,20 +117,17 @@ async function runOperation(run: Run): Promise<string> {
 }
 
 async function createCall(run: Run): Promise<Call> {
-  const { plugin, command, args, request, cniVersion, records } = run;
+  const { plugin, command, args, request, cniVersion, logs } = run;
   const { name: network, bytes: stdin } = request;
   const surroundings = surroundingsOf(run.input);
-  const { hostNetns, signal, together = alone, onStderr } = surroundings;
-  const log = createLog({
+  const { hostNetns, signal, together = alone } = surroundings;
+  const log = logs.create({
     plugin: plugin.name,
     command,
     containerId: args.containerId,
     ifName: args.ifName,
     network,
-  }, (line, record) => {
-    records.push(record);
-    onStderr(line);
-  }, run.input.env);
+  });
   const config = await decodeConfig(run, log);
   const context = { caller: plugin.name, surroundings, stdin, cniVersion, log };
   const delegate = (type: string): Delegate => delegateTo(type, context);

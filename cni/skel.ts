@@ -23,6 +23,10 @@ import { CURRENT_VERSION } from "./version.ts";
 /** The release of these plugins. */
 export const PLUGINS_VERSION = "0.1.0";
 
+/** The release of the Go plugins that these plugins replace. */
+const GO_PLUGINS_VERSION = "1.9.1";
+const VERSIONS = `${GO_PLUGINS_VERSION}+${PLUGINS_VERSION}`;
+
 /**
  * Runs one call of a plugin, from the environment and stdin to the output.
  *
@@ -60,13 +64,17 @@ export async function dispatch(
 }
 
 /**
- * Source: containernetworking/plugins pkg/utils/buildversion, which Nomad parses.
+ * The text that a plugin prints without a command. nerdctl and Nomad read the
+ * version and compare it with releases of the Go plugins, so that comes first;
+ * this project's own release is the build metadata of the semantic version.
+ *
+ * Source: containernetworking/plugins pkg/utils/buildversion.
  *
  * @throws {CniError} 4 if the plugin has no such text
  */
 function introduce({ name, versions, about }: Plugin): string {
   if (about === "") throw missingVariables(["CNI_COMMAND"]);
-  return `${about ?? `CNI ${name} plugin v${PLUGINS_VERSION}`}\n` +
+  return `${about ?? `CNI ${name} plugin v${VERSIONS}`}\n` +
     `CNI protocol versions supported: ${versions.join(", ")}\n`;
 }
 
@@ -119,5 +127,6 @@ export function processInput(
     invoker: createInvoker(dispatch, lookup),
     hostNetns: OWN_NETNS,
     onStderr: (text) => writeStderr(text),
+    keepsLog: true,
   };
 }

@@ -5,6 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import * as z from "zod/mini";
+import { asModule } from "../tests/_harness/as_module.ts";
 import {
   assertFailure,
   CONFIG,
@@ -401,10 +402,10 @@ const PROCESS_ENV = { ...ENV, CNI_COMMAND: "STATUS" };
 /** The command that runs ptp as a process. */
 async function ptpCommand(): Promise<[string, ...string[]]> {
   const flags = await importFlags();
-  const script = 'import { runMain } from "./cni/skel.ts";' +
-    'import { ptp } from "./plugins/ptp/plugin.ts";' +
-    "runMain(ptp);";
-  return [Deno.execPath(), "eval", ...flags, script];
+  const script = `import { runMain } from "${ROOT}cni/skel.ts";
+    import { ptp } from "${ROOT}plugins/ptp/plugin.ts";
+    runMain(ptp);`;
+  return [Deno.execPath(), "run", "-A", ...flags, asModule(script)];
 }
 
 /**
@@ -515,7 +516,7 @@ async function runAdd(add: string): Promise<Ending> {
       configSchema: () => types.netConf({}) });`;
   const flags = await importFlags();
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["eval", ...flags, "--ext=ts", program],
+    args: ["run", "-A", "--no-check", ...flags, asModule(program)],
     cwd: ROOT,
     env: { ...ENV, CNI_COMMAND: "ADD" },
     stdin: "piped",

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { asModule } from "../tests/_harness/as_module.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
 const MODULE = new URL("./stdio.ts", import.meta.url);
@@ -15,8 +16,8 @@ const PIPE_BYTES = 65536;
 function start(code: string, script = ""): Deno.ChildProcess {
   const program = `import * as stdio from "${MODULE}";\n${code}`;
   return new Deno.Command("sh", {
-    args: ["-c", `${script}\nexec "$@"`, "sh", Deno.execPath(), "eval"]
-      .concat("--no-config", "--ext=ts", program),
+    args: ["-c", `${script}\nexec "$@"`, "sh", Deno.execPath(), "run"]
+      .concat("-A", "--no-config", asModule(program)),
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
@@ -78,7 +79,8 @@ testRows("writeStdout() writes all to a pipe that is full and does not wait", [
         if (problem) stdio.writeStderr(problem);`;
   const child = start(code, STDOUT_DOES_NOT_WAIT);
   await child.stdin.close();
-  await untilWritten(child, PIPE_BYTES);
+  // Whole lines leave the end of each page empty.
+  await untilWritten(child, PIPE_BYTES / 2);
   await untilAsleep(child);
   const [stdout, stderr] = await Promise.all([
     readSlowly(child.stdout),
@@ -135,7 +137,7 @@ Deno.test("calledAs() is the name of a link, not of what that leads to", async (
     const module = JSON.stringify(MODULE);
     const script = `console.log((await import(${module})).calledAs());`;
     const { stdout } = await new Deno.Command(link, {
-      args: ["eval", "--quiet", "--no-config", "--no-check", script],
+      args: ["run", "-A", "--no-config", asModule(script)],
     }).output();
     assertEquals(new TextDecoder().decode(stdout), "some-plugin\n");
   } finally {

@@ -22,6 +22,11 @@ export interface Surroundings {
   /** Receives log text as it is written. */
   readonly onStderr: (text: string) => void;
   /**
+   * Whether the node's log has a default place, so that stderr has errors only.
+   * Without it, all lines go to stderr, and to the log if one is configured.
+   */
+  readonly keepsLog?: boolean | undefined;
+  /**
    * Called before a process is started for a plugin. If it returns a function, the
    * process is started by it.
    */

@@ -39,9 +39,11 @@ export interface Answer {
 export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   const config = parseConfig(call.stdin);
   for (const path of listSockets(call.name, config)) {
+    // Before the connection, so that the daemon wakes up once for both.
+    const request = encodeRequest(call);
     using stream = UnixStream.connect(path);
     if (stream === undefined) continue;
-    if (!stream.send(encodeRequest(call))) return undefined;
+    if (!stream.send(request)) return undefined;
     const answer = receive(stream);
     if (answer !== "lost") return answer;
     return call.env["CNI_COMMAND"] === "ADD"

@@ -33,9 +33,16 @@ export function isDenied(error: unknown): boolean {
     return true;
   }
   return error instanceof Deno.errors.PermissionDenied ||
+    // A plugin's error, which is a text only.
+    error instanceof CniError && /\bE(PERM|ACCES)\b/.test(`${error}`) ||
     isErrno(error, "EPERM", "EACCES") ||
     error instanceof Error && error.cause !== undefined &&
       isDenied(error.cause);
+}
+
+/** Returns what helps if the kernel denied permission; "" for other errors and root. */
+export function hintAtRoot(error: unknown): string {
+  return isDenied(error) && Deno.uid() !== 0 ? "; run it as root" : "";
 }
 
 /** The document for a failure with `--json`. */

@@ -18,7 +18,7 @@ import {
 import {
   ExitError,
   formatFailureText,
-  isDenied,
+  hintAtRoot,
   toFailureDocument,
 } from "./failure.ts";
 import { formatCommandHelp, formatProgramHelp } from "./help.ts";
@@ -123,10 +123,9 @@ export async function runTool(
 
 function explain({ explainUsage }: Program, error: unknown): string {
   if (error instanceof UsageError && explainUsage) return explainUsage(error);
-  const hint = isDenied(error) && Deno.uid() !== 0 ? "; run it as root" : "";
   // A plugin's text must not contain terminal control codes.
   return formatFailureText(error).split("\n").map(showControls).join("\n") +
-    hint;
+    hintAtRoot(error);
 }
 
 /** After an interruption, exits as if killed by the signal. */

@@ -59,6 +59,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       invoker: options.invoker ?? execInvoker,
       hostNetns: options.hostNetns ?? OWN_NETNS,
       onStderr,
+      keepsLog: options.keepsLog,
       onProcess: options.onProcess,
       together: options.together,
       giveWay: options.giveWay,

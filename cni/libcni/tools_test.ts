@@ -19,3 +19,10 @@ Deno.test("createTools() logs to the same place as plugins", () => {
   log.warn("Going on");
   assertEquals(logged, 'level=warn component=libcni msg="Going on"\n');
 });
+
+Deno.test("createTools() passes on whether the node's log has warnings", () => {
+  const options = { pluginDirs: [], env: {} };
+  const { surroundings } = createTools({ ...options, keepsLog: true });
+  assertEquals(surroundings.keepsLog, true);
+  assertEquals(createTools(options).surroundings.keepsLog, undefined);
+});

@@ -17,7 +17,7 @@ import type { DebugConfig } from "./schema.ts";
 export type Hook = readonly string[];
 
 /** Default time limit of a hook: well below the runtimes' limits. */
-export const DEFAULT_TIMEOUT_SECONDS = 30;
+const DEFAULT_TIMEOUT_SECONDS = 30;
 
 /**
  * Runs hooks one after the other in the sandbox's namespace. Failures are only
