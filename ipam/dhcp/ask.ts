@@ -6,6 +6,7 @@
 
 import { waitUntil } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { isObject } from "../../cni/json.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 
 /** Where a daemon listens unless configured. */
@@ -27,13 +28,16 @@ export type Answer =
   | { readonly lease?: Lease | undefined }
   | { readonly error: { code: number; msg: string; details?: string } };
 
+/** Longer than any answer, in UTF-16 code units. */
+const MAX_ANSWER = 1 << 20;
+
 /** No daemon that understands the plugin listens at the socket. */
 export class NoDaemonError extends CniError {}
 
 /**
  * Asks the daemon.
  *
- * @throws {NoDaemonError} 11 if none runs, or the Go plugin's
+ * @throws {NoDaemonError} 11 if none runs, or another program such as the Go plugin's
  * @throws {CniError} The daemon's error; 11 if the daemon goes away
  */
 export async function ask(
@@ -65,10 +69,32 @@ export async function ask(
         : `The DHCP daemon at "${socket}" went away before it answered`,
     );
   }
-  const answer: Answer = JSON.parse(text);
+  const answer = decodeAnswer(text, socket);
   if (!("error" in answer)) return answer.lease;
   const { code, msg, details = "" } = answer.error;
   throw new CniError(code, msg, { details });
+}
+
+function decodeAnswer(text: string, socket: string): Answer {
+  try {
+    const answer = JSON.parse(text);
+    if (isAnswer(answer)) return answer;
+  } catch {
+    // The same as an answer of another form.
+  }
+  throw new NoDaemonError(
+    ErrorCode.TryAgainLater,
+    `The program at "${socket}" is not a DHCP daemon`,
+    { details: `it answered ${JSON.stringify(text.slice(0, 100))}` },
+  );
+}
+
+function isAnswer(value: unknown): value is Answer {
+  if (!isObject(value)) return false;
+  const { lease, error } = value;
+  if (isObject(lease)) return typeof lease["address"] === "string";
+  if (!isObject(error)) return Object.keys(value).length === 0;
+  return typeof error["code"] === "number" && typeof error["msg"] === "string";
 }
 
 async function connect(socket: string): Promise<Deno.UnixConn> {
@@ -87,9 +113,9 @@ async function connect(socket: string): Promise<Deno.UnixConn> {
 async function readLine(connection: Deno.UnixConn): Promise<string> {
   const [decoder, buffer] = [new TextDecoder(), new Uint8Array(16 * 1024)];
   let text = "";
-  while (!text.includes("\n")) {
+  while (!text.includes("\n") && text.length < MAX_ANSWER) {
     const length = await connection.read(buffer);
-    if (length === null) return "";
+    if (length === null) break;
     text += decoder.decode(buffer.subarray(0, length), { stream: true });
   }
   return text;

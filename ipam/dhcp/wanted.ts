@@ -70,7 +70,9 @@ export function wantedOptions(
 function parseOption(text: string): number {
   const code = NAMES.get(text);
   if (code !== undefined) return code;
-  if (/^\d+$/.test(text) && Number(text) <= 255) return Number(text);
+  // 0 and 255 have no value: they pad the options and end them.
+  const number = /^\d+$/.test(text) ? Number(text) : 0;
+  if (number > 0 && number < 255) return number;
   throw invalid(`Can not parse option ${JSON.stringify(text)}`);
 }
 

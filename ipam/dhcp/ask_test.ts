@@ -1,0 +1,59 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { say, TalkServer } from "../../tests/_harness/talk_server.ts";
+import { testRows } from "../../tests/_harness/table.ts";
+import { CniError } from "../../cni/error.ts";
+import { ask, NoDaemonError } from "./ask.ts";
+
+/** Asks a program that answers each line of a request like this. */
+async function askProgram(
+  answer: string,
+  signal?: AbortSignal,
+): Promise<unknown> {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${folder}/dhcp.sock`;
+  try {
+    const listener = Deno.listen({ transport: "unix", path });
+    await using _ = new TalkServer(listener, async (connection) => {
+      await connection.read(new Uint8Array(1024));
+      await say(connection, answer);
+    });
+    return await ask(path, { command: "STATUS" }, signal);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+testRows<[string, string]>(
+  "ask() takes other programs for an absent daemon, so that DEL goes on",
+  [
+    ["HTTP/1.1 400 Bad Request\r\n\r\n", "is the Go plugin's"],
+    ["220 mail.example.com ESMTP\n", "is not a DHCP daemon"],
+    ["42\n", "is not a DHCP daemon"],
+    ["\0\0\x06\x04 of gRPC", "is not a DHCP daemon"],
+    ['{"error":"bad request"}\n', "is not a DHCP daemon"],
+    ['{"error":{"code":-32700,"message":"parse error"}}\n', "is not a DHCP"],
+    ['{"status":"ok"}\n', "is not a DHCP daemon"],
+    ['{"lease":{}}\n', "is not a DHCP daemon"],
+    ["x".repeat(1 << 21), "is not a DHCP daemon"],
+  ],
+  async ([answer, message]) => {
+    const error = await assertRejects(
+      () => askProgram(answer),
+      NoDaemonError,
+      message,
+    );
+    assertEquals(error.code, 11);
+  },
+  ([answer]) => answer.slice(0, 20).trim(),
+);
+
+Deno.test("ask() says how a daemon failed to answer", async () => {
+  const late = AbortSignal.abort();
+  await assertRejects(() => askProgram("{}\n", late), CniError, "in time");
+  await assertRejects(() => askProgram(""), CniError, "went away before");
+  const refusal = { code: 7, msg: "no", details: "because" };
+  const answer = `${JSON.stringify({ error: refusal })}\n`;
+  const error = await assertRejects(() => askProgram(answer), CniError, "no");
+  assertEquals([error.code, error.details], [7, "because"]);
+  assertEquals(error instanceof NoDaemonError, false);
+});

@@ -1,0 +1,52 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { testRows } from "../../tests/_harness/table.ts";
+import { wantedOptions } from "./wanted.ts";
+
+/** An option of the configuration, which has all keys once decoded. */
+function provided(option: string, value = "", fromArg = ""): {
+  option: string;
+  value: string;
+  fromArg: string;
+} {
+  return { option, value, fromArg };
+}
+
+Deno.test("wantedOptions() sends values of the configuration and of CNI_ARGS", () => {
+  const provide = [
+    provided("host-name", "fixed"),
+    provided("60", "", "CLASS"),
+    provided("user-class", "default", "GONE"),
+  ];
+  const request = [{ option: "42", skipDefault: false }];
+  assertEquals(
+    wantedOptions({ provide, request }, "CLASS=a=b;junk").toJSON(),
+    {
+      "12": "6669786564",
+      "55": "2a0301",
+      "60": "613d62",
+      "77": "64656661756c74",
+    },
+  );
+});
+
+testRows<[string, string, string]>(
+  "wantedOptions() refuses what no packet has",
+  [
+    ["next-server", "x", 'Can not parse option "next-server"'],
+    ["0", "x", 'Can not parse option "0"'],
+    ["255", "x", 'Can not parse option "255"'],
+    ["256", "x", 'Can not parse option "256"'],
+    ["-1", "x", 'Can not parse option "-1"'],
+    ["host-name", "é".repeat(128), 'value too long for option "host-name"'],
+  ],
+  ([option, value, message]) => {
+    const error = assertThrows(
+      () => wantedOptions({ provide: [provided(option, value)] }, ""),
+      CniError,
+      message,
+    );
+    assertEquals(error.code, 7);
+  },
+  ([option]) => option,
+);
