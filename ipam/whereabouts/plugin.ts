@@ -25,7 +25,8 @@
  * @module
  */
 
-import { CniError, describeError } from "../../cni/error.ts";
+import { describeError } from "../../cni/error.ts";
+import { unlessUnreachable } from "../../cni/files/io.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
@@ -85,21 +86,24 @@ export function createWhereabouts(
 }
 
 /**
- * Reports whether the configuration names a cluster. After an uninstallation it
- * does not, and pods must still be able to end.
+ * Reports whether the configuration names a cluster, by a kubeconfig that
+ * exists. After an uninstallation it does not, and pods must still be able to
+ * end. Their receipts stay, so a later GC can release the addresses.
  */
 function isConfigured(
   { config, log }: WhereaboutsCall,
-  { readSettings }: typeof import("./settings.ts"),
+  { readSettings, NotConfiguredError }: typeof import("./settings.ts"),
 ): boolean {
   try {
-    readSettings(config);
-    return true;
+    const { kubeconfig } = readSettings(config);
+    if (unlessUnreachable(() => Deno.statSync(kubeconfig))) return true;
+    const problem = `the kubeconfig "${kubeconfig}" does not exist`;
+    log.warn("Addresses are not released", { problem });
   } catch (error) {
-    if (!(error instanceof CniError)) throw error;
+    if (!(error instanceof NotConfiguredError)) throw error;
     log.warn("Addresses are not released", { problem: describeError(error) });
-    return false;
   }
+  return false;
 }
 
 /** The plugin. */

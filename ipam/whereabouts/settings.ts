@@ -42,17 +42,21 @@ export interface Settings extends IpamConfig {
   readonly nodeNameFolder: string | undefined;
 }
 
+/** The configuration names no cluster. */
+export class NotConfiguredError extends CniError {}
+
 /**
  * Reads the settings. The configuration's own keys win over the flat file's, and
  * lists are replaced as a whole.
  *
- * @throws {CniError} 7 if `ipam` is missing or of another type, the flat file is
- *   unreadable, or the kubeconfig is missing
+ * @throws {NotConfiguredError} 7 if `ipam` is missing or of another type, or the
+ *   kubeconfig is missing
+ * @throws {CniError} 7 if the flat file is unreadable
  */
 export function readSettings({ ipam: own }: WhereaboutsConfig): Settings {
-  if (own === undefined) throw invalid("IPAM config missing 'ipam' key");
+  if (own === undefined) throw notConfigured("IPAM config missing 'ipam' key");
   if (own.type !== "whereabouts") {
-    throw invalid(
+    throw notConfigured(
       "only interested in networks whose IPAM type is 'whereabouts'. " +
         `This one was: ${own.type ?? ""}`,
     );
@@ -62,7 +66,7 @@ export function readSettings({ ipam: own }: WhereaboutsConfig): Settings {
   const kubeconfig = merged.kubernetes?.kubeconfig ||
     flat.kubernetes?.kubeconfig;
   if (!kubeconfig) {
-    throw invalid(
+    throw notConfigured(
       "you have not configured the storage engine (looks like you're using an " +
         "invalid `kubernetes.kubeconfig` parameter in your config)",
     );
@@ -173,6 +177,10 @@ export interface Owner {
 
 /** The parts of a call that this plugin reads. */
 export type WhereaboutsCall = Call<WhereaboutsConfig>;
+
+function notConfigured(message: string): NotConfiguredError {
+  return new NotConfiguredError(ErrorCode.InvalidNetworkConfig, message);
+}
 
 function invalid(message: string): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, message);

@@ -1,0 +1,25 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { readFlatFile } from "./settings.ts";
+
+Deno.test("readFlatFile() names the file that cannot be used", async (t) => {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    const path = `${folder}/whereabouts.conf`;
+    await Deno.writeTextFile(path, "{");
+    const loop = `${folder}/loop`;
+    await Deno.symlink(loop, loop);
+    const rows: [name: string, path: string, message: string][] = [
+      ["a folder", folder, `Cannot read "${folder}"`],
+      ["a link to itself", loop, `Cannot read "${loop}"`],
+      ["no JSON", path, `Cannot parse "${path}"`],
+    ];
+    await eachRow(t, rows, ([, path, message]) => {
+      const error = assertThrows(() => readFlatFile(path), CniError, message);
+      assertEquals(error.code, 7);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
