@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { OFFLINE_FLAGS } from "../scripts/net.ts";
+import { asModule } from "../tests/_harness/as_module.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { openKubeClient } from "./client.ts";
@@ -186,7 +187,7 @@ Deno.test("KubeClient does not keep the process alive", async (t) => {
         const client = await openKubeClient(options);
         await client.getPod("test", "p1", ${JSON.stringify(times)});
         console.log("done");`;
-    const module = `data:application/typescript,${encodeURIComponent(script)}`;
+    const module = asModule(script);
     const startMs = performance.now();
     const { stdout } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],

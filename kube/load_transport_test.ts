@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { OFFLINE_FLAGS } from "../scripts/net.ts";
+import { asModule } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
@@ -67,7 +68,7 @@ async function readPodAside(
     const client = await openKubeClient({ kubeconfig: "${kubeconfig}", env });
     const { metadata } = await client.getPod("test", "p1");
     console.log(metadata.uid);`;
-  const module = `data:application/typescript,${encodeURIComponent(script)}`;
+  const module = asModule(script);
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],
     cwd: new URL("..", import.meta.url).pathname,

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { OFFLINE_FLAGS } from "../scripts/net.ts";
+import { asModule } from "../tests/_harness/as_module.ts";
 import { CertificateAuthority } from "../tests/_harness/kube_api/certificates.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { KubeApi } from "../tests/_harness/kube_api.ts";
@@ -62,7 +63,7 @@ class Scene implements AsyncDisposable {
         "-A",
         "--no-check",
         ...OFFLINE_FLAGS,
-        `data:application/typescript,${encodeURIComponent(script)}`,
+        asModule(script),
       ],
       cwd: new URL("..", import.meta.url).pathname,
       clearEnv: true,

@@ -4,13 +4,25 @@
  * @module
  */
 
+import { pause } from "../../cni/deadline.ts";
 import { createLog } from "../../cni/log.ts";
 import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
 import { openPools } from "./access.ts";
 import type { CLUSTER_GC_FLAGS } from "./flags.ts";
 import { type Released, releaseStale } from "./release.ts";
-import { type Survey, surveyPools } from "./survey.ts";
-import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
+import {
+  findLasting,
+  type Survey,
+  type SurveyOptions,
+  surveyPools,
+} from "./survey.ts";
+import {
+  type CommandCall,
+  type FlagValues,
+  type Output,
+  readDuration,
+} from "../../tool/command.ts";
+import { formatDuration } from "../../tool/duration.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 import { refuse } from "../../tool/usage_error.ts";
 
@@ -36,12 +48,16 @@ export async function clusterGc(
   if (flags.yes && flags["dry-run"]) {
     throw refuse(call.command, "use either --yes or --dry-run");
   }
+  const graceMs = readDuration(call, "grace");
   const { kubeconfig, namespace: given } = flags;
   const access = await openPools({ kubeconfig, namespace: given, env });
   using client = access.client;
   const { namespace } = access;
   const log = createLog({ component: "cluster-gc" }, onStderr);
-  const survey = await surveyPools({ client, namespace, log, signal });
+  const options = { client, namespace, log, signal };
+  const survey = flags.yes
+    ? await surveyTwice(options, graceMs)
+    : await surveyPools(options);
   if (!flags.yes) {
     const rows = listRows(
       survey.records.map((what) => ({ what })),
@@ -80,6 +96,26 @@ export async function clusterGc(
     ),
     exitCode: kept.length > 0 ? 1 : 0,
   };
+}
+
+/**
+ * Looks again after a time if something is stale. A pod that was removed by
+ * force, or that has just ended, may have its interfaces until then.
+ */
+async function surveyTwice(
+  options: SurveyOptions,
+  graceMs: number,
+): Promise<Survey> {
+  const { log, signal } = options;
+  const first = await surveyPools(options);
+  const isClean = first.records.length + first.reservations.length === 0;
+  if (isClean || graceMs === 0) return first;
+  log.info("Looking again before addresses are released", {
+    after: formatDuration(graceMs),
+  });
+  await pause(graceMs, signal);
+  signal.throwIfAborted();
+  return findLasting(first, await surveyPools(options));
 }
 
 function listRows(

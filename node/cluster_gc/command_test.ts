@@ -1,8 +1,13 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import type { ApiClient } from "../../ipam/whereabouts/api.ts";
+import { openOwnClient } from "../../ipam/whereabouts/session.ts";
 import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 import { POOLS, WhereaboutsScene } from "../../tests/_harness/whereabouts.ts";
+import { findLasting, surveyPools } from "./survey.ts";
 
 const POOL = "10.0.0.0-24";
+/** Releases without a second look. */
+const NOW = ["--yes", "--grace", "0"];
 const RESERVATIONS = "overlappingrangeipreservations";
 
 function record(
@@ -91,9 +96,19 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
   });
 
   await t.step("it releases them", async () => {
-    const { stdout, exitCode } = await gc("--yes", "--json");
+    const { stdout, stderr, exitCode } = await gc(
+      "--yes",
+      "--json",
+      "--grace",
+      "1ms",
+    );
     assertEquals(exitCode, 0);
     const { released, kept, pools } = JSON.parse(stdout);
+    assertMatch(stderr, /Looking again/);
+    const lists = scene.takeRequests().map((request) =>
+      request.replace(/[?/].*/, "")
+    );
+    assertEquals(lists.filter((one) => one === "GET ippools").length, 2);
     assertEquals([released.length, kept], [6, []]);
     assertEquals(pools, [
       { pool: POOL, range: "10.0.0.0/24", allocations: 7 },
@@ -129,7 +144,7 @@ Deno.test("cni cluster-gc releases the record that a pod's interface does not ha
   for (const ip of ["10.0.0.1", "10.0.0.2", "10.0.0.3", "blue-10.0.0.9"]) {
     scene.putReservation(ip, "test/p1", "net1");
   }
-  await runCni("cluster-gc", "--kubeconfig", scene.kubeconfig, "--yes");
+  await runCni("cluster-gc", "--kubeconfig", scene.kubeconfig, ...NOW);
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "3"]);
   assertEquals(scene.allocations("blue-10.0.0.0-25"), { "9": record("p1") });
   assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3", "blue-10.0.0.9"]);
@@ -146,7 +161,7 @@ Deno.test("cni cluster-gc keeps a record that has changed meanwhile", async () =
     "cluster-gc",
     "--kubeconfig",
     scene.kubeconfig,
-    "--yes",
+    ...NOW,
   );
   while (scene.api.requestsOf("PATCH").length === 0) {
     await new Promise((resolve) => setTimeout(resolve, 1));
@@ -168,7 +183,7 @@ Deno.test("cni cluster-gc leaves a pool without a valid range alone", async () =
     "cluster-gc",
     "--kubeconfig",
     scene.kubeconfig,
-    "--yes",
+    ...NOW,
   );
   assertEquals(exitCode, 0, stderr);
   assertMatch(stderr, /without a valid range.*pool=broken/);
@@ -209,5 +224,92 @@ Deno.test("cni cluster-gc finds the cluster and the namespace", async (t) => {
     );
     assertEquals(exitCode, 1);
     assertMatch(stderr, /no cluster: name a kubeconfig/);
+  });
+});
+
+/** A client of a scene that runs something before each list. */
+async function clientWith(
+  scene: WhereaboutsScene,
+  before: (path: string) => void,
+): Promise<ApiClient> {
+  const { kubeconfig } = scene;
+  const client = await openOwnClient({ kubeconfig, env: {} });
+  if (client === undefined) throw new Error("a kubeconfig has a client");
+  return {
+    request: (...args) => client.request(...args),
+    listPages: (path, options) => {
+      before(path);
+      return client.listPages(path, options);
+    },
+    [Symbol.dispose]: () => client[Symbol.dispose](),
+  };
+}
+
+const log = { info: () => {}, warn: () => {} };
+const OPTIONS = {
+  namespace: POOLS,
+  log,
+  signal: new AbortController().signal,
+};
+
+Deno.test("cni cluster-gc keeps the address of a pod that is created meanwhile", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const pods: string[] = [];
+  // Before each list, a pod is created and gets an address.
+  using client = await clientWith(scene, () => {
+    const name = `p${pods.length}`;
+    pods.push(name);
+    scene.api.putPod({ metadata: { name, namespace: "test" } });
+    scene.putPool(
+      POOL,
+      "10.0.0.0/24",
+      Object.fromEntries(pods.map((pod, index) => [index + 1, record(pod)])),
+    );
+    scene.putReservation(`10.0.0.${pods.length}`, `test/${name}`, "net1");
+  });
+  const { records, reservations } = await surveyPools({ client, ...OPTIONS });
+  assertEquals([records, reservations], [[], []]);
+  assertEquals(pods.length, 3);
+});
+
+Deno.test("cni cluster-gc keeps an address whose pod appears before the second look", async () => {
+  await using scene = await startScene();
+  using client = await clientWith(scene, () => {});
+  const first = await surveyPools({ client, ...OPTIONS });
+  scene.api.putPod({ metadata: { name: "gone", namespace: "test" } });
+  scene.putPool(POOL, "10.0.0.0/24", {
+    "4": record("done"),
+    "5": { ...record("failed"), id: "new-sandbox" },
+    "7": record("gone"),
+    "8": record("new"),
+  });
+  const lasting = findLasting(
+    first,
+    await surveyPools({ client, ...OPTIONS }),
+  );
+  assertEquals(lasting.records.map(({ ip }) => ip), ["10.0.0.4"]);
+  assertEquals(lasting.reservations.map(({ name }) => name), ["10.0.0.4"]);
+});
+
+Deno.test("cni cluster-gc begins again if the server has forgotten a page", async (t) => {
+  await using scene = await startScene();
+  for (let index = 0; index < 9; index++) {
+    scene.putPool(`10.9.${index}.0-24`, `10.9.${index}.0/24`, {
+      "1": record("gone"),
+    });
+  }
+  const gc = (): ReturnType<typeof runCni> =>
+    runCni("cluster-gc", "--kubeconfig", scene.kubeconfig, "--json");
+  await t.step("once", async () => {
+    scene.api.fault({ path: /continue=/, times: 1, status: 410 });
+    const { stdout, exitCode } = await gc();
+    assertEquals(exitCode, 0);
+    assertEquals(JSON.parse(stdout).pools.length, 10);
+    assertEquals(JSON.parse(stdout).stale.length, 15);
+  });
+  await t.step("always", async () => {
+    scene.api.fault({ path: /continue=/, status: 410 });
+    const { exitCode } = await gc();
+    assertEquals(exitCode, 1);
   });
 });

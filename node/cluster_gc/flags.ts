@@ -9,6 +9,11 @@ import type { FlagTable } from "../../tool/command.ts";
 /** The flags of the command. */
 export const CLUSTER_GC_FLAGS = {
   "yes": { summary: "release what is found" },
+  "grace": {
+    value: "DURATION",
+    default: "1m",
+    summary: "with --yes: look again after this time, before releasing",
+  },
   "dry-run": { summary: "show what would be released (default)" },
   "kubeconfig": {
     value: "FILE",

@@ -17,6 +17,7 @@ export function describeClusterGc(program: string): CommandRow {
       "Compares the pools of whereabouts with the pods. Prints the addresses of " +
       "pods that are gone or have ended; with --yes, releases them. Keeps the " +
       "addresses of all other pods, also while their containers are created. " +
+      "Before it releases, it waits for --grace and looks again. " +
       "Runs in a pod, on a node with whereabouts' flat file, or anywhere with a " +
       "kubeconfig: --kubeconfig, KUBECONFIG or ~/.kube/config.",
     ],

@@ -16,6 +16,7 @@ import type {
   Reservation,
 } from "../../ipam/whereabouts/objects.ts";
 import { listRecords } from "../../ipam/whereabouts/pools.ts";
+import { hasStatus } from "../../kube/kube_error.ts";
 import type { Pod } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
@@ -67,9 +68,12 @@ export interface SurveyOptions {
   readonly client: ApiClient;
   /** Namespace of the pools. */
   readonly namespace: string;
-  readonly log: Pick<Log, "warn">;
+  readonly log: Pick<Log, "info" | "warn">;
   readonly signal: AbortSignal;
 }
+
+/** How often to begin again if a list cannot be continued. */
+const MAX_LISTS = 3;
 
 /**
  * Finds the addresses and reservations of pods that are gone or have ended. An
@@ -80,6 +84,38 @@ export interface SurveyOptions {
  * @throws {KubeError} If a list cannot be read
  */
 export async function surveyPools(options: SurveyOptions): Promise<Survey> {
+  for (let lists = 1;; lists++) {
+    try {
+      return await survey(options);
+    } catch (error) {
+      // The server has forgotten the version of the list's first page.
+      if (!hasStatus(error, 410) || lists === MAX_LISTS) throw error;
+    }
+  }
+}
+
+/** Returns what is stale in two surveys, and has not changed in between. */
+export function findLasting(earlier: Survey, later: Survey): Survey {
+  const known = new Set(earlier.records.map(identify));
+  const records = later.records.filter((one) => known.has(identify(one)));
+  const younger = later.records.filter((one) => !known.has(identify(one)));
+  // A reservation stays as long as a record that it belongs to.
+  const kept = new Set(younger.map(({ value }) => value.podref));
+  const uids = new Set(earlier.reservations.map(({ uid }) => uid));
+  return {
+    pools: later.pools,
+    records,
+    reservations: later.reservations.filter(({ uid, podref }) =>
+      uids.has(uid) && !kept.has(podref)
+    ),
+  };
+}
+
+function identify({ pool, key, value: { id, podref } }: StaleRecord): string {
+  return [pool, key, id, podref].join(" ");
+}
+
+async function survey(options: SurveyOptions): Promise<Survey> {
   const { client, namespace, log, signal } = options;
   const api = new WhereaboutsApi(client, namespace, { signal });
   const reservations: Reservation[] = [];
