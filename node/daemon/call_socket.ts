@@ -31,7 +31,7 @@ export interface CallSocketOptions {
   readonly onNotMine: (why: string) => void;
   /** See {@linkcode MAX_REQUEST}. */
   readonly maxRequest?: number;
-  /** Time limit for a request to arrive, in ms; 10 s by default. */
+  /** Least time for a request to arrive, in ms; 10 s by default. */
   readonly patienceMs?: number;
 }
 

@@ -220,6 +220,7 @@ export class Calls {
       hostNetns,
       together,
       onStderr,
+      keepsLog: true,
       ...changes,
     });
   }

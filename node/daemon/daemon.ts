@@ -25,7 +25,7 @@ import { SocketFile } from "./socket_file.ts";
 import { answerState, type State } from "./state_handler.ts";
 
 /** Names of the sockets: the daemon's own protocol, and HTTP. */
-export const CALL_SOCKET = "daemon.sock", HTTP_SOCKET = "multus.sock";
+const CALL_SOCKET = "daemon.sock", HTTP_SOCKET = "multus.sock";
 
 /** How often the sockets are looked after, in ms. */
 const LOOK_MS = 1000;

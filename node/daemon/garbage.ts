@@ -9,10 +9,10 @@
 import { deadline } from "../../cni/deadline.ts";
 
 /** How many calls make a collection worth while, and how many force one. */
-const LEAST_CALLS = 100, MOST_CALLS = 200;
+const LEAST_CALLS = 100, MOST_CALLS = 1000;
 
-/** How long to wait for a moment without calls, in ms. */
-const IDLE_MS = 100;
+/** How long there must be no call, in ms. */
+const IDLE_MS = 1000;
 
 /** Options of a {@linkcode GarbageCollector}. */
 export interface GarbageOptions {
@@ -20,29 +20,40 @@ export interface GarbageOptions {
   readonly isIdle: () => boolean;
   /** Collects all garbage; by V8 if undefined. */
   readonly collect?: () => unknown;
+  /** See {@linkcode IDLE_MS}. */
+  readonly idleMs?: number;
 }
 
-/** Collects garbage between calls. It takes some 10 ms. */
+/** Collects garbage between calls. It takes 50 to 100 ms. */
 export class GarbageCollector {
   readonly #isIdle: () => boolean;
   readonly #collect: () => unknown;
+  readonly #idleMs: number;
   #calls = 0;
   #isWaiting = false;
 
   /** Starts to count calls. */
-  constructor({ isIdle, collect = collectByV8 }: GarbageOptions) {
+  constructor(
+    { isIdle, collect = collectByV8, idleMs = IDLE_MS }: GarbageOptions,
+  ) {
     this.#isIdle = isIdle;
     this.#collect = collect;
+    this.#idleMs = idleMs;
   }
 
   /** Counts a call that has ended. Collects later, after its answer. */
   afterCall(): void {
     this.#calls++;
-    if (this.#calls < LEAST_CALLS || this.#isWaiting) return;
+    if (this.#calls >= LEAST_CALLS && !this.#isWaiting) this.#wait();
+  }
+
+  #wait(): void {
+    const before = this.#calls;
     this.#isWaiting = true;
-    deadline(IDLE_MS).addEventListener("abort", () => {
+    deadline(this.#idleMs).addEventListener("abort", () => {
+      const isIdle = this.#isIdle() && this.#calls === before;
+      if (!isIdle && this.#calls < MOST_CALLS) return this.#wait();
       this.#isWaiting = false;
-      if (this.#calls < MOST_CALLS && !this.#isIdle()) return;
       this.#calls = 0;
       this.#collect();
     });

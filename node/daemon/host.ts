@@ -13,9 +13,6 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import * as libc from "../../ffi/libc.ts";
 
-/** The mount namespace of the host's first process. */
-export const HOST_NAMESPACE = "/proc/1/ns/mnt";
-
 /** Folder of a pod's service account. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 

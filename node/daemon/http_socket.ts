@@ -32,7 +32,7 @@ export interface HttpSocketOptions {
   readonly log: Pick<Log, "warn">;
   /** See {@linkcode MAX_BODY}. */
   readonly maxBody?: number;
-  /** Time limit for a request to arrive, in ms; 10 s by default. */
+  /** Least time for a request to arrive, in ms; 10 s by default. */
   readonly patienceMs?: number;
 }
 

@@ -14,7 +14,7 @@ import {
   UnixServer,
 } from "./unix_server.ts";
 
-/** Time limit for a request to arrive, in ms. */
+/** Least time for a request to arrive, in ms. */
 const PATIENCE_MS = 10_000;
 /** Time limit for answers that are due at the end, in ms. */
 const FAREWELL_MS = 1000;
@@ -41,6 +41,7 @@ export class OwnSocket {
   readonly #options: OwnSocketOptions;
   readonly #connections = new Map<Connection, Exchange>();
   #onEmpty: (() => void) | undefined;
+  #willHurry = false;
 
   /** Creates it; {@linkcode listen} opens a socket. */
   constructor(options: OwnSocketOptions) {
@@ -82,7 +83,7 @@ export class OwnSocket {
   }
 
   #serve(connection: Connection): void {
-    const { log, patienceMs = PATIENCE_MS, begin } = this.#options;
+    const { log, begin } = this.#options;
     const { peer } = connection;
     if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
       log.warn("Refused a caller of another user", { ...peer });
@@ -94,6 +95,24 @@ export class OwnSocket {
     });
     this.#connections.set(connection, exchange);
     connection.handle(exchange);
-    deadline(patienceMs).addEventListener("abort", () => exchange.hurry());
+    this.#hurryLater();
+    // Most requests are there already, which saves the wait for an event.
+    connection.look();
+  }
+
+  /**
+   * Ends exchanges with no request, within twice the time limit. One timer for
+   * all: one each would wake this process up long after its call.
+   */
+  #hurryLater(): void {
+    if (this.#willHurry) return;
+    this.#willHurry = true;
+    const { patienceMs = PATIENCE_MS } = this.#options;
+    const exchanges = [...this.#connections.values()];
+    deadline(patienceMs).addEventListener("abort", () => {
+      this.#willHurry = false;
+      for (const exchange of exchanges) exchange.hurry();
+      if (this.#connections.size > 0) this.#hurryLater();
+    });
   }
 }

@@ -31,18 +31,19 @@ export interface ConnectionHandler {
 /** A connection to a {@linkcode UnixServer}. */
 export class Connection {
   readonly #stream: UnixStream;
-  readonly #server: Events;
+  readonly #events: Events;
   readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
   #unsentBytes = 0;
   #handler: ConnectionHandler | undefined;
   #isEnding = false;
   #isClosed = false;
+  #isReleased = false;
 
   /** Takes ownership of a stream. */
-  constructor(stream: UnixStream, server: Events) {
+  constructor(stream: UnixStream, events: Events) {
     this.#stream = stream;
-    this.#server = server;
-    server.add(stream.fd, (events) => this.#onEvents(events));
+    this.#events = events;
+    events.add(stream.fd, (happened) => this.#onEvents(happened));
   }
 
   /** Who connected. */
@@ -87,21 +88,27 @@ export class Connection {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    // This is an event, too, at which the descriptor is closed.
-    this.#stream.shutDown();
+    // The last descriptor is closed at an event, which ends the wait for one.
+    if (this.#events.size === 1) this.#stream.shutDown();
+    else this.#release();
   }
 
-  #onEvents(events: number): void {
+  #release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#events.remove(this.#stream.fd);
+    this.#stream[Symbol.dispose]();
+  }
+
+  #onEvents(happened: number): void {
     try {
-      if (events & EPOLLOUT) this.#flush();
+      if (happened & EPOLLOUT) this.#flush();
       // A hang-up ends receive(), too.
-      if (!this.#isClosed && events & ~EPOLLOUT) this.#receive();
+      if (!this.#isClosed && happened & ~EPOLLOUT) this.#receive();
     } catch {
       this.#abandon(); // ECONNRESET
     }
-    if (!this.#isClosed) return;
-    this.#server.remove(this.#stream.fd);
-    this.#stream[Symbol.dispose]();
+    if (this.#isClosed) this.#release();
   }
 
   #receive(): void {
@@ -122,7 +129,7 @@ export class Connection {
         this.#unsentBytes -= sent;
         if (sent < next.length) {
           this.#unsent[0] = next.subarray(sent);
-          return this.#server.change(fd, EPOLLIN | EPOLLOUT);
+          return this.#events.change(fd, EPOLLIN | EPOLLOUT);
         }
         this.#unsent.shift();
       }
@@ -130,7 +137,7 @@ export class Connection {
       return this.#abandon(); // EPIPE, ECONNRESET
     }
     if (this.#isEnding) this.close();
-    else this.#server.change(fd, EPOLLIN);
+    else this.#events.change(fd, EPOLLIN);
   }
 
   #abandon(): void {

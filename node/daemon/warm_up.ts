@@ -29,14 +29,8 @@ const LIMIT_MS = 2000;
 /** Name of the folder with the leases and links to the executable. */
 const FOLDER = ".warm-up";
 
-/** The plugins of a pod that need no kernel module but veth. */
-const PLUGINS = [
-  { type: "ptp", ipam: { type: "host-local", subnet: "198.18.0.0/24" } },
-  { type: "sbr" },
-] as const;
-
-/** Plugins that these find in CNI_PATH. */
-const DELEGATES = ["host-local"];
+/** The plugins of a pod that need no kernel module but veth. multus runs them. */
+const PLUGINS = ["ptp", "host-local", "sbr"];
 
 /** Options of {@linkcode warmUp}. */
 export interface WarmUpOptions {
@@ -90,7 +84,7 @@ function makeFolder(folder: string): void {
   // Left by a daemon that was killed.
   ifPossible(() => Deno.removeSync(folder, { recursive: true }));
   Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-  for (const type of DELEGATES) {
+  for (const type of PLUGINS) {
     Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
   }
 }
@@ -109,31 +103,39 @@ async function call(
   { folder, host, sandbox, together }: World,
   { lookup, signal }: WarmUpOptions,
 ): Promise<void> {
-  const [{ ipam, ...first }, ...others] = PLUGINS;
-  const list = [{ ...first, ipam: { ...ipam, dataDir: folder } }, ...others];
-  let prevResult: unknown;
-  for (const keys of command === "ADD" ? list : list.toReversed()) {
-    const network = { cniVersion: "1.0.0", name: "warm-up", prevResult };
-    const stdin = JSON.stringify({ ...network, ...keys });
-    const plugin = await lookup(keys.type);
-    if (plugin === undefined) throw new Error(`no plugin "${keys.type}"`);
-    const { stdout, exitCode } = await dispatch(plugin, {
-      env: {
-        CNI_COMMAND: command,
-        CNI_CONTAINERID: "warm-up",
-        CNI_NETNS: sandbox.path,
-        CNI_IFNAME: "eth0",
-        CNI_PATH: folder,
-        // No log file: see `cni/log_file.ts`.
-        CNI_LOG_FILE: "/dev/null",
-      },
-      stdin: () => new TextEncoder().encode(stdin),
-      invoker: createInvoker(dispatch, lookup),
-      hostNetns: host.path,
-      together,
-      signal,
-    });
-    if (exitCode !== 0) throw new Error(stdout);
-    if (command === "ADD") prevResult = JSON.parse(stdout);
-  }
+  const ipam = {
+    type: "host-local",
+    subnet: "198.18.0.0/24",
+    dataDir: `${folder}/leases`,
+  };
+  const network = { cniVersion: "1.0.0", name: "warm-up" };
+  const stdin = JSON.stringify({
+    ...network,
+    type: "multus",
+    cniDir: `${folder}/multus`,
+    binDir: folder,
+    delegates: [{
+      ...network,
+      plugins: [{ type: "ptp", ipam }, { type: "sbr" }],
+    }],
+  });
+  const plugin = await lookup("multus");
+  if (plugin === undefined) throw new Error('no plugin "multus"');
+  const { stdout, exitCode } = await dispatch(plugin, {
+    env: {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: "warm-up",
+      CNI_NETNS: sandbox.path,
+      CNI_IFNAME: "eth0",
+      CNI_PATH: folder,
+      // No log file: see `cni/log_file.ts`.
+      CNI_LOG_FILE: "stderr",
+    },
+    stdin: () => new TextEncoder().encode(stdin),
+    invoker: createInvoker(dispatch, lookup),
+    hostNetns: host.path,
+    together,
+    signal,
+  });
+  if (exitCode !== 0) throw new Error(stdout);
 }

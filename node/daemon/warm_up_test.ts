@@ -40,6 +40,6 @@ rootTest(
   "warmUp() logs why it cannot make calls, and leaves nothing",
   async () => {
     const [made, error] = await run({ lookup: () => undefined });
-    assertEquals([made, error], [0, 'no plugin "ptp"']);
+    assertEquals([made, error], [0, 'no plugin "multus"']);
   },
 );

@@ -23,6 +23,8 @@ const MAX_EVENTS = 1000;
 const MAX_TRIES = 12;
 /** Time limit of one attempt, in milliseconds. */
 const TIMEOUT_MS = 5000;
+/** Time for the calls that an event is about to be answered, in milliseconds. */
+const CALLS_FIRST_MS = 100;
 /** Pauses after failures, in milliseconds. */
 const FIRST_PAUSE_MS = 500, LONGEST_PAUSE_MS = 30_000;
 
@@ -90,6 +92,8 @@ export class EventQueue {
       const [entry] = this.#entries;
       if (entry === undefined) {
         await waitUntil(this.#waitForMore(), signal);
+        // A request takes milliseconds of this thread.
+        await pause(CALLS_FIRST_MS, signal);
         continue;
       }
       const outcome = await waitUntil(this.#post(entry), signal);
