@@ -34,6 +34,7 @@ import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
 import {
   describeOwner,
   isAlive,
+  isNeighbor,
   isOf,
   isSameContainer,
   isStale,
@@ -260,7 +261,7 @@ function planAddition(
     if (other === undefined) return true;
     // Another network of the container forwards the port: the first one wins.
     if (isSameContainer(owner, other)) return false;
-    if (isAlive(other)) {
+    if (isInUse(hostNetns, other)) {
       refuseTakenPort(other);
       return false;
     }
@@ -293,6 +294,13 @@ function planAddition(
         : [],
     ],
   };
+}
+
+/** Reports whether an element's owner is alive. */
+function isInUse(hostNetns: string, element: Found): boolean {
+  if (element.label) return isAlive(element);
+  const port = decodePort(element);
+  return port !== undefined && isNeighbor(hostNetns, port.target);
 }
 
 /** @throws {CniError} 11 if the element is a port */
@@ -455,6 +463,8 @@ function isAsWanted(
   if (found === undefined || portMapOf(set) === undefined) {
     return found !== undefined;
   }
-  return isSameContainer(owner, found) &&
-    (!isOf(owner)(found) || found.data?.toHex() === data?.toHex());
+  // Its label is lost if somebody has restored the table from nft's output.
+  return isOf(owner)(found)
+    ? found.data?.toHex() === data?.toHex()
+    : isSameContainer(owner, found);
 }

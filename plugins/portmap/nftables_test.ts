@@ -188,6 +188,37 @@ test("takes a port from a container whose sandbox is gone", async (t) => {
   }, ([name]) => name);
 });
 
+test("tells by the MAC whether a container is alive if its label is lost", async (t) => {
+  const rows: [mac: string, isAlive: boolean][] = [
+    ["lladdr 02:00:00:00:00:05", true],
+    ["nud failed", false],
+    ["", false],
+  ];
+  await eachRow(t, rows, async ([mac, isAlive]) => {
+    using ports = new MappedPorts(NFTABLES);
+    const { host, folder } = ports.hosts;
+    await ports.succeed("ADD");
+    const file = `${folder}/rules`;
+    await Deno.writeTextFile(file, runIn(host, "nft", "list ruleset"));
+    nft(ports, "flush ruleset");
+    runIn(host, "nft", "-f", file);
+    await ports.succeed("CHECK");
+    if (mac !== "") {
+      const ip = (text: string): string =>
+        runIn(host, "ip", ...text.split(" "));
+      ip("link add br9 up type bridge");
+      ip(`neigh add 10.1.2.5 dev br9 ${mac}`);
+    }
+    const sandbox = ports.hosts.addNetns();
+    const addresses = ["10.1.2.6/24"];
+    const other = { containerId: "other", sandbox, addresses };
+    const { exitCode } = await ports.run("ADD", {}, other);
+    assertEquals(exitCode, isAlive ? 1 : 0);
+    const target = isAlive ? "10.1.2.5" : "10.1.2.6";
+    assert(ports.table.includes(`: ${target} . 80`), ports.table);
+  }, ([mac]) => mac || "none");
+});
+
 function resultIn(sandbox: string): Keys {
   return {
     cniVersion: "1.0.0",
@@ -472,9 +503,10 @@ test("opens 127.0.0.0/8 for the host only, and closes it again", async (t) => {
   }, ([type]) => type);
 });
 
+const peers = listPeers("portmap by nftables");
+
 test("leaves route_localnet to ports that other rules forward", async (t) => {
-  const others = [...listPeers("portmap by nftables"), "ours"] as const;
-  await eachRow(t, others, async (who) => {
+  await eachRow(t, [...peers, "ours"] as const, async (who) => {
     using scene = new PortScene();
     const { host } = scene;
     const network = { type: "bridge", bridge: "br0", isGateway: true };
@@ -609,7 +641,7 @@ test("does not end connections of the next owner of address and port", async (t)
   });
 });
 
-for (const peer of listPeers("portmap by nftables")) {
+for (const peer of peers) {
   if (peer.cniVersion !== "1.1.0") continue;
   test(`takes over what ${peer.name} left, and leaves others' rules`, async () => {
     using ports = new MappedPorts(NFTABLES);

@@ -15,6 +15,9 @@ import {
   COMMENT_MAX_BYTES,
   USER_DATA_MAX_BYTES,
 } from "../../ffi/nftables/comment.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import type { Ip } from "../../net/ip.ts";
 import { namesOf } from "../parts/masquerade/names.ts";
 import type { Attachment } from "../parts/attachment.ts";
 
@@ -101,6 +104,17 @@ export function isSameContainer(
 export function isAlive({ label = "" }: Labelled): boolean {
   const [, id, ...path] = label.split(" ");
   return id !== undefined && findFileId(path.join(" ")) === id;
+}
+
+/**
+ * Reports whether the host has the MAC of a container's address. This tells of
+ * an owner without a label: nft's output has none, so they are lost if somebody
+ * restores the table from it.
+ */
+export function isNeighbor(hostNetns: string, address: Ip): boolean {
+  using host = Rtnl.open(hostNetns);
+  return new NeighborRequests(host.socket).list({ family: address.family })
+    .some(({ ip, mac }) => mac !== undefined && ip.equals(address));
 }
 
 /** Describes an element's owner to people, as far as its comment is complete. */
