@@ -129,7 +129,8 @@ export function ensureGatewayAddresses(
   }
 }
 
-function isInTheWay(address: Cidr, gateway: Cidr): boolean {
+/** Reports whether a bridge with an address cannot have a gateway's, too. */
+export function isInTheWay(address: Cidr, gateway: Cidr): boolean {
   if (address.family !== gateway.family) return false;
   // The kernel's own address, present on every link.
   if (address.family === 6 && address.ip.isLinkLocal) return false;

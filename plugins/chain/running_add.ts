@@ -68,7 +68,10 @@ export class RunningAdd implements Disposable {
     try {
       this.#lock = await waitForLock(this.#running, () => tryCreate(path));
     } catch (error) {
-      log.warn("Going on without a lock", { error: describeError(error) });
+      log.warn("Going on without a lock", {
+        path,
+        error: describeError(error),
+      });
       return;
     }
     if (this.#lock === undefined) throw stillRuns("add");
@@ -106,6 +109,7 @@ export async function waitForAdd(running: Running): Promise<void> {
     const isGone = isErrno(error, "ENOENT");
     if (!isGone) {
       running.log.warn("Going on without a lock", {
+        path,
         error: describeError(error),
       });
     }

@@ -1,6 +1,12 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { createLog } from "../../cni/log.ts";
@@ -115,4 +121,27 @@ Deno.test("RunningAdd goes on where there can be no lock", async () => {
   await add.begin();
   assertEquals(scene.logs.length, 1);
   await waitForAdd(running);
+});
+
+Deno.test("ADD and DEL go on without a lock that cannot be opened", async () => {
+  using scene = new Scene();
+  const { running } = scene;
+  let path = "";
+  {
+    using add = new RunningAdd(running);
+    await add.begin();
+    [path = ""] = scene.locks;
+  }
+  Deno.symlinkSync(path, path);
+  using add = new RunningAdd(running);
+  assertEquals(await add.begin(), undefined);
+  await waitForAdd(running);
+  assertEquals(scene.logs.length, 2);
+  for (const log of scene.logs) {
+    assertMatch(
+      log,
+      /^level=warn msg="Going on without a lock" .*(?:ELOOP|symbolic links)/,
+    );
+    assertStringIncludes(log, `path=${path} `);
+  }
 });

@@ -146,10 +146,10 @@ function refusalOf(
   );
 }
 
-/** The longest part of an answer in errors. */
-const SHOWN = 512;
+/** The longest part of an answer in errors. Go's errors have the cause at the end. */
+const SHOWN = 2000;
 
-/** Returns the first line of an answer, for errors. */
+/** Returns the start of an answer, for errors. */
 export function startOf(body: string): string {
   const text = body.trim();
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;

@@ -20,7 +20,7 @@ import {
 } from "./daemon_errors.ts";
 
 /** The longest answer, in bytes. */
-export const MAX_ANSWER = 4 * 1024 * 1024;
+const MAX_ANSWER = 4 * 1024 * 1024;
 /** The longest head of an answer, in bytes. */
 const MAX_HEAD = 64 * 1024;
 

@@ -163,7 +163,7 @@ export function joinAttachments(
 }
 
 /** Lists the attachments that only the cache has. */
-export function listUntold(
+function listUntold(
   fromScratch: readonly KnownAttachment[],
   fromCache: readonly KnownAttachment[],
 ): KnownAttachment[] {
