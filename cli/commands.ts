@@ -399,8 +399,8 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     name: "logs",
     summary: "Show what the plugins logged",
     about: [
-      "Reads the log file that /etc/cni/log.json or CNI_LOG_FILE names, and its " +
-      "older part, or the journal.",
+      "Reads the log file that /etc/cni/log.json or CNI_LOG_FILE names " +
+      "(default /var/log/cni/plugins.log), and its older part, or the journal.",
     ],
     args: [{
       name: "NAME",
@@ -444,6 +444,49 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       "cni doctor --json | jq -r '.findings[].check'": "use in a script",
     },
     load: async () => (await import("./commands/doctor.ts")).doctor,
+  },
+  {
+    name: "probe",
+    summary: "Try whether one container reaches another",
+    about: [
+      "Pings from A to B and back, from inside their namespaces; with PORT, also " +
+      "connects from A to B by TCP. Needs no program in the containers. If " +
+      "something does not arrive, shows where the packets of A and B end, as " +
+      "cni doctor --pod does. Exits with 1 if something does not arrive.",
+    ],
+    args: [
+      { ...ATTACHED, name: "A" },
+      {
+        ...ATTACHED,
+        name: "B",
+        summary: "the same, or an IP address",
+      },
+      { name: "PORT", summary: "TCP port of B", isOptional: true },
+    ],
+    flags: pick("cache-dir", "conf-dir", "cni-path"),
+    timeout: "1m",
+    examples: {
+      "cni probe default/web default/db 5432": "try a connection of two pods",
+      "cni probe blue 10.96.0.1 443": "try an address",
+    },
+    load: async () => (await import("./commands/probe.ts")).probe,
+  },
+  {
+    name: "metrics",
+    summary: "Show pools, attachments and leftovers as metrics",
+    about: [
+      "Prints gauges in the text format of Prometheus. --textfile replaces a " +
+      "file atomically. A metric that cannot be read is missing, and " +
+      "cni_metric_failed is 1 for it; the exit code is 1 then.",
+    ],
+    flags: pick("textfile", ...FOLDERS),
+    timeout: "2m",
+    examples: {
+      "cni metrics": "show them",
+      "cni metrics --textfile /var/lib/node_exporter/textfile/cni.prom":
+        "write them for node-exporter",
+    },
+    load: async () => (await import("./commands/metrics.ts")).metrics,
   },
   describeClusterGc("cni"),
   {
@@ -500,6 +543,7 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
       "rollback",
       "force",
       "conf-dir",
+      "cache-dir",
     ),
     examples: {
       "cni install /opt/cni/bin": "install or update all plugins",
@@ -515,11 +559,11 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
     about: [
       "Removes the executable and its links, and restores the files that they " +
       "replaced, byte for byte. Files that another program has put in their place " +
-      "are kept. Fails if a configuration needs a plugin that would be missing, " +
-      "unless --force is given.",
+      "are kept. Fails if a configuration or an attachment needs a plugin that " +
+      "would be missing, unless --force is given.",
     ],
     args: [FOLDER],
-    flags: pick("dry-run", "force", "conf-dir"),
+    flags: pick("dry-run", "force", "conf-dir", "cache-dir"),
     examples: {
       "cni uninstall /opt/cni/bin": "go back to the plugins from before",
     },

@@ -204,6 +204,9 @@ async function askUplinkGateway(trip: Trip): Promise<Outcome | undefined> {
   return await askNeighbor(node.host, gateway, { ...patience, link, command });
 }
 
+/** Name of the last step, which is left out without a gateway. */
+export const UPLINK_GATEWAY = "uplink-gateway";
+
 /** The steps from the host to the outside. */
 export const HOST_STEPS: readonly Step[] = [
   { name: "router", run: findRouter },
@@ -213,5 +216,5 @@ export const HOST_STEPS: readonly Step[] = [
   { name: "uplink", run: findUplinkRoute },
   { name: "masquerade", run: findMasquerade },
   { name: "mtu", run: findMtu },
-  { name: "uplink-gateway", run: askUplinkGateway },
+  { name: UPLINK_GATEWAY, run: askUplinkGateway },
 ];

@@ -43,22 +43,35 @@ export async function askNeighbor(
 
 /** Sends a ping and waits for the reply. Returns false without a route. */
 async function ping(
-  { netns }: Rtnl,
+  rtnl: Pick<Rtnl, "netns">,
   target: EchoTarget,
   timeoutMs: number,
 ): Promise<boolean> {
   try {
-    using socket = EchoSocket.open(netns, target);
-    socket.send();
-    const end = performance.now() + timeoutMs;
-    for (let left = timeoutMs; left > 0; left = end - performance.now()) {
-      await waitReadable(socket.fd, Math.ceil(left));
-      if (socket.hasReply()) return true;
-    }
-    return false;
+    return await sendPing(rtnl, target, timeoutMs);
   } catch (error) {
     const isSilent = isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "ENETDOWN");
     if (isSilent) return false;
     throw error;
   }
+}
+
+/**
+ * Sends a ping and waits for the reply.
+ *
+ * @throws {SyscallError} As {@linkcode EchoSocket.open} and its `send`
+ */
+export async function sendPing(
+  { netns }: Pick<Rtnl, "netns">,
+  target: EchoTarget,
+  timeoutMs: number,
+): Promise<boolean> {
+  using socket = EchoSocket.open(netns, target);
+  socket.send();
+  const end = performance.now() + timeoutMs;
+  for (let left = timeoutMs; left > 0; left = end - performance.now()) {
+    await waitReadable(socket.fd, Math.ceil(left));
+    if (socket.hasReply()) return true;
+  }
+  return false;
 }

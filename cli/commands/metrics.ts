@@ -1,0 +1,169 @@
+/**
+ * `cni metrics`: the node's networks as metrics for Prometheus.
+ *
+ * @module
+ */
+
+import { dirname, resolve } from "@std/path/posix";
+import { withIoFailure } from "../../cni/files/io.ts";
+import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { formatGauge, type Labels } from "../../node/daemon/metrics.ts";
+import type { Output } from "../../tool/command.ts";
+import { formatFailureText, hintAtRoot } from "../../tool/failure.ts";
+import { listLeftovers } from "../doctor/leftovers.ts";
+import { Node, type NodeOptions } from "../doctor/node.ts";
+import { countPools, type PoolUse } from "../doctor/subnets.ts";
+import type { CniCall } from "../flags.ts";
+import { readFolders } from "../network.ts";
+import { writeTarget } from "../written_file.ts";
+
+type Sample = readonly [labels: Labels, value: number];
+
+/** Counts the addresses of pools; reads the leases once. */
+type Pools = () => readonly PoolUse[];
+
+/** A metric, and where its values come from. */
+interface Metric {
+  readonly name: string;
+  readonly help: string;
+  readonly read: (
+    node: Node,
+    pools: Pools,
+  ) => readonly Sample[] | Promise<readonly Sample[]>;
+}
+
+const METRICS: readonly Metric[] = [
+  {
+    name: "cni_info",
+    help: "Version of the cni tool.",
+    read: () => [[{ version: PLUGINS_VERSION }, 1]],
+  },
+  {
+    name: "cni_networks",
+    help: "Networks that are configured.",
+    read: ({ networks }) => [[{}, networks.length]],
+  },
+  {
+    name: "cni_unusable_configurations",
+    help: "Configuration files that cannot be read.",
+    read: ({ configuration }) => [[{}, configuration.unusable.length]],
+  },
+  {
+    name: "cni_attachments",
+    help: "Attachments in the cache.",
+    read: ({ attachments }) => countBy(attachments, "network"),
+  },
+  {
+    name: "cni_stale_attachments",
+    help: "Attachments in the cache whose namespace is gone.",
+    read: ({ attachments }) =>
+      countBy(attachments.filter(({ isLive }) => isLive === false), "network"),
+  },
+  {
+    name: "cni_pool_addresses",
+    help: "Addresses that host-local can give out.",
+    read: (_, pools) => samplesOf(pools(), "all"),
+  },
+  {
+    name: "cni_pool_used_addresses",
+    help: "Addresses that host-local has given out.",
+    read: (_, pools) => samplesOf(pools(), "used"),
+  },
+  {
+    name: "cni_orphans",
+    help: "Leftovers of containers that are gone; see cni gc --orphans.",
+    read: async (node) => countBy(await listLeftovers(node), "kind"),
+  },
+];
+
+/** Reads the metrics, and prints them or writes them into a file. */
+export async function metrics(
+  call: CniCall,
+  replaced: Pick<NodeOptions, "hostNetns" | "proc"> = {},
+): Promise<Output> {
+  const { env, signal, flags } = call;
+  using node = new Node({
+    folders: readFolders(call),
+    env,
+    signal,
+    ...replaced,
+  });
+  let counted: readonly PoolUse[] | undefined;
+  const pools: Pools = () => counted ??= countPools(node);
+  const found = [];
+  for (const { name, help, read } of METRICS) {
+    try {
+      found.push({ name, help, samples: await read(node, pools) });
+    } catch (error) {
+      signal.throwIfAborted();
+      const text = formatFailureText(error) + hintAtRoot(error);
+      found.push({ name, help, samples: [], error: text });
+    }
+  }
+  const errors = found.flatMap(({ name, error }) =>
+    error === undefined ? [] : [`Cannot read ${name}: ${error}`]
+  );
+  const text = found.filter(({ error }) => error === undefined)
+    .map(({ name, help, samples }) =>
+      formatGauge({ name, help, read: () => samples })
+    )
+    .concat(formatErrors(found))
+    .join("");
+  const { textfile } = flags;
+  if (textfile !== undefined && textfile !== "-") {
+    // A new folder would be for root alone, unlike node-exporter.
+    withIoFailure(
+      `write "${textfile}"`,
+      () => Deno.statSync(dirname(resolve(textfile))),
+    );
+    writeTarget(textfile, text);
+  }
+  return {
+    json: found.flatMap(({ name, samples }) =>
+      samples.map(([labels, value]) => ({ name, labels, value }))
+    ),
+    text: textfile === undefined || textfile === "-" ? text.trimEnd() : "",
+    note: errors.length === 0 ? undefined : errors.join("\n"),
+    exitCode: errors.length === 0 ? 0 : 1,
+  };
+}
+
+function formatErrors(
+  found: readonly { readonly name: string; readonly error?: string }[],
+): string {
+  return formatGauge({
+    name: "cni_metric_failed",
+    help: "1 if a metric could not be read, and is missing.",
+    read: () =>
+      found.map(({ name, error }) => [
+        { metric: name },
+        error === undefined ? 0 : 1,
+      ]),
+  });
+}
+
+/** Counts by the value of a key, which becomes a label. */
+function countBy<K extends string>(
+  all: readonly Readonly<Record<K, string>>[],
+  key: K,
+): Sample[] {
+  return [...Map.groupBy(all, (one) => one[key])]
+    .map(([value, { length }]) => [{ [key]: value }, length]);
+}
+
+/** One sample for each range set. Sets with the same subnets are added up. */
+function samplesOf(all: readonly PoolUse[], key: "all" | "used"): Sample[] {
+  const pools = all.map((pool) => ({
+    network: pool.network,
+    subnets: pool.subnets.join(","),
+    count: Number(pool[key]),
+  }));
+  const same = Map.groupBy(
+    pools,
+    ({ network, subnets }) => JSON.stringify([network, subnets]),
+  );
+  return [...same.values()].map((some) => [
+    { network: some[0]?.network ?? "", subnets: some[0]?.subnets ?? "" },
+    some.reduce((sum, { count }) => sum + count, 0),
+  ]);
+}

@@ -1,0 +1,161 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+/** `cni probe` and `cni metrics` on a node with two networks. */
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { metrics } from "../cli/commands/metrics.ts";
+import { probe } from "../cli/commands/probe.ts";
+import type { CniCall } from "../cli/flags.ts";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { chooseStyle } from "../tool/style.ts";
+import { DoctorScene } from "./_harness/doctor_scene.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
+import { callWith } from "./_harness/tool_call.ts";
+
+const NEEDS = allOf(needsRuleTools, needsInetRules);
+const WEB = "default/web", DB = "default/db";
+const PATIENCE = { attempts: 1, timeoutMs: 200 };
+
+/** The document of `cni probe`. */
+interface Shown {
+  readonly ok: boolean;
+  readonly probes: readonly {
+    readonly protocol: string;
+    readonly reached: boolean;
+    readonly error: string | null;
+  }[];
+  readonly ends: readonly { readonly name: string; readonly endsAt: string }[];
+}
+
+function callOn(scene: DoctorScene, ...args: readonly string[]): CniCall {
+  const { confDir, cacheDir } = scene;
+  const flags = { "conf-dir": confDir, "cache-dir": cacheDir };
+  return callWith({ args, flags });
+}
+
+async function tryOn(
+  scene: DoctorScene,
+  ...args: readonly string[]
+): Promise<Shown> {
+  const { hosts: { host }, proc } = scene;
+  const options = { hostNetns: host.path, proc, patience: PATIENCE };
+  const { json, exitCode } = await probe(callOn(scene, ...args), options);
+  const shown = json as Shown;
+  assertEquals(exitCode, shown.ok ? 0 : 1);
+  return shown;
+}
+
+rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
+  using scene = await DoctorScene.create();
+  await t.step("both ways, all families", async () => {
+    const { ok, probes } = await tryOn(scene, WEB, DB);
+    assertEquals(ok, true, JSON.stringify(probes));
+    assertMatch(probes.map(({ protocol }) => protocol).join(), /^icmp,icmp/);
+  });
+  await t.step("an address", async () => {
+    assertEquals((await tryOn(scene, WEB, "10.1.0.1")).probes.length, 1);
+  });
+  await t.step("a port where nothing listens", async () => {
+    const { ok, probes, ends } = await tryOn(scene, WEB, DB, "80");
+    const tcp = probes.filter(({ protocol }) => protocol === "tcp");
+    assertMatch(tcp[0]?.error ?? "", /^refused/);
+    assertEquals([ok, ends], [false, []]);
+  });
+  await t.step("an address without a route", async () => {
+    scene.ip("route del default", scene.other);
+    const call = callOn(scene, DB, "192.0.2.2");
+    const { hosts: { host }, proc } = scene;
+    const options = { hostNetns: host.path, proc, patience: PATIENCE };
+    const { text } = await probe(call, options);
+    const shown = typeof text === "function" ? text(chooseStyle(false)) : text;
+    assertMatch(shown ?? "", /: no route in the namespace(?![^]*No fault)/);
+  });
+  await t.step("wrong arguments", async () => {
+    await assertRejects(
+      () => tryOn(scene, WEB, DB, "0"),
+      Error,
+      "PORT must be",
+    );
+    await assertRejects(
+      () => tryOn(scene, "10.1.0.1", WEB),
+      Error,
+      "an address",
+    );
+    await assertRejects(
+      () => tryOn(scene, WEB, "nobody"),
+      Error,
+      "There is no",
+    );
+  });
+  await t.step("a namespace that ends meanwhile", async () => {
+    const netns = scene.hosts.addNetns();
+    await scene.attach("20-lan", netns, "aaaaaaaaaaaaaaaa", "brief");
+    scene.ip("link set eth0 down", netns);
+    const patience = { attempts: 1, timeoutMs: 100 };
+    const { hosts: { host }, proc } = scene;
+    const probing = probe(callOn(scene, WEB, "default/brief"), {
+      hostNetns: host.path,
+      proc,
+      patience,
+    });
+    netns[Symbol.dispose]();
+    await assertRejects(() => probing, Error, "its namespace is gone");
+  });
+  await t.step("an interface that is down", async () => {
+    scene.ip("link set eth0 down", scene.other);
+    const { ok, ends } = await tryOn(scene, WEB, DB);
+    assertEquals(ok, false);
+    const names = ends.map(({ name, endsAt }) => `${name} ${endsAt}`);
+    assertEquals(new Set(names), new Set([`${DB} interface`]));
+  });
+});
+
+rootTest(
+  "cni metrics counts, and shows what it cannot read",
+  NEEDS,
+  async () => {
+    using scene = await DoctorScene.create();
+    const { hosts: { host, folder }, proc } = scene;
+    const textfile = `${folder}/cni.prom`;
+    const call = callOn(scene);
+    const options = { hostNetns: host.path, proc };
+    const written = await metrics(
+      { ...call, flags: { ...call.flags, textfile } },
+      options,
+    );
+    assertEquals([written.text, written.exitCode, written.note], [
+      "",
+      0,
+      undefined,
+    ]);
+    const text = Deno.readTextFileSync(textfile);
+    assertMatch(text, /^cni_attachments\{network="pods"\} 1$/m);
+    assertMatch(
+      text,
+      /^cni_pool_addresses\{network="pods",subnets="10.1.0.0\/28"\} 13$/m,
+    );
+    assertMatch(
+      text,
+      /^cni_pool_used_addresses\{network="pods",subnets="10.1.0.0\/28"\} 1$/m,
+    );
+    await assertRejects(
+      () => {
+        const flags = { ...call.flags, textfile: `${folder}/none/cni.prom` };
+        return metrics({ ...call, flags }, options);
+      },
+      Error,
+      "Cannot write",
+    );
+    Deno.writeTextFileSync(`${folder}/file`, "");
+    const broken = { ...call.flags, "cache-dir": `${folder}/file` };
+    const { text: some, exitCode, note } = await metrics(
+      { ...call, flags: broken },
+      options,
+    );
+    assertEquals(exitCode, 1);
+    assertMatch(note ?? "", /^Cannot read cni_attachments: /m);
+    assertMatch(
+      String(some),
+      /^cni_metric_failed\{metric="cni_attachments"\} 1$/m,
+    );
+    assertMatch(String(some), /^cni_networks 2$/m);
+  },
+);
