@@ -134,6 +134,11 @@ export const FLAGS = {
     summary: "show only lines of this level and above",
     completes: ["debug", "info", "warn", "error"],
   },
+  "textfile": {
+    value: "FILE",
+    summary: "write into this file, for node-exporter's textfile collector",
+    completes: "file",
+  },
   "tail": { short: "n", value: "N", summary: "show only the last N lines" },
   "name": { value: "NAME", summary: "name of the network (default pods)" },
   "type": {

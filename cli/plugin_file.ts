@@ -26,6 +26,8 @@ import { didYouMean } from "../tool/suggest.ts";
 const OWN_EXECUTABLE = "/proc/self/exe";
 /** Names under which this executable is not a plugin. */
 const TOOLS = ["cni", "cnitool"];
+/** The executable that `multus install` copies; plugins are links to it. */
+const INSTALLED = "cni-multus";
 
 /** The origin of a file: this executable, a copy of it, or another program. */
 export type Origin = "ours" | "copy" | "other";
@@ -161,6 +163,7 @@ async function askVersions(
   { name, path, origin }: Pick<PluginFile, "name" | "path" | "origin">,
   { env, interrupt, timeoutMs }: Probe,
 ): Promise<readonly string[]> {
+  if (name === INSTALLED) return [];
   if (origin !== "other" && TOOLS.includes(name)) return [];
   const own = origin === "ours" ? await findPlugin(name) : undefined;
   if (own !== undefined) return own.versions;
@@ -172,7 +175,7 @@ async function askVersions(
 }
 
 /** Finds the origin of a file. */
-export async function findOrigin(path: string): Promise<Origin> {
+async function findOrigin(path: string): Promise<Origin> {
   if (isSameFile(path, OWN_EXECUTABLE)) return "ours";
   return await isCopy(path) ? "copy" : "other";
 }

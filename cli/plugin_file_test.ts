@@ -21,6 +21,7 @@ Deno.test("listPluginFiles() reports origins and versions", async () => {
   using second = new PluginFolder();
   first.addOwnExecutable("ptp");
   first.addOwnExecutable("cni");
+  first.add("cni-multus", "exit 3"); // of another release
   first.add("theirs", VERSION);
   second.add("theirs", VERSION);
   second.add("only", VERSION);
@@ -30,6 +31,7 @@ Deno.test("listPluginFiles() reports origins and versions", async () => {
   );
   assertEquals(shown, [
     ["cni", "ours", undefined, undefined, undefined],
+    ["cni-multus", "other", undefined, undefined, undefined],
     ["only", "other", "1.0.0", undefined, undefined],
     ["ptp", "ours", "1.1.0", undefined, undefined],
     ["theirs", "other", "1.0.0", undefined, undefined],

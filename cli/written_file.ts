@@ -4,6 +4,7 @@
  * @module
  */
 
+import { dirname } from "@std/path/posix";
 import { CniError, ErrorCode } from "../cni/error.ts";
 import { withIoFailure } from "../cni/files/io.ts";
 import { replaceFile } from "../cni/files/replace.ts";
@@ -60,22 +61,22 @@ export function checkTarget(path: string): void {
   );
 }
 
-/** Mode of a new file: readable by all, like configurations. */
-const NEW_MODE = 0o644;
+/** Modes of a new file and folder: readable by all, like configurations. */
+const NEW_MODE = 0o644, NEW_FOLDER_MODE = 0o755;
 
 /**
- * Writes a file atomically. Keeps the mode of an existing file, and follows a
- * link.
+ * Writes a file atomically. Keeps the mode of an existing file, follows a link,
+ * and creates folders as needed.
  *
  * @throws {CniError} 5 If it cannot be written
  */
 export function writeTarget(path: string, text: string): void {
   const real = followLinks(path);
   const bytes = new TextEncoder().encode(text);
-  withIoFailure(
-    `write "${path}"`,
-    () => replaceFile(real, bytes, findMode(real) ?? NEW_MODE),
-  );
+  withIoFailure(`write "${path}"`, () => {
+    Deno.mkdirSync(dirname(real), { recursive: true, mode: NEW_FOLDER_MODE });
+    replaceFile(real, bytes, findMode(real) ?? NEW_MODE);
+  });
 }
 
 function findMode(path: string): number | undefined {

@@ -24,6 +24,9 @@ Deno.test("writeTarget() keeps a file's mode, and makes a new file readable by a
   const path = `${folder.path}/new`;
   writeTarget(path, "x");
   assertEquals([Deno.readTextFileSync(path), modeOf(path)], ["x", 0o644]);
+  writeTarget(`${folder.path}/a/b/new`, "y");
+  const folders = [`${folder.path}/a`, `${folder.path}/a/b`];
+  assertEquals(folders.map(modeOf), [0o755, 0o755]);
 });
 
 Deno.test("writeTarget() follows links", () => {

@@ -28,7 +28,7 @@ export interface Target {
 }
 
 /** A name fits several containers or namespaces. */
-export class AmbiguousNameError extends Error {}
+class AmbiguousNameError extends Error {}
 
 /** Shorter prefixes of container IDs are not accepted: they are too easily typed by mistake. */
 const SHORTEST_PREFIX = 4;
@@ -214,9 +214,12 @@ function chooseOne(
   );
 }
 
-/** Shortens an ID: 13 digits identify a container, as in crictl. */
+/**
+ * Shortens an ID: 13 digits identify a container, as in crictl. nerdctl writes
+ * its namespace before the digits.
+ */
 export function shortenId(id: string): string {
-  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
+  return id.replace(/^(.*-)?([0-9a-f]{13})[0-9a-f]{51}$/, "$1$2");
 }
 
 /** Suggests the most similar name at the end of a message; "" if none is similar. */

@@ -3,7 +3,7 @@ import { AttachmentCache } from "../../cni/libcni/mod.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 import { isCovered, listNodeAttachments } from "./node_attachments.ts";
-import { findTarget, getTarget, resolveNetns } from "./target.ts";
+import { findTarget, getTarget, resolveNetns, shortenId } from "./target.ts";
 
 const OWN = "/proc/self/ns/net";
 const WEB = "a1b2c3d4e5f6".padEnd(64, "0");
@@ -205,4 +205,14 @@ Deno.test("cni list shows pods and multus' networks", async (t) => {
     assertMatch(typo.stderr, /did you mean "default\/web"/);
     assertEquals(typo.exitCode, 1);
   });
+});
+
+Deno.test("shortenId() leaves nerdctl's namespace, and other IDs", () => {
+  const ids = [WEB, `default-${WEB}`, "cnitool-1", `${WEB}0`];
+  assertEquals(ids.map(shortenId), [
+    "a1b2c3d4e5f60",
+    "default-a1b2c3d4e5f60",
+    "cnitool-1",
+    `${WEB}0`,
+  ]);
 });

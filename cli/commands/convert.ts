@@ -79,7 +79,7 @@ export function convert(
   }
   const output = target === undefined
     ? { json: document, text }
-    : write(conversion, target, `${text}\n`);
+    : write(call, conversion, target, `${text}\n`);
   const notes = listNotes(call, conversion);
   return notes.length === 0 ? output : { ...output, note: notes.join("\n") };
 }
@@ -124,7 +124,17 @@ function inFile<T>(file: string, run: () => T): T {
   }
 }
 
+function describeDaemon(
+  { flags }: CniCall,
+  plugins: readonly PluginConf[],
+): string {
+  if (!flags.daemon && !flags["no-daemon"]) return "";
+  const isServed = plugins.some(({ document }) => "daemonSocket" in document);
+  return isServed ? " with the node daemon" : " without the node daemon";
+}
+
 function write(
+  call: CniCall,
   { file, before, after, isDone }: Conversion,
   target: string,
   text: string,
@@ -135,9 +145,9 @@ function write(
   const { plugins } = after.list;
   return {
     json: { file: target, form: formOf(after), plugins: listTypes(plugins) },
-    text: `${target} runs ${formatPlugins(plugins)} ${
-      isDone ? "already" : "now"
-    }`,
+    text: `${target} runs ${formatPlugins(plugins)}${
+      describeDaemon(call, plugins)
+    } ${isDone ? "already" : "now"}`,
   };
 }
 

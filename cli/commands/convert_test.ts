@@ -106,12 +106,16 @@ const SERVED = {
 Deno.test("convert --daemon sets the socket of our plugins, and --no-daemon removes it", async () => {
   const list = { ...LIST, plugins: [...PLUGINS, FOREIGN] };
   using place = new Place("10-pods.conflist", list);
-  await place.convert("--daemon", "--write");
+  const said = `${place.file} runs ptp, sbr, cilium-cni`;
+  const { stdout: first } = await place.convert("--daemon", "--write");
+  assertEquals(first, `${said} with the node daemon now\n`);
   assertEquals(place.read("10-pods.conflist"), print(SERVED));
   const { ino } = Deno.statSync(place.file);
-  await place.convert("--daemon", "--write");
+  const { stdout: again } = await place.convert("--daemon", "--write");
+  assertEquals(again, `${said} with the node daemon already\n`);
   assertEquals(Deno.statSync(place.file).ino, ino);
-  await place.convert("--no-daemon", "--write");
+  const { stdout: last } = await place.convert("--no-daemon", "--write");
+  assertEquals(last, `${said} without the node daemon now\n`);
   assertEquals(place.read("10-pods.conflist"), print(list));
   assertEquals((await place.convert("--no-daemon")).stdout, print(list));
 });

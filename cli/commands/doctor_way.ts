@@ -6,6 +6,7 @@
 
 import { getTarget } from "../attachments/target.ts";
 import type { Node } from "../doctor/node.ts";
+import { UPLINK_GATEWAY } from "../doctor/way/host.ts";
 import type { Patience } from "../doctor/way/trip.ts";
 import { type Made, walkAll, type Way } from "../doctor/way/walk.ts";
 import type { Output } from "../../tool/command.ts";
@@ -60,18 +61,21 @@ const INDENT = "  ";
 
 function format({ from, steps, endsAt }: Way, style: Style): string {
   const width = Math.max(...steps.map(({ step }) => step.length)) + 2;
-  const last = steps.at(-1);
   return [
     style.bold(showControls(from)),
     ...steps.map((made) => formatStep(made, width, style)),
     endsAt === undefined
-      ? style.green(
-        last?.state === "leaves"
-          ? "Nothing on this node stops the packet"
-          : "The packet leaves this node, and the next router answers",
-      )
+      ? style.green(describeArrival(steps.at(-1)))
       : style.red(`The packet ends here: ${endsAt}`),
   ].join("\n");
+}
+
+/** An uplink without a gateway has no router to ask, and some do not answer. */
+function describeArrival(last: Made | undefined): string {
+  if (last?.state === "leaves") return "Nothing on this node stops the packet";
+  return last?.step === UPLINK_GATEWAY && last.state === "ok"
+    ? "The packet leaves this node, and the next router answers"
+    : "The packet leaves this node";
 }
 
 function formatStep(

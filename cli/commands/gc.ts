@@ -86,7 +86,7 @@ function findOmission(list: NetworkConfList): string | undefined {
   const { name, cniVersion } = list;
   if (list.disableGc) return `Nothing was removed: "${name}" has disableGC`;
   if (mayHaveVersion(list, COMMAND_SINCE.GC)) return undefined;
-  return `Deleted cached attachments only: version "${cniVersion}" of "${name}" ` +
+  return `Only cached attachments count: version "${cniVersion}" of "${name}" ` +
     "has no GC";
 }
 

@@ -9,6 +9,7 @@ import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { createLog } from "../../cni/log.ts";
 import { OWN_NETNS } from "../../cni/own_netns.ts";
 import { dispatch } from "../../cni/skel.ts";
+import { shortenId } from "../attachments/target.ts";
 import { findOrphans, GRACE_MS, type Orphan } from "../../node/orphans/mod.ts";
 import { type Removal, removeOrphans } from "../../node/orphans/remove.ts";
 import { findPlugin } from "../../plugins/registry.ts";
@@ -45,15 +46,22 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
       text: (style) =>
         orphans.length === 0 ? "" : formatTable(COLUMNS, orphans, style),
       note: orphans.length === 0
-        ? "Nothing is left of containers that are gone"
+        ? describeNothing(call)
         : "Nothing was removed; use --yes",
       exitCode: chooseExitCode(call, orphans.length > 0),
     };
   }
-  return report(await removeOrphans(search));
+  return report(call, await removeOrphans(search));
 }
 
-function report(removals: readonly Removal[]): Output {
+/** A search finds nothing of a container that has just failed to start. */
+function describeNothing({ flags }: CniCall): string {
+  return `Nothing older than ${
+    flags.grace ?? "5m"
+  } is left of containers that are gone`;
+}
+
+function report(call: CniCall, removals: readonly Removal[]): Output {
   const failed = removals.filter(({ error }) => error !== undefined);
   const removed = removals.length - failed.length;
   const rows = removals.map(({ orphan, error }) => ({
@@ -71,14 +79,14 @@ function report(removals: readonly Removal[]): Output {
       ),
     ].join("\n"),
     note: removals.length === 0
-      ? "Nothing is left of containers that are gone"
+      ? describeNothing(call)
       : `Removed ${removed} of ${removals.length}`,
     exitCode: failed.length > 0 ? 1 : 0,
   };
 }
 
 function format({ kind, where, container }: Orphan): string {
-  return `${kind} ${where}${container && ` of ${shorten(container)}`}`;
+  return `${kind} ${where}${container && ` of ${shortenId(container)}`}`;
 }
 
 function describe(
@@ -87,15 +95,10 @@ function describe(
   return { kind, where, containerID: container, network, why };
 }
 
-/** Length of a shortened ID: 13 digits identify a container, as in crictl. */
-function shorten(id: string): string {
-  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
-}
-
 const COLUMNS: readonly Column<Orphan>[] = [
   { heading: "KIND", cell: ({ kind }) => kind },
   { heading: "WHERE", cell: ({ where }) => where },
-  { heading: "CONTAINER", cell: ({ container }) => shorten(container) },
+  { heading: "CONTAINER", cell: ({ container }) => shortenId(container) },
   { heading: "NETWORK", cell: ({ network }) => network },
   { heading: "WHY", cell: ({ why }) => why },
 ];

@@ -5,6 +5,8 @@
  * @module
  */
 
+import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import { listCachedPlugins, nameAttachment } from "../doctor/live.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
 import { isObject } from "../../cni/json.ts";
@@ -107,7 +109,8 @@ export async function uninstall(call: CniCall): Promise<Output> {
 function refuseIfNeeded(call: CniCall, rows: readonly Row[]): void {
   const removed = rows.filter(({ change }) => change === "removed")
     .map(({ name }) => name);
-  const { confDir } = readFolders(call);
+  const { confDir, cacheDir } = readFolders(call);
+  refuseIfAttached(cacheDir, removed);
   for (const { file, list } of listNetworks(confDir)) {
     const types = list.plugins.flatMap(({ document }) => listTypes(document));
     const missing = types.find((type) => removed.includes(type));
@@ -118,6 +121,21 @@ function refuseIfNeeded(call: CniCall, rows: readonly Row[]): void {
     throw new CniError(
       ErrorCode.Internal,
       `Cannot uninstall: ${file} needs ${missing}, which would be missing${hint}`,
+    );
+  }
+}
+
+/** Refuses to remove plugins that DEL of an attachment needs. */
+function refuseIfAttached(cacheDir: string, removed: readonly string[]): void {
+  for (const one of listNodeAttachments({ cacheDir })) {
+    const missing = listCachedPlugins(one).flatMap(listTypes)
+      .find((type) => removed.includes(type));
+    if (missing === undefined) continue;
+    throw new CniError(
+      ErrorCode.Internal,
+      `Cannot uninstall: ${nameAttachment(one)} of "${one.network}" was ` +
+        `attached with ${missing}, which would be missing for DEL; remove the ` +
+        "container first, run cni gc --orphans if it is gone, or use --force",
     );
   }
 }

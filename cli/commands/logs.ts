@@ -11,7 +11,12 @@ import {
 } from "../../cni/files/io.ts";
 import { isObject, type JsonObject } from "../../cni/json.ts";
 import { isJsonLog, LOG_LEVELS } from "../../cni/log.ts";
-import { findLogPath, JOURNAL } from "../../cni/log_file.ts";
+import {
+  DEFAULT_LOG,
+  findLogPath,
+  JOURNAL,
+  NO_LOG,
+} from "../../cni/log_file.ts";
 import type { Output } from "../../tool/command.ts";
 import { showControls } from "../../tool/style.ts";
 import { refuse } from "../../tool/usage_error.ts";
@@ -28,10 +33,10 @@ interface Line {
 /** Reads the log, oldest lines first. */
 export async function logs(call: CniCall): Promise<Output> {
   const [container] = call.args;
-  const path = call.flags["log-file"] ?? findLogPath(call.env);
-  if (path === undefined) {
+  const path = call.flags["log-file"] ?? findLogPath(call.env) ?? DEFAULT_LOG;
+  if (path === NO_LOG) {
     throw new Error(
-      "Cannot show logs: no log is configured; set logFile in " +
+      "Cannot show logs: the plugins log to stderr only; set logFile in " +
         "/etc/cni/log.json, or use --log-file",
     );
   }

@@ -1,4 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { openRegularFile } from "../../ffi/regular_file.ts";
 import { appendToLog } from "../../cni/log_file.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -29,8 +30,12 @@ function addToCache(folder: PluginFolder): void {
 Deno.test("cni logs shows the log file and its older part", async (t) => {
   using folder = new PluginFolder();
   const path = `${folder.path}/plugins.log`;
-  appendToLog(`${path}.1`, [`${OLD}\n`]);
-  appendToLog(path, [`${WARNING}\n`, `${JSON_LINE}\n`, `${FOREIGN}\n`]);
+  appendToLog(`${path}.1`, [`${OLD}\n`], openRegularFile);
+  appendToLog(
+    path,
+    [`${WARNING}\n`, `${JSON_LINE}\n`, `${FOREIGN}\n`],
+    openRegularFile,
+  );
   addToCache(folder);
   const call = ["logs", "--log-file", path, "--cache-dir", folder.path];
   const rows: [args: string[], want: string[]][] = [

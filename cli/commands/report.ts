@@ -6,7 +6,7 @@
 
 import { basename, resolve } from "@std/path/posix";
 import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
-import { findLogPath } from "../../cni/log_file.ts";
+import { DEFAULT_LOG, findLogPath, NO_LOG } from "../../cni/log_file.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import type { Output, Run } from "../../tool/command.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
@@ -134,9 +134,9 @@ function listVersions(): Record<string, unknown> {
 
 async function collectLogs(call: CniCall, into: Collection): Promise<void> {
   try {
-    const path = findLogPath(call.env);
-    if (path === undefined) {
-      return into.skip("logs.txt", "no log is configured");
+    const path = findLogPath(call.env) ?? DEFAULT_LOG;
+    if (path === NO_LOG) {
+      return into.skip("logs.txt", "the plugins log to stderr only");
     }
     const { readLines } = await import("./logs.ts");
     const lines = await readLines(path, call);

@@ -24,6 +24,8 @@ import { formatMermaid } from "../show/mermaid.ts";
 import type { NodeView } from "../show/model.ts";
 import { drawNode } from "../show/svg.ts";
 import { formatTree } from "../show/tree.ts";
+import { waitReadable } from "../../ffi/libc.ts";
+import { JoinedSignal } from "../../cni/deadline.ts";
 import { watchNetworks } from "../show/watch.ts";
 
 /** Shows the attachments of the node, or of one pod, container or namespace. */
@@ -104,6 +106,18 @@ async function follow(call: CniCall): Promise<Output> {
     );
     if (problem !== undefined) throw new Error(`Cannot write: ${problem}`);
   };
-  await watchNetworks(() => choose(call), draw, call.interrupt);
+  const gone = signalWithoutReader();
+  using end = new JoinedSignal(call.interrupt, gone);
+  await watchNetworks(() => choose(call), draw, end.signal);
   return { json: null, text: "" };
+}
+
+/** Returns a signal that is aborted when no process reads stdout, if it is a pipe. */
+function signalWithoutReader(): AbortSignal {
+  const gone = new AbortController();
+  if (Deno.statSync("/proc/self/fd/1").isFifo) {
+    // Nothing can be read from this end, so only the error ends the wait.
+    waitReadable(1, -1).then(() => gone.abort());
+  }
+  return gone.signal;
 }

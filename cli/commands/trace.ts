@@ -135,9 +135,10 @@ function isNotable({ kind, tookMs }: Step): boolean {
 
 function tellOfHidden(steps: readonly Step[], { flags }: CniCall): string[] {
   const hidden = steps.filter((step) => !isNotable(step)).length;
-  return flags.wide || hidden === 0
-    ? []
-    : [`--wide also shows ${hidden} short file accesses and system calls`];
+  return flags.wide || hidden === 0 ? [] : [
+    `--wide also shows ${hidden} short file ` +
+    (hidden === 1 ? "access or system call" : "accesses and system calls"),
+  ];
 }
 
 function formatSteps(

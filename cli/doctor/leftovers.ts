@@ -56,6 +56,11 @@ function formatOrphan({ kind, where }: Orphan): string {
   return `${kind} ${where}`;
 }
 
+/** Lists the leftovers of containers that are gone. */
+export function listLeftovers(node: Node): Promise<Orphan[]> {
+  return findOrphans(searchOf(node));
+}
+
 function searchOf(
   { folders, env, hostNetns, signal }: Node,
 ): OrphanSearch {

@@ -11,6 +11,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import { shortenId } from "../attachments/target.ts";
 import type { Node } from "./node.ts";
 
 /** An interface of a running container. */
@@ -75,7 +76,7 @@ export function findHostEnd(
 }
 
 /** Lists the addresses of an attachment according to the result of ADD. */
-export function listAddressesOf({ result }: NodeAttachment): Cidr[] {
+function listAddressesOf({ result }: NodeAttachment): Cidr[] {
   const decoded = ifPossible(() => decodeResult(result ?? {}));
   return decoded?.ips.map(({ address }) => address) ?? [];
 }
@@ -98,12 +99,7 @@ function isGateway(
 export function nameAttachment(
   { pod, containerId, ifName }: NodeAttachment,
 ): string {
-  return `${pod ?? shorten(containerId)} ${ifName}`;
-}
-
-/** Shortens an ID: 13 digits identify a container, as in crictl. */
-function shorten(id: string): string {
-  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
+  return `${pod ?? shortenId(containerId)} ${ifName}`;
 }
 
 /** Lists the plugins of the configuration with which an attachment was made. */

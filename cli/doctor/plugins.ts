@@ -34,7 +34,7 @@ const MACHINES: Readonly<Record<number, string>> = {
 const MACHINE_AT = 18, HEADER_BYTES = 4096;
 
 /** Names the machine that a program is for; undefined for anything but a program. */
-export function findMachine(path: string): string | undefined {
+function findMachine(path: string): string | undefined {
   const bytes = readHead(path);
   if (bytes === undefined || !isElf(bytes)) return undefined;
   const number = (bytes[MACHINE_AT] ?? 0) + (bytes[MACHINE_AT + 1] ?? 0) * 256;

@@ -41,7 +41,7 @@ export function bridgeOf(conf: PluginConf): string {
 }
 
 /** Reports whether a plugin makes the node its containers' router. */
-export function isRouter(conf: PluginConf): boolean {
+function isRouter(conf: PluginConf): boolean {
   return conf.type === "ptp" || conf.type === "bridge" &&
       ["isGateway", "isDefaultGateway", "ipMasq"]
         .some((key) => valueOf(conf, key) === true);

@@ -7,6 +7,9 @@
 import { ifPossible } from "../../cni/files/io.ts";
 import { decode } from "../../cni/json.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { isInTheWay } from "../../plugins/bridge/gateway.ts";
+import { listAddresses } from "../../plugins/parts/configure_link.ts";
 import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
 import { findIp } from "../../ipam/host_local/lease.ts";
 import {
@@ -28,12 +31,15 @@ import {
   ipamTypeOf,
   type Node,
   type PlacedConf,
+  valueOf,
 } from "./node.ts";
+import { listLive } from "./live.ts";
 import { bridgeOf, listSubnets } from "./routed.ts";
 
 /** Addresses that one plugin of a network hands out. */
 interface Pool {
   readonly network: ConfiguredNetwork;
+  readonly conf: PlacedConf["conf"];
   /** The folder with its leases. */
   readonly folder: string;
   readonly sets: readonly RangeSet[];
@@ -52,6 +58,7 @@ function readPool({ network, conf }: PlacedConf): Pool {
   const config = decode(hostLocalSchema(), conf.document, "host-local");
   return {
     network,
+    conf,
     folder: `${dataDirOf(config)}/${network.name}`,
     sets: rangeSetsOf(config, network.list.cniVersion),
   };
@@ -218,6 +225,53 @@ function findHostOverlaps(node: Node): Findings {
   );
 }
 
+/** Finds bridges that cannot get the address of their network's gateway. */
+function findBridgeAddresses(node: Node): Findings {
+  const { host, networks } = node;
+  const pools = listPools({ networks }).filter(({ conf }) =>
+    conf.type === "bridge" && !valueOf(conf, "vlan") &&
+    valueOf(conf, "forceAddress") !== true &&
+    ["isGateway", "isDefaultGateway"].some((key) => valueOf(conf, key) === true)
+  );
+  const isIn = (list: readonly Cidr[], one: Cidr): boolean =>
+    list.some((other) => other.equals(one));
+  const used = pools.flatMap(({ sets }) => sets.flat().flatMap(gatewayOf));
+  return pools.flatMap(({ network, conf, sets }) => {
+    const link = host.link.find(bridgeOf(conf));
+    if (link === undefined) return [];
+    const present = listAddresses(host, link).map(({ address }) => address);
+    const gateways = sets.map((set) => set.flatMap(gatewayOf));
+    const others = present.filter((one) => !isIn(gateways.flat(), one));
+    // A bridge that has the gateway of a set may have other addresses, too.
+    const missing = gateways
+      .filter((some) => !some.some((gateway) => isIn(present, gateway))).flat();
+    return missing.flatMap((gateway) => {
+      const other = others.find((one) => isInTheWay(one, gateway));
+      if (other === undefined) return [];
+      const isUsed = isIn(used, other) ||
+        listLive(node).some(({ entry, addresses }) =>
+          entry?.name === link.name &&
+          addresses.some(({ ip }) => other.contains(ip))
+        );
+      const so = "containers of that network do not start";
+      const command = `ip address del ${other} dev ${link.name}`;
+      return [
+        error(
+          `the bridge "${link.name}" has ${other}, and "${network.name}" ` +
+            `needs ${gateway}`,
+          isUsed ? `${so}; others use ${other}: choose another bridge` : so,
+          // Without the address, containers that use it are cut off.
+          isUsed ? {} : { command },
+        ),
+      ];
+    });
+  });
+}
+
+function gatewayOf({ gateway, subnet }: Range): Cidr[] {
+  return gateway === undefined ? [] : [new Cidr(gateway, subnet.prefixLength)];
+}
+
 /** Checks of subnets. */
 export const SUBNET_CHECKS: readonly Check[] = [
   {
@@ -229,6 +283,11 @@ export const SUBNET_CHECKS: readonly Check[] = [
     name: "subnet-host",
     finds: "a network has addresses that the host has a route to",
     run: findHostOverlaps,
+  },
+  {
+    name: "bridge-address",
+    finds: "a bridge has an address of another subnet than its network's",
+    run: findBridgeAddresses,
   },
   {
     name: "pool-full",

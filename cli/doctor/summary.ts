@@ -86,14 +86,16 @@ function describeNetworks(node: Node): string {
 function describeAttachments(node: Node): string {
   const live = listChecked(node).length;
   const networks = new Set(node.attachments.map(({ network }) => network));
-  return live === 0
+  const gone = node.attachments.filter(({ isLive }) => isLive === false).length;
+  return (live === 0
     ? `none in ${node.folders.cacheDir}`
-    : `${live} of ${networks.size} network${networks.size === 1 ? "" : "s"}`;
+    : `${live} of ${networks.size} network${networks.size === 1 ? "" : "s"}`) +
+    (gone === 0 ? "" : `; ${gone} of containers that are gone`);
 }
 
 function describePools(node: Node): string {
   const pools = countPools(node);
-  if (pools.length === 0) return "no network has host-local";
+  if (pools.length === 0) return "no network uses host-local by itself";
   return listed(
     pools.map(({ network, used, all, subnets }) =>
       `${network} ${used} of ${formatSize(all)} (${subnets.join(", ")})`

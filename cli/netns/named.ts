@@ -14,7 +14,7 @@ import * as libc from "../../ffi/libc.ts";
 import { NetNs, unbindNetNs } from "../../ffi/netns.ts";
 
 /** The folder of names. Source: iproute2 include/namespace.h. */
-export const NETNS_FOLDER = "/var/run/netns";
+const NETNS_FOLDER = "/var/run/netns";
 /** The same folder if /var/run is not a link to /run. */
 const OTHER_NETNS_FOLDER = "/run/netns";
 

@@ -143,13 +143,23 @@ export function readNat(netns: string): FindNat {
   };
 }
 
-/** Lists the port maps that a runtime asked for. */
-function listWanted({ portMappings }: JsonObject): string[] {
+/**
+ * Lists the port maps that a runtime asked for. The case of keys does not
+ * matter: containerd writes `HostPort`.
+ */
+export function listWanted({ portMappings }: JsonObject): string[] {
   const wanted: unknown[] = Array.isArray(portMappings) ? portMappings : [];
-  return wanted.filter(isObject)
-    .map(({ hostPort, containerPort, protocol = "tcp" }) =>
-      `${hostPort}/${protocol} → ${containerPort}`
+  return wanted.filter(isObject).map((one) => {
+    const { hostport, containerport, hostip, protocol }: Record<
+      string,
+      unknown
+    > = Object.fromEntries(
+      Object.entries(one).map(([key, value]) => [key.toLowerCase(), value]),
     );
+    const isAny = !hostip || hostip === "0.0.0.0" || hostip === "::";
+    const host = isAny ? "" : `${hostip} `;
+    return `${host}${hostport}/${protocol || "tcp"} → ${containerport}`;
+  });
 }
 
 const PROTOCOLS: Readonly<Record<number, string>> = {

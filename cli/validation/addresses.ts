@@ -37,6 +37,7 @@ export function checkAddresses(
       checkRange(range, [...at, ...place])
     ),
     ...checkStatic(ipam, at, conf.capabilities),
+    ...checkWhereabouts(ipam, at),
     ...checkRoutes(
       ipam["routes"],
       [...at, "routes"],
@@ -129,6 +130,15 @@ function isStrange({ network }: Cidr): boolean {
 }
 
 /** Capabilities, arguments and CNI_ARGS may set the addresses instead. */
+function checkWhereabouts(ipam: JsonObject, at: Place): Problem[] {
+  if (ipam["type"] !== "whereabouts") return [];
+  const hasRange = [ipam, ...listOf(ipam["ipRanges"])]
+    .some(({ range }) => range);
+  if (hasRange || listOf(ipam["addresses"]).length > 0) return [];
+  const problem = 'no address: neither "range" nor "ipRanges" is there';
+  return [warningAt([...at, "range"], problem)];
+}
+
 function checkStatic(
   ipam: JsonObject,
   at: Place,

@@ -44,7 +44,6 @@ const OWN_CHECKS: Readonly<Record<string, Check>> = {
   "multus": checkNetworks,
   "portmap": checkMappings,
   "sbr": checkTable,
-  "tuning": checkTuning,
   "vrf": checkVrf,
 };
 
@@ -214,23 +213,6 @@ function checkTable({ folded, place }: CheckedPlugin): Problem[] {
   return name === undefined ? [] : [
     warningAt([...place, "table"], `the table ${name} of the container itself`),
   ];
-}
-
-function checkTuning({ conf, folded, place, own }: CheckedPlugin): Problem[] {
-  const keys = own === undefined ? [] : listKnownKeys(own);
-  const isIdle = !conf.capabilities["mac"] &&
-    keys.every((key) =>
-      ["prevResult", "ipam", "dataDir", "daemonSocket"].includes(key) ||
-      isUnset(folded[key])
-    );
-  return isIdle
-    ? [warningAt(place, "tuning changes nothing: no key is set")]
-    : [];
-}
-
-function isUnset(value: JsonObject[string] | undefined): boolean {
-  return value === undefined ||
-    typeof value === "object" && Object.keys(value ?? {}).length === 0;
 }
 
 function checkVrf({ folded, place }: CheckedPlugin): Problem[] {
