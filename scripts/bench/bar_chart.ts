@@ -164,7 +164,7 @@ function drawScale(
   return ticks.flatMap((tick) => {
     const x = left + tick * scale;
     return [
-      line([x, top - 4], [x, bottom], { stroke: "#ddd" }),
+      line([x, top - 4], [x, bottom], { class: "grid" }),
       textAt([x, top - 8], `${tick}`, { "text-anchor": "middle" }),
     ];
   });
@@ -186,7 +186,7 @@ function drawBar(
   const label = `${formatMs(median)} ${name}`;
   return [
     element("rect", { ...box, fill }),
-    line([left + q1 * scale, middle], [end, middle], { stroke: "black" }),
+    line([left + q1 * scale, middle], [end, middle], { class: "spread" }),
     textAt([end + 5, middle + 4], label),
   ];
 }

@@ -131,7 +131,7 @@ function drawGrid(ticks: readonly number[], at: Place): string[] {
   return ticks.flatMap((tick) => {
     const [x, y] = at(0, tick);
     return [
-      line([x, y], [x + PANEL.width, y], { stroke: "#ddd" }),
+      line([x, y], [x + PANEL.width, y], { class: "grid" }),
       textAt([x - 6, y + 4], `${tick}`, { "text-anchor": "end" }),
     ];
   });

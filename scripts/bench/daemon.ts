@@ -10,7 +10,7 @@ import { CallFailure, PATH } from "./call.ts";
 import { pause } from "./netns.ts";
 import { PreparedProgram, waitFor } from "./process.ts";
 
-const POLL_MS = 10, DEADLINE_MS = 10_000;
+const POLL_MS = 10, DEADLINE_MS = 60_000;
 
 /** A daemon to start. */
 export interface DaemonProgram {

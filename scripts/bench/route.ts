@@ -62,8 +62,7 @@ export interface Route {
 }
 
 const IF_NAME = "eth0";
-const POD_ARGS = `K8S_POD_NAMESPACE=${POD.namespace};` +
-  `K8S_POD_NAME=${POD.name};K8S_POD_UID=${POD.uid}`;
+const POD_ARGS = `K8S_POD_NAMESPACE=${POD.namespace};K8S_POD_NAME=${POD.name}`;
 
 /** As container runtimes do it: a process for each plugin, in reverse for DEL. */
 export const oneByOne: Route = {

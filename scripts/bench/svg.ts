@@ -16,7 +16,18 @@ export {
   textAt,
 } from "../../tool/svg.ts";
 
-/** Formats a whole picture on white. */
+/** Colours that follow the viewer's: light, or dark. */
+const STYLE = `
+  svg { color-scheme: light dark; }
+  .page { fill: #ffffff; } text { fill: #1f2328; } .dim { fill: #57606a; }
+  .grid { stroke: #d8dee4; } .spread { stroke: #1f2328; }
+  @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117; } text { fill: #e6edf3; } .dim { fill: #9198a1; }
+    .grid { stroke: #30363d; } .spread { stroke: #e6edf3; }
+  }
+`;
+
+/** Formats a whole picture, in the viewer's light or dark colours. */
 export function picture(
   { width, height, title }: {
     readonly width: number;
@@ -33,12 +44,13 @@ export function picture(
     "font-family": "monospace",
     "font-size": 12,
   };
-  const background = element("rect", { width, height, fill: "white" });
+  const background = element("rect", { width, height, class: "page" });
+  const style = element("style", {}, STYLE);
   const name = element("title", {}, escapeXml(title));
   return element(
     "svg",
     root,
-    `\n${[name, background, ...shapes].join("\n")}\n`,
+    `\n${[name, style, background, ...shapes].join("\n")}\n`,
   ) +
     "\n";
 }
@@ -51,7 +63,7 @@ export function drawHead(title: string, lines: readonly string[]): string[] {
   return [
     textAt([12, 18], title, { "font-weight": "bold" }),
     ...lines.map((text, at) =>
-      textAt([12, 36 + 16 * at], text, { fill: "#555" })
+      textAt([12, 36 + 16 * at], text, { class: "dim" })
     ),
   ];
 }

@@ -98,7 +98,7 @@ export function formatTable(rows: readonly Row[]): string {
 }
 
 /** Formats a table in Markdown, without a newline at its end. */
-export function formatMarkdownTable(rows: readonly Row[]): string {
+function formatMarkdownTable(rows: readonly Row[]): string {
   const columns = chooseColumns(rows);
   const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
   return [

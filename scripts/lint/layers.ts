@@ -32,7 +32,10 @@ function layer(
 const LAYERS: readonly Layer[] = [
   layer("net/", []),
   layer("ffi/", ["net/"]),
-  layer("cni/", ["net/"], ["ffi/journal.ts"]),
+  layer("cni/", ["net/"], [
+    "ffi/journal.ts",
+    "ffi/regular_file.ts",
+  ]),
   layer("kube/", ["net/", "cni/"]),
   layer("plugins/parts/", ["net/", "ffi/", "cni/"]),
   layer("plugins/registry.ts", ["cni/"], [
@@ -85,6 +88,7 @@ const LAYERS: readonly Layer[] = [
     "tool/",
     "kube/",
     "cli/",
+    "plugins/bridge/gateway.ts",
     "plugins/parts/",
     "plugins/registry.ts",
     "ipam/host_local/",

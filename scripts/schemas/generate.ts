@@ -23,7 +23,7 @@ export interface JsonSchema {
 const DRAFT = "http://json-schema.org/draft-07/schema#";
 
 /** IPAM plugins: their schema is that of `ipam`. */
-export const IPAM_TYPES: readonly string[] = pluginNames
+const IPAM_TYPES: readonly string[] = pluginNames
   .filter((type) =>
     ["dhcp", "host-local", "static", "whereabouts"].includes(type)
   );
@@ -176,15 +176,17 @@ function requiredOf({ required }: JsonSchema): string[] {
   return Array.isArray(required) ? required : [];
 }
 
-/** Plugins that share another one's page. */
+/** Plugins on another one's page, or in a section of it. */
 const PAGES: Readonly<Record<string, string>> = {
   "contivk8s": "remote",
-  "passthru": "multus-networks",
+  "passthru": "multus-networks#passthru",
 };
 
 async function readPage(type: string, docs: URL): Promise<string> {
-  const name = PAGES[type] ?? type;
-  return await Deno.readTextFile(new URL(`${name}.md`, docs));
+  const [name, section] = (PAGES[type] ?? type).split("#");
+  const page = await Deno.readTextFile(new URL(`${name}.md`, docs));
+  if (section === undefined) return page;
+  return page.slice(page.indexOf(`### ${section}`)).split(/^## /m)[0] ?? "";
 }
 
 function describeType(type: string): JsonSchema {
