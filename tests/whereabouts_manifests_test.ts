@@ -72,7 +72,7 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
   scene.putPool("10.1.0.0-24", "10.1.0.0/24", {
     "1": { id: "x", podref: "test/gone", ifname: "net1" },
   });
-  const flags = ["--kubeconfig", scene.kubeconfig, "--yes"];
+  const flags = ["--kubeconfig", scene.kubeconfig, "--yes", "--grace", "0"];
   await runCni("cluster-gc", ...flags);
   assertEquals(
     listAsked(scene),

@@ -268,6 +268,40 @@ Deno.test("whereabouts DEL succeeds once the kubeconfig is uninstalled", async (
   assertMatch(stderr, /Addresses are not released/);
 });
 
+Deno.test("whereabouts DEL without its kubeconfig leaves the address to GC", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  const away = `${scene.kubeconfig}.away`;
+  await Deno.rename(scene.kubeconfig, away);
+  const { exitCode, stderr } = await scene.call("DEL", RANGE);
+  assertEquals(exitCode, 0);
+  assertMatch(stderr, /Addresses are not released.*does not exist/);
+  // ADD must not take that for a success.
+  assertEquals((await scene.failure(RANGE, { pod: "p2" })).code, 7);
+  await Deno.rename(away, scene.kubeconfig);
+  assertEquals(scene.allocations(POOL), { "1": record("p1") });
+  const conf = { "cni.dev/valid-attachments": [] };
+  assertEquals((await scene.call("GC", RANGE, { conf })).exitCode, 0);
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), []);
+});
+
+Deno.test("whereabouts DEL fails while the flat file is being written", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  const file = `${scene.kubeconfig}.conf`;
+  const flat = { ...RANGE, configuration_path: file };
+  for (const text of ["", '{"log_level": "deb']) {
+    await Deno.writeTextFile(file, text);
+    const { code, msg } = await scene.failure(flat, {}, "DEL");
+    assertEquals(code, 7);
+    assertMatch(msg, /Cannot parse ".*\.conf"/);
+  }
+  await Deno.writeTextFile(file, "{}");
+  await scene.del(flat);
+  assertEquals(scene.allocations(POOL), {});
+});
+
 Deno.test("whereabouts DEL succeeds after an ADD that found no slice", async () => {
   await using scene = await WhereaboutsScene.start();
   const sliced = { ...RANGE, node_slice_size: "/31" };
@@ -397,6 +431,13 @@ Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
   });
 });
 
+Deno.test("whereabouts waits for its turn to write, and does not repeat the write", async () => {
+  await using scene = await WhereaboutsScene.start();
+  scene.api.fault({ method: "PATCH", times: 1, delayMs: 1600 });
+  await scene.add(RANGE);
+  assertEquals(scene.api.requestsOf("PATCH").length, 1);
+});
+
 Deno.test("whereabouts gives up if the server refuses every change", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE, { pod: "first" });
@@ -404,6 +445,14 @@ Deno.test("whereabouts gives up if the server refuses every change", async () =>
   const { code, msg } = await scene.failure(RANGE);
   assertEquals(code, 7);
   assertMatch(msg, /refuses to change IPPool "10.0.0.0-24"/);
+  // DEL fails, so the runtime repeats it: the address stays known.
+  const del = await scene.failure(RANGE, { pod: "first" }, "DEL");
+  assertEquals(del.code, 11);
+  assertMatch(del.msg, /refuses to release offset 1 of IPPool "10.0.0.0-24"/);
+  assertEquals(scene.allocations(POOL), { "1": record("first") });
+  scene.api.clearFaults();
+  await scene.del(RANGE, { pod: "first" });
+  assertEquals(scene.allocations(POOL), {});
 });
 
 Deno.test("whereabouts releases the address if it cannot be reserved", async () => {

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { NetConf } from "../../cni/types.ts";
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { writeFakeIpam } from "./fake_ipam.ts";
@@ -23,7 +24,7 @@ export function testAttaching(
   type: string,
   makeConfig: (hosts: TestHosts, extras?: Keys) => Keys,
   routeFlags: readonly string[],
-  Scene: typeof PluginScene = PluginScene,
+  Scene: typeof PluginScene<NetConf> = PluginScene,
 ): void {
   const makeScene = (): PluginScene => new Scene(type, makeConfig);
   const makeSceneWith = (result: unknown): PluginScene =>

@@ -7,17 +7,11 @@
  */
 
 import type { NetNs } from "../../ffi/netns.ts";
-import type { Plugin } from "../../cni/plugin.ts";
 import { makeHostDevice } from "../../plugins/host_device/plugin.ts";
 import type { HostDeviceConfig } from "../../plugins/host_device/schema.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
-import {
-  type CallOptions,
-  type CallOutput,
-  TestHosts,
-} from "../../testing/test_hosts.ts";
-import { assertFailure, assertSuccess } from "./call_outcome.ts";
-import type { Keys } from "./plugin_scene.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
+import { type Keys, PluginScene } from "./plugin_scene.ts";
 
 /** The device's name on the host, and its MAC. */
 export const DEVICE = "ens5", DEVICE_MAC = "c2:11:22:33:44:55";
@@ -31,36 +25,29 @@ export interface DeviceOptions {
 }
 
 /** A host with a device, and calls of host-device on it. */
-export class DeviceScene implements Disposable {
-  readonly hosts: TestHosts = TestHosts.create();
-  /** The defaults of calls. */
-  readonly config: Keys;
+export class DeviceScene extends PluginScene<HostDeviceConfig> {
   /** Stands for `/sys`. */
-  readonly sysfs: string = `${this.hosts.folder}/sys`;
-  readonly #plugin: Plugin<HostDeviceConfig> = makeHostDevice(this.sysfs);
+  readonly sysfs: string = sysfsOf(this.hosts);
 
   /** @param keys More keys of the configuration, or other ones */
-  constructor(keys: Keys = {}, options: DeviceOptions = {}) {
-    const { hasIpam = true, isUp = false } = options;
-    addDevice(this.hosts.host, DEVICE, DEVICE_MAC);
-    if (isUp) this.ip("link set ens5 up");
-    const routes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }];
-    const ipam = {
-      ...this.hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
-      routes,
-    };
-    this.config = {
+  constructor(
+    keys: Keys = {},
+    { hasIpam = true, isUp = false }: DeviceOptions = {},
+  ) {
+    super((hosts) => makeHostDevice(sysfsOf(hosts)), (hosts) => ({
       cniVersion: "1.1.0",
       name: "net1",
       type: "host-device",
       device: DEVICE,
-      ...hasIpam ? { ipam } : {},
+      ...hasIpam ? { ipam: ipamOf(hosts) } : {},
       ...keys,
-    };
+    }));
+    addDevice(this.hosts.host, DEVICE, DEVICE_MAC);
+    if (isUp) this.ip("link set ens5 up");
   }
 
   /** Where the device is: on the host, in the container, or lost. */
-  get state(): unknown {
+  override get state(): unknown {
     const { host, sandbox } = this.hosts;
     return [describe(host), describe(sandbox), this.hosts.leases()];
   }
@@ -95,41 +82,15 @@ export class DeviceScene implements Disposable {
     if (linkTo === undefined) Deno.mkdirSync(target);
     else Deno.symlinkSync(linkTo, target);
   }
+}
 
-  /** Runs a command, with more keys or other ones. */
-  run(
-    command: string,
-    extras: Keys = {},
-    options: CallOptions = {},
-  ): Promise<CallOutput> {
-    const config = { ...this.config, ...extras };
-    return this.hosts.run(this.#plugin, command, config, options);
-  }
+function sysfsOf({ folder }: TestHosts): string {
+  return `${folder}/sys`;
+}
 
-  /** Runs a command that must succeed, and have nothing to say on stderr. */
-  async succeed(
-    command: string,
-    extras: Keys = {},
-    options: CallOptions = {},
-  ): Promise<CallOutput> {
-    const output = await this.run(command, extras, options);
-    assertSuccess(output);
-    return output;
-  }
-
-  /** Runs a command that must fail with a code and a text. */
-  async fail(
-    command: string,
-    [code, text]: readonly [code: number, text: string],
-    extras: Keys = {},
-  ): Promise<void> {
-    assertFailure(await this.run(command, extras), code, text);
-  }
-
-  /** Removes everything. */
-  [Symbol.dispose](): void {
-    this.hosts[Symbol.dispose]();
-  }
+function ipamOf(hosts: TestHosts): Keys {
+  const routes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }];
+  return { ...hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"), routes };
 }
 
 /** Adds a device to a host, with its peer up. */

@@ -39,7 +39,7 @@ export const needsUdhcpd: Needs = ignoreUnless(
 );
 
 /** A program in the background: a DHCP server, or a daemon. */
-export class Background {
+class Background {
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
   /** Its stderr so far. */

@@ -9,6 +9,9 @@ import { inNetns } from "../../ffi/netns.ts";
 import { eventually } from "./eventually.ts";
 import { BIN, type MultusHost } from "./multus_host.ts";
 
+/** The node of a daemon. */
+type DaemonNode = Pick<MultusHost, "hosts" | "kubeconfig">;
+
 /** A daemon. */
 export class MultusDaemon implements AsyncDisposable {
   /** The `daemonSocketDir` for plugins that use it. */
@@ -29,7 +32,7 @@ export class MultusDaemon implements AsyncDisposable {
 
   /** Starts one for the pods of `node1`, and waits until it has the cluster in memory. */
   static async start(
-    host: MultusHost,
+    host: DaemonNode,
     kubeconfig: string = host.kubeconfig,
   ): Promise<MultusDaemon> {
     const daemon = MultusDaemon.spawn(host, kubeconfig);
@@ -39,7 +42,7 @@ export class MultusDaemon implements AsyncDisposable {
 
   /** Starts one. */
   static spawn(
-    host: MultusHost,
+    host: DaemonNode,
     kubeconfig: string = host.kubeconfig,
   ): MultusDaemon {
     const socketDir = `${host.hosts.folder}/run`;
@@ -51,7 +54,7 @@ export class MultusDaemon implements AsyncDisposable {
         "--log-level=debug",
       ],
       clearEnv: true,
-      env: { MULTUS_NODE_NAME: "node1" },
+      env: { MULTUS_NODE_NAME: "node1", CNI_LOG_FILE: "stderr" },
       stdin: "null",
       stdout: "null",
       stderr: "piped",

@@ -17,9 +17,7 @@ import type { Environment } from "../../cni/args.ts";
 import { unlessMissing } from "../../cni/files/io.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import {
-  allOf,
   type Needs,
-  needsRoot,
   requireRoot,
   type TestBody,
   type TestHeader,
@@ -36,9 +34,6 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 export type { HostPod, PodOptions };
 
 export { BIN };
-
-/** Skips tests of a node where none can be created. */
-export const needsHost: Needs = allOf(needsBin, needsRoot);
 
 /** Returns the header of a test that needs a node. */
 export function onHost(name: string, ...others: readonly Needs[]): TestHeader {

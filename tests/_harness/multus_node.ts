@@ -210,7 +210,11 @@ export class MultusNode implements AsyncDisposable {
     return new Deno.Command(program, {
       args: [...own, ...args],
       clearEnv: true,
-      env: { HOME: Deno.env.get("HOME") ?? "/", ...this.env },
+      env: {
+        HOME: Deno.env.get("HOME") ?? "/",
+        CNI_LOG_FILE: "stderr",
+        ...this.env,
+      },
       stdin: "null",
       stdout: "piped",
       stderr: "piped",

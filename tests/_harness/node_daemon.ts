@@ -48,7 +48,11 @@ export class NodeDaemon implements AsyncDisposable {
     const command = new Deno.Command(`${BIN}/cni`, {
       args: ["daemon", `--socket-dir=${socketDir}`, "--no-warm-up", ...args],
       clearEnv: true,
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", ...env },
+      env: {
+        PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+        CNI_LOG_FILE: "stderr",
+        ...env,
+      },
       stdin: "null",
       stdout: "null",
       stderr: "piped",
@@ -152,7 +156,7 @@ export class NodeDaemon implements AsyncDisposable {
 }
 
 /** Asks an HTTP server on a unix socket. */
-export async function askOverUnix(
+async function askOverUnix(
   socket: string,
   path: string,
 ): Promise<{ status: number; body: string }> {

@@ -11,6 +11,8 @@
  * @module
  */
 
+import type { Plugin } from "../../cni/plugin.ts";
+import type { NetConf } from "../../cni/types.ts";
 import { assertFailure, assertSuccess } from "./call_outcome.ts";
 import { stockOf } from "../../testing/ip_json.ts";
 import {
@@ -23,8 +25,9 @@ import {
 export type Keys = Readonly<Record<string, unknown>>;
 
 /** A host, and calls of a plugin on it. */
-export class PluginScene implements Disposable {
-  readonly #type: string;
+export class PluginScene<Config extends NetConf = NetConf>
+  implements Disposable {
+  readonly #plugin: string | Plugin<Config>;
   /** The host and its sandbox. */
   readonly hosts: TestHosts = TestHosts.create();
   /** The defaults of calls. */
@@ -33,10 +36,14 @@ export class PluginScene implements Disposable {
   /**
    * Creates the host.
    *
+   * @param plugin A type, or what makes a plugin for that host
    * @param makeConfig Returns the configuration on that host
    */
-  constructor(type: string, makeConfig: (hosts: TestHosts) => Keys) {
-    this.#type = type;
+  constructor(
+    plugin: string | ((hosts: TestHosts) => Plugin<Config>),
+    makeConfig: (hosts: TestHosts) => Keys,
+  ) {
+    this.#plugin = typeof plugin === "string" ? plugin : plugin(this.hosts);
     this.config = makeConfig(this.hosts);
   }
 
@@ -52,7 +59,7 @@ export class PluginScene implements Disposable {
     options: CallOptions = {},
   ): Promise<CallOutput> {
     const config = { ...this.config, ...extras };
-    return this.hosts.run(this.#type, command, config, options);
+    return this.hosts.run(this.#plugin, command, config, options);
   }
 
   /** Runs a command that must succeed, and have nothing to say on stderr. */

@@ -11,7 +11,7 @@ import type { Surroundings } from "../../cni/surroundings.ts";
 export const OWN_NETNS = "/proc/self/ns/net";
 
 /** Fails the test if a plugin runs another one. */
-export const noInvoker: Invoker = {
+const noInvoker: Invoker = {
   invoke: ({ type }) => Promise.reject(new Error(`plugin "${type}" was run`)),
 };
 

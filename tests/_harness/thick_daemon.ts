@@ -59,7 +59,10 @@ export class ThickDaemon implements AsyncDisposable {
           `--config=${config}`,
           "--no-warm-up",
         ],
-        env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+        env: {
+          PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+          CNI_LOG_FILE: "stderr",
+        },
         stdin: "",
       }),
     );
@@ -110,6 +113,7 @@ export class ThickDaemon implements AsyncDisposable {
           KUBERNETES_SERVICE_HOST: "127.0.0.1",
           KUBERNETES_SERVICE_PORT: String(host.api.port),
           MULTUS_NODE_NAME: "node1",
+          CNI_LOG_FILE: "stderr",
         },
         stdin: "",
       }),

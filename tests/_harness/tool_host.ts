@@ -132,6 +132,7 @@ export class ToolHost implements AsyncDisposable {
         HOME: Deno.env.get("HOME") ?? "/",
         NETCONFPATH: this.confDir,
         CNI_PATH: this.path,
+        CNI_LOG_FILE: "stderr",
         ...this.env,
       },
       cwd: "/",

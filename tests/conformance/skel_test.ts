@@ -213,7 +213,10 @@ conformance("skel", {
   ]),
   "the plugins introduce themselves by name and release": async () => {
     const { stderr } = await record({}, "", { name: "ptp" });
-    assert(/^CNI ptp plugin v\d+\.\d+\.\d+\n/.test(stderr), stderr);
+    assert(
+      /^CNI ptp plugin v1\.\d+\.\d+\+\d+\.\d+\.\d+\n/.test(stderr),
+      stderr,
+    );
   },
   "no CNI_COMMAND and nothing to introduce is code 4": refuses({}, CONFIG, {
     code: 4,

@@ -1,0 +1,316 @@
+/**
+ * A real containerd with runc on a throw-away host, and a client of its CRI.
+ *
+ * Needs nothing from a registry: the image of the sandbox is one program of 129
+ * bytes, which waits.
+ *
+ * @module
+ */
+
+import { BinaryWriter } from "@bufbuild/protobuf/wire";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  type Needs,
+} from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
+import { GrpcClient } from "../../plugins/multus/devices/grpc.ts";
+import {
+  type Codec,
+  message,
+  messages,
+  text,
+} from "../../plugins/multus/devices/protobuf.ts";
+import { eventually } from "./eventually.ts";
+import { BIN, needsBin } from "./executables.ts";
+import { type Spawned, spawnIn } from "./spawn_in.ts";
+
+/** Skips tests where containerd cannot run. */
+export const needsContainerd: Needs = allOf(
+  needsBin,
+  ignoreUnless(
+    ["containerd", "ctr", "runc", "nsenter", "unshare"].every(hasCommand),
+    "needs containerd, ctr and runc",
+  ),
+  ignoreUnless(Deno.build.arch === "x86_64", "the image is for x86-64"),
+);
+
+/** A port of the host that a pod has. */
+interface PortMapping {
+  readonly hostPort: number;
+  readonly containerPort: number;
+}
+
+const portMapping: Codec<PortMapping> = {
+  encode: ({ hostPort, containerPort }) =>
+    new BinaryWriter().uint32(2 << 3).int32(containerPort)
+      .uint32(3 << 3).int32(hostPort).finish(),
+  decode: () => ({ hostPort: 0, containerPort: 0 }),
+};
+
+// Source: k8s.io/cri-api pkg/apis/runtime/v1/api.proto.
+const metadata = message({ name: text(1), uid: text(2), namespace: text(3) });
+const podConfig = message({
+  metadata: messages(1, metadata),
+  portMappings: messages(5, portMapping),
+});
+const runRequest = message({ config: messages(1, podConfig) });
+const idMessage = message({ id: text(1) });
+const address = message({ ip: text(1) });
+const podNetwork = message({ ip: text(1), others: messages(2, address) });
+const podStatus = message({ network: messages(5, podNetwork) });
+const statusResponse = message({ status: messages(1, podStatus) });
+const condition = message({ type: text(1), reason: text(3), message: text(4) });
+const runtimeStatus = message({ conditions: messages(1, condition) });
+const runtimeResponse = message({ status: messages(1, runtimeStatus) });
+
+/** A program that waits until it is killed, as an ELF file for x86-64. */
+const PAUSE = [
+  "7f454c46020101000000000000000000",
+  "02003e00010000007800400000000000",
+  "40000000000000000000000000000000",
+  "00000000400038000100000000000000",
+  "0100000005000000",
+  "0000000000000000", // offset
+  "00004000000000000000400000000000", // addresses
+  "81000000000000008100000000000000", // sizes
+  "0010000000000000",
+  "b8220000000f05ebf7", // mov eax, 34 (pause); syscall; jmp to the begin
+].join("");
+const IMAGE = "localhost/pause:1";
+
+/** A running containerd. Its plugins are our executables. */
+export class Containerd implements AsyncDisposable {
+  readonly #hosts: TestHosts;
+  readonly #folder: string;
+  readonly #spawned: Spawned;
+  readonly #client: GrpcClient;
+  readonly #pods = new Set<string>();
+
+  private constructor(hosts: TestHosts, folder: string, spawned: Spawned) {
+    [this.#hosts, this.#folder, this.#spawned] = [hosts, folder, spawned];
+    this.#client = new GrpcClient(`${folder}/sock`);
+  }
+
+  /**
+   * Starts it with one network. It starts again when it is killed.
+   *
+   * @param plugins Of the network `pods`
+   */
+  static async start(
+    hosts: TestHosts,
+    plugins: readonly object[],
+  ): Promise<Containerd> {
+    const folder = `${hosts.folder}/containerd`;
+    Deno.mkdirSync(`${folder}/net.d`, { recursive: true });
+    writeConfig(folder);
+    await writeImage(folder);
+    // Sandboxes and the cache of attachments are not for others to see.
+    const script = `
+      mount -t tmpfs none /run
+      mount -t tmpfs none /var/lib/cni || mount -t tmpfs none /var/lib
+      while :; do
+        containerd --config ${folder}/config.toml 2>> ${folder}/log
+      done`;
+    const spawned = spawnIn(hosts.host, {
+      path: "unshare",
+      args: [
+        ...["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"],
+        ...["--propagation=private", "sh", "-c", script],
+      ],
+      env: { PATH: Deno.env.get("PATH") ?? "" },
+      stdin: "",
+    });
+    const containerd = new Containerd(hosts, folder, spawned);
+    containerd.configure(plugins);
+    try {
+      await eventually("containerd runs", () => containerd.#runs());
+      containerd.#ctr("images", "import", `${folder}/image.tar`);
+    } catch (error) {
+      await containerd[Symbol.asyncDispose]();
+      throw error;
+    }
+    await containerd.untilReady();
+    return containerd;
+  }
+
+  /** Writes the network's configuration; containerd notices it. */
+  configure(plugins: readonly object[]): void {
+    const list = { cniVersion: "1.0.0", name: "pods", plugins };
+    const path = `${this.#folder}/net.d/10-pods.conflist`;
+    Deno.writeTextFileSync(`${path}.new`, JSON.stringify(list));
+    Deno.renameSync(`${path}.new`, path);
+  }
+
+  /** Waits until the network is ready. */
+  async untilReady(): Promise<void> {
+    await eventually("containerd is ready", async () => {
+      try {
+        const bytes = await this.#call("Status", new Uint8Array());
+        const [status] = runtimeResponse.decode(bytes).status;
+        return status?.conditions.every(({ reason }) =>
+          !/NotReady$/.test(reason)
+        ) ?? false;
+      } catch {
+        return false;
+      }
+    });
+  }
+
+  /** Starts a pod; returns its ID. */
+  async run(name: string, ports: PortMapping[] = []): Promise<string> {
+    const pod = {
+      metadata: [{ name, uid: name, namespace: "default" }],
+      portMappings: ports,
+    };
+    const request = runRequest.encode({ config: [pod] });
+    const { id } = idMessage.decode(await this.#call("RunPodSandbox", request));
+    this.#pods.add(id);
+    return id;
+  }
+
+  /** Lists the addresses of a pod. */
+  async addresses(id: string): Promise<string[]> {
+    const request = idMessage.encode({ id });
+    const bytes = await this.#call("PodSandboxStatus", request);
+    const [status] = statusResponse.decode(bytes).status;
+    const [network] = status?.network ?? [];
+    if (network === undefined) return [];
+    return [network.ip, ...network.others.map(({ ip }) => ip)];
+  }
+
+  /** Lists the IDs of all pods that containerd knows. */
+  async pods(): Promise<string[]> {
+    const list = message({ items: messages(1, idMessage) });
+    const bytes = await this.#call("ListPodSandbox", new Uint8Array());
+    return list.decode(bytes).items.map(({ id }) => id);
+  }
+
+  /** Stops and removes a pod. */
+  async remove(id: string): Promise<void> {
+    await this.#call("StopPodSandbox", idMessage.encode({ id }));
+    await this.#call("RemovePodSandbox", idMessage.encode({ id }));
+    this.#pods.delete(id);
+  }
+
+  /** Kills containerd, as a crash would, and waits until it runs again. */
+  async crash(): Promise<void> {
+    Deno.kill(this.#findPid(), "SIGKILL");
+    await eventually("containerd runs again", () => this.#runs());
+    await this.untilReady();
+  }
+
+  /** Runs `cni` among containerd's processes and mounts. */
+  cni(...args: string[]): string {
+    const enter = ["-t", String(this.#findPid()), "-m", "-p", "-n"];
+    const folders = ["--conf-dir", `${this.#folder}/net.d`, "--cni-path", BIN];
+    const { host } = this.#hosts;
+    return runIn(host, "nsenter", ...enter, `${BIN}/cni`, ...args, ...folders);
+  }
+
+  #findPid(): number {
+    const config = `${this.#folder}/config.toml`;
+    const names = [...Deno.readDirSync("/proc")].map(({ name }) => name);
+    const pid = names.filter((name) => /^\d+$/.test(name)).find((name) => {
+      const [program = "", ...args] = readCommandLine(name);
+      return /containerd$/.test(program) && args.includes(config);
+    });
+    if (pid === undefined) throw new Error("containerd does not run");
+    return Number(pid);
+  }
+
+  /** Removes the pods, and with them their control groups; then ends containerd. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const id of this.#pods) await this.remove(id).catch(() => {});
+    this.#client[Symbol.dispose]();
+    this.#spawned.kill();
+    await this.#spawned.output;
+  }
+
+  async #runs(): Promise<boolean> {
+    try {
+      await this.#call("Version", new Uint8Array());
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async #call(
+    method: string,
+    request: Uint8Array<ArrayBuffer>,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    return await this.#client.call(
+      `/runtime.v1.RuntimeService/${method}`,
+      request,
+      AbortSignal.timeout(60_000),
+    );
+  }
+
+  #ctr(...args: string[]): void {
+    const socket = ["--address", `${this.#folder}/sock`];
+    runIn(this.#hosts.host, "ctr", ...socket, "-n", "k8s.io", ...args);
+  }
+}
+
+function readCommandLine(pid: string): string[] {
+  try {
+    return Deno.readTextFileSync(`/proc/${pid}/cmdline`).split("\0");
+  } catch {
+    return []; // it has ended
+  }
+}
+
+/** containerd 2 converts this version to its own. */
+function writeConfig(folder: string): void {
+  const cri = 'plugins."io.containerd.grpc.v1.cri"';
+  Deno.writeTextFileSync(
+    `${folder}/config.toml`,
+    `version = 2
+root = "${folder}/root"
+state = "${folder}/state"
+[grpc]
+address = "${folder}/sock"
+[${cri}]
+sandbox_image = "${IMAGE}"
+restrict_oom_score_adj = true
+disable_apparmor = true
+disable_cgroup = true
+disable_tcp_service = true
+[${cri}.containerd]
+snapshotter = "native"
+[${cri}.cni]
+bin_dir = "${BIN}"
+conf_dir = "${folder}/net.d"
+`,
+  );
+}
+
+/** Writes the image as `docker save` does. */
+async function writeImage(folder: string): Promise<void> {
+  const image = `${folder}/image`;
+  await Deno.mkdir(`${image}/root`, { recursive: true });
+  const program = `${image}/root/pause`;
+  await Deno.writeFile(program, Uint8Array.fromHex(PAUSE), { mode: 0o755 });
+  const tar = (...args: string[]): void => {
+    new Deno.Command("tar", { args }).outputSync();
+  };
+  tar("-C", `${image}/root`, "-cf", `${image}/layer.tar`, "pause");
+  const layer = await Deno.readFile(`${image}/layer.tar`);
+  const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", layer));
+  const write = (name: string, value: unknown): void =>
+    Deno.writeTextFileSync(`${image}/${name}`, JSON.stringify(value));
+  write("config.json", {
+    architecture: "amd64",
+    os: "linux",
+    config: { Cmd: ["/pause"] },
+    rootfs: { type: "layers", diff_ids: [`sha256:${sum.toHex()}`] },
+  });
+  write("manifest.json", [
+    { Config: "config.json", RepoTags: [IMAGE], Layers: ["layer.tar"] },
+  ]);
+  const names = ["config.json", "layer.tar", "manifest.json"];
+  tar("-C", image, "-cf", `${folder}/image.tar`, ...names);
+}

@@ -1,0 +1,144 @@
+/**
+ * A real API server in the namespace of a throw-away host, which only programs
+ * there reach: kubectl is its client, so that manifests are applied as users do.
+ *
+ * ```ts ignore
+ * await using api = await RealApiServer.start(hosts);
+ * api.apply({ apiVersion: "v1", kind: "Pod", ... });
+ * const kubeconfig = api.kubeconfigOf("multus");
+ * ```
+ *
+ * @module
+ */
+
+import { pause } from "../../cni/deadline.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import {
+  ignoreUnless,
+  isExecutable,
+  type Needs,
+} from "../../testing/capabilities.ts";
+import { execIn } from "../../testing/exec_in.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "./eventually.ts";
+import {
+  FOLDER,
+  needsApiServer,
+  preparePrograms,
+  type Programs,
+} from "./kube_apiserver.ts";
+import { writeKubeconfig } from "./kube_api/kubeconfig.ts";
+
+const PORTS = [6443, 2379, 2380] as const;
+/** kubectl takes its share of the processor, which the server needs. */
+const POLL_MS = 250;
+const KUBECTL = `${FOLDER}/kubectl`;
+
+/** Skips tests that need an API server and kubectl where they are missing. */
+export const needsKubectl: Needs = needsApiServer.ignore
+  ? needsApiServer
+  : ignoreUnless(isExecutable(KUBECTL), "needs kubectl");
+
+/** An API server of one test, with RBAC. Its pods are objects only. */
+export class RealApiServer implements AsyncDisposable {
+  readonly #hosts: TestHosts;
+  readonly #programs: Programs;
+  readonly #store: Deno.ChildProcess;
+  #server: Deno.ChildProcess;
+
+  private constructor(hosts: TestHosts, programs: Programs) {
+    this.#hosts = hosts;
+    this.#programs = programs;
+    this.#store = programs.startEtcd();
+    this.#server = programs.startServer();
+  }
+
+  /** Starts one, and waits until it is ready. Its files are in the hosts' folder. */
+  static async start(hosts: TestHosts): Promise<RealApiServer> {
+    const folder = `${hosts.folder}/api`;
+    Deno.mkdirSync(folder);
+    const place = { folder, netns: hosts.host, ports: PORTS };
+    const api = new RealApiServer(hosts, await preparePrograms(place));
+    await api.#waitUntilReady();
+    return api;
+  }
+
+  /** Ends the server as a crash does, and starts it again. */
+  async restart(): Promise<void> {
+    await end(this.#server);
+    this.#server = this.#programs.startServer();
+    await this.#waitUntilReady();
+  }
+
+  /**
+   * Runs kubectl as an administrator.
+   *
+   * @returns Its output
+   * @throws {Error} If it fails
+   */
+  kubectl(...args: readonly string[]): string {
+    return this.#kubectl(args, "");
+  }
+
+  /** Creates or changes objects. */
+  apply(...objects: readonly JsonObject[]): void {
+    const list = { apiVersion: "v1", kind: "List", items: objects };
+    this.#kubectl(["apply", "--server-side", "-f", "-"], JSON.stringify(list));
+  }
+
+  /** Returns what kubectl gets. */
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  get(...args: readonly string[]): any {
+    return JSON.parse(this.kubectl("get", "-o", "json", ...args));
+  }
+
+  /** Writes a kubeconfig with a token of a service account in `kube-system`; returns its path. */
+  kubeconfigOf(account: string): string {
+    const { url, caPem } = this.#programs;
+    const token = this.kubectl("create", "token", account, "-n", "kube-system")
+      .trim();
+    const target = { url, caPem, token, clientCert: { cert: "", key: "" } };
+    const file = `${account}.kubeconfig`;
+    return writeKubeconfig(target, this.#hosts.folder, "token", { file });
+  }
+
+  /** Ends both programs. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await end(this.#server);
+    await end(this.#store);
+  }
+
+  #kubectl(args: readonly string[], stdin: string): string {
+    const { host, folder } = this.#hosts;
+    const { code, stdout, stderr } = execIn(host, {
+      path: KUBECTL,
+      args: [`--kubeconfig=${this.#programs.kubeconfig}`, ...args],
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", HOME: folder },
+      stdin,
+    });
+    if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr}`);
+    return stdout;
+  }
+
+  async #waitUntilReady(): Promise<void> {
+    await eventually("the API server is ready", async () => {
+      await pause(POLL_MS);
+      try {
+        this.kubectl("get", "--raw=/readyz");
+        this.kubectl("get", "namespace", "kube-system");
+        return true;
+      } catch {
+        return false;
+      }
+    });
+  }
+}
+
+async function end(child: Deno.ChildProcess): Promise<void> {
+  try {
+    child.kill("SIGKILL");
+  } catch {
+    // It has ended.
+  }
+  await child.status;
+}

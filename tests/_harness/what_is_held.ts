@@ -1,0 +1,89 @@
+/**
+ * What the processes of a throw-away node hold: themselves, locks and
+ * namespaces.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+
+/** What is held; equal before and after a run that leaves nothing. */
+export interface Held {
+  /** Names of the processes in the network namespaces, but the test's own. */
+  readonly processes: readonly string[];
+  /** Files in the folder on which somebody holds a lock. */
+  readonly locks: readonly string[];
+  /** Network namespaces of the daemon's threads, and of its mounts. */
+  readonly namespaces: readonly string[];
+}
+
+/**
+ * Looks at a node.
+ *
+ * @param folder Where the node's files are
+ * @param pid The daemon's
+ */
+export function whatIsHeld(
+  namespaces: readonly NetNs[],
+  folder: string,
+  pid: number,
+): Held {
+  const inside = new Set(namespaces.map(({ path }) => {
+    const { dev, ino } = Deno.statSync(path);
+    return `${dev}:${ino}`;
+  }));
+  return {
+    processes: listNames("/proc").filter((name) => /^\d+$/.test(name))
+      .filter((name) => Number(name) !== Deno.pid)
+      .flatMap((name) =>
+        tryTo(() => {
+          const { dev, ino } = Deno.statSync(`/proc/${name}/ns/net`);
+          if (!inside.has(`${dev}:${ino}`)) return [];
+          return [Deno.readTextFileSync(`/proc/${name}/comm`).trim()];
+        })
+      ).sort(),
+    locks: listLocked(folder),
+    namespaces: [
+      ...new Set([
+        ...listNames(`/proc/${pid}/task`).flatMap((task) =>
+          tryTo(() => [Deno.readLinkSync(`/proc/${pid}/task/${task}/ns/net`)])
+        ),
+        ...tryTo(() =>
+          Deno.readTextFileSync(`/proc/${pid}/mountinfo`).split("\n")
+            .filter((line) => line.includes(folder))
+        ),
+      ]),
+    ].sort(),
+  };
+}
+
+/** Lists the files below a folder that /proc/locks has. */
+function listLocked(folder: string): string[] {
+  const locked = new Set(
+    Deno.readTextFileSync("/proc/locks").split("\n")
+      .map((line) => Number(/:(\d+) \d+ (?:\d+|EOF)$/.exec(line)?.[1])),
+  );
+  const walk = (path: string): string[] =>
+    tryTo(() =>
+      [...Deno.readDirSync(path)].flatMap(({ name, isDirectory, isFile }) => {
+        const inner = `${path}/${name}`;
+        if (isDirectory) return walk(inner);
+        const { ino } = Deno.lstatSync(inner);
+        return isFile && locked.has(ino ?? 0) ? [inner] : [];
+      })
+    );
+  return walk(folder).sort();
+}
+
+function listNames(folder: string): string[] {
+  return tryTo(() => [...Deno.readDirSync(folder)].map(({ name }) => name));
+}
+
+/** What goes away while it is looked at does not count. */
+function tryTo<Item>(look: () => Item[]): Item[] {
+  try {
+    return look();
+  } catch {
+    return [];
+  }
+}

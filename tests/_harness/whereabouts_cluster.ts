@@ -1,0 +1,207 @@
+/**
+ * A cluster in which whereabouts and its reference serve pods together.
+ * `CNI_WHEREABOUTS_DIR` names the folder of the reference's executables
+ * `whereabouts`, `reconciler` and `node-slice-controller`.
+ *
+ * @module
+ */
+
+import { assertEquals } from "@std/assert";
+import type { JsonObject } from "../../cni/json.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import type {
+  Allocations,
+  IpPool,
+  Reservation,
+} from "../../ipam/whereabouts/objects.ts";
+import { whereabouts } from "../../ipam/whereabouts/plugin.ts";
+import {
+  ignoreUnless,
+  isExecutable,
+  type Needs,
+  needsRoot,
+} from "../../testing/capabilities.ts";
+import { eventually } from "./eventually.ts";
+import { createAll, KubeApiServer, needsApiServer } from "./kube_apiserver.ts";
+import { run } from "./recorder.ts";
+
+/** The folder of the reference. */
+export const REFERENCE: string = Deno.env.get("CNI_WHEREABOUTS_DIR") ?? "";
+const needsReference = ignoreUnless(
+  isExecutable(`${REFERENCE}/whereabouts`),
+  "needs CNI_WHEREABOUTS_DIR",
+);
+/** Skips what needs the cluster, where it cannot be. */
+export const needsSharedCluster: Needs =
+  [needsRoot, needsApiServer, needsReference]
+    .find(({ ignore }) => ignore) ?? needsRoot;
+
+/** Path of the group. */
+export const GROUP = "/apis/whereabouts.cni.cncf.io/v1alpha1";
+/** The namespace of the objects. */
+export const NAMESPACE = "kube-system";
+const POOLS = `${GROUP}/namespaces/${NAMESPACE}/ippools`;
+/** Path of the reservations. */
+export const RESERVATIONS: string =
+  `${GROUP}/namespaces/${NAMESPACE}/overlappingrangeipreservations`;
+
+/** One of the two implementations. */
+export type Side = "ours" | "reference";
+/** Both. */
+export const SIDES: readonly Side[] = ["ours", "reference"];
+/** Returns the other one. */
+export const other = (side: Side): Side =>
+  side === "ours" ? "reference" : "ours";
+
+/** An attachment. */
+export interface PodCall {
+  readonly pod: string;
+  readonly id?: string;
+  readonly ifName?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A cluster with the manifests of deploy/whereabouts. */
+export class SharedCluster implements AsyncDisposable {
+  readonly server: KubeApiServer;
+  readonly #kubeconfig: string;
+
+  private constructor(server: KubeApiServer, kubeconfig: string) {
+    this.server = server;
+    this.#kubeconfig = kubeconfig;
+    Deno.writeTextFileSync(`${server.folder}/flat.conf`, "{}");
+  }
+
+  /** Starts it. */
+  static async start(): Promise<SharedCluster> {
+    const server = await KubeApiServer.start();
+    const folder = new URL("../../deploy/whereabouts/", import.meta.url);
+    for (const file of ["crd.yaml", "rbac.yaml", "cronjob.yaml"]) {
+      const text = Deno.readTextFileSync(new URL(file, folder));
+      await createAll(server, text);
+    }
+    await eventually("the resources are served", async () => {
+      const found = await server.client
+        .request<{ resources?: readonly unknown[] }>({ path: GROUP })
+        .catch(() => undefined);
+      return found?.resources?.length === 3;
+    });
+    const kubeconfig = await server.kubeconfigOf(NAMESPACE, "whereabouts");
+    return new SharedCluster(server, kubeconfig);
+  }
+
+  /** Runs a command. Ours may do only what deploy/whereabouts permits. */
+  async call(
+    side: Side,
+    command: string,
+    ipam: JsonObject,
+    { pod, id = `id-${pod}`, ifName = "net1", env = {} }: PodCall,
+  ): Promise<{ exitCode: number; stdout: string }> {
+    const { folder, kubeconfig } = this.server;
+    const conf = {
+      cniVersion: "1.0.0",
+      name: "net",
+      type: "macvlan",
+      ipam: {
+        type: "whereabouts",
+        kubernetes: {
+          kubeconfig: side === "ours" ? this.#kubeconfig : kubeconfig,
+        },
+        configuration_path: `${folder}/flat.conf`,
+        ...side === "ours" && { dataDir: `${folder}/receipts` },
+        ...ipam,
+      },
+    };
+    const environment = {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: id,
+      CNI_NETNS: "/some/where",
+      CNI_IFNAME: ifName,
+      CNI_PATH: "/some/bin",
+      CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=${pod}`,
+      ...env,
+    };
+    if (side === "ours") return run(whereabouts as Plugin, environment, conf);
+    return await runReference(environment, conf);
+  }
+
+  /** Runs ADD, which must succeed. @returns The addresses */
+  async add(side: Side, ipam: JsonObject, call: PodCall): Promise<string[]> {
+    const { exitCode, stdout } = await this.call(side, "ADD", ipam, call);
+    assertEquals(exitCode, 0, `${side}: ${stdout}`);
+    return JSON.parse(stdout).ips
+      .map(({ address }: { address: string }) => address);
+  }
+
+  /** Runs DEL, which must succeed. */
+  async del(side: Side, ipam: JsonObject, call: PodCall): Promise<void> {
+    const { exitCode, stdout } = await this.call(side, "DEL", ipam, call);
+    assertEquals(exitCode, 0, `${side}: ${stdout}`);
+  }
+
+  /** Returns the content of all pools and reservations, by name. */
+  async content(): Promise<Record<string, unknown>> {
+    const { client } = this.server;
+    const objects = [
+      ...(await client.list<IpPool>(POOLS)).items ?? [],
+      ...(await client.list<Reservation>(RESERVATIONS)).items ?? [],
+    ];
+    return Object.fromEntries(
+      objects.map(({ metadata, spec }) => [metadata?.name, spec]),
+    );
+  }
+
+  /** Returns the allocations of a pool. */
+  async allocations(pool: string): Promise<Allocations> {
+    const { spec } = await this.server.client.request<IpPool>({
+      path: `${POOLS}/${pool}`,
+    });
+    return spec.allocations ?? {};
+  }
+
+  /** Removes all pools and reservations. */
+  async clear(): Promise<void> {
+    for (const path of [POOLS, RESERVATIONS]) {
+      await this.server.client.request({ method: "DELETE", path });
+    }
+  }
+
+  /** Creates a pod that has these addresses on a secondary network. */
+  async createPod(name: string, ips: readonly string[]): Promise<void> {
+    const status = [{ name: "test/net", interface: "net1", ips }];
+    await this.server.create("/api/v1/namespaces/test/pods", {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name,
+        annotations: {
+          "k8s.v1.cni.cncf.io/network-status": JSON.stringify(status),
+        },
+      },
+      spec: { containers: [{ name: "c", image: "c" }] },
+    });
+  }
+
+  /** Ends it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.server[Symbol.asyncDispose]();
+  }
+}
+
+async function runReference(
+  env: Record<string, string>,
+  conf: object,
+): Promise<{ exitCode: number; stdout: string }> {
+  const child = new Deno.Command(`${REFERENCE}/whereabouts`, {
+    env,
+    clearEnv: true,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(JSON.stringify(conf)));
+  await writer.close();
+  const { code, stdout } = await child.output();
+  return { exitCode: code, stdout: new TextDecoder().decode(stdout) };
+}

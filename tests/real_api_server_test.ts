@@ -1,0 +1,265 @@
+/**
+ * The executables and the manifests of deploy/ with a real kube-apiserver: what
+ * the API server of the tests may get wrong.
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../cni/json.ts";
+import type { NetNs } from "../ffi/netns.ts";
+import { execIn, type ExecOutput } from "../testing/exec_in.ts";
+import { ipJson } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { eventually } from "./_harness/eventually.ts";
+import { MultusDaemon } from "./_harness/multus_daemon.ts";
+import { BIN, hostTest } from "./_harness/multus_host.ts";
+import { needsKubectl, RealApiServer } from "./_harness/real_api_server.ts";
+
+const DEPLOY = new URL("../deploy/", import.meta.url).pathname;
+const ANNOTATION = "k8s.v1.cni.cncf.io/networks";
+
+/** A pod of the API server, and its sandbox. */
+interface Pod {
+  readonly name: string;
+  readonly uid: string;
+  readonly sandbox: NetNs;
+}
+
+/** A node of a cluster. */
+class Node {
+  readonly hosts: TestHosts;
+  readonly api: RealApiServer;
+  /** With the rights of deploy/multus. */
+  readonly kubeconfig: string;
+
+  constructor(hosts: TestHosts, api: RealApiServer) {
+    this.hosts = hosts;
+    this.api = api;
+    this.kubeconfig = api.kubeconfigOf("multus");
+    const kubeconfig = api.kubeconfigOf("whereabouts");
+    api.apply(
+      definition("green", {
+        type: "ptp",
+        ipam: hosts.hostLocal("10.20.0.0/16"),
+      }),
+      definition("wide", {
+        type: "ptp",
+        ipam: {
+          type: "whereabouts",
+          range: "10.30.0.0/24",
+          dataDir: `${hosts.folder}/receipts`,
+          kubernetes: { kubeconfig },
+        },
+      }),
+    );
+  }
+
+  /** Creates a pod of the node. */
+  addPod(name: string, networks: string): Pod {
+    this.api.apply({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name,
+        namespace: "default",
+        annotations: { [ANNOTATION]: networks },
+      },
+      spec: { nodeName: "node1", containers: [{ name: "c", image: "none" }] },
+    });
+    const { uid } = this.api.get("pod", name).metadata;
+    return { name, uid, sandbox: this.hosts.addNetns() };
+  }
+
+  /** Runs multus for a pod; it must succeed. */
+  call(command: string, pod: Pod, keys: JsonObject = {}): void {
+    const { hosts } = this;
+    const { code, stdout, stderr } = this.run(`${BIN}/multus`, [], {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: `sandbox-of-${pod.name}`,
+      CNI_NETNS: pod.sandbox.path,
+      CNI_IFNAME: "eth0",
+      CNI_PATH: BIN,
+      CNI_ARGS:
+        `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${pod.name};` +
+        `K8S_POD_UID=${pod.uid};K8S_POD_INFRA_CONTAINER_ID=sandbox-of-${pod.name}`,
+    }, {
+      cniVersion: "1.0.0",
+      name: "multus-cni-network",
+      type: "multus",
+      kubeconfig: this.kubeconfig,
+      cniDir: `${hosts.folder}/multus`,
+      binDir: BIN,
+      confDir: `${hosts.folder}/net.d`,
+      daemonSocketDir: `${hosts.folder}/none`,
+      delegates: [{
+        cniVersion: "1.0.0",
+        name: "pods",
+        plugins: [{ type: "ptp", ipam: hosts.hostLocal("10.10.0.0/16") }],
+      }],
+      ...command === "CHECK" && { prevResult: { cniVersion: "1.0.0" } },
+      ...keys,
+    });
+    assertEquals([code, stderr], [0, ""], `${command}: ${stdout}`);
+  }
+
+  /** Runs a program on the node. */
+  run(
+    path: string,
+    args: readonly string[],
+    env: Record<string, string> = {},
+    stdin: JsonObject = {},
+  ): ExecOutput {
+    return execIn(this.hosts.host, {
+      path,
+      args,
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", ...env },
+      stdin: JSON.stringify(stdin),
+    });
+  }
+
+  /** Checks that a pod has its networks, and that its status says so. */
+  assertAttached(pod: Pod, expected: Readonly<Record<string, string>>): void {
+    const { annotations } = this.api.get("pod", pod.name).metadata;
+    const status = JSON.parse(annotations[`k8s.v1.cni.cncf.io/network-status`]);
+    assertEquals(
+      status.map(({ name, interface: ifName }: JsonObject) => [ifName, name]),
+      Object.entries(expected),
+    );
+    for (const { interface: ifName, mac, ips } of status) {
+      const [link] = ipJson(pod.sandbox, "address", "show", "dev", ifName);
+      const addresses = link.addr_info
+        .filter(({ family }: { family: string }) => family === "inet")
+        .map(({ local }: { local: string }) => local);
+      assertEquals([link.address, addresses], [mac, ips]);
+    }
+  }
+
+  /** Lists the pods with an address in the pool. */
+  listAllocations(): string[] {
+    const [pool] = this.api.get("ippools", "-n", "kube-system").items;
+    return Object.values<{ podref: string }>(pool.spec.allocations)
+      .map(({ podref }) => podref);
+  }
+
+  /** Lists links, leases and files of pods on the node. */
+  leftovers(): string[] {
+    const links = ipJson(this.hosts.host, "link")
+      .map(({ ifname }: { ifname: string }) => ifname);
+    const leases = ["pods", "green"].flatMap((name) => this.hosts.leases(name));
+    return [...links.filter((name: string) => name !== "lo"), ...leases];
+  }
+}
+
+function definition(name: string, plugin: JsonObject): JsonObject {
+  return {
+    apiVersion: "k8s.cni.cncf.io/v1",
+    kind: "NetworkAttachmentDefinition",
+    metadata: { name, namespace: "default" },
+    spec: { config: JSON.stringify({ cniVersion: "1.0.0", name, ...plugin }) },
+  };
+}
+
+/** Applies every manifest: what the tests need for real, the rest as a dry run. */
+function applyManifests(api: RealApiServer, folder: string): void {
+  const apply = (...args: string[]): string =>
+    api.kubectl("apply", "--server-side", "--warnings-as-errors", ...args);
+  const { code } = new Deno.Command("cp", {
+    args: ["-r", `${DEPLOY}multus`, folder],
+  }).outputSync();
+  assertEquals(code, 0);
+  const kustomization = `${folder}/multus/kustomization.yaml`;
+  Deno.writeTextFileSync(kustomization, "\ncomponents: [daemon]\n", {
+    append: true,
+  });
+  apply("-k", `${folder}/multus`);
+  apply("-k", `${DEPLOY}whereabouts`);
+  const files = ["multus/uninstall", "plugins/daemonset", "plugins/uninstall"];
+  apply("--dry-run=server", ...files.map((name) => `-f${DEPLOY}${name}.yaml`));
+}
+
+hostTest(
+  "a real API server: pods by a process and by the daemon",
+  needsKubectl,
+  async (t) => {
+    using hosts = TestHosts.create();
+    await using api = await RealApiServer.start(hosts);
+
+    await t.step(
+      "it accepts all manifests",
+      () => applyManifests(api, hosts.folder),
+    );
+
+    const node = new Node(hosts, api);
+    const web = node.addPod("web", "green,wide@net7");
+    const networks = {
+      eth0: "pods",
+      net1: "default/green",
+      net7: "default/wide",
+    };
+
+    await t.step("a process attaches with the rights of the manifests", () => {
+      node.call("ADD", web);
+      node.assertAttached(web, networks);
+      assertEquals(node.listAllocations(), ["default/web"]);
+      const { items } = api.get("events");
+      assertEquals(
+        items.map(({ reason }: { reason: string }) => reason),
+        ["AddedInterface", "AddedInterface", "AddedInterface"],
+      );
+      node.call("CHECK", web);
+      node.call("DEL", web);
+      assertEquals([node.listAllocations(), node.leftovers()], [[], []]);
+    });
+
+    await using daemon = await MultusDaemon.start(node);
+    const keys = { daemonSocketDir: daemon.socketDir };
+
+    await t.step("the daemon does too", () => {
+      node.call("ADD", web, keys);
+      node.assertAttached(web, networks);
+      node.call("CHECK", web, keys);
+    });
+
+    await t.step(
+      "the daemon learns what it missed, after 410 Gone",
+      async () => {
+        daemon.signal("SIGSTOP");
+        const late = node.addPod("late", "green");
+        await api.restart();
+        daemon.signal("SIGCONT");
+        await eventually(
+          "it has both pods",
+          async () => await daemon.countPods() === 2,
+        );
+        await eventually("it watches", () => daemon.isWatching());
+        assertMatch(daemon.log, /too old resource version/);
+        node.call("ADD", late, keys);
+        node.assertAttached(late, { eth0: "pods", net1: "default/green" });
+        for (const pod of [web, late]) node.call("DEL", pod, keys);
+        assertEquals([node.listAllocations(), node.leftovers()], [[], []]);
+      },
+    );
+
+    await t.step("cluster-gc releases addresses of pods that are gone", () => {
+      const args = [
+        "cluster-gc",
+        `--kubeconfig=${api.kubeconfigOf("cni-cluster-gc")}`,
+      ];
+      node.call("ADD", web, keys);
+      assertMatch(
+        node.run(`${BIN}/cni`, args).stderr,
+        /every address has its pod/,
+      );
+      api.kubectl("delete", "pod", "web", "--force", "--grace-period=0");
+      assertMatch(node.run(`${BIN}/cni`, args).stdout, /default\/web/);
+      assertEquals(node.listAllocations(), ["default/web"]);
+      const { code, stdout } = node.run(`${BIN}/cni`, [
+        ...args,
+        "--yes",
+        "--grace=1s",
+      ]);
+      assertEquals([code, node.listAllocations()], [0, []], stdout);
+      node.call("DEL", web, keys);
+      assertEquals(node.leftovers(), []);
+    });
+  },
+);
