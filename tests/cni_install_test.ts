@@ -195,6 +195,33 @@ onNode("is not undone while a network needs it", async (node) => {
   await node.changes("uninstall", "--force");
 });
 
+onNode("is not undone while DEL of an attachment needs it", async (node) => {
+  await node.changes("install", "--only", "chain,ptp");
+  const results = join(node.conf, "cache", "results");
+  Deno.mkdirSync(results, { recursive: true });
+  const plugins = [{ type: "chain", plugins: [{ type: "ptp" }] }];
+  const list = { cniVersion: "1.0.0", name: "pods", plugins };
+  const cached = {
+    kind: "cniCacheV1",
+    containerId: "c1",
+    ifName: "eth0",
+    networkName: "pods",
+    config: new TextEncoder().encode(JSON.stringify(list)).toBase64(),
+    result: { cniVersion: "1.0.0" },
+  };
+  Deno.writeTextFileSync(`${results}/pods-c1-eth0`, JSON.stringify(cached));
+  const flags = ["--cache-dir", join(node.conf, "cache")];
+  const before = node.state();
+  const { code, stderr } = await node.cni("uninstall", ...flags);
+  assertEquals(code, 1, stderr);
+  assertStringIncludes(
+    stderr,
+    "was attached with chain, which would be missing",
+  );
+  assertEquals(node.state(), before);
+  await node.changes("uninstall", "--force", ...flags);
+});
+
 onNode("is not undone while another's flannel needs it", async (node) => {
   const rows: [plugin: string, keys: object][] = [
     ["bridge", {}],

@@ -14,6 +14,7 @@ import {
 import { needsRoot, rootTest } from "../testing/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
 import { eventually } from "./_harness/eventually.ts";
+import { BIN } from "./_harness/executables.ts";
 import { eachRow } from "./_harness/table.ts";
 import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
 
@@ -99,6 +100,7 @@ conformance("cnitool", {
         "CNI_COMMAND=ADD",
         "CNI_CONTAINERID=cnitool-77383ca0a0715733ca6f",
         "CNI_IFNAME=eth0",
+        "CNI_LOG_FILE=stderr",
         `CNI_NETNS=${NETNS}`,
         `CNI_PATH=${host.path}`,
       ].join("\n"),
@@ -488,7 +490,7 @@ onNode("cni gc says that a version without GC ran no plugin", async (host) => {
     host.addNetwork("one", [{ type: "note" }], { cniVersion });
     const { code, stdout, stderr } = await host.cni("gc one blue");
     const note = calls === ""
-      ? 'Deleted cached attachments only: version "1.0.0" of "one" has no GC\n'
+      ? 'Only cached attachments count: version "1.0.0" of "one" has no GC\n'
       : "";
     assertEquals([code, stdout, stderr], [0, "", note]);
     assertEquals((await host.run(["cat", "/run/calls"])).stdout, calls);
@@ -911,7 +913,8 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
       ...["setpriv", "--reuid=65534", "--clear-groups"],
       ...host.command(...args),
     ]);
-  const { code } = await asNobody("version");
+  // From source it would download its dependencies.
+  const { code } = BIN === "" ? { code: 1 } : await asNobody("version");
   await t.step({
     name: "as nobody, where others than root can run the tool",
     ignore: code !== 0,

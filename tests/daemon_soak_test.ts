@@ -29,6 +29,7 @@ import { NodeDaemon } from "./_harness/node_daemon.ts";
 import { createRandom } from "./_harness/random.ts";
 import { needsInetRules, nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
+import { type Held, whatIsHeld } from "./_harness/what_is_held.ts";
 
 const MINUTES = Number(Deno.env.get("CNI_SOAK_MINUTES") || 0);
 const ATTACHMENTS = MINUTES > 0
@@ -43,7 +44,7 @@ const WARM = isSoak ? 100 : 40;
 /** Attachments in all from which on the memory is compared. */
 const MANY = 1000;
 /** How many calls begin between two kills of a caller, and of the daemon. */
-const CALLS_PER_KILL = 6, CALLS_PER_DAEMON = Math.min(250, ATTACHMENTS / 2);
+const CALLS_PER_KILL = 6, CALLS_PER_DAEMON = Math.min(100, ATTACHMENTS / 2);
 /** How often a caller is killed besides, in ms. */
 const KILL_MS = 200;
 /** How many calls make the daemon collect its garbage, once it is idle. */
@@ -383,15 +384,16 @@ class Node implements AsyncDisposable {
         await this.#daemon.metric(sample) === 0 &&
         await this.#daemon.metric("cni_daemon_calls_running") === 0,
     );
-    const count = isSoak ? 2 * CALLS_PER_COLLECTION : 0;
+    const count = isSoak ? CALLS_PER_COLLECTION : 0;
     let { rss } = this.resources;
     await eachAtOnce(Array(count).fill(0), 1, async () => {
       const { code, stdout } = await this.#start("STATUS", {}).output;
       assertEquals(code, 0, stdout);
       rss = Math.min(rss, this.resources.rss);
     });
-    // Connections that have just ended are closed meanwhile.
-    for (let look = 0; look < 20; look++) {
+    // It collects after a second without calls; and connections that have just
+    // ended are closed meanwhile.
+    for (let look = 0; look < (isSoak ? 60 : 20); look++) {
       await new Promise((resolve) => setTimeout(resolve, 50));
       rss = Math.min(rss, this.resources.rss);
     }
@@ -425,6 +427,13 @@ class Node implements AsyncDisposable {
     }
   }
 
+  /** Processes, locks, and namespaces of the daemon. */
+  get held(): Held {
+    const { host, folder } = this.#hosts;
+    const namespaces = [host, ...this.#sandboxes];
+    return whatIsHeld(namespaces, folder, this.#daemon.pid);
+  }
+
   /** Links, routes and rules of all, and files elsewhere. */
   get #state(): unknown {
     const { host } = this.#hosts;
@@ -442,6 +451,10 @@ class Node implements AsyncDisposable {
     const { folder, host } = this.#hosts;
     await this.#settle();
     assertEquals(this.#state, this.#before);
+    const { processes, locks, namespaces } = this.held;
+    // The kernel shows the thread's name: the daemon, and nobody else.
+    assertEquals([processes.length, namespaces.length], [1, 1], `${processes}`);
+    assertEquals(locks.filter((path) => !path.endsWith("/daemon.lock")), []);
     const leases = `${folder}/leases`;
     for (const { name } of NETWORKS) {
       const files = [...Deno.readDirSync(`${leases}/${name}`)]

@@ -3,7 +3,7 @@
  * commands that exist.
  */
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { basename } from "@std/path/posix";
 import { loadAll } from "js-yaml";
 import project from "../deno.json" with { type: "json" };
@@ -111,19 +111,29 @@ Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => 
   assert(commands.length >= 3);
   for (const command of commands) {
     const [, version = "", task = ""] =
-      /^npx --yes deno@(\S+) task (\S+)$/.exec(command) ?? [];
+      /^npx --yes deno@(\S+) task (\S+)(?: .+)?$/.exec(command) ?? [];
     assertEquals(version, node.engines.deno, command);
     assert(Object.hasOwn(project.tasks, task), command);
   }
 });
 
 const units = listFiles([".service", ".timer", ".socket"]);
-Deno.test("deploy: the timer's unit runs a command that exists", () => {
-  const text = Deno.readTextFileSync(`${FOLDER}systemd/cni-gc.service`);
-  const [, args = ""] = /^ExecStart=\S+\/cni (.+)$/m.exec(text) ?? [];
-  const { row, flags } = parseCommandLine(cni, args.split(" "));
-  assertEquals(row?.name, "gc");
-  assertEquals([flags["orphans"], flags["yes"]], [true, true]);
+/** Parses the command line of a timer's unit. */
+function parseUnit(name: string): ReturnType<typeof parseCommandLine> {
+  const text = Deno.readTextFileSync(`${FOLDER}systemd/${name}`);
+  const [, path = "", args = ""] = /^ExecStart=(\S+\/cni) (.+)$/m.exec(text) ??
+    [];
+  assertMatch(text, new RegExp(`^ConditionFileIsExecutable=${path}$`, "m"));
+  return parseCommandLine(cni, args.split(" "));
+}
+
+Deno.test("deploy: the timers' units run commands that exist", () => {
+  const gc = parseUnit("cni-gc.service");
+  assertEquals(gc.row?.name, "gc");
+  assertEquals([gc.flags["orphans"], gc.flags["yes"]], [true, true]);
+  const metrics = parseUnit("cni-metrics.service");
+  assertEquals(metrics.row?.name, "metrics");
+  assertEquals(String(metrics.flags["textfile"]).split(".").at(-1), "prom");
 });
 
 const noSystemd = !hasCommand("systemd-analyze");
@@ -132,7 +142,7 @@ Deno.test({
     (noSystemd ? " (skipped: needs systemd-analyze)" : ""),
   ignore: noSystemd,
   fn(): void {
-    assertEquals(units.length, 5);
+    assertEquals(units.length, 7);
     const { stderr } = new Deno.Command("systemd-analyze", {
       args: ["verify", ...units],
     }).outputSync();

@@ -3,13 +3,16 @@
  * links and examples.
  */
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
 import project from "../deno.json" with { type: "json" };
 import site from "../docs/site/package.json" with { type: "json" };
 import { ErrorCode } from "../cni/error.ts";
 import { pluginNames } from "../plugins/registry.ts";
+import { parsePage } from "../scripts/schemas/tables.ts";
+import { listErrorTexts } from "./_harness/error_texts.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { testRows } from "./_harness/table.ts";
 import { runCni } from "./_harness/tool_call.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
@@ -27,25 +30,6 @@ function listFiles(folder: string, end: string): string[] {
   });
 }
 
-/** A literal of TypeScript, with a sum's other parts. */
-const LITERAL = /^\s*(?:\+\s*)?(["'`])((?:\\.|(?!\1)[^])*)\1/;
-
-/** Lists the texts of errors in a module, by code; `…` stands for what varies. */
-function listErrors(source: string): [code: string, text: string][] {
-  const found: [string, string][] = [];
-  for (const match of source.matchAll(/new CniError\(\s*ErrorCode\.(\w+),/g)) {
-    let rest = source.slice(match.index + match[0].length);
-    let text = "";
-    for (let part; (part = LITERAL.exec(rest)) !== null;) {
-      text += part[2] ?? "";
-      rest = rest.slice(part[0].length);
-    }
-    const plain = text.replace(/\$\{(?:[^{}]|\{[^}]*\})*\}/g, "…");
-    if (text !== "") found.push([match[1] ?? "", plain]);
-  }
-  return found;
-}
-
 /** Turns a row's pattern, in which `…` is any text, into an expression. */
 function toRegExp(pattern: string): RegExp {
   const parts = pattern.split("…").map((part) => RegExp.escape(part.trim()));
@@ -61,23 +45,19 @@ Deno.test("docs: errors.md has every message, below its code", () => {
     [...sections.keys()].toSorted(),
     Object.values(ErrorCode).map(Number).toSorted(),
   );
-  const folders = ["cni", "ipam", "kube", "node", "plugins", "runtime"];
+  const folders = [
+    ...["cni", "ipam", "kube", "node", "plugins", "runtime", "cli", "tool"],
+  ];
   const sources = folders.flatMap((folder) => listFiles(folder, ".ts"))
-    .filter((path) => !/_(test|sample)\.ts$/.test(path));
-  let count = 0;
-  const missing: string[] = [];
-  for (const path of sources) {
-    for (const [name, text] of listErrors(read(path))) {
-      count++;
-      const code = ErrorCode[name as keyof typeof ErrorCode];
-      const rows = [...(sections.get(code) ?? "").matchAll(/^\| `([^`]+)`/gm)]
-        .map(([, pattern = ""]) => toRegExp(pattern));
-      if (!rows.some((row) => row.test(text))) {
-        missing.push(`${path}: ${code}: ${text}`);
-      }
-    }
-  }
-  assert(count > 100, `${count}`);
+    .filter((path) => !/_(test|sample)\.ts$|\/templates\.ts$/.test(path));
+  const texts = listErrorTexts(
+    new Map(sources.map((path) => [path, read(path)])),
+  );
+  assert(texts.length > 250, `${texts.length}`);
+  const missing = texts.filter(({ code, text }) => {
+    const rows = [...(sections.get(code) ?? "").matchAll(/^\| `([^`]+)`/gm)];
+    return !rows.some(([, pattern = ""]) => toRegExp(pattern).test(text));
+  });
   assertEquals(missing, []);
 });
 
@@ -192,6 +172,48 @@ Deno.test("docs: every example is valid", async (t) => {
     });
   }
 });
+
+/** Pages of plugins that stand for more than one, or have no page. */
+const SHARED_PAGES: Readonly<Record<string, string>> = {
+  contivk8s: "remote",
+  passthru: "multus-networks",
+};
+
+/** Input that is not a key of the configuration's schema. */
+const OTHER_INPUT = /^(CNI_ARGS|args\.|runtimeConfig\.|[A-Z0-9_]+$|name$)/;
+
+/** Lists the keys of a schema, as pages name them: without lists. */
+function listKeys(schema: Manifest, path = ""): string[] {
+  const inner = Object.entries(schema.properties ?? {})
+    .flatMap(([key, value]) => listKeys(value, `${path}.${key}`));
+  return [path, ...inner, ...schema.items ? listKeys(schema.items, path) : []];
+}
+
+testRows(
+  "docs: a plugin's page has a picture, an example, keys and what DEL does",
+  pluginNames.map((type): [string, string] => [
+    type,
+    SHARED_PAGES[type] ?? type,
+  ]),
+  ([type, name]: [string, string]) => {
+    const text = read(`docs/${name}.md`);
+    const { rows, examples } = parsePage(text);
+    const keys = listKeys(JSON.parse(read(`schemas/${type}.json`)));
+    assertEquals(
+      rows.map(({ key }) => key).filter((key) =>
+        !OTHER_INPUT.test(key) && !keys.some((known) => known.endsWith(key))
+      ),
+      [],
+    );
+    if (name === "multus-networks") return;
+    assertMatch(text, /^```\n[^`]*(?:─|──▶)/m);
+    assert(examples.length > 0);
+    // multus: on pages of their own.
+    if (name === "multus") return;
+    assertMatch(text, /^\| DEL |^### What DEL/m);
+    if (name !== "chain") assertMatch(text, /^## Differences from /m);
+  },
+);
 
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
 type Manifest = any;

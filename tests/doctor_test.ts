@@ -149,6 +149,26 @@ function cached(name: string, text: string): (scene: DoctorScene) => Undo {
   };
 }
 
+/** Caches an attachment of a container that is gone. */
+function attachmentOfNone(scene: DoctorScene): Undo {
+  const path = `${scene.cacheDir}/results/lan-fedcba9876543210-eth0`;
+  // Another container may have the address of one that is gone. Its links
+  // are gone, too.
+  const document = JSON.parse(
+    Deno.readTextFileSync(path).replaceAll("10.2.0.2/", "10.2.0.77/"),
+  );
+  return cached(
+    "lan-feedfacefeed-eth0",
+    JSON.stringify({
+      ...document,
+      containerId: "feedfacefeed",
+      netns: "/run/netns/no-such-namespace",
+      cniArgs: [],
+      result: { ...document.result, interfaces: [] },
+    }),
+  )(scene);
+}
+
 /** Writes a lease of a container that is gone. */
 function leaseOfNone({ hosts }: DoctorScene): Undo {
   const path = `${hosts.folder}/leases/lan/10.2.0.200`;
@@ -384,6 +404,27 @@ const FAULTS: readonly Fault[] = [
       })(scene),
   },
   {
+    name: "a bridge of an earlier configuration",
+    checks: ["bridge-address"],
+    message: /the bridge "br9" has 10.8.0.1\/16, and "more" needs 10.9.0.1\/24/,
+    seed: (scene) => {
+      const undo = network({
+        type: "bridge",
+        bridge: "br9",
+        isGateway: true,
+        ipam: scene.hosts.hostLocal("10.9.0.0/24", "fd00:9::/64"),
+      })(scene);
+      scene.sh(
+        "ip link add br9 up type bridge; ip addr add 10.8.0.1/16 dev br9; ip addr add fd00:9:1::1/64 dev br9",
+        scene.hosts.host,
+      );
+      return () => {
+        scene.sh("ip link del br9", scene.hosts.host);
+        undo();
+      };
+    },
+  },
+  {
     name: "no address left",
     checks: ["pool-full"],
     message: /"more" has 0 of 1 addresses of 10.9.0.0\/30 left/,
@@ -513,25 +554,7 @@ const FAULTS: readonly Fault[] = [
     name: "a container that ended without DEL",
     checks: ["leftover"],
     message: /"lan" has 1 leftover of .*: attachment .*feedfacefeed/,
-    seed: (scene) => {
-      const { cacheDir } = scene;
-      const path = `${cacheDir}/results/lan-fedcba9876543210-eth0`;
-      // Another container may have the address of one that is gone. Its links
-      // are gone, too.
-      const document = JSON.parse(
-        Deno.readTextFileSync(path).replaceAll("10.2.0.2/", "10.2.0.77/"),
-      );
-      return cached(
-        "lan-feedfacefeed-eth0",
-        JSON.stringify({
-          ...document,
-          containerId: "feedfacefeed",
-          netns: "/run/netns/no-such-namespace",
-          cniArgs: [],
-          result: { ...document.result, interfaces: [] },
-        }),
-      )(scene);
-    },
+    seed: attachmentOfNone,
   },
   {
     name: "a lease of no container",
@@ -728,6 +751,12 @@ rootTest(
     );
     assertMatch(plain(well.text), /^Networks +pods is the default/m);
     assertMatch(plain(well.text), /^Attachments +2 of 2 networks$/m);
+    const forget = attachmentOfNone(scene);
+    assertMatch(
+      plain((await scene.doctor()).text),
+      /^Attachments +2 of 2 networks; 1 of containers that are gone$/m,
+    );
+    forget();
     const undo = network({ type: "bridge", isGatway: true })(scene);
     const codes: (number | undefined)[] = [];
     for (const strict of [false, true]) {
@@ -807,6 +836,23 @@ rootTest(
         },
       });
     }
+    await t.step("addresses that a bridge keeps", async () => {
+      const undo = network({
+        type: "bridge",
+        bridge: "lan0",
+        isGateway: true,
+        ipam: scene.hosts.hostLocal("10.9.0.0/24"),
+      })(scene);
+      const without = ["leftover"];
+      const [{ command, message } = {}] = await scene.find({ without });
+      assertMatch(message ?? "", /has 10.2.0.1\/24, and "more" needs 10.9.0.1/);
+      // Without 10.2.0.1, the container of "lan" would be cut off.
+      assertEquals(command, undefined);
+      undo();
+      scene.ip("address add 10.7.0.1/24 dev lan0");
+      assertEquals(await scene.find({ without }), []);
+      scene.ip("address del 10.7.0.1/24 dev lan0");
+    });
     assertEquals(await scene.find(), []);
   },
 );

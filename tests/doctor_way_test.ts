@@ -2,6 +2,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { STEPS, type Way } from "../cli/doctor/way/walk.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
+import { chooseStyle } from "../tool/style.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 
@@ -247,6 +248,25 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
     assertEquals(ways.map((way) => way.from), ["eth0 10.2.0.2"]);
     assertEquals(ways[0]?.endsAt, null);
   });
+  await t.step(
+    "an uplink without a gateway has no router that answers",
+    async () => {
+      for (
+        const [route, says] of [
+          ["via 192.0.2.2", / leaves this node, and the next router answers$/m],
+          ["dev out0", / leaves this node$/m],
+        ] as const
+      ) {
+        scene.sh(`ip route replace default ${route}`);
+        const { text } = await scene.doctor({ pod: WEB });
+        const shown = typeof text === "string"
+          ? text
+          : text(chooseStyle(false));
+        assertMatch(shown, says);
+      }
+      scene.sh("ip route replace default via 192.0.2.2");
+    },
+  );
   await t.step("an unknown pod", () =>
     assertRejects(
       () => scene.doctor({ pod: "default/wbe" }),

@@ -156,7 +156,7 @@ Deno.test(
     assertEquals([code, stdout], [0, ""]);
     assertMatch(
       stderr,
-      /^CNI ptp plugin v\d+\.\d+\.\d+\nCNI protocol versions/,
+      /^CNI ptp plugin v1\.\d+\.\d+\+\d+\.\d+\.\d+\nCNI protocol versions/,
     );
     const help = run([`${BIN}/ptp`, "--help"]);
     assertEquals([help.code, help.stderr], [0, ""]);

@@ -26,6 +26,7 @@ import {
 } from "./_harness/thick_daemon.ts";
 
 const OURS = `${BIN}/multus-shim`;
+const REMOTE = `${BIN}/remote`;
 const GO = `${GO_MULTUS}/multus-shim`;
 
 type Start = (host: MultusHost) => Promise<ThickDaemon>;
@@ -43,7 +44,12 @@ class Scene {
   ): Promise<HostOutput> {
     return this.host.call(command, pod, {
       command: [shim],
-      keys: { daemonSocketDir: this.daemon.socketDir, ...keys },
+      keys: {
+        daemonSocketDir: this.daemon.socketDir,
+        // The plugin remote.
+        socket: `${this.daemon.socketDir}/multus.sock`,
+        ...keys,
+      },
     });
   }
 
@@ -140,6 +146,27 @@ test(
   "the Go version's multus-shim has our daemon run calls",
   ThickDaemon.start,
   (scene) => live(scene, GO),
+  needsGoMultus,
+);
+
+test(
+  "remote has our daemon run calls",
+  ThickDaemon.start,
+  (scene) => live(scene, REMOTE),
+);
+
+test(
+  "remote has the Go version's daemon run calls, and reports its errors",
+  ThickDaemon.startGo,
+  async (scene) => {
+    await live(scene, REMOTE);
+    const lost = scene.host.addPod("lost", { networks: "nothing" });
+    const { code, json } = await scene.call(REMOTE, "ADD", lost);
+    assertEquals([code, json.code], [1, 100]);
+    assertMatch(`${json.msg} ${json.details}`, /400.*ERRORED: .*nothing/s);
+    await scene.succeed(REMOTE, "DEL", lost);
+    assertEquals(scene.host.leftovers(), []);
+  },
   needsGoMultus,
 );
 

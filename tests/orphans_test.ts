@@ -217,7 +217,10 @@ rootTest("cni gc --orphans removes what a lost container left", async (t) => {
     assert(removed.every(({ removed }) => removed));
     assertEquals(await listLeft(host), "");
     if (isCached) assertEquals(await gc(host, "--grace 0"), []);
-    await succeed(host, `check pods live --container-id ${LIVE}`);
+    // The portmap of 1.1.1 misses IPv6 rules that its ADD does not make.
+    if (!scene.name.startsWith("Go 1.1.1")) {
+      await succeed(host, `check pods live --container-id ${LIVE}`);
+    }
     await succeed(host, `del pods live --container-id ${LIVE}`);
   }, ({ name }) => name);
 });
