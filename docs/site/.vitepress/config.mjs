@@ -10,6 +10,12 @@ import { readFileSync } from "node:fs";
 import { env } from "node:process";
 import { defineConfig } from "vitepress";
 
+/** Two containers and a node, within the page itself. */
+const ICON = "data:image/svg+xml," + encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" fill="#3451b2">' +
+    '<path d="M1 1h5v5H1zM10 1h5v5h-5zM4 10h8v5H4zM3 6h1v2h8V6h1v3H8.5v1h-1V9H3z"/></svg>',
+);
+
 const repository = env.REPOSITORY_URL?.replace(/\/$/, "");
 
 /** Returns the sidebar: the headings and links of docs/index.md, in their order. */
@@ -65,6 +71,8 @@ function slugify(heading) {
 export default defineConfig({
   title: "CNI plugins",
   description: "Network plugins for Linux containers, in TypeScript",
+  // Browsers ask for /favicon.ico if a page names no icon.
+  head: [["link", { rel: "icon", href: ICON }]],
   // A copy: pages must be below the folder where Vue is installed.
   srcDir: ".pages",
   outDir: "../../dist/site",
@@ -80,6 +88,8 @@ export default defineConfig({
       { text: "Install", link: "/install" },
       { text: "Tool", link: "/cni" },
       { text: "Troubleshooting", link: "/troubleshooting" },
+      // Not a page of VitePress: `deno doc` writes it.
+      { text: "API", link: "/api/index.html", target: "_self" },
     ],
     sidebar: readSidebar(),
     ...repository === undefined
