@@ -12,15 +12,17 @@ const POLL_MS = 5;
  * Waits until a condition holds.
  *
  * @param what The condition in words, for the error
+ * @param describe What there is instead, for the error
  */
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,
+  describe: () => string = () => "",
 ): Promise<void> {
   const endMs = performance.now() + PATIENCE_MS;
   while (!await isSo()) {
     if (performance.now() > endMs) {
-      throw new Error(`Timed out waiting until ${what}`);
+      throw new Error(`Timed out waiting until ${what} ${describe()}`.trim());
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

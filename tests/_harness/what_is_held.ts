@@ -57,6 +57,38 @@ export function whatIsHeld(
   };
 }
 
+/**
+ * Lists what the descriptors of a process are, without numbers: such as
+ * `/dev/null`, `unix socket` or `netlink socket of protocol 12`.
+ */
+export function listDescriptors(pid: number): string[] {
+  const kinds = describeSockets(pid);
+  return listNames(`/proc/${pid}/fd`).flatMap((name) =>
+    tryTo(() => {
+      const target = Deno.readLinkSync(`/proc/${pid}/fd/${name}`);
+      return [kinds.get(target) ?? target.replace(/\d+/g, "N")];
+    })
+  ).sort();
+}
+
+/** The sockets of a process's network namespace, by what their links say. */
+function describeSockets(pid: number): Map<string, string> {
+  const rows = (file: string): string[][] =>
+    Deno.readTextFileSync(`/proc/${pid}/net/${file}`).trim().split("\n")
+      .slice(1).map((row) => row.trim().split(/\s+/));
+  return new Map([
+    ...rows("netlink").map(([, protocol, ...others]) =>
+      [
+        `socket:[${others.at(-1)}]`,
+        `netlink socket of protocol ${protocol}`,
+      ] as const
+    ),
+    ...rows("unix").map(([, , , , , , inode]) =>
+      [`socket:[${inode}]`, "unix socket"] as const
+    ),
+  ]);
+}
+
 /** Lists the files below a folder that /proc/locks has. */
 function listLocked(folder: string): string[] {
   const locked = new Set(
