@@ -1,7 +1,8 @@
 /**
  * The node daemon, killed at its requests to the kernel and to the disk while it
- * attaches or detaches a pod. One DEL in a process must leave nothing. A test run
- * kills it at every third request; with `CNI_FAULTS=all` at each.
+ * attaches or detaches a pod or collects one. One DEL in a process must leave
+ * nothing, or GC after GC. A test run kills it at every third request; with
+ * `CNI_FAULTS=all` at each.
  *
  * @module
  */
@@ -59,7 +60,7 @@ const CHAINS: Readonly<Record<string, (hosts: TestHosts) => Keys[]>> = {
 };
 
 /** How many requests a call makes at the least: fewer are not all. */
-const AT_LEAST = { ADD: 30, DEL: 10 };
+const AT_LEAST = { ADD: 30, DEL: 10, GC: 10 };
 
 type Verb = keyof typeof AT_LEAST;
 
@@ -68,8 +69,10 @@ class Scene implements Disposable {
   readonly hosts = TestHosts.create();
   readonly #plugins: Keys[];
   readonly #before: unknown;
+  readonly #verb: Verb;
 
-  constructor(chain: (hosts: TestHosts) => Keys[]) {
+  constructor(verb: Verb, chain: (hosts: TestHosts) => Keys[]) {
+    this.#verb = verb;
     this.#plugins = chain(this.hosts);
     this.#before = this.#state;
   }
@@ -78,7 +81,8 @@ class Scene implements Disposable {
     const { host, sandbox } = this.hosts;
     return [
       snapshot(host),
-      snapshot(sandbox),
+      // GC is not told of a sandbox.
+      this.#verb === "GC" ? [] : snapshot(sandbox),
       actingRules(host),
       this.hosts.leases("pods"),
       readFolder(`${this.hosts.folder}/tuning`),
@@ -87,10 +91,11 @@ class Scene implements Disposable {
 
   input(command: string): DispatchInput {
     const config = {
-      cniVersion: "1.0.0",
+      cniVersion: "1.1.0",
       name: "pods",
       type: "chain",
       plugins: this.#plugins,
+      ...command === "GC" ? { "cni.dev/valid-attachments": [] } : {},
     };
     return {
       env: this.hosts.environment(command),
@@ -150,7 +155,7 @@ async function killAt(
   verb: Verb,
   scene: Scene,
 ): Promise<true | undefined> {
-  if (verb === "DEL") await run(scene, "ADD");
+  if (verb !== "ADD") await run(scene, "ADD");
   const child = await scene.startDaemon(step);
   const socket = `${scene.hosts.folder}/run/daemon.sock`;
   const output = await callDaemon(socket, "chain", scene.input(verb));
@@ -159,7 +164,7 @@ async function killAt(
   if (output !== undefined) child.kill("SIGKILL");
   await child.stdout.cancel();
   await child.status;
-  await run(scene, "DEL", when);
+  await run(scene, verb === "GC" ? "GC" : "DEL", when);
   scene.assertNothingIsLeft(when);
   return output === undefined ? true : undefined;
 }
@@ -175,13 +180,14 @@ async function run(
 }
 
 for (const [plugins, makeChain] of Object.entries(CHAINS)) {
-  for (const verb of ["ADD", "DEL"] as const) {
+  for (const verb of ["ADD", "DEL", "GC"] as const) {
+    const next = verb === "GC" ? "GC" : "DEL";
     rootTest(
-      `daemon: killed at its requests in ${verb} of ${plugins}, one DEL leaves nothing`,
+      `daemon: killed at its requests in ${verb} of ${plugins}, one ${next} leaves nothing`,
       needsInetRules,
       async (t) => {
         const killed = await eachStep(t, async (number) => {
-          using scene = new Scene(makeChain);
+          using scene = new Scene(verb, makeChain);
           return await killAt((number - 1) * STRIDE + 1, verb, scene);
         }, 300);
         const { length } = killed;

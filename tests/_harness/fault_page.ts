@@ -18,7 +18,7 @@ that change something in the kernel, commits of nftables, files, programs.
 - The process is dead from then on, and undoes nothing.
 - The step fails in a call of the node daemon.
 - The executable gets SIGKILL at a request to the kernel.
-- The daemon's process gets SIGKILL, for two chains
+- The daemon's process gets SIGKILL in ADD, DEL and GC, for two chains
   (\`tests/daemon_faults_test.ts\`).
 
 Then the runtime's DEL, a second DEL and GC must leave links, addresses, routes,
