@@ -218,6 +218,39 @@ test(
   needsGoMultus,
 );
 
+Deno.test({
+  ...onHost("pods are taken over by the other version's daemon", needsGoMultus),
+  async fn(t): Promise<void> {
+    const { start, startGo } = ThickDaemon;
+    await t.step("ours", () => takeOver(startGo, start));
+    await t.step("the Go version's", () => takeOver(start, startGo));
+  },
+});
+
+/** Replaces a node's daemon while two pods run, each detached by another shim. */
+async function takeOver(before: Start, after: Start): Promise<void> {
+  await using host = await MultusHost.start();
+  const pods = ["web", "lost"].map((name) =>
+    host.addPod(name, { networks: "green" })
+  );
+  const keys = { cniVersion: "1.0.0" };
+  {
+    await using daemon = await before(host);
+    const scene = new Scene(host, daemon);
+    for (const pod of pods) await scene.succeed(GO, "ADD", pod, keys);
+  }
+  await using daemon = await after(host);
+  const scene = new Scene(host, daemon);
+  for (const [index, pod] of pods.entries()) {
+    const shim = index === 0 ? GO : OURS;
+    assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
+    assertEquals(await scene.succeed(shim, "CHECK", pod, keys), "");
+    assertEquals(await scene.succeed(shim, "DEL", pod, keys), "");
+    assertEquals(host.interfaces(pod), ["lo"]);
+  }
+  assertEquals(host.leftovers(), []);
+}
+
 test(
   "multus-shim waits for the daemon, but not for DEL",
   ThickDaemon.start,
