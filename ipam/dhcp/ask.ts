@@ -4,7 +4,7 @@
  * @module
  */
 
-import { waitUntil } from "../../cni/deadline.ts";
+import { deadline, waitUntil } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { isObject } from "../../cni/json.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
@@ -28,6 +28,13 @@ export type Answer =
   | { readonly lease?: Lease | undefined }
   | { readonly error: { code: number; msg: string; details?: string } };
 
+/**
+ * Longest wait for an answer, in ms: a program that never answers must not hold
+ * the runtime. In ADD the daemon waits for a server (`-resendtimeout`), and for
+ * nobody in other requests.
+ */
+const ADD_LIMIT_MS = 600_000, LIMIT_MS = 60_000;
+
 /** Longer than any answer, in UTF-16 code units. */
 const MAX_ANSWER = 1 << 20;
 
@@ -44,7 +51,9 @@ export async function ask(
   socket: string,
   request: Request,
   signal: AbortSignal = new AbortController().signal,
+  limitMs: number = request.command === "ADD" ? ADD_LIMIT_MS : LIMIT_MS,
 ): Promise<Lease | undefined> {
+  const limit = deadline(limitMs);
   using connection = await connect(socket);
   const line = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
   const exchange = (async (): Promise<string> => {
@@ -53,7 +62,7 @@ export async function ask(
     }
     return await readLine(connection);
   })().catch(() => "");
-  const text = await waitUntil(exchange, signal);
+  const text = await waitUntil(exchange, signal, limit);
   if (text?.startsWith("HTTP/")) {
     throw new NoDaemonError(
       ErrorCode.TryAgainLater,
@@ -64,7 +73,7 @@ export async function ask(
   if (!text) {
     throw new CniError(
       ErrorCode.TryAgainLater,
-      signal.aborted
+      signal.aborted || limit.aborted
         ? `The DHCP daemon at "${socket}" did not answer in time`
         : `The DHCP daemon at "${socket}" went away before it answered`,
     );

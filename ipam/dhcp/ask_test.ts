@@ -57,3 +57,13 @@ Deno.test("ask() says how a daemon failed to answer", async () => {
   assertEquals([error.code, error.details], [7, "because"]);
   assertEquals(error instanceof NoDaemonError, false);
 });
+
+Deno.test("ask() waits no longer than its limit", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${folder}/dhcp.sock`;
+  // It accepts connections, and never reads.
+  using _silent = Deno.listen({ transport: "unix", path });
+  const asking = ask(path, { command: "STATUS" }, undefined, 20);
+  await assertRejects(() => asking, CniError, "did not answer in time");
+  await Deno.remove(folder, { recursive: true });
+});
