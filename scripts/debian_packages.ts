@@ -13,6 +13,7 @@ import { hasCommand } from "../testing/capabilities.ts";
 const TEST_PACKAGES = [
   "conntrack",
   "containernetworking-plugins",
+  "dbus-daemon",
   "dnsmasq-base",
   "iproute2",
   "iptables",
@@ -21,10 +22,27 @@ const TEST_PACKAGES = [
   "libgcc-s1-arm64-cross",
   "nftables",
   "procps",
+  "python3-dbus",
+  "python3-gi",
   "qemu-user",
   "strace",
   "udhcpd",
 ];
+
+/**
+ * A service that a test starts in namespaces, with its libraries. If it were
+ * installed, it would also start on this machine, so it is only unpacked.
+ */
+const FIREWALLD_PACKAGES = [
+  "firewalld",
+  "python3-firewall",
+  "python3-nftables",
+];
+
+/** The root of the files of firewalld. */
+export const FIREWALLD_ROOT: string = decodeURIComponent(
+  new URL("../build/firewalld", import.meta.url).pathname,
+);
 
 /** Bounds every wait for a mirror or another apt, since CI may have no network. */
 const APT_OPTIONS = [
@@ -61,19 +79,28 @@ async function listMissingPackages(
   return findMissing(wanted, new TextDecoder().decode(stdout));
 }
 
-async function aptGet(...args: string[]): Promise<boolean> {
-  const { success } = await new Deno.Command("apt-get", {
-    args: [...APT_OPTIONS, "-qq", ...args],
+async function succeeds(
+  program: string,
+  args: readonly string[],
+  cwd?: string,
+): Promise<boolean> {
+  const { success } = await new Deno.Command(program, {
+    args: [...args],
     env: { DEBIAN_FRONTEND: "noninteractive" },
     stdin: "null",
     stdout: "null",
     stderr: "null",
+    ...cwd !== undefined && { cwd },
   }).output();
   return success;
 }
 
+function aptGet(args: readonly string[], cwd?: string): Promise<boolean> {
+  return succeeds("apt-get", [...APT_OPTIONS, "-qq", ...args], cwd);
+}
+
 function install(names: readonly string[]): Promise<boolean> {
-  return aptGet("install", "--yes", "--no-install-recommends", ...names);
+  return aptGet(["install", "--yes", "--no-install-recommends", ...names]);
 }
 
 /**
@@ -88,16 +115,58 @@ export async function ensureDebianPackages(
   const missing = await listMissingPackages(names);
   if (missing.length === 0 || Deno.uid() !== 0) return missing;
   if (await install(missing)) return [];
-  await aptGet("update");
+  await aptGet(["update"]);
   // One by one, since one unknown name would keep apt-get from the others.
   for (const name of missing) await install([name]);
   return await listMissingPackages(names);
+}
+
+/**
+ * Downloads packages and unpacks them into a folder, unless it is there.
+ *
+ * @param folder Appears complete, or not at all
+ */
+export async function ensureUnpacked(
+  names: readonly string[],
+  folder: string,
+): Promise<boolean> {
+  if (exists(folder)) return true;
+  if (!hasCommand("apt-get") || !hasCommand("dpkg-deb")) return false;
+  const unfinished = `${folder}.${Deno.pid}`;
+  await Deno.mkdir(unfinished, { recursive: true });
+  try {
+    const download = ["download", ...names];
+    const isThere = await aptGet(download, unfinished) ||
+      await aptGet(["update"]) && await aptGet(download, unfinished);
+    if (!isThere) return false;
+    for (const { name } of await Array.fromAsync(Deno.readDir(unfinished))) {
+      const unpack = ["--extract", name, "."];
+      if (!await succeeds("dpkg-deb", unpack, unfinished)) return false;
+    }
+    await Deno.rename(unfinished, folder);
+    return true;
+  } finally {
+    if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
+  }
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Installs what the tests need, unless `CNI_TEST_NO_INSTALL=1`. */
 export async function installTestPackages(): Promise<void> {
   if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
   const missing = await ensureDebianPackages(TEST_PACKAGES);
+  const isRoot = Deno.uid() === 0;
+  if (isRoot && !await ensureUnpacked(FIREWALLD_PACKAGES, FIREWALLD_ROOT)) {
+    missing.push("firewalld");
+  }
   if (missing.length === 0) return;
   console.error(`Not installed, so some tests skip: ${missing.join(" ")}`);
 }

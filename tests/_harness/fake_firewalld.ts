@@ -7,15 +7,9 @@
  */
 
 import library from "@homebridge/dbus-native";
-import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
+import { PrivateBus } from "./private_bus.ts";
 
 const NAME = "org.fedoraproject.FirewallD1";
-
-/** Skips what needs a bus. */
-export const needsBus = ignoreUnless(
-  hasCommand("dbus-daemon"),
-  "needs dbus-daemon",
-);
 
 /** An error that goes over the bus. */
 class Refusal extends Error {
@@ -40,8 +34,9 @@ export class FakeFirewalld implements AsyncDisposable {
   /** Its answer to every call, if it fails. */
   failure: string | undefined;
 
-  private constructor(path: string) {
-    this.env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
+  private constructor(bus: PrivateBus) {
+    this.#stack.use(bus);
+    this.env = bus.env;
   }
 
   /**
@@ -53,35 +48,10 @@ export class FakeFirewalld implements AsyncDisposable {
     folder: string,
     { runs = true }: Options = {},
   ): Promise<FakeFirewalld> {
-    const path = `${folder}/bus`;
-    const fake = new FakeFirewalld(path);
-    const bus = fake.#startBus(folder, path);
-    fake.#stack.defer(async () => {
-      bus.kill();
-      await bus.status;
-    });
-    await untilItListens(bus);
-    if (runs) await fake.#serve(`unix:path=${path}`);
+    const bus = await PrivateBus.start(folder);
+    const fake = new FakeFirewalld(bus);
+    if (runs) await fake.#serve(bus.address);
     return fake;
-  }
-
-  #startBus(folder: string, path: string): Deno.ChildProcess {
-    const config = `${folder}/bus.conf`;
-    Deno.writeTextFileSync(
-      config,
-      `<busconfig>
-  <type>system</type>
-  <listen>unix:path=${path}</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow own="*"/><allow send_destination="*"/><allow eavesdrop="true"/>
-  </policy>
-</busconfig>`,
-    );
-    const flags = ["--nofork", "--nopidfile", "--print-address"];
-    const args = [`--config-file=${config}`, ...flags];
-    const options = { args, stdout: "piped", stderr: "null" } as const;
-    return new Deno.Command("dbus-daemon", options).spawn();
   }
 
   async #serve(busAddress: string): Promise<void> {
@@ -150,12 +120,4 @@ export class FakeFirewalld implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
   }
-}
-
-/** Waits for the address, which it prints when it listens. */
-async function untilItListens(bus: Deno.ChildProcess): Promise<void> {
-  const reader = bus.stdout.getReader();
-  const { done } = await reader.read();
-  await reader.cancel();
-  if (done) throw new Error("dbus-daemon ended");
 }

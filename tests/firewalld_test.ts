@@ -1,0 +1,188 @@
+/**
+ * firewall with a real firewalld: what it lets through, what CHECK notices, what
+ * a reload or a restart of firewalld takes away, and the Go plugins beside it.
+ */
+
+import { assertEquals } from "@std/assert";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { findReached } from "../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
+import { Firewalld, needsFirewalld } from "./_harness/firewalld.ts";
+import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { needsInetRules } from "./_harness/rules.ts";
+
+const needs = allOf(needsFirewalld, needsInetRules);
+
+/** The sources of the first container, and the addresses of the second one. */
+const SOURCES = ["10.1.2.2/32", "fd00:12::2/128"];
+const NEIGHBOR = ["10.1.2.3", "fd00:12::3"];
+
+const NOT_FOUND = "failed to find the address 10.1.2.2/32 in trusted zone";
+
+/** A container on a host with firewalld, and the same container's neighbor. */
+class Container {
+  readonly #hosts: TestHosts;
+  readonly #firewalld: Firewalld;
+  readonly #config: Keys;
+
+  private constructor(hosts: TestHosts, firewalld: Firewalld, config: Keys) {
+    [this.#hosts, this.#firewalld] = [hosts, firewalld];
+    this.#config = config;
+  }
+
+  /** Connects both by ptp. */
+  static async connect(
+    hosts: TestHosts,
+    firewalld: Firewalld,
+    cniVersion = "1.1.0",
+  ): Promise<Container> {
+    const network = { cniVersion, name: "net1" };
+    const ipam = hosts.hostLocal("10.1.2.0/24", "fd00:12::/64");
+    const ptp = { ...network, type: "ptp", ipam };
+    const first = await hosts.run("ptp", "ADD", ptp);
+    assertSuccess(first);
+    const neighbor = { containerId: "neighbor", sandbox: hosts.addNetns() };
+    assertSuccess(await hosts.run("ptp", "ADD", ptp, neighbor));
+    const prevResult = first.json;
+    const config = { ...network, type: "firewall", prevResult };
+    return new Container(hosts, firewalld, config);
+  }
+
+  /** Runs a command of firewall. */
+  run(
+    command: string,
+    keys: Keys = {},
+    who: Who = "ours",
+  ): Promise<CallOutput> {
+    const config = { ...this.#config, ...keys };
+    const { env } = this.#firewalld;
+    const call = { type: "firewall", command, config };
+    return callAs(who, this.#hosts, call, { env });
+  }
+
+  /** Runs commands that must succeed. */
+  async succeed(...commands: readonly string[]): Promise<void> {
+    for (const command of commands) assertSuccess(await this.run(command));
+  }
+
+  /** Runs a command that must fail. */
+  async fail(
+    command: string,
+    [code, text]: readonly [code: number, text: string],
+    keys?: Keys,
+  ): Promise<void> {
+    assertFailure(await this.run(command, keys), code, text);
+  }
+
+  /** Lists the addresses of the neighbor that reply. */
+  get reached(): readonly string[] {
+    return findReached(this.#hosts.sandbox, NEIGHBOR, 1);
+  }
+}
+
+rootTest(
+  "a real firewalld lets through what firewall adds",
+  needs,
+  async () => {
+    using hosts = TestHosts.create();
+    await using firewalld = await Firewalld.start(hosts);
+    const container = await Container.connect(hosts, firewalld);
+    assertEquals(container.reached, []);
+
+    await container.succeed("STATUS", "ADD", "ADD", "CHECK");
+    assertEquals(firewalld.sources(), SOURCES);
+    assertEquals(container.reached, NEIGHBOR);
+
+    // A source that somebody removes is noticed, and ADD restores it.
+    firewalld.command("--zone=trusted", `--remove-source=${SOURCES[0]}`);
+    await container.fail("CHECK", [999, NOT_FOUND]);
+    await container.succeed("ADD", "CHECK");
+
+    // One that somebody gives to another zone is theirs.
+    firewalld.command("--zone=drop", `--change-source=${SOURCES[0]}`);
+    await container.fail("CHECK", [999, NOT_FOUND]);
+    await container.fail("ADD", [999, "ZONE_CONFLICT"]);
+    assertEquals([firewalld.sources(), firewalld.sources("drop")], [[], [
+      SOURCES[0],
+    ]]);
+    await container.succeed("DEL", "DEL");
+    assertEquals(firewalld.sources("drop"), [SOURCES[0]]);
+    firewalld.command("--zone=drop", `--remove-source=${SOURCES[0]}`);
+
+    await container.succeed("ADD", "DEL");
+    assertEquals([firewalld.sources(), container.reached], [[], []]);
+
+    await container.succeed("ADD");
+    const keys = { "cni.dev/valid-attachments": [], prevResult: undefined };
+    assertSuccess(await container.run("GC", keys));
+    assertEquals(firewalld.sources(), []);
+  },
+);
+
+rootTest("firewalld loses its sources on a reload", needs, async () => {
+  using hosts = TestHosts.create();
+  await using firewalld = await Firewalld.start(hosts);
+  const container = await Container.connect(hosts, firewalld);
+  const missing = [999, NOT_FOUND] as const;
+
+  await container.succeed("ADD");
+  firewalld.command("--reload");
+  assertEquals(firewalld.sources(), []);
+  await container.fail("CHECK", missing);
+  await container.succeed("DEL", "ADD", "CHECK");
+
+  // A restart does the same; meanwhile the host has no firewalld.
+  await firewalld.stop();
+  const named = { backend: "firewalld" };
+  await container.fail("STATUS", [50, "firewalld does not run"], named);
+  await container.succeed("STATUS");
+  await firewalld.start();
+  assertEquals(firewalld.sources(), []);
+  await container.fail("CHECK", missing);
+
+  // A permanent source of the subnet keeps the container connected.
+  for (const subnet of ["10.1.2.0/24", "fd00:12::/64"]) {
+    const add = `--add-source=${subnet}`;
+    firewalld.command("--permanent", "--zone=trusted", add);
+  }
+  firewalld.command("--reload");
+  assertEquals(container.reached, NEIGHBOR);
+  await container.succeed("ADD", "CHECK");
+
+  // DEL finds nothing to remove while firewalld is stopped.
+  await firewalld.stop();
+  await container.succeed("DEL");
+});
+
+for (const peer of listPeers("firewall with firewalld")) {
+  rootTest(
+    `firewall shares a real firewalld with the Go plugin (${peer.name})`,
+    needs,
+    async (t) => {
+      using hosts = TestHosts.create();
+      await using firewalld = await Firewalld.start(hosts);
+      const { cniVersion } = peer;
+      const container = await Container.connect(hosts, firewalld, cniVersion);
+      const succeed = async (who: Who, command: string): Promise<void> => {
+        const { exitCode, stdout } = await container.run(command, {}, who);
+        assertEquals(exitCode, 0, `${nameOf(who)} ${command}: ${stdout}`);
+      };
+      const turns = [["ours", peer], [peer, "ours"]] as const;
+      for (const [adder, other] of turns) {
+        await t.step(`${nameOf(adder)} adds`, async () => {
+          await succeed(adder, "ADD");
+          assertEquals(firewalld.sources(), SOURCES);
+          for (const command of ["CHECK", "ADD", "CHECK"]) {
+            await succeed(other, command);
+          }
+          assertEquals(firewalld.sources(), SOURCES);
+          await succeed(other, "DEL");
+          assertEquals(firewalld.sources(), []);
+          await succeed(adder, "DEL");
+        });
+      }
+    },
+  );
+}
