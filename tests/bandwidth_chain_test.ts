@@ -2,7 +2,14 @@
 
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../testing/capabilities.ts";
-import { assertSuccess, hostLimits, WIDE } from "./_harness/limited_cable.ts";
+import { NetlinkSocket } from "../ffi/netlink/socket.ts";
+import { intercept } from "../testing/fault_injector.ts";
+import {
+  assertSuccess,
+  hostLimits,
+  LimitedCable,
+  WIDE,
+} from "./_harness/limited_cable.ts";
 import { listPeers, nameOf, succeedAs, type Who } from "./_harness/parity.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";
@@ -71,4 +78,66 @@ for (const who of ["ours", ...listPeers("bandwidth behind plugins")] as const) {
       }
     });
   }
+}
+
+for (const type of ["ptp", "bridge"]) {
+  rootTest(
+    `DEL of a chain lets limits go with the cable of ${type}`,
+    async () => {
+      using hosts = TestHosts.create();
+      const ipam = hosts.hostLocal("10.1.2.0/24");
+      const config = {
+        cniVersion: "1.0.0",
+        name: "net1",
+        type: "chain",
+        plugins: [{ type, bridge: "br0", ipam }, {
+          type: "bandwidth",
+          ...WIDE,
+        }],
+      };
+      const { json: prevResult } = await hosts.run("chain", "ADD", config);
+      const requests: string[] = [];
+      using _record = recordRequests(requests);
+      const withResult = { ...config, prevResult };
+      assertSuccess(await hosts.run("chain", "DEL", withResult));
+      assertEquals(requests.filter((name) => /QDISC|TFILTER/.test(name)), []);
+      const { links, qdiscs, filters } = hostLimits(hosts.host);
+      assertEquals(links.filter((name) => name !== "br0"), ["lo"]);
+      assertEquals([qdiscs, filters, hosts.leases()], [[], [], []]);
+    },
+  );
+}
+
+rootTest("DEL of a chain ends the limits of a cable that stays", async () => {
+  using hosts = TestHosts.create();
+  const cable = new LimitedCable(hosts);
+  const before = cable.limits();
+  await cable.add(WIDE);
+  const config = {
+    cniVersion: "1.1.0",
+    name: "cni-plugin-bandwidth-test",
+    type: "chain",
+    plugins: [{ type: "sbr" }, { type: "bandwidth", ...WIDE }],
+    prevResult: cable.prevResult,
+  };
+  const { exitCode, stdout } = await hosts.run("chain", "DEL", config, {
+    containerId: "dummy",
+    ifName: "container-veth",
+  });
+  assertEquals([exitCode, stdout], [0, ""]);
+  assertEquals(cable.limits(), before);
+});
+
+/** Records the names of the requests that wait for their answer one by one. */
+function recordRequests(names: string[]): Disposable {
+  const stack = new DisposableStack();
+  for (const method of ["request", "get", "dump"] as const) {
+    stack.defer(
+      intercept(NetlinkSocket.prototype, method, ([type], work) => {
+        names.push((type as { name: string }).name);
+        return work();
+      }),
+    );
+  }
+  return stack;
 }

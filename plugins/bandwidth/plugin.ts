@@ -33,12 +33,16 @@
 import { describeError } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result.ts";
-import { Rollback, tryAll } from "../../cni/rollback.ts";
+import { Rollback } from "../../cni/rollback.ts";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { aliasOf, attachmentOf } from "../parts/attachment.ts";
-import { deleteLater, deleteNow } from "../parts/delete_links.ts";
+import {
+  deleteLater,
+  deleteNow,
+  type LinkPlace,
+} from "../parts/delete_links.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 import { describeLink } from "../parts/veth.ts";
@@ -108,14 +112,13 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     const identity = await identifyIfb(attachmentOf(call));
     const place = { host, identity, ...findPlace(host, call) };
     const ifbs = listIfbs(place);
-    await tryAll([
-      // Before the IFB: traffic redirected to a deleted IFB is lost.
-      [
-        "end the limits of the host's end",
-        () => endLimits(place, ifbs[0], (end) => isOwnEnd(end, call)),
-      ],
-      ["delete the IFB", () => deleteLater(ifbs, call)],
-    ]);
+    const end = (): void => endLimitsOfEnd(place, ifbs[0], call);
+    if (ifbs.length === 0) return end();
+    // Before the IFB: traffic redirected to a deleted IFB is lost.
+    await deleteLater(ifbs, call, {
+      run: end,
+      unlessDeleted: endsOf(place.end, call),
+    });
   },
 
   async gc(call): Promise<void> {
@@ -147,6 +150,36 @@ function findPlace(
     call.log.warn("Ignoring the sandbox", { problem: describeError(error) });
     return { end: undefined, hasSandbox: false };
   }
+}
+
+/**
+ * Ends the limits on the host's end, after the call if need be.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+function endLimitsOfEnd(
+  place: IfbPlace,
+  ifb: Link | undefined,
+  call: Call,
+): void {
+  try {
+    using host = Rtnl.open(call.hostNetns);
+    endLimits({ ...place, host }, ifb, (end) => isOwnEnd(end, call));
+  } catch (cause) {
+    throw new Error("Cannot end the limits of the host's end", { cause });
+  }
+}
+
+/** Lists both ends of the cable. The limits are the host's end's, and go with it. */
+function endsOf(
+  end: Link | undefined,
+  { hostNetns, args: { netns } }: Call,
+): LinkPlace[] {
+  if (end === undefined) return [];
+  const ends = [{ index: end.index, netns: hostNetns }];
+  const { linkIndex } = end;
+  if (linkIndex) ends.push({ index: linkIndex, netns });
+  return ends;
 }
 
 /**

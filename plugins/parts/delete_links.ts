@@ -10,10 +10,24 @@ import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
 
-/** A link that is to be deleted. */
-export interface DoomedLink extends LinkEnd {
+/** A link and where it is. */
+export interface LinkPlace {
+  readonly index: number;
   /** Path of its namespace. */
   readonly netns: string;
+}
+
+/** Work that must precede the deletion of a link. */
+export interface Preparation {
+  /** @throws {Error} If it fails; the link is deleted all the same */
+  readonly run: () => void;
+  /** Links that make it needless if they are deleted at the same time. */
+  readonly unlessDeleted: readonly LinkPlace[];
+}
+
+/** A link that is to be deleted. */
+export interface DoomedLink extends LinkEnd, LinkPlace {
+  readonly preparation?: Preparation | undefined;
 }
 
 /**
@@ -33,13 +47,18 @@ export async function deleteNow(
  * Deletes links of the host, or leaves that to a plugin that runs after this
  * one in the same process.
  *
+ * @param preparation Of the first link
  * @throws {Error} As {@linkcode deleteNow}
  */
 export async function deleteLater(
   links: readonly LinkEnd[],
   call: Pick<Call, "together" | "hostNetns">,
+  preparation?: Preparation,
 ): Promise<void> {
-  await call.together.later(deleteLinks, placed(links, call));
+  const [first, ...others] = placed(links, call);
+  if (first === undefined) return;
+  const doomed = [{ ...first, preparation }, ...others];
+  await call.together.later(deleteLinks, doomed);
 }
 
 function placed(
@@ -50,6 +69,26 @@ function placed(
 }
 
 /**
+ * Prepares links for being deleted at the same time.
+ *
+ * @returns The failures
+ */
+export function prepareLinks(links: readonly DoomedLink[]): unknown[] {
+  const isDoomed = ({ index, netns }: LinkPlace): boolean =>
+    links.some((link) => link.index === index && link.netns === netns);
+  return links.flatMap(({ preparation }) => {
+    if (preparation === undefined) return [];
+    if (preparation.unlessDeleted.some(isDoomed)) return [];
+    try {
+      preparation.run();
+      return [];
+    } catch (error) {
+      return [error];
+    }
+  });
+}
+
+/**
  * Deletes the links of each namespace as a group. If the kernel refuses,
  * deletes each link by itself. Links that are already gone are fine.
  *
@@ -57,7 +96,8 @@ function placed(
  *   several
  */
 export function deleteLinks(links: readonly DoomedLink[]): void {
-  const failures = [...Map.groupBy(links, ({ netns }) => netns)]
+  const failures = prepareLinks(links);
+  const deletions = [...Map.groupBy(links, ({ netns }) => netns)]
     .flatMap(([path, there]) => {
       using netns = openUnlessGone(path);
       if (netns === undefined) return [];
@@ -68,6 +108,7 @@ export function deleteLinks(links: readonly DoomedLink[]): void {
         return deleteEach(netns, there);
       }
     });
+  failures.push(...deletions);
   throwAll(failures, `${failures.length} links cannot be deleted`);
 }
 

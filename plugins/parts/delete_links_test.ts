@@ -1,9 +1,10 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { alone, ListWork } from "../../cni/together.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { LinkRemover } from "./link_remover.ts";
 import { deleteLater, deleteLinks, deleteNow } from "./delete_links.ts";
 
 rootTest(
@@ -26,6 +27,64 @@ rootTest(
     assertEquals(linkNames(hosts.host), ["lo"]);
   },
 );
+
+for (const kind of ["as a process does", "by a remover"] as const) {
+  rootTest(
+    `Links are prepared unless another goes along, ${kind}`,
+    async () => {
+      using hosts = TestHosts.create();
+      using host = Rtnl.open(hosts.host.path);
+      const hostNetns = hosts.host.path;
+      await using remover = new LinkRemover(hostNetns);
+      const outer = kind === "by a remover" ? remover : alone;
+      const add = (name: string): { index: number; name: string } =>
+        host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
+      const prepared: string[][] = [];
+      const together = new ListWork(outer);
+      const call = { together, hostNetns };
+      const deleteQueue = async (
+        name: string,
+        cable: number,
+      ): Promise<void> => {
+        await deleteLater([add(name)], call, {
+          run: () => void prepared.push(linkNames(hosts.host)),
+          unlessDeleted: [{ index: cable, netns: hostNetns }],
+        });
+      };
+      const cable = add("a");
+      await deleteQueue("a-queue", cable.index);
+      await deleteNow([cable], call);
+      assertEquals([linkNames(hosts.host), prepared], [["lo"], []]);
+
+      const kept = add("b");
+      await deleteQueue("b-queue", kept.index);
+      await together.finish();
+      assertEquals(prepared, [["lo", "b", "b-queue"]]);
+      assertEquals(linkNames(hosts.host), ["lo", "b"]);
+    },
+  );
+
+  rootTest(`A link that cannot be prepared is deleted, ${kind}`, async () => {
+    using hosts = TestHosts.create();
+    using host = Rtnl.open(hosts.host.path);
+    const hostNetns = hosts.host.path;
+    await using remover = new LinkRemover(hostNetns);
+    const together = kind === "by a remover" ? remover : alone;
+    const link = host.link.addIfb({
+      name: "a",
+      mtu: 1500,
+      transmitQueueLength: 1,
+    });
+    const deletion = deleteLater([link], { together, hostNetns }, {
+      run: () => {
+        throw new Error("not prepared");
+      },
+      unlessDeleted: [],
+    });
+    await assertRejects(() => deletion, Error, "not prepared");
+    assertEquals(linkNames(hosts.host), ["lo"]);
+  });
+}
 
 rootTest("deleteLinks() deletes the others if one cannot be deleted", () => {
   using hosts = TestHosts.create();

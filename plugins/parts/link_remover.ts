@@ -12,7 +12,7 @@
 import { throwAll } from "../../cni/rollback.ts";
 import type { Together, Work } from "../../cni/together.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { deleteLinks, type DoomedLink } from "./delete_links.ts";
+import { deleteLinks, type DoomedLink, prepareLinks } from "./delete_links.ts";
 
 /** How many links are deleted as one group. */
 const MOST_AT_ONCE = 100;
@@ -72,6 +72,7 @@ export class LinkRemover implements Together, AsyncDisposable {
    */
   async delete(links: readonly DoomedLink[]): Promise<void> {
     if (this.#isClosed) return deleteLinks(links);
+    const failures = prepareLinks(links);
     const inSandboxes: Removal[] = [];
     const removals = links.map((link) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -89,10 +90,10 @@ export class LinkRemover implements Together, AsyncDisposable {
     // Calls that run at the same time come first.
     queueMicrotask(() => this.#removeNext());
     const outcomes = await Promise.allSettled(removals);
-    throwAll(
-      outcomes.flatMap((one) => one.status === "rejected" ? [one.reason] : []),
-      "Several links cannot be deleted",
-    );
+    for (const outcome of outcomes) {
+      if (outcome.status === "rejected") failures.push(outcome.reason);
+    }
+    throwAll(failures, "Several links cannot be deleted");
   }
 
   #removeNext(): void {
