@@ -210,7 +210,7 @@ testRows(
     assert(examples.length > 0);
     // multus: on pages of their own.
     if (name === "multus") return;
-    assertMatch(text, /^\| DEL |^### What DEL/m);
+    assertMatch(text, /^\| DEL |^- \*\*DEL\*\* |^### What DEL/m);
     if (name !== "chain") assertMatch(text, /^## Differences from /m);
   },
 );

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { join, resolve } from "@std/path/posix";
+import { dirname, join, resolve } from "@std/path/posix";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
@@ -44,7 +44,10 @@ export function newPlugin(call: CniCall): Output {
     const path = join(folder, file);
     withIoFailure(
       `write "${path}"`,
-      () => Deno.writeTextFileSync(path, content),
+      () => {
+        Deno.mkdirSync(dirname(path), { recursive: true });
+        Deno.writeTextFileSync(path, content);
+      },
     );
   }
   const names = Object.keys(files);
@@ -118,6 +121,11 @@ function configureCheckout(
   return {
     "deno.json": formatJson(config),
     "import_map.json": formatJson({ imports }),
+    // An editor's language server takes it from there, as from the flag.
+    ".vscode/settings.json": formatJson({
+      "deno.enable": true,
+      "deno.importMap": "./import_map.json",
+    }),
   };
 }
 

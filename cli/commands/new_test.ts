@@ -38,6 +38,11 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
     return text;
   };
   const map = "--import-map=a-main/import_map.json";
+  const settings = JSON.parse(
+    await Deno.readTextFile(`${folder.path}/a-main/.vscode/settings.json`),
+  );
+  // Relative to the project, which has the map beside main.ts.
+  assertEquals(settings["deno.importMap"], "./import_map.json");
   const names = Object.keys(KINDS);
   await run("fmt", "--check", ...names);
   const checked = names.map((name) => `${name}/main.ts`);

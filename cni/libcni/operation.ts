@@ -80,7 +80,14 @@ export function pathOf(type: string, { pluginDirs }: PluginTools): string {
 }
 
 /** The failure of a plugin of a list; the cause is the plugin's error. */
-export class PluginFailure extends Error {}
+export class PluginFailure extends Error {
+  /** Returns the Go library's text: the failed plugin, and what it says. */
+  override toString(): string {
+    return this.cause === undefined
+      ? this.message
+      : `${this.message}: ${toCniError(this.cause)}`;
+  }
+}
 
 /**
  * Creates the error that names the failed plugin of a list.

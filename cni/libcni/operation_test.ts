@@ -90,6 +90,7 @@ testRows("pluginFailure() says which plugin failed and keeps its error", [
     cause,
   );
   assertEquals(describeError(error), text);
+  assertEquals(`${error}`, text);
   assertEquals(toCniError(error).code, 11);
 });
 
