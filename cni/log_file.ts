@@ -16,11 +16,12 @@ import { CniError, ErrorCode } from "./error.ts";
 import { FileLock } from "./files/lock.ts";
 import {
   ifPossible,
+  readFile,
   unlessMissing,
   withIoFailure,
   writeAll,
 } from "./files/io.ts";
-import { isObject, parseJson } from "./json.ts";
+import { isObject, type JsonObject, parseJson } from "./json.ts";
 import { formatRecord, type LogLevel, type LogRecord } from "./log.ts";
 
 /** The settings of a node. */
@@ -117,12 +118,16 @@ export function findLogPath(
 function readSettings(settings: string): string | undefined {
   const bytes = withIoFailure(
     `read "${settings}"`,
-    () => unlessMissing(() => Deno.readFileSync(settings)),
+    () => unlessMissing(() => readFile(settings)),
   );
   if (bytes === undefined) return undefined;
   const document = parseJson(bytes, `"${settings}"`);
-  const path = isObject(document) ? document["logFile"] : undefined;
-  if (typeof path === "string") return path;
+  if (isObject(document)) {
+    const { logFile } = document as JsonObject;
+    if (typeof logFile === "string") return logFile;
+    // As everywhere, null is absent.
+    if (logFile === undefined || logFile === null) return undefined;
+  }
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot decode "${settings}": logFile: expected a string`,

@@ -47,6 +47,8 @@ Deno.test("findLogPath() takes the environment before the node's settings", asyn
     ["", '{"logFile":"/b"}', "/b"],
     ["/a", '{"logFile":"/b"}', "/a"],
     ["/a", "not read", "/a"],
+    [undefined, "{}", undefined],
+    [undefined, '{"logFile":null,"x":1}', undefined],
   ];
   await eachRow(t, rows, ([env, settings, want]) => {
     using fixture = new Fixture();

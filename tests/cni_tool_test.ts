@@ -623,6 +623,52 @@ onNode("cni ends at once on a second signal", async (host) => {
   assert(performance.now() - interrupted < 25_000);
 });
 
+onNode("cni ends on a signal while it waits for a pipe", async (host, t) => {
+  const pipe = `${host.confDir}/pipe.json`;
+  await host.run(["mkfifo", pipe]);
+  const reading = ["validate", "convert", "trace --from"];
+  await eachRow(t, reading, async (command) => {
+    const child = host.start(`${command} ${pipe}`);
+    // Waits until the pipe is open for reading.
+    using _writer = await Deno.open(pipe, { write: true });
+    await endsOnSignal(child);
+  }, (command) => command);
+  await t.step("that nobody reads", async () => {
+    const log = `${host.confDir}/big.log`;
+    Deno.writeTextFileSync(log, "level=info msg=x\n".repeat(50_000));
+    const child = host.start(`logs --log-file ${log}`);
+    const reader = child.stdout.getReader();
+    await reader.read();
+    await endsOnSignal(child);
+    await reader.cancel();
+  });
+});
+
+/** Ends a child by a signal, which nothing in it handles. */
+async function endsOnSignal(child: Deno.ChildProcess): Promise<void> {
+  let ended: Deno.CommandStatus | undefined;
+  child.status.then((status) => ended = status);
+  try {
+    child.kill("SIGTERM");
+    await eventually("it has ended", () => ended !== undefined);
+    assertEquals(ended?.signal, "SIGTERM");
+  } finally {
+    if (ended === undefined) child.kill("SIGKILL");
+    await child.status;
+  }
+}
+
+onNode("cni logs reads nothing but files", async (host) => {
+  const pipe = `${host.confDir}/pipe.log`;
+  await host.run(["mkfifo", pipe]);
+  const { code, stderr } = await host.cni(`logs --log-file ${pipe}`);
+  assertEquals(code, 1);
+  assertEquals(
+    stderr,
+    `Cannot read the log file "${pipe}"; it is not a file\n`,
+  );
+});
+
 onNode("cni netns and ip netns see the same namespaces", async (host) => {
   const ip = (...args: string[]): Promise<ToolEnded> =>
     host.run(["ip", "netns", ...args]);

@@ -4,6 +4,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { metrics } from "../cli/commands/metrics.ts";
 import { probe } from "../cli/commands/probe.ts";
 import type { CniCall } from "../cli/flags.ts";
+import { ORPHAN_KINDS } from "../node/orphans/orphan.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { chooseStyle } from "../tool/style.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";
@@ -128,6 +129,10 @@ rootTest(
     ]);
     const text = Deno.readTextFileSync(textfile);
     assertMatch(text, /^cni_attachments\{network="pods"\} 1$/m);
+    assertMatch(text, /^cni_stale_attachments\{network="pods"\} 0$/m);
+    for (const kind of ORPHAN_KINDS) {
+      assertMatch(text, new RegExp(`^cni_orphans\\{kind="${kind}"\\} 0$`, "m"));
+    }
     assertMatch(
       text,
       /^cni_pool_addresses\{network="pods",subnets="10.1.0.0\/28"\} 13$/m,

@@ -26,13 +26,31 @@ export class Interruption extends Error {
 export function listenToSignals(): AbortSignal {
   const controller = new AbortController();
   for (const signal of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[]) {
-    Deno.addSignalListener(signal, () => {
+    const listener = (): void => {
       const reason = new Interruption(signal);
       if (controller.signal.aborted) Deno.exit(reason.exitCode);
       controller.abort(reason);
-    });
+    };
+    Deno.addSignalListener(signal, listener);
+    listeners.push([signal, listener]);
   }
   return controller.signal;
+}
+
+/** The listeners of this process. */
+const listeners: [signal: Deno.Signal, listener: () => void][] = [];
+
+/**
+ * Runs work that may wait for the other end of a pipe. No listener can run
+ * meanwhile, so the signals end the process, as in other programs.
+ */
+export function whileSignalsKill<T>(work: () => T): T {
+  for (const one of listeners) Deno.removeSignalListener(...one);
+  try {
+    return work();
+  } finally {
+    for (const one of listeners) Deno.addSignalListener(...one);
+  }
 }
 
 /** Rejects with the reason of an interruption some time after it. */

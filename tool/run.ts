@@ -22,7 +22,12 @@ import {
   toFailureDocument,
 } from "./failure.ts";
 import { formatCommandHelp, formatProgramHelp } from "./help.ts";
-import { endAfter, Interruption, listenToSignals } from "./interrupt.ts";
+import {
+  endAfter,
+  Interruption,
+  listenToSignals,
+  whileSignalsKill,
+} from "./interrupt.ts";
 import { type CommandLine, parseCommandLine } from "./parse.ts";
 import { findColumns, Progress } from "./progress.ts";
 import {
@@ -56,7 +61,7 @@ export async function runMain(program: Program): Promise<never> {
     interrupt: listenToSignals(),
   });
   progress?.clear();
-  const problem = writeStdout(stdout);
+  const problem = whileSignalsKill(() => writeStdout(stdout));
   if (problem === undefined) Deno.exit(exitCode);
   // Only the error's text is available here; EPIPE is 32 on all architectures.
   // If the reader is gone, as with `head`, the shell expects SIGPIPE's code.

@@ -24,6 +24,7 @@ import {
 } from "../chain_form.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
+import { whileSignalsKill } from "../../tool/interrupt.ts";
 import { refuse } from "../../tool/usage_error.ts";
 import { type CniCall, DAEMON_SOCKET } from "../flags.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
@@ -56,9 +57,11 @@ export function convert(
   }
   const file = isStdin ? "-" : findFile(call);
   const target = findTarget(call, file);
-  const bytes = isStdin
-    ? stdin()
-    : withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
+  const bytes = whileSignalsKill(() =>
+    isStdin
+      ? stdin()
+      : withIoFailure(`read "${file}"`, () => Deno.readFileSync(file))
+  );
   const before = inFile(file, () => parseWritten(bytes));
   const form = findForm(call, before);
   const document = inFile(

@@ -6,6 +6,7 @@
 
 import {
   ifPossible,
+  readTextFile,
   unlessMissing,
   withIoFailure,
 } from "../../cni/files/io.ts";
@@ -64,7 +65,7 @@ export async function readLines(
   return [`${path}.1`, path].flatMap((file) =>
     withIoFailure(
       `read the log file "${file}"`,
-      () => unlessMissing(() => Deno.readTextFileSync(file)) ?? "",
+      () => unlessMissing(() => readTextFile(file)) ?? "",
     ).split("\n").filter((text) => text !== "")
       .map((text) => ({ text, record: parseRecord(text) }))
   );

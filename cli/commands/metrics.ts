@@ -8,8 +8,10 @@ import { dirname, resolve } from "@std/path/posix";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { formatGauge, type Labels } from "../../node/daemon/metrics.ts";
+import { ORPHAN_KINDS } from "../../node/orphans/orphan.ts";
 import type { Output } from "../../tool/command.ts";
 import { formatFailureText, hintAtRoot } from "../../tool/failure.ts";
+import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { listLeftovers } from "../doctor/leftovers.ts";
 import { Node, type NodeOptions } from "../doctor/node.ts";
 import { countPools, type PoolUse } from "../doctor/subnets.ts";
@@ -51,13 +53,16 @@ const METRICS: readonly Metric[] = [
   {
     name: "cni_attachments",
     help: "Attachments in the cache.",
-    read: ({ attachments }) => countBy(attachments, "network"),
+    read: (node) => countByNetwork(node, node.attachments),
   },
   {
     name: "cni_stale_attachments",
     help: "Attachments in the cache whose namespace is gone.",
-    read: ({ attachments }) =>
-      countBy(attachments.filter(({ isLive }) => isLive === false), "network"),
+    read: (node) =>
+      countByNetwork(
+        node,
+        node.attachments.filter(({ isLive }) => isLive === false),
+      ),
   },
   {
     name: "cni_pool_addresses",
@@ -72,7 +77,8 @@ const METRICS: readonly Metric[] = [
   {
     name: "cni_orphans",
     help: "Leftovers of containers that are gone; see cni gc --orphans.",
-    read: async (node) => countBy(await listLeftovers(node), "kind"),
+    read: async (node) =>
+      countBy(await listLeftovers(node), "kind", ORPHAN_KINDS),
   },
 ];
 
@@ -142,13 +148,30 @@ function formatErrors(
   });
 }
 
-/** Counts by the value of a key, which becomes a label. */
+/** Counts attachments by network: those that are configured or attached to. */
+function countByNetwork(
+  { networks, attachments }: Node,
+  counted: readonly NodeAttachment[],
+): Sample[] {
+  const names = networks.map(({ name }) => name)
+    .concat(attachments.map(({ network }) => network));
+  return countBy(counted, "network", names);
+}
+
+/**
+ * Counts by the value of a key, which becomes a label.
+ *
+ * @param known Values that have a sample in any case: Prometheus has no 0 of what
+ *   is missing
+ */
 function countBy<K extends string>(
   all: readonly Readonly<Record<K, string>>[],
   key: K,
+  known: readonly string[],
 ): Sample[] {
-  return [...Map.groupBy(all, (one) => one[key])]
-    .map(([value, { length }]) => [{ [key]: value }, length]);
+  const found = Map.groupBy(all, (one) => one[key]);
+  return [...new Set([...known, ...found.keys()])]
+    .map((value) => [{ [key]: value }, found.get(value)?.length ?? 0]);
 }
 
 /** One sample for each range set. Sets with the same subnets are added up. */

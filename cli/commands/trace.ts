@@ -10,6 +10,7 @@ import { parseTrace } from "../../tracing/record.ts";
 import { startTracing } from "../../tracing/start.ts";
 import { toFailureDocument } from "../../tool/failure.ts";
 import type { Output } from "../../tool/command.ts";
+import { whileSignalsKill } from "../../tool/interrupt.ts";
 import type { Style } from "../../tool/style.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 import { UsageError } from "../../tool/usage_error.ts";
@@ -78,7 +79,7 @@ function readTrace({ args, command }: CniCall, path: string): Traced {
   }
   const text = withIoFailure(
     `read "${path}"`,
-    () => Deno.readTextFileSync(path),
+    () => whileSignalsKill(() => Deno.readTextFileSync(path)),
   );
   if (parseTrace(text).length > 0) return { title: path, text };
   throw new Error(`"${path}" has no records of CNI_TRACE`);

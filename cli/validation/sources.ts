@@ -20,6 +20,7 @@ import {
   parseJson,
 } from "../../cni/json.ts";
 import { listConfFiles } from "../../cni/libcni/mod.ts";
+import { whileSignalsKill } from "../../tool/interrupt.ts";
 import {
   type Folders,
   getNetwork,
@@ -97,7 +98,7 @@ export async function readSources(
   for (const arg of args) {
     if (arg === "-") {
       const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(
-        stdin(),
+        whileSignalsKill(stdin),
       );
       sources.push(...await readText("<stdin>", text));
     } else {
@@ -176,7 +177,10 @@ export async function readFile(
 ): Promise<Source[]> {
   const bytes = withIoFailure(
     `read "${file}"`,
-    () => isNamed ? Deno.readFileSync(file) : readRegularFile(file),
+    () =>
+      isNamed
+        ? whileSignalsKill(() => Deno.readFileSync(file))
+        : readRegularFile(file),
   );
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   return await readText(file, text);

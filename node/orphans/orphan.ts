@@ -4,15 +4,19 @@
  * @module
  */
 
+/** The kinds of leftovers. */
+export const ORPHAN_KINDS = [
+  "attachment",
+  "lease",
+  "record",
+  "lock",
+  "link",
+  "nftables",
+  "iptables",
+] as const;
+
 /** The kind of a leftover. */
-export type OrphanKind =
-  | "attachment"
-  | "lease"
-  | "record"
-  | "lock"
-  | "link"
-  | "nftables"
-  | "iptables";
+export type OrphanKind = typeof ORPHAN_KINDS[number];
 
 /** A leftover of a container that is gone. */
 export interface Orphan {
