@@ -35,6 +35,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { removeIfThere } from "../../cni/files/io.ts";
 import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
 import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../cni/json.ts";
@@ -43,12 +44,11 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
 import { Rollback, type Step, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { attachmentOf } from "../parts/attachment.ts";
 import { buildDelegateConf, type DelegateConf } from "./delegate_conf.ts";
 import {
   encodeSaved,
-  type Owner,
-  removeSaved,
-  type SavedAttachment,
+  type SavedConf,
   SavedConfs,
   writeSaved,
 } from "./saved_conf.ts";
@@ -72,14 +72,14 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
     findPlugin(conf.type, splitPath(call.args.path));
     await using rollback = new Rollback(call.log);
 
-    const owner = ownerOf(call);
+    const owner = attachmentOf(call);
     const saved = new SavedConfs(call.config.dataDir);
-    const earlier = saved.find(owner), path = saved.pathFor(owner);
+    const earlier = saved.find(owner);
+    const path = earlier?.path ?? saved.freePath(owner);
     rollback.onFailure("undo ADD of the delegate", async () => {
       // An earlier ADD's attachment is kept, and what it needs for DEL.
       if (earlier !== undefined) return writeSaved(path, earlier.bytes);
-      await delegate(call, conf).del();
-      removeSaved(path);
+      await release(call, { path, conf });
     });
     writeSaved(path, encodeSaved(conf, owner.ifName));
     const result = await delegate(call, conf).add();
@@ -89,7 +89,7 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
 
   async check(call): Promise<void> {
     const { cniVersion, config, args } = call;
-    const saved = new SavedConfs(config.dataDir).find(ownerOf(call));
+    const saved = new SavedConfs(config.dataDir).find(attachmentOf(call));
     if (saved?.conf === undefined) {
       const what = `of container "${args.containerId}" for DEL`;
       throw new Error(`Cannot read the saved configuration ${what}`);
@@ -100,14 +100,8 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
   },
 
   async del(call): Promise<void> {
-    const saved = new SavedConfs(call.config.dataDir).find(ownerOf(call));
-    if (saved === undefined) return;
-    const { path, conf = buildDelegateConf(call) } = saved;
-    if (saved.conf === undefined) {
-      call.log.warn("Ignoring a saved configuration that is damaged", { path });
-    }
-    await delegate(call, conf).del();
-    removeSaved(path);
+    const saved = new SavedConfs(call.config.dataDir).find(attachmentOf(call));
+    if (saved !== undefined) await release(call, saved);
   },
 
   async status(call): Promise<void> {
@@ -117,18 +111,10 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
   async gc(call): Promise<void> {
     await tryAll([
       ...listStale(call),
-      [
-        "run GC of the delegate",
-        () =>
-          delegate(call, { ...buildForNode(call), ...validKeysOf(call) }).gc(),
-      ],
+      ["run GC of the delegate", () => collectGarbage(call)],
     ]);
   },
 });
-
-function ownerOf({ network, args }: FlannelCall): Owner {
-  return { network, containerId: args.containerId, ifName: args.ifName };
-}
 
 function buildForNode(call: FlannelCall): DelegateConf {
   const env = readSubnetEnv(call.config.subnetFile || SUBNET_FILE);
@@ -167,42 +153,52 @@ function delegate(
 function listStale(call: FlannelCall): Step[] {
   const { validAttachments, surroundings, network } = call;
   if (validAttachments === undefined) return [];
-  const isValid = ({ containerId, ifName }: SavedAttachment): boolean =>
+  const isValid = ({ containerId, ifName }: SavedConf): boolean =>
     validAttachments.some((valid) =>
       valid.containerId === containerId &&
       (ifName === undefined || valid.ifName === ifName)
     );
   const before = surroundings.startedAt ?? new Date(performance.timeOrigin);
   const saved = new SavedConfs(call.config.dataDir).list(network, before);
-  return saved.filter((attachment) => !isValid(attachment)).map((
-    attachment,
-  ) => [
-    `release container "${attachment.containerId}"`,
-    () => release(call, attachment),
+  return saved.filter((one) => !isValid(one)).map((one) => [
+    `release container "${one.containerId}"`,
+    () => release(call, one, environmentOf(one)),
   ]);
 }
 
 /** The name that container runtimes give to a pod's first interface. */
 const DEFAULT_IFNAME = "eth0";
 
-/** Runs DEL for an attachment, as the runtime would have. */
-async function release(
-  call: FlannelCall,
-  { path, conf, containerId, ifName = DEFAULT_IFNAME }: SavedAttachment,
-): Promise<void> {
-  await delegate(call, conf, {
-    CNI_CONTAINERID: containerId,
-    CNI_IFNAME: ifName,
-    CNI_NETNS: "",
-  }).del();
-  removeSaved(path);
+/** Returns the variables of a DEL, as the runtime would have set them. */
+function environmentOf(
+  { containerId, ifName = DEFAULT_IFNAME }: SavedConf,
+): Record<string, string> {
+  return { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName, CNI_NETNS: "" };
 }
 
-/** Returns the runtime's list of attachments, as it spells the keys. */
-function validKeysOf({ config }: FlannelCall): JsonObject {
-  return Object.fromEntries(
-    Object.entries(config as unknown as JsonObject).filter(([key]) =>
-      /^cni\.dev\/(valid-)?attachments$/i.test(key)
-    ),
+/**
+ * Runs DEL of the delegate with the saved configuration, then removes it.
+ *
+ * @param env Names another attachment than the call's
+ */
+async function release(
+  call: FlannelCall,
+  { path, conf }: Pick<SavedConf, "path" | "conf">,
+  env?: Record<string, string>,
+): Promise<void> {
+  if (conf === undefined) {
+    call.log.warn("Ignoring a saved configuration that is damaged", { path });
+  }
+  await delegate(call, conf ?? buildDelegateConf(call), env).del();
+  removeIfThere(path);
+}
+
+/** Runs GC of the delegate with the runtime's list of attachments. */
+async function collectGarbage(call: FlannelCall): Promise<void> {
+  const keys = Object.entries(call.config as unknown as JsonObject);
+  const valid = keys.filter(([key]) =>
+    /^cni\.dev\/(valid-)?attachments$/i.test(key)
   );
+  const conf = { ...buildForNode(call), ...Object.fromEntries(valid) };
+  await delegate(call, conf).gc();
 }

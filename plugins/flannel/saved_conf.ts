@@ -10,41 +10,29 @@
  * @module
  */
 
-import { join } from "@std/path/posix";
+import { basename, join } from "@std/path/posix";
 import {
   ifPossible,
   readFile,
-  removeIfThere,
   unlessUnreachable,
   withIoFailure,
 } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
 import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
+import type { Attachment } from "../parts/attachment.ts";
 import type { DelegateConf } from "./delegate_conf.ts";
 
-/** The owner of a file: an attachment. */
-export interface Owner {
-  readonly network: string;
-  readonly containerId: string;
-  readonly ifName: string;
-}
-
-/** A file. */
+/** A file, and the attachment that it belongs to. */
 export interface SavedConf {
   readonly path: string;
-  /** Its content, to put it back. */
-  readonly bytes: Uint8Array;
-  /** The delegate's configuration; undefined if it cannot be read. */
-  readonly conf: DelegateConf | undefined;
+  readonly containerId: string;
   /** Undefined if the Go plugin wrote the file. */
   readonly ifName: string | undefined;
-}
-
-/** A readable file and the attachment that has it. */
-export interface SavedAttachment extends Pick<SavedConf, "path" | "ifName"> {
-  readonly conf: DelegateConf;
-  readonly containerId: string;
+  /** The delegate's configuration; undefined if it cannot be read. */
+  readonly conf: DelegateConf | undefined;
+  /** The content, to put it back. */
+  readonly bytes: Uint8Array;
 }
 
 /** The key of the interface's name; the delegate does not get it. */
@@ -68,22 +56,20 @@ export class SavedConfs {
    *
    * @throws {CniError} 5 if a file cannot be read
    */
-  find(owner: Owner): SavedConf | undefined {
+  find(owner: Attachment): SavedConf | undefined {
     return this.#pathsOf(owner)
       .map((path) => readIfThere(path))
       .find((saved) => saved !== undefined && belongsTo(saved, owner));
   }
 
   /**
-   * Returns the path for the file of an attachment: that of {@linkcode find},
-   * or a free one.
+   * Returns a path for the file of an attachment that has none.
    *
    * @throws {CniError} 5 if a file cannot be read
    */
-  pathFor(owner: Owner): string {
+  freePath(owner: Attachment): string {
     const [first, second] = this.#pathsOf(owner);
-    return this.find(owner)?.path ??
-      (readIfThere(first) === undefined ? first : second);
+    return readIfThere(first) === undefined ? first : second;
   }
 
   /**
@@ -92,22 +78,21 @@ export class SavedConfs {
    * @param before Files that are younger are left out
    * @throws {CniError} 5 if the folder cannot be read
    */
-  list(network: string, before: Date): SavedAttachment[] {
+  list(network: string, before: Date): SavedConf[] {
     const names = withIoFailure(
       `read the folder "${this.#folder}"`,
       () => unlessUnreachable(() => [...Deno.readDirSync(this.#folder)]) ?? [],
     ).filter(({ isFile }) => isFile).map(({ name }) => name).sort();
     return names.flatMap((name) => {
       const path = join(this.#folder, name);
-      const { conf, ifName } = ifPossible(() => readIfThere(path)) ?? {};
+      const saved = ifPossible(() => readIfThere(path));
       const time = ifPossible(() => Deno.statSync(path).mtime);
-      if (conf?.name !== network || !time || time > before) return [];
-      const [containerId = ""] = name.split(":", 1);
-      return [{ path, conf, containerId, ifName }];
+      const isMeant = saved?.conf?.name === network && time && time <= before;
+      return isMeant ? [saved] : [];
     });
   }
 
-  #pathsOf({ containerId, ifName }: Owner): [string, string] {
+  #pathsOf({ containerId, ifName }: Attachment): [string, string] {
     const path = join(this.#folder, containerId);
     return [path, `${path}:${ifName}`];
   }
@@ -130,15 +115,7 @@ export function writeSaved(path: string, bytes: Uint8Array): void {
   withIoFailure(`write "${path}"`, () => replaceFile(path, bytes));
 }
 
-/** Removes the file of an attachment; succeeds if it is gone. */
-export function removeSaved(path: string): void {
-  removeIfThere(path);
-}
-
-function belongsTo(
-  { conf, ifName }: SavedConf,
-  owner: Owner,
-): boolean {
+function belongsTo({ conf, ifName }: SavedConf, owner: Attachment): boolean {
   return conf === undefined ||
     conf.name === owner.network && (ifName ?? owner.ifName) === owner.ifName;
 }
@@ -148,13 +125,12 @@ function readIfThere(path: string): SavedConf | undefined {
     `read "${path}"`,
     () => unlessUnreachable(() => readFile(path)),
   );
-  return bytes && { path, bytes, ...decodeSaved(bytes) };
+  const [containerId = ""] = basename(path).split(":", 1);
+  return bytes && { path, containerId, bytes, ...decodeSaved(bytes) };
 }
 
 /** Decodes a file. The Go plugin's may be cut short by a crash. */
-function decodeSaved(
-  bytes: Uint8Array,
-): Pick<SavedConf, "conf" | "ifName"> {
+function decodeSaved(bytes: Uint8Array): Pick<SavedConf, "conf" | "ifName"> {
   const document = ifPossible(() => parseJson(bytes));
   const unreadable = { conf: undefined, ifName: undefined };
   if (!isObject(document)) return unreadable;

@@ -9,9 +9,8 @@ import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional } from "../../cni/types.ts";
 
 /** Builds the schema of the network configuration. */
-export const flannelSchema = once(() => {
-  const object = optional(z.looseObject({}));
-  return netConf({
+export const flannelSchema = once(() =>
+  netConf({
     /** Unchanged, as the delegate gets it; `call.cniVersion` is never "". */
     cniVersion: optional(z.string()),
     /** flanneld's file; the usual one if absent or "". */
@@ -26,9 +25,9 @@ export const flannelSchema = once(() => {
       routes: optional(z.array(z.unknown())),
     })),
     /** The runtime's values, passed on to the delegate. */
-    runtimeConfig: object,
-  });
-});
+    runtimeConfig: optional(z.looseObject({})),
+  })
+);
 
 /** Reads the keys of the delegate, which this plugin does not interpret. */
 const delegateSchema = once(() => {

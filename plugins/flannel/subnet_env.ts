@@ -62,34 +62,28 @@ function parseSubnetEnv(text: string, path: string): SubnetEnv {
       return [key, line.slice(key.length + 1)];
     }),
   );
-  const read = <T>(key: string, parse: (value: string) => T): T[] => {
-    const value = values.get(`FLANNEL_${key}`);
-    if (value === undefined) return [];
-    try {
-      return [parse(value)];
-    } catch (error) {
-      throw new Error(`${path}: FLANNEL_${key}: ${describeError(error)}`);
-    }
+  const missing: string[] = [];
+  /** Reads keys, one of which is enough. */
+  const read = <T>(parse: (value: string) => T, ...keys: string[]): T[] => {
+    const found = keys.filter((key) => values.has(key));
+    if (found.length === 0) missing.push(...keys);
+    return found.map((key) => {
+      try {
+        return parse(values.get(key) ?? "");
+      } catch (error) {
+        throw new Error(`${path}: ${key}: ${describeError(error)}`);
+      }
+    });
   };
-  const readNetworks = (key: string): Cidr[] =>
-    dropRepeated(read(key, (value) => value.split(",").map(parseNetwork)));
-  const networks = [
-    ...readNetworks("NETWORK"),
-    ...readNetworks("IPV6_NETWORK"),
-  ];
-  const subnets = [
-    ...read("SUBNET", parseNetwork),
-    ...read("IPV6_SUBNET", parseNetwork),
-  ];
-  const [mtu] = read("MTU", parseMtu);
-  const [ipMasq] = read("IPMASQ", (value) => value === "true");
-  const missing = [
-    networks.length === 0 && "FLANNEL_NETWORK, FLANNEL_IPV6_NETWORK",
-    subnets.length === 0 && "FLANNEL_SUBNET, FLANNEL_IPV6_SUBNET",
-    mtu === undefined && "FLANNEL_MTU",
-    ipMasq === undefined && "FLANNEL_IPMASQ",
-  ].filter(Boolean);
-  if (mtu === undefined || ipMasq === undefined || missing.length > 0) {
+  const networks = read(
+    parseNetworks,
+    "FLANNEL_NETWORK",
+    "FLANNEL_IPV6_NETWORK",
+  ).flat();
+  const subnets = read(parseNetwork, "FLANNEL_SUBNET", "FLANNEL_IPV6_SUBNET");
+  const [mtu = 0] = read(parseMtu, "FLANNEL_MTU");
+  const [ipMasq = false] = read((value) => value === "true", "FLANNEL_IPMASQ");
+  if (missing.length > 0) {
     throw new Error(`${path} is missing ${missing.join(", ")}`);
   }
   return { networks, subnets, mtu, ipMasq };
@@ -99,8 +93,9 @@ function parseNetwork(text: string): Cidr {
   return Cidr.parse(text).masked();
 }
 
-function dropRepeated(lists: readonly Cidr[][]): Cidr[] {
-  const networks = lists.flat();
+/** Parses a list with commas, in which a network may be repeated. */
+function parseNetworks(text: string): Cidr[] {
+  const networks = text.split(",").map(parseNetwork);
   return networks.filter((network, index) =>
     networks.findIndex((other) => other.equals(network)) === index
   );
