@@ -93,15 +93,25 @@ function parseConfig(text: string): Config {
   }
 }
 
-/** Plugins that also look for a daemon by its folder. */
-const FOLDER_READERS = ["multus", "chain"];
+/**
+ * Programs that also look for a daemon by its folder, and the folder if the
+ * configuration names none.
+ */
+const FOLDERS: Readonly<Record<string, string | undefined>> = {
+  "multus": undefined,
+  "chain": undefined,
+  "multus-shim": "/run/multus",
+};
 
 /** Lists the sockets at which a daemon may listen, in the order to try them. */
 function listSockets(name: string, config: Config): string[] {
   const paths = [config.get("daemonsocket")];
-  const folder = config.get("daemonsocketdir");
-  if (typeof folder === "string" && FOLDER_READERS.includes(name)) {
-    paths.push(`${folder}/daemon.sock`);
+  if (Object.hasOwn(FOLDERS, name)) {
+    const folder = config.get("daemonsocketdir");
+    const found = typeof folder === "string" && folder !== ""
+      ? folder
+      : FOLDERS[name];
+    if (found !== undefined) paths.push(`${found}/daemon.sock`);
   }
   return paths.filter((path): path is string =>
     typeof path === "string" && path.startsWith("/")

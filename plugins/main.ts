@@ -49,18 +49,37 @@ const needed: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
+ * Has a node daemon run a call, if one is to be asked.
+ *
+ * @param isNamed Whether only a daemon is asked that the configuration names
+ */
+async function askDaemon(
+  name: string,
+  stdin: () => Uint8Array,
+  isNamed: boolean,
+): Promise<Parameters<typeof printAndExit>[0] | undefined> {
+  const config = findDaemonConfig(stdin, isNamed);
+  if (config === undefined) return undefined;
+  const { handOver } = await import("./hand_over.ts");
+  return await handOver({ name, env: Deno.env.toObject(), stdin: config });
+}
+
+/**
  * Reads a configuration that may name a node daemon.
  *
  * @returns Undefined if it names none, or no daemon is to be asked
  */
-function findDaemonConfig(stdin: () => Uint8Array): string | undefined {
+function findDaemonConfig(
+  stdin: () => Uint8Array,
+  isNamed: boolean,
+): string | undefined {
   if (Deno.args.length > 0 || Deno.env.get("CNI_NO_DAEMON") === "1") return;
   const variables = needed[Deno.env.get("CNI_COMMAND") ?? ""];
   if (!variables?.every((variable) => Deno.env.get(variable))) return;
   try {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(stdin());
-    return /"daemonSocket/i.test(text) ? text : undefined;
+    return !isNamed || /"daemonSocket/i.test(text) ? text : undefined;
   } catch {
     return undefined; // the call reports it
   }
@@ -75,9 +94,17 @@ function readOnce(): () => Uint8Array {
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
 async function runShim(): Promise<void> {
   const stdin = readOnce();
-  const { shim } = await import("./thick/shim.ts");
-  const answer = await shim({ env: Deno.env.toObject(), stdin });
-  if (answer !== undefined) printAndExit(answer);
+  const handed = await askDaemon("multus-shim", stdin, false);
+  const isDel = Deno.env.get("CNI_COMMAND") === "DEL";
+  // A DEL that has failed there is tried here.
+  if (handed !== undefined && (handed.exitCode === 0 || !isDel)) {
+    printAndExit(handed);
+  }
+  if (handed === undefined) {
+    const { shim } = await import("./thick/shim.ts");
+    const answer = await shim({ env: Deno.env.toObject(), stdin });
+    if (answer !== undefined) printAndExit(answer);
+  }
   const plugin = findPlugin("multus");
   const { runMain } = await import("../cni/skel.ts");
   if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);
@@ -111,13 +138,8 @@ async function main(): Promise<void> {
       return void await import("../cli/plugin_help.ts");
     }
     const stdin = readOnce();
-    const config = findDaemonConfig(stdin);
-    if (config !== undefined) {
-      const { handOver } = await import("./hand_over.ts");
-      const env = Deno.env.toObject();
-      const answer = await handOver({ name, env, stdin: config });
-      if (answer !== undefined) printAndExit(answer);
-    }
+    const answer = await askDaemon(name, stdin, true);
+    if (answer !== undefined) printAndExit(answer);
     const plugin = findPlugin(name);
     const { runMain } = await import("../cni/skel.ts");
     if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);

@@ -11,6 +11,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
 import type { Needs } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
+import { FakeDaemon } from "./_harness/fake_daemon.ts";
 import {
   BIN,
   type HostOutput,
@@ -250,6 +251,107 @@ async function takeOver(before: Start, after: Start): Promise<void> {
   }
   assertEquals(host.leftovers(), []);
 }
+
+/** Makes a folder with only one of the daemon's sockets. */
+function folderWith(scene: Scene, socket: string): string {
+  const folder = `${scene.host.hosts.folder}/only-${socket}`;
+  Deno.mkdirSync(folder);
+  Deno.symlinkSync(
+    `${scene.daemon.socketDir}/${socket}`,
+    `${folder}/${socket}`,
+  );
+  return folder;
+}
+
+test(
+  "multus-shim prints the same by either socket of our daemon",
+  ThickDaemon.start,
+  async (scene) => {
+    const { host } = scene;
+    const web = host.addPod("web", { networks: "green" });
+    const lost = host.addPod("lost", { networks: "nothing" });
+    const [own, http] = ["daemon.sock", "multus.sock"].map((socket) =>
+      folderWith(scene, socket)
+    );
+    const print = async (daemonSocketDir = ""): Promise<string[]> => {
+      const printed: string[] = [];
+      const call = async (
+        command: string,
+        pod: HostPod,
+        keys: JsonObject,
+        env: Record<string, string> = {},
+      ): Promise<void> => {
+        const { code, stdout, stderr } = await host.call(command, pod, {
+          command: [OURS],
+          keys: { daemonSocketDir, ...keys },
+          env,
+        });
+        printed.push(normalize(`${command} ${code} ${stdout} ${stderr}`));
+      };
+      for (const cniVersion of VERSIONS) {
+        await call("ADD", web, { cniVersion });
+        if (cniVersion !== "0.3.1") await call("CHECK", web, { cniVersion });
+        await call("DEL", web, { cniVersion });
+        assertEquals(host.leftovers(), []);
+        await call("ADD", lost, { cniVersion });
+        await call("DEL", lost, { cniVersion });
+      }
+      await call("STATUS", web, { cniVersion: "1.1.0" });
+      await call("GC", web, {
+        cniVersion: "1.1.0",
+        "cni.dev/valid-attachments": [],
+      });
+      return printed;
+    };
+    assertEquals(await print(own), await print(http));
+  },
+);
+
+test(
+  "multus-shim asks by HTTP if the daemon does not take the call",
+  ThickDaemon.start,
+  async (scene) => {
+    const { host } = scene;
+    await using refusing = new FakeDaemon(({ say }) =>
+      say('{"notMine":"another world"}\n')
+    );
+    const daemonSocketDir = folderWith(scene, "multus.sock");
+    Deno.symlinkSync(refusing.path, `${daemonSocketDir}/daemon.sock`);
+    const pod = host.addPod("web", { networks: "green" });
+    for (const command of ["ADD", "CHECK", "DEL"]) {
+      await scene.succeed(OURS, command, pod, { daemonSocketDir });
+    }
+    assertEquals(host.leftovers(), []);
+    const names = refusing.requests.map(({ name }) => name);
+    assertEquals(names, ["multus-shim", "multus-shim", "multus-shim"]);
+  },
+);
+
+test(
+  "multus-shim attaches no pod twice, and detaches what the daemon did not",
+  ThickDaemon.start,
+  async (scene) => {
+    const { host } = scene;
+    const failure = JSON.stringify({ code: 5, msg: "no" });
+    await using failing = new FakeDaemon(({ say }) => {
+      const { env } = failing.requests.at(-1) ?? {};
+      if (env?.["CNI_COMMAND"] === "ADD") return; // the connection ends
+      const answer = JSON.stringify({ stdout: failure, exitCode: 1 });
+      return say(`${answer}\n`);
+    });
+    const daemonSocketDir = folderWith(scene, "multus.sock");
+    Deno.symlinkSync(failing.path, `${daemonSocketDir}/daemon.sock`);
+    const pod = host.addPod("web", { networks: "green" });
+    const { code, json } = await scene.call(OURS, "ADD", pod, {
+      daemonSocketDir,
+    });
+    assertEquals([code, json.code], [1, 11]);
+    assertEquals(host.interfaces(pod), ["lo"]);
+    await scene.succeed(OURS, "ADD", pod);
+    await scene.succeed(OURS, "DEL", pod, { daemonSocketDir });
+    assertEquals(host.leftovers(), []);
+  },
+);
 
 test(
   "multus-shim waits for the daemon, but not for DEL",

@@ -18,10 +18,26 @@ import type { Connection } from "./unix_server.ts";
 /** Longest request, in bytes. */
 const MAX_REQUEST = 16 * 1024 * 1024;
 
+/** What the daemon runs for a program that is not a plugin. */
+export interface Translation
+  extends Pick<Call, "plugin" | "env" | "stdin" | "onStderr"> {
+  /** Converts the outcome to what the program prints. */
+  readonly answer: (outcome: Ran) => Promise<Ran>;
+}
+
+type Ran = Exclude<Outcome, { readonly notMine: string }>;
+
 /** Options of a {@linkcode CallSocket}. */
 export interface CallSocketOptions {
   /** Finds plugins by type. */
   readonly lookup: PluginLookup;
+  /**
+   * Translates calls of programs that are not plugins. Returns undefined for all
+   * others, and text if the caller must run the call itself.
+   */
+  readonly translate?:
+    | ((request: CallRequest) => Promise<Translation | string | undefined>)
+    | undefined;
   /** Runs a call. */
   readonly run: (call: Call) => Promise<Outcome>;
   /** What a caller must have in common with this process. */
@@ -96,10 +112,10 @@ class Conversation implements Exchange {
     try {
       const request = decodeRequest(new TextDecoder().decode(concat(chunks)));
       const difference = this.#findDifference(request);
-      const plugin = this.#options.lookup(request.name);
-      if (difference !== undefined) this.#refuse(difference);
-      else if (plugin === undefined) this.#refuse("there is no such plugin");
-      else await this.#run(request, await plugin);
+      if (difference !== undefined) return this.#refuse(difference);
+      const work = await this.#findWork(request);
+      if (typeof work === "string") this.#refuse(work);
+      else await this.#run(request, work);
     } catch (error) {
       const { log } = this.#options;
       log.warn("Cannot read a request", { error: describeError(error) });
@@ -113,22 +129,35 @@ class Conversation implements Exchange {
     return findDifference(this.#options.world, request);
   }
 
-  async #run(
-    { env, stdin, exe }: CallRequest,
-    plugin: Call["plugin"],
-  ): Promise<void> {
-    const outcome = await this.#options.run({
-      plugin,
+  async #findWork(request: CallRequest): Promise<Translation | string> {
+    const { lookup, translate } = this.#options;
+    const { name, env, stdin } = request;
+    const plugin = lookup(name);
+    if (plugin === undefined) {
+      return await translate?.(request) ?? "there is no such plugin";
+    }
+    return {
+      plugin: await plugin,
       env,
       stdin: new TextEncoder().encode(stdin),
+      onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
+      answer: (outcome) => Promise.resolve(outcome),
+    };
+  }
+
+  async #run(
+    { exe }: CallRequest,
+    { answer, ...work }: Translation,
+  ): Promise<void> {
+    const outcome = await this.#options.run({
+      ...work,
       exe,
       signal: this.#gone.signal,
       look: () => this.#connection.look(),
-      onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
       from: describePeer(this.#connection.peer),
     });
     if ("notMine" in outcome) return this.#refuse(outcome.notMine);
-    const { stdout, exitCode } = outcome;
+    const { stdout, exitCode } = await answer(outcome);
     this.#end({ stdout, exitCode });
   }
 

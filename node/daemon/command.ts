@@ -25,6 +25,7 @@ import type { Gauge } from "./metrics.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { exitAsStranded, exitWhenStranded } from "./stranded.ts";
 import { answerThick, readOverlay } from "./thick/serve.ts";
+import { translateShimCall } from "./thick/shim_call.ts";
 import { warmUp } from "./warm_up.ts";
 
 /**
@@ -63,6 +64,7 @@ export async function daemon(
     await runDaemon({
       ...options,
       handle: (request, running) => answerThick(request, running, thick),
+      translate: (request) => translateShimCall(request, thick),
       build: buildIdentity,
       hostNetns: OWN_NETNS,
       afterCall: options.logLevel === "debug"

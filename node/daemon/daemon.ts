@@ -12,7 +12,7 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";
-import { CallSocket } from "./call_socket.ts";
+import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import { type Caller, Calls } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
@@ -51,6 +51,8 @@ export interface DaemonOptions {
   readonly env: Environment;
   /** Finds plugins that run in this process. */
   readonly lookup: PluginLookup;
+  /** Translates calls of programs that are not plugins. */
+  readonly translate?: CallSocketOptions["translate"];
   /** Called after each call. */
   readonly afterCall?: (() => void) | undefined;
   /** Further values for the metrics. */
@@ -132,6 +134,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   });
   const callSocket = new CallSocket({
     lookup,
+    translate: options.translate,
     log,
     run: (call) => calls.run(call),
     world: readOwnWorld(options.build, hostNetns),

@@ -123,7 +123,7 @@ export async function toAnswer(
   try {
     if (status !== 200) throw parseError(status, body);
     const isAdd = env["CNI_COMMAND"] === "ADD";
-    const stdout = isAdd ? await formatAdded(body, cniVersion) : "";
+    const stdout = isAdd ? await formatBody(body, cniVersion) : "";
     return { stdout, exitCode: 0 };
   } catch (error) {
     return formatFailure(error, versionOfErrors(cniVersion));
@@ -146,7 +146,7 @@ function parseError(status: number, body: string): CniError {
 /** From this version on, results differ in the version that they name only. */
 const SAME_SHAPE_SINCE = "1.0.0";
 
-async function formatAdded(body: string, cniVersion: string): Promise<string> {
+async function formatBody(body: string, cniVersion: string): Promise<string> {
   const { Result: result } = parseObject(body) ?? {};
   if (typeof result !== "object" || result === null) {
     throw new CniError(
@@ -155,6 +155,14 @@ async function formatAdded(body: string, cniVersion: string): Promise<string> {
       { details: body },
     );
   }
+  return await formatAdded(result, cniVersion);
+}
+
+/** Formats a result of the newest version in the version of the call. */
+export async function formatAdded(
+  result: object,
+  cniVersion: string,
+): Promise<string> {
   if (isSpecVersion(cniVersion) && isAtLeast(cniVersion, SAME_SHAPE_SINCE)) {
     return JSON.stringify({ ...result, cniVersion }, null, 4);
   }

@@ -42,7 +42,7 @@ export interface ShimCall {
 }
 
 /** A valid call. */
-interface ReadCall {
+export interface ReadCall {
   readonly env: Environment;
   readonly stdin: Uint8Array;
   readonly cniVersion: string;
@@ -59,7 +59,7 @@ interface ReadCall {
 export async function shim(
   { env, stdin, patienceMs = PATIENCE_MS }: ShimCall,
 ): Promise<PrintedAnswer | undefined> {
-  const call = readCall(env, stdin);
+  const call = readShimCall(env, stdin);
   if (call === undefined) return undefined;
   const { command, socket } = call;
   if (command === "DEL") return await detach(call);
@@ -84,7 +84,7 @@ async function detach(call: ReadCall): Promise<PrintedAnswer | undefined> {
 }
 
 /** @returns Undefined for a call that is not valid, or is not for a daemon */
-function readCall(
+export function readShimCall(
   env: Environment,
   stdin: () => Uint8Array,
 ): ReadCall | undefined {

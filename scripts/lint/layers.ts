@@ -77,6 +77,7 @@ const LAYERS: readonly Layer[] = [
     "kube/",
     "plugins/parts/",
     "plugins/multus/",
+    "plugins/thick/",
     "ipam/",
     "plugins/registry.ts",
   ]),

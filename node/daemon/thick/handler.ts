@@ -54,7 +54,7 @@ export interface ThickOptions {
 const MAX_BODY = 16 * 1024 * 1024;
 
 /** Where plugins are if the request does not say; those of `binDir` come first. */
-const CNI_PATH = "/opt/cni/bin";
+export const CNI_PATH = "/opt/cni/bin";
 
 /** Answers the protocol's requests. */
 export class ThickHandler {
@@ -153,14 +153,19 @@ function answerResult(stdout: string): Response {
 
 /** Answers with the plugin's error document, in Go's order of keys. */
 function answerError(stdout: string): Response {
+  return json(400, describeFailure(stdout));
+}
+
+/** Describes the error that a plugin has printed. */
+export function describeFailure(stdout: string): JsonObject {
   const document: unknown = JSON.parse(stdout);
   if (!isObject(document)) throw new Error(`not an error: ${stdout}`);
   const { code, msg, details } = document as JsonObject;
-  return json(400, {
+  return {
     code: code ?? 999,
     msg: msg ?? "",
     ...details !== undefined && { details },
-  });
+  };
 }
 
 /** Characters that Go's JSON encoder escapes. */

@@ -64,6 +64,28 @@ export function readRequest(
 ): CallRequest {
   const document = parseBody(body);
   const sent = readEnv(document["env"]);
+  const env = checkEnv(endpoint, sent, needsPod);
+  const { build, exe } = document;
+  return {
+    command: sent["CNI_COMMAND"] ?? "",
+    ...build === buildIdentity && typeof exe === "string" && { exe },
+    env,
+    config: readConfig(document["config"]),
+    attributes: readAttributes(document["interfaceAttributes"]),
+  };
+}
+
+/**
+ * Checks the environment of a call.
+ *
+ * @returns The variables that the protocol passes on
+ * @throws {RequestError} As {@linkcode readRequest}
+ */
+export function checkEnv(
+  endpoint: Endpoint,
+  sent: Environment,
+  needsPod = true,
+): Environment {
   const command = sent["CNI_COMMAND"];
   if (command === undefined) {
     throw new RequestError(`${CALL}unexpected or missing CNI_COMMAND`);
@@ -74,14 +96,7 @@ export function readRequest(
   if (needsPod && (isPods || endpoint === "/delegate") && !isLenient) {
     requirePod(sent["CNI_ARGS"]);
   }
-  const { build, exe } = document;
-  return {
-    command,
-    ...build === buildIdentity && typeof exe === "string" && { exe },
-    env: pickEnv(sent),
-    config: readConfig(document["config"]),
-    attributes: readAttributes(document["interfaceAttributes"]),
-  };
+  return pickEnv(sent);
 }
 
 function parseBody(body: string): JsonObject {

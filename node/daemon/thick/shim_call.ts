@@ -1,0 +1,59 @@
+/**
+ * Calls that our `multus-shim` sends by the daemon's own protocol: the same
+ * results as by HTTP, in fewer steps.
+ *
+ * @module
+ */
+
+import { decodeResult } from "../../../cni/result_decoding.ts";
+import { encodeResult } from "../../../cni/result_encoding.ts";
+import { describeError } from "../../../cni/error.ts";
+import { formatAdded, toAnswer } from "../../../plugins/thick/client.ts";
+import { readShimCall } from "../../../plugins/thick/shim.ts";
+import type { Translation } from "../call_socket.ts";
+import type { CallRequest } from "../protocol.ts";
+import { overlayConfig, RESULT_VERSION } from "./configuration.ts";
+import { CNI_PATH, describeFailure } from "./handler.ts";
+import { checkEnv } from "./request.ts";
+import type { ThickServiceOptions } from "./serve.ts";
+
+/** The name by which the shim asks. */
+const SHIM = "multus-shim";
+
+/**
+ * Translates a call of the shim to a call of multus.
+ *
+ * @returns Undefined for any other call; why the shim must use HTTP, which
+ *   then has the error
+ */
+export async function translateShimCall(
+  { name, env, stdin }: CallRequest,
+  { lookup, env: own, overlay, onStderr }: ThickServiceOptions,
+): Promise<Translation | string | undefined> {
+  if (name !== SHIM) return undefined;
+  const bytes = new TextEncoder().encode(stdin);
+  const read = readShimCall(env, () => bytes);
+  const multus = await lookup("multus");
+  if (read === undefined || multus === undefined) return "the call is invalid";
+  const { cniVersion } = read;
+  try {
+    return {
+      plugin: multus,
+      env: { CNI_PATH, ...own, ...checkEnv("/cni", env) },
+      stdin: overlayConfig(bytes, overlay),
+      onStderr,
+      answer: async ({ stdout, exitCode }) => {
+        if (exitCode !== 0) {
+          const body = JSON.stringify(describeFailure(stdout));
+          return await toAnswer({ env, cniVersion }, { status: 400, body });
+        }
+        if (stdout === "") return { stdout, exitCode };
+        const result = decodeResult(JSON.parse(stdout));
+        const document = encodeResult(result, RESULT_VERSION);
+        return { stdout: await formatAdded(document, cniVersion), exitCode };
+      },
+    };
+  } catch (error) {
+    return describeError(error);
+  }
+}
