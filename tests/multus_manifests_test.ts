@@ -5,9 +5,11 @@
 
 import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
+import { createLog } from "../cni/log.ts";
 import { openKubeClient } from "../kube/client.ts";
 import { eachRow } from "./_harness/table.ts";
 import { parseFlags } from "./_harness/tool_call.ts";
+import { Executable } from "../node/multus/install/executable.ts";
 import { INSTALL_FLAGS } from "../node/multus/install/install_flags.ts";
 import { readInstallOptions } from "../node/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
@@ -290,4 +292,45 @@ Deno.test("manifests: the role has the rights for all that is asked of the API s
   );
   const unused = rights.filter((right) => !needed.includes(right));
   assertEquals(unused, []);
+});
+
+Deno.test("manifests: uninstall.yaml restores what --plugins has replaced", async () => {
+  using folder = new ConfFolder({
+    "etc/cni/net.d/10-pods.conflist": "{}",
+    "etc/cni/net.d/00-multus.conflist": "{}",
+    "etc/cni/net.d/multus.d/token": "t",
+    "var/lib/cni/multus/scratch": "s",
+    "var/lib/cni/results/pods": "r",
+    "opt/cni/bin/ptp": "another program",
+    "opt/cni/bin/bridge": "not replaced",
+    "executable": "ours",
+  });
+  const bin = `${folder.path}/opt/cni/bin`;
+  const executable = new Executable({
+    source: `${folder.path}/executable`,
+    folder: bin,
+    links: ["ptp", "vlan"],
+    replacesOthers: true,
+  }, createLog({}, () => {}));
+  await executable.ensure();
+  assertEquals(await Deno.readTextFile(`${bin}/ptp`), "ours");
+  const [{ spec }] = loadAll(read("uninstall.yaml")) as Manifest[];
+  const [{ command, args }] = spec.template.spec.initContainers;
+  const script = args[0].replaceAll("/host/", `${folder.path}/`);
+  const { success, stderr } = await new Deno.Command(command[0], {
+    args: [...command.slice(1), script],
+  }).output();
+  assertEquals([new TextDecoder().decode(stderr), success], ["", true]);
+  const left = new Deno.Command("find", {
+    args: [folder.path, "-type", "f", "-printf", "%P\n"],
+  }).outputSync();
+  assertEquals(new TextDecoder().decode(left.stdout).split("\n").sort(), [
+    "",
+    "etc/cni/net.d/10-pods.conflist",
+    "executable",
+    "opt/cni/bin/bridge",
+    "opt/cni/bin/ptp",
+    "var/lib/cni/results/pods",
+  ]);
+  assertEquals(await Deno.readTextFile(`${bin}/ptp`), "another program");
 });

@@ -18,12 +18,12 @@
 
 import { join } from "@std/path/posix";
 import { copyExecutable } from "../../cni/files/copy_executable.ts";
+import { removeIfThere, unlessMissing } from "../../cni/files/io.ts";
 import {
-  removeIfThere,
-  removeQuietly,
-  unlessMissing,
-} from "../../cni/files/io.ts";
-import { replaceByLink, replaceFile } from "../../cni/files/replace.ts";
+  keepReplaced,
+  replaceByLink,
+  replaceFile,
+} from "../../cni/files/replace.ts";
 import { haveSameContent } from "../../cni/files/same_content.ts";
 import { isObject, parseJson } from "../../cni/json.ts";
 
@@ -77,7 +77,7 @@ export class Installation implements Disposable {
   async install(source: string, name: string, form: Form): Promise<Change> {
     const change = await this.compare(source, name, form);
     const path = this.#path(name);
-    if (change === "replaced") this.#keep(name);
+    if (change === "replaced") keepReplaced(path, this.#keptPath(name));
     if (change === "unchanged") {
       this.#note(name, identify(path));
     } else if (form === "link" && name !== EXECUTABLE) {
@@ -161,18 +161,6 @@ export class Installation implements Disposable {
     const text = `${JSON.stringify(this.#installed, null, 2)}\n`;
     const path = this.#ownPath("installed.json");
     replaceFile(path, new TextEncoder().encode(text), 0o644);
-  }
-
-  #keep(name: string): void {
-    const kept = this.#keptPath(name);
-    Deno.mkdirSync(this.#ownPath("replaced"), { recursive: true });
-    removeQuietly(kept);
-    try {
-      Deno.linkSync(this.#path(name), kept);
-    } catch {
-      // The file system has no hard links.
-      Deno.copyFileSync(this.#path(name), kept);
-    }
   }
 }
 

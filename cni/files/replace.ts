@@ -81,6 +81,24 @@ function isFolderGone(error: unknown): boolean {
 }
 
 /**
+ * Keeps a file that is about to be replaced, under another name on the same
+ * file system. Creates the folder as needed. A link is kept as a link.
+ *
+ * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
+ *   of the file system are thrown as they are
+ */
+export function keepReplaced(path: string, kept: string): void {
+  Deno.mkdirSync(dirname(kept), { recursive: true });
+  removeQuietly(kept);
+  try {
+    Deno.linkSync(path, kept);
+  } catch {
+    // The file system has no hard links.
+    Deno.copyFileSync(path, kept);
+  }
+}
+
+/**
  * Replaces a file by a symbolic link; the name exists at all times. The caller
  * keeps others from doing the same at the same time.
  *

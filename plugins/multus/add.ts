@@ -54,12 +54,16 @@ async function findNetworks(session: Session): Promise<
   | { readonly pod: KnownPod | undefined; readonly delegates: Delegate[] }
   | typeof POD_IS_GONE
 > {
-  const { call: { config, signal }, k8s, cluster } = session;
+  const { call: { config, signal }, k8s, cluster, log } = session;
   const { readinessIndicatorFile, runtimeConfig } = config;
   await waitUntilReady(readinessIndicatorFile, signal);
   const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
   if (pod === POD_IS_GONE) return POD_IS_GONE;
-  if (pod !== undefined) cluster.prepare();
+  if (pod !== undefined) {
+    cluster.prepare();
+  } else if (k8s.podName !== "" && !cluster.isConfigured) {
+    log.verbose("No kubeconfig, so the pod's annotations are not read");
+  }
   return { pod, delegates: await selectDelegates(session, pod) };
 }
 

@@ -149,6 +149,13 @@ test("multus.add() leaves a log file", async (scene) => {
   assertStringIncludes(line, `containerId=${CONTAINER} ifName=eth0 `);
 });
 
+test("multus.add() says that it cannot read a pod's annotations", async (scene) => {
+  const keys = { ...both(scene), logLevel: "verbose" };
+  const CNI_ARGS = "K8S_POD_NAMESPACE=test;K8S_POD_NAME=web-0";
+  const { stderr } = await scene.run("ADD", keys, { env: { CNI_ARGS } });
+  assertStringIncludes(stderr, "[verbose] msg=\"No kubeconfig, so the pod's");
+});
+
 test("multus.check() checks recorded attachments, whatever the current configuration", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
   const { delegates: [first] } = both(scene);

@@ -20,6 +20,8 @@ import type { ExecutableOptions } from "./options.ts";
 const MULTUS = "multus";
 /** The name of the executable that it links to. */
 const EXECUTABLE = "cni-multus";
+/** The folder of the plugins that links have replaced; uninstall.yaml knows it. */
+const KEPT = ".cni-multus";
 
 /** States of the source and of its copy. */
 interface Twins {
@@ -54,7 +56,11 @@ export class Executable {
       links: [MULTUS],
       replacesOthers: true,
     }, log);
-    this.#plugins = new Links({ ...options, target: EXECUTABLE }, log);
+    this.#plugins = new Links({
+      ...options,
+      target: EXECUTABLE,
+      kept: KEPT,
+    }, log);
   }
 
   /**

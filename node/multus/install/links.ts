@@ -11,7 +11,7 @@
 
 import { join } from "@std/path/posix";
 import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
-import { replaceByLink } from "../../../cni/files/replace.ts";
+import { keepReplaced, replaceByLink } from "../../../cni/files/replace.ts";
 import type { Log } from "../../../cni/log.ts";
 import { isSameFile } from "../../../cni/files/same_file.ts";
 import { Contest } from "./contest.ts";
@@ -22,6 +22,8 @@ export interface LinkOptions
   extends Pick<ExecutableOptions, "folder" | "links" | "replacesOthers"> {
   /** Name of the executable in the folder. */
   readonly target: string;
+  /** Folder for the files that links replace, in the folder; kept nowhere if undefined. */
+  readonly kept?: string;
 }
 
 /** Links in the node's folder of plugins. */
@@ -58,7 +60,13 @@ export class Links {
       return this.#leave(name, path);
     }
     if (this.#made.has(name)) this.#contestOf(name, path).takeTurn();
-    const { target } = this.#options;
+    const { folder, target, kept } = this.#options;
+    if (found === "other" && kept !== undefined) {
+      withIoFailure(
+        `keep "${path}"`,
+        () => keepReplaced(path, join(folder, kept, name)),
+      );
+    }
     withIoFailure(
       `link "${path}" to "${target}"`,
       () => replaceByLink(path, target),

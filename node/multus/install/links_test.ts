@@ -85,3 +85,27 @@ Deno.test("Links.ensure() tells once of a file that it leaves alone", () => {
   const { log } = link(folder);
   assertEquals(log.match(/left a plugin alone/g)?.length, 1);
 });
+
+Deno.test("Links.ensure() keeps the file that it replaced last", () => {
+  using folder = new ConfFolder({ t: "ours", a: "first" });
+  folder.addLink("b", "x");
+  const options = {
+    folder: folder.path,
+    target: "t",
+    links: ["a", "b", "c"],
+    replacesOthers: true,
+    kept: ".kept",
+  };
+  const links = new Links(options, createLog({}, () => {}));
+  links.ensure();
+  const kept = `${folder.path}/.kept`;
+  assertEquals(readLink(`${kept}/a`), "first");
+  assertEquals(readLink(`${kept}/b`), "-> x");
+  // Another installer, which replaces the file instead of writing through it.
+  folder.add("second", "second");
+  Deno.renameSync(`${folder.path}/second`, `${folder.path}/a`);
+  links.ensure();
+  assertEquals(readLink(`${folder.path}/a`), "-> t");
+  assertEquals(readLink(`${kept}/a`), "second");
+  assertEquals([...Deno.readDirSync(kept)].length, 2);
+});
