@@ -1,19 +1,21 @@
 /**
- * firewall with a real firewalld: what it lets through, what CHECK notices, what
- * a reload or a restart of firewalld takes away, and the Go plugins beside it.
+ * firewall and portmap with a real firewalld: what it lets through, what CHECK
+ * notices, what a reload or a restart of firewalld takes away, and the Go plugins
+ * beside it.
  */
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { allOf, rootTest } from "../testing/capabilities.ts";
-import { findReached } from "../testing/ip_json.ts";
+import { findReached, runIn } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
 import { Firewalld, needsFirewalld } from "./_harness/firewalld.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsInetRules } from "./_harness/rules.ts";
+import { type Attached, PortScene, TcpServer } from "./_harness/port_scene.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 
-const needs = allOf(needsFirewalld, needsInetRules);
+const needs = allOf(needsFirewalld, needsInetRules, needsRuleTools);
 
 /** The sources of the first container, and the addresses of the second one. */
 const SOURCES = ["10.1.2.2/32", "fd00:12::2/128"];
@@ -155,6 +157,47 @@ rootTest("firewalld loses its sources on a reload", needs, async () => {
   await firewalld.stop();
   await container.succeed("DEL");
 });
+
+rootTest(
+  "tables of nftables stay on a reload of firewalld, those of iptables not",
+  needs,
+  async () => {
+    using scene = new PortScene({});
+    await using firewalld = await Firewalld.start(scene.hosts);
+    const attach = (backend: string, hostPort: number): Promise<Attached> =>
+      scene.attach([{ hostPort, containerPort: 80, protocol: "tcp" }], {
+        containerId: backend,
+        sandbox: scene.hosts.addNetns(),
+        keys: { backend },
+        network: { ipMasq: true, ipMasqBackend: "nftables" },
+      });
+    const tables = (): string[] =>
+      runIn(scene.host, "nft", "list", "tables").split("\n")
+        .filter((line) => line.startsWith("table inet cni_")).toSorted();
+    const kept = await attach("nftables", 8080);
+    const lost = await attach("iptables", 8081);
+    const clients = async (): Promise<string[]> => {
+      using server = new TcpServer(kept.sandbox, 80);
+      return [
+        await server.clientOf(scene.outside, "192.0.2.1", 8080),
+        await server.clientOf(scene.host, "127.0.0.1", 8080),
+      ];
+    };
+    const before = await clients();
+    assertEquals(before, ["192.0.2.2", "10.1.2.1"]);
+    const own = ["cni_plugins_masquerade", "cni_portmap"];
+    assertEquals(tables(), own.map((name) => `table inet ${name}`));
+
+    firewalld.command("--reload");
+    assertEquals(await clients(), before);
+    assertEquals(tables(), own.map((name) => `table inet ${name}`));
+    assertSuccess(await kept.run("CHECK"));
+    // firewalld flushes the tables of iptables.
+    const missing = /could not check ipv4 dnat: chain \S+ not found/;
+    assertMatch((await lost.run("CHECK")).json.msg, missing);
+    assertSuccess(await lost.run("DEL"));
+  },
+);
 
 for (const peer of listPeers("firewall with firewalld")) {
   rootTest(
