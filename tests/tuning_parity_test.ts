@@ -84,7 +84,7 @@ async function observe(
     interfaces,
     ips: (ips as Keys[]).map((ip) => ({ ...version, ...ip })),
   };
-  const added = await scene.run("ADD", { prevResult }, {}, who);
+  const added = await scene.run("ADD", { prevResult }, { who });
   assertEquals(added.exitCode, 0, added.stdout);
   const { dns, ...result } = added.json;
   assertEquals(dns ?? {}, {});
@@ -95,7 +95,7 @@ async function observe(
     return [name, settings];
   });
   const [link] = ipJson(scene.hosts.sandbox, "link", "show", "eth0");
-  const after = await scene.run("DEL", { prevResult: result }, {}, who);
+  const after = await scene.run("DEL", { prevResult: result }, { who });
   assertEquals(after.stdout, "");
   return {
     result: JSON.parse(
@@ -137,11 +137,11 @@ for (const peer of listPeers("tuning")) {
           using scene = new TunedLink({ ...keys, cniVersion });
           const { link: before } = scene;
           const prevResult = { ...scene.prevResult, cniVersion };
-          const added = await scene.run("ADD", { prevResult }, {}, adder);
+          const added = await scene.run("ADD", { prevResult }, { who: adder });
           assertEquals(added.exitCode, 0, added.stdout);
           const result = { prevResult: added.json };
-          await scene.succeed("CHECK", result, {}, other);
-          await scene.succeed("DEL", result, {}, other);
+          await scene.succeed("CHECK", result, { who: other });
+          await scene.succeed("DEL", result, { who: other });
           assertEquals([scene.link, scene.backups], [before, {}]);
         });
       },
@@ -155,9 +155,9 @@ for (const peer of listPeers("tuning")) {
       using scene = new TunedLink({ ...ROWS["everything"], cniVersion });
       const { link: before } = scene;
       const prevResult = { ...scene.prevResult, cniVersion };
-      const { json } = await scene.run("ADD", { prevResult }, {}, peer);
+      const { json } = await scene.run("ADD", { prevResult }, { who: peer });
       await scene.succeed("ADD", { prevResult });
-      await scene.succeed("DEL", { prevResult: json }, {}, peer);
+      await scene.succeed("DEL", { prevResult: json }, { who: peer });
       assertEquals([scene.link, scene.backups], [before, {}]);
     },
   );
@@ -196,7 +196,7 @@ for (const peer of listPeers("tuning")) {
           const extras = "prevResult" in keys
             ? {}
             : { prevResult: { ...scene.prevResult, cniVersion } };
-          const added = await scene.run("ADD", extras, { ifName }, who);
+          const added = await scene.run("ADD", extras, { ifName, who });
           assertEquals(added.exitCode, 1);
           const { msg, details } = added.json;
           assert(text.test(`${msg}: ${details}`), added.stdout);
@@ -221,7 +221,7 @@ for (const peer of listPeers("tuning")) {
         scene.change(change);
         const texts = [];
         for (const who of ["ours", peer] as const) {
-          const { json } = await scene.run("CHECK", { prevResult }, {}, who);
+          const { json } = await scene.run("CHECK", { prevResult }, { who });
           texts.push(json.msg);
         }
         assertEquals(texts[0], texts[1]);
@@ -254,7 +254,7 @@ for (const peer of listPeers("tuning")) {
           const prevResult = { ...scene.prevResult, cniVersion };
           const program = `${folder}/tuning`;
           const script = withAllowlist(scene.hosts.folder, program, list);
-          const config = scene.config({ cniVersion, prevResult });
+          const config = { ...scene.config, cniVersion, prevResult };
           const { stdout, json } = scene.hosts.exec(script, "ADD", config);
           if (text === undefined) assertEquals(json.code, undefined, stdout);
           else assert(text.test(`${json.msg}: ${json.details}`), stdout);
@@ -285,9 +285,9 @@ for (const peer of listPeers("tuning")) {
         const macs = await both(
           ALL_SETTINGS,
           async (scene, who, prevResult) => {
-            await scene.run("ADD", { prevResult }, {}, who);
-            const { json } = await scene.run("ADD", { prevResult }, {}, who);
-            await scene.run("DEL", { prevResult: json }, {}, who);
+            await scene.run("ADD", { prevResult }, { who });
+            const { json } = await scene.run("ADD", { prevResult }, { who });
+            await scene.run("DEL", { prevResult: json }, { who });
             return scene.link.mac;
           },
         );
@@ -296,7 +296,7 @@ for (const peer of listPeers("tuning")) {
       await t.step("a failed ADD leaves nothing", async () => {
         const keys = { mac: NEW_MAC, mtu: 1e6 };
         const left = await both(keys, async (scene, who, prevResult) => {
-          await scene.run("ADD", { prevResult }, {}, who);
+          await scene.run("ADD", { prevResult }, { who });
           return [scene.link.mac, Object.keys(scene.backups).length];
         });
         assertEquals(left, [[OLD_MAC, 0], [NEW_MAC, 1]]);
@@ -305,13 +305,12 @@ for (const peer of listPeers("tuning")) {
         const left = await both(
           { mtu: 1400 },
           async (scene, who, prevResult) => {
-            await scene.run("ADD", { prevResult }, {}, who);
+            await scene.run("ADD", { prevResult }, { who });
             const env = { CNI_NETNS: "/run/netns/none" };
             const { exitCode } = await scene.run(
               "DEL",
               { prevResult },
-              { env },
-              who,
+              { env, who },
             );
             return [exitCode, Object.keys(scene.backups).length];
           },
@@ -322,9 +321,9 @@ for (const peer of listPeers("tuning")) {
         const codes = await both(
           { mtu: 1400 },
           async (scene, who, prevResult) => {
-            await scene.run("ADD", { prevResult }, {}, who);
+            await scene.run("ADD", { prevResult }, { who });
             scene.change("promisc on");
-            return (await scene.run("CHECK", { prevResult }, {}, who)).exitCode;
+            return (await scene.run("CHECK", { prevResult }, { who })).exitCode;
           },
         );
         assertEquals(codes, [0, 1]);
@@ -335,16 +334,16 @@ for (const peer of listPeers("tuning")) {
           sysctl: { "net.ipv4.ip_local_port_range": "20000 30000" },
         };
         const codes = await both(keys, async (scene, who, prevResult) => {
-          const { json } = await scene.run("ADD", { prevResult }, {}, who);
+          const { json } = await scene.run("ADD", { prevResult }, { who });
           const result = { prevResult: json };
-          return (await scene.run("CHECK", result, {}, who)).exitCode;
+          return (await scene.run("CHECK", result, { who })).exitCode;
         });
         assertEquals(codes, [0, 1]);
       });
       await t.step("sysctls of args.cni alone", async () => {
         const keys = { args: { cni: { sysctl: { [SYSCTL]: "1" } } } };
         const codes = await both(keys, async (scene, who, prevResult) => {
-          const { stderr } = await scene.run("ADD", { prevResult }, {}, who);
+          const { stderr } = await scene.run("ADD", { prevResult }, { who });
           return [scene.sysctl(), /panic/.test(stderr)];
         });
         assertEquals(codes[0], ["1", false]);

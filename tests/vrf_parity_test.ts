@@ -50,7 +50,7 @@ for (const peer of listPeers("vrf")) {
         const states = [];
         for (const who of ["ours", peer] as const) {
           using scene = new VrfScene(keys, [...lines, ...BESIDE]);
-          const { json, stdout } = await scene.run("ADD", {}, {}, who);
+          const { json, stdout } = await scene.run("ADD", {}, { who });
           assertEquals(json.code, undefined, stdout);
           const { dns: _, ...result } = json;
           assertEquals(result, scene.prevResult);
@@ -72,10 +72,10 @@ for (const peer of listPeers("vrf")) {
           using scene = new VrfScene(keys, [...lines, ...BESIDE]);
           const { links } = scene;
           const before = stateOf(scene);
-          const { json } = await scene.run("ADD", {}, {}, adder);
+          const { json } = await scene.run("ADD", {}, { who: adder });
           const result = { prevResult: json };
-          await scene.succeed("CHECK", result, {}, other);
-          await scene.succeed("DEL", result, {}, other);
+          await scene.succeed("CHECK", result, { who: other });
+          await scene.succeed("DEL", result, { who: other });
           assertEquals(scene.links, links);
           // The Go plugin loses routes and IPv6 addresses.
           if (other === "ours") assertEquals(stateOf(scene), before);
@@ -124,7 +124,7 @@ for (const peer of listPeers("vrf")) {
       await eachRow(t, rows, async ([, keys, text, ifName = "eth0"]) => {
         for (const who of ["ours", peer] as const) {
           using scene = new VrfScene(keys, BESIDE);
-          const { json } = await scene.run("ADD", {}, { ifName }, who);
+          const { json } = await scene.run("ADD", {}, { ifName, who });
           assertStringIncludes(json.msg, text);
         }
       });
@@ -132,7 +132,7 @@ for (const peer of listPeers("vrf")) {
         const text = "failed to find eth0 associated to vrf red";
         for (const who of ["ours", peer] as const) {
           using scene = new VrfScene({ vrfname: "red" }, BESIDE);
-          const { json } = await scene.run("CHECK", {}, {}, who);
+          const { json } = await scene.run("CHECK", {}, { who });
           assertEquals(json.msg, text);
         }
       });
@@ -157,23 +157,23 @@ for (const peer of listPeers("vrf")) {
       };
       await t.step("DEL without the interface", async () => {
         const outcomes = await both(LINES, async (scene, who) => {
-          await scene.run("ADD", {}, {}, who);
+          await scene.run("ADD", {}, { who });
           scene.ip("link del eth0");
-          const { exitCode } = await scene.run("DEL", {}, {}, who);
+          const { exitCode } = await scene.run("DEL", {}, { who });
           return [exitCode, scene.links];
         });
         assertEquals(outcomes, [[0, ["eth1"]], [1, ["eth1", "blue 1"]]]);
       });
       await t.step("ADD again", async () => {
         const outcomes = await both(LINES, async (scene, who) => {
-          await scene.run("ADD", {}, {}, who);
-          return (await scene.run("ADD", {}, {}, who)).exitCode;
+          await scene.run("ADD", {}, { who });
+          return (await scene.run("ADD", {}, { who })).exitCode;
         });
         assertEquals(outcomes, [0, 1]);
       });
       await t.step("a failed ADD", async () => {
         const outcomes = await both(BESIDE, async (scene, who) => {
-          await scene.run("ADD", {}, { ifName: "eth1" }, who);
+          await scene.run("ADD", {}, { ifName: "eth1", who });
           return scene.links.includes("blue 2");
         });
         assertEquals(outcomes, [false, true]);
@@ -181,7 +181,7 @@ for (const peer of listPeers("vrf")) {
       await t.step("DEL of an interface that is elsewhere", async () => {
         const lines = [...BESIDE, "link add blue type vrf table 2"];
         const outcomes = await both(lines, async (scene, who) => {
-          await scene.run("DEL", {}, { ifName: "eth1" }, who);
+          await scene.run("DEL", {}, { ifName: "eth1", who });
           return runIn(scene.hosts.sandbox, "ip", "link", "show", "eth1")
             .includes("master red");
         });
@@ -196,7 +196,7 @@ for (const peer of listPeers("vrf")) {
             "route add 10.3.0.0/16 via 10.0.0.7 table 5000",
           ];
           const outcomes = await both(lines, async (scene, who) => {
-            await scene.run("ADD", {}, {}, who);
+            await scene.run("ADD", {}, { who });
             return scene.state.filter((line) => /^10\.(0\.1|3)\./.test(line))
               .length;
           });

@@ -16,7 +16,6 @@ import {
 } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { findPeers, type Peer } from "./peers.ts";
-import type { Keys } from "./plugin_scene.ts";
 import {
   type CallOptions,
   type CallOutput,
@@ -122,7 +121,10 @@ export function testLeavesTheSame(
 }
 
 /** Returns a result without values that differ between runs. */
-export function normaliseResult(stdout: string, { sandbox }: TestHosts): Keys {
+export function normaliseResult(
+  stdout: string,
+  { sandbox }: TestHosts,
+): Readonly<Record<string, unknown>> {
   const { dns, ...result } = JSON.parse(
     stdout.replaceAll(sandbox.path, "SANDBOX")
       .replace(

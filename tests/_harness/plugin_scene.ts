@@ -14,6 +14,7 @@
 import type { Plugin } from "../../cni/plugin.ts";
 import type { NetConf } from "../../cni/types.ts";
 import { assertFailure, assertSuccess } from "./call_outcome.ts";
+import { callAs, type Who } from "./parity.ts";
 import { stockOf } from "../../testing/ip_json.ts";
 import {
   type CallOptions,
@@ -23,6 +24,12 @@ import {
 
 /** A configuration, or keys of one. */
 export type Keys = Readonly<Record<string, unknown>>;
+
+/** Optional input of a call. */
+export interface SceneCall extends CallOptions {
+  /** Whose plugin is called; ours if undefined. */
+  readonly who?: Who;
+}
 
 /** A host, and calls of a plugin on it. */
 export class PluginScene<Config extends NetConf = NetConf>
@@ -56,17 +63,20 @@ export class PluginScene<Config extends NetConf = NetConf>
   run(
     command: string,
     extras: Keys = {},
-    options: CallOptions = {},
+    { who = "ours", ...options }: SceneCall = {},
   ): Promise<CallOutput> {
     const config = { ...this.config, ...extras };
-    return this.hosts.run(this.#plugin, command, config, options);
+    const type = String(config["type"]);
+    return who === "ours"
+      ? this.hosts.run(this.#plugin, command, config, options)
+      : callAs(who, this.hosts, { type, command, config }, options);
   }
 
   /** Runs a command that must succeed, and have nothing to say on stderr. */
   async succeed(
     command: string,
     extras: Keys = {},
-    options: CallOptions = {},
+    options: SceneCall = {},
   ): Promise<CallOutput> {
     const output = await this.run(command, extras, options);
     assertSuccess(output);
@@ -78,8 +88,9 @@ export class PluginScene<Config extends NetConf = NetConf>
     command: string,
     [code, text]: readonly [code: number, text: string],
     extras: Keys = {},
+    options: SceneCall = {},
   ): Promise<void> {
-    assertFailure(await this.run(command, extras), code, text);
+    assertFailure(await this.run(command, extras, options), code, text);
   }
 
   /** Removes everything. */

@@ -16,14 +16,8 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { readSysctl } from "../../ffi/sysctl.ts";
 import { Mac } from "../../net/mac.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
-import {
-  type CallOptions,
-  type CallOutput,
-  TestHosts,
-} from "../../testing/test_hosts.ts";
-import { assertFailure, assertSuccess } from "./call_outcome.ts";
-import { callAs, type Who } from "./parity.ts";
-import type { Keys } from "./plugin_scene.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
+import { type Keys, PluginScene } from "./plugin_scene.ts";
 
 /** The interface's MAC, and one to change it to. */
 export const OLD_MAC = "0a:58:0a:01:02:03", NEW_MAC = "c2:11:22:33:44:55";
@@ -48,75 +42,26 @@ export interface ShownLink {
 }
 
 /** The interface, and calls of tuning with one configuration. */
-export class TunedLink implements Disposable {
-  /** Where it is. */
-  readonly hosts: TestHosts = TestHosts.create();
+export class TunedLink extends PluginScene {
   /** Folder of backups. */
-  readonly dataDir = `${this.hosts.folder}/data/tuning`;
-  readonly #keys: Keys;
+  readonly dataDir: string = dataDirOf(this.hosts);
+  /** The result of the plugin before. */
+  readonly prevResult: Keys = resultBefore(this.hosts);
 
   /** @param keys The configuration's own keys */
   constructor(keys: Keys = {}) {
-    this.#keys = keys;
+    super("tuning", (hosts) => ({
+      cniVersion: "1.1.0",
+      name: "net1",
+      type: "tuning",
+      dataDir: dataDirOf(hosts),
+      prevResult: resultBefore(hosts),
+      ...keys,
+    }));
     using host = Rtnl.open(this.hosts.host.path);
     const mac = Mac.parse(OLD_MAC);
     const peer = { netns: this.hosts.sandbox, name: "eth0", mac };
     host.link.addVeth({ name: "host0", peer });
-  }
-
-  /** The result of the plugin before. */
-  get prevResult(): Keys {
-    const sandbox = this.hosts.sandbox.path;
-    const address = "10.0.0.2/24";
-    return {
-      cniVersion: "1.1.0",
-      interfaces: [
-        { name: "host0", mac: "02:00:00:00:00:01" },
-        { name: "eth0", mac: OLD_MAC, sandbox },
-      ],
-      ips: [{ interface: 1, address, gateway: "10.0.0.1" }],
-    };
-  }
-
-  /** Runs a command, with more keys or other ones. */
-  async run(
-    command: string,
-    extras: Keys = {},
-    options: CallOptions = {},
-    who: Who = "ours",
-  ): Promise<CallOutput> {
-    const config = this.config(extras);
-    const call = { type: "tuning", command, config };
-    return await callAs(who, this.hosts, call, options);
-  }
-
-  /** Returns the configuration of a call. */
-  config(extras: Keys = {}): Keys {
-    const { dataDir, prevResult } = this;
-    const common = { cniVersion: "1.1.0", name: "net1", type: "tuning" };
-    return { ...common, dataDir, prevResult, ...this.#keys, ...extras };
-  }
-
-  /** Runs a command that must succeed, and have nothing to say on stderr. */
-  async succeed(
-    command: string,
-    extras: Keys = {},
-    options: CallOptions = {},
-    who: Who = "ours",
-  ): Promise<CallOutput> {
-    const output = await this.run(command, extras, options, who);
-    assertSuccess(output);
-    return output;
-  }
-
-  /** Runs a command that must fail with a code and a text. */
-  async fail(
-    command: string,
-    [code, text]: readonly [code: number, text: string],
-    extras: Keys = {},
-    options: CallOptions = {},
-  ): Promise<void> {
-    assertFailure(await this.run(command, extras, options), code, text);
   }
 
   /** The interface as `ip` shows it. */
@@ -164,14 +109,25 @@ export class TunedLink implements Disposable {
   }
 
   /** All that an attachment changes. */
-  get state(): unknown {
+  override get state(): unknown {
     return { link: this.link, backups: this.backups, sysctl: this.sysctl() };
   }
+}
 
-  /** Removes everything. */
-  [Symbol.dispose](): void {
-    this.hosts[Symbol.dispose]();
-  }
+function dataDirOf({ folder }: TestHosts): string {
+  return `${folder}/data/tuning`;
+}
+
+function resultBefore({ sandbox }: TestHosts): Keys {
+  const address = "10.0.0.2/24";
+  return {
+    cniVersion: "1.1.0",
+    interfaces: [
+      { name: "host0", mac: "02:00:00:00:00:01" },
+      { name: "eth0", mac: OLD_MAC, sandbox: sandbox.path },
+    ],
+    ips: [{ interface: 1, address, gateway: "10.0.0.1" }],
+  };
 }
 
 /**

@@ -10,20 +10,13 @@
  * @module
  */
 
-import { inNetns } from "../../ffi/netns.ts";
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import type { Needs } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
-import {
-  type CallOptions,
-  type CallOutput,
-  TestHosts,
-} from "../../testing/test_hosts.ts";
-import { assertFailure, assertSuccess } from "./call_outcome.ts";
 import { needsLinks } from "./link_kinds.ts";
-import { callAs, type Who } from "./parity.ts";
-import type { Keys } from "./plugin_scene.ts";
+import { type Keys, PluginScene } from "./plugin_scene.ts";
 
 /** Skips what needs VRFs; `deno task test:kernel` has a kernel with them. */
 export const needsVrf: Needs = needsLinks("vrf");
@@ -47,10 +40,9 @@ export const ETH1 = [
 ];
 
 /** The container, and calls of vrf with one configuration. */
-export class VrfScene implements Disposable {
-  /** Where it is. */
-  readonly hosts: TestHosts = TestHosts.create();
-  readonly #keys: Keys;
+export class VrfScene extends PluginScene {
+  /** The result of the plugin before. */
+  readonly prevResult: Keys = resultBefore(this.hosts.sandbox);
 
   /**
    * Connects the container.
@@ -59,7 +51,13 @@ export class VrfScene implements Disposable {
    * @param lines Arguments of `ip` that set up the interfaces
    */
   constructor(keys: Keys = {}, lines: readonly string[] = [...ETH0, ...ETH1]) {
-    this.#keys = keys;
+    super("vrf", ({ sandbox }) => ({
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "vrf",
+      prevResult: resultBefore(sandbox),
+      ...keys,
+    }));
     const { host, sandbox } = this.hosts;
     for (const netns of [host, sandbox]) {
       const key = "net/ipv6/conf/default/addr_gen_mode";
@@ -81,56 +79,6 @@ export class VrfScene implements Disposable {
     runIn(this.hosts.sandbox, "sh", "-ec", script, "sh", ...lines);
   }
 
-  /** The result of the plugin before. */
-  get prevResult(): Keys {
-    const sandbox = this.hosts.sandbox.path;
-    return {
-      cniVersion: "1.0.0",
-      interfaces: [{ name: "eth0", sandbox }],
-      ips: [
-        { interface: 0, address: "10.0.0.2/24", gateway: "10.0.0.1" },
-        { interface: 0, address: "2001:db8::2/64", gateway: "2001:db8::1" },
-      ],
-      routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
-    };
-  }
-
-  /** Runs a command, with more keys or other ones. */
-  async run(
-    command: string,
-    extras: Keys = {},
-    options: CallOptions = {},
-    who: Who = "ours",
-  ): Promise<CallOutput> {
-    const common = { cniVersion: "1.0.0", name: "net1", type: "vrf" };
-    const { prevResult } = this;
-    const config = { ...common, prevResult, ...this.#keys, ...extras };
-    const call = { type: "vrf", command, config };
-    return await callAs(who, this.hosts, call, options);
-  }
-
-  /** Runs a command that must succeed, and have nothing to say on stderr. */
-  async succeed(
-    command: string,
-    extras: Keys = {},
-    options: CallOptions = {},
-    who: Who = "ours",
-  ): Promise<CallOutput> {
-    const output = await this.run(command, extras, options, who);
-    assertSuccess(output);
-    return output;
-  }
-
-  /** Runs a command that must fail with a code and a text. */
-  async fail(
-    command: string,
-    [code, text]: readonly [code: number, text: string],
-    extras: Keys = {},
-    options: CallOptions = {},
-  ): Promise<void> {
-    assertFailure(await this.run(command, extras, options), code, text);
-  }
-
   /** The links, each with its master or the VRF's table. */
   get links(): string[] {
     return ipJson(this.hosts.sandbox, "link").slice(1).map((
@@ -142,7 +90,7 @@ export class VrfScene implements Disposable {
   }
 
   /** The addresses, and the routes of all tables but the kernel's own. */
-  get state(): string[] {
+  override get state(): string[] {
     const script = "ip -o address; ip -4 route show table all; " +
       "ip -6 route show table all; ip -o link";
     return runIn(this.hosts.sandbox, "sh", "-ec", script).split("\n")
@@ -161,9 +109,16 @@ export class VrfScene implements Disposable {
       (name === "main" ? !line.includes(" table ") : suffix.test(line))
     ).map((line) => line.replace(suffix, ""));
   }
+}
 
-  /** Removes everything. */
-  [Symbol.dispose](): void {
-    this.hosts[Symbol.dispose]();
-  }
+function resultBefore(sandbox: NetNs): Keys {
+  return {
+    cniVersion: "1.0.0",
+    interfaces: [{ name: "eth0", sandbox: sandbox.path }],
+    ips: [
+      { interface: 0, address: "10.0.0.2/24", gateway: "10.0.0.1" },
+      { interface: 0, address: "2001:db8::2/64", gateway: "2001:db8::1" },
+    ],
+    routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
+  };
 }

@@ -97,7 +97,7 @@ conformance("tuning", {
   "TU-17 a repeated sysctl is refused": async () => {
     using scene = new TunedLink();
     const one = `"${SYSCTL}":"1"`;
-    const text = JSON.stringify(scene.config({ sysctl: { [SYSCTL]: "1" } }))
+    const text = JSON.stringify({ ...scene.config, sysctl: { [SYSCTL]: "1" } })
       .replace(one, `${one},${one}`);
     const { stdout } = await TestHosts.dispatch(tuning, {
       env: scene.hosts.environment("ADD"),
@@ -160,11 +160,11 @@ function withList(list: string, isAllowed: boolean): Row {
     using scene = new TunedLink({ sysctl: { [SYSCTL]: "1" } });
     const { hosts } = scene;
     const script = withAllowlist(hosts.folder, `${BIN}/tuning`, list);
-    const added = hosts.exec(script, "ADD", scene.config());
+    const added = hosts.exec(script, "ADD", scene.config);
     if (isAllowed) assertSuccess(added);
     else assertFailure(added, 7, `Sysctl ${SYSCTL} is not allowed`);
     assertEquals(scene.sysctl(), isAllowed ? "1" : "0");
-    assertSuccess(hosts.exec(script, "DEL", scene.config()));
+    assertSuccess(hosts.exec(script, "DEL", scene.config));
   };
 }
 
