@@ -51,6 +51,11 @@ const MANY = 1000;
 const CALLS_PER_KILL = 6, CALLS_PER_DAEMON = Math.min(100, ATTACHMENTS / 2);
 /** How often a caller is killed besides, in ms. */
 const KILL_MS = 200;
+/**
+ * How often a DEL is killed at most. On a slow machine the last pod's would be
+ * killed each time, for it is the only call that is left.
+ */
+const MOST_KILLS = 10;
 /** How many calls make the daemon collect its garbage, once it is idle. */
 const CALLS_PER_COLLECTION = 100;
 
@@ -278,8 +283,9 @@ class Node implements AsyncDisposable {
       if (!isFine) this.#fail("CHECK", pod, checked);
       this.#release(prevResult);
     }
-    for (let attempt = 1; attempt < 100; attempt++) {
-      const deleted = await this.#call("DEL", pod, { prevResult });
+    for (let attempt = 0; attempt < 100; attempt++) {
+      const isSpared = attempt >= MOST_KILLS;
+      const deleted = await this.#call("DEL", pod, { prevResult }, isSpared);
       if (deleted.code === 0) return;
       if (!deleted.isKilled) this.#fail("DEL", pod, deleted);
     }
@@ -318,17 +324,18 @@ class Node implements AsyncDisposable {
     this.failures.push(`${command} of ${containerId}: ${text}`);
   }
 
-  /** Runs a call, which may be killed. */
+  /** Runs a call, which may be killed unless it is spared. */
   async #call(
     command: string,
     pod: Pod,
     keys: Readonly<Record<string, unknown>> = {},
+    isSpared = false,
   ): Promise<EndedCall> {
     const { daemonKills } = this.figures;
     // A killed daemon's socket takes connections until its process has ended.
     const isRestarting = this.#restarting !== undefined;
     const spawned = this.#start(command, pod, keys);
-    this.#running.add(spawned);
+    if (!isSpared) this.#running.add(spawned);
     this.#disturb();
     const output = await spawned.output;
     this.#running.delete(spawned);
