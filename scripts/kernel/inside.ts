@@ -28,8 +28,7 @@ async function main(path: string): Promise<void> {
   const run = JSON.parse(await Deno.readTextFile(path)) as InsideRun;
   const { deno } = Deno.version;
   console.log(`Running in Linux ${Deno.osRelease()} by deno ${deno}`);
-  const { together, alone } = planFiles(run.files);
-  const { tally, conformance } = await runAll({ together, alone }, {
+  const { tally, conformance } = await runAll(planFiles(run.files), {
     ...run,
     root: new URL(run.root),
     jobs: 1,

@@ -18,7 +18,7 @@ export const ALONE: Readonly<Record<string, string>> = {
   "tests/conformance/bandwidth_test.ts": "measures rates",
 };
 
-/** They keep all cores busy by themselves, and kill processes at set times. */
+/** They load cores by many processes, and kill some of them. */
 const STRESS = /_(?:stress|soak)_test\.ts$/;
 
 /** Source: docs.deno.com/runtime/reference/cli/test, `{*_,*.,}test.{ts, tsx, mts, js, mjs, jsx}`. */
@@ -36,6 +36,8 @@ export interface TestFile {
 export interface Plan {
   /** Files to run in parallel processes. */
   readonly together: readonly string[];
+  /** Files to run after these, two at a time: each waits for much of its time. */
+  readonly stress: readonly string[];
   /** Files to run after the others, one by one. */
   readonly alone: readonly string[];
 }
@@ -68,15 +70,16 @@ export function listFiles(root: URL, folder: string): TestFile[] {
  * Files in `tests/`, which start whole programs, take longest.
  */
 export function planFiles(files: readonly TestFile[]): Plan {
-  const isAlone = ({ path }: TestFile): boolean =>
-    path in ALONE || STRESS.test(path);
   const isWhole = ({ path }: TestFile): number =>
     Number(path.startsWith("tests/"));
   const ordered = files.toSorted((a, b) =>
     isWhole(b) - isWhole(a) || b.size - a.size
   );
+  const paths = ordered.map(({ path }) => path);
+  const others = paths.filter((path) => !(path in ALONE));
   return {
-    together: ordered.filter((file) => !isAlone(file)).map(({ path }) => path),
-    alone: ordered.filter(isAlone).map(({ path }) => path),
+    together: others.filter((path) => !STRESS.test(path)),
+    stress: others.filter((path) => STRESS.test(path)),
+    alone: paths.filter((path) => path in ALONE),
   };
 }

@@ -55,15 +55,16 @@ Deno.test("planFiles() begins with what takes long, and keeps some apart", () =>
       "plugins/ptp/plugin_test.ts",
       "net/ip_test.ts",
     ],
-    alone: ["tests/sbr_stress_test.ts", "tests/bench_test.ts"],
+    stress: ["tests/sbr_stress_test.ts"],
+    alone: ["tests/bench_test.ts"],
   });
 });
 
 Deno.test("planFiles() runs every test file of the project once", () => {
   const files = listTestFiles(ROOT);
-  const { together, alone } = planFiles(files);
+  const { together, stress, alone } = planFiles(files);
   assertEquals(
-    [...together, ...alone].toSorted(),
+    [...together, ...stress, ...alone].toSorted(),
     files.map(({ path }) => path).toSorted(),
   );
   assert(together.includes("scripts/test/plan_test.ts"));

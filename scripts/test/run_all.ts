@@ -48,6 +48,9 @@ export interface RunResult {
   readonly failures: readonly Failure[];
 }
 
+/** How many files run at the same time that load cores by themselves. */
+const STRESS_JOBS = 2;
+
 /** Something to run. */
 interface Job {
   readonly name: string;
@@ -83,12 +86,15 @@ export async function runAll(
     ...options.checkTypes ? [types] : [],
     ...plan.together.map(test),
   ];
+  const stress = plan.stress.map(test);
   const alone = plan.alone.map(test);
+  const { jobs } = options;
   const ran = [
-    ...await runJobs(together, options.jobs, options),
+    ...await runJobs(together, jobs, options),
+    ...await runJobs(stress, Math.min(jobs, STRESS_JOBS), options),
     ...await runJobs(alone, 1, options),
   ];
-  const unrun = [...together, ...alone].map(({ name }) => name);
+  const unrun = [...together, ...stress, ...alone].map(({ name }) => name);
   const outcomes = unrun.length === 0
     ? ran
     : [judgeUnrun(unrun, String(options.stop.reason)), ...ran];

@@ -31,24 +31,26 @@ class Run implements Disposable {
 
   run(
     together: readonly string[],
-    { alone = [], verbose = false, checkTypes = true, testArgs = [] }: {
+    { stress = [], alone = [], ...options }: {
+      readonly stress?: readonly string[];
       readonly alone?: readonly string[];
       readonly verbose?: boolean;
       readonly checkTypes?: boolean;
       readonly testArgs?: readonly string[];
     } = {},
   ): Promise<RunResult> {
-    return runAll({ together, alone }, {
+    return runAll({ together, stress, alone }, {
       root: new URL(`file://${this.folder}/`),
       flags: ["--no-config"],
       env: { NO_COLOR: "1" },
       jobs: 2,
-      verbose,
-      checkTypes,
-      testArgs,
+      verbose: false,
+      checkTypes: true,
+      testArgs: [],
       stop: this.stop.signal,
       print: (text) => this.printed.push(text),
       log: (text) => this.logged += text,
+      ...options,
     });
   }
 
@@ -80,6 +82,31 @@ Deno.test("runAll() has a line for what passes, and a report of what fails", asy
   assertStringIncludes(fails, "\nerror: Error: Wrong\n");
   assertEquals(run.printed.indexOf(fails), 2, "what runs alone runs last");
   assertStringIncludes(run.logged, "==> good_test.ts\nrunning 1 test");
+});
+
+Deno.test("runAll() runs stress tests two at a time, after the others", async () => {
+  const meet = (own: string, other: string): string => `
+    Deno.test("meets", async () => {
+      Deno.writeTextFileSync("${own}", "");
+      const isThere = (path) => {
+        try { return Deno.statSync(path).isFile; } catch { return false; }
+      };
+      for (let look = 0; !isThere("${other}"); look++) {
+        if (look > 6000) throw new Error("nobody else is here");
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    });`;
+  using run = new Run({
+    "good_test.ts": GOOD,
+    "a_test.ts": meet("a", "b"),
+    "b_test.ts": meet("b", "a"),
+  });
+  const { tally } = await run.run(["good_test.ts"], {
+    stress: ["a_test.ts", "b_test.ts"],
+    checkTypes: false,
+  });
+  assertEquals(tally, { passed: 3, failed: 0, skipped: 0 });
+  assertStringIncludes(run.printed[0] ?? "", "good_test.ts");
 });
 
 Deno.test("runAll() leaves the types unchecked if told to", async () => {
