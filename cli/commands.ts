@@ -549,7 +549,8 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
       "cni install /opt/cni/bin": "install or update all plugins",
       "cni install /opt/cni/bin --only ptp,host-local,portmap":
         "install some plugins",
-      "cni install /opt/cni/bin --dry-run": "show what would be replaced",
+      "cni install /opt/cni/bin --dry-run":
+        "show what would be replaced, and what it means for the networks",
     },
     load: async () => (await import("./commands/install.ts")).install,
   },

@@ -6,6 +6,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
+import { pause } from "../cni/deadline.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 
 const GO_PTP = "#!/bin/sh\n# another project's ptp\n";
@@ -169,6 +170,90 @@ onNode(
     assertEquals(Deno.readTextFileSync(join(node.bin, "cni")), "older");
   },
 );
+
+onNode("shows beforehand what it means for the networks", async (node) => {
+  const put = (file: string, name: string, plugins: object[]): void =>
+    Deno.writeTextFileSync(
+      join(node.conf, file),
+      JSON.stringify({ cniVersion: "1.0.0", name, plugins }),
+    );
+  for (const name of ["bridge", "firewall", "host-local", "istio-cni"]) {
+    Deno.copyFileSync(join(node.bin, "ptp"), join(node.bin, name));
+  }
+  const ipam = { type: "host-local", subnet: "10.1.0.0/24" };
+  put("10-pods.conflist", "pods", [
+    { type: "ptp", ipMasq: true, ipam, capabilities: { ips: true } },
+    { type: "sbr" },
+    { type: "istio-cni", policy: { type: "ptp-like" } },
+  ]);
+  put("20-vlan.conflist", "vlan", [
+    { type: "bridge", vlan: 5, ipam: {} },
+    // The Go plugin ignores it.
+    { type: "firewall", backend: "nft" },
+  ]);
+  put("30-multus.conflist", "many", [{
+    type: "multus",
+    delegates: [{ type: "ptp", ipam: { type: "calico-ipam" } }],
+  }]);
+  const before = node.state();
+  const { stdout } = await node.cni("install", "--dry-run", "--json");
+  assertEquals(node.state(), before);
+  const { networks } = JSON.parse(stdout);
+  assertEquals(networks, [{
+    network: "pods",
+    file: join(node.conf, "10-pods.conflist"),
+    plugins: {
+      "ptp": "replaced",
+      "sbr": "installed",
+      "istio-cni": "stays",
+      "host-local": "replaced",
+    },
+    differences: [
+      'ptp "ipMasq":true: Go plugins up to 1.5 leave a rule of nftables ' +
+      "after the way back (docs/ptp.md)",
+      'host-local "ips":true: a second ADD with a requested address is ' +
+      "refused (docs/host-local.md)",
+    ],
+    errors: [],
+  }, {
+    network: "vlan",
+    file: join(node.conf, "20-vlan.conflist"),
+    plugins: { bridge: "replaced", firewall: "replaced" },
+    differences: [
+      'bridge "vlan": VLAN filtering is enabled on an existing bridge, too ' +
+      "(docs/bridge.md)",
+    ],
+    errors: [
+      'plugins[1].backend: expected "iptables", "firewalld" or "nftables", ' +
+      'got "nft"',
+    ],
+  }, {
+    network: "many",
+    file: join(node.conf, "30-multus.conflist"),
+    plugins: { multus: "stays", ptp: "replaced" },
+    differences: [],
+    errors: [],
+  }]);
+  // What stays is neither judged nor compared.
+  const some = await node.cni("install", "--dry-run", "--only", "host-local");
+  assertStringIncludes(some.stdout, "vlan (");
+  assertEquals(some.stdout.match(/error plugins|ipMasq/g), null);
+});
+
+onNode("shows beforehand which limits are too low", async (node) => {
+  const runtime = join(node.conf, "containerd");
+  Deno.copyFileSync("/bin/sleep", runtime);
+  await using service = new Deno.Command("sh", {
+    args: ["-c", `ulimit -n 16; exec ${runtime} 60`],
+  }).spawn();
+  const comm = `/proc/${service.pid}/comm`;
+  while (Deno.readTextFileSync(comm) !== "containerd\n") await pause(5);
+  const { stdout } = await node.cni("install", "--dry-run");
+  assertStringIncludes(
+    stdout,
+    "error LimitNOFILE of containerd is 16 files, and plugins need 20",
+  );
+});
 
 onNode("refuses names that it does not know", async (node) => {
   const before = node.state();

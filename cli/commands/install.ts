@@ -9,7 +9,6 @@ import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { listCachedPlugins, nameAttachment } from "../doctor/live.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
-import { isObject } from "../../cni/json.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
 import { didYouMean } from "../../tool/suggest.ts";
@@ -23,6 +22,8 @@ import {
   Installation,
   type Undone,
 } from "../install/installation.ts";
+import { listTypes } from "../install/plugin_types.ts";
+import { judgeNode, type NodeVerdict } from "../install/verdict.ts";
 import { isFolder, listNetworks, readFolders } from "../network.ts";
 
 /** This executable. */
@@ -52,6 +53,11 @@ interface Row {
   readonly change: Change | Undone;
 }
 
+/** A file, and what would be done to it. */
+interface PlannedRow extends Row {
+  readonly change: Change;
+}
+
 /** Installs this executable. With `--rollback`, does the same as {@linkcode uninstall}. */
 export async function install(call: CniCall): Promise<Output> {
   if (call.flags.rollback) return await uninstall(call);
@@ -61,14 +67,14 @@ export async function install(call: CniCall): Promise<Output> {
   requireExecutable();
   const isDryRun = call.flags["dry-run"];
   if (!isFolder(folder)) {
-    if (isDryRun) return report(call, installedRows(names));
+    if (isDryRun) return await reportPlan(call, installedRows(names));
     withIoFailure(
       `create the folder "${folder}"`,
       () => Deno.mkdirSync(folder, { recursive: true }),
     );
   }
   using installation = await Installation.open(folder);
-  const rows: Row[] = [];
+  const rows: PlannedRow[] = [];
   for (const [at, name] of names.entries()) {
     call.onProgress?.(`${at + 1}/${names.length} ${name}`);
     const form = COPIED.includes(name) ? "copy" : chosen;
@@ -77,10 +83,10 @@ export async function install(call: CniCall): Promise<Output> {
       : await installation.install(SOURCE, name, form);
     rows.push({ name, change });
   }
-  return report(call, rows);
+  return isDryRun ? await reportPlan(call, rows) : report(call, rows);
 }
 
-function installedRows(names: readonly string[]): Row[] {
+function installedRows(names: readonly string[]): PlannedRow[] {
   return names.map((name) => ({ name, change: "installed" }));
 }
 
@@ -140,30 +146,6 @@ function refuseIfAttached(cacheDir: string, removed: readonly string[]): void {
   }
 }
 
-/** Lists the types of all plugins in a configuration, of IPAM plugins and delegates too. */
-function listTypes(value: unknown): string[] {
-  if (Array.isArray(value)) return value.flatMap(listTypes);
-  if (!isObject(value)) return [];
-  const { type } = value;
-  return [
-    ...typeof type === "string" ? [type] : [],
-    ...type === "flannel" ? listFlannelDefaults(value) : [],
-    ...Object.values(value).flatMap(listTypes),
-  ];
-}
-
-/** Lists the plugins that flannel runs if its configuration names no others. */
-function listFlannelDefaults(
-  { delegate, ipam }: Record<string, unknown>,
-): string[] {
-  const hasType = (part: unknown): boolean =>
-    isObject(part) && Boolean(part["type"]);
-  return [
-    ...hasType(delegate) ? [] : ["bridge"],
-    ...hasType(ipam) ? [] : ["host-local"],
-  ];
-}
-
 /** Chooses the files: the executable first, because links lead to it. */
 function chooseNames(call: CniCall): string[] {
   const { only } = call.flags;
@@ -211,6 +193,39 @@ function report(call: CniCall, rows: readonly Row[]): Output {
     text: (style) => formatTable(COLUMNS, rows, style),
     note: isDryRun ? "Nothing was changed (--dry-run)" : explain(folder, rows),
   };
+}
+
+/** Reports what would change, and what it means for the node's networks. */
+async function reportPlan(
+  call: CniCall,
+  rows: readonly PlannedRow[],
+): Promise<Output> {
+  const { json, text, ...others } = report(call, rows);
+  const changes = new Map(rows.map(({ name, change }) => [name, change]));
+  const verdict = await judgeNode(call, changes);
+  return {
+    ...others,
+    json: { ...json as object, ...verdict },
+    text: (style) =>
+      [
+        typeof text === "string" ? text : text(style),
+        ...formatVerdict(verdict),
+      ].join("\n"),
+  };
+}
+
+function formatVerdict({ networks, limits }: NodeVerdict): string[] {
+  return [
+    ...networks.flatMap(({ network, file, plugins, differences, errors }) => [
+      `\n${network} (${file})`,
+      ...Object.entries(
+        Object.groupBy(Object.keys(plugins), (type) => plugins[type] ?? ""),
+      ).map(([change, types]) => `  ${change} ${types?.join(", ")}`),
+      ...errors.map((text) => `  error ${text}`),
+      ...differences.map((text) => `  differs ${text}`),
+    ]),
+    ...limits.map((text) => `\nerror ${text}`),
+  ];
 }
 
 /** Explains how to go back, and what still runs the old executable. */

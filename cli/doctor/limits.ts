@@ -5,7 +5,7 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
-import { type Check, error, type Finding, type Findings } from "./finding.ts";
+import { type Check, error, type Finding } from "./finding.ts";
 import type { Node } from "./node.ts";
 
 /** Programs that start plugins, as the kernel names them. */
@@ -73,14 +73,18 @@ export function listRuntimes({ proc }: Pick<Node, "proc">): Service[] {
   );
 }
 
-function findLowLimits(node: Node): Findings {
+/** Finds limits of running services that are too low for plugins. */
+export function findLowLimits(node: Pick<Node, "proc">): Finding[] {
   return listRuntimes(node).flatMap((service) => [
     ...findProcessLimits(node, service),
     ...findMemoryLimit(node, service),
   ]);
 }
 
-function findProcessLimits({ proc }: Node, { pid, name }: Service): Finding[] {
+function findProcessLimits(
+  { proc }: Pick<Node, "proc">,
+  { pid, name }: Service,
+): Finding[] {
   const lines = readText(`${proc}/${pid}/limits`)?.split("\n") ?? [];
   return LIMITS.flatMap((limit) => {
     const line = lines.find((line) => line.startsWith(limit.name));
@@ -100,7 +104,10 @@ function findProcessLimits({ proc }: Node, { pid, name }: Service): Finding[] {
   });
 }
 
-function findMemoryLimit({ proc }: Node, { pid, name }: Service): Finding[] {
+function findMemoryLimit(
+  { proc }: Pick<Node, "proc">,
+  { pid, name }: Service,
+): Finding[] {
   const group = readText(`${proc}/${pid}/cgroup`)
     ?.split("\n").find((line) => line.startsWith("0::"))?.slice(3);
   if (group === undefined) return [];

@@ -1,0 +1,133 @@
+/**
+ * What an installation means for the networks of a node.
+ *
+ * @module
+ */
+
+import type { PluginConf } from "../../cni/libcni/mod.ts";
+import { pluginNames } from "../../plugins/registry.ts";
+import { findLowLimits } from "../doctor/limits.ts";
+import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
+import type { CniCall } from "../flags.ts";
+import { readFolders } from "../network.ts";
+import { givenOf } from "../validation/document.ts";
+import { formatPlace } from "../validation/problem.ts";
+import { validateNetwork } from "../validation/validate.ts";
+import type { Change } from "./installation.ts";
+import { listTypes } from "./plugin_types.ts";
+
+/** What an installation means for a network. */
+interface NetworkVerdict {
+  readonly network: string;
+  readonly file: string;
+  /** What happens to its plugins, by type. */
+  readonly plugins: Readonly<Record<string, Change | "stays">>;
+  /** What differs from the Go plugins, for the keys that it uses. */
+  readonly differences: readonly string[];
+  /** What the new plugins refuse. */
+  readonly errors: readonly string[];
+}
+
+/** What an installation means for a node. */
+export interface NodeVerdict {
+  readonly networks: readonly NetworkVerdict[];
+  /** Limits of the runtime's service that are too low. */
+  readonly limits: readonly string[];
+}
+
+/** A difference of some plugins that use a key, as the key is in JSON. */
+type Difference = readonly [plugins: RegExp, key: RegExp, text: string];
+
+/** The plugins' pages have all differences. */
+const DIFFERENCES: readonly Difference[] = [
+  [/^dhcp$/, /^/, "Go's daemon does not answer it: change the daemon too"],
+  [
+    /^(bridge|ptp)$/,
+    /"ipMasq":true/i,
+    "Go plugins up to 1.5 leave a rule of nftables after the way back",
+  ],
+  [
+    /^bridge$/,
+    /"vlan(trunk)?"(?=:[^0])/i,
+    "VLAN filtering is enabled on an existing bridge, too",
+  ],
+  [
+    /^portmap$/,
+    /"backend":"nftables"/i,
+    "Go's plugin leaves the rules after the way back",
+  ],
+  [
+    /^bandwidth$/,
+    /"(un)?shapedSubnets"/i,
+    "subnets are matched in the direction of the traffic",
+  ],
+  [/^ipvlan$/, /"mtu"(?=:[1-9])/i, "an MTU above the master's is refused"],
+  [
+    /^(macvlan|ipvlan|vlan|host-device)$/,
+    /"(resolvConf|dns)"/i,
+    "the IPAM plugin's DNS is in the result",
+  ],
+  [/^host-device$/, /"hwaddr"(?=:"(..:){19})/i, "InfiniBand is not supported"],
+  [
+    /^host-local$/,
+    /"ips":true/,
+    "a second ADD with a requested address is refused",
+  ],
+  [/^sbr$/, /^/, "link-local IPv6 stays in table main"],
+];
+
+/** Judges the networks of the configuration folder as if plugins were installed. */
+export async function judgeNode(
+  call: CniCall,
+  changes: ReadonlyMap<string, Change>,
+): Promise<NodeVerdict> {
+  const { env, signal } = call;
+  using node = new Node({ folders: readFolders(call), env, signal });
+  const networks: NetworkVerdict[] = [];
+  for (const network of node.networks) {
+    networks.push(await judge(network, node, changes));
+  }
+  return { networks, limits: findLowLimits(node).map((one) => one.message) };
+}
+
+async function judge(
+  { name, path, list, plugins: all }: ConfiguredNetwork,
+  { runtime, signal }: Node,
+  changes: ReadonlyMap<string, Change>,
+): Promise<NetworkVerdict> {
+  // Without a folder, the keys of all plugins are checked, installed or not.
+  const validator = { runtime, pluginDirs: [], signal };
+  const { problems, types } = await validateNetwork(givenOf(list), validator);
+  const listChanged = (conf: PluginConf | undefined): string[] =>
+    listTypes(conf?.document)
+      .filter((type) => changes.get(type) === "replaced");
+  const known = all.flatMap(({ document }) => listTypes(document))
+    .filter((type) => pluginNames.includes(type));
+  const ipam = all.flatMap((conf) => ipamTypeOf(conf) ?? []);
+  const plugins = [...new Set([...types, ...ipam, ...known])]
+    .map((type) => [type, changes.get(type) ?? "stays"] as const);
+  return {
+    network: name,
+    file: path,
+    plugins: Object.fromEntries(plugins),
+    differences: all.flatMap((conf) => {
+      const text = JSON.stringify(conf.document);
+      return listChanged(conf).flatMap((type) => listDifferences(type, text));
+    }),
+    errors: problems
+      .filter(({ severity, place: [, index] }) =>
+        severity === "error" &&
+        listChanged(list.plugins[Number(index ?? 0)]).length > 0
+      )
+      .map(({ place, message }) => `${formatPlace(place)}: ${message}`),
+  };
+}
+
+function listDifferences(type: string, conf: string): string[] {
+  return DIFFERENCES.flatMap(([plugins, key, text]) => {
+    const used = plugins.test(type) ? key.exec(conf)?.[0] : undefined;
+    if (used === undefined) return [];
+    const about = [type, used].filter((part) => part !== "").join(" ");
+    return [`${about}: ${text} (docs/${type}.md)`];
+  });
+}
