@@ -91,9 +91,17 @@ Deno.test("linkChunks() leaves chunks out for who can read them", () => {
   assertEquals(read.map((line) => /^\/\/.*\n$/.test(line)), [true, true]);
 });
 
+Deno.test("linkChunks() needs one byte for each quote of a chunk", () => {
+  const link = (quotes: number): number =>
+    linkChunks({ "main.js": `out.push(${'""+'.repeat(quotes)}1);` }, "main.js")
+      .length;
+  assertEquals(link(9) - link(5), 4 * '""+'.length);
+});
+
 Deno.test("linkChunks() refuses what it does not understand", async (t) => {
   const rows: [name: string, chunks: Chunks, text: string][] = [
     ["no entry", { "c.js": "" }, 'Cannot link "main.js"'],
+    ["a control character", { "main.js": 'out.push("\x01")' }, "control"],
     ["an unknown chunk", { "main.js": 'import"./c.js";' }, '"c.js", which is'],
     [
       "an unknown chunk, dynamically",
