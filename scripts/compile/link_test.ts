@@ -68,13 +68,23 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
   );
 });
 
-Deno.test("linkChunks() leaves chunks out for who can read them", () => {
-  const script = linkChunks({
-    "main.js": 'import{a}from"./c.js";out.push(a);',
-    "c.js": "var a=`\n\u2028\u00e4`;export{a};",
-    "never.js": "out.push('\u00e4');",
-    "other.js": "",
-  }, "main.js");
+Deno.test("linkChunks() leaves chunks out for who can read them", async () => {
+  const script = linkChunks(
+    {
+      "main.js":
+        'import{a}from"./c.js";out.push(a);import("./ask-1.js").then(({b})=>b());',
+      "c.js": "var a=`\n\u2028\u00e4`;export{a};",
+      "never.js": "out.push('\u00e4');",
+      "ask-1.js":
+        'import{a}from"./c.js";import{d}from"./d.js";var b=()=>{out.push(d,a);import("./later.js")};export{b};',
+      "d.js": "var d=4;export{d};",
+      "later.js": 'import{d}from"./d.js";import"./deep.js";out.push(d);',
+      "deep.js": "",
+      "other.js": "",
+    },
+    "main.js",
+    ["ask-"],
+  );
   const code = script.slice(0, script.indexOf("\n") + 1);
   assertEquals(code.slice(0, LINKED_HEAD.length), LINKED_HEAD);
   const comments = new TextEncoder().encode(script).subarray(code.length);
@@ -86,9 +96,16 @@ Deno.test("linkChunks() leaves chunks out for who can read them", () => {
     read.push(new TextDecoder().decode(comments.subarray(from, to)));
     return read.at(-1);
   });
+  assertEquals(read.length, 1);
+  await new Promise((resolve) => setTimeout(resolve));
   delete scope.out;
-  assertEquals(out, ["\n\u2028\u00e4"]);
-  assertEquals(read.map((line) => /^\/\/.*\n$/.test(line)), [true, true]);
+  const text = "\n\u2028\u00e4";
+  assertEquals(out, [text, 4, text, 4]);
+  // The entry with its import, ask-1.js with its other one, later.js, deep.js.
+  assertEquals(
+    read.map((line) => /^\/\/.*\n$/.test(line)),
+    [true, true, true, true],
+  );
 });
 
 Deno.test("linkChunks() needs one byte for each quote of a chunk", () => {
