@@ -23,6 +23,31 @@ const ADVICE: readonly Advice[] = [
     write: () => "[[{…}]]",
   },
   {
+    key: /^ranges$/i,
+    problem: /expected an object, got a string/,
+    write: (value) => `{"subnet": ${JSON.stringify(value)}}`,
+  },
+  {
+    key: /^ipam$/i,
+    problem: /expected an object, got a string/,
+    write: (value) => `{"type": ${JSON.stringify(value)}, …}`,
+  },
+  {
+    key: /^dns$/i,
+    problem: /expected an object, got a string/,
+    write: (value) => `{"nameservers": [${JSON.stringify(value)}]}`,
+  },
+  {
+    key: /^(ipam|dns)$/i,
+    problem: /expected an object, got an array/,
+    write: () => "{…} without brackets",
+  },
+  {
+    key: /^subnet$/i,
+    problem: /\busePodCidr/,
+    write: () => "the range itself, as only Calico's plugin replaces this word",
+  },
+  {
     key: /^dst$/i,
     problem: /invalid CIDR/,
     write: (value) =>

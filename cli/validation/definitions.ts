@@ -31,6 +31,10 @@ const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 /** The annotation of definitions whose containers get a device. Source: as above. */
 const RESOURCE = "k8s.v1.cni.cncf.io/resourceName";
 
+/** The kind of objects with a network, and its API. Source: as above. */
+const DEFINITION = "NetworkAttachmentDefinition",
+  API_VERSION = "k8s.cni.cncf.io/v1";
+
 /** Keys of ConfigMaps that hold CNI files. */
 const CNI_FILE = /\.conf(list)?$|^cni-conf\.json$/;
 
@@ -139,6 +143,20 @@ function listObjects(value: JsonValue): JsonObject[] {
     : [object];
 }
 
+/** Explains why the API server would not take an object for a definition. */
+function findKindProblem(
+  { kind, apiVersion }: JsonObject,
+): string | undefined {
+  if (kind === DEFINITION) {
+    const isKnown = apiVersion === undefined || apiVersion === API_VERSION;
+    return isKnown
+      ? undefined
+      : `apiVersion: expected ${API_VERSION}, got ${apiVersion}`;
+  }
+  const isNear = typeof kind === "string" && /attach\w*def/i.test(kind);
+  return isNear ? `kind: ${kind} is not ${DEFINITION}` : undefined;
+}
+
 async function readObject(
   object: JsonObject,
   place: (value: string) => ConfText,
@@ -147,7 +165,13 @@ async function readObject(
   const { name, namespace } = objectOf(metadata);
   const label = [namespace, name].filter((part) => typeof part === "string")
     .join("/");
-  if (kind === "NetworkAttachmentDefinition") {
+  const problem = findKindProblem(object);
+  if (problem !== undefined) {
+    const problems = [{ ...errorAt([], problem), offset: 0 }];
+    const text = new ConfText("");
+    return [{ label, name: undefined, form: "either", text, problems }];
+  }
+  if (kind === DEFINITION) {
     const { config } = objectOf(spec);
     // Without it, the configuration is in a file on each node.
     if (config === undefined || config === null || config === "") return [];

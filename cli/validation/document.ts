@@ -5,6 +5,7 @@
  * @module
  */
 
+import { basename } from "@std/path/posix";
 import { checkNetworkName } from "../../cni/args.ts";
 import { toCniError } from "../../cni/error.ts";
 import {
@@ -115,7 +116,7 @@ function checkName({ name }: JsonObject): Problem[] {
 }
 
 function checkPlugins(
-  { plugins }: JsonObject,
+  { plugins, driver }: JsonObject,
   { form, mayLackPlugins = false }: Given,
   type: JsonValue | undefined,
 ): Problem[] {
@@ -129,7 +130,10 @@ function checkPlugins(
         ),
       ];
     }
-    return mayLackPlugins ? [] : [errorAt(["plugins"], "missing")];
+    const hint = typeof driver === "string"
+      ? "; networks with a driver, as podman 4 and newer have them, are not CNI's"
+      : "";
+    return mayLackPlugins ? [] : [errorAt(["plugins"], `missing${hint}`)];
   }
   if (!Array.isArray(plugins)) {
     const problem = `expected an array, got ${nameType(plugins)}`;
@@ -151,11 +155,19 @@ function checkPlugin(value: JsonValue, place: Place): Problem[] {
   const untyped = type === undefined || type === "" || type === null
     ? [errorAt([...place, "type"], "missing")]
     : [];
+  const pathed = typeof type === "string" && type.includes("/")
+    ? [
+      errorAt(
+        [...place, "type"],
+        `expected a name, got a path; write "${basename(type)}"`,
+      ),
+    ]
+    : [];
   const issues = listIssues(pluginSchema(), value)
     .map(({ path, message }) =>
       errorAt([...place, ...path], advise(message, path, value))
     );
-  return [...untyped, ...issues];
+  return [...untyped, ...pathed, ...issues];
 }
 
 /** Finds the key of a list that a message of the Go library is about. */

@@ -56,6 +56,7 @@ export function checkEffects(
   return [
     ...checkOverrides(checked, list),
     ...checkDataDir(checked),
+    ...checkRangeKeys(checked),
     ...own === undefined ? [] : [
       ...checkUnused(checked),
       ...checkMtu(checked),
@@ -84,13 +85,31 @@ function checkDataDir({ folded, place, ipam }: CheckedPlugin): Problem[] {
     : [];
 }
 
+/** Keys of the range that is host-local's own object, if that has none. */
+function checkRangeKeys({ folded, place, ipam }: CheckedPlugin): Problem[] {
+  const own = objectOf(folded["ipam"]);
+  if (ipam === undefined || own["type"] !== "host-local" || own["subnet"]) {
+    return [];
+  }
+  return ["rangeStart", "rangeEnd", "gateway"]
+    .filter((key) => own[key] !== undefined)
+    .map((key) =>
+      keyWarningAt(
+        [...place, "ipam", key],
+        'no effect without "subnet" beside it; put it into a range of "ranges"',
+      )
+    );
+}
+
 /** Keys that the runtime overwrites. */
 function checkOverrides(
-  { conf: { document }, place }: CheckedPlugin,
+  { conf: { document }, place, own }: CheckedPlugin,
   list: { readonly name: string; readonly cniVersion: string },
 ): Problem[] {
   const differing = (["name", "cniVersion"] as const).filter((key) =>
-    typeof document[key] === "string" && document[key] !== "" &&
+    // Networks of AWS and Linkerd name their plugins, which does no harm.
+    own !== undefined && typeof document[key] === "string" &&
+    document[key] !== "" &&
     document[key] !== list[key]
   );
   return [

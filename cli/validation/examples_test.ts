@@ -484,6 +484,36 @@ const lists: Readonly<Record<string, object>> = {
       ipam: HOST_LOCAL,
     }],
   },
+  "AWS, with names of plugins": {
+    cniVersion: "1.0.0",
+    name: "aws-cni",
+    disableCheck: true,
+    plugins: [
+      { name: "aws-cni", type: "aws-cni", mtu: "9001" },
+      {
+        name: "egress-cni",
+        type: "egress-cni",
+        mtu: "9001",
+        enabled: "false",
+        ipam: {
+          type: "host-local",
+          ranges: [[{ subnet: "fd00::ac:00/118" }]],
+          routes: [{ dst: "::/0" }],
+          dataDir: "/run/cni/v4pd/egress-v6-ipam",
+        },
+      },
+      { ...PORTMAP, snat: true },
+    ],
+  },
+  "thick multus": {
+    cniVersion: "0.3.1",
+    name: "multus-cni-network",
+    plugins: [{
+      type: "multus-shim",
+      socketDir: "/host/run/multus/",
+      logLevel: "verbose",
+    }],
+  },
 };
 
 Deno.test("validate finds nothing wrong with common networks", async (t) => {
@@ -499,6 +529,17 @@ Deno.test("validate finds nothing wrong with common networks", async (t) => {
   await eachRow(t, Object.entries(lists), async ([, list]) => {
     const content = JSON.stringify(list, null, 2);
     await check(temporary.addFile("10.conflist", content));
+  });
+  await t.step("kubenet, a bare plugin of 0.1.0", async () => {
+    const content = JSON.stringify({
+      cniVersion: "0.1.0",
+      name: "kubenet",
+      type: "bridge",
+      bridge: "cbr0",
+      isGateway: true,
+      ipam: HOST_LOCAL,
+    });
+    await check(temporary.addFile("10.conf", content));
   });
   const pages = new URL("../../docs/", import.meta.url);
   await t.step("examples of the documentation", async (t) => {

@@ -160,11 +160,28 @@ export function listStrangeKeys(
         listKnownKeys(ipam, "ipam").includes(key);
       const hint = isMisplaced
         ? '; it belongs in "ipam"'
-        : didYouMean(key, candidates);
+        : type === "flannel" && isTop
+        ? '; keys of the plugin that it runs belong in "delegate"'
+        : didYouMean(key, candidates) || didYouMeanWord(key, candidates);
       const at = type === "dns" ? [...place, "dns"] : place;
       return [keyWarningAt([...at, ...path], `${type} has no such key${hint}`)];
     });
   });
+}
+
+/** Keys of other programs for the same. */
+const WORDS: Readonly<Record<string, string>> = {
+  "cidr": "subnet",
+  "destination": "dst",
+  "gateway": "gw",
+  "parent": "master",
+  "to": "dst",
+  "via": "gw",
+};
+
+function didYouMeanWord(key: string, known: readonly string[]): string {
+  const word = Object.hasOwn(WORDS, key) ? WORDS[key] ?? "" : "";
+  return known.includes(word) ? `; did you mean "${word}"?` : "";
 }
 
 function isCommonKey(key: string): boolean {

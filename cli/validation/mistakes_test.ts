@@ -228,7 +228,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "ipam string",
     list([{ type: "ptp", ipam: "host-local" }]),
-    "error plugins[0].ipam: expected an object, got a string",
+    'error plugins[0].ipam: expected an object, got a string; write {"type": "host-local", …}',
   ],
   [
     "unknown ipam",
@@ -238,7 +238,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "ipam array",
     list([{ type: "ptp", ipam: [IPAM] }]),
-    "error plugins[0].ipam: expected an object, got an array",
+    "error plugins[0].ipam: expected an object, got an array; write {…} without brackets",
   ],
   [
     "subnet beside ipam",
@@ -482,12 +482,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "path",
     list([{ ...PTP, type: "/opt/cni/bin/ptp" }]),
-    "error plugins[0].type: invalid plugin name: /opt/cni/bin/ptp",
+    'error plugins[0].type: expected a name, got a path; write "ptp"',
   ],
   [
     "../ptp",
     list([{ ...PTP, type: "../ptp" }]),
-    "error plugins[0].type: invalid plugin name: ../ptp",
+    'error plugins[0].type: expected a name, got a path; write "ptp"',
   ],
   [
     "type empty",
@@ -917,6 +917,57 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "debug hooks",
     list([PTP, { type: "debug", addHooks: ["x"] }]),
     'error plugins[1].addHooks[0]: expected an array, got a string; write ["x"]',
+  ],
+  [
+    "dns an address",
+    bridged({ dns: "10.0.0.10" }),
+    'error plugins[0].dns: expected an object, got a string; write {"nameservers": ["10.0.0.10"]}',
+  ],
+  [
+    "a range as a string",
+    list([{
+      type: "ptp",
+      ipam: { type: "host-local", ranges: [["10.2.0.0/24"]] },
+    }]),
+    'error plugins[0].ipam.ranges[0][0]: expected an object, got a string; write {"subnet": "10.2.0.0/24"}',
+  ],
+  [
+    "keys of a range beside ranges",
+    list([{
+      type: "ptp",
+      ipam: {
+        type: "host-local",
+        ranges: [[{ subnet: "10.2.0.0/24" }]],
+        gateway: "10.2.0.1",
+      },
+    }]),
+    'warning plugins[0].ipam.gateway: no effect without "subnet" beside it; put it into a range of "ranges"',
+  ],
+  [
+    "usePodCidr outside Calico",
+    leased({ subnet: "usePodCidr" }),
+    "error plugins[0].ipam.subnet: invalid CIDR address: usePodCidr; write the range itself, as only Calico's plugin replaces this word",
+  ],
+  [
+    "via, to",
+    leased({ routes: [{ dst: "10.9.0.0/16", to: "x", via: "10.60.0.1" }] }),
+    'warning plugins[0].ipam.routes[0].to: host-local has no such key; did you mean "dst"?',
+    'warning plugins[0].ipam.routes[0].via: host-local has no such key; did you mean "gw"?',
+  ],
+  [
+    "docker's parent",
+    list([{ type: "macvlan", master: "eth0", parent: "eth0", ipam: IPAM }]),
+    'warning plugins[0].parent: macvlan has no such key; did you mean "master"?',
+  ],
+  [
+    "keys of flannel's delegate",
+    list([{ type: "flannel", isDefaultGateway: true }]),
+    'warning plugins[0].isDefaultGateway: flannel has no such key; keys of the plugin that it runs belong in "delegate"',
+  ],
+  [
+    "podman's own network",
+    JSON.stringify({ name: "mynet", driver: "bridge", subnets: [] }),
+    "error plugins: missing; networks with a driver, as podman 4 and newer have them, are not CNI's",
   ],
 ];
 

@@ -24,6 +24,7 @@ import {
   findPlugin,
   findVersions,
   pluginNames,
+  programNames,
 } from "../../plugins/registry.ts";
 import { formatFailureText } from "../../tool/failure.ts";
 import { didYouMean } from "../../tool/suggest.ts";
@@ -157,7 +158,7 @@ function hasFiles(folder: string): boolean {
 
 /** Warns of a type that is nearly one of this project's. */
 function checkKnown(type: string, place: Place): Problem[] {
-  const hint = didYouMean(type, pluginNames);
+  const hint = didYouMean(type, [...pluginNames, ...programNames]);
   return hint === ""
     ? []
     : [warningAt(place, `unknown plugin "${type}"${hint}`)];

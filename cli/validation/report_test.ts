@@ -192,6 +192,27 @@ Deno.test("validate knows what multus adds to definitions", async () => {
   );
 });
 
+Deno.test("validate knows definitions that the API server refuses", async () => {
+  const define = (kind: string, version: string): string =>
+    `kind: ${kind}\napiVersion: ${version}\nmetadata: { name: a }\n` +
+    'spec: { config: \'{ "type": "tuning" }\' }\n';
+  const kind = "NetworkAttachmentDefinition";
+  const files = [
+    define("NetworkAttachementDefinition", "k8s.cni.cncf.io/v1"),
+    define(kind, "k8s.cni.cncf.io/v1beta1"),
+    // Of other projects.
+    define("NetworkAttachment", "example.com/v1"),
+    define("Network", "operator.openshift.io/v1"),
+  ].join("---\n");
+  const { stdout } = await run({ "nads.yaml": files }, "--json");
+  const messages: string[] = JSON.parse(stdout).problems
+    .map(({ message }: { message: string }) => message);
+  assertEquals(messages, [
+    `kind: NetworkAttachementDefinition is not ${kind}`,
+    "apiVersion: expected k8s.cni.cncf.io/v1, got k8s.cni.cncf.io/v1beta1",
+  ]);
+});
+
 Deno.test("validate goes on after a file that cannot be read", async () => {
   using folder = new PluginFolder();
   await Deno.symlink("/nonexistent", `${folder.path}/05-a.conflist`);

@@ -62,12 +62,18 @@ const LISTS_SINCE = "0.3.0";
 /** Keys of a plugin that have no effect in the list itself. */
 const PLUGIN_KEYS = ["type", "ipam", "capabilities", "dns", "runtimeConfig"];
 
-/** Lists problems of the list itself. It may have keys that belong to others. */
+/**
+ * Lists problems of the list itself. It may have keys that belong to others.
+ *
+ * @param document Undefined if the configuration is a bare plugin
+ */
 export function checkList(
   { cniVersion }: NetworkConfList,
-  document: JsonObject,
+  document: JsonObject | undefined,
 ): Problem[] {
-  const keys = Object.keys(document).filter((key) => !LIST_KEYS.includes(key));
+  const keys = Object.keys(document ?? {}).filter((key) =>
+    !LIST_KEYS.includes(key)
+  );
   const misspelt = keys.flatMap((key) => {
     if (PLUGIN_KEYS.includes(key)) {
       const problem = 'no effect here: it belongs in an item of "plugins"';
@@ -76,10 +82,10 @@ export function checkList(
     const hint = didYouMean(key, LIST_KEYS);
     return hint === "" ? [] : [keyWarningAt([key], `no such key${hint}`)];
   });
-  return [...misspelt, ...checkVersion(cniVersion)];
+  return [...misspelt, ...checkVersion(cniVersion, document === undefined)];
 }
 
-function checkVersion(cniVersion: string): Problem[] {
+function checkVersion(cniVersion: string, isBare: boolean): Problem[] {
   const known = SPEC_VERSIONS.find((version) => version === cniVersion);
   if (cniVersion === "") {
     return [warningAt(["cniVersion"], 'missing, which means "0.1.0"')];
@@ -88,7 +94,7 @@ function checkVersion(cniVersion: string): Problem[] {
     const versions = SPEC_VERSIONS.join(", ");
     return [warningAt(["cniVersion"], `known versions are ${versions}`)];
   }
-  if (compareVersions(known, LISTS_SINCE) >= 0) return [];
+  if (isBare || compareVersions(known, LISTS_SINCE) >= 0) return [];
   return [
     warningAt(
       ["cniVersion"],

@@ -87,7 +87,7 @@ export async function validateNetwork(
     const document = objectOf(given.document);
     checks.problems.push(
       ...problems,
-      ...checkList(list, isBare ? objectOf({}) : document),
+      ...checkList(list, isBare ? undefined : document),
       ...checkOrder(placed),
     );
     for (const plugin of placed) await checks.checkPlugin(plugin);
