@@ -45,6 +45,7 @@ export async function logs(call: CniCall): Promise<Output> {
   const lowest = LOG_LEVELS.findIndex((level) => level === call.flags.level);
   const ids = container === undefined ? undefined : findIds(container, call);
   const lines = await readLines(path, call);
+  const where = path === JOURNAL ? "the journal" : path;
   const found = lines
     .filter(({ record }) => isOfContainer(record, ids))
     .filter(({ record }) => isAtLeast(record, lowest))
@@ -52,7 +53,7 @@ export async function logs(call: CniCall): Promise<Output> {
   return {
     json: found.map(({ record }) => record),
     text: found.map(({ text }) => showControls(text)).join("\n"),
-    note: found.length === 0 ? `Nothing is logged in ${path}` : undefined,
+    note: found.length === 0 ? `Nothing is logged in ${where}` : undefined,
   };
 }
 

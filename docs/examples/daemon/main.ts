@@ -20,6 +20,7 @@ if (import.meta.main) {
   const [type = "ptp", socket = "/run/cni-remote/cni.sock"] = Deno.args;
   await using _server = await serve(type, socket);
   const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  Deno.addSignalListener("SIGINT", end);
   Deno.addSignalListener("SIGTERM", end);
   await ended;
 }
