@@ -15,7 +15,7 @@ import type { Mac } from "../../net/mac.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { openNftables } from "../parts/open_nftables.ts";
+import { NO_NFTABLES, openNftables } from "../parts/open_nftables.ts";
 import { hostIfNameOf } from "../parts/veth.ts";
 import {
   additionOf,
@@ -28,8 +28,6 @@ import {
   removalOf,
   TABLE,
 } from "./spoof_rules.ts";
-
-const NO_NFTABLES = "the kernel has no nf_tables";
 
 /**
  * Drops frames from a port with a foreign MAC. Replaces rules left by an

@@ -40,8 +40,10 @@ import {
   joinRule,
   runIptables,
   splitRule,
+  withComment,
 } from "../parts/iptables/program.ts";
 import {
+  additionOf,
   changeRules,
   deletionOf,
   listRules,
@@ -65,7 +67,7 @@ type Listing = readonly string[];
 
 const jumpToPrivate: Rule = {
   chain: FORWARD,
-  args: [...comment("CNI firewall plugin rules"), "-j", PRIVATE],
+  args: [...withComment("CNI firewall plugin rules"), "-j", PRIVATE],
   isFirst: true,
 };
 const jumpToStage1: Rule = {
@@ -191,7 +193,7 @@ function wantedOf(
       {
         chain: PRIVATE,
         args: [
-          ...comment("CNI firewall plugin admin overrides"),
+          ...withComment("CNI firewall plugin admin overrides"),
           "-j",
           adminChain,
         ],
@@ -248,12 +250,8 @@ function isolationOf({ bridge, isolated }: IngressPolicy): Wanted {
   };
 }
 
-function comment(text: string): string[] {
-  return ["-m", "comment", "--comment", text];
-}
-
 function policyComment(policy: string): string[] {
-  return comment(`CNI firewall plugin rules (ingressPolicy: ${policy})`);
+  return withComment(`CNI firewall plugin rules (ingressPolicy: ${policy})`);
 }
 
 /** Lists the changes that add missing chains and rules, in one go. */
@@ -263,9 +261,7 @@ function missingOf(listing: Listing, { chains, rules }: Wanted): string[] {
     // Fails if another program was faster, so rules are not added twice.
     ...chains.filter((chain) => !listing.includes(`-N ${chain}`))
       .map((chain) => `-N ${chain}`),
-    ...absent.map(({ chain, args, isFirst }) =>
-      `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`
-    ),
+    ...absent.map(additionOf),
   ];
   const jumps = [jumpToPrivate, jumpToStage1];
   const after = [

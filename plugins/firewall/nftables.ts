@@ -68,9 +68,9 @@ import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { BackendMissing } from "../parts/iptables/find.ts";
 import { type MasqueradeNames, namesOf } from "../parts/masquerade/names.ts";
-import { openNftables } from "../parts/open_nftables.ts";
+import { getNftables } from "../parts/open_nftables.ts";
+import { type Owned, ownedBy } from "../parts/owned.ts";
 import type { Backend, IngressPolicy } from "./backend.ts";
 
 const TABLE: Table = { family: "inet", name: "cni_firewall" };
@@ -116,12 +116,12 @@ const RULES: Readonly<Record<string, readonly (readonly Expression[])[]>> = {
 };
 
 /** The names by which an attachment's elements are found. */
-type Names = Pick<MasqueradeNames, "instance" | "networkHash" | "comment">;
+type Names = Pick<MasqueradeNames, "instance" | "comment">;
 
 /** The backend of nftables. */
 export const nftablesBackend: Backend = {
   async add({ hostNetns }, { owner, addresses, policy }): Promise<void> {
-    using nftables = required(openNftables(hostNetns));
+    using nftables = getNftables(hostNetns);
     const names = await namesOf(owner);
     commitUnlessDisturbed(nftables, () => [
       ...sharedChanges(nftables),
@@ -131,8 +131,8 @@ export const nftablesBackend: Backend = {
   },
 
   async check({ hostNetns }, { owner, addresses, policy }): Promise<void> {
-    using nftables = required(openNftables(hostNetns));
-    const own = listRecorded(nftables, isOf(await namesOf(owner)));
+    using nftables = getNftables(hostNetns);
+    const own = listRecorded(nftables, ownedBy(await namesOf(owner)));
     const missing = addresses.filter((ip) => !includes(own, ip));
     if (missing.length > 0) {
       throw checkFailure(
@@ -156,7 +156,7 @@ export const nftablesBackend: Backend = {
   del: () => Promise.resolve(),
 
   async status({ hostNetns }): Promise<void> {
-    using nftables = required(openNftables(hostNetns));
+    using nftables = getNftables(hostNetns);
     const table = { ...TABLE, name: `${TABLE.name}_probe` };
     await Promise.resolve(nftables.tryOut(skeletonOf(table)));
   },
@@ -175,75 +175,36 @@ export function recordOwner(
   ]);
 }
 
-/** Selects elements by their comments. */
-export interface OwnerTest {
-  /** The beginning of the comments of all meant elements, and maybe of others. */
-  readonly tag: Bytes;
-  readonly isMeant: (comment: string) => boolean;
-}
-
-/** Builds a test for the addresses of an attachment. */
-export function isOf({ instance }: Pick<Names, "instance">): OwnerTest {
-  return startsWith(instance);
-}
-
-/** Builds a test for the addresses of attachments to a network that are not valid. */
-export function isStale(
-  networkHash: string,
-  valid: readonly Names[],
-): OwnerTest {
-  const { tag, isMeant } = startsWith(`${networkHash}-`);
-  const tests = valid.map(isOf);
-  return {
-    tag,
-    isMeant: (comment) =>
-      isMeant(comment) && !tests.some((test) => test.isMeant(comment)),
-  };
-}
-
-function startsWith(text: string): OwnerTest {
-  return {
-    tag: new TextEncoder().encode(text),
-    isMeant: (comment) => comment.startsWith(text),
-  };
-}
-
 /** Lists the recorded addresses of some owners. */
 export function listRecorded(
   nftables: Nftables,
-  { tag, isMeant }: OwnerTest,
+  { tag, isMeant }: Owned,
 ): Ip[] {
-  return findAll(nftables, [tag]).elements
-    .filter(({ comment }) => isMeant(comment)).map(addressOf);
+  return findAll(nftables, [tag]).elements.filter(isMeant).map(addressOf);
 }
 
 /** Lists those of some addresses that are recorded for other owners. */
 export function listForeign(
   nftables: Nftables,
-  { isMeant }: OwnerTest,
+  { isMeant }: Owned,
   addresses: readonly Ip[],
 ): Ip[] {
   return findAll(nftables, addresses.map(keyOf)).elements
-    .filter(({ comment }) => !isMeant(comment)).map(addressOf);
+    .filter((one) => !isMeant(one)).map(addressOf);
 }
 
 /** Removes the addresses of some owners, and the table if no others are left. */
 export function forgetOwners(
   nftables: Nftables,
-  { tag, isMeant }: OwnerTest,
+  { tag, isMeant }: Owned,
 ): void {
   commitUnlessDisturbed(nftables, () => {
     const { elements, hasOthers } = findAll(nftables, [tag]);
-    const gone = elements.filter(({ comment }) => isMeant(comment));
+    const gone = elements.filter(isMeant);
     const isLast = gone.length > 0 && gone.length === elements.length &&
       !hasOthers && nftables.listRules(TABLE, ADMIN).length === 0;
     return isLast ? [delTableOf(TABLE)] : deletions(gone);
   });
-}
-
-function required(nftables: Nftables | undefined): Nftables {
-  if (nftables !== undefined) return nftables;
-  throw new BackendMissing("the kernel has no nf_tables");
 }
 
 /** Lists the changes that give a table its sets and chains. */
@@ -293,11 +254,11 @@ function recordChanges(
   names: Names,
   addresses: readonly Ip[],
 ): Change[] {
-  const { comment } = names, own = isOf(names);
+  const { comment } = names, own = ownedBy(names);
   const added = addresses.map((ip) => ({ key: keyOf(ip), comment }));
   const parts = [own.tag, ...added.map(({ key }) => key)];
   const replaced = findAll(nftables, parts).elements.filter((one) =>
-    own.isMeant(one.comment) || includes(addresses, addressOf(one))
+    own.isMeant(one) || includes(addresses, addressOf(one))
   );
   return [...deletions(replaced), ...perSet(added, addElements)];
 }

@@ -34,14 +34,13 @@ import { listAddresses } from "../parts/configure_link.ts";
 import { isLacking } from "../parts/iptables/find.ts";
 import { namesOf } from "../parts/masquerade/names.ts";
 import { openNftables } from "../parts/open_nftables.ts";
+import { ownedBy, staleOf } from "../parts/owned.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox } from "../parts/sandbox.ts";
 import type { FirewallHost, IngressPolicy, Protection } from "./backend.ts";
 import { backends, withBackend } from "./choose_backend.ts";
 import {
   forgetOwners,
-  isOf,
-  isStale,
   listForeign,
   listRecorded,
   recordOwner,
@@ -59,16 +58,16 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     const { addresses, owner } = protection;
     if (addresses.length === 0) return prevResult;
     const host = hostOf(call);
-    const names = await namesOf(owner), isOwn = isOf(names);
+    const names = await namesOf(owner), owned = ownedBy(names);
     using nftables = openNftables(call.hostNetns);
 
     await using rollback = new Rollback(call.log);
     rollback.onFailure("remove the rules", async () => {
       await delAddresses(host, addresses);
-      if (nftables !== undefined) forgetOwners(nftables, isOwn);
+      if (nftables !== undefined) forgetOwners(nftables, owned);
     });
     if (nftables !== undefined) {
-      const earlier = listRecorded(nftables, isOwn);
+      const earlier = listRecorded(nftables, owned);
       await delAddresses(host, without(earlier, addresses));
       // Before the rules, so that DEL knows the addresses of a killed ADD.
       tryToRecord(() => recordOwner(nftables, names, addresses));
@@ -86,13 +85,16 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
 
   async del(call): Promise<void> {
     using nftables = openNftables(call.hostNetns);
-    const isOwn = isOf(await namesOf(attachmentOf(call)));
-    const own = nftables ? listRecorded(nftables, isOwn) : [];
-    const all = [...own, ...without(addressesOf(call, own), own)];
+    const owned = ownedBy(await namesOf(attachmentOf(call)));
+    const recorded = nftables ? listRecorded(nftables, owned) : [];
+    const all = [
+      ...recorded,
+      ...without(addressesOf(call, recorded), recorded),
+    ];
     // An address may have a new owner since.
-    const others = nftables ? listForeign(nftables, isOwn, all) : [];
+    const others = nftables ? listForeign(nftables, owned, all) : [];
     await delAddresses(hostOf(call), without(all, others));
-    if (nftables !== undefined) forgetOwners(nftables, isOwn);
+    if (nftables !== undefined) forgetOwners(nftables, owned);
   },
 
   async gc(call): Promise<void> {
@@ -100,17 +102,9 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     if (validAttachments === undefined) return;
     using nftables = openNftables(call.hostNetns);
     if (nftables === undefined) return;
-    const { networkHash } = await namesOf({
-      network,
-      containerId: "",
-      ifName: "",
-    });
-    const valid = await Promise.all(
-      validAttachments.map((one) => namesOf({ network, ...one })),
-    );
-    const isMeant = isStale(networkHash, valid);
-    await delAddresses(hostOf(call), listRecorded(nftables, isMeant));
-    forgetOwners(nftables, isMeant);
+    const stale = await staleOf(network, validAttachments);
+    await delAddresses(hostOf(call), listRecorded(nftables, stale));
+    forgetOwners(nftables, stale);
   },
 
   async status(call): Promise<void> {

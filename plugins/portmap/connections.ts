@@ -11,15 +11,7 @@ import { type Connection, Conntrack } from "../../ffi/conntrack/mod.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { PortmapHost } from "./backend.ts";
-import type { ForwardedPort } from "./mapping.ts";
-import type { Protocol } from "./schema.ts";
-
-/** Source: include/uapi/linux/in.h `IPPROTO_*`. */
-const PROTOCOLS: Readonly<Record<Protocol, number>> = {
-  tcp: 6,
-  udp: 17,
-  sctp: 132,
-};
+import { type ForwardedPort, PROTOCOLS } from "./mapping.ts";
 
 /** Ports whose connections may have to end. */
 export interface ChangedPorts {

@@ -29,7 +29,11 @@ import { sha512 } from "../../cni/sha512.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
-import { commentOf, optionsOf } from "../parts/iptables/program.ts";
+import {
+  commentOf,
+  optionsOf,
+  withComment,
+} from "../parts/iptables/program.ts";
 import type { Rule, Wanted } from "../parts/iptables/rules.ts";
 import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
 import type { Protocol } from "./schema.ts";
@@ -82,16 +86,13 @@ export function skeletonOf(
   // Not `1 << 31`, which is negative.
   const bit = `0x${(2 ** markMasqBit).toString(16)}`;
   const mark = `${bit}/${bit}`;
-  const comment = (
-    text: string,
-  ): string[] => ["-m", "comment", "--comment", text];
   return {
     chains: [SET_MARK, MASQUERADE, HOSTPORTS],
     rules: [
       {
         chain: SET_MARK,
         args: [
-          ...comment("CNI portfwd masquerade mark"),
+          ...withComment("CNI portfwd masquerade mark"),
           ...["-j", "MARK", "--set-xmark", mark],
         ],
       },
@@ -102,7 +103,7 @@ export function skeletonOf(
       {
         chain: "POSTROUTING",
         args: [
-          ...comment("CNI portfwd requiring masquerade"),
+          ...withComment("CNI portfwd requiring masquerade"),
           ...["-j", MASQUERADE],
         ],
         // The rules of `ipMasq` would come first otherwise.
@@ -131,7 +132,7 @@ export function entriesOf(
     return groupsOf(ports).map((group) => ({
       chain: HOSTPORTS,
       args: [
-        ...["-m", "comment", "--comment", comment],
+        ...withComment(comment),
         ...["-m", "multiport", "-p", protocol],
         ...["--destination-ports", group.join(",")],
         ...conditions[family],
@@ -186,7 +187,7 @@ export function endOfSection(
   const text = `if: ${ifName}, netns: ${findFileId(netns)} ${netns}`;
   const isTooLong = new TextEncoder().encode(text).length > MAX_COMMENT_LENGTH;
   const comment = isTooLong ? `if: ${ifName}` : text;
-  return { chain, args: ["-m", "comment", "--comment", comment] };
+  return { chain, args: withComment(comment) };
 }
 
 /** Reports whether a namespace is no longer where it was. */

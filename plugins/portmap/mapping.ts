@@ -64,6 +64,13 @@ export interface ForwardedPort {
   readonly targetPort: number;
 }
 
+/** Source: include/uapi/linux/in.h `IPPROTO_*`. */
+export const PROTOCOLS: Readonly<Record<Protocol, number>> = {
+  tcp: 6,
+  udp: 17,
+  sctp: 132,
+};
+
 /** The mark bit of the Go plugin. Kubernetes uses 14 and 15, Calico 20 to 31. */
 const DEFAULT_MARK_BIT = 13;
 

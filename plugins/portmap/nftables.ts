@@ -19,9 +19,9 @@ import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { BackendMissing } from "../parts/iptables/find.ts";
 import { nftTableOf } from "../parts/iptables/nft_table.ts";
-import { openNftables } from "../parts/open_nftables.ts";
+import { getNftables, openNftables } from "../parts/open_nftables.ts";
+import { type Owned, ownedBy, staleOf } from "../parts/owned.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
   delUnusedGroups,
@@ -35,9 +35,7 @@ import {
   describeOwner,
   isAlive,
   isNeighbor,
-  isOf,
   isSameContainer,
-  isStale,
   type Owner,
   ownerOf,
 } from "./owner.ts";
@@ -95,7 +93,7 @@ interface Wanted {
 /** Keeps mappings in maps of its own table. */
 export const nftablesBackend: Backend = {
   async add(host, forwarding): Promise<Addition> {
-    using nftables = getNftables(host);
+    using nftables = getNftables(host.hostNetns);
     const wanted = await wantedOf(host, forwarding);
     let others: Addition = { gone: [], kept: [] };
     commitUnlessDisturbed(nftables, () => {
@@ -111,7 +109,7 @@ export const nftablesBackend: Backend = {
   },
 
   async check(host, forwarding): Promise<void> {
-    using nftables = getNftables(host);
+    using nftables = getNftables(host.hostNetns);
     const wanted = await wantedOf(host, forwarding);
     const problem = findProblem(nftables, wanted);
     if (problem === undefined || hasGoRules(nftables, forwarding)) return;
@@ -124,8 +122,7 @@ export const nftablesBackend: Backend = {
     const { containerId } = attachment;
     const owner = await ownerOf(attachment);
     return remove(nftables, host, {
-      tag: owner.instance,
-      isMeant: isOf(owner),
+      owned: ownedBy(owner),
       others: () => delGoRules(nftables, containerId),
       named,
     });
@@ -134,31 +131,18 @@ export const nftablesBackend: Backend = {
   async gc(host, network, valid): Promise<ForwardedPort[]> {
     using nftables = openNftables(host.hostNetns);
     if (nftables === undefined) return [];
-    const owners = await Promise.all(
-      valid.map((attachment) => ownerOf({ network, ...attachment })),
-    );
-    const none = { network, containerId: "", ifName: "" };
-    const { networkHash } = await ownerOf(none);
-    const isMeant = isStale(networkHash, owners);
     return remove(nftables, host, {
-      tag: networkHash,
-      isMeant,
+      owned: await staleOf(network, valid),
       others: () => [],
       named: [],
     });
   },
 
   async status(host): Promise<void> {
-    using nftables = getNftables(host);
+    using nftables = getNftables(host.hostNetns);
     await Promise.resolve(nftables.tryOut(probeOfTable()));
   },
 };
-
-function getNftables({ hostNetns }: PortmapHost): Nftables {
-  const nftables = openNftables(hostNetns);
-  if (nftables !== undefined) return nftables;
-  throw new BackendMissing("the kernel has no nf_tables");
-}
 
 async function wantedOf(
   host: PortmapHost,
@@ -253,7 +237,7 @@ function planAddition(
 ): Addition & { changes: Change[] } {
   const { owner, elements, groups, networks, link } = wanted;
   const present = findRelated(nftables, wanted);
-  const own = present.filter(isOf(owner));
+  const own = present.filter(ownedBy(owner).isMeant);
   const others = byId(present.filter((one) => !own.includes(one)));
   const replaced: Found[] = [];
   const added = elements.filter((element) => {
@@ -350,9 +334,7 @@ function bySet<T extends Placed>(elements: readonly T[]): [string, T[]][] {
 
 /** A removal of elements. */
 interface Removal {
-  /** The beginning of the comments of all elements to remove, and maybe others. */
-  readonly tag: string;
-  readonly isMeant: (element: Found) => boolean;
+  readonly owned: Owned;
   /** Lists further changes to make at the same time. */
   readonly others: () => Change[];
   /** The ports that these changes close. */
@@ -366,9 +348,9 @@ interface Removal {
 function remove(
   nftables: Nftables,
   { hostNetns }: PortmapHost,
-  { tag, isMeant, others, named }: Removal,
+  { owned: { tag, isMeant }, others, named }: Removal,
 ): ForwardedPort[] {
-  const parts = [new TextEncoder().encode(tag)];
+  const parts = [tag];
   let gone: ForwardedPort[] = [];
   let closed: Found[] = [];
   commitUnlessDisturbed(nftables, () => {
@@ -464,7 +446,7 @@ function isAsWanted(
     return found !== undefined;
   }
   // Its label is lost if somebody has restored the table from nft's output.
-  return isOf(owner)(found)
+  return ownedBy(owner).isMeant(found)
     ? found.data?.toHex() === data?.toHex()
     : isSameContainer(owner, found);
 }

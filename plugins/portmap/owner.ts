@@ -34,8 +34,6 @@ const MAX_LABEL_BYTES = USER_DATA_MAX_BYTES - USER_DATA_OVERHEAD -
 export interface Owner extends ElementTexts {
   /** Hashes of network and attachment; the comment begins with it. */
   readonly instance: string;
-  /** Hash of the network; the instance begins with it. */
-  readonly networkHash: string;
 }
 
 /** An element whose label may be missing. */
@@ -52,7 +50,7 @@ export async function ownerOf(
   attachment: Attachment,
   netns = "",
 ): Promise<Owner> {
-  const [{ instance, networkHash, comment }, container] = await Promise.all([
+  const [{ instance, comment }, container] = await Promise.all([
     namesOf(attachment),
     sha512(attachment.containerId),
   ]);
@@ -65,28 +63,9 @@ export async function ownerOf(
     Math.min(length, MAX_LABEL_BYTES);
   return {
     instance,
-    networkHash,
     comment: cutBytes(comment, Math.min(room, COMMENT_MAX_BYTES - 1)),
     label,
   };
-}
-
-/** Reports whether an element is an attachment's. */
-export function isOf(
-  { instance }: Owner,
-): (element: { readonly comment: string }) => boolean {
-  return ({ comment }) => comment.startsWith(instance);
-}
-
-/** Returns a test for elements of attachments to the network other than these. */
-export function isStale(
-  networkHash: string,
-  valid: readonly Owner[],
-): (element: { readonly comment: string }) => boolean {
-  const spared = new Set(valid.map(({ instance }) => instance));
-  return ({ comment }) =>
-    comment.startsWith(`${networkHash}-`) &&
-    !spared.has(comment.slice(0, INSTANCE_DIGITS));
 }
 
 /** Reports whether two elements are of the same container. */

@@ -71,8 +71,7 @@ import { cstring } from "../../ffi/netlink/attribute.ts";
 import { type Bytes, u16be, u8 } from "../../net/bytes.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import type { ForwardedPort, Forwarding } from "./mapping.ts";
-import type { Protocol } from "./schema.ts";
+import { type ForwardedPort, type Forwarding, PROTOCOLS } from "./mapping.ts";
 
 /** The table. */
 export const TABLE: Table = { family: "inet", name: "cni_portmap" };
@@ -87,13 +86,6 @@ const ADDRESS_TYPES = { 4: "ipv4_addr", 6: "ipv6_addr" } as const;
 const LOOPBACK = Cidr.parse("127.0.0.0/8");
 /** A protocol and a port, each on a boundary of four bytes. */
 const PORT_BYTES = 8;
-/** Source: include/uapi/linux/in.h `IPPROTO_*`. */
-const PROTOCOLS: Readonly<Record<Protocol, number>> = {
-  tcp: 6,
-  udp: 17,
-  sctp: 132,
-};
-
 /**
  * Where the kernel calls the table's chains.
  *

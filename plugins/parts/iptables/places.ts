@@ -10,7 +10,7 @@ import type { Log } from "../../../cni/log.ts";
 import { throwAll } from "../../../cni/rollback.ts";
 import { inNetns, NetNs } from "../../../ffi/netns.ts";
 import type { IpFamily } from "../../../net/ip.ts";
-import { openNftables } from "../open_nftables.ts";
+import { getNftables, openNftables } from "../open_nftables.ts";
 import {
   BackendMissing,
   findIptables,
@@ -42,8 +42,6 @@ export interface Place {
   readonly log: Log;
 }
 
-/** Why iptables-nft cannot work. */
-export const NO_NFTABLES = "the kernel has no nf_tables";
 const FAMILIES: readonly IpFamily[] = [4, 6];
 /** Files that list a namespace's tables of the legacy iptables. */
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
@@ -147,8 +145,7 @@ export async function checkIptables(
   }));
   const byNft = programs.filter(({ variant }) => variant === "nft");
   if (byNft.length > 0) {
-    using nftables = openNftables(hostNetns);
-    if (nftables === undefined) throw new BackendMissing(NO_NFTABLES);
+    using nftables = getNftables(hostNetns);
     for (const { family } of byNft) {
       refuseForeignChains(nftables, nftTableOf(table, family));
     }

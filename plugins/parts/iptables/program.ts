@@ -125,6 +125,11 @@ export function commentOf(rule: string): string {
   return optionsOf(rule)("--comment") ?? "";
 }
 
+/** Returns the match that gives a rule a comment. */
+export function withComment(text: string): string[] {
+  return ["-m", "comment", "--comment", text];
+}
+
 /**
  * Runs a program inside a namespace.
  *

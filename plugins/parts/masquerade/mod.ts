@@ -19,12 +19,11 @@ import { NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import type { Attachment } from "../attachment.ts";
-import { openNftables } from "../open_nftables.ts";
-import { BackendMissing, getIptables, isLacking } from "../iptables/find.ts";
+import { openNftables, requireNftables } from "../open_nftables.ts";
+import { getIptables, isLacking } from "../iptables/find.ts";
 import {
   checkIptables,
   eachLegacyIptables,
-  NO_NFTABLES,
   type Place,
 } from "../iptables/places.ts";
 import { type MasqueradeNames, namesOf } from "./names.ts";
@@ -68,7 +67,7 @@ export async function setUpMasquerade(
   using nftables = openNftables(host.hostNetns);
   const attempts = {
     iptables: () => addByIptables(host, nftables, names, addresses),
-    nftables: () => addMasquerade(required(nftables), names, addresses),
+    nftables: () => addMasquerade(requireNftables(nftables), names, addresses),
   };
   try {
     await firstThatWorks(host.backend, attempts);
@@ -219,7 +218,7 @@ export async function checkMasqueradeBackend(
   try {
     await firstThatWorks(backend, {
       iptables: () => checkIptables({ ...host, table: "nat" }),
-      nftables: () => required(nftables).tryOut(probeOfMasquerade()),
+      nftables: () => requireNftables(nftables).tryOut(probeOfMasquerade()),
     });
   } catch (error) {
     throw new CniError(
@@ -268,7 +267,7 @@ async function addByIptables(
   );
   if (byNetlink.length > 0) {
     const { addIptablesNftMasquerade } = await import("./iptables_nft.ts");
-    addIptablesNftMasquerade(required(nftables), names, byNetlink);
+    addIptablesNftMasquerade(requireNftables(nftables), names, byNetlink);
   }
   using netns = NetNs.open(host.hostNetns);
   for (const [family, { path, variant }] of programs) {
@@ -287,9 +286,4 @@ async function addByIptables(
 function legacyOf({ hostNetns, path, log, backend }: MasqueradeHost): Place {
   const isNamed = backend === "iptables";
   return { hostNetns, path, log, isNamed, table: "nat" };
-}
-
-function required(nftables: Nftables | undefined): Nftables {
-  if (nftables === undefined) throw new BackendMissing(NO_NFTABLES);
-  return nftables;
 }

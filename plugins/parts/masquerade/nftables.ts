@@ -50,6 +50,7 @@ import {
 import type { Nftables, Rule } from "../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
+import { staleAmong } from "../owned.ts";
 import { type MasqueradeNames, MULTICAST } from "./names.ts";
 
 const TABLE: Table = { family: "inet", name: "cni_plugins_masquerade" };
@@ -100,13 +101,7 @@ export function delStaleMasquerade(
   networkHash: string,
   valid: readonly MasqueradeNames[],
 ): void {
-  const spared = new Set(valid.map(({ instance }) => instance));
-  removeRules(
-    nftables,
-    ({ comment }) =>
-      comment.startsWith(`${networkHash}-`) &&
-      !spared.has(comment.slice(0, `${networkHash}-${networkHash}`.length)),
-  );
+  removeRules(nftables, staleAmong(networkHash, valid).isMeant);
 }
 
 /** Lists the addresses that are not masqueraded for the attachment. */
