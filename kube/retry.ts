@@ -11,8 +11,10 @@ import { KubeError } from "./kube_error.ts";
 const PER_TRY_MS = 1500;
 /** Time limit of all tries together, in milliseconds. */
 const OVERALL_MS = 15_000;
-/** The first pause between two tries, doubled up to the longest, in milliseconds. */
-const FIRST_PAUSE_MS = 250, LONGEST_PAUSE_MS = 1000;
+/** The first pause between two tries, in milliseconds. */
+export const FIRST_PAUSE_MS = 250;
+/** The longest one; each is twice the one before. */
+const LONGEST_PAUSE_MS = 1000;
 
 /**
  * Returns how long to wait before the next try, in milliseconds: doubled from

@@ -27,6 +27,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { NetNs } from "../../ffi/netns.ts";
+import { FIRST_PAUSE_MS } from "../../kube/retry.ts";
 import { AccessControl } from "./kube_api/access.ts";
 import type { Certificate } from "./kube_api/certificates.ts";
 import { ClusterObjects } from "./kube_api/cluster_objects.ts";
@@ -201,6 +202,16 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     );
   }
 
+  /**
+   * Lists the received requests without repetitions: a client asks again if a
+   * busy machine did not answer in the time of one try, after a pause.
+   */
+  get distinctRequests(): LoggedRequest[] {
+    return this.requests.filter((request, index, all) =>
+      !all.slice(0, index).some((earlier) => isRepeated(earlier, request))
+    );
+  }
+
   /** Forgets the requests so far. */
   clearRequests(): void {
     this.#handler.clearRequests();
@@ -350,4 +361,9 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     const exchange = await Exchange.read(incoming, outgoing, cut);
     if (exchange !== undefined) await this.#handler.handle(exchange, certified);
   }
+}
+
+function isRepeated(earlier: LoggedRequest, later: LoggedRequest): boolean {
+  return earlier.method === later.method && earlier.path === later.path &&
+    earlier.body === later.body && later.at - earlier.at >= FIRST_PAUSE_MS;
 }

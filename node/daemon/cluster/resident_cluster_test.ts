@@ -313,7 +313,7 @@ Deno.test("multus with a ResidentCluster sends one request per ADD, and none per
   };
   /** Counts the requests by method, without the watches. */
   const count = (): Record<string, number> => {
-    const methods = api.requests
+    const methods = api.distinctRequests
       .filter(({ path }) => !path.includes("watch=1"))
       .map(({ method }) => [method, 1] as const);
     const groups = Map.groupBy(methods, ([method]) => method);
