@@ -12,12 +12,12 @@ import {
   ignoreUnless,
   requireRoot,
 } from "../testing/capabilities.ts";
+import { type ExactProgram, PreparedProgram } from "./bench/process.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
 import { getOwnTarget, type Target } from "./compile/target.ts";
 import { makeDenort, makeDenortFile } from "./mkdenort.ts";
 import { parseElf } from "./mkdenort/elf.ts";
 import { makeSampleElf, SAMPLE_ENTRY } from "./mkdenort/elf_sample.ts";
-import { runExactly } from "./mkdenort/spawn_exactly.ts";
 import { NO_ARGUMENTS_STATUS } from "./mkdenort/stub.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
@@ -229,6 +229,19 @@ async function tryEnds(t: Deno.TestContext, probe: Probe): Promise<void> {
       assertNotMatch(outcome.stderr, COLOR);
     });
   }
+}
+
+/** Runs a program with any arguments and environment that the kernel accepts. */
+function runExactly(
+  program: Pick<ExactProgram, "path" | "argv" | "environment">,
+): { readonly code: number; readonly stdout: string } {
+  const stdout = Deno.makeTempFileSync();
+  const files = { stdin: "/dev/null", stdout, stderr: "/dev/null" };
+  using prepared = new PreparedProgram({ ...program, ...files });
+  const { code } = prepared.run();
+  const text = Deno.readTextFileSync(stdout);
+  Deno.removeSync(stdout);
+  return { code, stdout: text };
 }
 
 /** Tries what only the kernel can be asked for, and what only this machine runs. */

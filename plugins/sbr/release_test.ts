@@ -244,63 +244,51 @@ rootTest("sbr.del() knows its rules on newer kernels", async () => {
   assertEquals(scene.state, before);
 });
 
-/** Returns the MAC and the namespace of `net1`. */
-function net1Of({ networks }: SbrScene): { mac: string; sandbox: string } {
+/** Returns `net1` as results have it. */
+function net1Of({ networks }: SbrScene): Keys {
   const [{ address }] = ipJson(networks.sandbox, "link", "show", "net1");
-  return { mac: address, sandbox: networks.sandbox.path };
+  return { name: "net1", mac: address, sandbox: networks.sandbox.path };
 }
 
 rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
   const other = { address: "10.77.0.1/24" };
-  const rows: [string, (scene: SbrScene) => unknown, boolean][] = [
-    ["the same MAC and address", (scene) => ({
-      interfaces: [{ name: "net1", ...net1Of(scene) }],
-      ips: [{ ...IP4, interface: 0 }],
-    }), false],
-    ["the same MAC, other addresses", (scene) => ({
-      interfaces: [{ name: "net1", ...net1Of(scene) }],
-      ips: [{ ...other, interface: 0 }],
-    }), false],
-    ["another MAC, the same address", (scene) => ({
-      interfaces: [{
-        name: "net1",
-        ...net1Of(scene),
-        mac: "02:00:00:00:00:07",
-      }],
-      ips: [{ ...IP4, interface: 0 }],
-    }), true],
-    ["no MAC, the same address", (scene) => ({
-      interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
-      ips: [{ ...IP4, interface: 0 }],
-    }), false],
-    ["no MAC, other addresses", (scene) => ({
-      interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
-      ips: [{ ...other, interface: 0 }],
-    }), true],
-    ["no interface, other addresses", () => ({ ips: [other] }), true],
-    ["another sandbox", (scene) => ({
-      interfaces: [{
-        name: "net1",
-        ...net1Of(scene),
-        sandbox: scene.networks.hosts.addNetns().path,
-      }],
-      ips: [{ ...IP4, interface: 0 }],
-    }), true],
-    ["a sandbox that is gone", (scene) => ({
-      interfaces: [{
-        name: "net1",
-        ...net1Of(scene),
-        sandbox: "/proc/4194304/ns/net",
-      }],
-      ips: [{ ...IP4, interface: 0 }],
-    }), false],
+  type ValuesOf = (scene: SbrScene) => Keys;
+  // Other values of the interface, if there is one; and the address.
+  const rows: [string, ValuesOf | undefined, Keys, boolean][] = [
+    ["the same MAC and address", () => ({}), IP4, false],
+    ["the same MAC, other addresses", () => ({}), other, false],
+    [
+      "another MAC, the same address",
+      () => ({ mac: "02:00:00:00:00:07" }),
+      IP4,
+      true,
+    ],
+    ["no MAC, the same address", () => ({ mac: undefined }), IP4, false],
+    ["no MAC, other addresses", () => ({ mac: undefined }), other, true],
+    ["no interface, other addresses", undefined, other, true],
+    [
+      "another sandbox",
+      ({ networks }) => ({ sandbox: networks.hosts.addNetns().path }),
+      IP4,
+      true,
+    ],
+    [
+      "a sandbox that is gone",
+      () => ({ sandbox: "/proc/4194304/ns/net" }),
+      IP4,
+      false,
+    ],
   ];
-  await eachRow(t, rows, async ([, prevResultOf, isLeft]) => {
+  await eachRow(t, rows, async ([, valuesOf, ip, isLeft]) => {
     using scene = new SbrScene();
     const before = scene.state;
     await scene.succeed("ADD");
     const added = scene.state;
-    await scene.succeed("DEL", { prevResult: prevResultOf(scene) });
+    const prevResult = valuesOf === undefined ? { ips: [ip] } : {
+      interfaces: [{ ...net1Of(scene), ...valuesOf(scene) }],
+      ips: [{ ...ip, interface: 0 }],
+    };
+    await scene.succeed("DEL", { prevResult });
     assertEquals(scene.state, isLeft ? added : before);
   });
   await t.step("without the interface, the address on another", async () => {

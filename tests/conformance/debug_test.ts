@@ -17,33 +17,21 @@ import { conformance } from "../_harness/conformance.ts";
 import { dualStack } from "../_harness/dual_stack.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
-import {
-  type CallOptions,
-  type CallOutput,
-  TestHosts,
-} from "../../testing/test_hosts.ts";
+import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
 
 /** A host on which debug is called. */
-class DebugHosts implements Disposable {
-  readonly hosts: TestHosts = TestHosts.create();
+class DebugHosts extends PluginScene {
   readonly cniOutput = `${this.hosts.folder}/cni_output.txt`;
 
-  config(more: object): object {
-    return { cniVersion: "1.1.0", name: "net1", type: "debug", ...more };
-  }
-
-  async run(
-    command: string,
-    more: object = {},
-    options: CallOptions = {},
-  ): Promise<CallOutput> {
-    return await this.hosts.run("debug", command, this.config(more), options);
+  constructor() {
+    const config = { cniVersion: "1.1.0", name: "net1", type: "debug" };
+    super("debug", () => config);
   }
 
   /** The record of a call. */
   record(
     title: string,
-    more: object,
+    more: Keys,
     sandbox = this.hosts.sandbox.path,
   ): string {
     return `${title}
@@ -52,7 +40,7 @@ Netns: ${sandbox}
 IfName: eth0
 Args: K=V
 Path: ${this.hosts.path}
-StdinData: ${JSON.stringify(this.config(more))}
+StdinData: ${JSON.stringify({ ...this.config, ...more })}
 ----------------------
 `;
   }
@@ -73,10 +61,6 @@ StdinData: ${JSON.stringify(this.config(more))}
     } catch {
       return undefined;
     }
-  }
-
-  [Symbol.dispose](): void {
-    this.hosts[Symbol.dispose]();
   }
 }
 
@@ -102,7 +86,7 @@ async function assertRuns(command: string, key: string): Promise<void> {
 }
 
 /** Asserts what ADD answers. */
-async function assertAnswers(config: object, expected: object): Promise<void> {
+async function assertAnswers(config: Keys, expected: object): Promise<void> {
   using debug = new DebugHosts();
   const { exitCode, json } = await debug.run("ADD", config);
   assertEquals([exitCode, json], [0, expected]);
