@@ -28,6 +28,9 @@ const CORE = new RegExp(
   `^(?:tests/conformance/(?!(?:${ELSEWHERE})_)|ffi/rtnl/bridge_vlan_)`,
 );
 
+/** Tests of scripts, which are not about the kernel. */
+const OF_SCRIPTS = /^(?:scripts\/|tests\/bench_test\.ts$)/;
+
 /**
  * Filters the tests of the gate's part: a row for each version of the
  * specification is run for the newest only, since the kernel does not know
@@ -41,14 +44,14 @@ export type ReadSource = (path: string) => string;
 /**
  * Lists the test files that work in network namespaces: those that say so by
  * `rootTest()` or the like, themselves or in a module of `tests/` or `testing/`
- * that they import. Tests of scripts, such as the benchmarks, are not about the kernel.
+ * that they import, without tests of scripts.
  */
 export function selectKernelPart(
   files: readonly TestFile[],
   read: ReadSource,
 ): TestFile[] {
   return files.filter(({ path }) =>
-    !path.startsWith("scripts/") &&
+    !OF_SCRIPTS.test(path) &&
     listHarness(path, read).some((one) =>
       one !== CAPABILITIES && NEEDS_NAMESPACES.test(read(one))
     )

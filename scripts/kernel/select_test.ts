@@ -19,6 +19,8 @@ const SOURCES: Readonly<Record<string, string>> = {
   "tests/pure_test.ts":
     'import { hasCommand } from "../testing/capabilities.ts";',
   "testing/capabilities.ts": "export const needsRoot = 1;",
+  "tests/bench_test.ts":
+    'import { requireRoot } from "../testing/capabilities.ts";',
   "scripts/bench/netns_test.ts":
     'import { requireRoot } from "../../testing/capabilities.ts";',
 };

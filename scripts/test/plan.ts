@@ -14,7 +14,6 @@ import project from "../../deno.json" with { type: "json" };
 /** Files that run alone, one by one, and why. */
 export const ALONE: Readonly<Record<string, string>> = {
   "plugins/bandwidth/traffic_test.ts": "measures rates",
-  "tests/bench_test.ts": "measures times",
   "tests/conformance/bandwidth_test.ts": "measures rates",
 };
 

@@ -46,7 +46,7 @@ Deno.test("planFiles() begins with what takes long, and keeps some apart", () =>
     { path: "net/ip_test.ts", size: 10 },
     { path: "plugins/ptp/plugin_test.ts", size: 900 },
     { path: "tests/chain_test.ts", size: 5 },
-    { path: "tests/bench_test.ts", size: 50 },
+    { path: "tests/conformance/bandwidth_test.ts", size: 50 },
     { path: "tests/sbr_stress_test.ts", size: 60 },
   ];
   assertEquals(planFiles(files), {
@@ -56,7 +56,7 @@ Deno.test("planFiles() begins with what takes long, and keeps some apart", () =>
       "net/ip_test.ts",
     ],
     stress: ["tests/sbr_stress_test.ts"],
-    alone: ["tests/bench_test.ts"],
+    alone: ["tests/conformance/bandwidth_test.ts"],
   });
 });
 
