@@ -5,6 +5,11 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
+import {
+  type ForwardChain,
+  listForwardChains,
+} from "../cli/doctor/forward_chains.ts";
+import { Cidr } from "../net/cidr.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { findReached, runIn } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
@@ -128,6 +133,7 @@ rootTest("firewalld loses its sources on a reload", needs, async () => {
   await using firewalld = await Firewalld.start(hosts);
   const container = await Container.connect(hosts, firewalld);
   const missing = [999, NOT_FOUND] as const;
+  const hostNetns = hosts.host.path;
 
   await container.succeed("ADD");
   firewalld.command("--reload");
@@ -144,14 +150,23 @@ rootTest("firewalld loses its sources on a reload", needs, async () => {
   assertEquals(firewalld.sources(), []);
   await container.fail("CHECK", missing);
 
-  // A permanent source of the subnet keeps the container connected.
-  for (const subnet of ["10.1.2.0/24", "fd00:12::/64"]) {
-    const add = `--add-source=${subnet}`;
-    firewalld.command("--permanent", "--zone=trusted", add);
+  // The command of `cni doctor` makes the subnet a source, which stays. Another
+  // network's source does not look like one.
+  firewalld.command("--zone=trusted", "--add-source=10.9.0.0/24");
+  for (const subnet of ["10.1.2.0/24", "fd00:12::/64"].map(Cidr.parse)) {
+    const judge = (): Promise<ForwardChain[]> =>
+      listForwardChains({ hostNetns, env: {} }, { subnet, link: undefined });
+    const [closed] = await judge();
+    assertEquals(closed?.fate, "unclear");
+    for (const command of closed?.command.split(" && ") ?? []) {
+      firewalld.command(...command.split(" ").slice(1));
+    }
+    assertEquals((await judge()).map(({ fate }) => fate), ["passes"]);
   }
-  firewalld.command("--reload");
   assertEquals(container.reached, NEIGHBOR);
   await container.succeed("ADD", "CHECK");
+  firewalld.command("--reload");
+  assertEquals(container.reached, NEIGHBOR);
 
   // DEL finds nothing to remove while firewalld is stopped.
   await firewalld.stop();

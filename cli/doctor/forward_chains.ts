@@ -98,8 +98,9 @@ function commandFor(
 ): string {
   const { family } = subnet;
   if (table.name === "firewalld") {
-    return `firewall-cmd --permanent --zone=trusted --add-source=${subnet} && ` +
-      "firewall-cmd --reload";
+    // A reload would take away rules of running containers.
+    const add = `--zone=trusted --add-source=${subnet}`;
+    return `firewall-cmd ${add} && firewall-cmd --permanent ${add}`;
   }
   if (name === "FORWARD" && table.name === "filter") {
     return iptablesCommand("", subnet);
@@ -138,7 +139,10 @@ function isReject({ name, data }: Expression): boolean {
 /** A rule's expressions. */
 type RuleBody = readonly Expression[];
 
-/** Lists the rules of a chain and of the chains that it jumps to. */
+/**
+ * Lists the rules of a chain and of the chains that it jumps to. The latter
+ * begin with what the jump compares: it holds for their packets.
+ */
 function listBodies(
   nftables: Nftables,
   table: Table,
@@ -152,7 +156,10 @@ function listBodies(
     // Only a rule of the base chain drops everything.
     const further = listBodies(nftables, table, next, depth + 1)
       .filter((body) => !isFinal(body));
-    return [expressions, ...further];
+    const compared = expressions.filter(({ name }) =>
+      !IDLE.includes(name) && name !== "ct"
+    );
+    return [expressions, ...further.map((body) => [...compared, ...body])];
   });
 }
 
