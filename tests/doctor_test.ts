@@ -13,6 +13,7 @@ import type { Output } from "../tool/command.ts";
 import { chooseStyle } from "../tool/style.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";
+import { KubeApi } from "./_harness/kube_api.ts";
 import {
   needsInetRules,
   needsLegacyIptables,
@@ -20,6 +21,7 @@ import {
 } from "./_harness/rules.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
 
+const DAEMON_SET = new URL("../deploy/multus/daemonset.yaml", import.meta.url);
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();
 
@@ -836,6 +838,27 @@ rootTest(
         },
       });
     }
+    await t.step("credentials that the API server refuses", async () => {
+      await using api = await KubeApi.start();
+      const kubeconfig = api.writeKubeconfig(scene.hosts.folder, "token");
+      const undo = network({
+        type: "multus",
+        clusterNetwork: "pods",
+        kubeconfig,
+      })(scene);
+      const without = ["leftover"];
+      assertEquals(await scene.find({ without }), []);
+      api.revokeToken(api.token);
+      const [{ command, message } = {}] = await scene.find({ without });
+      assertMatch(message ?? "", /refuses the credentials/);
+      const daemonSet = Deno.readTextFileSync(DAEMON_SET);
+      const [, name] = /^  name: (.+)$/m.exec(daemonSet) ?? [];
+      assertEquals(
+        command,
+        `kubectl -n kube-system rollout restart daemonset/${name}`,
+      );
+      undo();
+    });
     await t.step("addresses that a bridge keeps", async () => {
       const undo = network({
         type: "bridge",

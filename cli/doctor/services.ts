@@ -159,7 +159,9 @@ function listKubeconfigs({ networks }: Node): Map<string, string> {
   );
 }
 
-const REINSTALL = "kubectl -n kube-system rollout restart daemonset/multus";
+/** Installs the credentials again. The name is the one in deploy/multus. */
+const REINSTALL =
+  "kubectl -n kube-system rollout restart daemonset/kube-multus-ds";
 
 async function findKubeconfigs(node: Node): Promise<Findings> {
   const findings: Finding[] = [];
@@ -235,9 +237,9 @@ async function findApiServers(node: Node): Promise<Findings> {
     if (problem === undefined) continue;
     findings.push(error(
       `the API server ${access.server} of "${name}" does not serve multus: ` +
-        problem,
+        problem.text,
       "multus cannot ask for a pod's networks, and no pod starts",
-      { command: `kubectl --kubeconfig ${path} version` },
+      { command: problem.command },
     ));
   }
   return findings;
@@ -247,17 +249,24 @@ async function findApiServers(node: Node): Promise<Findings> {
 async function askServer(
   kubeconfig: string,
   { env, signal }: Node,
-): Promise<string | undefined> {
+): Promise<{ readonly text: string; readonly command: string } | undefined> {
+  const command = `kubectl --kubeconfig ${kubeconfig} version`;
   using end = new JoinedSignal(deadline(ANSWER_TIMEOUT_MS), signal);
   try {
     using channel = await openConnection({ kubeconfig, env });
     const exchange = await channel?.send({ path: "/version" }, end.signal);
     await exchange?.answer.body?.cancel();
     const { status = 200 } = exchange?.answer ?? {};
-    return status < 400 ? undefined : `it answers with status ${status}`;
+    if (status === 401) {
+      const text = "it refuses the credentials, as it does once the pod that " +
+        "installed them is gone";
+      return { text, command: REINSTALL };
+    }
+    const text = `it answers with status ${status}`;
+    return status < 400 ? undefined : { text, command };
   } catch (cause) {
     if (signal.aborted) throw cause;
-    return formatFailureText(cause);
+    return { text: formatFailureText(cause), command };
   }
 }
 
