@@ -851,8 +851,8 @@ rootTest(
       api.revokeToken(api.token);
       const [{ command, message } = {}] = await scene.find({ without });
       assertMatch(message ?? "", /refuses the credentials/);
-      const daemonSet = Deno.readTextFileSync(DAEMON_SET);
-      const [, name] = /^  name: (.+)$/m.exec(daemonSet) ?? [];
+      const daemonSet = await Deno.readTextFile(DAEMON_SET);
+      const [, name] = /^ {2}name: (.+)$/m.exec(daemonSet) ?? [];
       assertEquals(
         command,
         `kubectl -n kube-system rollout restart daemonset/${name}`,
