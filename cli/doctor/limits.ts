@@ -97,7 +97,7 @@ function findProcessLimits(
       error(
         `${limit.setting} of ${name} is ${value} ${limit.unit}, and plugins ` +
           `need ${limit.least}`,
-        "plugins crash or fail as soon as that service starts them",
+        "this project's plugins crash or fail when that service starts them",
         { command: `systemctl edit ${name}` },
       ),
     ];
