@@ -222,6 +222,8 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     differences: [
       'bridge "vlan": VLAN filtering is enabled on an existing bridge, too ' +
       "(docs/bridge.md)",
+      "firewall: the nftables table inet cni_firewall stays after the way " +
+      "back (docs/firewall.md)",
     ],
     errors: [
       'plugins[1].backend: expected "iptables", "firewalld" or "nftables", ' +

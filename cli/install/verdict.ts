@@ -1,5 +1,5 @@
 /**
- * What an installation means for the networks of a node.
+ * The effect of an installation on the networks of a node.
  *
  * @module
  */
@@ -16,19 +16,19 @@ import { validateNetwork } from "../validation/validate.ts";
 import type { Change } from "./installation.ts";
 import { listTypes } from "./plugin_types.ts";
 
-/** What an installation means for a network. */
+/** The effect of an installation on a network. */
 interface NetworkVerdict {
   readonly network: string;
   readonly file: string;
-  /** What happens to its plugins, by type. */
+  /** The changes of its plugins, by type. */
   readonly plugins: Readonly<Record<string, Change | "stays">>;
-  /** What differs from the Go plugins, for the keys that it uses. */
+  /** Differences from the Go plugins, for the keys that it uses. */
   readonly differences: readonly string[];
-  /** What the new plugins refuse. */
+  /** Values that the new plugins refuse. */
   readonly errors: readonly string[];
 }
 
-/** What an installation means for a node. */
+/** The effect of an installation on a node. */
 export interface NodeVerdict {
   readonly networks: readonly NetworkVerdict[];
   /** Limits of the runtime's service that are too low. */
@@ -60,6 +60,11 @@ const DIFFERENCES: readonly Difference[] = [
     /^bandwidth$/,
     /"(un)?shapedSubnets"/i,
     "subnets are matched in the direction of the traffic",
+  ],
+  [
+    /^firewall$/,
+    /^/,
+    "the nftables table inet cni_firewall stays after the way back",
   ],
   [/^ipvlan$/, /"mtu"(?=:[1-9])/i, "an MTU above the master's is refused"],
   [
