@@ -15,7 +15,6 @@ import {
 } from "./_harness/own_link_cases.ts";
 import {
   ASKED_MAC,
-  callAs,
   listPeers,
   nameOf,
   normaliseResult,
@@ -51,24 +50,13 @@ const ERRORS: Readonly<Record<OwnLinkType, readonly [Keys, string][]>> = {
   ],
 };
 
-async function call(
-  who: Who,
-  { hosts, config }: OwnLinkScene,
-  command: string,
-  extras: Keys = {},
-): Promise<CallOutput> {
-  const type = String(config["type"]);
-  const called = { type, command, config: { ...config, ...extras } };
-  return await callAs(who, hosts, called);
-}
-
 async function succeed(
   who: Who,
   scene: OwnLinkScene,
   command: string,
   extras: Keys = {},
 ): Promise<CallOutput> {
-  const output = await call(who, scene, command, extras);
+  const output = await scene.run(command, extras, { who });
   assertEquals(output.exitCode, 0, output.stdout + output.stderr);
   return output;
 }
@@ -123,7 +111,7 @@ function testBeside(type: OwnLinkType, peer: Peer): void {
     await eachRow(t, ERRORS[type], async ([keys, text]) => {
       for (const who of ["ours", peer] as const) {
         using scene = makeScene(type, keys);
-        const { json } = await call(who, scene, "ADD");
+        const { json } = await scene.run("ADD", {}, { who });
         assert(json.msg.startsWith(text), `${nameOf(who)}: ${json.msg}`);
         if (who !== "ours") continue;
         assertEquals(linkNames(scene.hosts.sandbox), ["lo"]);
