@@ -51,9 +51,10 @@ const SECTIONS: readonly Section[] = [
   },
 ];
 
-/** Where the bars begin, and what they are painted with. */
+/** Where the bars begin, what they are painted with, and what they are called. */
 interface Frame {
   readonly left: number;
+  readonly labelOf: (row: Row) => string;
   readonly colors: ReadonlyMap<string, string>;
 }
 
@@ -74,9 +75,14 @@ export function drawBars(
   subtitle: readonly string[],
 ): string {
   const whole = rows.filter(isWhole);
-  const title = "What a step takes (median; line: quartiles)";
+  const isEmpty = whole.every(({ containers }) => containers === 0);
+  const where = isEmpty ? " on an empty node" : "";
+  const title = `What a step takes${where} (median; line: quartiles)`;
+  const labelOf = ({ cell, step }: Row): string =>
+    `${isEmpty ? cell.replace(", 0 containers", "") : cell}: ${step}`;
   const left = MARGIN * 2 + measureWidest(whole.map(labelOf));
-  const frame = { left, colors: chooseColors(whole.map(({ who }) => who)) };
+  const colors = chooseColors(whole.map(({ who }) => who));
+  const frame = { left, colors, labelOf };
   let bottom = HEAD_HEIGHT;
   const shapes = SECTIONS.flatMap((section) => {
     const members = whole.filter(section.isMember);
@@ -115,10 +121,6 @@ export function chooseOverview(rows: readonly Row[]): Row[] {
   );
 }
 
-function labelOf({ cell, step }: Row): string {
-  return `${cell}: ${step}`;
-}
-
 function measureWidest(texts: readonly string[]): number {
   return CHARACTER_WIDTH * Math.max(0, ...texts.map(({ length }) => length));
 }
@@ -126,7 +128,7 @@ function measureWidest(texts: readonly string[]): number {
 function drawSection(
   { heading, measure }: Section,
   rows: readonly Row[],
-  { left, colors, top }: Frame & { readonly top: number },
+  { left, colors, labelOf, top }: Frame & { readonly top: number },
 ): Drawn {
   const ticks = chooseTicks(Math.max(...rows.map((row) => measure(row).q3)));
   const scale = PLOT / (ticks.at(-1) ?? 1);

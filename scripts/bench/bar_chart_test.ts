@@ -25,10 +25,22 @@ Deno.test("drawBars() draws bars in proportion, with names and values", () => {
     const part of [
       ">40.0 ours<",
       ">10.0 go<",
-      ">ptp, 0 containers: ADD<",
+      ">ptp: ADD<",
+      ">What a step takes on an empty node (median; line: quartiles)<",
       ">Linux &lt;6&gt;<",
     ]
   ) assertStringIncludes(svg, part);
+});
+
+Deno.test("drawBars() says how many containers there are, if there are any", () => {
+  const cell = "ptp, 50 containers";
+  const svg = drawBars([
+    sampleRow(),
+    sampleRow({ cell, containers: 50 }),
+  ], []);
+  assertStringIncludes(svg, ">ptp, 0 containers: ADD<");
+  assertStringIncludes(svg, ">ptp, 50 containers: ADD<");
+  assertStringIncludes(svg, ">What a step takes (median; line: quartiles)<");
 });
 
 Deno.test("drawBars() leaves out the plugins of a chain, not those that start alone", () => {

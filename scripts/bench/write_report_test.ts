@@ -16,7 +16,7 @@ Deno.test("writeReport() writes document, tables and chart, growth apart from th
         );
         assertEquals(JSON.parse(json), report);
         assertStringIncludes(md, "| ADD | ours |");
-        assertStringIncludes(svg, growth ? "<polyline" : "ptp, 0 containers");
+        assertStringIncludes(svg, growth ? "<polyline" : "ptp: ADD");
       });
     }
   } finally {
