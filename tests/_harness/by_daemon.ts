@@ -159,14 +159,19 @@ const dispatchByDaemon: Dispatch = async (plugin, input) => {
   if (isMore || env["CNI_COMMAND"] === "VERSION") {
     return await dispatch(plugin, input);
   }
-  daemon ??= new Daemon();
-  return await daemon.run(plugin, input);
+  return await getDaemon().run(plugin, input);
 };
+
+function getDaemon(): Daemon {
+  return daemon ??= new Daemon();
+}
 
 /** Runs a test in which `TestHosts` and others call plugins by a daemon. */
 export async function byDaemon(
   test: () => void | Promise<void>,
 ): Promise<void> {
+  // Now, since scenes count the sockets that they begin with.
+  getDaemon();
   const before = TestHosts.dispatch;
   TestHosts.dispatch = dispatchByDaemon;
   try {
