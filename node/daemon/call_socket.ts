@@ -21,7 +21,10 @@ const MAX_REQUEST = 16 * 1024 * 1024;
 /** What the daemon runs for a program that is not a plugin. */
 export interface Translation
   extends Pick<Call, "plugin" | "env" | "stdin" | "onStderr"> {
-  /** Converts the outcome to what the program prints. */
+  /**
+   * Converts the outcome to what the program prints. Never throws: the caller
+   * would run the call a second time.
+   */
   readonly answer: (outcome: Ran) => Promise<Ran>;
 }
 

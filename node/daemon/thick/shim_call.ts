@@ -7,7 +7,7 @@
 
 import { decodeResult } from "../../../cni/result_decoding.ts";
 import { encodeResult } from "../../../cni/result_encoding.ts";
-import { describeError } from "../../../cni/error.ts";
+import { describeError, formatFailure } from "../../../cni/error.ts";
 import { formatAdded, toAnswer } from "../../../plugins/thick/client.ts";
 import { readShimCall } from "../../../plugins/thick/shim.ts";
 import type { Translation } from "../call_socket.ts";
@@ -43,14 +43,18 @@ export async function translateShimCall(
       stdin: overlayConfig(bytes, overlay),
       onStderr,
       answer: async ({ stdout, exitCode }) => {
-        if (exitCode !== 0) {
-          const body = JSON.stringify(describeFailure(stdout));
-          return await toAnswer({ env, cniVersion }, { status: 400, body });
+        try {
+          if (exitCode !== 0) {
+            const body = JSON.stringify(describeFailure(stdout));
+            return await toAnswer({ env, cniVersion }, { status: 400, body });
+          }
+          if (stdout === "") return { stdout, exitCode };
+          const result = decodeResult(JSON.parse(stdout));
+          const document = encodeResult(result, RESULT_VERSION);
+          return { stdout: await formatAdded(document, cniVersion), exitCode };
+        } catch (error) {
+          return formatFailure(error, cniVersion);
         }
-        if (stdout === "") return { stdout, exitCode };
-        const result = decodeResult(JSON.parse(stdout));
-        const document = encodeResult(result, RESULT_VERSION);
-        return { stdout: await formatAdded(document, cniVersion), exitCode };
       },
     };
   } catch (error) {
