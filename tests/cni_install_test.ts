@@ -193,7 +193,11 @@ onNode("shows beforehand what it means for the networks", async (node) => {
   ]);
   put("30-multus.conflist", "many", [{
     type: "multus",
-    delegates: [{ type: "ptp", ipam: { type: "calico-ipam" } }],
+    delegates: [
+      { type: "bridge", vlan: null, vlanTrunk: [], ipam: { type: "calico" } },
+      { plugins: [{ type: "ptp", ipMasq: true, ipam }] },
+      { type: "ptp", ipMasq: true, ipam },
+    ],
   }]);
   const before = node.state();
   const { stdout } = await node.cni("install", "--dry-run", "--json");
@@ -232,8 +236,16 @@ onNode("shows beforehand what it means for the networks", async (node) => {
   }, {
     network: "many",
     file: join(node.conf, "30-multus.conflist"),
-    plugins: { multus: "stays", ptp: "replaced" },
-    differences: [],
+    plugins: {
+      "multus": "stays",
+      "bridge": "replaced",
+      "ptp": "replaced",
+      "host-local": "replaced",
+    },
+    differences: [
+      'ptp "ipMasq":true: Go plugins up to 1.5 leave a rule of nftables ' +
+      "after the way back (docs/ptp.md)",
+    ],
     errors: [],
   }]);
   // What stays is neither judged nor compared.

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { PluginConf } from "../../cni/libcni/mod.ts";
+import { isObject, type JsonObject } from "../../cni/json.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/limits.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
@@ -48,7 +48,7 @@ const DIFFERENCES: readonly Difference[] = [
   ],
   [
     /^bridge$/,
-    /"vlan(trunk)?"(?=:[^0])/i,
+    /"vlan"(?=:[1-9])|"vlanTrunk"(?=:\[\{)/i,
     "VLAN filtering is enabled on an existing bridge, too",
   ],
   [
@@ -103,9 +103,13 @@ async function judge(
   // Without a folder, the keys of all plugins are checked, installed or not.
   const validator = { runtime, pluginDirs: [], signal };
   const { problems, types } = await validateNetwork(givenOf(list), validator);
-  const listChanged = (conf: PluginConf | undefined): string[] =>
-    listTypes(conf?.document)
-      .filter((type) => changes.get(type) === "replaced");
+  const listChanged = (document: JsonObject | undefined): string[] =>
+    listTypes(document).filter((type) => changes.get(type) === "replaced");
+  const listDifferencesOf = (part: JsonObject): string[] => {
+    const text = JSON.stringify(part);
+    return listChanged(part).flatMap((type) => listDifferences(type, text));
+  };
+  const parts = list.plugins.flatMap(({ document }) => listParts(document));
   const known = all.flatMap(({ document }) => listTypes(document))
     .filter((type) => pluginNames.includes(type));
   const ipam = all.flatMap((conf) => ipamTypeOf(conf) ?? []);
@@ -115,17 +119,26 @@ async function judge(
     network: name,
     file: path,
     plugins: Object.fromEntries(plugins),
-    differences: all.flatMap((conf) => {
-      const text = JSON.stringify(conf.document);
-      return listChanged(conf).flatMap((type) => listDifferences(type, text));
-    }),
+    differences: [...new Set(parts.flatMap(listDifferencesOf))],
     errors: problems
       .filter(({ severity, place: [, index] }) =>
         severity === "error" &&
-        listChanged(list.plugins[Number(index ?? 0)]).length > 0
+        listChanged(list.plugins[Number(index ?? 0)]?.document).length > 0
       )
       .map(({ place, message }) => `${formatPlace(place)}: ${message}`),
   };
+}
+
+/**
+ * Lists a plugin's configuration, and those of the plugins that it runs one by
+ * one: links of chain, delegates of multus.
+ */
+function listParts(document: JsonObject): JsonObject[] {
+  const { plugins, delegates, ...own } = document;
+  const inner = [plugins, delegates].flatMap((value) =>
+    Array.isArray(value) ? value.filter(isObject) : []
+  );
+  return [own, ...inner.flatMap((one) => listParts(one as JsonObject))];
 }
 
 function listDifferences(type: string, conf: string): string[] {
