@@ -7,7 +7,7 @@
 
 import { decodeResult } from "../../../cni/result_decoding.ts";
 import { encodeResult } from "../../../cni/result_encoding.ts";
-import { describeError, formatFailure } from "../../../cni/error.ts";
+import { formatFailure } from "../../../cni/error.ts";
 import { formatAdded, toAnswer } from "../../../plugins/thick/client.ts";
 import { readShimCall } from "../../../plugins/thick/shim.ts";
 import type { Translation } from "../call_socket.ts";
@@ -19,6 +19,8 @@ import type { ThickServiceOptions } from "./serve.ts";
 
 /** The name by which the shim asks. */
 const SHIM = "multus-shim";
+/** Metrics count calls by this, so it does not quote the call. */
+const INVALID = "the call is invalid";
 
 /**
  * Translates a call of the shim to a call of multus.
@@ -34,7 +36,7 @@ export async function translateShimCall(
   const bytes = new TextEncoder().encode(stdin);
   const read = readShimCall(env, () => bytes);
   const multus = await lookup("multus");
-  if (read === undefined || multus === undefined) return "the call is invalid";
+  if (read === undefined || multus === undefined) return INVALID;
   const { cniVersion } = read;
   try {
     return {
@@ -57,7 +59,7 @@ export async function translateShimCall(
         }
       },
     };
-  } catch (error) {
-    return describeError(error);
+  } catch {
+    return INVALID;
   }
 }

@@ -1,9 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { multus } from "../../../plugins/multus/plugin.ts";
+import type { Translation } from "../call_socket.ts";
 import { translateShimCall } from "./shim_call.ts";
 
-Deno.test("translateShimCall() answers a call that has run, whatever it printed", async () => {
-  const translation = await translateShimCall({
+function translate(
+  args: string,
+): Promise<Translation | string | undefined> {
+  return translateShimCall({
     build: "",
     name: "multus-shim",
     exe: "",
@@ -14,19 +17,29 @@ Deno.test("translateShimCall() answers a call that has run, whatever it printed"
       CNI_NETNS: "/n",
       CNI_IFNAME: "eth0",
       CNI_PATH: "/bin",
-      CNI_ARGS: "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web",
+      CNI_ARGS: args,
     },
     stdin: '{"cniVersion":"0.2.0","name":"n","type":"multus-shim"}',
   }, {
     lookup: () => Promise.resolve(multus),
     env: {},
-    // multus prints a result without addresses; 0.2.0 cannot express it.
     overlay: { cniVersion: "1.0.0" },
     onStderr: () => {},
   });
-  if (typeof translation !== "object") throw new Error(`${translation}`);
+}
+
+Deno.test("translateShimCall() answers a call that has run, whatever it printed", async () => {
+  const call = await translate("K8S_POD_NAMESPACE=default;K8S_POD_NAME=web");
+  if (typeof call !== "object") throw new Error(call);
+  // 0.2.0 cannot express a result without addresses.
   const stdout = '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}]}';
-  const answer = await translation.answer({ stdout, exitCode: 0 });
+  const answer = await call.answer({ stdout, exitCode: 0 });
   assertEquals(answer.exitCode, 1);
   assertEquals(JSON.parse(answer.stdout).code, 1);
+});
+
+Deno.test("translateShimCall() refuses all invalid calls for one reason", async () => {
+  for (const args of ["", "K8S_POD_NAME=web", "K8S_POD_NAME=web;own=a=b"]) {
+    assertEquals(await translate(args), "the call is invalid");
+  }
 });
