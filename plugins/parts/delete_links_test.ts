@@ -107,3 +107,16 @@ rootTest("deleteLinks() deletes the others if one cannot be deleted", () => {
   );
   assertEquals(linkNames(hosts.host), ["lo"]);
 });
+
+rootTest(
+  "A remover that deletes a link by itself prepares it once",
+  async () => {
+    // No socket can be opened there.
+    const netns = "/proc/4194304/ns/net";
+    await using remover = new LinkRemover(netns);
+    let count = 0;
+    const preparation = { run: () => void count++, unlessDeleted: [] };
+    await remover.delete([{ index: 2, name: "a", netns, preparation }]);
+    assertEquals(count, 1);
+  },
+);

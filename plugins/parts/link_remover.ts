@@ -178,10 +178,10 @@ class Group {
   }
 }
 
-/** Deletes a link by itself, and returns the error if that fails. */
+/** Deletes a prepared link by itself, and returns the error if that fails. */
 function failureOf(link: DoomedLink): unknown {
   try {
-    deleteLinks([link]);
+    deleteLinks([{ ...link, preparation: undefined }]);
     return undefined;
   } catch (error) {
     return error;
