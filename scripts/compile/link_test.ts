@@ -73,7 +73,7 @@ Deno.test("linkChunks() leaves chunks out for who can read them", async () => {
     {
       "main.js":
         'import{a}from"./c.js";out.push(a);import("./ask-1.js").then(({b})=>b());',
-      "c.js": "var a=`\n\u2028\u00e4`;export{a};",
+      "c.js": "var a=`\r\n\u2028\u2029*/\u00e4`;export{a};",
       "never.js": "out.push('\u00e4');",
       "ask-1.js":
         'import{a}from"./c.js";import{d}from"./d.js";var b=()=>{out.push(d,a);import("./later.js")};export{b};',
@@ -99,7 +99,8 @@ Deno.test("linkChunks() leaves chunks out for who can read them", async () => {
   assertEquals(read.length, 1);
   await new Promise((resolve) => setTimeout(resolve));
   delete scope.out;
-  const text = "\n\u2028\u00e4";
+  // Without the carriage return, as in any template literal.
+  const text = "\n\u2028\u2029*/\u00e4";
   assertEquals(out, [text, 4, text, 4]);
   // The entry with its import, ask-1.js with its other one, later.js, deep.js.
   assertEquals(
