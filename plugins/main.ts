@@ -48,17 +48,15 @@ const needed: Readonly<Record<string, readonly string[]>> = {
   "STATUS": ["CNI_PATH"],
 };
 
-/**
- * Has a node daemon run a call, if one is to be asked.
- *
- * @param isNamed Whether only a daemon is asked that the configuration names
- */
+/** Asks a daemon even if the configuration names none. */
+const SHIM = "multus-shim";
+
+/** Has a node daemon run a call, if one is to be asked. */
 async function askDaemon(
   name: string,
   stdin: () => Uint8Array,
-  isNamed: boolean,
 ): Promise<Parameters<typeof printAndExit>[0] | undefined> {
-  const config = findDaemonConfig(stdin, isNamed);
+  const config = findDaemonConfig(name, stdin);
   if (config === undefined) return undefined;
   const { handOver } = await import("./hand_over.ts");
   return await handOver({ name, env: Deno.env.toObject(), stdin: config });
@@ -67,11 +65,11 @@ async function askDaemon(
 /**
  * Reads a configuration that may name a node daemon.
  *
- * @returns Undefined if it names none, or no daemon is to be asked
+ * @returns Undefined if no daemon is to be asked
  */
 function findDaemonConfig(
+  name: string,
   stdin: () => Uint8Array,
-  isNamed: boolean,
 ): string | undefined {
   if (Deno.args.length > 0 || Deno.env.get("CNI_NO_DAEMON") === "1") return;
   const variables = needed[Deno.env.get("CNI_COMMAND") ?? ""];
@@ -79,7 +77,7 @@ function findDaemonConfig(
   try {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(stdin());
-    return !isNamed || /"daemonSocket/i.test(text) ? text : undefined;
+    return name === SHIM || /"daemonSocket/i.test(text) ? text : undefined;
   } catch {
     return undefined; // the call reports it
   }
@@ -94,7 +92,7 @@ function readOnce(): () => Uint8Array {
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
 async function runShim(): Promise<void> {
   const stdin = readOnce();
-  const handed = await askDaemon("multus-shim", stdin, false);
+  const handed = await askDaemon(SHIM, stdin);
   const isDel = Deno.env.get("CNI_COMMAND") === "DEL";
   // A DEL that has failed there is tried here.
   if (handed !== undefined && (handed.exitCode === 0 || !isDel)) {
@@ -138,7 +136,7 @@ async function main(): Promise<void> {
       return void await import("../cli/plugin_help.ts");
     }
     const stdin = readOnce();
-    const answer = await askDaemon(name, stdin, true);
+    const answer = await askDaemon(name, stdin);
     if (answer !== undefined) printAndExit(answer);
     const plugin = findPlugin(name);
     const { runMain } = await import("../cni/skel.ts");
