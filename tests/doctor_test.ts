@@ -34,6 +34,8 @@ interface Fault {
   readonly checks: readonly string[];
   readonly message: RegExp;
   readonly seed: (scene: DoctorScene) => Undo;
+  /** The command that the report names. */
+  readonly command?: RegExp;
   readonly options?: (scene: DoctorScene) => Partial<NodeOptions>;
   readonly ignore?: boolean;
 }
@@ -82,6 +84,16 @@ function plugin(
       undo();
       Deno.removeSync(path);
     };
+  };
+}
+
+/** Takes a plugin out of the folder. */
+function without(type: string): (scene: DoctorScene) => Undo {
+  return ({ hosts }) => {
+    const path = `${hosts.path}/${type}`;
+    const kept = `${hosts.folder}/${type}`;
+    Deno.renameSync(path, kept);
+    return () => Deno.renameSync(kept, path);
   };
 }
 
@@ -270,6 +282,28 @@ const FAULTS: readonly Fault[] = [
     checks: ["plugin-missing"],
     message: /"more" needs "brigde": .*did you mean "bridge"/,
     seed: network({ type: "brigde" }),
+    command: /^cni validate \/.*\/30-more.conflist$/,
+  },
+  {
+    name: "an attachment's plugin that is not installed any more",
+    checks: ["plugin-missing"],
+    message: /^"pods" needs "bandwidth": /,
+    seed: without("bandwidth"),
+    command: /^cni install \/.* --only bandwidth$/,
+  },
+  {
+    name: "an attachment's plugin that is not executable any more",
+    checks: ["plugin-mode"],
+    message: /bin\/bandwidth" is not executable/,
+    seed: (scene) => {
+      const restore = without("bandwidth")(scene);
+      const path = `${scene.hosts.path}/bandwidth`;
+      Deno.writeTextFileSync(path, "#!/bin/sh\n", { mode: 0o644 });
+      return () => {
+        Deno.removeSync(path);
+        restore();
+      };
+    },
   },
   {
     name: "a plugin that is not executable",
@@ -658,6 +692,7 @@ const FAULTS: readonly Fault[] = [
     message:
       /MTU of default\/db eth0 is 1300, and that of "veth.*", its other end, 1500/,
     seed: ip("ip link set eth0 mtu 1300", "ip link set eth0 mtu 1500", inOther),
+    command: /^nsenter --net=\/\S+ ip link set eth0 mtu 1500$/,
   },
   {
     name: "an uplink with a smaller MTU",
@@ -816,7 +851,8 @@ rootTest(
   async (t) => {
     using scene = await DoctorScene.create();
     assertEquals(await scene.find(), []);
-    for (const { name, checks, message, seed, options, ignore } of FAULTS) {
+    for (const fault of FAULTS) {
+      const { name, checks, message, seed, command, options, ignore } = fault;
       await t.step({
         name,
         ignore: ignore ?? false,
@@ -832,6 +868,8 @@ rootTest(
             const texts = found.map((one) => one.message);
             assertEquals(names, checks, texts.join("\n"));
             assertMatch(texts.join("\n"), message);
+            if (command === undefined) return;
+            assertMatch(found.map((one) => one.command).join("\n"), command);
           } finally {
             undo();
           }

@@ -267,6 +267,15 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       scene.sh("ip route replace default via 192.0.2.2");
     },
   );
+  await t.step("an MTU that differs from the other end's", async () => {
+    scene.sh("ip link set eth0 mtu 1300", scene.other);
+    const { steps } = await goFirst(scene, DB);
+    assertEquals(
+      steps.find(({ step }) => step === "host-end")?.command,
+      `nsenter --net=${scene.other.path} ip link set eth0 mtu 1500`,
+    );
+    scene.sh("ip link set eth0 mtu 1500", scene.other);
+  });
   await t.step("an unknown pod", () =>
     assertRejects(
       () => scene.doctor({ pod: "default/wbe" }),

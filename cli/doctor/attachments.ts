@@ -19,6 +19,7 @@ import {
   isCovered,
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
+import { findMissing } from "../plugin_file.ts";
 import { listNotForwarded } from "./sysctls.ts";
 import {
   type Check,
@@ -28,7 +29,7 @@ import {
   warning,
 } from "./finding.ts";
 import { listLive, nameAttachment } from "./live.ts";
-import type { Node } from "./node.ts";
+import { ipamTypeOf, type Node, typesOf } from "./node.ts";
 import { findUplink } from "./subnets.ts";
 
 /** Finds files of the cache that nobody can read. */
@@ -68,14 +69,15 @@ function isOldFormat(path: string): boolean {
     (document.cniVersion !== undefined || document.ips !== undefined);
 }
 
-/** Runs CHECK for each attachment. */
+/** Runs CHECK for each attachment, except of plugins that cannot be started. */
 async function findChanged(node: Node): Promise<Findings> {
   const findings: Finding[] = [];
+  const isUsable = await findStartable(node);
   // Reported once, by ip-forward.
   const known = [...listNotForwarded(node).keys()]
     .map((family) => `: IPv${family} forwarding is off`);
   for (const one of listChecked(node)) {
-    for (const difference of await check(node, one)) {
+    for (const difference of await check(node, one, isUsable)) {
       if (known.some((text) => difference.endsWith(text))) continue;
       findings.push(error(
         `${nameAttachment(one)} on "${one.network}": ${difference}`,
@@ -91,6 +93,21 @@ async function findChanged(node: Node): Promise<Findings> {
   return findings;
 }
 
+/**
+ * Returns a test for types of plugins whose CHECK tells of the container. Other
+ * checks report the rest: files that do not work, and missing plugins that a
+ * network of the node needs.
+ */
+async function findStartable(node: Node): Promise<(type: string) => boolean> {
+  const works = await node.findUsable();
+  const { pluginDirs } = node.folders;
+  const reported = node.networks.flatMap(typesOf);
+  return (type) =>
+    findMissing(type, pluginDirs) === undefined
+      ? works(type)
+      : !reported.includes(type);
+}
+
 /** Lists the attachments that CHECK applies to. multus checks its own. */
 export function listChecked(node: Node): NodeAttachment[] {
   return node.liveAttachments.filter((one) =>
@@ -98,10 +115,15 @@ export function listChecked(node: Node): NodeAttachment[] {
   );
 }
 
-/** Returns what CHECK of each plugin finds. */
+/**
+ * Returns what CHECK of each plugin finds.
+ *
+ * @param isUsable Tells the types of plugins to ask; by default, all
+ */
 export async function check(
   { runtime, signal }: Node,
   attachment: NodeAttachment,
+  isUsable: (type: string) => boolean = () => true,
 ): Promise<string[]> {
   const { network, config } = attachment;
   const list = ifPossible(() => parseCached(config));
@@ -111,6 +133,9 @@ export async function check(
   const conf = { containerId, ifName, netns, args: cniArgs, capabilityArgs };
   const found: string[] = [];
   for (const plugin of list.plugins) {
+    if (![plugin.type, ipamTypeOf(plugin) ?? plugin.type].every(isUsable)) {
+      continue;
+    }
     try {
       const alone = { ...list, name: network, plugins: [plugin] };
       await runtime.checkNetworkList(alone, conf, { signal });
@@ -160,9 +185,7 @@ function findMtu(node: Node): Findings {
     if (link === undefined) return [];
     const { name, mtu } = link;
     const findings: Finding[] = [];
-    const set = `ip -n ${
-      live.cached.netns.replace(/^.*\//, "")
-    } link set ${name}`;
+    const set = `nsenter --net=${live.cached.netns} ip link set ${name}`;
     if (hostEnd !== undefined && hostEnd.mtu !== mtu) {
       findings.push(error(
         `the MTU of ${attachment} is ${mtu}, and that of "${hostEnd.name}", ` +

@@ -5,6 +5,7 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
+import { pluginNames } from "../../plugins/registry.ts";
 import { findMissing, type PluginFile } from "../plugin_file.ts";
 import { isFolder } from "../network.ts";
 import {
@@ -86,15 +87,22 @@ function findMissingPlugins(node: Node): Findings {
   return types.flatMap((type) => {
     const problem = findMissing(type, pluginDirs);
     if (problem === undefined) return [];
+    const users = listed(usersOf(node, type));
+    const message = `${users} needs "${type}": ${problem}`;
+    const consequence = "containers of that network do not start";
+    const folder = pluginDirs[0] ?? "/opt/cni/bin";
+    if (pluginNames.includes(type)) {
+      const command = `cni install ${folder} --only ${type}`;
+      return [error(message, consequence, { command })];
+    }
+    const { path } = node.networks.find((network) =>
+      typesOf(network).includes(type)
+    ) ?? {};
     return [
       error(
-        `${listed(usersOf(node, type))} needs "${type}": ${problem}`,
-        "containers of that network do not start",
-        {
-          command: `cni install ${
-            pluginDirs[0] ?? "/opt/cni/bin"
-          } --only ${type}`,
-        },
+        message,
+        `${consequence}, and "cni install" has no such plugin`,
+        { command: `cni validate ${path}` },
       ),
     ];
   });

@@ -86,7 +86,7 @@ function findHostSide(trip: Trip): Outcome {
   if (end.mtu !== link.mtu) {
     return doubt(
       `${describeLink(end)} is up, but its MTU differs: large packets are lost`,
-      `ip link set ${end.name} mtu ${link.mtu}`,
+      trip.inSandbox(`ip link set ${link.name} mtu ${end.mtu}`),
     );
   }
   return passes(`${describeLink(end)} on the host is up`);
