@@ -50,8 +50,12 @@ const ADVICE: readonly Advice[] = [
   {
     key: /^dst$/i,
     problem: /invalid CIDR/,
-    write: (value) =>
-      value === "default" || value === "0/0" ? "0.0.0.0/0 or ::/0" : undefined,
+    write: (value) => {
+      if (value === "0.0.0.0" || value === "::") return `${value}/0`;
+      return value === "default" || value === "0/0"
+        ? "0.0.0.0/0 or ::/0"
+        : undefined;
+    },
   },
   {
     key: /^(subnet|dst|address|addresses)$/i,

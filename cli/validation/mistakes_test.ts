@@ -177,6 +177,16 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[0].ipam.routes[0].dst: invalid CIDR address: default; write 0.0.0.0/0 or ::/0",
   ],
   [
+    "default without prefix",
+    leased({ routes: [{ dst: "0.0.0.0" }] }),
+    "error plugins[0].ipam.routes[0].dst: invalid CIDR address: 0.0.0.0; write 0.0.0.0/0",
+  ],
+  [
+    "IPv6 default without prefix",
+    leased({ routes: [{ dst: "::" }] }),
+    "error plugins[0].ipam.routes[0].dst: invalid CIDR address: ::; write ::/0",
+  ],
+  [
     "0/0",
     leased({ routes: [{ dst: "0/0" }] }),
     "error plugins[0].ipam.routes[0].dst: invalid CIDR address: 0/0; write 0.0.0.0/0 or ::/0",
