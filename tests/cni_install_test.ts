@@ -248,6 +248,13 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     ],
     errors: [],
   }]);
+  put("40-multus.conflist", "mixed", [{
+    type: "multus",
+    delegates: [
+      { type: "ptp", ipam },
+      { type: "bridge", mtu: "1400", ipam: { type: "calico" } },
+    ],
+  }]);
   // What stays is neither judged nor compared.
   const some = await node.cni("install", "--dry-run", "--only", "host-local");
   assertStringIncludes(some.stdout, "vlan (");

@@ -5,6 +5,7 @@
  */
 
 import { isObject, type JsonObject } from "../../cni/json.ts";
+import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/limits.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
@@ -121,9 +122,9 @@ async function judge(
     plugins: Object.fromEntries(plugins),
     differences: [...new Set(parts.flatMap(listDifferencesOf))],
     errors: problems
-      .filter(({ severity, place: [, index] }) =>
+      .filter(({ severity, place }) =>
         severity === "error" &&
-        listChanged(list.plugins[Number(index ?? 0)]?.document).length > 0
+        listChanged(findPart(list.plugins, place)).length > 0
       )
       .map(({ place, message }) => `${formatPlace(place)}: ${message}`),
   };
@@ -139,6 +140,20 @@ function listParts(document: JsonObject): JsonObject[] {
     Array.isArray(value) ? value.filter(isObject) : []
   );
   return [own, ...inner.flatMap((one) => listParts(one as JsonObject))];
+}
+
+/** Finds the innermost plugin's configuration around a place in a list. */
+function findPart(
+  plugins: readonly PluginConf[],
+  [, index = 0, ...keys]: readonly (string | number)[],
+): JsonObject | undefined {
+  let part = plugins[Number(index)]?.document;
+  let value: unknown = part;
+  for (const key of keys) {
+    value = (value as Record<string | number, unknown> | undefined)?.[key];
+    if (isObject(value) && "type" in value) part = value as JsonObject;
+  }
+  return part;
 }
 
 function listDifferences(type: string, conf: string): string[] {
