@@ -12,7 +12,7 @@ import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
 import type { CniCall } from "../flags.ts";
 import { readFolders } from "../network.ts";
 import { givenOf } from "../validation/document.ts";
-import { formatPlace } from "../validation/problem.ts";
+import { formatPlace, type Place } from "../validation/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import type { Change } from "./installation.ts";
 import { listTypes } from "./plugin_types.ts";
@@ -145,12 +145,12 @@ function listParts(document: JsonObject): JsonObject[] {
 /** Finds the innermost plugin's configuration around a place in a list. */
 function findPart(
   plugins: readonly PluginConf[],
-  [, index = 0, ...keys]: readonly (string | number)[],
+  [, index = 0, ...keys]: Place,
 ): JsonObject | undefined {
   let part = plugins[Number(index)]?.document;
   let value: unknown = part;
   for (const key of keys) {
-    value = (value as Record<string | number, unknown> | undefined)?.[key];
+    value = (value as Record<PropertyKey, unknown> | undefined)?.[key];
     if (isObject(value) && "type" in value) part = value as JsonObject;
   }
   return part;
