@@ -27,6 +27,7 @@ import type { Output } from "../../tool/command.ts";
 import { whileSignalsKill } from "../../tool/interrupt.ts";
 import { refuse } from "../../tool/usage_error.ts";
 import { type CniCall, DAEMON_SOCKET } from "../flags.ts";
+import { isBuiltByGo } from "../doctor/plugins.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "../diff.ts";
@@ -162,7 +163,10 @@ function listTypes(plugins: readonly PluginConf[]): string[] {
 /** Lists notes on using the new configuration. */
 function listNotes(call: CniCall, conversion: Conversion): string[] {
   const { file, target, before: { list }, form } = conversion;
-  const notes = form === "chain" ? listChainNotes(call, conversion) : [];
+  const notes = [
+    ...form === "chain" ? listChainNotes(call, conversion) : [],
+    ...call.flags.daemon ? listDaemonNotes(call, conversion) : [],
+  ];
   const isBeside = target !== undefined && target !== file &&
     dirname(target) === dirname(file);
   if (!isBeside) return notes;
@@ -197,6 +201,22 @@ function listChainNotes(
     );
   }
   return notes;
+}
+
+/** Tells of Go plugins, which know no `daemonSocket`. */
+function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
+  const { pluginDirs } = readFolders(call);
+  return after.list.plugins.flatMap(({ type, document }) => {
+    const path = ifPossible(() => findPlugin(type, pluginDirs));
+    const isGo = "daemonSocket" in document && path !== undefined &&
+      isBuiltByGo(path);
+    if (!isGo) return [];
+    return [
+      `"${path}" is built by Go and does not use the daemon: run cni install ${
+        dirname(path)
+      } --only ${type}`,
+    ];
+  });
 }
 
 /** podman's entry in `args` of a network: its creation options. */

@@ -120,6 +120,21 @@ Deno.test("convert --daemon sets the socket of our plugins, and --no-daemon remo
   assertEquals((await place.convert("--no-daemon")).stdout, print(list));
 });
 
+Deno.test("convert --daemon names Go plugins, which do not use the daemon", async () => {
+  using place = new Place();
+  // What a Go program begins with.
+  const path = place.bin.addFile("ptp", "\x7fELF Go\0\0");
+  place.bin.addOwnExecutable("sbr");
+  assertEquals(
+    (await place.convert("--daemon", "--write")).stderr,
+    `"${path}" is built by Go and does not use the daemon: run cni install ` +
+      `${place.bin.path} --only ptp\n`,
+  );
+  assertEquals((await place.convert("--no-daemon", "--write")).stderr, "");
+  const { stderr } = await place.convert("--to", "chain", "--daemon");
+  assertEquals(stderr, "");
+});
+
 Deno.test("convert moves the socket from the plugins to the chain, and back", async () => {
   using place = new Place();
   const chain = {
