@@ -34,6 +34,7 @@ const UNKNOWN_STATUS: readonly number[] = [404, 405, 501];
 export async function add(call: RemoteCall): Promise<Result> {
   const answer = await post(call);
   if (answer.status !== 200) throw refusalOf(call, answer);
+  checkForError(answer.body);
   try {
     return resultOf(answer.body);
   } catch (cause) {
@@ -116,11 +117,40 @@ function resultOf(body: string): Result {
       { details: startOf(body) },
     );
   }
-  return decodeResult(wrapped as JsonObject);
+  const result = decodeResult(wrapped as JsonObject);
+  checkInterfaces(result);
+  return result;
+}
+
+/** Checks that addresses belong to interfaces that the result lists. */
+function checkInterfaces({ interfaces, ips }: Result): void {
+  for (const { address, interface: index } of ips) {
+    if (index === undefined || (index >= 0 && index < interfaces.length)) {
+      continue;
+    }
+    throw new CniError(
+      ErrorCode.DecodingFailure,
+      "Cannot use the daemon's result: " +
+        `${address} is of interface ${index}, which it does not list`,
+    );
+  }
+}
+
+/** Some daemons report errors with status 200. */
+function checkForError(body: string): void {
+  const reported = errorIn(body);
+  if (reported !== undefined) throw reported;
+}
+
+/** Parses the error that a daemon reports. Code 0 would mean none. */
+function errorIn(body: string): CniError | undefined {
+  const error = parseDaemonError(body);
+  return error?.code === 0 ? undefined : error;
 }
 
 /** An answer without a result is empty, or an object. */
 function checkBody(body: string): void {
+  checkForError(body);
   if (body.trim() === "" || parseObject(body) !== undefined) return;
   throw new CniError(
     ErrorCode.DecodingFailure,
@@ -134,7 +164,7 @@ function refusalOf(
   { command, socket, path }: RemoteCall,
   { status, body }: HttpAnswer,
 ): CniError {
-  const reported = parseDaemonError(body);
+  const reported = errorIn(body);
   if (reported !== undefined) return reported;
   const Kind = status === 404 ? DaemonMissing : CniError;
   return new Kind(

@@ -152,6 +152,30 @@ const FAILURES: readonly Failing[] = [
     codes([6, 0, 0, 0, 0]),
   ],
   [
+    "answers a result with an address of an interface that it does not list",
+    speaking(
+      answer(
+        JSON.stringify({
+          Result: {
+            ...RESULT,
+            ips: [{ address: "10.1.2.3/24", interface: 1 }],
+          },
+        }),
+      ),
+    ),
+    codes([6, 0, 0, 0, 0]),
+  ],
+  [
+    "answers a CNI error with status 200",
+    speaking(answer('{"cniVersion":"1.0.0","code":7,"msg":"bad"}')),
+    codes([7, 7, 7, 7, 7]),
+  ],
+  [
+    "answers a CNI error of code 0",
+    speaking(answer('{"code":0,"msg":"bad"}', "500 E")),
+    UNUSABLE,
+  ],
+  [
     "answers a CNI error",
     speaking(answer('{"code":7,"msg":"bad","details":"why"}', "400 Bad")),
     codes([7, 7, 7, 7, 7]),
