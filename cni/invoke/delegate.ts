@@ -63,7 +63,7 @@ export function delegateTo(type: string, context: DelegateContext): Delegate {
  *
  * @throws {CniError} 7 if it would
  */
-function checkCaller(type: string, caller: string): void {
+export function checkCaller(type: string, caller: string): void {
   if (type !== caller) return;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,

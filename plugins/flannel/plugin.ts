@@ -36,7 +36,11 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { removeIfThere } from "../../cni/files/io.ts";
-import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
+import {
+  checkCaller,
+  type Delegate,
+  delegateTo,
+} from "../../cni/invoke/delegate.ts";
 import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
@@ -68,7 +72,8 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
 
   async add(call): Promise<Result> {
     const conf = buildForNode(call);
-    // What is not found has nothing to undo.
+    // What cannot be run has nothing to undo.
+    checkCaller(conf.type, flannel.name);
     findPlugin(conf.type, splitPath(call.args.path));
     await using rollback = new Rollback(call.log);
 

@@ -53,6 +53,8 @@ rootTest(
 rootTest("flannel.add() does not delegate to itself", async () => {
   using scene = new FlannelScene({ delegate: { type: "flannel" } });
   await scene.fail("ADD", [7, 'plugin "flannel" cannot delegate to itself']);
+  assertEquals(scene.saved, {});
+  await scene.succeed("DEL");
 });
 
 rootTest("flannel keeps two attachments of a container apart", async () => {
