@@ -55,6 +55,10 @@ export function newPlugin(call: CniCall): Output {
     json: { name, kind, folder, files: names },
     text: `Created ${folder} with ${names.join(", ")}\n` +
       `Test it as root: cd ${name} && deno task test`,
+    ...flags.checkout === undefined && {
+      note: `It imports ${PUBLISHED}. If jsr.io is out of reach or does not ` +
+        "have it yet, name a checkout with --checkout",
+    },
   };
 }
 
@@ -84,6 +88,9 @@ function formatJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }
 
+/** The published package. */
+const PUBLISHED = `jsr:@cni/plugins@^${PLUGINS_VERSION}`;
+
 /** Imports the published package. */
 function configurePublished(name: string): Record<string, string> {
   const config = {
@@ -93,7 +100,7 @@ function configurePublished(name: string): Record<string, string> {
       compile: `deno compile -A --no-code-cache -o dist/${name} main.ts`,
     },
     imports: {
-      "@cni/plugins": `jsr:@cni/plugins@^${PLUGINS_VERSION}`,
+      "@cni/plugins": PUBLISHED,
       "zod": "npm:zod@^4",
     },
   };

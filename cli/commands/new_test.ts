@@ -52,6 +52,18 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
   assertMatch(await run(...tests), /18 passed .* 0 failed/);
 });
 
+Deno.test("cni new plugin tells where the imports come from without a checkout", async () => {
+  using folder = new PluginFolder();
+  await inFolder(folder.path, async () => {
+    const { stderr, exitCode } = await runCni("new", "plugin", "greeter");
+    assertEquals(exitCode, 0);
+    assertMatch(
+      stderr,
+      /^It imports jsr:@cni\/plugins@\^[\d.]+\. If jsr.io .* --checkout\n$/,
+    );
+  });
+});
+
 Deno.test("cni new plugin refuses names and folders in use", async () => {
   using folder = new PluginFolder();
   await inFolder(folder.path, async () => {
