@@ -66,9 +66,14 @@ export interface Backend {
    * Removes the addresses' rules, also if the Go plugin added them. It succeeds
    * if there is nothing to remove, or if the host lacks the backend.
    *
+   * @param link A link of this attachment only, whose policy is removed, too
    * @throws {Error} If a rule cannot be removed
    */
-  del(host: FirewallHost, addresses: readonly Ip[]): Promise<void>;
+  del(
+    host: FirewallHost,
+    addresses: readonly Ip[],
+    link?: string,
+  ): Promise<void>;
   /**
    * Checks that the backend works, without changing anything.
    *

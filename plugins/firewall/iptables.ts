@@ -102,7 +102,7 @@ export const iptablesBackend: Backend = {
     });
   },
 
-  async del(host, addresses): Promise<void> {
+  async del(host, addresses, link): Promise<void> {
     const { hostNetns, env, log, backend } = host;
     await eachIptables(
       {
@@ -112,19 +112,21 @@ export const iptablesBackend: Backend = {
         isNamed: backend === "iptables",
         log,
       },
-      [PRIVATE],
+      link === undefined ? [PRIVATE] : [PRIVATE, STAGE_1],
       async (iptables) => {
         const meant = addresses.filter(({ family }) =>
           family === iptables.family
         ).flatMap(rulesOfAddress).map(lineOf);
-        if (meant.length === 0) return;
-        await changeRules(
-          iptables,
-          async () =>
-            (await listRules(iptables, PRIVATE) ?? [])
-              .filter((line) => meant.includes(line))
-              .map(deletionOf),
-        );
+        if (meant.length > 0) {
+          await changeRules(
+            iptables,
+            async () =>
+              (await listRules(iptables, PRIVATE) ?? [])
+                .filter((line) => meant.includes(line))
+                .map(deletionOf),
+          );
+        }
+        if (link !== undefined) await removePolicy(iptables, link);
       },
     );
   },
@@ -134,6 +136,21 @@ export const iptablesBackend: Backend = {
     await listTable(iptablesOf(host, netns, 4));
   },
 };
+
+/** Removes the rules that name a link. */
+async function removePolicy(iptables: Iptables, link: string): Promise<void> {
+  const isMeant = (line: string): boolean => {
+    const words = splitRule(line);
+    return ["-i", "-o"].some((flag) => words[words.indexOf(flag) + 1] === link);
+  };
+  await changeRules(iptables, async () => {
+    const rules = [
+      ...await listRules(iptables, STAGE_1) ?? [],
+      ...await listRules(iptables, STAGE_2) ?? [],
+    ];
+    return rules.filter(isMeant).map(deletionOf);
+  });
+}
 
 /** Reports whether a change concerns no other attachment. */
 function isOfAddress(change: string): boolean {

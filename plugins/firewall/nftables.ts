@@ -69,7 +69,7 @@ import { Ip, type IpFamily } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
 import { type MasqueradeNames, namesOf } from "../parts/masquerade/names.ts";
-import { getNftables } from "../parts/open_nftables.ts";
+import { getNftables, openNftables } from "../parts/open_nftables.ts";
 import { type Owned, ownedBy } from "../parts/owned.ts";
 import type { Backend, IngressPolicy } from "./backend.ts";
 
@@ -152,8 +152,14 @@ export const nftablesBackend: Backend = {
     }
   },
 
-  // The record is all there is to remove, and the caller removes it.
-  del: () => Promise.resolve(),
+  // The caller removes the record, which has the addresses.
+  async del({ hostNetns }, _addresses, link): Promise<void> {
+    if (link === undefined) return;
+    using nftables = openNftables(hostNetns);
+    if (nftables === undefined) return;
+    commitUnlessDisturbed(nftables, () => policyRemoval(nftables, link));
+    await Promise.resolve();
+  },
 
   async status({ hostNetns }): Promise<void> {
     using nftables = getNftables(hostNetns);
@@ -281,6 +287,16 @@ function policyChanges(
       comment: "",
     }]),
   ];
+}
+
+/** Lists the changes that remove the policy of a link. */
+function policyRemoval(nftables: Nftables, link: string): Change[] {
+  const name = encodeName(link).toHex();
+  return [BRIDGES, WITHIN_BRIDGE].flatMap((set) => {
+    const meant = nftables.listElements(TABLE, set.name)
+      .filter(({ key }) => key.toHex().startsWith(name));
+    return meant.length > 0 ? [delElementsOf(TABLE, set.name, meant)] : [];
+  });
 }
 
 function isEnforced(

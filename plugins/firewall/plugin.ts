@@ -93,7 +93,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     ];
     // An address may have a new owner since.
     const others = nftables ? listForeign(nftables, owned, all) : [];
-    await delAddresses(hostOf(call), without(all, others));
+    await delAddresses(hostOf(call), without(all, others), ownLinkOf(call));
     if (nftables !== undefined) forgetOwners(nftables, owned);
   },
 
@@ -193,6 +193,19 @@ function addressesOf(call: Call, recorded: readonly Ip[]): Ip[] {
   }
 }
 
+/**
+ * Returns the host's end of a pair that has no bridge, as ptp makes it. It ends
+ * with the container, so its policy does, too.
+ */
+function ownLinkOf(call: Call<FirewallConfig>): string | undefined {
+  const { ingressPolicy } = call.config;
+  if (!ingressPolicy || ingressPolicy === "open") return undefined;
+  const { interfaces = [] } = readablePrevResult(call) ?? {};
+  const [link, ...others] = interfaces.filter(({ sandbox }) => !sandbox);
+  const isOwn = others.length === 0 && link?.name.startsWith("veth");
+  return isOwn ? link?.name : undefined;
+}
+
 /** Records an owner, unless the kernel has no tables for IPv4 and IPv6. */
 function tryToRecord(work: () => void): void {
   try {
@@ -202,16 +215,20 @@ function tryToRecord(work: () => void): void {
   }
 }
 
-/** Removes the rules of addresses from all backends, whichever ADD used. */
+/**
+ * Removes the rules of addresses, and of a link's policy, from all backends,
+ * whichever ADD used.
+ */
 async function delAddresses(
   host: FirewallHost,
   addresses: readonly Ip[],
+  link?: string,
 ): Promise<void> {
-  if (addresses.length === 0) return;
+  if (addresses.length === 0 && link === undefined) return;
   await tryAll(
     Object.entries(backends).map(([name, load]) => [
       `remove the rules of ${name}`,
-      async () => (await load()).del(host, addresses),
+      async () => (await load()).del(host, addresses, link),
     ]),
   );
 }

@@ -325,6 +325,41 @@ rootTest(
 );
 
 rootTest(
+  "firewall.del() removes the policy of a link that only the container has",
+  needs,
+  async (t) => {
+    for (const backend of RULE_BACKENDS) {
+      for (const ingressPolicy of ["same-bridge", "isolated"]) {
+        await t.step(`${backend}, ${ingressPolicy}`, async () => {
+          using scene = new FirewallScene({ backend, ingressPolicy });
+          const { prevResult: ofBridge } = scene;
+          const [, inside] = ofBridge["interfaces"] as Keys[];
+          const interfaces = [{ name: "veth0123456789a" }, inside];
+          const ofPtp = { ...ofBridge, interfaces };
+          // The table of nftables stays as long as it has addresses.
+          const other = { containerId: "other" };
+          const ips = [{ address: "10.0.0.3/24" }];
+          await scene.succeed(
+            "ADD",
+            { prevResult: { ...ofBridge, ips } },
+            other,
+          );
+          await scene.succeed("ADD", { prevResult: ofPtp });
+          assertStringIncludes(scene.rules + scene.table, "veth0123456789a");
+          await scene.succeed("CHECK", { prevResult: ofPtp });
+          await scene.succeed("DEL", { prevResult: ofPtp });
+          assert(!(scene.rules + scene.table).includes("veth0123456789a"));
+          await scene.succeed("CHECK", {
+            prevResult: { ...ofBridge, ips },
+          }, other);
+          await scene.succeed("DEL", { prevResult: ofPtp });
+        });
+      }
+    }
+  },
+);
+
+rootTest(
   "firewall keeps the administrator's rules of nftables",
   needs,
   async () => {
