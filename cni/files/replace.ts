@@ -81,8 +81,8 @@ function isFolderGone(error: unknown): boolean {
 }
 
 /**
- * Keeps a file that is about to be replaced, under another name on the same
- * file system. Creates the folder as needed. A link is kept as a link.
+ * Keeps a file that is about to be replaced, under another name. Creates
+ * the folder as needed. A link is kept as a link.
  *
  * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
  *   of the file system are thrown as they are
@@ -94,7 +94,11 @@ export function keepReplaced(path: string, kept: string): void {
     Deno.linkSync(path, kept);
   } catch {
     // The file system has no hard links.
-    Deno.copyFileSync(path, kept);
+    if (Deno.lstatSync(path).isSymlink) {
+      Deno.symlinkSync(Deno.readLinkSync(path), kept);
+    } else {
+      Deno.copyFileSync(path, kept);
+    }
   }
 }
 

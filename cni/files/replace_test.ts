@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { importFlags } from "../../scripts/net.ts";
-import { replaceFile } from "./replace.ts";
+import { keepReplaced, replaceFile } from "./replace.ts";
 
 /** A folder to write in. */
 class Folder implements Disposable {
@@ -102,7 +102,7 @@ Deno.test("replaceFile() keeps the old file if it fails", async (t) => {
 /** Starts a process that writes one file after the other, all to one name. */
 async function spawnWriter(path: string, text: string): Promise<Deno.Command> {
   const module = new URL("replace.ts", import.meta.url);
-  const script = `import { replaceFile } from "${module}";
+  const script = `import { keepReplaced, replaceFile } from "${module}";
     const bytes = new TextEncoder().encode("${text}".repeat(10_000));
     for (let i = 0; i < 100; i++) replaceFile("${path}", bytes);`;
   return new Deno.Command(Deno.execPath(), {
@@ -127,4 +127,24 @@ Deno.test("replaceFile() keeps the file complete at all times with several write
   }
   await Promise.all(writers);
   assertEquals(folder.list(), ["file"]);
+});
+
+Deno.test("keepReplaced() keeps a link as a link without hard links, too", () => {
+  using folder = new Folder();
+  // There is no hard link from one file system to another.
+  const elsewhere = Deno.makeTempDirSync({
+    dir: "/dev/shm",
+    prefix: "cni-test-",
+  });
+  try {
+    Deno.symlinkSync("away", `${folder.path}/dangling`);
+    Deno.writeTextFileSync(`${folder.path}/file`, "text");
+    for (const name of ["dangling", "file"]) {
+      keepReplaced(`${folder.path}/${name}`, `${elsewhere}/kept/${name}`);
+    }
+    assertEquals(Deno.readLinkSync(`${elsewhere}/kept/dangling`), "away");
+    assertEquals(Deno.readTextFileSync(`${elsewhere}/kept/file`), "text");
+  } finally {
+    Deno.removeSync(elsewhere, { recursive: true });
+  }
 });
