@@ -587,6 +587,16 @@ const FAULTS: readonly Fault[] = [
     seed: cached("pods-x-eth0", ""),
   },
   {
+    name: "a pipe in the place of a cache file",
+    checks: ["cache-broken"],
+    message: /results\/pods-x-eth0" is not a file/,
+    seed: ({ cacheDir }): Undo => {
+      const path = `${cacheDir}/results/pods-x-eth0`;
+      new Deno.Command("mkfifo", { args: [path] }).outputSync();
+      return () => Deno.removeSync(path);
+    },
+  },
+  {
     name: "a container that ended without DEL",
     checks: ["leftover"],
     message: /"lan" has 1 leftover of .*: attachment .*feedfacefeed/,

@@ -16,6 +16,7 @@ interface Fault {
   /** The step at which the packet ends. */
   readonly endsAt: string;
   readonly text: RegExp;
+  readonly command?: RegExp;
   /** Shell scripts; $end is the host's end of the container's cable. */
   readonly breaks: string;
   readonly mends: string;
@@ -157,6 +158,7 @@ const FAULTS: readonly Fault[] = [
     pod: DB,
     endsAt: "uplink",
     text: /the uplink "out0" is without carrier/,
+    command: /^ip -details link show out0$/,
     // The kernel tells the other end a little later.
     breaks:
       "nsenter --net=$outside ip link set eth0 down; while ip link show out0 | grep -q 'state UP'; do :; done",
@@ -230,7 +232,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
         const last = way.steps.at(-1);
         assertEquals(way.endsAt, expected.endsAt, JSON.stringify(way));
         assertMatch(last?.text ?? "", expected.text);
-        assertMatch(last?.command ?? "", /./);
+        assertMatch(last?.command ?? "", expected.command ?? /./);
       } finally {
         scene.sh(undo ?? "", netns);
       }
@@ -276,6 +278,30 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
     );
     scene.sh("ip link set eth0 mtu 1500", scene.other);
   });
+  for (
+    const [step, pod, where] of [
+      ["gateway", WEB, scene.hosts.sandbox],
+      ["uplink-gateway", DB, scene.hosts.host],
+    ] as const
+  ) {
+    await t.step(`rules that refuse the ping of ${step}`, async () => {
+      scene.sh(
+        "nft 'add table ip own; " +
+          "add chain ip own out { type filter hook output priority 0; }; " +
+          "add rule ip own out ip protocol icmp drop'",
+        where,
+      );
+      try {
+        const way = await goFirst(scene, pod);
+        const made = way.steps.find((one) => one.step === step);
+        assertEquals(made?.state, "doubt", JSON.stringify(way));
+        assertMatch(made?.text ?? "", /^firewall rules refuse pings to /);
+        assertMatch(made?.command ?? "", /nft list ruleset$/);
+      } finally {
+        scene.sh("nft delete table ip own", where);
+      }
+    });
+  }
   await t.step("an unknown pod", () =>
     assertRejects(
       () => scene.doctor({ pod: "default/wbe" }),

@@ -37,10 +37,19 @@ function findBroken(node: Node): Findings {
   const folder = join(node.folders.cacheDir, "results");
   const names = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
   const known = new Set(node.attachments.map(({ path }) => path));
-  return names.filter(({ isFile }) => isFile).flatMap(({ name }) => {
+  return names.filter((one) => !one.isDirectory).flatMap(({ name, isFile }) => {
     const path = join(folder, name);
     // Files that are being replaced have other names, and come and go.
     if (known.has(path) || name.startsWith(".")) return [];
+    if (!isFile) {
+      return [
+        warning(
+          `"${path}" is not a file`,
+          "DEL runs without the configuration of ADD, and may leave something",
+          { command: `rm ${path}` },
+        ),
+      ];
+    }
     const size = ifPossible(() => Deno.statSync(path).size);
     if (size === undefined || isOldFormat(path)) return [];
     const mend = {

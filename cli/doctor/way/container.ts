@@ -270,7 +270,7 @@ async function askGateway(trip: Trip): Promise<Outcome | undefined> {
       ...patience,
       source: start.address.ip,
       link: start.ifName,
-      command: trip.inSandbox("ip neighbour"),
+      inNetns: (command) => trip.inSandbox(command),
     });
 }
 

@@ -136,12 +136,14 @@ function findUplinkRoute(trip: Trip): Outcome {
   }
   const { ifindex = 0, gateway } = trip.hostRoute;
   const uplink = node.host.link.find(ifindex);
-  if (uplink === undefined || !uplink.isUp || !uplink.isOperational) {
+  const { name } = uplink ?? {};
+  if (!uplink?.isUp) {
+    return ends(`the uplink "${name}" is down`, `ip link set ${name} up`);
+  }
+  if (!uplink.isOperational) {
     return ends(
-      `the uplink "${uplink?.name}" is ${
-        uplink?.isUp ? "without carrier" : "down"
-      }`,
-      `ip link set ${uplink?.name} up`,
+      `the uplink "${name}" is without carrier`,
+      `ip -details link show ${name}`,
     );
   }
   return passes(
@@ -200,8 +202,11 @@ async function askUplinkGateway(trip: Trip): Promise<Outcome | undefined> {
   const { gateway, ifindex = 0 } = trip.hostRoute ?? {};
   const link = node.host.link.find(ifindex)?.name;
   if (gateway === undefined || link === undefined) return undefined;
-  const command = "ip neighbour";
-  return await askNeighbor(node.host, gateway, { ...patience, link, command });
+  return await askNeighbor(node.host, gateway, {
+    ...patience,
+    link,
+    inNetns: (command) => command,
+  });
 }
 
 /** Name of the last step, which is left out without a gateway. */

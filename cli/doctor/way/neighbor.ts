@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isErrno } from "../../../ffi/errno.ts";
+import { isErrno, SyscallError } from "../../../ffi/errno.ts";
 import { waitReadable } from "../../../ffi/libc.ts";
 import { EchoSocket, type EchoTarget } from "../../../ffi/ping.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -16,17 +16,27 @@ import { doubt, ends, type Outcome, passes, type Patience } from "./trip.ts";
 export async function askNeighbor(
   rtnl: Rtnl,
   destination: Ip,
-  { attempts, timeoutMs, source, link, command }: Patience & {
+  { attempts, timeoutMs, source, link, inNetns }: Patience & {
     readonly source?: Ip;
     readonly link: string;
-    readonly command: string;
+    /** Writes a command as it runs in the namespace. */
+    inNetns(command: string): string;
   },
 ): Promise<Outcome> {
-  for (let attempt = 0; attempt < attempts; attempt++) {
-    if (await ping(rtnl, { destination, source, link }, timeoutMs)) {
-      return passes(`the gateway ${destination} answers by "${link}"`);
+  try {
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      if (await ping(rtnl, { destination, source, link }, timeoutMs)) {
+        return passes(`the gateway ${destination} answers by "${link}"`);
+      }
     }
+  } catch (error) {
+    if (!isRefusedByRules(error)) throw error;
+    return doubt(
+      `firewall rules refuse pings to the gateway ${destination} by "${link}"`,
+      inNetns("nft list ruleset"),
+    );
   }
+  const command = inNetns("ip neighbour");
   const known = new NeighborRequests(rtnl.socket)
     .list({ family: destination.family })
     .find(({ ip, mac }) => ip.equals(destination) && mac !== undefined);
@@ -39,6 +49,15 @@ export async function askNeighbor(
       `the gateway ${destination} has MAC ${known.mac}, but does not answer pings`,
       command,
     );
+}
+
+/**
+ * Reports whether rules of the sender's own namespace dropped a packet. The
+ * kernel then answers its sender with EPERM.
+ */
+export function isRefusedByRules(error: unknown): boolean {
+  return error instanceof SyscallError && error.syscall === "send" &&
+    error.errno === "EPERM";
 }
 
 /** Sends a ping and waits for the reply. Returns false without a route. */
