@@ -40,13 +40,25 @@ export function sendConsoleToStderr(): void {
   for (const method of STDOUT_METHODS) console[method] = console.error;
 }
 
-/** Reads all of stdin. Deno itself retries if stdin is non-blocking. */
+/** Most bytes that {@linkcode readStdin} takes. */
+const MAX_STDIN_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Reads all of stdin. Deno itself retries if stdin is non-blocking.
+ *
+ * @throws {Error} If it has more than 16 MiB
+ */
 export function readStdin(): Uint8Array {
   const chunks: Uint8Array[] = [];
   const buffer = new Uint8Array(64 * 1024);
+  let size = 0;
   for (;;) {
     const length = Deno.stdin.readSync(buffer);
     if (length === null) return joinChunks(chunks);
+    size += length;
+    if (size > MAX_STDIN_BYTES) {
+      throw new Error(`it has more than ${MAX_STDIN_BYTES} bytes`);
+    }
     chunks.push(buffer.slice(0, length));
   }
 }

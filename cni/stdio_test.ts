@@ -91,6 +91,19 @@ testRows("writeStdout() writes all to a pipe that is full and does not wait", [
   assert(stdout === expected, `${stdout.length} of ${expected.length}`);
 });
 
+Deno.test("readStdin() refuses a stream that does not end", async () => {
+  const child = start(
+    `try { stdio.readStdin(); } catch ({ message }) { stdio.writeStderr(message); }`,
+    'exec < "/dev/zero"',
+  );
+  await child.stdin.close().catch(() => {});
+  const { code, stderr } = await child.output();
+  assertEquals(
+    [code, new TextDecoder().decode(stderr)],
+    [0, "it has more than 16777216 bytes"],
+  );
+});
+
 Deno.test("writeStdout() tells what is in the way", async () => {
   const child = start(
     `stdio.writeStderr(String(stdio.writeStdout("a")));`,

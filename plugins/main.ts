@@ -83,10 +83,22 @@ function findDaemonConfig(
   }
 }
 
-/** Returns a function that reads stdin, all of it, at its first call. */
+/**
+ * Returns a function that reads stdin, all of it, at its first call. If that
+ * fails, so do the others: the rest of a stream is no configuration.
+ */
 function readOnce(): () => Uint8Array {
   let bytes: Uint8Array | undefined;
-  return () => bytes ??= readStdin();
+  let failure: unknown;
+  return () => {
+    if (failure !== undefined) throw failure;
+    try {
+      return bytes ??= readStdin();
+    } catch (error) {
+      failure = error;
+      throw error;
+    }
+  };
 }
 
 /** Has the daemon run a call of multus; runs it here if it can be done without. */

@@ -21,14 +21,19 @@ const GRACE_MS = 1000;
  */
 const SETTLING_MS = 100;
 
+/** Most bytes of stdout that are read, and most of stderr that are kept. */
+const MAX_STDOUT_BYTES = 16 * 1024 * 1024, MAX_STDERR_BYTES = 1024 * 1024;
+
 /** The exit status and output of a process. */
 export interface Ending extends ExitStatus {
   readonly stdout: string;
+  /** The last megabyte. */
   readonly stderr: string;
 }
 
 /**
  * Feeds a process its input and waits until it has exited and its output has ended.
+ * Kills it if it prints more than 16 MiB.
  *
  * @param child All three of its streams are pipes
  * @param signal Kills it together with its process group, which it must lead
@@ -39,11 +44,33 @@ export async function runToEnd(
   signal: AbortSignal | undefined,
 ): Promise<Ending> {
   const stdin = feed(child.stdin, input);
-  const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
+  let isEndless = false;
+  const stdout = collect(child.stdout, (chunks, size) => {
+    if (size <= MAX_STDOUT_BYTES) return true;
+    isEndless = true;
+    chunks.length = 0;
+    if (signal !== undefined) killGroup(child.pid);
+    else child.kill("SIGKILL");
+    return false;
+  });
+  const stderr = collect(child.stderr, keepEnd());
   const status = await waitForStatus(child, signal);
   if (!status.abort) await waitForEnds([stdout, stderr], signal);
   for (const stream of [stdin, stdout, stderr]) stream.stop();
-  return { ...status, stdout: stdout.text(), stderr: stderr.text() };
+  const ending = { ...status, stdout: stdout.text(), stderr: stderr.text() };
+  return isEndless ? { ...ending, success: false, cause: TOO_MUCH } : ending;
+}
+
+const TOO_MUCH = `it printed more than ${MAX_STDOUT_BYTES} bytes`;
+
+/** Returns what drops the oldest chunks of a log that is too long. */
+function keepEnd(): (chunks: Uint8Array[]) => true {
+  let kept = 0;
+  return (chunks) => {
+    kept += chunks.at(-1)?.length ?? 0;
+    while (kept > MAX_STDERR_BYTES) kept -= chunks.shift()?.length ?? kept;
+    return true;
+  };
 }
 
 /** Waits for a process to exit, and kills it if it has to. */
@@ -115,14 +142,20 @@ interface Collection extends Transfer {
   text(): string;
 }
 
-function collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Collection {
+/** @param limit Looks at each chunk; returns whether to read on */
+function collect(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  limit: (chunks: Uint8Array[], size: number) => boolean,
+): Collection {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   const reader = stream.getReader();
   const read = async (): Promise<void> => {
-    for (;;) {
+    for (let size = 0;;) {
       const { done, value } = await reader.read();
       if (done) return;
       chunks.push(value);
+      size += value.length;
+      if (!limit(chunks, size)) return await reader.cancel();
     }
   };
   return {

@@ -308,6 +308,37 @@ Deno.test("execPlugin() ends a plugin at its deadline, with all that it started"
   });
 });
 
+Deno.test("execPlugin() ends a plugin that prints without end", async (t) => {
+  const rows = [["a group", deadline(LONG_MS)], ["alone", undefined]] as const;
+  await eachRow(t, rows, async ([, signal]) => {
+    using folder = new PluginFolder();
+    const path = folder.add("plugin", `echo $$ > ${folder.path}/pid; yes`);
+    const error = await assertRejects(
+      () => exec(path, CONFIG, { PATH: "/bin:/usr/bin" }, signal),
+      CniError,
+    );
+    assertEquals([error.code, error.message], [
+      999,
+      "netplugin failed with no error message: it printed more than 16777216 bytes",
+    ]);
+    await waitUntilDead(Number(folder.read("pid")));
+  });
+});
+
+Deno.test("execPlugin() keeps the end of a log", async () => {
+  using folder = new PluginFolder();
+  const path = folder.add(
+    "plugin",
+    "head -c 9000000 /dev/zero | tr '\\0' a >&2; echo end >&2; echo done",
+  );
+  const { stdout, stderr } = await exec(path, CONFIG, {
+    PATH: "/bin:/usr/bin",
+  });
+  assertEquals(stdout, "done\n");
+  assertStringIncludes(stderr.slice(-5), "aend\n");
+  assert(stderr.length <= 1024 * 1024, `${stderr.length}`);
+});
+
 Deno.test("execPlugin() takes what a plugin printed whose daemon holds its output open", async (t) => {
   using folder = new PluginFolder();
   const pidFile = `${folder.path}/pid`;
