@@ -12,7 +12,7 @@ const KEY =
   "[\\w.-]{0,64}(?:token|passw(?:or)?d|passphrase|pwd|secret|credential|" +
   "authorization|pre_?shared|api[_-]?key|access[_-]?key|private[_-]?key|" +
   "(?:client-key|certificate-authority|client-certificate)-data)" +
-  "[\\w.-]{0,64}|[\\w.-]{0,64}(?:pass|psk)";
+  "[\\w.-]{0,64}|[\\w.-]{0,64}(?:pass|psk)|(?:set-)?cookie";
 /** Values; with escaped quotes, they are in JSON that is a string itself. */
 const VALUE = String.raw`(?<escapes>\\+)["'][^]*?(?<!\\)\k<escapes>["']|` +
   String.raw`"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[[^\]{]*\]|\{[^{}]*\}|` +
@@ -30,7 +30,7 @@ const VARIABLE = new RegExp(
 );
 /** An argument of a program, and the next. */
 const ARGUMENT = new RegExp(
-  `(--?(?:${KEY})["']?,?\\s+["']?)([^\\s"',=-][^\\s"',]*)`,
+  `(--?(?:${KEY})["']?(?:\\s*,\\s*|\\s+)["']?)([^\\s"',=-][^\\s"',]*)`,
   "gi",
 );
 /** A key at the start of a line, and the rest of the line. */
@@ -118,6 +118,13 @@ export function formatMasked(value: unknown): string {
   return `${JSON.stringify(maskInside(value, ""), null, 2)}\n`;
 }
 
+/** Returns the flag of a program that the next argument is the value of. */
+function findFlag(argument: unknown): string | undefined {
+  return typeof argument === "string" && /^--?[^=]+$/.test(argument)
+    ? argument
+    : undefined;
+}
+
 /** @param key The key of the value, or of what it is in */
 function maskInside(value: unknown, key: string): unknown {
   const isSecret = WHOLE_KEY.test(key);
@@ -132,7 +139,9 @@ function maskInside(value: unknown, key: string): unknown {
     const [name] = value;
     return value.length === 2 && typeof name === "string" && !isSecret
       ? [maskSecrets(name), maskInside(value[1], name)]
-      : value.map((item) => maskInside(item, key));
+      : value.map((item, index) =>
+        maskInside(item, findFlag(value[index - 1]) ?? key)
+      );
   }
   const { name } = value as { readonly name?: unknown };
   return Object.fromEntries(

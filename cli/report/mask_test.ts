@@ -24,6 +24,10 @@ testRows("maskSecrets() hides values of secrets, and nothing else", [
   ["- name: MY_TOKEN\n  value: abc", '- name: MY_TOKEN\n  value: "***"'],
   ['{"name":"TOKEN","value":"abc"}', '{"name":"TOKEN","value":"***"}'],
   ['["--token", "abc", "-x"]', '["--token", "***", "-x"]'],
+  ['["-x","--token","abc"]', '["-x","--token","***"]'],
+  ['"Cookie":"sid=abc"', '"Cookie":"***"'],
+  ["Set-Cookie: a=b; c", 'Set-Cookie: "***"'],
+  ["net.ipv4.tcp_syncookies = 1", "net.ipv4.tcp_syncookies = 1"],
   ["run --password abc --verbose", "run --password *** --verbose"],
   ['"{\\"token\\":\\"abc\\"}"', '"{\\"token\\":\\"***\\"}"'],
   [
@@ -60,6 +64,9 @@ testRows(
     }],
     [{ cniArgs: [["K8S_POD_NAME", "p"], ["DB_PASSWORD", "a"]] }, {
       cniArgs: [["K8S_POD_NAME", "p"], ["DB_PASSWORD", "***"]],
+    }],
+    [{ args: ["run", "--token", "a", "--verbose", "b"] }, {
+      args: ["run", "--token", "***", "--verbose", "b"],
     }],
     [{ name: "MY_TOKEN", value: "a" }, { name: "MY_TOKEN", value: "***" }],
     [{ tokenFile: "/run/token" }, { tokenFile: "/run/token" }],
