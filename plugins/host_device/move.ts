@@ -128,11 +128,18 @@ export function findMoved(
   if (link !== undefined && isMoved(sandbox, link, call, isOnHost)) {
     return { link, home: homeOf(link, call) };
   }
+  const others = sandbox.link.list();
   // An interrupted DEL has already given it its name back.
-  const renamed = sandbox.link.list().find((link) =>
+  const renamed = others.find((link) =>
     link.alias === link.name && isKnown(link, call)
   );
-  return renamed && { link: renamed, home: renamed.name };
+  if (renamed !== undefined) return { link: renamed, home: renamed.name };
+  if (link !== undefined) return undefined;
+  // Its container has renamed it. Only the result tells whose device it is.
+  const own = others.find((link) =>
+    isInterfaceName(link.alias) && isInResult(link, call)
+  );
+  return own && { link: own, home: homeOf(own, call) };
 }
 
 function isMoved(
@@ -149,13 +156,22 @@ function isMoved(
 
 /** Reports whether the configuration or the result shows that a link is the device. */
 function isKnown(link: Link, call: Call<HostDeviceConfig>): boolean {
-  const { config: { device, hwaddr }, args: { ifName } } = call;
-  const hasMac = (text?: string): boolean =>
-    link.mac !== undefined && link.mac.hex === hexOf(text);
-  return device !== undefined && link.alias === device || hasMac(hwaddr) ||
-    readablePrevResult(call)?.interfaces.some(({ name, sandbox, mac }) =>
-        sandbox && name === ifName && hasMac(mac)
-      ) === true;
+  const { device, hwaddr } = call.config;
+  return device !== undefined && link.alias === device ||
+    hasMac(link, hwaddr) || isInResult(link, call);
+}
+
+/** Reports whether the result has the link's MAC for the attachment. */
+function isInResult(link: Link, call: Call<HostDeviceConfig>): boolean {
+  const { ifName } = call.args;
+  const interfaces = readablePrevResult(call)?.interfaces ?? [];
+  return interfaces.some(({ name, sandbox, mac }) =>
+    sandbox && name === ifName && hasMac(link, mac)
+  );
+}
+
+function hasMac({ mac }: Link, text?: string): boolean {
+  return mac !== undefined && mac.hex === hexOf(text);
 }
 
 /** Returns the digits of a MAC in any form. */

@@ -231,6 +231,29 @@ rootTest(
 );
 
 rootTest(
+  "host-device.del() returns a device that the container has renamed",
+  async (t) => {
+    await eachRow(t, [
+      {},
+      { device: undefined, hwaddr: DEVICE_MAC },
+    ], async (keys) => {
+      using scene = new DeviceScene(keys);
+      const { json: prevResult } = await scene.succeed("ADD");
+      scene.ipInside("link set eth0 down");
+      scene.ipInside("link set eth0 name wan");
+      // A DEL without a result may follow another attachment's failed ADD.
+      await scene.succeed("DEL", { prevResult }, { ifName: "net1" });
+      await scene.succeed("DEL", {}, { ifName: "net1" });
+      assertEquals(scene.inside, ["lo", "wan"]);
+      await scene.succeed("DEL", { prevResult });
+      assertEquals([scene.inside, scene.outside], [["lo"], [DEVICE]]);
+      const [link] = ipJson(scene.hosts.host, "link", "show", DEVICE);
+      assertEquals(link.ifalias ?? "", "");
+    }, ({ hwaddr }) => `by its ${hwaddr ? "MAC" : "name"}`);
+  },
+);
+
+rootTest(
   "host-device finds a device that came back under another name",
   async (t) => {
     const comeBack = (scene: DeviceScene, name: string): void => {
