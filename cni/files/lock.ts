@@ -114,8 +114,12 @@ export class FileLock implements Disposable {
 
   /** Replaces the content. */
   write(bytes: Uint8Array): void {
-    this.#file.truncateSync();
-    this.#file.seekSync(0, Deno.SeekMode.Start);
+    // A file that was truncated, even from 0 bytes, is written to the disk by
+    // ext4 when it is closed.
+    if (this.#file.seekSync(0, Deno.SeekMode.End) > 0) {
+      this.#file.truncateSync();
+      this.#file.seekSync(0, Deno.SeekMode.Start);
+    }
     writeAll(this.#file, bytes);
   }
 
