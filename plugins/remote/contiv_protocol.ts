@@ -103,7 +103,10 @@ function escapeAsGo(json: string): string {
   );
 }
 
-/** @throws {CniError} With the daemon's code, or 100 */
+/**
+ * @throws {CniError} With the daemon's code, or 100
+ * @throws {UnusableResult} If ADD succeeded without an answer that can be read
+ */
 function readAnswer(
   call: RemoteCall,
   path: string,
@@ -116,11 +119,15 @@ function readAnswer(
   const document = parseObject(body);
   const answer = document && decodeAnswer(document);
   if (status === 200 && answer === undefined) {
-    throw failure(
+    const error = failure(
       ErrorCode.DecodingFailure,
       "the daemon's answer is not a JSON object of its form",
       { details: startOf(body) },
     );
+    // The daemon may have done its work.
+    throw path === ADD_POD
+      ? new UnusableResult("the answer cannot be used", { cause: error })
+      : error;
   }
   if (status === 200 && answer?.result === 0) return answer;
   const code = answer?.result || OWN_CODE;

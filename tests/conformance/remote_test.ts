@@ -549,12 +549,12 @@ conformance("remote", {
       if (details !== undefined) assertEquals(document.details, details);
     },
   ]),
-  "contiv: an address that cannot be used ends the endpoint": async () => {
-    const { requests } = await contiv("ADD", answer('{"ipaddress":"x"}'));
-    assertEquals(requests.map((request) => request.split(" ")[1]), [
-      "/ContivCNI.AddPod",
-      "/ContivCNI.DelPod",
-    ]);
+  "contiv: an answer that cannot be used ends the endpoint": async () => {
+    for (const body of ['{"ipaddress":"x"}', '{"ipaddress":7}', "[]", "{"]) {
+      const { requests } = await contiv("ADD", answer(body));
+      const paths = requests.map((request) => request.split(" ")[1]);
+      assertEquals(paths, ["/ContivCNI.AddPod", "/ContivCNI.DelPod"], body);
+    }
   },
   "contiv: DEL logs failures, and reports them if it is strict": async () => {
     const reply = answer('{"result":1,"errmsg":"DelPod"}', "500 E");
