@@ -93,6 +93,15 @@ rootTest(
   },
 );
 
+/**
+ * Counts how often clients looked for a dnsmasq. They ask again with the same
+ * transaction if a busy machine does not answer soon.
+ */
+function countDiscoveries({ log }: { readonly log: string }): number {
+  const found = log.matchAll(/(\d+) DHCPDISCOVER/g);
+  return new Set([...found].map(([, transaction]) => transaction)).size;
+}
+
 rootTest("dhcp renews a lease with its server", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
   // T1 is then a second less.
@@ -101,7 +110,7 @@ rootTest("dhcp renews a lease with its server", needsDnsmasq, async () => {
   await scene.says("msg=renewed", 2);
   await scene.succeed("CHECK", { prevResult });
   assertEquals(scene.addresses(), [prevResult.ips[0].address]);
-  assertEquals(server.log.split("DHCPDISCOVER").length, 2);
+  assertEquals(countDiscoveries(server), 1);
 });
 
 rootTest(
@@ -255,12 +264,12 @@ rootTest("dhcp.add() twice returns the same lease", needsDnsmasq, async () => {
   };
   const first = await again();
   assertEquals([await again(), scene.addresses()], [first, [first]]);
-  assertEquals(server.log.split("DHCPDISCOVER").length, 2);
+  assertEquals(countDiscoveries(server), 1);
   // Another link of the same name, after a crash before DEL.
   runIn(scene.hosts.sandbox, "ip", "link", "del", "eth0");
   const { ips: [{ address }] } = await scene.succeed("ADD");
   assertEquals(address, first);
-  assertEquals(server.log.split("DHCPDISCOVER").length, 3);
+  assertEquals(countDiscoveries(server), 2);
 });
 
 rootTest(
