@@ -171,12 +171,12 @@ function listStale(call: FlannelCall): Step[] {
   ]);
 }
 
-/** The name that container runtimes give to a pod's first interface. */
-const DEFAULT_IFNAME = "eth0";
-
-/** Returns the variables of a DEL, as the runtime would have set them. */
+/**
+ * Returns the variables of a DEL, as the runtime would have set them: to a pod's
+ * first interface runtimes give the name eth0.
+ */
 function environmentOf(
-  { containerId, ifName = DEFAULT_IFNAME }: SavedConf,
+  { containerId, ifName = "eth0" }: SavedConf,
 ): Record<string, string> {
   return { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName, CNI_NETNS: "" };
 }

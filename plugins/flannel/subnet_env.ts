@@ -56,12 +56,8 @@ export function readSubnetEnv(path: string): SubnetEnv {
 
 /** Parses the text; the last one of several lines with one key counts. */
 function parseSubnetEnv(text: string, path: string): SubnetEnv {
-  const values = new Map(
-    text.split(/\r?\n/).map((line): [string, string] => {
-      const [key = ""] = line.split("=", 1);
-      return [key, line.slice(key.length + 1)];
-    }),
-  );
+  const pairs = text.split(/\r?\n/).map((line) => line.split(/=(.*)/, 2));
+  const values = new Map(pairs.map(([key, value = ""]) => [key, value]));
   const missing: string[] = [];
   /** Reads keys, one of which is enough. */
   const read = <T>(parse: (value: string) => T, ...keys: string[]): T[] => {
