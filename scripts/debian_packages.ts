@@ -5,6 +5,7 @@
  */
 
 import { hasCommand } from "../testing/capabilities.ts";
+import { exists } from "./exists.ts";
 
 /**
  * Oracles, tools and the Go plugins that the tests compare with, and what runs
@@ -147,15 +148,6 @@ export async function ensureUnpacked(
     return true;
   } finally {
     if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
-  }
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -12,6 +12,7 @@ import {
   NEWEST_FOLDER,
   NEWEST_RELEASE,
 } from "../tests/_harness/peers.ts";
+import { exists } from "./exists.ts";
 
 const PLUGINS = "github.com/containernetworking/plugins";
 const CNI = "github.com/containernetworking/cni";
@@ -111,14 +112,4 @@ async function runGo(
   if (limit.aborted) return `${what}: no end after ${limitMs / 1000} s`;
   const said = new TextDecoder().decode(stderr).trim().split("\n");
   return `${what}: ${said.slice(-2).join(" ")}`;
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }

@@ -15,6 +15,7 @@ import {
 import { type ExactProgram, PreparedProgram } from "./bench/process.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
 import { getOwnTarget, type Target } from "./compile/target.ts";
+import { exists } from "./exists.ts";
 import { makeDenort, makeDenortFile } from "./mkdenort.ts";
 import { parseElf } from "./mkdenort/elf.ts";
 import { makeSampleElf, SAMPLE_ENTRY } from "./mkdenort/elf_sample.ts";
@@ -411,7 +412,7 @@ async function findArm64(): Promise<
   if (getOwnTarget() !== "x86_64-unknown-linux-gnu") return "is tested above";
   const libraries = Deno.env.get("QEMU_LD_PREFIX") ?? "/usr/aarch64-linux-gnu";
   if (!hasCommand("qemu-aarch64")) return "needs qemu-user";
-  if (!await exists(`${libraries}/lib/libgcc_s.so.1`)) {
+  if (!exists(`${libraries}/lib/libgcc_s.so.1`)) {
     return "needs libc6-arm64-cross and libgcc-s1-arm64-cross";
   }
   try {
@@ -420,15 +421,6 @@ async function findArm64(): Promise<
     return { emulator: ["qemu-aarch64", "-L", libraries], deno: path };
   } catch {
     return "needs deno for arm64 from the npm registry";
-  }
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch {
-    return false;
   }
 }
 
