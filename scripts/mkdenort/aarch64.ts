@@ -38,6 +38,11 @@ export class Arm64Assembler extends Assembler {
     this.#word(0xd2800000 | unsigned(value, 16) << 5 | target);
   }
 
+  /** `movk target, #value, lsl #16`: bits 16 to 31 */
+  moveUpperNumber(target: Register, value: number): void {
+    this.#word(0xf2a00000 | unsigned(value, 16) << 5 | target);
+  }
+
   /** `ldr target, [base, #offset]` */
   load(target: Register, base: Register, offset = 0): void {
     this.#word(0xf9400000 | scaled(offset) << 10 | base << 5 | target);
@@ -66,6 +71,11 @@ export class Arm64Assembler extends Assembler {
   /** `ldrb target, [base, index]` */
   loadByte(target: Register, base: Register, index: Register): void {
     this.#word(0x38606800 | index << 16 | base << 5 | target);
+  }
+
+  /** `strb source, [base]` */
+  storeByte(source: Register, base: Register): void {
+    this.#word(0x39000000 | base << 5 | source);
   }
 
   /** `adr target, label`, for a label in the same segment */
@@ -124,6 +134,16 @@ export class Arm64Assembler extends Assembler {
     this.#word(0xd1000000 | unsigned(value, 12) << 10 | source << 5 | target);
   }
 
+  /** `sub target, left, right` */
+  subtract(target: Register, left: Register, right: Register): void {
+    this.#word(0xcb000000 | right << 16 | left << 5 | target);
+  }
+
+  /** `cmp left, #value`, which is `subs xzr, left, #value` */
+  compareNumber(left: Register, value: number): void {
+    this.#word(0xf100001f | unsigned(value, 12) << 10 | left << 5);
+  }
+
   /** `cmp left, right`, which is `subs xzr, left, right` */
   compare(left: Register, right: Register): void {
     this.#word(0xeb00001f | right << 16 | left << 5);
@@ -134,6 +154,11 @@ export class Arm64Assembler extends Assembler {
     this.#branch(0x14000000, label, 26, 0);
   }
 
+  /** `b.eq label` */
+  jumpIfEqual(label: string): void {
+    this.#branch(0x54000000, label, 19, 5);
+  }
+
   /** `b.ne label` */
   jumpIfNotEqual(label: string): void {
     this.#branch(0x54000001, label, 19, 5);
@@ -142,6 +167,16 @@ export class Arm64Assembler extends Assembler {
   /** `b.lo label` */
   jumpIfLower(label: string): void {
     this.#branch(0x54000003, label, 19, 5);
+  }
+
+  /** `b.hs label` */
+  jumpIfNotLower(label: string): void {
+    this.#branch(0x54000002, label, 19, 5);
+  }
+
+  /** `tbnz register, #63, label`: if the highest bit is set */
+  jumpIfSign(register: Register, label: string): void {
+    this.#branch(0xb7f80000 | register, label, 14, 5);
   }
 
   /** `cbz register, label` */

@@ -44,8 +44,8 @@ export const SegmentField = {
   alignment: 48,
 } as const;
 
-const SEGMENT_HEADER_SIZE = 56;
-const PT_LOAD = 1;
+export const SEGMENT_HEADER_SIZE = 56;
+export const PT_LOAD = 1;
 const PT_DYNAMIC = 2;
 const PT_NOTE = 4;
 const PF_X = 1;
@@ -361,7 +361,8 @@ export function addSegment(
   return result;
 }
 
-function roundUp(size: number, unit: number): number {
+/** Returns the next multiple of a unit. */
+export function roundUp(size: number, unit: number): number {
   return Math.ceil(size / unit) * unit;
 }
 

@@ -35,6 +35,10 @@ export const Register = {
   r9: 9,
   r10: 10,
   r11: 11,
+  r12: 12,
+  r13: 13,
+  r14: 14,
+  r15: 15,
 } as const;
 
 const { rax, rcx, rdx, rbx, rsp, rsi, rdi, r8, r9, r10, r11 } = Register;
@@ -78,6 +82,11 @@ export class X86Assembler extends Assembler {
     this.#onMemory([0x0f, 0xb6], target, memory);
   }
 
+  /** `mov byte ptr [memory], source` */
+  storeByte(memory: MemoryOperand, source: Register): void {
+    this.#onMemory([0x88], source, memory);
+  }
+
   /** `lea target, [memory]` */
   loadAddress(target: Register, memory: MemoryOperand): void {
     this.#onMemory([0x8d], target, memory);
@@ -104,6 +113,16 @@ export class X86Assembler extends Assembler {
   /** `sub target, value` */
   subtractNumber(target: Register, value: number): void {
     this.#onNumber(5, target, value);
+  }
+
+  /** `sub target, source` */
+  subtract(target: Register, source: Register): void {
+    this.#onRegisters(0x29, source, target);
+  }
+
+  /** `cmp left, value` */
+  compareNumber(left: Register, value: number): void {
+    this.#onNumber(7, left, value);
   }
 
   /** `cmp left, right` */
@@ -134,6 +153,16 @@ export class X86Assembler extends Assembler {
   /** `jb label` */
   jumpIfBelow(label: string): void {
     this.#relative([0x0f, 0x82], label);
+  }
+
+  /** `jnb label` */
+  jumpIfNotBelow(label: string): void {
+    this.#relative([0x0f, 0x83], label);
+  }
+
+  /** `js label` */
+  jumpIfSign(label: string): void {
+    this.#relative([0x0f, 0x88], label);
   }
 
   /** `call [rip + label]`: calls the function at the address stored there */
@@ -173,10 +202,10 @@ export class X86Assembler extends Assembler {
     { base, index, scale = 1, displacement = 0 }: MemoryOperand,
   ): void {
     expectFits("a displacement", displacement, 32);
-    // In SIB rsp as the index means none; in ModRM rsp as the base means SIB.
+    // In SIB rsp as the index means none; in ModRM rsp or r12 as the base means SIB.
     const indexNumber = index ?? rsp;
     const sib = (scale === 8 ? 0xc0 : 0) | (indexNumber & 7) << 3 | base & 7;
-    const hasSib = index !== undefined || base === rsp;
+    const hasSib = index !== undefined || (base & 7) === rsp;
     this.emit([
       0x48 | register >> 3 << 2 | indexNumber >> 3 << 1 | base >> 3,
       ...code,

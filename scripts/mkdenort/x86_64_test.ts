@@ -3,6 +3,7 @@ import { Register, X86Assembler } from "./x86_64.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
 const { rax, rcx, rdx, rbx, rsp, rsi, rdi, r8, r9, r10, r11 } = Register;
+const { rbp, r12, r13, r14, r15 } = Register;
 
 /**
  * Instructions, and what GNU as makes of them (`as -msyntax=intel`, memory
@@ -61,6 +62,31 @@ const encodings: [text: string, (code: X86Assembler) => void, hex: string][] = [
   ["cmp rax, r8", (c) => c.compare(rax, r8), "4c39c0"],
   ["test rcx, rcx", (c) => c.test(rcx), "4885c9"],
   ["test r9, r9", (c) => c.test(r9), "4d85c9"],
+  ["mov rax, [r12]", (c) => c.load(rax, { base: r12 }), "498b842400000000"],
+  [
+    "mov [r13+16], r15",
+    (c) => c.store({ base: r13, displacement: 16 }, r15),
+    "4d89bd10000000",
+  ],
+  [
+    "movzx r14, byte ptr [r12]",
+    (c) => c.loadByte(r14, { base: r12 }),
+    "4d0fb6b42400000000",
+  ],
+  [
+    "rex.w mov byte ptr [r13], bl",
+    (c) => c.storeByte({ base: r13 }, rbx),
+    "49889d00000000",
+  ],
+  [
+    "rex.w mov byte ptr [rbp], r14b",
+    (c) => c.storeByte({ base: rbp }, r14),
+    "4c88b500000000",
+  ],
+  ["sub rbx, r15", (c) => c.subtract(rbx, r15), "4c29fb"],
+  ["cmp r15, 0x1000", (c) => c.compareNumber(r15, 0x1000), "4981ff00100000"],
+  ["jnb label", (c) => c.jumpIfNotBelow("label"), "0f83fa0f0000"],
+  ["js label", (c) => c.jumpIfSign("label"), "0f88fa0f0000"],
   ["jmp label", (c) => c.jump("label"), "e9fb0f0000"],
   ["jz label", (c) => c.jumpIfZero("label"), "0f84fa0f0000"],
   ["jnz label", (c) => c.jumpIfNotZero("label"), "0f85fa0f0000"],
