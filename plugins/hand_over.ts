@@ -8,6 +8,18 @@
 
 import { buildIdentity } from "../cni/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
+import {
+  HEADER_BYTES,
+  HeaderField,
+  MAGIC,
+  MESSAGE_HEADER_BYTES,
+  MessageKind,
+  REFUSAL_OF_FORMAT_1,
+  RequestFile,
+  RequestPart,
+  WORD_BYTES,
+} from "../cni/call_format.ts";
+import { readStdinName, StdinName } from "../cni/stdin_name.ts";
 import { writeStderr } from "../cni/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../cni/version.ts";
 import { readFileId, UnixStream } from "../ffi/unix_stream.ts";
@@ -19,7 +31,7 @@ export interface HandedCall {
   /** The whole environment. */
   readonly env: Readonly<Record<string, string>>;
   /** The configuration, byte for byte. */
-  readonly stdin: string;
+  readonly stdin: Uint8Array;
 }
 
 /** The outcome of a call: what to print, and the exit code. */
@@ -38,19 +50,31 @@ export interface Answer {
  */
 export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   const config = parseConfig(call.stdin);
-  for (const path of listSockets(call.name, config)) {
+  const sockets = listSockets(call.name, config);
+  const stdinName = readStdinName();
+  if (stdinName === StdinName.refused) return undefined;
+  if (stdinName === StdinName.lost) return onLost(call, sockets[0], config);
+  for (const path of sockets) {
     // Before the connection, so that the daemon wakes up once for both.
     const request = encodeRequest(call);
     using stream = UnixStream.connect(path);
     if (stream === undefined) continue;
     if (!stream.send(request)) return undefined;
     const answer = receive(stream);
-    if (answer !== "lost") return answer;
-    return call.env["CNI_COMMAND"] === "ADD"
-      ? reportLost(path, config)
-      : undefined;
+    return answer === "lost" ? onLost(call, path, config) : answer;
   }
   return await askThickDaemon(call, config);
+}
+
+/** Answers a call that the daemon has lost; what can be repeated is done here. */
+function onLost(
+  { env }: HandedCall,
+  path: string | undefined,
+  config: Config,
+): Answer | undefined {
+  return env["CNI_COMMAND"] === "ADD"
+    ? reportLost(path ?? "", config)
+    : undefined;
 }
 
 /**
@@ -58,7 +82,7 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
  * done here: it works from what is on disk.
  */
 async function askThickDaemon(
-  { name, env, stdin: text }: HandedCall,
+  { name, env, stdin }: HandedCall,
   config: Config,
 ): Promise<Answer | undefined> {
   const folder = config.get("daemonsocketdir");
@@ -66,7 +90,6 @@ async function askThickDaemon(
   if (!folder.startsWith("/")) return undefined;
   const { sendCall, thickSocket, toAnswer } = await import("./thick/client.ts");
   const socket = thickSocket(folder);
-  const stdin = new TextEncoder().encode(text);
   const response = sendCall(socket, { env, stdin });
   const command = env["CNI_COMMAND"];
   if (response === "unreachable") return undefined;
@@ -82,8 +105,9 @@ async function askThickDaemon(
 type Config = ReadonlyMap<string, unknown>;
 
 /** Reads the top level. The call itself reports what is wrong with the configuration. */
-function parseConfig(text: string): Config {
+function parseConfig(stdin: Uint8Array): Config {
   try {
+    const text = new TextDecoder().decode(stdin);
     const entries = Object.entries(JSON.parse(text) ?? {})
       .filter(([, value]) => value !== null)
       .map(([key, value]): [string, unknown] => [key.toLowerCase(), value]);
@@ -118,79 +142,99 @@ function listSockets(name: string, config: Config): string[] {
   );
 }
 
-/** Version of the protocol. */
-const PROTOCOL = 1;
-
 /** Describes the call, and the world as this process sees it. */
 function encodeRequest(
   { name, env, stdin }: HandedCall,
 ): Uint8Array<ArrayBuffer> {
-  const request = {
-    v: PROTOCOL,
-    build: buildIdentity,
-    name,
-    world: {
-      netns: readFileId(env["CNI_NETNS"] ?? "") ?? null,
-      host: readFileId("/proc/self/ns/net"),
-      mnt: readFileId("/proc/self/ns/mnt"),
-      root: readFileId("/"),
-      cwd: Deno.cwd(),
-      umask: Deno.umask(),
-    },
-    exe: readFileId("/proc/self/exe"),
-    env,
+  const text = new TextEncoder();
+  const variables = Object.entries(env)
+    .map(([name, value]) => `${name}=${value}\0`);
+  const parts: Record<keyof typeof RequestPart, Uint8Array> = {
+    build: text.encode(buildIdentity),
+    name: text.encode(name),
+    folder: text.encode(Deno.cwd()),
+    environment: text.encode(variables.join("")),
     stdin,
   };
-  return new TextEncoder().encode(`${JSON.stringify(request)}\n`);
+  const files: Record<keyof typeof RequestFile, string> = {
+    netns: env["CNI_NETNS"] ?? "",
+    host: "/proc/self/ns/net",
+    mnt: "/proc/self/ns/mnt",
+    root: "/",
+    exe: "/proc/self/exe",
+  };
+  const lengths = Object.values(parts).map(({ length }) => length);
+  const total = lengths.reduce((sum, length) => sum + length, HEADER_BYTES);
+  const request = new Uint8Array(total + 1);
+  request.set(text.encode(MAGIC));
+  const words = new BigUint64Array(
+    request.buffer,
+    0,
+    HEADER_BYTES / WORD_BYTES,
+  );
+  words.set(
+    [...lengths, Deno.umask()].map(BigInt),
+    HeaderField.lengths / WORD_BYTES,
+  );
+  words.set(
+    Object.values(files).flatMap(readWords),
+    HeaderField.files / WORD_BYTES,
+  );
+  let at = HEADER_BYTES;
+  for (const part of Object.values(parts)) {
+    request.set(part, at);
+    at += part.length;
+  }
+  request[at] = LINE_FEED;
+  return request;
 }
 
-/** Bytes to receive at once. */
-const BUFFER_BYTES = 16 * 1024;
+const LINE_FEED = 0x0a;
+
+/** Returns device and inode of a file; zeros if there is none. */
+function readWords(path: string): bigint[] {
+  return (readFileId(path) ?? "0:0").split(":").map(BigInt);
+}
 
 /**
- * Receives lines up to the answer.
+ * Receives messages up to the answer.
  *
  * @returns "lost" if the connection ends without an answer; undefined if the daemon refuses the call
  */
 function receive(stream: UnixStream): Answer | "lost" | undefined {
-  const buffer = new Uint8Array(BUFFER_BYTES);
-  const decoder = new TextDecoder();
-  let line = "";
-  for (let length; (length = stream.receive(buffer)) > 0;) {
-    const text = decoder.decode(buffer.subarray(0, length), { stream: true });
-    const [first = "", ...others] = text.split("\n");
-    line += first;
-    for (const next of others) {
-      const message = parseMessage(line);
-      if (message?.stderr !== undefined) writeStderr(message.stderr);
-      else {return message?.notMine === undefined
-          ? toAnswer(message)
-          : undefined;}
-      line = next;
-    }
-  }
-  return "lost";
-}
-
-/** A line of the daemon's. */
-interface Message extends Partial<Answer> {
-  readonly stderr?: string;
-  /** Why the daemon did not run the call. */
-  readonly notMine?: string;
-}
-
-function parseMessage(line: string): Message | undefined {
-  try {
-    return JSON.parse(line) ?? undefined;
-  } catch {
-    return undefined;
+  const text = new TextDecoder("utf-8", { ignoreBOM: true });
+  for (;;) {
+    const header = receiveBytes(stream, MESSAGE_HEADER_BYTES);
+    if (header === undefined) return "lost";
+    if (text.decode(header).startsWith(REFUSAL_OF_FORMAT_1)) return undefined;
+    const [kind, length] = [...new BigUint64Array(header.buffer)].map(Number);
+    if (!kind || kind > MessageKind.notMine) return "lost";
+    if (length === undefined || length > MAX_MESSAGE) return "lost";
+    const bytes = receiveBytes(stream, length);
+    if (bytes === undefined) return "lost";
+    const stdout = text.decode(bytes);
+    if (kind === MessageKind.notMine) return undefined;
+    if (kind === MessageKind.success) return { stdout, exitCode: 0 };
+    if (kind === MessageKind.failure) return { stdout, exitCode: 1 };
+    writeStderr(stdout);
   }
 }
 
-function toAnswer({ stdout, exitCode }: Message = {}): Answer | "lost" {
-  return typeof stdout === "string" && typeof exitCode === "number"
-    ? { stdout, exitCode }
-    : "lost";
+/** Most bytes of a message. */
+const MAX_MESSAGE = 16 * 1024 * 1024;
+
+/** Receives so many bytes; undefined if the connection ends before. */
+function receiveBytes(
+  stream: UnixStream,
+  length: number,
+): Uint8Array<ArrayBuffer> | undefined {
+  const bytes = new Uint8Array(length);
+  for (let done = 0; done < length;) {
+    const count = stream.receive(bytes.subarray(done));
+    if (count === 0) return undefined;
+    done += count;
+  }
+  return bytes;
 }
 
 /** Formats the failure of an ADD that nobody knows the end of; the runtime cleans up with DEL. */

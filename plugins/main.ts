@@ -70,14 +70,14 @@ async function askDaemon(
 function findDaemonConfig(
   name: string,
   stdin: () => Uint8Array,
-): string | undefined {
+): Uint8Array | undefined {
   if (Deno.args.length > 0 || Deno.env.get("CNI_NO_DAEMON") === "1") return;
   const variables = needed[Deno.env.get("CNI_COMMAND") ?? ""];
   if (!variables?.every((variable) => Deno.env.get(variable))) return;
   try {
-    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-    const text = decoder.decode(stdin());
-    return name === SHIM || /"daemonSocket/i.test(text) ? text : undefined;
+    const bytes = stdin();
+    const text = new TextDecoder().decode(bytes);
+    return name === SHIM || /"daemonSocket/i.test(text) ? bytes : undefined;
   } catch {
     return undefined; // the call reports it
   }
@@ -105,16 +105,10 @@ function readOnce(): () => Uint8Array {
 async function runShim(): Promise<void> {
   const stdin = readOnce();
   const handed = await askDaemon(SHIM, stdin);
-  const isDel = Deno.env.get("CNI_COMMAND") === "DEL";
-  // A DEL that has failed there is tried here.
-  if (handed !== undefined && (handed.exitCode === 0 || !isDel)) {
-    printAndExit(handed);
-  }
-  if (handed === undefined) {
-    const { shim } = await import("./thick/shim.ts");
-    const answer = await shim({ env: Deno.env.toObject(), stdin });
-    if (answer !== undefined) printAndExit(answer);
-  }
+  if (handed !== undefined) printAndExit(handed);
+  const { shim } = await import("./thick/shim.ts");
+  const answer = await shim({ env: Deno.env.toObject(), stdin });
+  if (answer !== undefined) printAndExit(answer);
   const plugin = findPlugin("multus");
   const { runMain } = await import("../cni/skel.ts");
   if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);

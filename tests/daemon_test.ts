@@ -18,6 +18,9 @@ import {
 import type { ExecOutput } from "../testing/exec_in.ts";
 import { snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
+import { concat } from "../net/bytes.ts";
+import type { Message } from "../node/daemon/protocol.ts";
+import { decodeMessages, encodeRequest } from "./_harness/call_format.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import {
@@ -410,11 +413,16 @@ test(
 );
 
 /** Talks to a daemon as any program could. */
-async function talk({ socket }: NodeDaemon, text: string): Promise<string> {
+async function talk(
+  { socket }: NodeDaemon,
+  what: string | Uint8Array<ArrayBuffer>,
+): Promise<Message[]> {
   using connection = await Deno.connect({ transport: "unix", path: socket });
   const answer = readAll(connection);
   try {
-    let bytes = new TextEncoder().encode(text);
+    let bytes = typeof what === "string"
+      ? new TextEncoder().encode(what)
+      : what;
     while (bytes.length > 0) {
       bytes = bytes.subarray(await connection.write(bytes));
     }
@@ -424,25 +432,26 @@ async function talk({ socket }: NodeDaemon, text: string): Promise<string> {
   return await answer;
 }
 
-async function readAll(connection: Deno.Conn): Promise<string> {
+async function readAll(connection: Deno.Conn): Promise<Message[]> {
   const buffer = new Uint8Array(1000);
-  let text = "";
+  let bytes = new Uint8Array();
   try {
     for (;;) {
       const length = await connection.read(buffer);
       if (length === null) break;
-      text += new TextDecoder().decode(buffer.subarray(0, length));
+      bytes = concat([bytes, buffer.subarray(0, length)]);
     }
   } catch {
     // ECONNRESET
   }
-  return text;
+  return decodeMessages(bytes).messages;
 }
 
 test("refuses what is not a request, and goes on", async (scene, daemon) => {
-  const malformed = '{"notMine":"the request is malformed"}\n';
-  assertEquals(await talk(daemon, "hello\n"), malformed);
-  assertEquals(await talk(daemon, '{"v":2}\n'), malformed);
+  const malformed = [{ notMine: "the request is malformed" }];
+  for (const text of ["hello\n", '{"v":1}\n', "cnicall1", "x".repeat(200)]) {
+    assertEquals(await talk(daemon, text), malformed, text);
+  }
   const world = {
     host: "1:1",
     mnt: "",
@@ -451,23 +460,25 @@ test("refuses what is not a request, and goes on", async (scene, daemon) => {
     umask: 0,
     netns: null,
   };
-  const request = {
-    v: 1,
+  const request = encodeRequest({
     build: "another",
     name: "ptp",
     world,
     exe: "",
     env: {},
-    stdin: "",
-  };
-  assertEquals(
-    await talk(daemon, `${JSON.stringify(request)}\n`),
-    '{"notMine":"another build"}\n',
-  );
-  assertMatch(
-    await talk(daemon, "x".repeat(17 * 1024 * 1024)),
-    /^({"notMine":"the request is too long"}\n)?$/,
-  );
+    stdin: new Uint8Array(),
+  });
+  assertEquals(await talk(daemon, request), [{ notMine: "another build" }]);
+  const longer = concat([request, request]);
+  assertEquals(await talk(daemon, longer), malformed);
+  const noEnd = request.with(-1, 0);
+  assertEquals(await talk(daemon, noEnd), malformed);
+  const endless = concat([request.slice(0, -1), new Uint8Array(17 * 2 ** 20)]);
+  new BigUint64Array(endless.buffer, 0, 6)[5] = 2n ** 62n;
+  // It may be gone before this end has said all.
+  for (const message of await talk(daemon, endless)) {
+    assertEquals(message, { notMine: "the request is too long" });
+  }
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
 });
 
@@ -479,7 +490,7 @@ test("is there for others while callers dawdle", async (scene, daemon) => {
       path: daemon.socket,
     });
     dawdlers.defer(() => connection.close());
-    await connection.write(new TextEncoder().encode('{"v":1,'));
+    await connection.write(new TextEncoder().encode("cnicall"));
   });
   await Promise.all(started);
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);

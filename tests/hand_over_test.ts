@@ -7,6 +7,8 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { findFileId } from "../cni/files/same_file.ts";
+import { concat } from "../net/bytes.ts";
+import { encodeMessage, type Message } from "../node/daemon/protocol.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
 import { eachRow } from "./_harness/table.ts";
@@ -118,16 +120,12 @@ function runAlone(options: Run): Promise<Ended> {
   return run({ ...options, env: { ...options.env, CNI_NO_DAEMON: "1" } });
 }
 
-function line(message: object): string {
-  return JSON.stringify(message) + "\n";
-}
-
-const DONE = line({ stdout: "{}", exitCode: 0 });
+const DONE: Message = { stdout: "{}", exitCode: 0 };
 const sayDone: Reply = ({ say }) => say(DONE);
 
 test("a call goes to the daemon with all that it needs", async () => {
   await using daemon = new FakeDaemon(({ say }) =>
-    say(line({ stdout: '{"any": "document"}', exitCode: 1 }))
+    say({ stdout: '{"any": "document"}', exitCode: 1 })
   );
   const config = { ...CONFIG, daemonSocket: daemon.path, text: "è😀\u0000" };
   const ended = await run({ config, env: { ANY: "thing" } });
@@ -138,7 +136,6 @@ test("a call goes to the daemon with all that it needs", async () => {
   assertMatch(build, /^[0-9a-f]{64}$/);
   assertEquals([env["ANY"], env["CNI_COMMAND"]], ["thing", "ADD"]);
   assertEquals(rest, {
-    v: 1,
     name: "static",
     world: {
       netns: findFileId("/proc/self/ns/net") ?? null,
@@ -168,9 +165,9 @@ test("a namespace that does not exist is null to the daemon", async () => {
 test("log text is printed while the daemon works", async () => {
   const { promise: seen, resolve } = Promise.withResolvers<void>();
   await using daemon = new FakeDaemon(async ({ say }) => {
-    await say(line({ stderr: "one\n" }) + line({ stderr: "two" }));
+    await say({ stderr: "one\n" }, { stderr: "two" });
     await seen;
-    await say(line({ stderr: "\n" }) + DONE);
+    await say({ stderr: "\n" }, DONE);
   });
   const { stdout, stderr } = await run({
     config: { ...CONFIG, daemonSocket: daemon.path },
@@ -181,14 +178,15 @@ test("log text is printed while the daemon works", async () => {
 
 test("an answer is read however it arrives", async (t) => {
   const text = "x€😀\u2028\n".repeat(1000);
-  const bytes = new TextEncoder()
-    .encode(line({ stderr: "é" }) + line({ stdout: text, exitCode: 0 }));
-  const large = line({ stdout: "long ".repeat(2 ** 20), exitCode: 0 });
+  const bytes = concat(
+    [{ stderr: "é" }, { stdout: text, exitCode: 0 }].map(encodeMessage),
+  );
+  const large = { stdout: "long ".repeat(2 ** 20), exitCode: 0 };
   const replies: Record<string, [reply: Reply, stdout: string]> = {
     "byte by byte": [async ({ say }): Promise<void> => {
       for (const byte of bytes) await say(Uint8Array.of(byte));
     }, text],
-    "all of 5 MiB": [({ say }) => say(large), JSON.parse(large).stdout],
+    "all of 5 MiB": [({ say }) => say(large), large.stdout],
     "without waiting for the end": [async ({ say, callerGone }) => {
       await say(DONE);
       await callerGone();
@@ -211,7 +209,7 @@ test("a request of any size is sent", async () => {
 
 test("a call runs in its process if no daemon takes it", async (t) => {
   await using refusing = new FakeDaemon(({ say }) =>
-    say(line({ notMine: "another build" }))
+    say({ notMine: "another build" })
   );
   const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
   await Deno.writeTextFile(`${folder}/file`, "");
@@ -252,13 +250,23 @@ Deno.test({
   },
 });
 
+/** Encodes the header of a message. */
+function message(kind: number, length: number): Uint8Array {
+  const words = BigUint64Array.of(BigInt(kind), BigInt(length));
+  return new Uint8Array(words.buffer);
+}
+
 test("after a lost connection ADD fails, and the rest runs here", async (t) => {
   const replies: Record<string, Reply> = {
     "at once": () => {},
-    "within a line": ({ say }) => say('{"stdout":"'),
-    "without the end of the line": ({ say }) => say(DONE.trim()),
+    "within a header": ({ say }) => say(encodeMessage(DONE).subarray(0, 15)),
+    "without the end of the text": ({ say }) =>
+      say(encodeMessage(DONE).subarray(0, -1)),
     "after something else": ({ say }) => say("HTTP/1.1 400 Bad Request\r\n"),
-    "after a line without an answer": ({ say }) => say(line({ code: 1 })),
+    "after a message of kind 0": ({ say }) => say(new Uint8Array(16)),
+    "after an unknown message": ({ say }) => say(message(5, 0)),
+    "after the longest message": ({ say }) => say(message(2, 2 ** 53)),
+    "after log text": ({ say }) => say({ stderr: "" }),
   };
   await eachRow(t, Object.entries(replies), async ([, reply]) => {
     await using daemon = new FakeDaemon(reply);
@@ -341,6 +349,12 @@ test("a daemon is asked only if the configuration names it", async (t) => {
         daemonSocketDir: folder,
       },
     }, true],
+    "by what is not UTF-8": [{
+      config: Uint8Array.of(
+        ...new TextEncoder().encode(JSON.stringify(named).slice(0, -1)),
+        ...[44, 34, 97, 34, 58, 34, 0xff, 34, 125],
+      ),
+    }, true],
     "not by the folder, for others": [{
       config: { ...CONFIG, daemonSocketDir: folder },
     }, false],
@@ -365,12 +379,6 @@ test("a daemon is asked only if the configuration names it", async (t) => {
     ],
     "not by what is not JSON": [{ config: '"daemonSocket": 1' }, false],
     "not by another JSON value": [{ config: '["daemonSocket"]' }, false],
-    "not by what is not UTF-8": [{
-      config: Uint8Array.of(
-        ...new TextEncoder().encode(JSON.stringify(named).slice(0, -1)),
-        ...[44, 34, 97, 34, 58, 34, 0xff, 34, 125],
-      ),
-    }, false],
   };
   await eachRow(t, Object.entries(rows), async ([, [call, isAsked]]) => {
     daemon.requests.length = 0;

@@ -313,7 +313,7 @@ test(
   async (scene) => {
     const { host } = scene;
     await using refusing = new FakeDaemon(({ say }) =>
-      say('{"notMine":"another world"}\n')
+      say({ notMine: "another world" })
     );
     const daemonSocketDir = folderWith(scene, "multus.sock");
     Deno.symlinkSync(refusing.path, `${daemonSocketDir}/daemon.sock`);
@@ -332,12 +332,10 @@ test(
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;
-    const failure = JSON.stringify({ code: 5, msg: "no" });
     await using failing = new FakeDaemon(({ say }) => {
       const { env } = failing.requests.at(-1) ?? {};
       if (env?.["CNI_COMMAND"] === "ADD") return; // the connection ends
-      const answer = JSON.stringify({ stdout: failure, exitCode: 1 });
-      return say(`${answer}\n`);
+      return say({ notMine: "its DEL failed" });
     });
     const daemonSocketDir = folderWith(scene, "multus.sock");
     Deno.symlinkSync(failing.path, `${daemonSocketDir}/daemon.sock`);

@@ -12,7 +12,12 @@ import { concat } from "../../net/bytes.ts";
 import type { Call, Outcome } from "./calls.ts";
 import { type Exchange, OwnSocket } from "./own_socket.ts";
 import { findDifference, type OwnWorld } from "./own_world.ts";
-import { type CallRequest, decodeRequest, encodeMessage } from "./protocol.ts";
+import {
+  type CallRequest,
+  decodeRequest,
+  encodeMessage,
+  sizeOfRequest,
+} from "./protocol.ts";
 import type { Connection } from "./unix_server.ts";
 
 /** Longest request, in bytes. */
@@ -22,10 +27,10 @@ const MAX_REQUEST = 16 * 1024 * 1024;
 export interface Translation
   extends Pick<Call, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
-   * Converts the outcome to what the program prints. Never throws: the caller
-   * would run the call a second time.
+   * Converts the outcome to what the program prints; or says why the caller must
+   * run the call all the same. Never throws: the caller would do so.
    */
-  readonly answer: (outcome: Ran) => Promise<Ran>;
+  readonly answer: (outcome: Ran) => Promise<Outcome>;
 }
 
 type Ran = Exclude<Outcome, { readonly notMine: string }>;
@@ -76,6 +81,8 @@ class Conversation implements Exchange {
   readonly #gone = new AbortController();
   #chunks: Uint8Array<ArrayBuffer>[] | undefined = [];
   #length = 0;
+  /** Of the request; undefined until that is known. */
+  #size: number | undefined;
 
   constructor(
     connection: Connection,
@@ -92,13 +99,24 @@ class Conversation implements Exchange {
     this.#chunks.push(bytes.slice());
     this.#length += bytes.length;
     const { maxRequest = MAX_REQUEST } = this.#options;
-    if (this.#length > maxRequest) {
+    const expected = this.#findSize();
+    if (Math.max(this.#length, expected ?? 0) > maxRequest) {
       return this.#refuse("the request is too long");
     }
-    if (bytes.at(-1) !== LINE_FEED) return;
-    const chunks = this.#chunks;
+    if (expected === undefined || this.#length < expected) return;
+    const request = concat(this.#chunks);
     this.#chunks = undefined;
-    this.#start(chunks);
+    this.#start(request);
+  }
+
+  /** @returns Undefined until there is enough of a request to know; 0 for what is none */
+  #findSize(): number | undefined {
+    if (this.#size !== undefined) return this.#size;
+    try {
+      return this.#size = sizeOfRequest(concat(this.#chunks ?? []));
+    } catch {
+      return this.#size = 0;
+    }
   }
 
   onGone(): void {
@@ -111,9 +129,9 @@ class Conversation implements Exchange {
     if (this.#chunks !== undefined) this.#refuse("the request did not arrive");
   }
 
-  async #start(chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<void> {
+  async #start(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     try {
-      const request = decodeRequest(new TextDecoder().decode(concat(chunks)));
+      const request = decodeRequest(bytes);
       const difference = this.#findDifference(request);
       if (difference !== undefined) return this.#refuse(difference);
       const work = await this.#findWork(request);
@@ -142,7 +160,7 @@ class Conversation implements Exchange {
     return {
       plugin: await plugin,
       env,
-      stdin: new TextEncoder().encode(stdin),
+      stdin,
       onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
       answer: (outcome) => Promise.resolve(outcome),
     };
@@ -160,7 +178,9 @@ class Conversation implements Exchange {
       from: describePeer(this.#connection.peer),
     });
     if ("notMine" in outcome) return this.#refuse(outcome.notMine);
-    const { stdout, exitCode } = await answer(outcome);
+    const answered = await answer(outcome);
+    if ("notMine" in answered) return this.#refuse(answered.notMine);
+    const { stdout, exitCode } = answered;
     this.#end({ stdout, exitCode });
   }
 
@@ -176,8 +196,6 @@ class Conversation implements Exchange {
     this.#onEnded();
   }
 }
-
-const LINE_FEED = 0x0a;
 
 function describePeer({ pid, uid }: Peer): string {
   return `process ${pid} of user ${uid}`;

@@ -81,16 +81,16 @@ const PATH_KEYS: ReadonlySet<string> = new Set([
 /** Reports whether the working folder matters to a call. */
 function hasRelativePath(
   env: CallRequest["env"],
-  stdin: string,
+  stdin: Uint8Array,
 ): boolean {
   const paths = PATH_VARIABLES.flatMap((name) => env[name]?.split(":") ?? []);
   return paths.some(isRelative) || hasRelativeKey(readLeniently(stdin));
 }
 
 /** What is not JSON is refused before any path in it is used. */
-function readLeniently(stdin: string): unknown {
+function readLeniently(stdin: Uint8Array): unknown {
   try {
-    return parseJson(stdin, "it");
+    return parseJson(new TextDecoder().decode(stdin), "it");
   } catch {
     return undefined;
   }

@@ -17,7 +17,7 @@ function request(
     name: "ptp",
     exe: "1:1",
     env: {},
-    stdin: "{}",
+    stdin: new TextEncoder().encode("{}"),
     ...changes,
     world: { ...shared, netns: null, ...changes.world },
   };
@@ -72,8 +72,9 @@ Deno.test("findDifference(): the working folder matters to relative paths only",
     [{}, "not an object", undefined],
   ];
   for (const [env, config, expected] of rows) {
-    const stdin = JSON.stringify(config);
-    await t.step(`${JSON.stringify(env)} ${stdin}`, () => {
+    const text = JSON.stringify(config);
+    const stdin = new TextEncoder().encode(text);
+    await t.step(`${JSON.stringify(env)} ${text}`, () => {
       const world = { cwd: "/elsewhere" };
       const found = findDifference(own, request({ env, stdin, world }));
       assertEquals(found, expected);

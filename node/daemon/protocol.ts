@@ -1,33 +1,20 @@
 /**
- * The daemon's own protocol: one line of JSON with a whole call, and lines of
- * JSON with its outcome, over one connection. The caller keeps its side open
- * for as long as it waits.
+ * The daemon's side of its own protocol: reads requests, and writes messages
+ * (`cni/call_format.ts`).
  *
  * @module
  */
 
-import * as z from "zod/mini";
-import { describeError } from "../../cni/error.ts";
-
-/** Version of the protocol. */
-export const PROTOCOL = 1;
-
-const requestSchema = z.object({
-  v: z.literal(PROTOCOL),
-  build: z.string(),
-  name: z.string(),
-  world: z.object({
-    netns: z.nullable(z.string()),
-    host: z.string(),
-    mnt: z.string(),
-    root: z.string(),
-    cwd: z.string(),
-    umask: z.number(),
-  }),
-  exe: z.string(),
-  env: z.record(z.string(), z.string()),
-  stdin: z.string(),
-});
+import {
+  HEADER_BYTES,
+  HeaderField,
+  MAGIC,
+  MESSAGE_HEADER_BYTES,
+  MessageKind,
+  RequestFile,
+  RequestPart,
+  WORD_BYTES,
+} from "../../cni/call_format.ts";
 
 /** A call, and the world as its caller sees it. */
 export interface CallRequest {
@@ -41,8 +28,8 @@ export interface CallRequest {
   readonly exe: string;
   /** The whole environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** The configuration. */
-  readonly stdin: string;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array<ArrayBuffer>;
 }
 
 /** What decides what paths and names mean. Files are identified by `findFileId`. */
@@ -60,26 +47,114 @@ export interface World {
   readonly umask: number;
 }
 
-/** A line of the daemon's. All but log text ends the conversation. */
+/** What the daemon says. All but log text ends the conversation. */
 export type Message =
   | { readonly stderr: string }
   | { readonly stdout: string; readonly exitCode: number }
   | { readonly notMine: string };
 
 /**
- * Reads a request.
+ * Returns the size of a request, in bytes.
  *
- * @throws {Error} If it is none of this version
+ * @param bytes Its beginning
+ * @returns Undefined if there is too little of it to know
+ * @throws {Error} If it is no request of this format
  */
-export function decodeRequest(line: string): CallRequest {
-  try {
-    return requestSchema.parse(JSON.parse(line));
-  } catch (error) {
-    throw new Error(`Cannot read the request: ${describeError(error)}`);
-  }
+export function sizeOfRequest(bytes: Uint8Array): number | undefined {
+  const length = Math.min(bytes.length, MAGIC.length);
+  const magic = decoder.decode(bytes.subarray(0, length));
+  if (magic !== MAGIC.slice(0, length)) throw new Error("Unknown format");
+  if (bytes.length < HEADER_BYTES) return undefined;
+  const lengths = readLengths(readHeader(bytes));
+  return lengths.reduce((sum, length) => sum + length, HEADER_BYTES) + 1;
 }
 
-/** Encodes a line. */
+/**
+ * Reads a complete request.
+ *
+ * @throws {Error} If it is none of this format
+ */
+export function decodeRequest(bytes: Uint8Array<ArrayBuffer>): CallRequest {
+  if (sizeOfRequest(bytes) !== bytes.length || bytes.at(-1) !== LINE_FEED) {
+    throw new Error("Cannot read the request: its size is another");
+  }
+  const header = readHeader(bytes);
+  const parts = splitParts(bytes, readLengths(header));
+  const text = (part: keyof typeof RequestPart): string =>
+    decoder.decode(parts[RequestPart[part]]);
+  const argv0 = text("name");
+  const file = (index: number): string | null => readFileId(header, index);
+  return {
+    build: text("build"),
+    name: argv0.slice(argv0.lastIndexOf("/") + 1),
+    world: {
+      netns: file(RequestFile.netns),
+      host: file(RequestFile.host) ?? "",
+      mnt: file(RequestFile.mnt) ?? "",
+      root: file(RequestFile.root) ?? "",
+      cwd: text("folder"),
+      umask: Number(header[HeaderField.umask / WORD_BYTES]),
+    },
+    exe: file(RequestFile.exe) ?? "",
+    env: decodeEnvironment(text("environment")),
+    stdin: parts[RequestPart.stdin] ?? new Uint8Array(),
+  };
+}
+
+const LINE_FEED = 0x0a;
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+function readHeader(bytes: Uint8Array): BigUint64Array {
+  return new BigUint64Array(bytes.slice(0, HEADER_BYTES).buffer);
+}
+
+function readLengths(header: BigUint64Array): number[] {
+  const first = HeaderField.lengths / WORD_BYTES;
+  return Object.values(RequestPart).map((part) => Number(header[first + part]));
+}
+
+function splitParts(
+  bytes: Uint8Array<ArrayBuffer>,
+  lengths: readonly number[],
+): Uint8Array<ArrayBuffer>[] {
+  let at = HEADER_BYTES;
+  return lengths.map((length) => bytes.subarray(at, at += length));
+}
+
+/** Reads device and inode, as `findFileId` formats them; null for none. */
+function readFileId(header: BigUint64Array, index: number): string | null {
+  const at = HeaderField.files / WORD_BYTES + 2 * index;
+  const [device, inode] = header.subarray(at, at + 2);
+  return device === 0n && inode === 0n ? null : `${device}:${inode}`;
+}
+
+/** Where a name occurs twice the first one counts, as for getenv(3). */
+function decodeEnvironment(text: string): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const entry of text.split("\0")) {
+    const end = entry.indexOf("=");
+    const name = entry.slice(0, Math.max(end, 0));
+    if (name !== "" && !Object.hasOwn(env, name)) {
+      env[name] = entry.slice(end + 1);
+    }
+  }
+  return env;
+}
+
+/** Encodes a message. */
 export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(`${JSON.stringify(message)}\n`);
+  const [kind, text] = describe(message);
+  const bytes = new TextEncoder().encode(text);
+  const result = new Uint8Array(MESSAGE_HEADER_BYTES + bytes.length);
+  const header = new BigUint64Array(result.buffer, 0, 2);
+  header.set([kind, bytes.length].map(BigInt));
+  result.set(bytes, MESSAGE_HEADER_BYTES);
+  return result;
+}
+
+function describe(message: Message): [kind: number, text: string] {
+  if ("stderr" in message) return [MessageKind.stderr, message.stderr];
+  if ("notMine" in message) return [MessageKind.notMine, message.notMine];
+  const { stdout, exitCode } = message;
+  return [exitCode === 0 ? MessageKind.success : MessageKind.failure, stdout];
 }

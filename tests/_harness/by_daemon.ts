@@ -14,7 +14,9 @@ import { CallSocket } from "../../node/daemon/call_socket.ts";
 import { Calls } from "../../node/daemon/calls.ts";
 import { type OwnWorld, readOwnWorld } from "../../node/daemon/own_world.ts";
 import { eventually } from "./eventually.ts";
-import { type Message, PROTOCOL } from "../../node/daemon/protocol.ts";
+import type { Message } from "../../node/daemon/protocol.ts";
+import { concat } from "../../net/bytes.ts";
+import { decodeMessages, encodeRequest } from "./call_format.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -94,19 +96,17 @@ export async function callDaemon(
   { env, hostNetns, stdin, onStderr }: DispatchInput,
 ): Promise<DispatchOutput | undefined> {
   using connection = await Deno.connect({ transport: "unix", path });
-  const request = {
-    v: PROTOCOL,
+  let bytes = encodeRequest({
     build: BUILD,
     name,
     world: {
       ...readOwnWorld(BUILD, hostNetns),
       netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
     },
-    exe: findFileId("/proc/self/exe"),
+    exe: findFileId("/proc/self/exe") ?? "",
     env,
-    stdin: new TextDecoder().decode(stdin()),
-  };
-  let bytes = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
+    stdin: Uint8Array.from(stdin()),
+  });
   while (bytes.length > 0) {
     bytes = bytes.subarray(await connection.write(bytes));
   }
@@ -127,16 +127,16 @@ export async function callDaemon(
 async function* readMessages(
   connection: Deno.UnixConn,
 ): AsyncGenerator<Message> {
-  const decoder = new TextDecoder();
   const buffer = new Uint8Array(64 * 1024);
-  let text = "";
+  let bytes = new Uint8Array();
   for (;;) {
     const length = await connection.read(buffer).catch(() => null);
     if (length === null) return; // the end, or ECONNRESET
-    text += decoder.decode(buffer.subarray(0, length), { stream: true });
-    const lines = text.split("\n");
-    text = lines.pop() ?? "";
-    for (const line of lines) yield JSON.parse(line);
+    const { messages, rest } = decodeMessages(
+      concat([bytes, buffer.subarray(0, length)]),
+    );
+    bytes = rest;
+    yield* messages;
   }
 }
 

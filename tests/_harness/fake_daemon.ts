@@ -4,23 +4,25 @@
  * @module
  */
 
+import { concat } from "../../net/bytes.ts";
+import {
+  type CallRequest,
+  decodeRequest,
+  encodeMessage,
+  type Message,
+  sizeOfRequest,
+} from "../../node/daemon/protocol.ts";
 import { readToEnd, say, TalkServer } from "./talk_server.ts";
 
 /** The request of a caller. */
-export interface HandedRequest {
-  readonly v: number;
-  readonly build: string;
-  readonly name: string;
-  readonly world: Readonly<Record<string, unknown>>;
-  readonly exe: string;
-  readonly env: Readonly<Record<string, string>>;
+export interface HandedRequest extends Omit<CallRequest, "stdin"> {
   readonly stdin: string;
 }
 
 /** A connection of a caller, after its request. */
 export interface Conversation {
-  /** Sends text, or bytes. */
-  say(what: string | Uint8Array): Promise<void>;
+  /** Sends messages; or text or bytes as they are. */
+  say(...what: (Message | string | Uint8Array)[]): Promise<void>;
   /** Waits until the caller is gone. */
   callerGone(): Promise<void>;
 }
@@ -41,9 +43,9 @@ export class FakeDaemon implements AsyncDisposable {
   constructor(reply: Reply) {
     const listener = Deno.listen({ transport: "unix", path: this.path });
     this.#server = new TalkServer(listener, async (connection) => {
-      this.requests.push(JSON.parse(await readLine(connection)));
+      this.requests.push(await readRequest(connection));
       await reply({
-        say: (what) => say(connection, what),
+        say: (...what) => sayAll(connection, what),
         callerGone: () => readToEnd(connection),
       });
     });
@@ -56,14 +58,25 @@ export class FakeDaemon implements AsyncDisposable {
   }
 }
 
-async function readLine(connection: Deno.Conn): Promise<string> {
-  const decoder = new TextDecoder();
-  const buffer = new Uint8Array(64 * 1024);
-  let text = "";
-  while (!text.endsWith("\n")) {
-    const length = await connection.read(buffer);
-    if (length === null) throw new Error(`a request without an end: ${text}`);
-    text += decoder.decode(buffer.subarray(0, length), { stream: true });
+async function sayAll(
+  connection: Deno.Conn,
+  what: Parameters<Conversation["say"]>,
+): Promise<void> {
+  for (const one of what) {
+    const isRaw = typeof one === "string" || one instanceof Uint8Array;
+    await say(connection, isRaw ? one : encodeMessage(one));
   }
-  return text;
+}
+
+async function readRequest(connection: Deno.Conn): Promise<HandedRequest> {
+  const buffer = new Uint8Array(64 * 1024);
+  let bytes = new Uint8Array();
+  for (;;) {
+    const length = await connection.read(buffer);
+    if (length === null) throw new Error("a request without an end");
+    bytes = concat([bytes, buffer.subarray(0, length)]);
+    if (bytes.length !== sizeOfRequest(bytes)) continue;
+    const request = decodeRequest(bytes);
+    return { ...request, stdin: new TextDecoder().decode(request.stdin) };
+  }
 }

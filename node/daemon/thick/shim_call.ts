@@ -20,7 +20,7 @@ import type { ThickServiceOptions } from "./serve.ts";
 /** The name by which the shim asks. */
 const SHIM = "multus-shim";
 /** Metrics count calls by this, so it does not quote the call. */
-const INVALID = "the call is invalid";
+const INVALID = "the call is invalid", FAILED = "the DEL failed";
 
 /**
  * Translates a call of the shim to a call of multus.
@@ -33,8 +33,7 @@ export async function translateShimCall(
   { lookup, env: own, overlay, onStderr }: ThickServiceOptions,
 ): Promise<Translation | string | undefined> {
   if (name !== SHIM) return undefined;
-  const bytes = new TextEncoder().encode(stdin);
-  const read = readShimCall(env, () => bytes);
+  const read = readShimCall(env, () => stdin);
   const multus = await lookup("multus");
   if (read === undefined || multus === undefined) return INVALID;
   const { cniVersion } = read;
@@ -42,11 +41,13 @@ export async function translateShimCall(
     return {
       plugin: multus,
       env: { CNI_PATH, ...own, ...checkEnv("/cni", env) },
-      stdin: overlayConfig(bytes, overlay),
+      stdin: overlayConfig(stdin, overlay),
       onStderr,
       answer: async ({ stdout, exitCode }) => {
         try {
           if (exitCode !== 0) {
+            // DEL works from what is on disk, so another process may succeed.
+            if (env["CNI_COMMAND"] === "DEL") return { notMine: FAILED };
             const body = JSON.stringify(describeFailure(stdout));
             return await toAnswer({ env, cniVersion }, { status: 400, body });
           }

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { multus } from "../../../plugins/multus/plugin.ts";
 import type { Translation } from "../call_socket.ts";
 import { translateShimCall } from "./shim_call.ts";
@@ -19,7 +19,9 @@ function translate(
       CNI_PATH: "/bin",
       CNI_ARGS: args,
     },
-    stdin: '{"cniVersion":"0.2.0","name":"n","type":"multus-shim"}',
+    stdin: new TextEncoder().encode(
+      '{"cniVersion":"0.2.0","name":"n","type":"multus-shim"}',
+    ),
   }, {
     lookup: () => Promise.resolve(multus),
     env: {},
@@ -34,6 +36,7 @@ Deno.test("translateShimCall() answers a call that has run, whatever it printed"
   // 0.2.0 cannot express a result without addresses.
   const stdout = '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}]}';
   const answer = await call.answer({ stdout, exitCode: 0 });
+  assert("stdout" in answer);
   assertEquals(answer.exitCode, 1);
   assertEquals(JSON.parse(answer.stdout).code, 1);
 });

@@ -60,6 +60,8 @@ import {
 import { decodeAnswer } from "../../../plugins/remote/http.ts";
 import type { Golden } from "../../../scripts/capture_netlink.ts";
 import type { Rows } from "../../../ffi/netlink/attribute.ts";
+import { decodeRequest } from "../../../node/daemon/protocol.ts";
+import { encodeRequest } from "../../_harness/call_format.ts";
 import { findMessageType } from "../../_harness/netlink_rendering.ts";
 import { bytesParser, type Parser } from "./parser.ts";
 
@@ -274,6 +276,31 @@ function listProtobuf(): Parser<Bytes> {
   });
 }
 
+/** Requests of the node daemon's own protocol. */
+function listDaemon(): Parser<Bytes> {
+  const request = encodeRequest({
+    build: "b",
+    name: "/opt/cni/bin/ptp",
+    world: {
+      netns: "4:1",
+      host: "4:2",
+      mnt: "4:3",
+      root: "4:4",
+      cwd: "/",
+      umask: 18,
+    },
+    exe: "4:5",
+    env: { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" },
+    stdin: new TextEncoder().encode('{"cniVersion":"1.0.0","name":"pods"}'),
+  });
+  return bytesParser({
+    name: "call of the daemon",
+    samples: [request],
+    throws: [Error],
+    parse: decodeRequest,
+  });
+}
+
 /** Lists the parsers. */
 export function listByteParsers(): Parser<Bytes>[] {
   return [
@@ -282,5 +309,6 @@ export function listByteParsers(): Parser<Bytes>[] {
     ...listOtherNetlink(),
     ...listDhcp(),
     listProtobuf(),
+    listDaemon(),
   ];
 }

@@ -31,7 +31,6 @@ import { parseYaml } from "../../../kube/yaml.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { AddressError, Ip } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
-import { decodeRequest } from "../../../node/daemon/protocol.ts";
 import {
   readRequest as readThickRequest,
   RequestError,
@@ -162,20 +161,6 @@ const CHECKPOINT = JSON.stringify({
     RegisteredDevices: { "vendor/nic": ["a"] },
   },
   Checksum: 1,
-});
-
-const CALL = JSON.stringify({
-  protocol: 1,
-  version: 1,
-  build: "b",
-  env: { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" },
-  stdin: CONF,
-  cwd: "/",
-  umask: 18,
-  netns: "4:1",
-  mount: "4:2",
-  pid: "4:3",
-  user: "4:4",
 });
 
 const THICK = JSON.stringify({
@@ -374,12 +359,6 @@ export function listTextParsers(folder: string): Parser<string>[] {
       samples: [CREDENTIAL],
       throws: [Error],
       parse: (text) => decodeExecCredential(text, EXEC as never),
-    }),
-    textParser({
-      name: "call of the daemon",
-      samples: [CALL],
-      throws: [Error],
-      parse: decodeRequest,
     }),
     textParser({
       name: "request of multus-shim",
