@@ -23,6 +23,8 @@ export interface Bundle {
   readonly path: string;
   /** Size in bytes. */
   readonly size: number;
+  /** What its `buildIdentity` is. */
+  readonly identity: string;
 }
 
 /**
@@ -100,15 +102,20 @@ async function split(
 /** The caller's side of the node daemon, which most calls are to be short for. */
 const TOGETHER = ["hand_over-"];
 
-/** Puts the digest of all chunks where the program says what identifies it. */
-async function identify(chunks: Chunks): Promise<Chunks> {
+/** Returns the digest of all chunks, which identifies the program. */
+async function findIdentity(chunks: Chunks): Promise<string> {
   const all = JSON.stringify(Object.entries(chunks).toSorted());
   const bytes = new TextEncoder().encode(all);
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  const digest = await crypto.subtle.digest("SHA-256", bytes);
+  return new Uint8Array(digest).toHex();
+}
+
+/** Puts it where the program says what identifies it. */
+function identify(chunks: Chunks, identity: string): Chunks {
   return Object.fromEntries(
     Object.entries(chunks).map(([name, source]) => [
       name,
-      source.replaceAll(DIGEST_PLACEHOLDER, digest.toHex()),
+      source.replaceAll(DIGEST_PLACEHOLDER, identity),
     ]),
   );
 }
@@ -152,14 +159,15 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
     const small = ["--minify", `--outdir=${staging}/chunks`];
     await split(entry, [...small, `whole/${entryChunk}`], staging);
     const unfinished = `${staging}/${name}.js`;
-    const chunks = await identify(await readChunks(`${staging}/chunks`));
+    const chunks = await readChunks(`${staging}/chunks`);
+    const identity = await findIdentity(chunks);
     await Deno.writeTextFile(
       unfinished,
-      linkChunks(chunks, entryChunk, TOGETHER),
+      linkChunks(identify(chunks, identity), entryChunk, TOGETHER),
     );
     await Deno.utime(unfinished, 0, 0);
     await Deno.rename(unfinished, path);
-    return { path, size: (await Deno.stat(path)).size };
+    return { path, size: (await Deno.stat(path)).size, identity };
   } finally {
     await Deno.remove(staging, { recursive: true });
   }

@@ -8,6 +8,7 @@ import { resolve } from "@std/path/posix";
 import { V8_FLAGS } from "../mkdenort.ts";
 import { bundle } from "./bundle.ts";
 import { type Denort, provideDenort } from "./denort.ts";
+import { attachCallStubFile } from "./call_stub/attach.ts";
 import { prelinkFile } from "./prelink.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
@@ -112,7 +113,7 @@ export function checkBudget(entry: string, bytes: number): void {
 
 /** Creates the executable and its links, and moves them to the output once complete. */
 async function compileProgram(
-  { name, entry, links }: Program,
+  { name, entry, links, handsOver = false }: Program,
   { target, denort, prelink, staging, out, notes }: Build,
 ): Promise<Executable[]> {
   const started = new Date();
@@ -131,8 +132,13 @@ async function compileProgram(
     `--output=${made}`,
     script.path,
   ], { env: denort.env });
-  const note = prelink ? await prelinkFile(made) : undefined;
-  if (note !== undefined) notes.push(note.replace(made, `${out}/${name}`));
+  const changes = [
+    handsOver ? await attachCallStubFile(made, script.identity) : undefined,
+    prelink ? await prelinkFile(made) : undefined,
+  ];
+  for (const note of changes) {
+    if (note !== undefined) notes.push(note.replace(made, `${out}/${name}`));
+  }
   // A source that changes while we read it counts as newer than the executable.
   await Deno.utime(made, started, started);
   for (const link of links) await Deno.symlink(name, `${staging}/${link}`);

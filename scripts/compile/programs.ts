@@ -15,6 +15,8 @@ export interface Program {
   readonly entry: string;
   /** More names for the same executable. */
   readonly links: readonly string[];
+  /** Whether it has a node daemon run its calls. */
+  readonly handsOver?: boolean;
 }
 
 /**
@@ -29,6 +31,7 @@ export const multiCall: Program = {
   name: "cni",
   entry: "plugins/main.ts",
   links: allNames.filter((name) => name !== "cni"),
+  handsOver: true,
 };
 
 /** The tool as a separate executable. */

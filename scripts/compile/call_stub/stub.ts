@@ -1,0 +1,63 @@
+/**
+ * The call stub: code that runs before deno starts, and has a node daemon run the
+ * call. deno takes some 15 ms to start; a call that the daemon runs does not need it.
+ *
+ * It does what `plugins/hand_over.ts` does, for the usual case:
+ *
+ * 1. There are no arguments, the command is ADD, DEL or CHECK, all of its
+ *    variables are set, and neither CNI_NO_DAEMON nor CNI_TRACE is there.
+ * 2. stdin is read. At its top level it has `daemonSocket` or `daemonSocketDir`.
+ * 3. The daemon is there and takes the call.
+ *
+ * In any other case deno starts as if nothing had been. What was read from stdin is
+ * then put back, as a file in memory, whose name says how far the stub came
+ * (`cni/stdin_name.ts`).
+ *
+ * It calls the kernel and nothing else, and allocates nothing but one mapping. Each
+ * step is a function that writes machine code.
+ *
+ * @module
+ */
+
+import type { Assembler } from "../../mkdenort/assembler.ts";
+import { findKeys, findSocket, mapMemory, readStdin } from "./configuration.ts";
+import { connect, describe, lost, receive, send } from "./conversation.ts";
+import { checkEnvironment, readEnvironment, readName } from "./environment.ts";
+import { Frame } from "./frame.ts";
+import { putBack, startDeno } from "./give_back.ts";
+import type { Processor } from "./processor.ts";
+import { Writer } from "./writer.ts";
+
+/** What the stub knows of its executable. */
+export interface StubFacts {
+  /** Identifies the code, as `buildIdentity` does. */
+  readonly build: string;
+}
+
+/**
+ * Writes the stub: its code, and its texts behind it. The label
+ * `DENO_ENTRY` has to be defined.
+ */
+export function writeStub(
+  processor: Processor,
+  texts: Pick<Assembler, "text">,
+  { build }: StubFacts,
+): void {
+  const w = new Writer(processor);
+  processor.enter(Frame.size, Frame.kept);
+  readName(w);
+  readEnvironment(w);
+  checkEnvironment(w);
+  mapMemory(w);
+  readStdin(w);
+  findKeys(w);
+  findSocket(w);
+  describe(w);
+  connect(w);
+  send(w, build);
+  receive(w);
+  lost(w);
+  putBack(w);
+  startDeno(w);
+  for (const [value, label] of w.texts) texts.text(label, value);
+}
