@@ -10,17 +10,23 @@ import { WORD_BYTES } from "../../../cni/call_format.ts";
 import { Frame, slotOf, VARIABLES } from "./frame.ts";
 import { codeOf, Step, type Writer } from "./writer.ts";
 
-const REQUIRED: readonly (typeof VARIABLES[number])[] = [
-  "CNI_CONTAINERID",
-  "CNI_NETNS",
-  "CNI_IFNAME",
-  "CNI_PATH",
-];
 const FORBIDDEN: readonly (typeof VARIABLES[number])[] = [
   "CNI_NO_DAEMON",
   "CNI_TRACE",
 ];
-const COMMANDS = ["ADD", "DEL", "CHECK"];
+
+/**
+ * What each command needs, as `plugins/main.ts` has it. The checks follow one
+ * another, and each command begins at its own.
+ */
+const NEEDS: readonly {
+  readonly commands: readonly string[];
+  readonly variables: readonly (typeof VARIABLES[number])[];
+}[] = [
+  { commands: ["ADD", "CHECK"], variables: ["CNI_NETNS"] },
+  { commands: ["DEL"], variables: ["CNI_CONTAINERID", "CNI_IFNAME"] },
+  { commands: ["GC", "STATUS"], variables: ["CNI_PATH"] },
+];
 
 /** a = argc, which must be 1, and then argv[0]; its last part is the program's name. */
 export function readName(w: Writer): void {
@@ -106,16 +112,26 @@ export function checkEnvironment(w: Writer): void {
     p.load("a", "frame", slotOf(name));
     p.jumpIf("a", "!=", 0, Step.startDeno);
   }
-  for (const name of REQUIRED) {
-    p.load("a", "frame", slotOf(name));
-    p.jumpIf("a", "==", 0, Step.startDeno);
-    p.loadByte("b", "a");
-    p.jumpIf("b", "==", 0, Step.startDeno);
-  }
   p.load("a", "frame", slotOf("CNI_COMMAND"));
   p.jumpIf("a", "==", 0, Step.startDeno);
-  const known = w.newLabel("known");
-  for (const command of COMMANDS) w.jumpIfText("a", command, known);
+  NEEDS.forEach(({ commands }, index) => {
+    for (const command of commands) w.jumpIfText("a", command, needs(index));
+  });
   p.jump(Step.startDeno);
-  p.label(known);
+  NEEDS.forEach(({ variables }, index) => {
+    p.label(needs(index));
+    for (const name of variables) requireVariable(w, name);
+  });
+}
+
+function needs(index: number): string {
+  return `needs ${index}`;
+}
+
+/** Starts deno if a variable is not set or empty. */
+function requireVariable({ p }: Writer, name: typeof VARIABLES[number]): void {
+  p.load("a", "frame", slotOf(name));
+  p.jumpIf("a", "==", 0, Step.startDeno);
+  p.loadByte("b", "a");
+  p.jumpIf("b", "==", 0, Step.startDeno);
 }

@@ -4,8 +4,8 @@
  *
  * It does what `plugins/hand_over.ts` does, for the usual case:
  *
- * 1. There are no arguments, the command is ADD, DEL or CHECK, all of its
- *    variables are set, and neither CNI_NO_DAEMON nor CNI_TRACE is there.
+ * 1. There are no arguments, the variables of the command are set, and neither
+ *    CNI_NO_DAEMON nor CNI_TRACE is there.
  * 2. stdin is read. At its top level it has `daemonSocket` or `daemonSocketDir`.
  * 3. The daemon is there and takes the call.
  *
