@@ -2,7 +2,7 @@
  * Puts the call stub into an executable, to run before what is in it.
  *
  * It becomes one more segment, behind all others in the file and in memory, with
- * program headers of its own in front: there is no room behind the old ones.
+ * program headers of its own behind: there is no room behind the old ones.
  *
  * Source: elf(5); Linux fs/binfmt_elf.c, which up to 5.17 takes it that the program
  * headers lie in memory where they lie in the file, counted from the first segment.
@@ -31,10 +31,12 @@ import { X86Processor } from "./x86_64.ts";
 
 const PT_PHDR = 6;
 const PF_R_X = 5;
+/** Of program headers. */
+const HEADERS_ALIGNMENT = 8;
 
 /** Assembles the stub. */
 export interface StubPlace extends StubFacts {
-  /** Address of its first instruction. */
+  /** Address of its first instruction: the start of a page. */
   readonly origin: number;
   /** Where the executable used to start. */
   readonly entry: number;
@@ -66,20 +68,24 @@ export function attachCallStub(
 ): Uint8Array<ArrayBuffer> {
   const elf = parseElf(bytes);
   const at = findPlace(elf);
-  const headersSize = (elf.segments.length + 1) * SEGMENT_HEADER_SIZE;
   const code = assembleCallStub(elf.machine, {
     ...facts,
-    origin: at + headersSize,
+    origin: at,
     entry: elf.entry,
   });
-  const size = headersSize + code.length;
-  const result = new Uint8Array(at + size);
+  const headersAt = at + roundUp(code.length, HEADERS_ALIGNMENT);
+  const headersSize = (elf.segments.length + 1) * SEGMENT_HEADER_SIZE;
+  const end = headersAt + headersSize;
+  const result = new Uint8Array(end);
   result.set(bytes);
-  result.set(makeHeaders(elf, at, size), at);
-  result.set(code, at + headersSize);
+  result.set(code, at);
+  result.set(
+    makeHeaders(elf, [at, end - at], [headersAt, headersSize]),
+    headersAt,
+  );
   const view = viewOf(result);
-  writeU64(view, HeaderField.entry, at + headersSize);
-  writeU64(view, HeaderField.programHeadersOffset, at);
+  writeU64(view, HeaderField.entry, at);
+  writeU64(view, HeaderField.programHeadersOffset, headersAt);
   view.setUint16(HeaderField.programHeaderCount, elf.segments.length + 1, true);
   return result;
 }
@@ -101,41 +107,44 @@ function findPlace(elf: Elf): number {
   return roundUp(Math.max(elf.bytes.length, ...ends), elf.pageSize);
 }
 
+/** Where something begins, and its size. */
+type Range = readonly [at: number, size: number];
+
 /** Returns the program headers, with one more behind those of loaded segments. */
-function makeHeaders(elf: Elf, at: number, size: number): Uint8Array {
+function makeHeaders(
+  elf: Elf,
+  segment: Range,
+  headersRange: Range,
+): Uint8Array {
   const last = elf.segments.findLastIndex(({ type }) => type === PT_LOAD) + 1;
   const headers = elf.segments.map(({ headerOffset }) =>
     Uint8Array.from(
       elf.bytes.subarray(headerOffset, headerOffset + SEGMENT_HEADER_SIZE),
     )
   );
-  headers.splice(last, 0, makeHeader(elf, at, size));
+  headers.splice(last, 0, makeHeader(elf, segment));
   const result = new Uint8Array(headers.length * SEGMENT_HEADER_SIZE);
   headers.forEach((header, index) => {
     const view = viewOf(header);
     if (view.getUint32(SegmentField.type, true) === PT_PHDR) {
-      place(view, at, result.length);
+      place(view, headersRange);
     }
     result.set(header, index * SEGMENT_HEADER_SIZE);
   });
   return result;
 }
 
-function makeHeader(
-  { pageSize }: Elf,
-  at: number,
-  size: number,
-): Uint8Array<ArrayBuffer> {
+function makeHeader({ pageSize }: Elf, range: Range): Uint8Array<ArrayBuffer> {
   const view = new DataView(new ArrayBuffer(SEGMENT_HEADER_SIZE));
   view.setUint32(SegmentField.type, PT_LOAD, true);
   view.setUint32(SegmentField.flags, PF_R_X, true);
-  place(view, at, size);
+  place(view, range);
   writeU64(view, SegmentField.alignment, pageSize);
   return new Uint8Array(view.buffer);
 }
 
 /** Writes where a segment lies. */
-function place(header: DataView, at: number, size: number): void {
+function place(header: DataView, [at, size]: Range): void {
   const { fileOffset, address, physicalAddress } = SegmentField;
   for (const field of [fileOffset, address, physicalAddress]) {
     writeU64(header, field, at);
