@@ -57,6 +57,9 @@ const numbers: Readonly<Record<SystemCall, number>> = {
   write: 64,
 };
 
+/** Of system calls. */
+const MAX_PARAMETERS = 6;
+
 /** Largest number that an addition or comparison has in itself. */
 const MAX_IMMEDIATE = 4095;
 
@@ -164,6 +167,9 @@ export class Arm64Processor implements Processor {
   }
 
   systemCall(name: SystemCall, ...args: readonly Argument[]): void {
+    if (args.length > MAX_PARAMETERS) {
+      throw new Error(`${name}: too many arguments`);
+    }
     args.forEach((arg, target) => {
       if (typeof arg === "string") this.code.move(target, registers[arg]);
       else if (typeof arg === "number") this.#number(target, arg);

@@ -1,0 +1,145 @@
+/**
+ * Programs of machine code for the tests: a static executable, run by this
+ * processor or by an emulator.
+ *
+ * @module
+ */
+
+import { hasCommand } from "../../../testing/capabilities.ts";
+import { type Machine, writeU64 } from "../../mkdenort/elf.ts";
+import { Arm64Processor } from "./aarch64.ts";
+import type { Processor } from "./processor.ts";
+import { X86Processor } from "./x86_64.ts";
+
+/** Source: elf(5), `e_machine`. */
+const machines: Readonly<Record<Machine, number>> = {
+  x86_64: 62,
+  aarch64: 183,
+};
+
+/** The processors. */
+export const MACHINES: readonly Machine[] = ["x86_64", "aarch64"];
+
+const ADDRESS = 0x40_0000;
+/** The headers have the page before the code. */
+const HEADERS_SIZE = 0x1000;
+
+/**
+ * Returns an executable of what `write` writes, which begins with its first
+ * instruction.
+ */
+export function makeProgram(
+  machine: Machine,
+  write: (p: Processor, code: Texts) => void,
+): Uint8Array<ArrayBuffer> {
+  const origin = ADDRESS + HEADERS_SIZE;
+  const p = machine === "x86_64"
+    ? new X86Processor(origin)
+    : new Arm64Processor(origin);
+  write(p, p.code);
+  const code = p.code.assemble();
+  const bytes = new Uint8Array(HEADERS_SIZE + code.length);
+  bytes.set(code, HEADERS_SIZE);
+  writeHeaders(new DataView(bytes.buffer), machines[machine], origin);
+  return bytes;
+}
+
+/** Takes texts behind the code. */
+interface Texts {
+  label(name: string, address?: number): void;
+  text(label: string, value: string): void;
+}
+
+/** Writes the headers of a file that is one segment. */
+function writeHeaders(view: DataView, machine: number, entry: number): void {
+  const words = (at: number, numbers: number[]): void =>
+    numbers.forEach((number, index) => writeU64(view, at + 8 * index, number));
+  view.setUint32(0, 0x7f454c46);
+  view.setUint32(4, 0x02010100); // 64 bits, lowest byte first, version 1
+  view.setUint16(16, 2, true); // ET_EXEC
+  view.setUint16(18, machine, true);
+  view.setUint32(20, 1, true);
+  words(24, [entry, 64, 0]);
+  [64, 56, 1].forEach((number, index) =>
+    view.setUint16(52 + 2 * index, number, true)
+  );
+  view.setUint32(64, 1, true); // PT_LOAD
+  view.setUint32(68, 5, true); // to be read and run
+  const size = view.byteLength;
+  words(72, [0, ADDRESS, ADDRESS, size, size, 0x1000]);
+}
+
+/** A program on disk. */
+export class ProgramFile implements AsyncDisposable {
+  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #runner: readonly string[];
+
+  /** Writes it. */
+  constructor(machine: Machine, bytes: Uint8Array) {
+    Deno.writeFileSync(`${this.#folder}/program`, bytes, { mode: 0o755 });
+    this.#runner = findRunner(machine) ?? [];
+  }
+
+  /** Gives it one more name. */
+  link(name: string): void {
+    Deno.symlinkSync("program", `${this.#folder}/${name}`);
+  }
+
+  /** Runs it to its end. */
+  async run(
+    { name = "program", env = {}, stdin = "", args = [] }: {
+      readonly name?: string;
+      readonly env?: Readonly<Record<string, string>>;
+      readonly stdin?: string;
+      readonly args?: readonly string[];
+    } = {},
+  ): Promise<{ code: number; stdout: string; stderr: string }> {
+    const path = `${this.#folder}/${name}`;
+    const [command = "", ...rest] = [...this.#runner, path];
+    const child = new Deno.Command(command, {
+      args: [...rest, ...args],
+      clearEnv: true,
+      env,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    const input = new Response(stdin).body?.pipeTo(child.stdin)
+      .catch(() => {}) ?? child.stdin.close();
+    const [{ code, stdout, stderr }] = await Promise.all([
+      child.output(),
+      input,
+    ]);
+    const decode = (bytes: Uint8Array): string =>
+      new TextDecoder().decode(bytes);
+    return { code, stdout: decode(stdout), stderr: decode(stderr) };
+  }
+
+  /** Removes it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+}
+
+/** Returns what runs programs for a processor; undefined if this machine has nothing. */
+function findRunner(machine: Machine): readonly string[] | undefined {
+  if (Deno.build.arch === machine) return [];
+  const emulator = `qemu-${machine}`;
+  return hasCommand(emulator) ? [emulator] : undefined;
+}
+
+/** Registers a test for each processor, skipped for those that cannot run here. */
+export function testMachines(
+  name: string,
+  fn: (t: Deno.TestContext, machine: Machine) => Promise<void>,
+): void {
+  for (const machine of MACHINES) {
+    const ignore = findRunner(machine) === undefined;
+    const why = ignore ? ` (skipped: needs qemu-user)` : "";
+    Deno.test({
+      name: `${name}: ${machine}${why}`,
+      ignore,
+      fn: (t) => fn(t, machine),
+    });
+  }
+}

@@ -1,0 +1,284 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { findFileId } from "../../../cni/files/same_file.ts";
+import { encodeMessage, type Message } from "../../../node/daemon/protocol.ts";
+import { FakeDaemon, type Reply } from "../../../tests/_harness/fake_daemon.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import type { Machine } from "../../mkdenort/elf.ts";
+import { DENO_ENTRY } from "./give_back.ts";
+import type { Processor } from "./processor.ts";
+import { makeProgram, ProgramFile, testMachines } from "./program_sample.ts";
+import { writeStub } from "./stub.ts";
+
+const BUILD = "0123456789abcdef".repeat(4);
+/** What a call ends with if deno is to run it. */
+const DENO_STATUS = 42;
+
+/** Stands for deno: prints stdin, behind argc. */
+function writeDeno(p: Processor): void {
+  const frame = 1024;
+  p.label(DENO_ENTRY);
+  p.load("f", "frame", 0);
+  p.enter(frame, 0);
+  p.addNumber("f", "0".charCodeAt(0));
+  p.store("f", "frame", 8);
+  p.systemCall("write", 1, { frame: 8 }, 1);
+  p.label("deno reads");
+  p.systemCall("read", 0, { frame: 16 }, 1000);
+  p.move("b", "result");
+  p.jumpIf("b", "==", 0, "deno ends");
+  p.jumpIfNegative("b", "deno ends");
+  p.systemCall("write", 1, { frame: 16 }, "b");
+  p.jump("deno reads");
+  p.label("deno ends");
+  p.systemCall("exit_group", DENO_STATUS);
+}
+
+function makeStub(machine: Machine): ProgramFile {
+  const program = makeProgram(machine, (p, texts) => {
+    writeStub(p, texts, { build: BUILD });
+    writeDeno(p);
+  });
+  return new ProgramFile(machine, program);
+}
+
+const ENV = {
+  CNI_COMMAND: "ADD",
+  CNI_CONTAINERID: "c1",
+  CNI_NETNS: "/proc/self/ns/net",
+  CNI_IFNAME: "eth0",
+  CNI_PATH: "/opt/cni/bin",
+};
+
+const DONE: Message = { stdout: "{}", exitCode: 0 };
+const sayDone: Reply = ({ say }) => say(DONE);
+
+testMachines("the stub hands a call over", async (_, machine) => {
+  await using daemon = new FakeDaemon(({ say }) =>
+    say({ stderr: "one\n" }, { stderr: "" }, { stderr: "two\n" }, {
+      stdout: "ä".repeat(100_000),
+      exitCode: 1,
+    })
+  );
+  await using stub = makeStub(machine);
+  const stdin = JSON.stringify({ daemonSocket: daemon.path, text: "ö\0" });
+  const env = { ...ENV, ANY: "thing", EMPTY: "" };
+  assertEquals(await stub.run({ stdin, env }), {
+    code: 1,
+    stdout: "ä".repeat(100_000),
+    stderr: "one\ntwo\n",
+  });
+  const [request, ...others] = daemon.requests;
+  assert(request !== undefined && others.length === 0);
+  const { exe, name, world, ...rest } = request;
+  // An emulator has these of its own.
+  assertMatch(exe, /^\d+:\d+$/);
+  assertEquals(name, "program");
+  assertMatch(world.netns ?? "", /^\d+:\d+$/);
+  assertEquals(rest, { build: BUILD, env, stdin });
+  assertEquals([world.cwd, world.umask], [Deno.cwd(), Deno.umask()]);
+  assertEquals(world.root, findFileId("/"));
+  if (machine !== Deno.build.arch) return;
+  assertEquals(world.netns, findFileId("/proc/self/ns/net"));
+  assertEquals(world.host, findFileId("/proc/self/ns/net"));
+  assertEquals(world.mnt, findFileId("/proc/self/ns/mnt"));
+});
+
+const success = encodeMessage(DONE);
+
+/** What a daemon may say before it is gone, and whether deno has to run the call then. */
+const replies: [string, Reply, toDeno: boolean][] = [
+  ["an answer", sayDone, false],
+  ["an answer byte by byte", async ({ say }): Promise<void> => {
+    for (const byte of success) await say(Uint8Array.of(byte));
+  }, false],
+  ["an empty answer", ({ say }) => say({ stdout: "", exitCode: 0 }), false],
+  ["nothing", () => {}, true],
+  ["a refusal", ({ say }) => say({ notMine: "another build" }), true],
+  [
+    "the refusal of an old daemon",
+    ({ say }) => say('{"notMine":"the request is malformed"}\n'),
+    true,
+  ],
+  ["a part of a header", ({ say }) => say(success.subarray(0, 15)), true],
+  ["a part of an answer", ({ say }) => say(success.subarray(0, 17)), true],
+  ["log text", ({ say }) => say({ stderr: "" }), true],
+  ["kind 0", ({ say }) => say(new Uint8Array(16)), true],
+  ["kind 5", ({ say }) => say(header(5n, 0n)), true],
+  ["a negative kind", ({ say }) => say(header(-1n, 0n)), true],
+  ["16 MiB and one byte", ({ say }) => say(header(2n, 2n ** 24n + 1n)), true],
+  ["a negative length", ({ say }) => say(header(2n, -1n)), true],
+];
+
+function header(kind: bigint, length: bigint): Uint8Array {
+  return new Uint8Array(BigInt64Array.of(kind, length).buffer);
+}
+
+testMachines("the stub understands each answer", async (t, machine) => {
+  await using stub = makeStub(machine);
+  await eachRow(t, replies, async ([, reply, toDeno]) => {
+    await using daemon = new FakeDaemon(reply);
+    const stdin = JSON.stringify({ daemonSocket: daemon.path });
+    const { code, stdout, stderr } = await stub.run({ stdin, env: ENV });
+    assertEquals([code, stderr], [toDeno ? DENO_STATUS : 0, ""]);
+    if (toDeno) assertEquals(stdout, `1${stdin}`);
+    assertEquals(daemon.requests.length, 1);
+  });
+});
+
+testMachines("the stub leaves other calls to deno", async (t, machine) => {
+  await using daemon = new FakeDaemon(sayDone);
+  await using stub = makeStub(machine);
+  const { path } = daemon;
+  const named = JSON.stringify({ daemonSocket: path });
+  const rows: Record<string, Parameters<typeof stub.run>[0]> = {
+    "no configuration": { stdin: "" },
+    "no socket": { stdin: "{}" },
+    "no JSON": { stdin: "daemonSocket" },
+    "an unfinished string": { stdin: `{"daemonSocket": "${path}` },
+    "an unfinished key": { stdin: '{"daemonSocket' },
+    "an escape at the end": { stdin: '{"daemonSocket\\' },
+    "a key without a value": { stdin: '{"daemonSocket":' },
+    "a key without a colon": { stdin: `{"daemonSocket" "${path}"}` },
+    "a value that is no string": { stdin: '{"daemonSocket": [1]}' },
+    "an empty path": { stdin: '{"daemonSocket": ""}' },
+    "a relative path": { stdin: `{"daemonSocket": "${path.slice(1)}"}` },
+    "an escape in the path": {
+      stdin: `{"daemonSocket": "\\${path}"}`,
+    },
+    "a path that is too long": {
+      stdin: `{"daemonSocket": "/${"x".repeat(107)}"}`,
+    },
+    "nothing there": { stdin: '{"daemonSocket": "/nonexistent"}' },
+    "the key twice": { stdin: `${named.slice(0, -1)},${named.slice(1)}` },
+    "the key deeper down": { stdin: `{"a": ${named}}` },
+    "the key in a list": { stdin: `[${named}]` },
+    "the key behind the object": { stdin: `{} "daemonSocket": "${path}"` },
+    "the key as a value": { stdin: '{"a": "daemonSocket"}' },
+    "the key in a string": {
+      stdin: `{"a": "\\"daemonSocket\\": \\"${path}\\""}`,
+    },
+    "a key of the same length": { stdin: `{"daemonSockex": "${path}"}` },
+    "a folder, for a plugin that has none": {
+      stdin: JSON.stringify({ daemonSocketDir: folderOf(path) }),
+    },
+    "an argument": { stdin: named, args: ["x"] },
+    "VERSION": { stdin: named, env: { ...ENV, CNI_COMMAND: "VERSION" } },
+    "part of a command": { stdin: named, env: { ...ENV, CNI_COMMAND: "AD" } },
+    "more than a command": {
+      stdin: named,
+      env: { ...ENV, CNI_COMMAND: "ADDS" },
+    },
+    "no environment": { stdin: named, env: {} },
+    "CNI_NO_DAEMON": { stdin: named, env: { ...ENV, CNI_NO_DAEMON: "1" } },
+    "CNI_TRACE": { stdin: named, env: { ...ENV, CNI_TRACE: "/tmp/x" } },
+    ...Object.fromEntries(
+      ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"].map((name) => [
+        `no ${name}`,
+        { stdin: named, env: { ...ENV, [name]: "" } },
+      ]),
+    ),
+  };
+  await eachRow(t, Object.entries(rows), async ([, call]) => {
+    const argc = 1 + (call?.args?.length ?? 0);
+    assertEquals(await stub.run({ env: ENV, ...call }), {
+      code: DENO_STATUS,
+      stdout: `${argc}${call?.stdin ?? ""}`,
+      stderr: "",
+    });
+  });
+  assertEquals(daemon.requests.length, 0);
+});
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/"));
+}
+
+testMachines("the stub finds the socket", async (t, machine) => {
+  await using daemon = new FakeDaemon(sayDone);
+  await using stub = makeStub(machine);
+  const path = JSON.stringify(daemon.path);
+  const without = (name: keyof typeof ENV, command: string) => ({
+    ...Object.fromEntries(Object.entries(ENV).filter(([key]) => key !== name)),
+    CNI_COMMAND: command,
+  });
+  const one = { stdin: `{"daemonSocket":${path}}` };
+  const rows: Record<string, Parameters<typeof stub.run>[0]> = {
+    "white space": { stdin: `\t{ \n"daemonSocket" \r\n\t : \n\n ${path} }\n` },
+    "a byte order mark": { stdin: `\uFEFF{"daemonSocket":${path}}` },
+    "behind other values": {
+      stdin: `{"a": [{"daemonSocket": "/x"}, "]}", 1, "\\\\"],` +
+        `"daemonSocketDir": "/nonexistent", "daemonSocket": ${path}}`,
+    },
+    "before what is not JSON": { stdin: `{"daemonSocket": ${path}, ]}` },
+    "after 200 KiB": {
+      stdin: `{"a": "${"x".repeat(200_000)}", "daemonSocket": ${path}}`,
+    },
+    "in a large environment": {
+      ...one,
+      env: { ...ENV, A: "x".repeat(100_000), B: "y".repeat(100_000) },
+    },
+    "CHECK": { ...one, env: { ...ENV, CNI_COMMAND: "CHECK" } },
+    "DEL without a namespace": { ...one, env: without("CNI_NETNS", "DEL") },
+    "GC": { ...one, env: { CNI_COMMAND: "GC", CNI_PATH: "/x" } },
+    "STATUS": { ...one, env: { CNI_COMMAND: "STATUS", CNI_PATH: "/x" } },
+  };
+  await eachRow(t, Object.entries(rows), async ([, call]) => {
+    const { code, stdout } = await stub.run({ env: ENV, ...call });
+    assertEquals([code, stdout], [0, "{}"]);
+    assertEquals(
+      daemon.requests.pop()?.stdin,
+      call?.stdin?.replace("\uFEFF", ""),
+    );
+  });
+});
+
+testMachines(
+  "the stub takes paths as long as a socket's may be",
+  async (_, machine) => {
+    await using stub = makeStub(machine);
+    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+    // The longest of the stub leaves room for the name of a folder's socket.
+    const path = folder.padEnd(94, "/x");
+    await Deno.mkdir(folderOf(path), { recursive: true });
+    const listener = Deno.listen({ transport: "unix", path });
+    const accepted = listener.accept().then((one) => one.close());
+    const stdin = JSON.stringify({ daemonSocket: path });
+    const { code } = await stub.run({ stdin, env: ENV });
+    assertEquals(code, DENO_STATUS);
+    await accepted;
+    listener.close();
+    await Deno.remove(folder, { recursive: true });
+  },
+);
+
+testMachines("the stub finds the socket of a folder", async (t, machine) => {
+  await using daemon = new FakeDaemon(sayDone);
+  await using stub = makeStub(machine);
+  const folder = folderOf(daemon.path);
+  const rows: [name: string, config: object, isAsked: boolean][] = [
+    ["multus", { daemonSocketDir: folder }, true],
+    ["chain", { daemonSocketDir: folder }, true],
+    ["multus-shim", { daemonSocketDir: folder }, true],
+    ["multu", { daemonSocketDir: folder }, false],
+    ["multus-shi", { daemonSocketDir: folder }, false],
+    ["chains", { daemonSocketDir: folder }, false],
+    ["multus", { daemonSocketDir: `${folder}/` }, true],
+    ["multus", { daemonSocketDir: "" }, false],
+    ["multus", { daemonSocketDir: `${folder}x` }, false],
+    ["multus", {
+      daemonSocketDir: "/nonexistent",
+      daemonSocket: daemon.path,
+    }, true],
+    ["multus", {
+      daemonSocketDir: folder,
+      daemonSocket: "/nonexistent",
+    }, false],
+  ];
+  for (const name of new Set(rows.map(([name]) => name))) stub.link(name);
+  await eachRow(t, rows, async ([name, config, isAsked]) => {
+    const stdin = JSON.stringify(config);
+    const { code } = await stub.run({ name, stdin, env: ENV });
+    assertEquals(code, isAsked ? 0 : DENO_STATUS);
+    assertEquals(daemon.requests.pop()?.name, isAsked ? name : undefined);
+  }, ([name, config]) => `${name} ${Object.keys(config)}`);
+});
