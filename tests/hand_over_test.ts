@@ -401,3 +401,157 @@ test("a call without its environment fails before it reads stdin", async () => {
   await child.stdin.close();
   assertEquals([code, error, daemon.requests.length], [1, 4, 0]);
 });
+
+/** Runs a shell script with a daemon; `$PLUGIN` is the plugin, `$CONFIG` a file that names the daemon. */
+async function runScript(
+  script: string,
+  { reply = sayDone, daemonSocket, env = {} }: {
+    readonly reply?: Reply;
+    readonly daemonSocket?: string;
+    readonly env?: Record<string, string>;
+  } = {},
+): Promise<Ended & { asked: number }> {
+  await using daemon = new FakeDaemon(reply);
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const config = { ...CONFIG, daemonSocket: daemonSocket ?? daemon.path };
+  await Deno.writeTextFile(`${folder}/config`, JSON.stringify(config));
+  const { code, stdout, stderr } = await new Deno.Command("bash", {
+    args: ["-c", script],
+    cwd: folder,
+    env: {
+      PATH: Deno.env.get("PATH") ?? "",
+      CNI_COMMAND: "ADD",
+      CNI_CONTAINERID: "pod-1",
+      CNI_NETNS: "/proc/self/ns/net",
+      CNI_NETNS_OVERRIDE: "1",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/nonexistent",
+      BIN,
+      PLUGIN: `${BIN}/static`,
+      CONFIG: `${folder}/config`,
+      ...env,
+    },
+    clearEnv: true,
+  }).output();
+  await Deno.remove(folder, { recursive: true });
+  const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+  return {
+    code,
+    stdout: decode(stdout),
+    stderr: decode(stderr),
+    asked: daemon.requests.length,
+  };
+}
+
+const HANDED = { code: 0, stdout: "{}", stderr: "", asked: 1 };
+
+test("a call is handed over whatever its surroundings", async (t) => {
+  const large: Reply = ({ say }) =>
+    say({ stdout: "x".repeat(1_000_000), exitCode: 0 });
+  const rows: Record<
+    string,
+    [script: string, expected?: Partial<typeof HANDED>, reply?: Reply]
+  > = {
+    "stdin is a file": ["$PLUGIN < $CONFIG"],
+    "stdin is a pipe in pieces": [
+      "{ head -c 9 $CONFIG; sleep 0.1; tail -c +10 $CONFIG; } | $PLUGIN",
+    ],
+    "stdin is non-blocking": [
+      "{ sleep 0.2; cat $CONFIG; } | { dd iflag=nonblock count=0 status=none; exec $PLUGIN; }",
+    ],
+    "stdout is closed": ["$PLUGIN < $CONFIG >&-", { stdout: "" }],
+    "stderr is closed": ["$PLUGIN < $CONFIG 2>&-"],
+    "stdout is full": [
+      "$PLUGIN < $CONFIG > /dev/full",
+      { code: 1, stdout: "", stderr: "Cannot write to stdout\n" },
+    ],
+    "nobody reads stdout": [
+      "{ trap '' PIPE; sleep 0.2; $PLUGIN < $CONFIG; echo $? >&2; } | true",
+      { stdout: "", stderr: "Cannot write to stdout\n1\n" },
+    ],
+    "stdout is non-blocking and full": [
+      "{ dd oflag=nonblock count=0 status=none < /dev/null; exec $PLUGIN < $CONFIG; } | { sleep 0.2; wc -c; }",
+      { stdout: "1000000\n" },
+      large,
+    ],
+    "the process may have three descriptors more": [
+      "ulimit -n 6; exec $PLUGIN < $CONFIG",
+    ],
+    "there is no memory for the engine": [
+      "ulimit -v 200000; exec $PLUGIN < $CONFIG",
+    ],
+    "the program's name has no folder": [
+      "exec -a static $PLUGIN < $CONFIG",
+    ],
+    "the program has a name in /proc": [
+      "exec 9< $PLUGIN; exec -a static /proc/self/fd/9 < $CONFIG",
+    ],
+    "the working folder is deleted": [
+      "mkdir here; cd here; rmdir ../here; exec $PLUGIN < $CONFIG",
+    ],
+    "libraries are preloaded": [
+      "LD_PRELOAD=libm.so.6 LD_BIND_NOW=1 exec $PLUGIN < $CONFIG",
+    ],
+    "it is stopped meanwhile": [
+      "$PLUGIN < $CONFIG & sleep 0.1; kill -STOP $!; sleep 0.3; kill -CONT $!; wait $!",
+      {},
+      async ({ say }): Promise<void> => {
+        await new Promise((resolve) => setTimeout(resolve, 250));
+        await say(DONE);
+      },
+    ],
+  };
+  await eachRow(
+    t,
+    Object.entries(rows),
+    async ([, [script, expected, reply]]) => {
+      const ended = await runScript(script, reply ? { reply } : {});
+      assertEquals(ended, { ...HANDED, ...expected });
+    },
+  );
+});
+
+test("a call that is not handed over has its stdin and no more", async (t) => {
+  const rows: Record<string, string> = {
+    "stdin is closed": "$PLUGIN <&-",
+    "stdin is empty": "$PLUGIN < /dev/null",
+    "stdin is a folder": "$PLUGIN < /",
+    "stdin is longer than allowed":
+      "{ cat $CONFIG; head -c 17000000 /dev/zero; } | $PLUGIN",
+    "the daemon is not there": "$PLUGIN < $CONFIG",
+  };
+  await eachRow(t, Object.entries(rows), async ([, script]) => {
+    const options = { daemonSocket: "/nonexistent/daemon.sock" };
+    const alone = { ...options, env: { CNI_NO_DAEMON: "1" } };
+    assertEquals(
+      await runScript(script, options),
+      await runScript(script, alone),
+    );
+  });
+});
+
+test("a call that the daemon refuses has no descriptor of its own left", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  await Deno.writeTextFile(
+    `${folder}/foreign`,
+    "#!/bin/sh\nls -l /proc/$PPID/fd 2>/dev/null | grep -c socket: >&2\n" +
+      'echo \'{"cniVersion":"1.1.0","ips":[]}\'\n',
+    { mode: 0o755 },
+  );
+  const plugins = [{ type: "foreign" }];
+  await using daemon = new FakeDaemon(({ say }) => say({ notMine: "no" }));
+  const counts: string[] = [];
+  for (const keys of [{ daemonSocket: daemon.path }, {}]) {
+    const config = { cniVersion: "1.1.0", name: "n", type: "chain", plugins };
+    const { stderr } = await run({
+      name: "chain",
+      config: { ...config, ...keys },
+      env: { CNI_PATH: folder, PATH: Deno.env.get("PATH") ?? "" },
+    });
+    counts.push(stderr);
+  }
+  assertMatch(counts[0] ?? "", /^\d+\n/);
+  assertEquals(counts[0], counts[1]);
+  assertEquals(daemon.requests.length, 1);
+  await Deno.remove(folder, { recursive: true });
+});
