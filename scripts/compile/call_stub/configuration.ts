@@ -25,6 +25,7 @@ const PROT_READ_WRITE = 3, MAP_PRIVATE_ANONYMOUS_NORESERVE = 0x4022;
 const POLLIN = 1, AF_UNIX = 1;
 const STDIN = 0;
 
+/** Maps memory for stdin and messages, which costs only what is used of it. */
 export function mapMemory(w: Writer): void {
   const { p } = w;
   p.systemCall(

@@ -86,6 +86,7 @@ function identify(w: Writer, file: number, path: Argument): void {
   }
 }
 
+/** Connects to the daemon, of which nobody may be there. */
 export function connect(w: Writer): void {
   const { p } = w;
   p.systemCall("socket", AF_UNIX, SOCK_STREAM_CLOEXEC, 0);

@@ -106,6 +106,7 @@ export function readEnvironment(w: Writer): void {
   p.store("a", "frame", Frame.environmentLength);
 }
 
+/** Leaves calls to deno that lack a variable or are to run without a daemon. */
 export function checkEnvironment(w: Writer): void {
   const { p } = w;
   for (const name of FORBIDDEN) {

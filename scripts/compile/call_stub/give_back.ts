@@ -64,6 +64,7 @@ export function putBack(w: Writer): void {
   p.systemCall("exit_group", 1);
 }
 
+/** Jumps to deno; the stack and the registers are as they were. */
 export function startDeno(w: Writer): void {
   const { p } = w;
   p.label(Step.freeMemory);

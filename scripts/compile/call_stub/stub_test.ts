@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import * as fc from "fast-check";
 import { findFileId } from "../../../cni/files/same_file.ts";
 import { encodeMessage, type Message } from "../../../node/daemon/protocol.ts";
 import { FakeDaemon, type Reply } from "../../../tests/_harness/fake_daemon.ts";
@@ -282,3 +283,39 @@ testMachines("the stub finds the socket of a folder", async (t, machine) => {
     assertEquals(daemon.requests.pop()?.name, isAsked ? name : undefined);
   }, ([name, config]) => `${name} ${Object.keys(config)}`);
 });
+
+Deno.test("the stub asks no socket that the configuration does not name", async () => {
+  await using daemon = new FakeDaemon(sayDone);
+  await using stub = makeStub(Deno.build.arch);
+  const key = `"daemonSocket":"${daemon.path}"`;
+  const pieces = [
+    ...['{"a":1,', "{", "}", "[", "]", '"', ":", ",", "\\", " ", "\n", "1"],
+    ...[key, key, `${key},`, `"x":{${key}},`, `"x":"${key}",`],
+    ...['"daemonSocket"', "null", '"daemonSocket":', `"${daemon.path}"`],
+  ];
+  const texts = fc.array(fc.constantFrom(...pieces), { maxLength: 8 })
+    .map((parts) => `{${parts.join("")}}`);
+  await fc.assert(
+    fc.asyncProperty(texts, async (stdin) => {
+      daemon.requests.length = 0;
+      const { code, stdout } = await stub.run({ stdin, env: ENV });
+      const isAsked = daemon.requests.length > 0;
+      assertEquals(
+        [code, stdout],
+        isAsked ? [0, "{}"] : [DENO_STATUS, `1${stdin}`],
+      );
+      // The daemon finds out what is not JSON.
+      if (isAsked) assert(!isOther(stdin, daemon.path), stdin);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+/** Reports whether a text is JSON that names another socket, or none. */
+function isOther(text: string, path: string): boolean {
+  try {
+    return JSON.parse(text).daemonSocket !== path;
+  } catch {
+    return false;
+  }
+}
