@@ -20,6 +20,18 @@ function test(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {
   Deno.test({ name: name + suffix, ignore, fn });
 }
 
+/**
+ * Defines a test that runs twice: calls are handed over before deno starts, and by
+ * deno, to which the stub leaves another spelling of the key.
+ */
+function testBoth(
+  name: string,
+  fn: (t: Deno.TestContext, key: string) => Promise<void>,
+): void {
+  test(name, (t) => fn(t, "daemonSocket"));
+  test(`${name}, by deno`, (t) => fn(t, "DaemonSocket"));
+}
+
 /** Whether processes can have another user: not as an ordinary one, nor with one user mapped. */
 const canBeSomebodyElse = ((): boolean => {
   try {
@@ -123,11 +135,11 @@ function runAlone(options: Run): Promise<Ended> {
 const DONE: Message = { stdout: "{}", exitCode: 0 };
 const sayDone: Reply = ({ say }) => say(DONE);
 
-test("a call goes to the daemon with all that it needs", async () => {
+testBoth("a call goes to the daemon with all that it needs", async (_, key) => {
   await using daemon = new FakeDaemon(({ say }) =>
     say({ stdout: '{"any": "document"}', exitCode: 1 })
   );
-  const config = { ...CONFIG, daemonSocket: daemon.path, text: "è😀\u0000" };
+  const config = { ...CONFIG, [key]: daemon.path, text: "è😀\u0000" };
   const ended = await run({ config, env: { ANY: "thing" } });
   assertEquals(ended, { stdout: '{"any": "document"}', stderr: "", code: 1 });
   const [request, ...others] = daemon.requests;
@@ -150,19 +162,22 @@ test("a call goes to the daemon with all that it needs", async () => {
   });
 });
 
-test("a namespace that does not exist is null to the daemon", async () => {
-  await using daemon = new FakeDaemon(sayDone);
-  const config = { ...CONFIG, daemonSocket: daemon.path };
-  for (const path of ["/run/netns/nonexistent", ""]) {
-    await run({ command: "DEL", config, env: { CNI_NETNS: path } });
-  }
-  assertEquals(daemon.requests.map(({ world }) => world["netns"]), [
-    null,
-    null,
-  ]);
-});
+testBoth(
+  "a namespace that does not exist is null to the daemon",
+  async (_, key) => {
+    await using daemon = new FakeDaemon(sayDone);
+    const config = { ...CONFIG, [key]: daemon.path };
+    for (const path of ["/run/netns/nonexistent", ""]) {
+      await run({ command: "DEL", config, env: { CNI_NETNS: path } });
+    }
+    assertEquals(daemon.requests.map(({ world }) => world["netns"]), [
+      null,
+      null,
+    ]);
+  },
+);
 
-test("log text is printed while the daemon works", async () => {
+testBoth("log text is printed while the daemon works", async (_, key) => {
   const { promise: seen, resolve } = Promise.withResolvers<void>();
   await using daemon = new FakeDaemon(async ({ say }) => {
     await say({ stderr: "one\n" }, { stderr: "two" });
@@ -170,13 +185,13 @@ test("log text is printed while the daemon works", async () => {
     await say({ stderr: "\n" }, DONE);
   });
   const { stdout, stderr } = await run({
-    config: { ...CONFIG, daemonSocket: daemon.path },
+    config: { ...CONFIG, [key]: daemon.path },
     onStderr: (text) => text === "one\ntwo" && resolve(),
   });
   assertEquals({ stdout, stderr }, { stdout: "{}", stderr: "one\ntwo\n" });
 });
 
-test("an answer is read however it arrives", async (t) => {
+testBoth("an answer is read however it arrives", async (t, key) => {
   const text = "x€😀\u2028\n".repeat(1000);
   const bytes = concat(
     [{ stderr: "é" }, { stdout: text, exitCode: 0 }].map(encodeMessage),
@@ -194,20 +209,20 @@ test("an answer is read however it arrives", async (t) => {
   };
   await eachRow(t, Object.entries(replies), async ([, [reply, stdout]]) => {
     await using daemon = new FakeDaemon(reply);
-    const config = { ...CONFIG, daemonSocket: daemon.path };
+    const config = { ...CONFIG, [key]: daemon.path };
     assertEquals((await run({ config })).stdout, stdout);
   });
 });
 
-test("a request of any size is sent", async () => {
+testBoth("a request of any size is sent", async (_, key) => {
   await using daemon = new FakeDaemon(sayDone);
   const filling = "filling ".repeat(2 ** 17);
-  const config = { ...CONFIG, filling, daemonSocket: daemon.path };
+  const config = { ...CONFIG, filling, [key]: daemon.path };
   assertEquals((await run({ config })).stdout, "{}");
   assertEquals(daemon.requests[0]?.stdin, JSON.stringify(config));
 });
 
-test("a call runs in its process if no daemon takes it", async (t) => {
+testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
   await using refusing = new FakeDaemon(({ say }) =>
     say({ notMine: "another build" })
   );
@@ -225,7 +240,7 @@ test("a call runs in its process if no daemon takes it", async (t) => {
   };
   await eachRow(t, Object.entries(sockets), async ([, daemonSocket]) => {
     for (const command of ["ADD", "CHECK", "DEL", "GC", "STATUS"]) {
-      const config = { ...CONFIG, daemonSocket };
+      const config = { ...CONFIG, [key]: daemonSocket };
       const call = { command, config };
       assertEquals(await run(call), await runAlone(call), command);
     }
@@ -256,49 +271,55 @@ function message(kind: number, length: number): Uint8Array {
   return new Uint8Array(words.buffer);
 }
 
-test("after a lost connection ADD fails, and the rest runs here", async (t) => {
-  const replies: Record<string, Reply> = {
-    "at once": () => {},
-    "within a header": ({ say }) => say(encodeMessage(DONE).subarray(0, 15)),
-    "without the end of the text": ({ say }) =>
-      say(encodeMessage(DONE).subarray(0, -1)),
-    "after something else": ({ say }) => say("HTTP/1.1 400 Bad Request\r\n"),
-    "after a message of kind 0": ({ say }) => say(new Uint8Array(16)),
-    "after an unknown message": ({ say }) => say(message(5, 0)),
-    "after the longest message": ({ say }) => say(message(2, 2 ** 53)),
-    "after log text": ({ say }) => say({ stderr: "" }),
-  };
-  await eachRow(t, Object.entries(replies), async ([, reply]) => {
-    await using daemon = new FakeDaemon(reply);
-    const config = { ...CONFIG, daemonSocket: daemon.path };
-    const { stdout, stderr, code } = await run({ config });
-    assertEquals({ ...JSON.parse(stdout), stderr, exit: code }, {
-      cniVersion: "1.1.0",
-      code: 11,
-      msg: `The node daemon at "${daemon.path}" went away before it answered`,
-      details: "parts of the attachment may exist until DEL",
-      stderr: "",
-      exit: 1,
+testBoth(
+  "after a lost connection ADD fails, and the rest runs here",
+  async (t, key) => {
+    const replies: Record<string, Reply> = {
+      "at once": () => {},
+      "within a header": ({ say }) => say(encodeMessage(DONE).subarray(0, 15)),
+      "without the end of the text": ({ say }) =>
+        say(encodeMessage(DONE).subarray(0, -1)),
+      "after something else": ({ say }) => say("HTTP/1.1 400 Bad Request\r\n"),
+      "after a message of kind 0": ({ say }) => say(new Uint8Array(16)),
+      "after an unknown message": ({ say }) => say(message(5, 0)),
+      "after the longest message": ({ say }) => say(message(2, 2 ** 53)),
+      "after log text": ({ say }) => say({ stderr: "" }),
+    };
+    await eachRow(t, Object.entries(replies), async ([, reply]) => {
+      await using daemon = new FakeDaemon(reply);
+      const config = { ...CONFIG, [key]: daemon.path };
+      const { stdout, stderr, code } = await run({ config });
+      assertEquals({ ...JSON.parse(stdout), stderr, exit: code }, {
+        cniVersion: "1.1.0",
+        code: 11,
+        msg: `The node daemon at "${daemon.path}" went away before it answered`,
+        details: "parts of the attachment may exist until DEL",
+        stderr: "",
+        exit: 1,
+      });
+      for (const command of ["CHECK", "DEL", "GC", "STATUS"]) {
+        const call = { command, config };
+        assertEquals(await run(call), await runAlone(call), command);
+      }
+      assertEquals(daemon.requests.length, 5);
     });
-    for (const command of ["CHECK", "DEL", "GC", "STATUS"]) {
-      const call = { command, config };
-      assertEquals(await run(call), await runAlone(call), command);
+  },
+);
+
+testBoth(
+  "the failure of a lost ADD has the configuration's version",
+  async (_, key) => {
+    await using daemon = new FakeDaemon(() => {});
+    const versions = [];
+    for (const cniVersion of ["0.4.0", "9.9.9", 1]) {
+      const config = { ...CONFIG, cniVersion, [key]: daemon.path };
+      versions.push(JSON.parse((await run({ config })).stdout).cniVersion);
     }
-    assertEquals(daemon.requests.length, 5);
-  });
-});
+    assertEquals(versions, ["0.4.0", "1.1.0", "1.1.0"]);
+  },
+);
 
-test("the failure of a lost ADD has the configuration's version", async () => {
-  await using daemon = new FakeDaemon(() => {});
-  const versions = [];
-  for (const cniVersion of ["0.4.0", "9.9.9", 1]) {
-    const config = { ...CONFIG, cniVersion, daemonSocket: daemon.path };
-    versions.push(JSON.parse((await run({ config })).stdout).cniVersion);
-  }
-  assertEquals(versions, ["0.4.0", "1.1.0", "1.1.0"]);
-});
-
-test("a call that is killed leaves the daemon", async () => {
+testBoth("a call that is killed leaves the daemon", async (_, key) => {
   const asked = Promise.withResolvers<void>();
   const gone = Promise.withResolvers<void>();
   await using daemon = new FakeDaemon(async ({ callerGone }) => {
@@ -306,7 +327,7 @@ test("a call that is killed leaves the daemon", async () => {
     await callerGone();
     gone.resolve();
   });
-  const config = { ...CONFIG, daemonSocket: daemon.path };
+  const config = { ...CONFIG, [key]: daemon.path };
   const { child, ended } = start({ config });
   await asked.promise;
   child.kill("SIGTERM");
