@@ -20,9 +20,12 @@ import type { Certificate } from "./certificates.ts";
 
 /**
  * Ports that the kernel gives to nobody by itself, so that no other program has
- * the port of a server that is down for a while.
+ * the port of a server that is down for a while. fetch() refuses 10080 and
+ * some lower ones, which other protocols have.
+ *
+ * Source: WHATWG Fetch, "port blocking".
  */
-const FIRST_PORT = 10_000, PORTS = 20_000;
+const FIRST_PORT = 10_081, PORTS = 20_000;
 
 /** Where it listens, and what it makes of a request. */
 export interface ListenerOptions {
