@@ -49,7 +49,9 @@ function idsBetween({ minID, maxID }: TrunkItem): number[] {
 
 function checked(key: string, id: number): number {
   if (id > 0 && id <= MAX_VLAN) return id;
-  throw refuse(`incorrect trunk ${key} parameter`);
+  throw refuse(
+    `incorrect trunk ${key} parameter: ${id} (must be between 1 and ${MAX_VLAN})`,
+  );
 }
 
 function incomplete(key: string): CniError {

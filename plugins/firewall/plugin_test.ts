@@ -438,7 +438,11 @@ rootTest(
   async (t) => {
     const rows: [keys: Keys, code: number, text: string][] = [
       [{ prevResult: undefined }, 7, "missing prevResult from earlier plugin"],
-      [{ ingressPolicy: "closed" }, 7, 'unknown ingress policy: "closed"'],
+      [
+        { ingressPolicy: "closed" },
+        7,
+        'unknown ingress policy: "closed" (must be "open", "same-bridge" or "isolated")',
+      ],
       [
         { backend: "ebtables" },
         7,

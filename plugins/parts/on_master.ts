@@ -5,7 +5,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode, formatChoices } from "../../cni/error.ts";
 import type { Call, MaybePromise } from "../../cni/plugin.ts";
 import type { Dns, Result } from "../../cni/result.ts";
 import { Rollback } from "../../cni/rollback.ts";
@@ -145,6 +145,8 @@ export function modeOf(
   if (found !== undefined) return found;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `unknown ${kind} mode: ${JSON.stringify(name)}`,
+    `unknown ${kind} mode: ${JSON.stringify(name)} (must be ${
+      formatChoices(Object.keys(modes))
+    })`,
   );
 }

@@ -105,7 +105,10 @@ conformance("macvlan", {
       });
     }
     using scene = new MasterScene(type, { mode: "other" });
-    await scene.fail("ADD", [7, 'unknown macvlan mode: "other"']);
+    await scene.fail("ADD", [
+      7,
+      'unknown macvlan mode: "other" (must be "bridge", "private", "vepa" or "passthru")',
+    ]);
   },
   "bcqueuelen": round({
     keys: { bcqueuelen: 200 },
