@@ -213,10 +213,3 @@ export function formatFailure(
   const object = toCniError(error).toObject(cniVersion);
   return { stdout: JSON.stringify(object, null, 4), exitCode: 1 };
 }
-
-/** Formats the valid values for a message, such as `"l2", "l3" or "l3s"`. */
-export function formatChoices(values: readonly unknown[]): string {
-  const quoted = values.map((value) => JSON.stringify(value));
-  const last = quoted.pop() ?? "";
-  return quoted.length === 0 ? last : `${quoted.join(", ")} or ${last}`;
-}

@@ -1,11 +1,5 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
-import {
-  CniError,
-  describeError,
-  ErrorCode,
-  formatChoices,
-  toCniError,
-} from "./error.ts";
+import { CniError, describeError, ErrorCode, toCniError } from "./error.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 /** An error that is its own cause, at one remove. */
@@ -153,11 +147,4 @@ Deno.test("toCniError() keeps the code that is nearest, and every text", async (
     const { code, message, details } = toCniError(thrown);
     assertEquals([code, message, details], expected);
   });
-});
-
-Deno.test("formatChoices() lists the valid values", () => {
-  assertEquals(formatChoices([]), "");
-  assertEquals(formatChoices(["a"]), '"a"');
-  assertEquals(formatChoices(["a", 'b"']), '"a" or "b\\""');
-  assertEquals(formatChoices(["a", 2, "c"]), '"a", 2 or "c"');
 });

@@ -33,11 +33,7 @@ Deno.test("wantedOptions() sends values of the configuration and of CNI_ARGS", (
 testRows<[string, string, string]>(
   "wantedOptions() refuses what no packet has",
   [
-    [
-      "next-server",
-      "x",
-      'Can not parse option "next-server" (must be 1 to 254, "dhcp-client-identifier", "subnet-mask", ',
-    ],
+    ["next-server", "x", 'Can not parse option "next-server"'],
     ["0", "x", 'Can not parse option "0"'],
     ["255", "x", 'Can not parse option "255"'],
     ["256", "x", 'Can not parse option "256"'],

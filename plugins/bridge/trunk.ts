@@ -49,9 +49,7 @@ function idsBetween({ minID, maxID }: TrunkItem): number[] {
 
 function checked(key: string, id: number): number {
   if (id > 0 && id <= MAX_VLAN) return id;
-  throw refuse(
-    `incorrect trunk ${key} parameter: ${id} (must be between 1 and ${MAX_VLAN})`,
-  );
+  throw refuse(`incorrect trunk ${key} parameter`);
 }
 
 function incomplete(key: string): CniError {

@@ -438,11 +438,7 @@ rootTest(
   async (t) => {
     const rows: [keys: Keys, code: number, text: string][] = [
       [{ prevResult: undefined }, 7, "missing prevResult from earlier plugin"],
-      [
-        { ingressPolicy: "closed" },
-        7,
-        'unknown ingress policy: "closed" (must be "open", "same-bridge" or "isolated")',
-      ],
+      [{ ingressPolicy: "closed" }, 7, 'unknown ingress policy: "closed"'],
       [
         { backend: "ebtables" },
         7,

@@ -5,16 +5,15 @@
  */
 
 import * as z from "zod/mini";
-import { formatChoices } from "../../cni/error.ts";
 import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional } from "../../cni/types.ts";
 
 const quote = (text: unknown): string => JSON.stringify(text);
 
 /** "" leaves the choice to the host. */
-const BACKENDS = ["iptables", "firewalld", "nftables"] as const;
+const BACKENDS = ["iptables", "firewalld", "nftables", ""] as const;
 /** "" means open. */
-const POLICIES = ["open", "same-bridge", "isolated"] as const;
+const POLICIES = ["open", "same-bridge", "isolated", ""] as const;
 
 /** Longest name of a chain of iptables. Source: `XT_EXTENSION_MAXNAMELEN`. */
 const CHAIN_NAME = /^(?!-)[^\s"'\\!]{0,28}$/;
@@ -23,9 +22,9 @@ const CHAIN_NAME = /^(?!-)[^\s"'\\!]{0,28}$/;
 export const firewallSchema = once(() =>
   netConf({
     /** The host decides if it is absent. */
-    backend: optional(z.enum([...BACKENDS, ""], {
+    backend: optional(z.enum(BACKENDS, {
       error: ({ input }) =>
-        `expected ${formatChoices(BACKENDS)}, got ${quote(input)}`,
+        `expected "iptables", "firewalld" or "nftables", got ${quote(input)}`,
     })),
     /** The chain of iptables with rules that override the plugin's. */
     iptablesAdminChainName: optional(
@@ -36,11 +35,8 @@ export const firewallSchema = once(() =>
     /** The zone of firewalld to which the addresses are added. */
     firewalldZone: optional(z.string()),
     /** From where connections to the container are let through. */
-    ingressPolicy: optional(z.enum([...POLICIES, ""], {
-      error: ({ input }) =>
-        `unknown ingress policy: ${quote(input)} (must be ${
-          formatChoices(POLICIES)
-        })`,
+    ingressPolicy: optional(z.enum(POLICIES, {
+      error: ({ input }) => `unknown ingress policy: ${quote(input)}`,
     })),
   })
 );

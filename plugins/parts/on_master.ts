@@ -5,7 +5,7 @@
  * @module
  */
 
-import { CniError, ErrorCode, formatChoices } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call, MaybePromise } from "../../cni/plugin.ts";
 import type { Dns, Result } from "../../cni/result.ts";
 import { Rollback } from "../../cni/rollback.ts";
@@ -145,8 +145,6 @@ export function modeOf(
   if (found !== undefined) return found;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `unknown ${kind} mode: ${JSON.stringify(name)} (must be ${
-      formatChoices(Object.keys(modes))
-    })`,
+    `unknown ${kind} mode: ${JSON.stringify(name)}`,
   );
 }

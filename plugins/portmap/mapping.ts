@@ -148,9 +148,7 @@ function toMapping(
   for (const [what, port] of Object.entries({ containerPort, hostPort })) {
     if (port > 0 && port <= 0xffff) continue;
     const name = what === "hostPort" ? "host" : "container";
-    throw refusal(
-      `Invalid ${name} port number: ${port} (must be between 1 and 65535)`,
-    );
+    throw refusal(`Invalid ${name} port number: ${port}`);
   }
   return { protocol, hostPort, containerPort, hostIp: hostIP };
 }

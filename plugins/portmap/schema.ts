@@ -5,7 +5,6 @@
  */
 
 import * as z from "zod/mini";
-import { formatChoices } from "../../cni/error.ts";
 import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional, optionalIpSchema } from "../../cni/types.ts";
 
@@ -22,10 +21,7 @@ const quote = (text: unknown): string => JSON.stringify(text);
 
 const backendSchema = once(() =>
   z.enum(BACKENDS, {
-    error: ({ input }) =>
-      `unrecognized backend ${quote(input)} (must be ${
-        formatChoices(BACKENDS)
-      })`,
+    error: ({ input }) => `unrecognized backend ${quote(input)}`,
   })
 );
 
@@ -37,7 +33,7 @@ const protocolSchema = once(() =>
       const wanted = given.toLowerCase() || "tcp";
       const protocol = PROTOCOLS.find((one) => one === wanted);
       if (protocol !== undefined) return protocol;
-      const message = `expected ${formatChoices(PROTOCOLS)}, got ${
+      const message = `expected ${PROTOCOLS.map(quote).join(" or ")}, got ${
         quote(given)
       }`;
       issues.push({ code: "custom", message, input: given });

@@ -39,10 +39,7 @@ conformance("ipvlan", {
       });
     }
     using scene = new MasterScene(type, { mode: "other" });
-    await scene.fail("ADD", [
-      7,
-      'unknown ipvlan mode: "other" (must be "l2", "l3" or "l3s")',
-    ]);
+    await scene.fail("ADD", [7, 'unknown ipvlan mode: "other"']);
   },
   "in a chain it has the addresses of prevResult": async () => {
     using scene = new MasterScene(type, { ipam: undefined, master: undefined });

@@ -105,10 +105,7 @@ conformance("macvlan", {
       });
     }
     using scene = new MasterScene(type, { mode: "other" });
-    await scene.fail("ADD", [
-      7,
-      'unknown macvlan mode: "other" (must be "bridge", "private", "vepa" or "passthru")',
-    ]);
+    await scene.fail("ADD", [7, 'unknown macvlan mode: "other"']);
   },
   "bcqueuelen": round({
     keys: { bcqueuelen: 200 },

@@ -98,23 +98,11 @@ conformance("portmap", {
     await eachRow(
       t,
       [
-        [0, 80, "Invalid host port number: 0 (must be between 1 and 65535)"],
-        [-1, 80, "Invalid host port number: -1 (must be between 1 and 65535)"],
-        [
-          65536,
-          80,
-          "Invalid host port number: 65536 (must be between 1 and 65535)",
-        ],
-        [
-          8080,
-          0,
-          "Invalid container port number: 0 (must be between 1 and 65535)",
-        ],
-        [
-          8080,
-          65536,
-          "Invalid container port number: 65536 (must be between 1 and 65535)",
-        ],
+        [0, 80, "Invalid host port number: 0"],
+        [-1, 80, "Invalid host port number: -1"],
+        [65536, 80, "Invalid host port number: 65536"],
+        [8080, 0, "Invalid container port number: 0"],
+        [8080, 65536, "Invalid container port number: 65536"],
       ] as const,
       ([hostPort, containerPort, text]) =>
         assertRefused(onePort(hostPort, containerPort), text),

@@ -165,7 +165,6 @@ export class OperationLog implements Log {
     if (level !== undefined) return level;
     this.#stderr().warn("Cannot log at an unknown level", {
       logLevel: name,
-      known: LOG_LEVELS.join(","),
       used: DEFAULT_LEVEL,
     });
     return DEFAULT_LEVEL;

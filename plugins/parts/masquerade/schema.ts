@@ -5,7 +5,6 @@
  */
 
 import * as z from "zod/mini";
-import { formatChoices } from "../../../cni/error.ts";
 import type { Schema } from "../../../cni/json.ts";
 import { once, optional } from "../../../cni/types.ts";
 
@@ -42,7 +41,7 @@ export function withKnownBackend<C extends MasqueradeKeys>(
   const check = z.refine<C>(isKnown, {
     path: ["ipMasqBackend"],
     error: ({ input }) =>
-      `expected ${formatChoices(BACKENDS)}, got ${
+      `expected ${BACKENDS.map(quote).join(" or ")}, got ${
         quote((input as MasqueradeKeys).ipMasqBackend)
       }`,
     // Checked even if other keys are invalid: DEL drops all invalid keys at
