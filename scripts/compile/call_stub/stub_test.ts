@@ -239,8 +239,7 @@ testMachines(
     await using stub = makeStub(machine);
     const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
     // The longest of the stub leaves room for the name of a folder's socket.
-    const path = folder.padEnd(94, "/x");
-    await Deno.mkdir(folderOf(path), { recursive: true });
+    const path = `${folder}/`.padEnd(94, "x");
     const listener = Deno.listen({ transport: "unix", path });
     const accepted = listener.accept().then((one) => one.close());
     const stdin = JSON.stringify({ daemonSocket: path });
