@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { findHolders } from "./lock_holders.ts";
+import { findHolders, findLockHolders, Tenure } from "./lock_holders.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("findHolders() reads /proc/locks", async (t) => {
@@ -25,4 +25,47 @@ Deno.test("findHolders() reads /proc/locks", async (t) => {
     ([, dev, ino, want]) =>
       assertEquals(findHolders(locks, { dev, ino }), want),
   );
+});
+
+/** Locks and unlocks files of a folder until it is terminated. */
+const LOCKER = `self.onmessage = ({ data: folder }) => {
+  const files = Array.from({ length: 20 }, (_, i) =>
+    Deno.openSync(folder + "/" + i, { create: true, write: true }));
+  files.forEach((file) => file.lockSync(true));
+  self.postMessage("locked");
+  for (;;) {
+    files.forEach((file) => file.unlockSync());
+    files.forEach((file) => file.lockSync(true));
+  }
+};`;
+
+Deno.test("findLockHolders() finds a lock while others come and go", async () => {
+  const folder = Deno.makeTempDirSync();
+  using stack = new DisposableStack();
+  stack.defer(() => Deno.removeSync(folder, { recursive: true }));
+  const file = stack.use(Deno.openSync(`${folder}/held`, {
+    create: true,
+    write: true,
+  }));
+  file.lockSync(true);
+  const url = `data:text/javascript,${encodeURIComponent(LOCKER)}`;
+  const locker = new Worker(url, { type: "module" });
+  stack.defer(() => locker.terminate());
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  locker.onmessage = resolve;
+  locker.postMessage(folder);
+  await promise;
+  const info = file.statSync();
+  for (let i = 0; i < 500; i++) {
+    assertEquals(findLockHolders(info).map(({ pid }) => pid), [Deno.pid]);
+  }
+});
+
+Deno.test("Tenure ends if a lock does not change hands", () => {
+  const tenure = new Tenure(60);
+  const left = ["a", "a", "b", "b", "a", "a", "a", "a"].map((holder) => {
+    tenure.note(holder, 20);
+    return tenure.leftMs;
+  });
+  assertEquals(left, [40, 20, 60, 40, 60, 40, 20, 0]);
 });

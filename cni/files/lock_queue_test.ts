@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { CniError } from "../error.ts";
 import { FileLock } from "./lock.ts";
+import { readLocks } from "./lock_holders.ts";
 
 /** Files that are locked until disposal. */
 class LockedFiles implements Disposable {
@@ -19,10 +20,14 @@ class LockedFiles implements Disposable {
   /** Counts the entries of the kernel's queues for these files. */
   countQueued(): number {
     const inodes = this.paths.map((path) => Deno.statSync(path).ino);
-    const waiting = /^\d+: -> FLOCK .*:(\d+) \d+ EOF$/gm;
-    const locks = Deno.readTextFileSync("/proc/locks");
-    return [...locks.matchAll(waiting)]
-      .filter(([, inode]) => inodes.includes(Number(inode))).length;
+    const counts = new Map<number, number>();
+    // A lock is followed by its waiters, and may be shown twice.
+    for (const lock of readLocks().split(/^(?=\d+: FLOCK )/m)) {
+      const inode = Number(/:(\d+) \d+ EOF$/m.exec(lock)?.[1]);
+      if (!inodes.includes(inode)) continue;
+      counts.set(inode, [...lock.matchAll(/^\d+: -> FLOCK /gm)].length);
+    }
+    return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
   unlock(): void {

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { readLocks } from "../../cni/files/lock_holders.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 
 /** What is held; equal before and after a run that leaves nothing. */
@@ -92,7 +93,7 @@ function describeSockets(pid: number): Map<string, string> {
 /** Lists the files below a folder that /proc/locks has. */
 function listLocked(folder: string): string[] {
   const locked = new Set(
-    Deno.readTextFileSync("/proc/locks").split("\n")
+    readLocks().split("\n")
       .map((line) => Number(/:(\d+) \d+ (?:\d+|EOF)$/.exec(line)?.[1])),
   );
   const walk = (path: string): string[] =>
