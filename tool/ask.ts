@@ -13,9 +13,18 @@ import { ExitError } from "./failure.ts";
  */
 export type Ask = (question: string, fallback: string) => string;
 
-/** Returns how to ask; undefined without a terminal. */
+/**
+ * On these, prompt() reads a line as the kernel gives it, and Ctrl-C is a signal
+ * that waits until the line ends.
+ *
+ * Source: rustyline src/tty/unix.rs `UNSUPPORTED_TERM`.
+ */
+const WITHOUT_KEYS = ["dumb", "cons25", "emacs"];
+
+/** Returns how to ask; undefined without a terminal that reports each key. */
 export function findAsk(): Ask | undefined {
   if (!Deno.stdin.isTerminal() || !Deno.stdout.isTerminal()) return undefined;
+  if (WITHOUT_KEYS.includes(Deno.env.get("TERM") ?? "")) return undefined;
   return (question, fallback) => {
     // A default of prompt() would be text in front of what is typed.
     const answer = prompt(`${question} [${fallback}]:`);

@@ -34,7 +34,8 @@ export function isDenied(error: unknown): boolean {
   }
   return error instanceof Deno.errors.PermissionDenied ||
     // A plugin's error, which is a text only.
-    error instanceof CniError && /\bE(PERM|ACCES)\b/.test(`${error}`) ||
+    error instanceof CniError &&
+      /\bE(PERM|ACCES)\b|\bPermission denied\b/.test(`${error}`) ||
     isErrno(error, "EPERM", "EACCES") ||
     error instanceof Error && error.cause !== undefined &&
       isDenied(error.cause);

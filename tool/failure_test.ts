@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { eachRow } from "../tests/_harness/table.ts";
-import { formatFailureText, toFailureDocument } from "./failure.ts";
+import { formatFailureText, isDenied, toFailureDocument } from "./failure.ts";
 
 Deno.test("formatFailureText() shows the action and the reason", async (t) => {
   const refused = new CniError(7, "no such key", { details: "mtu" });
@@ -25,6 +25,17 @@ Deno.test("formatFailureText() shows the action and the reason", async (t) => {
     rows,
     ([, error, text]) => assertEquals(formatFailureText(error), text),
   );
+});
+
+Deno.test("isDenied() also understands a plugin's text", async (t) => {
+  const rows: [details: string, denied: boolean][] = [
+    ["setns: EPERM", true],
+    ["Permission denied", true],
+    ["No such file or directory", false],
+  ];
+  await eachRow(t, rows, ([details, denied]) => {
+    assertEquals(isDenied(new CniError(5, "Cannot", { details })), denied);
+  });
 });
 
 Deno.test("toFailureDocument() keeps the plugin's code", () => {

@@ -168,10 +168,12 @@ function findRow(
   const [first = "", second = ""] = rest;
   if (rest.length === 0) return { words: [] };
   const single = rows.find((row) => row.name === first);
-  if (single !== undefined) return { row: single, words: [first] };
   const group = rows.filter((row) => row.name.startsWith(`${first} `));
-  if (group.length === 0) throw unknownCommand(name, first, listWords(rows));
-  if (second === "") return { words: [first] };
+  if (group.length === 0 || second === "") {
+    if (single !== undefined) return { row: single, words: [first] };
+    if (group.length > 0) return { words: [first] };
+    throw unknownCommand(name, first, listWords(rows));
+  }
   const row = group.find((row) => row.name === `${first} ${second}`);
   if (row !== undefined) return { row, words: [first, second] };
   throw unknownCommand(`${name} ${first}`, second, listWords(group, 1));

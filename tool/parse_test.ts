@@ -42,6 +42,8 @@ const rows: CommandRow[] = [
     isWrapper: true,
     load,
   },
+  { name: "serve", summary: "Serves", load },
+  { name: "serve now", summary: "Serves now", load },
   { name: "secret", summary: "Hides", isHidden: true, load },
 ];
 const synonyms = { "rm": "add", "exec": "netns exec" };
@@ -64,6 +66,8 @@ Deno.test("parseCommandLine() finds command, arguments and flags", async (t) => 
     ["add a", ["add", ["a"], {}]],
     ["add a b", ["add", ["a", "b"], {}]],
     ["add a -- --all", ["add", ["a", "--all"], {}]],
+    ["serve", ["serve", [], {}]],
+    ["serve now --json", ["serve now", [], { json: true }]],
     ["add a 0x10", ["add", ["a", "0x10"], {}]],
     ["add a --ifname x", ["add", ["a"], { ifname: "x" }]],
     ["add a --ifname=x=y", ["add", ["a"], { ifname: "x=y" }]],
@@ -139,6 +143,10 @@ Deno.test("parseCommandLine() reports errors", async (t) => {
     [
       "add a b c",
       'Cannot run "tool add": unexpected argument "c"; usage: tool add NETWORK [NETNS]',
+    ],
+    [
+      "serve no",
+      'Cannot run "tool serve no": unknown command; did you mean now?',
     ],
     [
       "netns list x",
@@ -219,6 +227,8 @@ Deno.test("formatArguments() marks optional and repeated arguments", () => {
     "[N...]",
     "",
     "NAME -- COMMAND...",
+    "",
+    "",
     "",
   ]);
 });

@@ -11,8 +11,11 @@ export interface Column<Row> {
   readonly heading: string;
   /** Returns a cell's text; "" is shown as a dash. */
   readonly cell: (row: Row) => string;
-  /** Whether a narrow terminal may cut its cells. */
-  readonly isCut?: boolean;
+  /**
+   * What a narrow terminal does to its cells. Wrapped cells continue on further
+   * lines, so what identifies a row stays complete.
+   */
+  readonly narrow?: "cut" | "wrap";
   /** If set, a narrow terminal may lack the column; the lowest number goes first. */
   readonly dropped?: number;
   /** Highlights a cell. */
@@ -23,34 +26,86 @@ export interface Column<Row> {
 }
 
 /**
- * Formats rows under their headings, one line each, with two blanks between
- * columns and no newline at the end. On a narrow terminal, columns are dropped
- * and cut as far as they allow.
+ * Formats rows under their headings, with two blanks between columns and no
+ * newline at the end. On a narrow terminal, columns are dropped, wrapped and cut
+ * as far as they allow; a last line names those that are dropped.
  */
 export function formatTable<Row>(
   all: readonly Column<Row>[],
   rows: readonly Row[],
   style: Style,
 ): string {
-  const columns = fit(all, rows, style.width);
-  const widths = measureColumns(columns, rows);
-  const line = (format: (column: Column<Row>) => [string, Mark]): string =>
-    columns.map((column, at) => {
-      const [text, mark] = format(column);
-      const isLast = at === columns.length - 1;
-      const gap = isLast ? 0 : (widths[at] ?? 0) - measure(text) + 2;
-      return mark(text) + " ".repeat(gap);
-    }).join("");
+  const { columns, widths } = fit(all, rows, style.width);
+  const format = (
+    cellOf: (column: Column<Row>) => [string, Mark],
+  ): string[] => {
+    const cells = columns.map((column, at) => {
+      const [text, mark] = cellOf(column);
+      return { lines: breakCell(column, text, widths[at] ?? 0), mark };
+    });
+    const height = Math.max(...cells.map(({ lines }) => lines.length));
+    return Array.from(
+      { length: height },
+      (_, line) =>
+        cells.map(({ lines, mark }, at) => {
+          const text = lines[line] ?? "";
+          const isLast = at === cells.length - 1;
+          const gap = isLast ? 0 : (widths[at] ?? 0) - measure(text) + 2;
+          return mark(text) + " ".repeat(Math.max(gap, 0));
+        }).join("").trimEnd(),
+    );
+  };
+  const hidden = all.filter((column) => !columns.includes(column))
+    .map(({ heading }) => heading);
   return [
-    line(({ heading }) => [heading, style.bold]),
-    ...rows.map((row) =>
-      line(({ cell, mark }) => [show(cell(row)), mark?.(row, style) ?? same])
+    ...format(({ heading }) => [heading, style.bold]),
+    ...rows.flatMap((row) =>
+      format(({ cell, mark }) => [show(cell(row)), mark?.(row, style) ?? same])
+    ),
+    ...hidden.length === 0 ? [] : wrap(
+      `Not shown at this width: ${hidden.join(", ")} (--wide shows all)`,
+      Math.max(style.width ?? Infinity, SHORTEST_HINT),
     ),
   ].join("\n");
 }
 
-/** Cells are not cut below this width. */
-const SHORTEST_CELL = 12;
+/** Breaks a cell's text into lines of a width. */
+function breakCell<Row>(
+  { narrow }: Column<Row>,
+  text: string,
+  width: number,
+): string[] {
+  if (measure(text) <= width) return [text];
+  if (narrow === "cut") return [shorten(text, width)];
+  return narrow === "wrap" ? wrap(text, width) : [text];
+}
+
+/**
+ * Wraps a text: behind blanks, commas, slashes and dashes, and within a word only
+ * if it is longer than a line.
+ */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const piece of text.match(/[^\s,/-]*[\s,/-]+|[^\s,/-]+/g) ?? []) {
+    if (measure((line + piece).trimEnd()) > width && line !== "") {
+      lines.push(line.trimEnd());
+      line = "";
+    }
+    const characters = [...line + piece];
+    while (measure(characters.join("").trimEnd()) > width) {
+      lines.push(characters.splice(0, width).join(""));
+    }
+    line = characters.join("");
+  }
+  return line.trim() === "" ? lines : [...lines, line.trimEnd()];
+}
+
+/** The last line is not wrapped below this width. */
+const SHORTEST_HINT = 40;
+
+/** Cells are neither cut nor wrapped below this width. */
+const SHORTEST_CELL = 8;
 
 function measureColumns<Row>(
   columns: readonly Column<Row>[],
@@ -61,36 +116,32 @@ function measureColumns<Row>(
   );
 }
 
-/** Drops and cuts columns until they fit, as far as possible. */
+/** Drops columns until the rest fit, or else narrows them, the widest first. */
 function fit<Row>(
-  columns: readonly Column<Row>[],
+  all: readonly Column<Row>[],
   rows: readonly Row[],
   width = Infinity,
-): readonly Column<Row>[] {
-  const widths = measureColumns(columns, rows);
-  const excess = sum(widths) + 2 * (columns.length - 1) - width;
-  if (excess <= 0) return columns;
-  const [first] = columns.filter(({ dropped }) => dropped !== undefined)
+): { readonly columns: readonly Column<Row>[]; readonly widths: number[] } {
+  const columns = [...all];
+  const inOrder = columns.filter(({ dropped }) => dropped !== undefined)
     .sort((left, right) => Number(left.dropped) - Number(right.dropped));
-  if (first !== undefined) {
-    return fit(columns.filter((column) => column !== first), rows, width);
+  const measureExcess = (widths: readonly number[]): number =>
+    sum(widths) + 2 * (columns.length - 1) - width;
+  let widths = measureColumns(columns, rows);
+  for (const next of inOrder) {
+    if (measureExcess(widths) <= 0) break;
+    columns.splice(columns.indexOf(next), 1);
+    widths = measureColumns(columns, rows);
   }
-  const [widest] = columns
-    .map((column, at) => ({ column, width: widths[at] ?? 0 }))
-    .filter(({ column, width }) => column.isCut && width > SHORTEST_CELL)
-    .sort((left, right) => right.width - left.width);
-  if (widest === undefined) return columns;
-  const limit = Math.max(SHORTEST_CELL, widest.width - Math.ceil(excess));
-  const { cell } = widest.column;
-  const cut = {
-    ...widest.column,
-    isCut: false,
-    cell: (row: Row): string => shorten(show(cell(row)), limit),
-  };
-  const cutColumns = columns.map((column) =>
-    column === widest.column ? cut : column
-  );
-  return fit(cutColumns, rows, width);
+  for (let excess = measureExcess(widths); excess > 0; excess--) {
+    const [widest] = columns
+      .map(({ narrow }, at) => ({ narrow, at, width: widths[at] ?? 0 }))
+      .filter(({ narrow, width }) => narrow && width > SHORTEST_CELL)
+      .sort((left, right) => right.width - left.width);
+    if (widest === undefined) break;
+    widths[widest.at] = widest.width - 1;
+  }
+  return { columns, widths };
 }
 
 function sum(numbers: readonly number[]): number {
