@@ -139,6 +139,22 @@ export class KubeClient implements Disposable {
   }
 
   /**
+   * Removes an annotation of a pod, unless it has another value by now, or the
+   * pod is gone.
+   *
+   * @throws {KubeError}
+   */
+  removePodAnnotation(
+    pod: PodKey,
+    key: string,
+    value: string,
+    options: RequestOptions = {},
+  ): Promise<void> {
+    const limits = { ...this.#limits, ...options };
+    return this.#annotator.remove(pod, key, value, limits);
+  }
+
+  /**
    * Creates an event.
    *
    * @throws {KubeError}

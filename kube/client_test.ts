@@ -1,7 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { pause } from "../cni/deadline.ts";
 import { CniError } from "../cni/error.ts";
 import { OFFLINE_FLAGS } from "../scripts/net.ts";
 import { asModule } from "../tests/_harness/as_module.ts";
+import { eventually } from "../tests/_harness/eventually.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { openKubeClient } from "./client.ts";
@@ -197,6 +199,34 @@ Deno.test("KubeClient does not keep the process alive", async (t) => {
     assertEquals(new TextDecoder().decode(stdout), "done\n");
     assert(performance.now() - startMs < 45_000, "it waited for something");
   });
+});
+
+Deno.test("KubeClient takes an answer that came while its process was stopped", async () => {
+  await using scene = await KubeScene.start();
+  const path = scene.api.writeKubeconfig(scene.folder.path);
+  scene.api.fault({ path: /p1$/, delayMs: 100 });
+  const times = { perTryMs: 300, overallMs: 300 };
+  const script = `
+      import { openKubeClient } from "${import.meta.resolve("./client.ts")}";
+      const client = await openKubeClient({ kubeconfig: "${path}", env: {} });
+      const pod = await client.getPod("test", "p1", ${JSON.stringify(times)});
+      console.log(pod.metadata.uid);`;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, asModule(script)],
+    cwd: new URL("..", import.meta.url).pathname,
+    stdin: "null",
+    stdout: "piped",
+  }).spawn();
+  const { requests } = scene.api;
+  await eventually("it has asked", () => requests.length > 0);
+  child.kill("SIGSTOP");
+  await eventually("it is answered", () => requests[0]?.status === 200);
+  // Longer than all its limits together.
+  await pause(1000);
+  child.kill("SIGCONT");
+  const { stdout } = await child.output();
+  assertEquals(new TextDecoder().decode(stdout), "u1\n");
+  assertEquals(requests.length, 1);
 });
 
 Deno.test("KubeClient reaches a server at an IPv6 address", async () => {

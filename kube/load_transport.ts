@@ -63,13 +63,13 @@ function isLoopback(server: string): boolean {
 }
 
 /**
- * Matches `fetch`'s error for a server's certificate that is trusted itself, as
- * an authority. Go accepts it, and so does Node's HTTPS. Many servers that were
- * set up by hand have such a certificate.
+ * Matches `fetch`'s errors for servers that Go and Node's HTTP accept: one whose
+ * certificate is trusted itself, as an authority, which many servers have that
+ * were set up by hand; and one at a port that another protocol has, such as 6000.
  */
-const IS_AUTHORITY = /CaUsedAsEndEntity/;
+const IS_REFUSED = /CaUsedAsEndEntity|Requests to port \d+ are blocked/;
 
-/** A transport by `fetch`, or by Node if the server's certificate requires it. */
+/** A transport by `fetch`, or by Node if `fetch` refuses the server. */
 class FetchTransport implements Transport {
   readonly #client: Deno.HttpClient;
   readonly #loadOther: () => Promise<Transport>;
@@ -93,7 +93,7 @@ class FetchTransport implements Transport {
       try {
         return await this.#fetch(request, signal);
       } catch (error) {
-        if (!IS_AUTHORITY.test(describeError(error))) throw error;
+        if (!IS_REFUSED.test(describeError(error))) throw error;
         this.#other ??= this.#loadOther();
       }
     }

@@ -60,21 +60,61 @@ export class PodAnnotator {
     annotations: Annotations,
     given: TimeLimits,
   ): Promise<void> {
+    await this.#write(
+      given,
+      (limits) => this.#patch(pod, annotations, limits),
+      (limits) =>
+        this.#put(pod, (others) => ({ ...others, ...annotations }), limits),
+    );
+  }
+
+  /**
+   * Removes an annotation of a pod, unless it has another value by now. A pod
+   * that is gone, or is another one, is left alone.
+   *
+   * @throws {KubeError}
+   */
+  async remove(
+    pod: PodKey,
+    key: string,
+    value: string,
+    given: TimeLimits,
+  ): Promise<void> {
+    try {
+      await this.#write(
+        given,
+        (limits) => this.#patchAway(pod, key, value, limits),
+        (limits) =>
+          this.#put(
+            pod,
+            ({ [key]: current, ...others }) =>
+              current === value ? others : undefined,
+            limits,
+          ),
+      );
+    } catch (error) {
+      if (!hasStatus(error, 404, 409, 422)) throw error;
+    }
+  }
+
+  /** Patches if that is allowed, or else reads and replaces. */
+  async #write(
+    given: TimeLimits,
+    patch: (limits: TimeLimits) => Promise<void>,
+    put: (limits: TimeLimits) => Promise<void>,
+  ): Promise<void> {
     using limit = limitOverall(given);
     const { signal } = limit;
     const limits = { ...given, signal };
     if (performance.now() >= this.#putUntilMs) {
       try {
-        return await retryOnConflict(
-          signal,
-          () => this.#patch(pod, annotations, limits),
-        );
+        return await retryOnConflict(signal, () => patch(limits));
       } catch (error) {
         if (!isUnsupported(error)) throw error;
         this.#putUntilMs = performance.now() + PUT_MS;
       }
     }
-    await retryOnConflict(signal, () => this.#put(pod, annotations, limits));
+    await retryOnConflict(signal, () => put(limits));
   }
 
   async #patch(
@@ -99,22 +139,43 @@ export class PodAnnotator {
     }
   }
 
+  async #patchAway(
+    pod: PodKey,
+    key: string,
+    value: string,
+    limits: TimeLimits,
+  ): Promise<void> {
+    const { uid } = pod;
+    // RFC 6901, 3. A key has no "~".
+    const path = `/metadata/annotations/${key.replaceAll("/", "~1")}`;
+    await this.#send({
+      method: "PATCH",
+      path: statusPath(pod),
+      contentType: "application/json-patch+json",
+      body: [
+        ...uid ? [{ op: "test", path: "/metadata/uid", value: uid }] : [],
+        { op: "test", path, value },
+        { op: "remove", path },
+      ],
+    }, limits);
+  }
+
+  /** @param edit Returns the new annotations; undefined to leave the pod alone */
   async #put(
     key: PodKey,
-    annotations: Annotations,
+    edit: (annotations: Annotations) => Annotations | undefined,
     limits: TimeLimits,
   ): Promise<void> {
     const pod = await this.#get(key, limits);
     const { metadata } = pod;
+    const annotations = edit(metadata?.annotations ?? {});
+    if (annotations === undefined) return;
     await this.#send({
       method: "PUT",
       path: statusPath(key),
       body: {
         ...pod,
-        metadata: {
-          ...metadata,
-          annotations: { ...metadata?.annotations, ...annotations },
-        },
+        metadata: { ...metadata, annotations },
       },
     }, limits);
   }

@@ -189,6 +189,36 @@ Deno.test("PodAnnotator repeats a write without an answer", async (t) => {
   });
 });
 
+Deno.test("PodAnnotator removes an annotation that has the value", async (t) => {
+  const key = "example.com/a";
+  const rows: [name: string, value: string, uid: string, isGone: boolean][] = [
+    ["the value", "mine", "u1", true],
+    ["a pod whose UID is unknown", "mine", "", true],
+    ["another value", "other", "u1", false],
+    ["another pod", "mine", "u0", false],
+  ];
+  for (const isAllowed of [true, false]) {
+    await eachRow(t, rows, async ([, value, uid, isGone]) => {
+      const { scene, client } = await startScene();
+      await using _ = scene;
+      using __ = client;
+      await client.setPodAnnotations(POD, { [key]: "mine" });
+      if (!isAllowed) scene.api.forbid("patch", "pods/status");
+      await client.removePodAnnotation({ ...POD, uid }, key, value);
+      assertEquals(scene.api.pod("test", "p1")?.metadata.annotations, {
+        kept: "1",
+        changed: "old",
+        ...isGone ? {} : { [key]: "mine" },
+      });
+    }, ([name]) => `${name}, ${isAllowed ? "by PATCH" : "by PUT"}`);
+  }
+  await t.step("of a pod that is gone", async () => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open();
+    await client.removePodAnnotation({ ...POD, name: "p2" }, key, "mine");
+  });
+});
+
 Deno.test("PodAnnotator keeps its time limit", async () => {
   const { scene, client } = await startScene();
   await using _ = scene;

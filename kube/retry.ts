@@ -4,13 +4,16 @@
  * @module
  */
 
-import { deadline, JoinedSignal, pause } from "../cni/deadline.ts";
+import { JoinedSignal, pause } from "../cni/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 
-/** Time limit of the first try, in milliseconds. */
-const PER_TRY_MS = 1500;
+/**
+ * Time limit of the first try, in milliseconds. Another connection costs a busy
+ * server more than the answer that it has not sent yet.
+ */
+const PER_TRY_MS = 10_000;
 /** Time limit of all tries together, in milliseconds. */
-const OVERALL_MS = 15_000;
+const OVERALL_MS = 60_000;
 /** The first pause between two tries, in milliseconds. */
 export const FIRST_PAUSE_MS = 250;
 /** The longest one; each is twice the one before. */
@@ -30,24 +33,27 @@ export function backoff(
   return Math.min(firstMs * 2 ** (failures - 1), longestMs);
 }
 
-/** Time limits of a request. */
+/**
+ * Time limits of a request. They count time in which this process waits for the
+ * server: see {@linkcode JoinedSignal}.
+ */
 export interface TimeLimits {
   /** Cancels the request. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Time limit of the first try, in milliseconds; 1500 by default. Each try that
+   * Time limit of the first try, in milliseconds; 10000 by default. Each try that
    * times out doubles it: a dead connection costs little, and a slow server
    * still gets to answer. A POST is not repeated and gets all the time there is.
    */
   readonly perTryMs?: number | undefined;
-  /** Time limit of all tries together, in milliseconds; 15000 by default. */
+  /** Time limit of all tries together, in milliseconds; 60000 by default. */
   readonly overallMs?: number | undefined;
 }
 
 /** Limits an operation with several requests, until it is disposed of. */
 export function limitOverall(limits: TimeLimits): JoinedSignal {
   const { overallMs = OVERALL_MS, signal } = limits;
-  return new JoinedSignal(deadline(overallMs), signal);
+  return new JoinedSignal(overallMs, signal);
 }
 
 /**
@@ -65,23 +71,22 @@ export async function retry<T>(
   method: string,
   limits: TimeLimits = {},
 ): Promise<T> {
-  const { perTryMs = PER_TRY_MS, overallMs = OVERALL_MS } = limits;
+  const { perTryMs = PER_TRY_MS } = limits;
   using limit = limitOverall(limits);
-  const { signal: overall } = limit;
-  const endMs = performance.now() + overallMs;
-  let tryMs = method === "POST" ? overallMs : perTryMs;
+  const { signal: overall, leftMs } = limit;
+  let tryMs = method === "POST" ? leftMs : perTryMs;
   let before: KubeError | undefined;
   for (let failures = 1;; failures++) {
     try {
-      using limit = new JoinedSignal(deadline(tryMs), overall);
-      return await attempt(limit.signal);
+      using one = new JoinedSignal(tryMs, overall);
+      return await attempt(one.signal);
     } catch (error) {
       const isWorthIt = error instanceof KubeError && mayRetry(error, method);
       if (overall.aborted && isWorthIt) throw before ?? error;
       if (!isWorthIt) throw error;
       const waitMs = error.retryAfterMs ||
         backoff(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-      if (performance.now() + waitMs >= endMs) throw error;
+      if (waitMs >= limit.leftMs) throw error;
       await pause(waitMs, overall);
       if (overall.aborted) throw error;
       if (error.isTimeout) tryMs *= 2;

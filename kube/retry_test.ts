@@ -1,8 +1,10 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
+import { waitUntil } from "../cni/deadline.ts";
 import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";
 import { limitOverall, retry, type TimeLimits } from "./retry.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
+import { inVirtualTime } from "../tests/_harness/virtual_time.ts";
 
 /** Fails a number of times, then returns the number of attempts. */
 function failing(
@@ -66,14 +68,13 @@ Deno.test("retry() repeats repeatable requests only", async (t) => {
 
 Deno.test("retry() ends in time, with the last error", async () => {
   const always = failing({ status: 503 });
-  const startMs = performance.now();
-  const error = await kubeErrorOf(
-    retry(always.attempt, "GET", { overallMs: 1500 }),
-  );
-  const elapsedMs = performance.now() - startMs;
+  const elapsedMs = await inVirtualTime(async () => {
+    const limits = { overallMs: 1500 };
+    const error = await kubeErrorOf(retry(always.attempt, "GET", limits));
+    assertEquals(error.message, "try 3");
+  });
   // After pauses of 250 and 500 ms, a pause of 1000 ms would be too long.
-  assertEquals([always.tries, error.message], [3, "try 3"]);
-  assert(elapsedMs >= 740, `${elapsedMs} ms`);
+  assertEquals([always.tries, elapsedMs], [3, 750]);
 });
 
 Deno.test("retry() reports the failure before the timeout", async () => {
@@ -92,62 +93,64 @@ testRows(
   [[400, 2], [10_000, 1], [0, 2]] as const,
   async ([retryAfterMs, tries]) => {
     const busy = failing({ status: 429, retryAfterMs }, 1);
-    const startMs = performance.now();
-    await retry(busy.attempt, "POST", { overallMs: 10_000 }).catch(() => {});
-    const elapsedMs = performance.now() - startMs;
-    assertEquals(busy.tries, tries);
+    const elapsedMs = await inVirtualTime(async () => {
+      const limits = { overallMs: 10_000 };
+      await retry(busy.attempt, "POST", limits).catch(() => {});
+    });
     const expectedMs = tries === 1 ? 0 : retryAfterMs || 250;
-    assert(elapsedMs >= expectedMs - 5, `${elapsedMs} ms`);
-    assert(elapsedMs < 10_000, `${elapsedMs} ms`);
+    assertEquals([busy.tries, elapsedMs], [tries, expectedMs]);
   },
   ([retryAfterMs]) => `${retryAfterMs} ms of 10 s`,
 );
 
 /** Lets each try time out. @returns How long each try took, in milliseconds */
-async function measureTries(
+async function timeTries(
   method: string,
   limits: TimeLimits,
 ): Promise<number[]> {
   const tries: number[] = [];
-  await kubeErrorOf(retry(
-    async (signal): Promise<never> => {
-      const startMs = performance.now();
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
-      tries.push(performance.now() - startMs);
-      throw new KubeError("late", { status: 0, isTimeout: true });
-    },
-    method,
-    limits,
-  ));
+  await inVirtualTime(async () => {
+    await kubeErrorOf(retry(
+      async (signal): Promise<never> => {
+        const startMs = performance.now();
+        await waitUntil(new Promise<never>(() => {}), signal);
+        tries.push(performance.now() - startMs);
+        throw new KubeError("late", { status: 0, isTimeout: true });
+      },
+      method,
+      limits,
+    ));
+  });
   return tries;
 }
 
-testRows("retry() doubles the time after a timeout", [
-  "GET",
-  "PATCH",
-], async (method) => {
-  const limits = { perTryMs: 100, overallMs: 3000 };
-  const [first = 0, second = 0, third = 0] = await measureTries(method, limits);
-  assert(first >= 99 && second >= 199 && third >= 399, `${method}`);
-});
+testRows(
+  "retry() doubles the time after a timeout",
+  ["GET", "PATCH"],
+  async (method) => {
+    const limits = { perTryMs: 100, overallMs: 3000 };
+    // Between them are pauses of 250, 500 and 1000 ms.
+    assertEquals(await timeTries(method, limits), [100, 200, 400, 550]);
+  },
+);
 
 Deno.test("retry() gives a POST the whole time limit, once", async () => {
-  const tries = await measureTries("POST", { perTryMs: 100, overallMs: 400 });
-  assert(tries.length === 1 && (tries[0] ?? 0) >= 399, `${tries}`);
+  const limits = { perTryMs: 100, overallMs: 400 };
+  assertEquals(await timeTries("POST", limits), [400]);
 });
 
 Deno.test("retry() stops on the signal", async () => {
   const controller = new AbortController();
   const always = failing({ status: 503, retryAfterMs: 30_000 });
-  const startMs = performance.now();
   const { signal } = controller;
-  const ended = kubeErrorOf(
-    retry(always.attempt, "GET", { signal, overallMs: 60_000 }),
-  );
-  queueMicrotask(() => controller.abort());
-  await ended;
-  assert(performance.now() - startMs < 25_000);
-  assertEquals(always.tries, 1);
+  const elapsedMs = await inVirtualTime(async () => {
+    const ended = kubeErrorOf(
+      retry(always.attempt, "GET", { signal, overallMs: 60_000 }),
+    );
+    queueMicrotask(() => controller.abort());
+    await ended;
+  });
+  assertEquals([always.tries, elapsedMs], [1, 0]);
 });
 
 Deno.test("limitOverall() follows its parent", () => {

@@ -54,7 +54,7 @@ export async function* openWatch<T>(
   const allowWatchBookmarks = "true";
   const query = { ...options, watch: 1, allowWatchBookmarks, timeoutSeconds };
   const limitMs = timeoutSeconds * 1000 + GRACE_MS;
-  using end = new JoinedSignal(deadline(limitMs), signal);
+  using end = new JoinedSignal(limitMs, signal);
   try {
     const request = { path, query };
     const exchange = await inTime(
