@@ -112,6 +112,7 @@ const SERVER_SYMBOLS = {
     result: "i32",
   },
   shutdown: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
+  poll: { parameters: ["buffer", "u64", "i32", UNCOMPILED], result: "i32" },
   epoll_create1: { parameters: ["i32", UNCOMPILED], result: "i32" },
   epoll_ctl: {
     parameters: ["i32", "i32", "i32", "buffer", UNCOMPILED],
@@ -529,6 +530,12 @@ export function getSocketOption(
     "getsockopt",
     symbols.getsockopt(fd, level, name, value, length, PADDING),
   );
+}
+
+/** poll(2) without waiting. Returns whether something can be received. */
+export function isReadable(fd: number): boolean {
+  const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
+  return checked("poll", serverCalls().poll(request, 1n, 0, PADDING)) > 0;
 }
 
 /** shutdown(2). */

@@ -140,6 +140,8 @@ Deno.test("execvpe() goes on as another program", async (t) => {
         }`;
     const ended = await new Deno.Command(Deno.execPath(), {
       args: ["eval", "--no-config", "--ext=ts", script],
+      // A directory that cannot be searched makes it EACCES.
+      env: { PATH: "/usr/bin:/bin" },
     }).output();
     const printed = new TextDecoder().decode(ended.stdout);
     assertEquals([ended.code, printed.slice(0, stdout.length)], [code, stdout]);

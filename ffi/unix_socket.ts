@@ -6,6 +6,7 @@
  */
 
 import type { Bytes } from "../net/bytes.ts";
+import { isErrno } from "./errno.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
 
@@ -17,7 +18,7 @@ const AF_UNIX = 1,
   SOCK_CLOEXEC = 0o2000000,
   SHUT_RDWR = 2;
 /** Source: include/uapi/asm-generic/socket.h. */
-const SOL_SOCKET = 1, SO_PEERCRED = 17;
+const SOL_SOCKET = 1, SO_PEERCRED = 17, SO_PEERPIDFD = 77;
 
 /** Connections that may wait to be accepted. */
 const BACKLOG = 1024;
@@ -94,7 +95,7 @@ const received = new Uint8Array(64 * 1024);
 /** One connection. */
 export class UnixStream implements Disposable {
   readonly #fd: Fd;
-  /** Who connected. */
+  /** Who is at the other end. */
   readonly peer: Peer;
 
   /** Takes ownership of a connected, non-blocking socket. */
@@ -130,6 +131,27 @@ export class UnixStream implements Disposable {
     return libc.sendNow(this.fd, bytes) ?? 0;
   }
 
+  /**
+   * Opens a descriptor of the process that connected, pidfd_open(2). It stands
+   * for that process only, never for a later one with its ID.
+   *
+   * @returns Undefined before Linux 6.5
+   * @throws {SyscallError} ESRCH if the process has ended; EMFILE
+   */
+  openPeerProcess(): Fd | undefined {
+    const words = new Int32Array(1);
+    const value = new Uint8Array(words.buffer);
+    try {
+      const option = { level: SOL_SOCKET, name: SO_PEERPIDFD, value };
+      libc.getSocketOption(this.fd, option);
+    } catch (error) {
+      if (isErrno(error, "ENOPROTOOPT")) return undefined;
+      throw error;
+    }
+    const [fd = -1] = words;
+    return new Fd(fd);
+  }
+
   /** Ends the connection. The peer still receives what was sent. */
   shutDown(): void {
     libc.shutdown(this.fd, SHUT_RDWR);
@@ -148,6 +170,24 @@ function readPeer(fd: number): Peer {
   libc.getSocketOption(fd, { level: SOL_SOCKET, name: SO_PEERCRED, value });
   const [pid = 0, uid = 0, gid = 0] = words;
   return { pid, uid, gid };
+}
+
+/**
+ * Returns the process that listens on a socket; undefined if none does. The
+ * process sees a connection that ends at once.
+ *
+ * @throws {SyscallError} EACCES; EAGAIN if its backlog is full
+ */
+export function findListener(path: string): Peer | undefined {
+  const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+  using fd = new Fd(libc.socket(AF_UNIX, type, 0));
+  try {
+    libc.connect(fd.number, encodeAddress(path));
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR", "ECONNREFUSED")) return undefined;
+    throw error;
+  }
+  return readPeer(fd.number);
 }
 
 /**

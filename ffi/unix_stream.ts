@@ -1,6 +1,6 @@
 /**
  * The few system calls of a process that has a daemon do its work: a blocking
- * connection to a unix socket, and what identifies a file.
+ * connection to a unix socket.
  *
  * Apart from `libc.ts`: a process that hands its call to the node
  * daemon needs these functions only, and each further one takes 0.05 ms. Deno's
@@ -24,11 +24,13 @@ const SYMBOLS = {
     parameters: ["i32", "buffer", "i32", "i32", UNCOMPILED],
     result: "i32",
   },
-  close: { parameters: ["i32", UNCOMPILED], result: "i32" },
-  statx: {
-    parameters: ["i32", "buffer", "i32", "u32", "buffer", UNCOMPILED],
+  getsockopt: {
+    parameters: ["i32", "i32", "i32", "buffer", "buffer", UNCOMPILED],
     result: "i32",
   },
+  poll: { parameters: ["buffer", "u64", "i32", UNCOMPILED], result: "i32" },
+  access: { parameters: ["buffer", "i32", UNCOMPILED], result: "i32" },
+  close: { parameters: ["i32", UNCOMPILED], result: "i32" },
 } as const;
 
 let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
@@ -42,49 +44,42 @@ function cString(text: string): Uint8Array<ArrayBuffer> {
 }
 
 /** Source: Linux socket.h, net.h; the same on x86-64 and arm64. */
-const AF_UNIX = 1, SOCK_STREAM = 1, SOCK_CLOEXEC = 0x80000;
+const AF_UNIX = 1, SOCK_STREAM = 1;
+const SOCK_CLOEXEC = 0x80000, SOCK_NONBLOCK = 0x800;
 const MSG_NOSIGNAL = 0x4000;
+const SOL_SOCKET = 1, SO_PEERCRED = 17;
+/** Source: linux/poll.h, socket.h `struct ucred`. */
+const POLLIN = 1, POLLOUT = 4, POLLFD_BYTES = 8, UCRED_WORDS = 3;
 
 /** Size of `sun_path`, its final NUL included. Source: linux/un.h `UNIX_PATH_MAX`. */
 const PATH_BYTES = 108;
 
-/** Source: linux/fcntl.h, stat.h: `struct statx` has 256 bytes. */
-const AT_FDCWD = -100, STATX_INO = 0x100, STATX_SIZE = 256;
-/** Where the fields lie, counted in units of their own size. */
-const StatxField = { inode: 4, deviceMajor: 34, deviceMinor: 35 } as const;
-
 /**
- * Returns device and inode, which identify a file, as `Deno.stat` has them;
- * undefined if it does not exist. The first `Deno.stat` of a process takes 0.25 ms.
+ * Longest wait at once, in ms. A process that was stopped meanwhile has waited for
+ * no longer, and sees what has come before it gives up.
  */
-export function readFileId(path: string): string | undefined {
-  const buffer = new Uint8Array(STATX_SIZE);
-  const name = cString(path);
-  const { statx } = libc();
-  if (statx(AT_FDCWD, name, 0, STATX_INO, buffer, PADDING) < 0) {
-    return undefined;
-  }
-  const words = new Uint32Array(buffer.buffer);
-  const major = words[StatxField.deviceMajor] ?? 0;
-  const minor = words[StatxField.deviceMinor] ?? 0;
-  // Source: glibc bits/sysmacros.h `makedev`; Linux has 12 and 20 bits for these.
-  const device = minor % 2 ** 8 + major * 2 ** 8 +
-    Math.floor(minor / 2 ** 8) * 2 ** 20;
-  return `${device}:${new BigUint64Array(buffer.buffer)[StatxField.inode]}`;
+const WAIT_MS = 250;
+
+/** Reports whether a file exists. The first `Deno.stat` of a process takes 0.25 ms. */
+export function exists(path: string): boolean {
+  return libc().access(cString(path), 0, PADDING) === 0;
 }
 
-/** A connected socket. Its calls block; a signal that ends the process ends them. */
+/** A connected socket, with a limit for all waits together. */
 export class UnixStream implements Disposable {
   readonly #fd: number;
+  #leftMs = 0;
 
   private constructor(fd: number) {
     this.#fd = fd;
   }
 
   /**
-   * Connects to the socket at a path.
+   * Connects to the socket at a path, if root or this process's user listens.
+   * Does not wait.
    *
-   * @returns Undefined if there is no socket, nothing listens on it, or this process may not use it
+   * @returns Undefined if there is no socket, nothing listens on it, too many
+   *   wait for it, this process may not use it, or another user listens
    */
   static connect(path: string): UnixStream | undefined {
     const name = cString(path);
@@ -92,21 +87,61 @@ export class UnixStream implements Disposable {
     const address = new Uint8Array(2 + name.length);
     new Uint16Array(address.buffer, 0, 1)[0] = AF_UNIX;
     address.set(name, 2);
-    const symbols = libc();
-    const fd = symbols.socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, PADDING);
+    const { socket, connect } = libc();
+    const type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+    const fd = socket(AF_UNIX, type, 0, PADDING);
     if (fd < 0) return undefined;
     const stream = new UnixStream(fd);
-    if (symbols.connect(fd, address, address.length, PADDING) === 0) {
-      return stream;
-    }
+    if (
+      connect(fd, address, address.length, PADDING) === 0 && stream.#isTrusted()
+    ) return stream;
     stream[Symbol.dispose]();
     return undefined;
   }
 
-  /** Sends all bytes. Returns whether the peer's socket took them. */
+  #isTrusted(): boolean {
+    const ucred = new Uint32Array(UCRED_WORDS);
+    const length = Uint32Array.of(ucred.byteLength);
+    const { getsockopt } = libc();
+    const level = SOL_SOCKET;
+    if (
+      getsockopt(this.#fd, level, SO_PEERCRED, ucred, length, PADDING) < 0
+    ) return false;
+    const [, uid] = ucred;
+    return uid === 0 || uid === Deno.uid();
+  }
+
+  /** Begins a limit: how long this stream waits from now on, in ms. */
+  setLimit(ms: number): void {
+    this.#leftMs = ms;
+  }
+
+  /** Whether the limit is over. */
+  get isExpired(): boolean {
+    return this.#leftMs <= 0;
+  }
+
+  /** Waits for an event; returns whether it has come within the limit. */
+  #wait(events: number): boolean {
+    const pollfd = new Uint8Array(POLLFD_BYTES);
+    new Int32Array(pollfd.buffer, 0, 1)[0] = this.#fd;
+    new Int16Array(pollfd.buffer, 4, 1)[0] = events;
+    const { poll } = libc();
+    while (this.#leftMs > 0) {
+      const ms = Math.min(WAIT_MS, Math.ceil(this.#leftMs));
+      const begin = performance.now();
+      const count = poll(pollfd, 1n, ms, PADDING);
+      this.#leftMs -= Math.min(performance.now() - begin, ms);
+      if (count > 0) return true; // and not after a signal
+    }
+    return false;
+  }
+
+  /** Sends all bytes. Returns whether the peer's socket took them in time. */
   send(bytes: Uint8Array<ArrayBuffer>): boolean {
+    const { send } = libc();
     for (let rest = bytes; rest.length > 0;) {
-      const { send } = libc();
+      if (!this.#wait(POLLOUT)) return false;
       const sent = send(this.#fd, rest, rest.length, MSG_NOSIGNAL, PADDING);
       if (sent < 0) return false;
       rest = rest.subarray(sent);
@@ -114,9 +149,10 @@ export class UnixStream implements Disposable {
     return true;
   }
 
-  /** Waits for bytes. Returns how many there are in the buffer, 0 if no more will come. */
+  /** Waits for bytes. Returns how many there are in the buffer, 0 if no more will come or the limit is over. */
   receive(buffer: Uint8Array<ArrayBuffer>): number {
     const { recv } = libc();
+    if (!this.#wait(POLLIN)) return 0;
     return Math.max(0, recv(this.#fd, buffer, buffer.length, 0, PADDING));
   }
 
