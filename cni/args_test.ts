@@ -52,13 +52,24 @@ const NAMES: [check: (name: string) => void, fine: string[], bad: string[]][] =
       ["skel-test", "0.a_b"],
       ["te%%st", "../a", "a/b", "-a", "a\n"],
     ],
-    [checkInterfaceName, ["a", "...", "äöüäöüä"], ["äöüäöüäö", "test\n"]],
+    [
+      checkInterfaceName,
+      ["a", "...", ".a", "äöüäöüä"],
+      [".", "..", "", "äöüäöüäö", "test\n"],
+    ],
   ];
 
 testRows("the names in a call are checked", NAMES, ([check, fine, bad]) => {
   fine.forEach(check);
   for (const name of bad) assertThrows(() => check(name), CniError);
 }, ([check]) => check.name);
+
+Deno.test("checkContainerId() has a code for a missing ID", () => {
+  assertEquals(failureOf(() => checkContainerId("")), {
+    code: 3,
+    msg: "missing containerID",
+  });
+});
 
 Deno.test("checkInterfaceName() takes for white space what Go does", () => {
   // unicode.IsSpace includes U+0085, but not U+FEFF, U+180E and U+200B.

@@ -8,8 +8,14 @@
  * (`scripts/compile/call_stub/`), so there is nothing in them to escape.
  *
  * A request has a header of {@linkcode HEADER_BYTES}, the parts of
- * {@linkcode RequestPart} one after the other, and a line feed. The answer is a
- * series of messages: {@linkcode MessageKind}, number of bytes, and the bytes.
+ * {@linkcode RequestPart} one after the other, and a line feed. The daemon reads
+ * everything else about the caller from its process. It sends a series of
+ * messages: {@linkcode MessageKind}, number of bytes, and the bytes.
+ *
+ * The call is begun after {@linkcode GO}, which the caller sends when it has
+ * received `ready`. A caller that stops waiting before that closes the
+ * connection, and runs the call itself: the daemon has not begun it, and never
+ * will.
  *
  * @module
  */
@@ -18,7 +24,7 @@
 export const WORD_BYTES = 8;
 
 /** How a request begins. The last character is the version of the format. */
-export const MAGIC = "cnicall2";
+export const MAGIC = "cnicall3";
 
 /** The parts of a request, in order; the header has their lengths. */
 export const RequestPart = {
@@ -26,53 +32,85 @@ export const RequestPart = {
   build: 0,
   /** How the program was called: its `argv[0]`. */
   name: 1,
-  /** The working folder. */
-  folder: 2,
-  /** The environment: `NAME=value`, each with a NUL at its end. */
-  environment: 3,
+  /** The variables of {@linkcode SENT_VARIABLES}: `NAME=value`, each with a NUL at its end. */
+  environment: 2,
   /** The configuration. */
-  stdin: 4,
-} as const;
-
-/** The files of a request, in order; the header has device and inode of each, and zeros for none. */
-export const RequestFile = {
-  /** CNI_NETNS. */
-  netns: 0,
-  /** The network namespace. */
-  host: 1,
-  /** The mount namespace. */
-  mnt: 2,
-  /** The root folder. */
-  root: 3,
-  /** The executable. */
-  exe: 4,
+  stdin: 3,
 } as const;
 
 /** Where the fields of the header begin, in bytes. */
 export const HeaderField = {
   magic: 0,
   lengths: 8,
-  umask: 48,
-  files: 56,
 } as const;
 
 /** Size of the header. */
-export const HEADER_BYTES = 136;
+export const HEADER_BYTES = 40;
 
-/** What a message of the daemon is. All but log text ends the conversation. */
+/**
+ * Variables that a call may need; no others are sent. A name that ends in `*`
+ * stands for all that begin so.
+ *
+ * Besides those of CNI: for plugins of other programs, how to find programs, the
+ * cluster and proxies; language and time zone; the trace that a call is part of.
+ */
+export const SENT_VARIABLES: readonly string[] = [
+  "CNI_*",
+  "PATH",
+  "HOME",
+  "TMPDIR",
+  "XDG_RUNTIME_DIR",
+  "DBUS_SYSTEM_BUS_ADDRESS",
+  "XTABLES_*",
+  "KUBE*",
+  "NODE_NAME",
+  "MULTUS_*",
+  "WHEREABOUTS_*",
+  "SSL_CERT_*",
+  "HTTP_PROXY",
+  "HTTPS_PROXY",
+  "ALL_PROXY",
+  "NO_PROXY",
+  "http_proxy",
+  "https_proxy",
+  "all_proxy",
+  "no_proxy",
+  "LANG",
+  "LANGUAGE",
+  "LC_*",
+  "TZ",
+  "TRACEPARENT",
+  "TRACESTATE",
+  "BAGGAGE",
+  "OTEL_*",
+  "GODEBUG",
+  "GOTRACEBACK",
+];
+
+/** What a message of the daemon is. */
 export const MessageKind = {
   /** Log text. */
   stderr: 1,
-  /** What to print; the call succeeded. */
+  /** What to print; the call succeeded. The last message. */
   success: 2,
-  /** What to print; the call failed. */
+  /** What to print; the call failed. The last message. */
   failure: 3,
-  /** Why the caller must run the call itself. */
+  /** Why the caller must run the call itself: nothing was begun. The last message. */
   notMine: 4,
+  /** No bytes: the daemon knows the caller, and takes the call. */
+  ready: 5,
+  /** No bytes: the call waits or runs. Sent after {@linkcode GO}, and then each second. */
+  alive: 6,
 } as const;
 
 /** Size of what is in front of a message's bytes: its kind and their number. */
 export const MESSAGE_HEADER_BYTES = 16;
 
-/** The first {@linkcode WORD_BYTES} with which a daemon of format 1, which is JSON, refuses any request. */
-export const REFUSAL_OF_FORMAT_1 = '{"notMin';
+/** What the caller sends after `ready`, as the daemon may begin. */
+export const GO = "g";
+
+/** How long a caller waits for `ready`, in ms. */
+export const READY_MS = 1000;
+
+/** How long a caller waits for a message after {@linkcode GO}, in ms. */
+export const SILENCE_MS = 5000;

@@ -1,15 +1,18 @@
 /**
- * Deadlines of calls.
+ * Deadlines of calls, and limits of waits.
  *
- * They are plain `AbortSignal`s: their timers do not keep a process alive without
- * listeners, and cost nothing at start-up.
+ * A deadline is a moment. A limit is time in which this process was able to see
+ * what it waits for: a process that is stopped, or that gets no CPU time, does
+ * not wait.
+ *
+ * All timers are `AbortSignal`s, which cost nothing at start-up.
  *
  * @module
  */
 
 /**
- * Makes the signal of a time limit. To apply the limit within a call, join it
- * with the call's signal: `new JoinedSignal(deadline(1000), call.signal)`.
+ * Makes the signal of a deadline, whatever happens to this process until then.
+ * Its timer does not keep a process alive without listeners.
  *
  * @param timeoutMs From now on, in milliseconds
  */
@@ -17,9 +20,63 @@ export function deadline(timeoutMs: number): AbortSignal {
   return AbortSignal.timeout(timeoutMs);
 }
 
+/** The longest time that counts until the event loop has run again, in ms. */
+const TURN_MS = 100;
+
 /**
- * A signal that is aborted with the first of several, until it is disposed of.
- * Unless that is done, a time limit among them keeps the process alive.
+ * Counts how long this process waits: the time limit in turns of at most
+ * {@linkcode TURN_MS}, each of which counts for no more than that however late it
+ * ends. A turn that ends late is never the last one: what came meanwhile has not
+ * been looked at.
+ */
+class Countdown {
+  readonly #turnMs: number;
+  readonly #onOver: (timer: AbortSignal) => void;
+  #leftMs: number;
+  #timer: AbortSignal;
+  #startMs = 0;
+
+  /** Starts. Keeps the process alive until it ends or is stopped. */
+  constructor(limitMs: number, onOver: (timer: AbortSignal) => void) {
+    this.#leftMs = limitMs;
+    this.#turnMs = Math.min(limitMs, TURN_MS);
+    this.#onOver = onOver;
+    this.#timer = this.#start();
+  }
+
+  get leftMs(): number {
+    return this.#leftMs;
+  }
+
+  stop(): void {
+    this.#timer.removeEventListener("abort", this.#onTurn);
+  }
+
+  #start(): AbortSignal {
+    this.#startMs = performance.now();
+    const timer = AbortSignal.timeout(this.#turnMs);
+    timer.addEventListener("abort", this.#onTurn);
+    return timer;
+  }
+
+  #onTurn = (): void => {
+    const isLate = performance.now() - this.#startMs > 2 * this.#turnMs;
+    const isLast = this.#leftMs <= 0;
+    this.#leftMs -= this.#turnMs;
+    const isOver = this.#leftMs <= 0 && (isLast || !isLate);
+    if (isOver) this.#onOver(this.#timer);
+    else this.#timer = this.#start();
+  };
+}
+
+/**
+ * A signal that is aborted with the first of several, or when this process has
+ * waited for a time, until it is disposed of. Unless that is done, a time limit
+ * among them keeps the process alive.
+ *
+ * ```ts ignore
+ * using limit = new JoinedSignal(1000, call.signal);
+ * ```
  *
  * `AbortSignal.any()` would leak in a process that stays. It relies on
  * FinalizationRegistry, and V8 runs the executables in a single thread
@@ -27,15 +84,27 @@ export function deadline(timeoutMs: number): AbortSignal {
  */
 export class JoinedSignal implements Disposable {
   readonly #signals: readonly AbortSignal[];
+  readonly #countdowns: readonly Countdown[];
   readonly #controller = new AbortController();
 
-  /** Listens to the signals; undefined stands for none. */
-  constructor(...signals: readonly (AbortSignal | undefined)[]) {
-    this.#signals = signals.filter((signal) => signal !== undefined);
+  /**
+   * Listens to the signals, and starts to count.
+   *
+   * @param limits Signals; time limits in milliseconds; undefined for none
+   */
+  constructor(...limits: readonly (AbortSignal | number | undefined)[]) {
+    this.#signals = limits.filter((limit) => limit instanceof AbortSignal);
+    this.#countdowns = limits.filter((limit) => typeof limit === "number")
+      .map((limitMs) => new Countdown(limitMs, (timer) => this.#end(timer)));
     for (const signal of this.#signals) {
       signal.addEventListener("abort", this.#onAbort);
     }
     this.#onAbort();
+  }
+
+  /** How long may still be waited, in milliseconds; Infinity without a time limit. */
+  get leftMs(): number {
+    return Math.min(...this.#countdowns.map(({ leftMs }) => leftMs));
   }
 
   /** Returns the signal. */
@@ -45,6 +114,7 @@ export class JoinedSignal implements Disposable {
 
   /** Stops listening; the signal is not aborted any more. */
   [Symbol.dispose](): void {
+    for (const countdown of this.#countdowns) countdown.stop();
     for (const signal of this.#signals) {
       signal.removeEventListener("abort", this.#onAbort);
     }

@@ -14,7 +14,7 @@ const never = new Promise<never>(() => {});
 Deno.test("deadline() ends on time, or with the surrounding call's", async (t) => {
   await t.step("its own", async () => {
     const startMs = performance.now();
-    using limit = new JoinedSignal(deadline(20), new AbortController().signal);
+    using limit = new JoinedSignal(20, new AbortController().signal);
     const { signal } = limit;
     assertEquals(await waitUntil(never, signal), undefined);
     assert(performance.now() - startMs >= 19);
@@ -28,14 +28,14 @@ Deno.test("deadline() ends on time, or with the surrounding call's", async (t) =
   });
   await t.step("the surrounding call's", async () => {
     const parent = deadline(20);
-    using limit = new JoinedSignal(deadline(60_000), parent);
+    using limit = new JoinedSignal(60_000, parent);
     const { signal } = limit;
     await waitUntil(never, signal);
     assertEquals(isTimeout(signal), true);
   });
   await t.step("cancelled from around it", async () => {
     const parent = new AbortController();
-    using limit = new JoinedSignal(deadline(60_000), parent.signal);
+    using limit = new JoinedSignal(60_000, parent.signal);
     const { signal } = limit;
     const waited = waitUntil(never, signal);
     parent.abort();
@@ -84,7 +84,7 @@ Deno.test("a deadline keeps no process alive once the wait is over", async (t) =
     ],
     [
       "JoinedSignal",
-      "{ using _limit = new JoinedSignal(deadline(60_000), undefined); }",
+      "{ using _limit = new JoinedSignal(60_000, undefined); }",
     ],
     ["pause()", "await pause(60_000, deadline(1));"],
   ];
@@ -103,6 +103,49 @@ Deno.test("a deadline keeps no process alive once the wait is over", async (t) =
     }).output();
     assertStringIncludes(new TextDecoder().decode(stdout), "over");
   });
+});
+
+/** Keeps the event loop from running, and the data that comes from being read. */
+function block(ms: number): void {
+  const endMs = performance.now() + ms;
+  while (performance.now() < endMs);
+}
+
+Deno.test("a limit of JoinedSignal does not count what the process cannot see", async (t) => {
+  const limitsMs = [10, 200, 1000];
+  await eachRow(t, limitsMs, async (limitMs) => {
+    using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = listener.addr as Deno.NetAddr;
+    using near = await Deno.connect({ hostname: "127.0.0.1", port });
+    using far = await listener.accept();
+    using limit = new JoinedSignal(limitMs);
+    const answer = near.read(new Uint8Array(1));
+    await far.write(new Uint8Array(1));
+    block(2 * limitMs + 300);
+    assertEquals(await waitUntil(answer, limit.signal), 1);
+  }, (limitMs) => `${limitMs} ms`);
+  await t.step("but ends, however often the process is late", async () => {
+    using limit = new JoinedSignal(300);
+    let turns = 0;
+    while (!limit.signal.aborted) {
+      block(250);
+      turns++;
+      await pause(0);
+    }
+    // Three turns of 100 ms, and one more: the last one was late.
+    assert(turns <= 6, `${turns} turns`);
+    assertEquals(isTimeout(limit.signal), true);
+  });
+});
+
+Deno.test("JoinedSignal says how much of its limits is left", async () => {
+  using limit = new JoinedSignal(1000, new AbortController().signal, 5000);
+  assertEquals(limit.leftMs, 1000);
+  using short = new JoinedSignal(250);
+  await waitUntil(never, short.signal);
+  assert(limit.leftMs <= 900, `${limit.leftMs} ms`);
+  using none = new JoinedSignal(new AbortController().signal);
+  assertEquals(none.leftMs, Infinity);
 });
 
 Deno.test("JoinedSignal is aborted with the first signal, for its reason", () => {

@@ -8,6 +8,7 @@
 
 import * as z from "zod/mini";
 import { CniError, ErrorCode } from "./error.ts";
+import { describeSyntaxError } from "./json_syntax.ts";
 
 /** Any JSON value. */
 export type JsonValue =
@@ -47,7 +48,8 @@ export type SchemaOutput<S> = S extends Schema<infer T> ? T : never;
 type ZodSchema = z.core.$ZodType;
 
 /**
- * Parses a whole JSON document.
+ * Parses a whole JSON document. Errors have the place, and none of the content,
+ * which may be a file's.
  *
  * @param document Text, or its UTF-8
  * @param what The document's name in error messages
@@ -61,8 +63,7 @@ export function parseJson(
   try {
     const text = typeof document === "string" ? document : decodeUtf8(document);
     if (text.trim() === "") throw new SyntaxError("it is empty");
-    // V8's message has the place: the position, or the surrounding text.
-    const value = JSON.parse(text);
+    const value = parseText(text);
     checkDepth(text, value);
     return value;
   } catch (error) {
@@ -71,6 +72,15 @@ export function parseJson(
       ErrorCode.DecodingFailure,
       `Cannot parse ${what}: ${error.message}`,
     );
+  }
+}
+
+/** @throws {SyntaxError} Without the text, which V8's has */
+function parseText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SyntaxError(describeSyntaxError(text));
   }
 }
 

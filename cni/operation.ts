@@ -119,7 +119,7 @@ async function runOperation(run: Run): Promise<string> {
 async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, logs } = run;
   const { name: network, bytes: stdin } = request;
-  const surroundings = surroundingsOf(run.input);
+  const surroundings = { ...surroundingsOf(run.input), caller: args };
   const { hostNetns, signal, together = alone } = surroundings;
   const log = logs.create({
     plugin: plugin.name,
@@ -129,8 +129,9 @@ async function createCall(run: Run): Promise<Call> {
     network,
   });
   const config = await decodeConfig(run, log);
-  const context = { caller: plugin.name, surroundings, stdin, cniVersion, log };
-  const delegate = (type: string): Delegate => delegateTo(type, context);
+  const context = { caller: plugin.name, surroundings, cniVersion, log };
+  const delegate = (type: string, config = stdin): Delegate =>
+    delegateTo(type, { ...context, stdin: config });
   const readPrevResult = await prevResultReader(config, cniVersion);
   return {
     command,

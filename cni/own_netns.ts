@@ -18,6 +18,29 @@ function findHostId(hostNetns: string): string | undefined {
   return ownId ??= findFileId(OWN_NETNS);
 }
 
+/** Where CNI_NETNS led when a call first looked, by the call's arguments. */
+const seen = new WeakMap<Pick<CmdArgs, "netns">, string | undefined>();
+
+/**
+ * Returns the device and inode that CNI_NETNS led to when the call first looked;
+ * undefined if there was no such file. The path may lead to another namespace a
+ * moment later: whoever opens it has to compare.
+ */
+export function findNetnsId(args: Pick<CmdArgs, "netns">): string | undefined {
+  if (!seen.has(args)) seen.set(args, findFileId(args.netns));
+  return seen.get(args);
+}
+
+/** Makes a call of another plugin see what its caller saw, by the same path. */
+export function shareNetnsId(
+  caller: Pick<CmdArgs, "netns"> | undefined,
+  args: Pick<CmdArgs, "netns">,
+): void {
+  if (caller?.netns === args.netns && args.netns !== "") {
+    seen.set(args, findNetnsId(caller));
+  }
+}
+
 /**
  * Reports whether CNI_NETNS is the plugin's own namespace although it must not be:
  * a path such as /proc/PID/ns/net whose PID was reused by a process on the host.
@@ -38,5 +61,5 @@ export function isOwnNetns(
       `Cannot read the plugin's own network namespace "${hostNetns}"`,
     );
   }
-  return findFileId(args.netns) === own;
+  return findNetnsId(args) === own;
 }

@@ -58,8 +58,12 @@ export interface Call<Config extends NetConf = NetConf>
   readonly together: Together;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
   readonly ipam: Delegate;
-  /** Another plugin, with this call's configuration. */
-  delegate(type: string): Delegate;
+  /**
+   * Another plugin.
+   *
+   * @param config Its configuration; this call's if undefined
+   */
+  delegate(type: string, config?: Uint8Array): Delegate;
   /**
    * The surroundings of this call, for plugins that are themselves runtimes, such as
    * multus: options of a `NetworkRuntime`.

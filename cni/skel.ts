@@ -10,7 +10,7 @@ import { missingVariables, readCmdArgs } from "./args.ts";
 import { CniError, ErrorCode, formatFailure } from "./error.ts";
 import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./surroundings.ts";
-import { OWN_NETNS } from "./own_netns.ts";
+import { OWN_NETNS, shareNetnsId } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
 import {
   calledAs,
@@ -54,6 +54,7 @@ export async function dispatch(
     if (command === "VERSION") {
       return { stdout: formatVersions(plugin.versions), stderr, exitCode: 0 };
     }
+    shareNetnsId(input.caller, args);
     // Loaded lazily: VERSION does not need the rest.
     const { runCommand } = await import("./operation.ts");
     const call = { plugin, command, args, input: { ...input, onStderr } };

@@ -9,19 +9,34 @@
 
 /** Names of the file. */
 export const StdinName = {
-  /** No daemon was asked. */
+  /** The stub cannot tell which daemon to ask. */
   notAsked: "cni-stdin",
-  /** This process must run the call: the daemon does not. */
+  /** Nobody is at the first socket, or somebody who is not to be trusted. */
+  nobody: "cni-nobody",
+  /** This process must run the call: no daemon is to be asked, or it does not run it. */
   refused: "cni-refused",
+  /** The same: the daemon did not take the call in time. */
+  late: "cni-late",
   /** The daemon went away with the call. */
   lost: "cni-lost",
+  /** The daemon has the call, and says nothing any more. */
+  silent: "cni-silent",
 } as const;
 
 /** Returns the name of stdin's file; undefined if the call stub did not make it. */
 export function readStdinName():
   | typeof StdinName[keyof typeof StdinName]
   | undefined {
-  const path = Deno.readLinkSync("/proc/self/fd/0");
+  const path = readLink("/proc/self/fd/0");
   return Object.values(StdinName)
     .find((name) => path.startsWith(`/memfd:${name} `));
+}
+
+/** Returns nothing if stdin is closed. */
+function readLink(path: string): string {
+  try {
+    return Deno.readLinkSync(path);
+  } catch {
+    return "";
+  }
 }

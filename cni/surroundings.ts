@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "./args.ts";
+import type { CmdArgs, Environment } from "./args.ts";
 import type { Result } from "./result.ts";
 import type { Together } from "./together.ts";
 
@@ -19,6 +19,11 @@ export interface Surroundings {
   readonly invoker: Invoker;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
+  /**
+   * The arguments of the call that runs this plugin in the same process, which
+   * has looked at CNI_NETNS before; undefined if there is none.
+   */
+  readonly caller?: Pick<CmdArgs, "netns"> | undefined;
   /** Receives log text as it is written. */
   readonly onStderr: (text: string) => void;
   /**

@@ -104,6 +104,19 @@ export const givenDnsSchema = once(() => {
   });
 });
 
+/** Reads an integer with 32 bits, as the kernel has most: 0 to 4294967295. */
+export const uint32Schema: () => z.ZodMiniType<number> = once(() =>
+  z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1))
+);
+
+/**
+ * Reads an MTU in bytes, at most 4294967295; what 0 or less means is the
+ * plugin's.
+ */
+export const mtuSchema: () => z.ZodMiniType<number> = once(() =>
+  z.int().check(z.maximum(2 ** 32 - 1))
+);
+
 /** Fills absent keys of a DNS configuration with empty values. */
 export function completeDns(given: GivenDns): Dns {
   return {
@@ -220,8 +233,8 @@ export interface NetConf {
   /** Result of the previous plugin or of the whole chain, undecoded. */
   readonly prevResult?: Readonly<Record<string, unknown>> | undefined;
   /**
-   * Socket of the node daemon that runs the plugin's calls, an absolute path.
-   * The process that is called reads it (`plugins/hand_over.ts`).
+   * Socket of the node daemon that runs the plugin's calls, an absolute path;
+   * empty for none, `/run/cni/daemon.sock` by default. The process that is called reads it (`plugins/hand_over.ts`).
    */
   readonly daemonSocket?: string | undefined;
 }
@@ -261,15 +274,15 @@ function baseShape(): Record<keyof NetConf, z.core.$ZodType> {
   return {
     ipam: optional(z.looseObject({ type: optional(z.string()) })),
     prevResult: optional(z.looseObject({})),
-    daemonSocket: optional(absolutePathSchema()),
+    daemonSocket: optional(socketSchema()),
   };
 }
 
-const absolutePathSchema = once(() =>
+const socketSchema = once(() =>
   z.pipe(
     z.string(),
     z.transform((path, { issues }) => {
-      if (path.startsWith("/")) return path;
+      if (path === "" || path.startsWith("/")) return path;
       const message = `expected an absolute path, got ${JSON.stringify(path)}`;
       issues.push({ code: "custom", message, input: path });
       return z.NEVER;

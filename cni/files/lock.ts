@@ -4,24 +4,41 @@
  * @module
  */
 
-import { deadline, formatAbort, JoinedSignal, waitUntil } from "../deadline.ts";
+import { formatAbort, JoinedSignal, waitUntil } from "../deadline.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import type { Log } from "../log.ts";
 import { unlessMissing, writeAll } from "./io.ts";
-import { isAnyWaiting, lockInTurn } from "./lock_queue.ts";
+import { describeHolders, Tenure } from "./lock_holders.ts";
+import { countTurns, isAnyWaiting, lockInTurn } from "./lock_queue.ts";
 
-/** Time limit of a wait, and when to log it, in ms. */
+/**
+ * How long a process may hold a lock that others wait for, and when to look who
+ * does, in ms.
+ */
 const LIMIT_MS = 60_000, NOTICE_MS = 5000;
+/**
+ * Time limit of a wait during which other processes get the lock, in ms: below the
+ * two minutes after which runtimes give up a call.
+ */
+const TOTAL_MS = 110_000;
+/** Shortest time between two looks, in ms. */
+const LOOK_MS = 100;
 
 /** Options of a wait for a lock. */
 export interface LockWait {
   /** The locked object's name in messages; the quoted path by default. */
   readonly what?: string;
-  /** When to give up, in ms; 60 s by default. */
+  /**
+   * When to give up because the same process holds the lock, in ms; 60 s by
+   * default. Whoever waits behind others that come and go gives up after 110 s.
+   */
   readonly limitMs?: number;
   /** Gives up earlier. */
   readonly signal?: AbortSignal | undefined;
-  /** When to log the lock's holder, in ms; 5 s by default. */
+  /**
+   * When to log the lock's holder, and after which time to look again, in ms; 5 s
+   * by default.
+   */
   readonly noticeMs?: number;
   readonly log?: Log | undefined;
 }
@@ -52,7 +69,7 @@ export class FileLock implements Disposable {
    * @param mode Permission bits of a new file
    * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if the lock is not released; the details name its
-   *   holders
+   *   holders: process IDs, programs, and whether they are stopped
    */
   static async acquire(
     path: string,
@@ -168,7 +185,8 @@ function isAt(file: Deno.FsFile, path: string): boolean {
 }
 
 /**
- * Waits for a lock, on another thread.
+ * Waits for a lock, on another thread. A process that holds it for long may be
+ * stopped, and come back: nothing is taken from it.
  *
  * @param file Open; it is closed unless it is returned
  * @throws {CniError} 11 at the time limit or the signal
@@ -181,28 +199,44 @@ async function waitForLock(
 ): Promise<Deno.FsFile> {
   const { signal, log } = wait;
   const info = file.statSync();
-  using end = new JoinedSignal(deadline(limitMs), signal);
+  const totalMs = Math.max(limitMs, TOTAL_MS);
+  const stuck = new AbortController();
+  using end = new JoinedSignal(totalMs, signal, stuck.signal);
   const locking = lockInTurn(file, info, end.signal);
-  const nameHolders = async (): Promise<string> => {
-    const { describeHolders } = await import("./lock_holders.ts");
-    return describeHolders(info);
-  };
-  if (noticeMs < limitMs) {
-    const isOver = locking.then(() => true);
-    if (!await waitUntil(isOver, deadline(noticeMs))) {
-      log?.warn(`Waiting for the lock on ${what}`, {
-        holder: await nameHolders(),
-      });
+  const isOver = locking.then(() => true);
+  const tenure = new Tenure(limitMs);
+  let lookMs = Math.min(noticeMs, limitMs), isFirst = true;
+  while (!await endsWithin(lookMs, isOver, end.signal)) {
+    const holder = describeHolders(info);
+    if (isFirst && lookMs < limitMs) {
+      log?.warn(`Waiting for the lock on ${what}`, { holder });
     }
+    isFirst = false;
+    tenure.note(`${holder} ${countTurns(info)}`, lookMs);
+    if (tenure.leftMs <= 0) stuck.abort();
+    lookMs = Math.min(Math.max(noticeMs, LOOK_MS), tenure.leftMs);
   }
   const locked = await locking;
   if (locked !== undefined) return locked;
+  const afterMs = stuck.signal.aborted ? limitMs : totalMs;
   const when = signal?.aborted
     ? `${formatAbort(signal)}:`
-    : `after ${limitMs} ms`;
+    : `after ${afterMs} ms`;
+  const isNamed = what.includes(path) || path.startsWith("/proc/");
+  const held = isNamed ? "it" : `"${path}"`;
   throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
-    details: `${when} it is still held by ${await nameHolders()}`,
+    details: `${when} ${held} is still held by ${describeHolders(info)}`,
   });
+}
+
+/** Waits for a time in milliseconds. @returns Whether the wait is over before */
+async function endsWithin(
+  ms: number,
+  isOver: Promise<boolean>,
+  end: AbortSignal,
+): Promise<boolean> {
+  using look = new JoinedSignal(ms, end);
+  return await waitUntil(isOver, look.signal) ?? end.aborted;
 }
 
 /** Reads a file if it is exclusively locked; returns "" if it is not. */

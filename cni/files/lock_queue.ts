@@ -30,6 +30,8 @@ interface LockQueue {
   readonly waiters: Waiter[];
   /** The file in the kernel's queue. */
   first?: Deno.FsFile;
+  /** How many tasks have had the lock. */
+  turns: number;
 }
 
 /** The queues, by device and inode. */
@@ -41,6 +43,11 @@ let threads = 0;
 /** Reports whether a task of this process waits for a lock. It comes first. */
 export function isAnyWaiting(): boolean {
   return queues.size > 0;
+}
+
+/** Counts the tasks of this process that had the lock while others waited. */
+export function countTurns({ dev, ino }: Deno.FileInfo): number {
+  return queues.get(`${dev}:${ino}`)?.turns ?? 0;
 }
 
 /**
@@ -58,7 +65,7 @@ export async function lockInTurn(
   const { promise, resolve, reject } = Promise.withResolvers<Deno.FsFile>();
   const waiter = { file, resolve, reject };
   const key = `${dev}:${ino}`;
-  const queue = queues.get(key) ?? { waiters: [] };
+  const queue = queues.get(key) ?? { waiters: [], turns: 0 };
   queue.waiters.push(waiter);
   if (!queues.has(key)) serve(key, queue);
   const locked = await waitUntil(promise, signal);
@@ -86,6 +93,7 @@ async function serve(key: string, queue: LockQueue): Promise<void> {
     if (next === undefined || outcome !== true) file.close();
     if (next === undefined) continue;
     if (next.file !== file) next.file.close();
+    queue.turns++;
     if (outcome === true) next.resolve(file);
     else next.reject(outcome);
   }

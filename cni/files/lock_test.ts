@@ -162,9 +162,10 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
       const error = await assertRejects(wait, CniError);
       assertEquals(error.code, ErrorCode.TryAgainLater);
       assertEquals(error.message, `Cannot lock ${what}`);
+      const named = what === "the door" ? `"${path}"` : "it";
       assertMatch(
         error.details,
-        new RegExp(`^after (30|0) ms it is still held by ${holder}$`),
+        new RegExp(`^after (30|0) ms ${named} is still held by ${holder}$`),
       );
     }
     // One line for each wait, and none for the one that took no time.
@@ -190,6 +191,36 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
     using _lock = await FileLock.acquireExisting(path);
     await Promise.all([next.status, next.stdout.cancel(), writer.close()]);
   }));
+
+Deno.test("FileLock names a holder that is stopped, and takes nothing from it", async () => {
+  await withPath(async (path) => {
+    const holder = spawnHolder(path);
+    assertEquals(await readLine(holder), "locked\n");
+    holder.kill("SIGSTOP");
+    await eventually(
+      "it is stopped",
+      () => /\) T /.test(Deno.readTextFileSync(`/proc/${holder.pid}/stat`)),
+    );
+    const { code, message, details } = await assertRejects(
+      () => FileLock.acquire(path, 0o600, { what: "the door", limitMs: 300 }),
+      CniError,
+    );
+    assertEquals([code, message, details], [
+      11,
+      "Cannot lock the door",
+      `after 300 ms "${path}" is still held by process ${holder.pid} (deno), ` +
+      "which is stopped",
+    ]);
+    holder.kill("SIGCONT");
+    assertEquals(FileLock.tryAcquire(path), undefined);
+    await Promise.all([
+      holder.stdin.close(),
+      holder.status,
+      holder.stdout.cancel(),
+    ]);
+    (await FileLock.acquire(path, 0o600))[Symbol.dispose]();
+  });
+});
 
 Deno.test("FileLock.tryAcquire() creates no file if that is not wanted", () =>
   withPath(async (path) => {

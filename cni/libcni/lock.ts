@@ -21,10 +21,11 @@
 import { join } from "@std/path/posix";
 import { checkContainerId } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { deadline, JoinedSignal } from "../deadline.ts";
+import { JoinedSignal } from "../deadline.ts";
 import { ifPossible, withIoFailure } from "../files/io.ts";
 import type { Log } from "../log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
+import { describeHolders } from "../files/lock_holders.ts";
 import { FileLock, type LockTry, readIfLocked } from "../files/lock.ts";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
 
@@ -183,11 +184,12 @@ export class AttachmentLocks {
   /** Creates the error that names the holders of the lock. */
   #busy(what: string, names: readonly string[], signal: AbortSignal): CniError {
     const holders = this.#describeHolders(names);
+    const details = names.flatMap((name) => describeFile(this.#folder, name));
     return new CniError(
       ErrorCode.TryAgainLater,
       `Cannot lock ${what}: ` +
         (holders === "" ? "it is in use" : `held by ${holders}`),
-      { cause: signal.reason },
+      { details: details.join("; "), cause: signal.reason },
     );
   }
 
@@ -201,6 +203,14 @@ export class AttachmentLocks {
   }
 }
 
+/** Says which processes hold a lock, as the kernel knows them. */
+function describeFile(folder: string, name: string): string[] {
+  const path = join(folder, name);
+  if (readIfLocked(path) === "") return [];
+  const file = ifPossible(() => Deno.statSync(path));
+  return file ? [`"${path}" is held by ${describeHolders(file)}`] : [];
+}
+
 /** Writes the holder's process ID. The lock is valid even if the disk is full. */
 function sign(lock: FileLock): void {
   try {
@@ -211,5 +221,5 @@ function sign(lock: FileLock): void {
 }
 
 function limitOf({ signal, limitMs = LIMIT_MS }: LockOptions): JoinedSignal {
-  return new JoinedSignal(deadline(limitMs), signal);
+  return new JoinedSignal(limitMs, signal);
 }

@@ -58,6 +58,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       env: options.env,
       invoker: options.invoker ?? execInvoker,
       hostNetns: options.hostNetns ?? OWN_NETNS,
+      caller: options.caller,
       onStderr,
       keepsLog: options.keepsLog,
       onProcess: options.onProcess,

@@ -1,0 +1,75 @@
+import { assert, assertEquals } from "@std/assert";
+import { recordLoss } from "./daemon_losses.ts";
+import { lossesFile, offFile } from "./daemon_socket.ts";
+
+/** Runs a test with the path of a socket in a directory of its own. */
+function test(
+  name: string,
+  fn: (socket: string, isOff: () => boolean) => Promise<void>,
+): void {
+  Deno.test(name, async () => {
+    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const socket = `${folder}/daemon.sock`;
+    const isOff = (): boolean =>
+      [...Deno.readDirSync(folder)].some(({ name }) =>
+        name === "daemon.sock.off"
+      );
+    await fn(socket, isOff);
+    await Deno.remove(folder, { recursive: true });
+  });
+}
+
+test(
+  "the tenth loss within a minute turns a daemon off",
+  async (socket, isOff) => {
+    const start = 1_700_000_000_000;
+    // Nine within any minute, and one from the future.
+    await recordLoss(socket, start + 3_600_000);
+    for (let index = 0; index < 20; index++) {
+      await recordLoss(socket, start + index * 6700);
+      assertEquals(isOff(), false, `${index}`);
+    }
+    await recordLoss(socket, start + 19 * 6700);
+    assertEquals(isOff(), true);
+    for (const path of [lossesFile(socket), offFile(socket)]) {
+      assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o600);
+    }
+  },
+);
+
+test("losses of several calls at once all count", async (socket, isOff) => {
+  await Promise.all(Array.from({ length: 10 }, () => recordLoss(socket)));
+  assertEquals(isOff(), true);
+});
+
+test("the file of losses does not grow without end", async (socket, isOff) => {
+  for (let index = 0; index < 1000; index++) {
+    await recordLoss(socket, 1_700_000_000_000 + index * 60_000);
+    const { size } = await Deno.stat(lossesFile(socket)).catch(() => ({
+      size: 0,
+    }));
+    assert(size < 5000);
+  }
+  assertEquals(isOff(), false);
+});
+
+test("a loss follows no link and waits for no pipe", async (socket, isOff) => {
+  const other = `${socket}.other`;
+  await Deno.symlink(other, lossesFile(socket));
+  for (let index = 0; index < 11; index++) await recordLoss(socket);
+  await Deno.remove(lossesFile(socket));
+  const { success } = await new Deno.Command("mkfifo", {
+    args: [lossesFile(socket)],
+  }).output();
+  assert(success);
+  await recordLoss(socket);
+  assertEquals([isOff(), (await Deno.lstat(lossesFile(socket))).isFifo], [
+    false,
+    true,
+  ]);
+  assertEquals(await Deno.stat(other).catch(() => undefined), undefined);
+});
+
+Deno.test("a loss that cannot be recorded is ignored", async () => {
+  await recordLoss("/nonexistent/daemon.sock");
+});

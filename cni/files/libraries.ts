@@ -1,0 +1,113 @@
+/**
+ * The libraries beside an executable, with which it runs on nodes without glibc.
+ *
+ * ```
+ * /opt/cni/bin/.cni-lib → .cni-lib-a1b2c3   what executables look for
+ * /opt/cni/bin/.cni-lib-a1b2c3/libc.so.6    …
+ * ```
+ *
+ * They are replaced all at once, by the link: an executable that finds libraries of
+ * two versions crashes.
+ *
+ * @module
+ */
+
+import { dirname, join } from "@std/path/posix";
+import { removeIfThere, unlessMissing } from "./io.ts";
+import { replaceByLink } from "./replace.ts";
+import { haveSameContent } from "./same_content.ts";
+
+/** The directory beside an executable, or a link to it. */
+export const LIBRARY_DIRECTORY = ".cni-lib";
+
+/** How names of what the link leads to begin. */
+const PREFIX = `${LIBRARY_DIRECTORY}-`;
+
+/** What copying the libraries changes. */
+export type LibraryChange = "installed" | "updated" | "unchanged";
+
+/**
+ * Returns what {@linkcode copyLibraries} would change; undefined if an executable has
+ * no libraries beside it.
+ */
+export async function compareLibraries(
+  executable: string,
+  directory: string,
+): Promise<LibraryChange | undefined> {
+  const source = findLibraries(executable);
+  if (source === undefined) return undefined;
+  const target = join(directory, LIBRARY_DIRECTORY);
+  const found = listFiles(target);
+  if (found === undefined) return "installed";
+  const names = listFiles(source) ?? [];
+  if (`${names}` !== `${found}`) return "updated";
+  for (const name of names) {
+    if (!await haveSameContent(join(source, name), join(target, name))) {
+      return "updated";
+    }
+  }
+  return "unchanged";
+}
+
+/**
+ * Copies the libraries of an executable to another directory. The caller keeps others
+ * from doing the same at the same time.
+ *
+ * @throws {Deno.errors.PermissionDenied} If they may not be written; other errors
+ *   of the file system are thrown as they are
+ */
+export async function copyLibraries(
+  executable: string,
+  directory: string,
+): Promise<LibraryChange | undefined> {
+  const source = findLibraries(executable);
+  const change = await compareLibraries(executable, directory);
+  if (source === undefined || change === "unchanged") return change;
+  const copy = await Deno.makeTempDir({ dir: directory, prefix: PREFIX });
+  await Deno.chmod(copy, 0o755);
+  for (const name of listFiles(source) ?? []) {
+    await Deno.copyFile(join(source, name), join(copy, name));
+    using file = await Deno.open(join(copy, name), { read: true });
+    await file.sync();
+  }
+  const link = join(directory, LIBRARY_DIRECTORY);
+  if (unlessMissing(() => Deno.lstatSync(link))?.isDirectory) {
+    // As an archive has it; a link cannot take its place.
+    await Deno.rename(link, `${copy}.before`);
+  }
+  const name = copy.slice(directory.length + 1);
+  replaceByLink(link, name);
+  removeCopies(directory, name);
+  return change;
+}
+
+/** Removes the libraries from a directory. Reports whether there were any. */
+export function removeLibraries(directory: string): boolean {
+  const link = join(directory, LIBRARY_DIRECTORY);
+  const found = unlessMissing(() => Deno.lstatSync(link));
+  if (found?.isSymlink) removeIfThere(link);
+  else if (found) Deno.removeSync(link, { recursive: true });
+  removeCopies(directory);
+  return found !== undefined;
+}
+
+function removeCopies(directory: string, except?: string): void {
+  for (const { name, isDirectory } of [...Deno.readDirSync(directory)]) {
+    if (!isDirectory || !name.startsWith(PREFIX) || name === except) continue;
+    Deno.removeSync(join(directory, name), { recursive: true });
+  }
+}
+
+function findLibraries(executable: string): string | undefined {
+  const path = join(
+    dirname(Deno.realPathSync(executable)),
+    LIBRARY_DIRECTORY,
+  );
+  return listFiles(path) === undefined ? undefined : path;
+}
+
+function listFiles(directory: string): string[] | undefined {
+  return unlessMissing(() =>
+    [...Deno.readDirSync(directory)].map(({ name }) => name).sort()
+  );
+}

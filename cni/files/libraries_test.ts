@@ -1,0 +1,113 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals } from "@std/assert";
+import {
+  compareLibraries,
+  copyLibraries,
+  LIBRARY_DIRECTORY,
+  removeLibraries,
+} from "./libraries.ts";
+
+/** Two directories: of an executable with libraries, and of its copies. */
+class Scene implements Disposable {
+  readonly #root = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly executable = `${this.#root}/from/cni`;
+  readonly target = `${this.#root}/to`;
+
+  /** Creates them. */
+  constructor() {
+    Deno.mkdirSync(`${this.#root}/from/${LIBRARY_DIRECTORY}`, {
+      recursive: true,
+    });
+    Deno.mkdirSync(this.target);
+    Deno.writeTextFileSync(this.executable, "");
+    this.write({ "libc.so.6": "one", "ld.so": "two" });
+  }
+
+  /** Writes libraries. */
+  write(files: Readonly<Record<string, string>>): void {
+    for (const [name, text] of Object.entries(files)) {
+      const path = `${this.#root}/from/${LIBRARY_DIRECTORY}/${name}`;
+      Deno.writeTextFileSync(path, text, { mode: 0o755 });
+    }
+  }
+
+  /** Takes the libraries from the executable. */
+  takeAway(): void {
+    Deno.removeSync(`${this.#root}/from/${LIBRARY_DIRECTORY}`, {
+      recursive: true,
+    });
+  }
+
+  /** Reads what was copied. */
+  read(): Record<string, string> {
+    const path = `${this.target}/${LIBRARY_DIRECTORY}`;
+    return Object.fromEntries(
+      [...Deno.readDirSync(path)].map(({ name }) =>
+        [name, Deno.readTextFileSync(`${path}/${name}`)] as const
+      ).toSorted(),
+    );
+  }
+
+  /** Returns what copying says that it changes, before and while it does. */
+  async copy(): Promise<(string | undefined)[]> {
+    const { executable, target } = this;
+    return [
+      await compareLibraries(executable, target),
+      await copyLibraries(executable, target),
+    ];
+  }
+
+  /** Lists what is in the directory of the copies. */
+  count(): number {
+    return [...Deno.readDirSync(this.target)].length;
+  }
+
+  /** Removes them. */
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.#root, { recursive: true });
+  }
+}
+
+Deno.test("copyLibraries() copies what is beside the executable, once", async () => {
+  using scene = new Scene();
+  assertEquals(await scene.copy(), ["installed", "installed"]);
+  assertEquals(scene.read(), { "ld.so": "two", "libc.so.6": "one" });
+  assertEquals(await scene.copy(), ["unchanged", "unchanged"]);
+  scene.write({ "libc.so.6": "new" });
+  assertEquals(await scene.copy(), ["updated", "updated"]);
+  assertEquals(scene.read(), { "ld.so": "two", "libc.so.6": "new" });
+  scene.write({ "libm.so.6": "more" });
+  assertEquals(await scene.copy(), ["updated", "updated"]);
+  assertEquals(Object.keys(scene.read()).length, 3);
+  assertEquals(scene.count(), 2, "the link and one copy");
+  const path = `${scene.target}/${LIBRARY_DIRECTORY}/ld.so`;
+  assertEquals((Deno.statSync(path).mode ?? 0) & 0o777, 0o755);
+});
+
+Deno.test("copyLibraries() replaces a directory that an archive has left", async () => {
+  using scene = new Scene();
+  Deno.mkdirSync(`${scene.target}/${LIBRARY_DIRECTORY}`);
+  Deno.writeTextFileSync(`${scene.target}/${LIBRARY_DIRECTORY}/old`, "");
+  assertEquals(await scene.copy(), ["updated", "updated"]);
+  assertEquals(Object.keys(scene.read()), ["ld.so", "libc.so.6"]);
+  assertEquals(scene.count(), 2);
+});
+
+Deno.test("copyLibraries() leaves libraries that another executable needs", async () => {
+  using scene = new Scene();
+  await scene.copy();
+  scene.takeAway();
+  assertEquals(await scene.copy(), [undefined, undefined]);
+  assertEquals(Object.keys(scene.read()), ["ld.so", "libc.so.6"]);
+});
+
+Deno.test("removeLibraries() leaves nothing", async () => {
+  using scene = new Scene();
+  assertEquals(removeLibraries(scene.target), false);
+  await scene.copy();
+  assertEquals(removeLibraries(scene.target), true);
+  Deno.mkdirSync(`${scene.target}/${LIBRARY_DIRECTORY}`);
+  assertEquals(removeLibraries(scene.target), true);
+  assertEquals(scene.count(), 0);
+});

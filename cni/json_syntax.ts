@@ -1,0 +1,109 @@
+/**
+ * Where a text stops being JSON. The messages of `JSON.parse()` quote the text,
+ * which may be that of any file, and some of them name no place.
+ *
+ * @module
+ */
+
+/**
+ * Says what is wrong with a text, and where, and repeats nothing of it.
+ *
+ * @param text What `JSON.parse()` refuses
+ */
+export function describeSyntaxError(text: string): string {
+  const offset = findSyntaxError(text) ?? text.length;
+  const before = text.slice(0, offset);
+  const line = before.split("\n").length;
+  const column = offset - before.lastIndexOf("\n");
+  const what = offset === text.length ? "end" : "character";
+  return `unexpected ${what} at line ${line}, column ${column}`;
+}
+
+/** What may come next, beside white space: a character, or `*` for a scalar. */
+const ALLOWED = {
+  value: '*"[{',
+  item: '*"[{]',
+  key: '"',
+  firstKey: '"}',
+  colon: ":",
+  rest: ",]}",
+} as const;
+
+type Next = keyof typeof ALLOWED;
+
+function afterString(next: Next): Next {
+  return next === "key" || next === "firstKey" ? "colon" : "rest";
+}
+
+const BLANK = " \t\n\r";
+
+/** A value without parts, except a string. */
+const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+
+/**
+ * Finds the first character that JSON cannot have in its place.
+ *
+ * Source: RFC 8259, 2 to 7.
+ *
+ * @returns Its offset; the text's length if it ends too early; undefined if the
+ *   text is JSON
+ */
+export function findSyntaxError(text: string): number | undefined {
+  /** The ends of the objects and arrays that are open. */
+  const open: string[] = [];
+  let next: Next = "value";
+  for (let at = 0;;) {
+    const character = text[at];
+    if (character === undefined) {
+      return next === "rest" && open.length === 0 ? undefined : at;
+    }
+    if (BLANK.includes(character)) {
+      at++;
+      continue;
+    }
+    const kind: string = '"[]{},:'.includes(character) ? character : "*";
+    if (!ALLOWED[next].includes(kind)) return at;
+    let end = at + 1;
+    if (kind === "*") {
+      SCALAR.lastIndex = at;
+      if (!SCALAR.test(text)) return at;
+      end = SCALAR.lastIndex;
+      next = "rest";
+    } else if (kind === '"') {
+      end = findEndOfString(text, at);
+      if (end < 0) return -end;
+      next = afterString(next);
+    } else if (kind === "[" || kind === "{") {
+      open.push(kind === "[" ? "]" : "}");
+      next = kind === "[" ? "item" : "firstKey";
+    } else if (kind === ":") {
+      next = "value";
+    } else if (kind === ",") {
+      if (open.length === 0) return at;
+      next = open.at(-1) === "}" ? "key" : "value";
+    } else {
+      if (open.pop() !== kind) return at;
+      next = "rest";
+    }
+    at = end;
+  }
+}
+
+const ESCAPE = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y;
+
+/** @returns The offset behind the string, or minus that of the error */
+function findEndOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length;) {
+    const character = text[at] ?? "";
+    if (character === '"') return at + 1;
+    if (character < " ") return -at;
+    if (character !== "\\") {
+      at++;
+      continue;
+    }
+    ESCAPE.lastIndex = at;
+    if (!ESCAPE.test(text)) return -at;
+    at = ESCAPE.lastIndex;
+  }
+  return -text.length;
+}
