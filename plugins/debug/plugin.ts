@@ -16,16 +16,19 @@
  * }
  * ```
  *
- * ADD returns the previous plugin's result, or an empty one. DEL leaves the
- * file and all effects of the hooks.
+ * It does only what a file of the node says too. ADD returns the previous
+ * plugin's result, or an empty one. DEL leaves the file and all effects of the
+ * hooks.
  *
  * @module
  */
 
+import { describeError } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result.ts";
 import { encodeResult } from "../../cni/result_encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { checkAskedFor } from "./asked_for.ts";
 import type { DebugConfig } from "./schema.ts";
 import type { Hook } from "./hooks.ts";
 import { recordCall } from "./record.ts";
@@ -37,6 +40,7 @@ export const debug: Plugin<DebugConfig> = definePlugin({
   configSchema: async () => (await import("./schema.ts")).debugSchema(),
 
   async add(call): Promise<Result> {
+    checkAskedFor(call);
     recordCall(call);
     const result = call.prevResult ?? emptyResult();
     // Check before the hooks run that the version can express the result: 0.1.0
@@ -47,19 +51,37 @@ export const debug: Plugin<DebugConfig> = definePlugin({
   },
 
   async check(call): Promise<void> {
+    checkAskedFor(call);
     recordCall(call);
     await runAny(call.config.checkHooks, call);
   },
 
   async del(call): Promise<void> {
+    if (!isAskedFor(call)) return;
     recordCall(call);
     await runAny(call.config.delHooks, call);
   },
 
   // These commands are about the network: there is no sandbox for hooks.
-  gc: recordCall,
-  status: recordCall,
+  gc(call): void {
+    if (isAskedFor(call)) recordCall(call);
+  },
+  status(call): void {
+    checkAskedFor(call);
+    recordCall(call);
+  },
 });
+
+/** What only cleans up must not fail. */
+function isAskedFor(call: Call<DebugConfig>): boolean {
+  try {
+    checkAskedFor(call);
+    return true;
+  } catch (error) {
+    call.log.warn("Nothing is done", { error: describeError(error) });
+    return false;
+  }
+}
 
 /** Runs hooks. Their modules are loaded only if there are any. */
 async function runAny(

@@ -8,15 +8,35 @@ import {
 } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
-import { TestHosts } from "../../testing/test_hosts.ts";
+import type { Environment } from "../../cni/args.ts";
+import { writeDebugFile } from "../../tests/_harness/debug_file.ts";
+import {
+  ENV,
+  type Outcome,
+  run as runPlugin,
+} from "../../tests/_harness/recorder.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { debug } from "./plugin.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Runs the plugin for a sandbox that does not exist. */
-function run(command: string, config: object): Promise<Outcome> {
+function run(
+  command: string,
+  config: object,
+  env: Environment = {},
+): Promise<Outcome> {
   const whole = { cniVersion: "1.1.0", name: "net1", ...config };
-  return runCommand(debug, command, whole);
+  const all = { ...ENV, NETCONFPATH: "/nowhere", CNI_COMMAND: command, ...env };
+  return runPlugin(debug, all, whole);
+}
+
+/** Does so on a node that asks for it. */
+function runAsked(
+  { path }: PluginFolder,
+  command: string,
+  config: object,
+): Promise<Outcome> {
+  return run(command, config, writeDebugFile(path, config));
 }
 
 function titlesIn(path: string): string[] {
@@ -27,7 +47,9 @@ function titlesIn(path: string): string[] {
 Deno.test("debug goes on when the file cannot be written, and says so", async (t) => {
   using folder = new PluginFolder();
   await eachRow(t, [`${folder.path}/none/file`, folder.path], async (path) => {
-    const { exitCode, stdout, stderr } = await run("ADD", { cniOutput: path });
+    const config = { cniOutput: path };
+    const output = await runAsked(folder, "ADD", config);
+    const { exitCode, stdout, stderr } = output;
     assertEquals([exitCode, stdout !== ""], [0, true]);
     assertStringIncludes(stderr, "level=warn");
     assertStringIncludes(stderr, path);
@@ -37,7 +59,7 @@ Deno.test("debug goes on when the file cannot be written, and says so", async (t
 Deno.test("debug keeps the mode of a file that is there", async () => {
   using folder = new PluginFolder();
   const cniOutput = folder.addFile("secret", "before\n", 0o600);
-  await run("ADD", { cniOutput });
+  await runAsked(folder, "ADD", { cniOutput });
   assertEquals((Deno.statSync(cniOutput).mode ?? 0) & 0o777, 0o600);
   assertMatch(Deno.readTextFileSync(cniOutput), /^before\nCmdAdd\n/);
 });
@@ -67,7 +89,8 @@ Deno.test("debug records what it is given before a prevResult is refused", async
   using folder = new PluginFolder();
   const cniOutput = `${folder.path}/output`;
   const prevResult = { cniVersion: "0.4.0" };
-  const { exitCode } = await run("ADD", { cniOutput, prevResult });
+  const config = { cniOutput, prevResult };
+  const { exitCode } = await runAsked(folder, "ADD", config);
   assertEquals([exitCode, titlesIn(cniOutput)], [1, ["CmdAdd"]]);
 });
 
@@ -75,9 +98,7 @@ rootTest("debug kills a slow hook and its children", async () => {
   using hosts = TestHosts.create();
   const pids = `${hosts.folder}/pids`;
   const hang = ["sh", "-c", 'sleep 60 & echo $$ $! > "$0"; wait', pids];
-  const { exitCode, stderr } = await hosts.run("debug", "ADD", {
-    cniVersion: "1.1.0",
-    name: "net1",
+  const { exitCode, stderr } = await add(hosts, {
     addHooks: [hang, ["touch", `${hosts.folder}/next`]],
     hookTimeoutSeconds: 2,
   });
@@ -88,6 +109,13 @@ rootTest("debug kills a slow hook and its children", async () => {
     assertEquals(isRunning(pid), false, pid);
   }
 });
+
+/** Runs ADD on a host that asks for it. */
+function add(hosts: TestHosts, keys: object): Promise<CallOutput> {
+  writeDebugFile(hosts.folder, keys);
+  const config = { cniVersion: "1.1.0", name: "net1", ...keys };
+  return hosts.run("debug", "ADD", config);
+}
 
 /** Reports whether a process runs; a zombie does not. */
 function isRunning(pid: string): boolean {
@@ -102,9 +130,7 @@ rootTest("debug does not wait for what a hook leaves behind", async () => {
   using hosts = TestHosts.create();
   const pid = `${hosts.folder}/pid`;
   const daemon = ["sh", "-c", 'sleep 60 & echo $! > "$0"', pid];
-  const { exitCode, stderr } = await hosts.run("debug", "ADD", {
-    cniVersion: "1.1.0",
-    name: "net1",
+  const { exitCode, stderr } = await add(hosts, {
     addHooks: [daemon],
     hookTimeoutSeconds: 20,
   });
@@ -127,4 +153,70 @@ rootTest("debug runs no hook in the host's own namespace", async () => {
   assertEquals([...Deno.readDirSync(hosts.folder)].map(({ name }) => name), [
     "bin",
   ]);
+});
+
+Deno.test("debug does only what a file of the node says", async (t) => {
+  using folder = new PluginFolder();
+  const cniOutput = `${folder.path}/output`;
+  const hook = ["touch", `${folder.path}/hook`];
+  const asked = { cniOutput, addHooks: [hook] };
+  const env = writeDebugFile(folder.path, asked);
+  const other = { ...asked, addHooks: [["touch", "/other"]] };
+  const rows: [string, object, boolean][] = [
+    ["the same", asked, true],
+    ["less", { cniOutput }, true],
+    ["nothing", {}, true],
+    ["another hook", other, false],
+    ["one more hook", { addHooks: [hook, hook] }, false],
+    ["another file", { ...asked, cniOutput: `${cniOutput}2` }, false],
+    ["the hook for another command", { checkHooks: [hook] }, true],
+  ];
+  await eachRow(t, rows, async ([, config, isAsked]) => {
+    const { exitCode, stdout } = await run("ADD", config, env);
+    if (isAsked) return assertEquals(exitCode, 0, stdout);
+    const { code, msg } = JSON.parse(stdout);
+    assertEquals(code, 7);
+    assertStringIncludes(msg, `no file in "${env.NETCONFPATH}" has a plugin`);
+  });
+  assertEquals(titlesIn(cniOutput), ["CmdAdd", "CmdAdd"]);
+});
+
+Deno.test("debug of a definition does nothing, and does not keep a pod from ending", async (t) => {
+  using folder = new PluginFolder();
+  const cniOutput = `${folder.path}/output`;
+  const hooks = [["touch", `${folder.path}/hook`]];
+  const config = {
+    cniOutput,
+    addHooks: hooks,
+    checkHooks: hooks,
+    delHooks: hooks,
+  };
+  const codes = { ADD: 1, CHECK: 1, STATUS: 1, DEL: 0, GC: 0 };
+  await eachRow(t, Object.entries(codes), async ([command, expected]) => {
+    const { exitCode, stderr } = await run(command, config);
+    assertEquals(exitCode, expected);
+    assertEquals(stderr.includes("Nothing is done"), expected === 0);
+  });
+  assertEquals([...Deno.readDirSync(folder.path)], []);
+});
+
+Deno.test("debug finds its plugin at any depth of any file of the node", async (t) => {
+  const plugin = { Type: "debug", CNIOUTPUT: "/dev/null/x" };
+  const rows: [path: string, content: string, isFound: boolean][] = [
+    ["10-a.conf", JSON.stringify(plugin), true],
+    ["net.d/a/b/10-a.conflist", JSON.stringify({ plugins: [plugin] }), true],
+    ["a.json", JSON.stringify({ delegates: [{ plugins: [plugin] }] }), true],
+    ["a.txt", JSON.stringify(plugin), false],
+    ["a.conf", JSON.stringify({ ...plugin, Type: "ptp" }), false],
+    ["a.conf", "{", false],
+  ];
+  await eachRow(t, rows, async ([path, content, isFound]) => {
+    using folder = new PluginFolder();
+    const full = `${folder.path}/${path}`;
+    Deno.mkdirSync(full.slice(0, full.lastIndexOf("/")), { recursive: true });
+    Deno.writeTextFileSync(full, content);
+    const env = { NETCONFPATH: folder.path };
+    const { exitCode } = await run("ADD", { cniOutput: "/dev/null/x" }, env);
+    assertEquals(exitCode, isFound ? 0 : 1);
+  }, ([path, content]) => `${path} ${content}`);
 });

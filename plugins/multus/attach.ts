@@ -89,7 +89,7 @@ async function applyRoutes(
   }
   const { applyDefaultRoute } = await import("./routes/default_route.ts");
   const document = applyDefaultRoute({
-    netns: args.netns,
+    args,
     ifName: conf.ifName,
     delegate,
     delegates,

@@ -13,6 +13,7 @@ import { resolve } from "@std/path/posix";
 import * as z from "zod/mini";
 import { ifPossible } from "../../cni/files/io.ts";
 import { type JsonObject, omitAbsent, type Schema } from "../../cni/json.ts";
+import { apiTimeoutSchema } from "../../kube/api_timeout.ts";
 import { type NetConf, once, optional } from "../../cni/types.ts";
 
 /** How log files are rotated. */
@@ -41,10 +42,18 @@ export interface MultusConfig extends NetConf {
   readonly multusNamespace: string;
   /** Path of the kubeconfig; undefined: in-cluster credentials, or no API at all. */
   readonly kubeconfig?: string;
+  /** How long a request of ADD waits for the API: `apiTimeoutSeconds`. */
+  readonly apiTimeoutMs?: number;
   /** Restricts pods to networks of their own namespace. */
   readonly namespaceIsolation: boolean;
   /** Namespaces that isolated pods may use too: `globalNamespaces`. */
   readonly nonIsolatedNamespaces: readonly string[];
+  /** Types of plugins that definitions may run; `*` for all but the restricted. */
+  readonly definitionTypes: readonly string[];
+  /** Keys that definitions may set although they name something of the node. */
+  readonly definitionKeys: readonly string[];
+  /** Namespaces whose definitions may do all that files of the node may. */
+  readonly trustedNamespaces: readonly string[];
   /** File that exists once the master network is ready: `readinessindicatorfile`. */
   readonly readinessIndicatorFile?: string;
   /** Folder with configurations for networks that are found by name. */
@@ -154,8 +163,12 @@ const writtenSchema = once(() => {
     systemNamespaces: texts,
     multusNamespace: text,
     kubeconfig: path,
+    apiTimeoutSeconds: optional(apiTimeoutSchema()),
     namespaceIsolation: flag,
     globalNamespaces: text,
+    definitionTypes: texts,
+    definitionKeys: texts,
+    trustedNamespaces: texts,
     readinessindicatorfile: path,
     confDir: path,
     cniConf: path,
@@ -193,10 +206,14 @@ function complete(written: Written): MultusConfig {
     systemNamespaces: written.systemNamespaces ?? ["kube-system"],
     multusNamespace: written.multusNamespace || "kube-system",
     kubeconfig: written.kubeconfig && nodePath(written.kubeconfig),
+    apiTimeoutMs: written.apiTimeoutSeconds && written.apiTimeoutSeconds * 1000,
     namespaceIsolation: written.namespaceIsolation ?? false,
     nonIsolatedNamespaces: globalNamespaces === ""
       ? ["default"]
       : globalNamespaces.split(",").map((name) => name.trim()),
+    definitionTypes: written.definitionTypes ?? ["*"],
+    definitionKeys: written.definitionKeys ?? [],
+    trustedNamespaces: written.trustedNamespaces ?? [],
     readinessIndicatorFile: written.readinessindicatorfile,
     confDir: findConfDir(written),
     cniDir: written.cniDir ?? "/var/lib/cni/multus",

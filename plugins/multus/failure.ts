@@ -51,11 +51,35 @@ export async function asMultus<T>(
   }
 }
 
-/** The API did not return a NetworkAttachmentDefinition. */
-export class MissingNetworkError extends CniError {
-  /** The message of the NoNetworkFound event. */
-  readonly eventMessage: string;
+/** The event about a network that a pod does not get. */
+export interface NetworkEvent {
+  readonly reason: "NoNetworkFound" | "NetworkRefused";
+  readonly message: string;
+}
 
+/** A pod does not get a network; the pod's events say so. */
+export class NetworkError extends CniError {
+  readonly event: NetworkEvent;
+
+  /**
+   * Creates an error.
+   *
+   * @param message With the context of the failure
+   * @param event Without the context
+   */
+  constructor(code: number, message: string, event: NetworkEvent) {
+    super(code, message);
+    this.event = event;
+  }
+
+  /** Returns the same error with another message. */
+  withMessage(message: string): NetworkError {
+    return new NetworkError(this.code, message, this.event);
+  }
+}
+
+/** The API did not return a NetworkAttachmentDefinition. */
+export class MissingNetworkError extends NetworkError {
   /**
    * Creates an error.
    *
@@ -64,8 +88,11 @@ export class MissingNetworkError extends CniError {
    * @param eventMessage Without the context
    */
   constructor(code: number, message: string, eventMessage: string) {
-    super(code, message);
-    this.eventMessage = eventMessage;
+    super(code, message, { reason: "NoNetworkFound", message: eventMessage });
+  }
+
+  override withMessage(message: string): MissingNetworkError {
+    return new MissingNetworkError(this.code, message, this.event.message);
   }
 }
 
@@ -73,7 +100,7 @@ export class MissingNetworkError extends CniError {
 export function inContext(context: string, error: unknown): CniError {
   const { code, message, details } = toCniError(error);
   const text = `${context}: ${message}`;
-  return error instanceof MissingNetworkError
-    ? new MissingNetworkError(code, text, error.eventMessage)
+  return error instanceof NetworkError
+    ? error.withMessage(text)
     : new CniError(code, text, { details });
 }

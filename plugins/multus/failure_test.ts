@@ -56,7 +56,7 @@ Deno.test("inContext() keeps code, details and event message", () => {
     inContext("a", new MissingNetworkError(11, "m", "event")),
   );
   assertInstanceOf(missing, MissingNetworkError);
-  assertEquals([missing.code, missing.message, missing.eventMessage], [
+  assertEquals([missing.code, missing.message, missing.event.message], [
     11,
     "b: a: m",
     "event",

@@ -36,7 +36,7 @@ import { detach } from "./detach.ts";
 import { inContext } from "./failure.ts";
 import { checkInterfaceNames } from "./interface_names.ts";
 import { networkOf } from "./memory/cached_attachments.ts";
-import { recall } from "./memory/recall.ts";
+import { isCached, recall } from "./memory/recall.ts";
 import { checkIp, isHardwareAddress } from "./networks/annotation_schema.ts";
 import {
   type AttachmentRequest,
@@ -45,6 +45,8 @@ import {
   isList,
   loadDelegate,
 } from "./networks/delegate.ts";
+import { checkDefinition } from "./networks/definition_policy.ts";
+import { tellPodOf } from "./networks/pod_networks.ts";
 import { runOperation } from "./operation.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import type { MultusOptions } from "./plugin.ts";
@@ -121,6 +123,12 @@ async function plugIn(
 ): Promise<ForeignResult> {
   const delegate = delegateOf(place);
   const pod = await findPodOf(session);
+  try {
+    checkNetwork(session, delegate);
+  } catch (error) {
+    if (pod !== undefined) await tellPodOf(session, pod, error);
+    throw error;
+  }
   checkInterfaceNames(place.delegates, session.call.args);
   await using rollback = new Rollback(session.log);
   remember(session, delegate);
@@ -134,6 +142,11 @@ async function plugIn(
   rollback.commit();
   if (pod !== undefined) await tell(session, pod, attached);
   return { document };
+}
+
+/** Checks the network as a definition: the controller has it from one. */
+function checkNetwork({ call: { config } }: Session, delegate: Delegate): void {
+  checkDefinition(delegate, `network "${delegate.name}"`, config);
 }
 
 /** @throws {CniError} 3 if the API does not have the pod */
@@ -185,9 +198,12 @@ async function detachFrom(
 ): Promise<void> {
   const delegate = delegateOf(place);
   const conf = describe(session, place);
+  const network = networkOf(delegate);
+  // What is on record passed ADD, or is older than the policy.
+  if (!isCached(session, network, conf)) checkNetwork(session, delegate);
   await session.log.time(
     delegate.name,
-    () => detach(session, { network: networkOf(delegate), conf }, signal),
+    () => detach(session, { network, conf }, signal),
   );
   forget(session, delegate);
 }
@@ -198,13 +214,18 @@ async function check(session: Session, place: Place): Promise<void> {
     network: networkOf(delegateOf(place)),
     conf: describe(session, place),
   };
+  if (!isCached(session, own.network, own.conf)) {
+    checkNetwork(session, delegateOf(place));
+  }
   const { network, conf } = recall(session, own);
   await runtime.checkNetworkList(network, conf, { signal });
 }
 
 async function status(session: Session, place: Place): Promise<void> {
   const { runtime, call: { signal } } = session;
-  const { conf } = delegateOf(place);
+  const delegate = delegateOf(place);
+  checkNetwork(session, delegate);
+  const { conf } = delegate;
   const list = isList(conf) ? conf : toNetworkConfList(conf);
   await runtime.statusNetworkList(list, { signal });
 }

@@ -61,6 +61,7 @@ export function openSession(
       env,
       podUid: k8s.podUid,
       command,
+      apiTimeoutMs: config.apiTimeoutMs,
     }),
     runtime: new NetworkRuntime({
       ...surroundings,

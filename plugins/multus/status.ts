@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
-import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/deadline.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";
@@ -44,7 +44,7 @@ async function requireMaster(session: Session): Promise<Delegate> {
   const { cluster, call: { signal } } = session;
   try {
     if (cluster.isConfigured) await cluster.client();
-    using limit = new JoinedSignal(deadline(API_MS), signal);
+    using limit = new JoinedSignal(API_MS, signal);
     return await findMaster(session, limit.signal);
   } catch (error) {
     const { message, details } = toCniError(error);

@@ -167,10 +167,15 @@ function decodeDescription(text: string): string {
 async function readBody({ body }: Response): Promise<Bytes> {
   const chunks: Bytes[] = [];
   let length = 0;
-  for await (const chunk of body ?? []) {
-    length += chunk.length;
-    if (length > PREFIX_LENGTH + MESSAGE_LIMIT) throw tooLarge(length);
-    chunks.push(chunk);
+  try {
+    for await (const chunk of body ?? []) {
+      length += chunk.length;
+      if (length > PREFIX_LENGTH + MESSAGE_LIMIT) throw tooLarge(length);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // A server that ends, or resets the stream; the text says neither.
+    throw error instanceof TypeError ? cutOff() : error;
   }
   return concat(chunks);
 }

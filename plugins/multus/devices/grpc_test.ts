@@ -122,7 +122,11 @@ testRows("GrpcClient.call() reports the cause of a missing response", [
   ["no socket", () => list("/nowhere/kubelet.sock"), "No such file"],
   ["no server", listWithoutServer, "Connection refused"],
   ["no HTTP/2", () => callFaulty({}, { garbage: true }), "frame"],
-  ["a stream that is reset", () => callFaulty({ drop: "stream" }), "error"],
+  [
+    "a stream that is reset",
+    () => callFaulty({ drop: "stream" }),
+    "The answer ends too early",
+  ],
   [
     "a connection that ends",
     () => callFaulty({ drop: "connection" }),

@@ -8,7 +8,7 @@
 
 import type { Bytes } from "../../../net/bytes.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { deadline, JoinedSignal, pause } from "../../../cni/deadline.ts";
+import { JoinedSignal, pause } from "../../../cni/deadline.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
 import type { PodDevice, PodName } from "./pod_device.ts";
@@ -54,7 +54,7 @@ export async function readPodResources(
 ): Promise<PodDevice[]> {
   try {
     using kubelet = new GrpcClient(socketPath);
-    using limit = new JoinedSignal(deadline(TIMEOUT_MS), signal);
+    using limit = new JoinedSignal(TIMEOUT_MS, signal);
     const answer = await ask(kubelet, pod, limit.signal);
     return response.decode(answer).podResources
       .filter(({ name, namespace }) =>

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { deadline, JoinedSignal } from "../../../cni/deadline.ts";
+import { JoinedSignal } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { AllocatedDevice } from "../../../kube/types.ts";
 import {
@@ -68,7 +68,7 @@ export interface ClaimSource extends Scope {
 export async function readClaimedDevices(
   { status, log, signal, ...scope }: ClaimSource,
 ): Promise<PodDevice[]> {
-  using limit = new JoinedSignal(deadline(TIMEOUT_MS), signal);
+  using limit = new JoinedSignal(TIMEOUT_MS, signal);
   const directory = new DeviceDirectory(scope, limit.signal, TIMEOUT_MS);
   const { resourceClaimStatuses, extendedResourceClaimStatus } = status;
   const devices = await Promise.all([

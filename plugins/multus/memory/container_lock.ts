@@ -8,7 +8,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline, JoinedSignal } from "../../../cni/deadline.ts";
+import { JoinedSignal } from "../../../cni/deadline.ts";
 import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
 import { isNested } from "../networks/self_guard.ts";
 import type { Session } from "../session.ts";
@@ -33,7 +33,7 @@ export async function lockContainer(
   const { config, command, surroundings, signal } = call;
   if (isNested(surroundings.env)) return undefined;
   const locks = new AttachmentLocks(lockFolderOf(config.cniDir));
-  using limit = new JoinedSignal(deadline(PATIENCE_MS), signal);
+  using limit = new JoinedSignal(PATIENCE_MS, signal);
   const patience = { signal: limit.signal, log };
   try {
     return await locks.lockContainer(containerId, patience);

@@ -6,7 +6,7 @@
 
 import { join } from "@std/path/posix";
 import { describeError } from "../../../cni/error.ts";
-import { deadline, JoinedSignal } from "../../../cni/deadline.ts";
+import { JoinedSignal } from "../../../cni/deadline.ts";
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { Delegate } from "../networks/delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "../pod/pod.ts";
@@ -28,7 +28,7 @@ const API_MS = 2500;
 export async function rediscoverDelegates(
   session: Session,
 ): Promise<Delegate[]> {
-  using limit = new JoinedSignal(deadline(API_MS), session.call.signal);
+  using limit = new JoinedSignal(API_MS, session.call.signal);
   const { signal } = limit;
   const pod = isMemoryLost(session)
     ? await askForPod(session, signal)

@@ -9,6 +9,7 @@ import { describeError, toCniError } from "../../../cni/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
+import type { MultusConfig } from "../config.ts";
 import { inContext, MissingNetworkError } from "../failure.ts";
 import {
   type Delegate,
@@ -19,6 +20,7 @@ import {
   type NetworkSelection,
   toDelegate,
 } from "./delegate.ts";
+import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
 import { findNetworkFile } from "./network_files.ts";
 
 /** The part of the Kubernetes API that resolves networks. */
@@ -26,6 +28,11 @@ export type DefinitionSource = Pick<
   KubeClient,
   "getNetworkAttachmentDefinition"
 >;
+
+/** The settings of the node about definitions. */
+export type DefinitionsConfig =
+  & DefinitionPolicy
+  & Pick<MultusConfig, "confDir" | "trustedNamespaces">;
 
 /** Identifies a NetworkAttachmentDefinition. */
 export interface DefinitionKey {
@@ -94,12 +101,13 @@ export class AttachmentDefinitions implements Disposable {
    * Source: multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`.
    *
    * @throws {MissingNetworkError} As {@linkcode get}
+   * @throws {NetworkError} 7 if the node's policy refuses it
    * @throws {CniError} 5, 6 or 7 if it is malformed; what `takeDevice` throws
    */
   async resolve(
     selection: NetworkSelection,
     { config, takeDevice }: DeviceSource & {
-      readonly config: { readonly confDir: string };
+      readonly config: DefinitionsConfig;
     },
   ): Promise<Delegate> {
     const definition = await this.get(selection);
@@ -109,6 +117,11 @@ export class AttachmentDefinitions implements Disposable {
     const withArgs = cniArgs === undefined
       ? delegate
       : injectCniArgs(delegate, cniArgs);
+    if (isFromApi(definition) && !isTrusted(selection, config)) {
+      const { namespace, name } = selection;
+      const origin = `NetworkAttachmentDefinition "${namespace}/${name}"`;
+      checkDefinition(withArgs, origin, config);
+    }
     if (resourceName === undefined) return withArgs;
     const deviceId = await takeDevice?.(resourceName);
     return deviceId === undefined
@@ -168,6 +181,18 @@ function missing(
   );
 }
 
+/** Reports whether a definition has a configuration of its own. */
+function isFromApi({ spec }: NetworkAttachmentDefinition): boolean {
+  return (spec?.config ?? "") !== "";
+}
+
+function isTrusted(
+  { namespace }: NetworkSelection,
+  { trustedNamespaces }: DefinitionsConfig,
+): boolean {
+  return trustedNamespaces.includes(namespace);
+}
+
 /** Annotation of a definition: the resource that provides its device. */
 const RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName";
 
@@ -185,13 +210,13 @@ function resourceNameOf(
  * @throws {CniError} 5, 6 or 7 if it is malformed or missing
  */
 function readDefinition(
-  { spec }: NetworkAttachmentDefinition,
+  definition: NetworkAttachmentDefinition,
   { namespace, name, request }: NetworkSelection,
   confDir: string,
 ): Delegate {
   const options = { name: `${namespace}/${name}`, request };
-  const config = spec?.config ?? "";
-  const isWritten = config !== "";
+  const config = definition.spec?.config ?? "";
+  const isWritten = isFromApi(definition);
   try {
     return isWritten
       ? loadDelegate(

@@ -75,7 +75,7 @@ testRows("AttachmentDefinitions.get() reports the cause", [
   );
   const event =
     "cannot find a network-attachment-definition (net0) in namespace (ns): x";
-  assertEquals([error.code, error.eventMessage, error.message], [
+  assertEquals([error.code, error.event.message, error.message], [
     code,
     event,
     `getKubernetesDelegate: ${event}`,
@@ -126,7 +126,12 @@ async function resolve(
   using definitions = new AttachmentDefinitions(store);
   const selection = { namespace: "ns", name: "nad", request };
   return await definitions.resolve(selection, {
-    config: { confDir },
+    config: {
+      confDir,
+      definitionTypes: ["*"],
+      definitionKeys: [],
+      trustedNamespaces: [],
+    },
     takeDevice: setting.takeDevice,
   });
 }

@@ -10,7 +10,7 @@ import type { DefinitionSource } from "./attachment_definitions.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";
 import type { Delegate } from "./delegate.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
-import { MissingNetworkError } from "../failure.ts";
+import { NetworkError, type NetworkEvent } from "../failure.ts";
 import {
   type NetworksQuery,
   resolveMaster,
@@ -45,17 +45,23 @@ export async function selectDelegates(
     const { markDefaultRoutes } = await import("../routes/default_route.ts");
     return markDefaultRoutes(delegates);
   } catch (error) {
-    if (pod && session.call.command === "ADD" && isMissing(error)) {
-      await tellPod(session, pod, error.eventMessage);
+    if (pod && session.call.command === "ADD") {
+      await tellPodOf(session, pod, error);
     }
     throw error;
   }
 }
 
-/** If the API cannot be asked for the network, it cannot take an event either. */
-function isMissing(error: unknown): error is MissingNetworkError {
-  return error instanceof MissingNetworkError &&
-    error.code !== ErrorCode.TryAgainLater;
+/** Posts the event of an error about a network, if it has one. */
+export async function tellPodOf(
+  session: Session,
+  pod: KnownPod,
+  error: unknown,
+): Promise<void> {
+  if (!(error instanceof NetworkError)) return;
+  // If the API cannot be asked for the network, it cannot take an event either.
+  if (error.code === ErrorCode.TryAgainLater) return;
+  await tellPod(session, pod, error.event);
 }
 
 /**
@@ -125,12 +131,10 @@ async function readDevices(
 async function tellPod(
   { cluster, log }: Session,
   pod: KnownPod,
-  message: string,
+  event: NetworkEvent,
 ): Promise<void> {
-  const { noNetworkFound, postEvents } = await import(
-    "../report/pod_events.ts"
-  );
-  const events = [noNetworkFound(pod, message)];
+  const { networkFailed, postEvents } = await import("../report/pod_events.ts");
+  const events = [networkFailed(pod, event)];
   const client = await cluster.client();
   await postEvents(client, events, { withinMs: EVENT_MS, log });
 }

@@ -167,9 +167,7 @@ function orMissing(
   try {
     return findFile();
   } catch (error) {
-    const { code, message, eventMessage } = missing;
-    const text = `${message}; ${describeError(error)}`;
-    throw new MissingNetworkError(code, text, eventMessage);
+    throw missing.withMessage(`${missing.message}; ${describeError(error)}`);
   }
 }
 

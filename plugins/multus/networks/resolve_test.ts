@@ -122,7 +122,7 @@ Deno.test("resolveNetworks() fails for the first network that is missing", async
     MissingNetworkError,
   );
   assertEquals(
-    error.eventMessage,
+    error.event.message,
     'cannot find a network-attachment-definition (z) in namespace (test): network-attachment-definitions.k8s.cni.cncf.io "z" not found',
   );
 });
@@ -294,7 +294,7 @@ Deno.test("resolveNetworks() reports everything it tried", async (t) => {
     );
     const event =
       "cannot find a network-attachment-definition (a) in namespace (kube-system): why";
-    assertEquals([error.code, error.message, error.eventMessage], [
+    assertEquals([error.code, error.message, error.event.message], [
       code,
       `${FAILED}getKubernetesDelegate: ${event}; No networks found in /no/such/folder`,
       event,

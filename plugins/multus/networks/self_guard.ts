@@ -22,7 +22,12 @@ const OWN_TYPES: readonly unknown[] = [
 ];
 
 /** Keys that hold the configurations of further plugins. */
-const INNER_PLUGINS = ["plugins", "delegates", "delegate"];
+const INNER_PLUGINS = ["plugins", "delegates", "delegate", "ipam"];
+
+/** Reports whether a plugin type is multus. */
+export function isOwnType(type: unknown): boolean {
+  return OWN_TYPES.includes(type);
+}
 
 /** Reports whether a network runs multus, at any level of its configuration. */
 export function isOwnConf(conf: NetworkConfList | NetworkConf): boolean {
@@ -37,7 +42,7 @@ function runsMultus(value: JsonValue): boolean {
   return Object.entries(value).some(([key, item]) => {
     const folded = key.toLowerCase();
     return folded === "type"
-      ? OWN_TYPES.includes(item)
+      ? isOwnType(item)
       : INNER_PLUGINS.includes(folded) && runsMultus(item);
   });
 }

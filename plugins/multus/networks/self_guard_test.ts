@@ -15,6 +15,7 @@ Deno.test("refuseSelf() detects multus by the types in a configuration", async (
     [{ plugins: [{ type: "bridge" }, inner] }, true],
     [{ type: "flannel", delegate: inner }, true],
     [{ type: "x", Delegates: [{ plugins: [inner] }] }, true],
+    [{ type: "bridge", ipam: inner }, true],
     [{ type: "bridge" }, false],
     [{ type: "multus-like" }, false],
     [{ type: "bridge", name: "multus" }, false],

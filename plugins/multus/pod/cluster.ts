@@ -17,6 +17,8 @@ export interface ClusterOptions {
   readonly podUid?: string | undefined;
   /** The call's command, which decides how patient requests are. */
   readonly command: Command;
+  /** Time limit of a request in ADD, in milliseconds; the client's by default. */
+  readonly apiTimeoutMs?: number | undefined;
 }
 
 /**
@@ -26,8 +28,10 @@ export interface ClusterOptions {
 const SHORT_MS = 2500;
 
 /** Returns the time limits of a command's requests. */
-export function limitsOf(command: Command): { readonly overallMs?: number } {
-  return command === "ADD" ? {} : { overallMs: SHORT_MS };
+export function limitsOf(
+  { command, apiTimeoutMs }: Pick<ClusterOptions, "command" | "apiTimeoutMs">,
+): { readonly overallMs?: number | undefined } {
+  return { overallMs: command === "ADD" ? apiTimeoutMs : SHORT_MS };
 }
 
 /** The part of the API that multus uses. */
@@ -38,6 +42,7 @@ export type ClusterClient = Pick<
   | "getResourceClaim"
   | "listResourceSlices"
   | "setPodAnnotations"
+  | "removePodAnnotation"
   | "createEvent"
 >;
 
@@ -96,8 +101,8 @@ class ProcessCluster implements Cluster {
   async #open(): Promise<KubeClient> {
     // Lazy: this would be most of a call's start-up time.
     const { openKubeClient } = await import("../../../kube/client.ts");
-    const { kubeconfig, env, command } = this.#options;
-    const limits = limitsOf(command);
+    const { kubeconfig, env } = this.#options;
+    const limits = limitsOf(this.#options);
     const client = await openKubeClient({ kubeconfig, env }, limits);
     if (client !== undefined) return client;
     throw new CniError(

@@ -12,6 +12,7 @@ import { deadline, waitUntil } from "../../../cni/deadline.ts";
 import type { IpConfig } from "../../../cni/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";
+import type { NetworkEvent } from "../failure.ts";
 import type { OperationLog } from "../log/operation_log.ts";
 import type { KnownPod } from "../pod/pod.ts";
 
@@ -42,17 +43,9 @@ export function addedInterface(
   });
 }
 
-/**
- * Builds the event for a missing network of a pod.
- *
- * @param message The missing network, and the cause
- */
-export function noNetworkFound(pod: EventSubject, message: string): Event {
-  return describeEvent(pod, {
-    type: "Warning",
-    reason: "NoNetworkFound",
-    message,
-  });
+/** Builds the event for a network that a pod does not get. */
+export function networkFailed(pod: EventSubject, event: NetworkEvent): Event {
+  return describeEvent(pod, { type: "Warning", ...event });
 }
 
 /** The reporting component. */

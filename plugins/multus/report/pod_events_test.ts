@@ -4,7 +4,7 @@ import type { Event } from "../../../kube/types.ts";
 import {
   addedInterface,
   type EventSubject,
-  noNetworkFound,
+  networkFailed,
   postEvents,
 } from "./pod_events.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
@@ -18,7 +18,7 @@ const POD: EventSubject = {
 const IPS = ["10.1.1.2/24", "2001:db8::2/64"]
   .map((text) => ({ address: Cidr.parse(text) }));
 
-Deno.test("addedInterface() and noNetworkFound() describe what kubectl shows", async (t) => {
+Deno.test("addedInterface() and networkFailed() describe what kubectl shows", async (t) => {
   const rows: Readonly<Record<string, readonly [Event, Partial<Event>]>> = {
     "two addresses": [
       addedInterface(POD, "eth0", IPS, "test/net1"),
@@ -33,7 +33,10 @@ Deno.test("addedInterface() and noNetworkFound() describe what kubectl shows", a
       { type: "Normal", reason: "AddedInterface", message: "Add net1 []" },
     ],
     "no network": [
-      noNetworkFound(POD, "cannot find it"),
+      networkFailed(POD, {
+        reason: "NoNetworkFound",
+        message: "cannot find it",
+      }),
       { type: "Warning", reason: "NoNetworkFound", message: "cannot find it" },
     ],
   };

@@ -4,10 +4,11 @@
  * @module
  */
 
-import { CniError, describeError } from "../../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
 import type { Attached } from "../attach.ts";
 import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
 import { addedInterface, postEvents } from "./pod_events.ts";
+import type { PodKey } from "../../../kube/pod_annotations.ts";
 import type { ClusterClient } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
 import type { Session } from "../session.ts";
@@ -17,6 +18,11 @@ const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
 /** How long ADD waits for its events, in milliseconds. */
 const EVENTS_MS = 500;
+/**
+ * How long ADD waits for a status that is not required, and to take one back, in
+ * milliseconds.
+ */
+const ORDINARY_MS = 15_000, TAKE_BACK_MS = 5000;
 
 /**
  * Writes the status annotation of a pod, then posts an event for each attachment
@@ -26,6 +32,9 @@ const EVENTS_MS = 500;
  * annotations and they select no networks, an unwritten status is not a failure
  * either: such pods start even if the API is down.
  *
+ * A failure is followed by the undoing of ADD. The API may have carried out a
+ * request that it did not answer in time, so the status is removed then.
+ *
  * @throws {CniError} 11 or 7 if the status cannot be written, 4 if the API has
  *   another pod of that name
  */
@@ -34,12 +43,15 @@ export async function publish(
   pod: KnownPod,
   attached: readonly Attached[],
 ): Promise<void> {
+  const isOrdinary = attached.length === 1 && pod.object === undefined;
   try {
     const client = await session.cluster.client();
-    await writeStatus(session, client, pod, attached);
+    const status = describeStatus(pod, attached);
+    if (status !== undefined) {
+      await writeStatus(session, client, status, isOrdinary);
+    }
     await announce(session, client, pod, attached);
   } catch (error) {
-    const isOrdinary = attached.length === 1 && pod.object === undefined;
     if (!isOrdinary) throw error;
     session.log.warn("Cannot write the network status", {
       error: describeError(error),
@@ -62,27 +74,63 @@ export async function announce(
   await postEvents(client, events, { withinMs: EVENTS_MS, log });
 }
 
-async function writeStatus(
-  { log, call: { signal } }: Session,
-  client: ClusterClient,
-  pod: KnownPod,
+/** The status of a pod, as it is written. */
+interface WrittenStatus {
+  readonly pod: PodKey;
+  readonly text: string;
+}
+
+/** @returns Undefined if there is nothing to tell */
+function describeStatus(
+  { namespace, name, uid, isStatic, object }: KnownPod,
   attached: readonly Attached[],
-): Promise<void> {
+): WrittenStatus | undefined {
   const status = attached.flatMap((one, index) =>
     buildNetworkStatus({ ...one, isMaster: index === 0 })
   );
-  if (status.length === 0) return;
-  const { namespace, name, uid, isStatic, object } = pod;
+  if (status.length === 0) return undefined;
   // The runtime does not know the API's UID of a static pod.
   const isUidKnown = uid !== "" && (!isStatic || object !== undefined);
-  const key = { namespace, name, uid: isUidKnown ? uid : undefined };
-  const annotations = { [NETWORK_STATUS]: formatNetworkStatus(status) };
+  const pod = { namespace, name, uid: isUidKnown ? uid : undefined };
+  return { pod, text: formatNetworkStatus(status) };
+}
+
+async function writeStatus(
+  { log, call: { signal } }: Session,
+  client: ClusterClient,
+  status: WrittenStatus,
+  isOrdinary: boolean,
+): Promise<void> {
+  const { pod, text } = status;
+  const annotations = { [NETWORK_STATUS]: text };
+  const limits = isOrdinary ? { overallMs: ORDINARY_MS } : {};
   try {
-    await client.setPodAnnotations(key, annotations, { signal });
+    await client.setPodAnnotations(pod, annotations, { signal, ...limits });
   } catch (error) {
     const failure = await describeFailure(error);
-    if (failure !== undefined) throw failure;
-    log.verbose("The pod is gone", { pod: `${namespace}/${name}` });
+    if (failure === undefined) {
+      const { namespace, name } = pod;
+      return log.verbose("The pod is gone", { pod: `${namespace}/${name}` });
+    }
+    if (!isOrdinary && failure.code === ErrorCode.TryAgainLater) {
+      await takeBack(log, client, status);
+    }
+    throw failure;
+  }
+}
+
+async function takeBack(
+  log: Session["log"],
+  client: ClusterClient,
+  { pod, text }: WrittenStatus,
+): Promise<void> {
+  const limits = { overallMs: TAKE_BACK_MS };
+  try {
+    await client.removePodAnnotation(pod, NETWORK_STATUS, text, limits);
+  } catch (error) {
+    log.verbose("Cannot take back the network status", {
+      error: describeError(error),
+    });
   }
 }
 

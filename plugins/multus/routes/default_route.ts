@@ -17,6 +17,7 @@
  * @module
  */
 
+import type { CmdArgs } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
@@ -71,8 +72,8 @@ function findGateway(
 
 /** An attachment after its ADD. */
 export interface DefaultRouteOptions {
-  /** Path of the sandbox's namespace. */
-  readonly netns: string;
+  /** The call's arguments, with the path of the sandbox's namespace. */
+  readonly args: Pick<CmdArgs, "netns">;
   /** The attachment's interface in the sandbox. */
   readonly ifName: string;
   /** The network. */
@@ -95,13 +96,13 @@ export interface DefaultRouteOptions {
  * @throws {Error} Names the request that the kernel refuses
  */
 export function applyDefaultRoute(
-  { netns, ifName, delegate, delegates, document }: DefaultRouteOptions,
+  { args, ifName, delegate, delegates, document }: DefaultRouteOptions,
 ): JsonObject {
   const wishes = listWishes(delegate, delegates);
   if (wishes.length === 0) return document;
   // Before the kernel's routes: it may fail.
   const edited = editResult(document, wishes);
-  using sandbox = openSandbox({ netns });
+  using sandbox = openSandbox(args);
   setDefaultRoutes(sandbox, ifName, wishes);
   return edited;
 }

@@ -161,11 +161,11 @@ rootTest("applyDefaultRoute() keeps kernel and results equal", async (t) => {
   await eachRow(t, Object.entries(ROWS), ([, row]) => {
     using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
     const delegates = markDefaultRoutes(delegatesWith(row.eth0, row.net1));
-    const netns = networks.sandbox.path;
+    const args = { netns: networks.sandbox.path };
     const edited = (["eth0", "net1"] as const).map((ifName, position) => {
       const delegate = delegates[position] as Delegate;
       const document = RESULTS[ifName];
-      const place = { netns, ifName, delegate, delegates };
+      const place = { args, ifName, delegate, delegates };
       const after = applyDefaultRoute({ ...place, document });
       assertEquals(applyDefaultRoute({ ...place, document: after }), after);
       return [ifName, listDefaults(after)];
@@ -179,15 +179,20 @@ Deno.test("applyDefaultRoute() does not open the namespace if no gateway is requ
   const delegates = delegatesWith([], undefined);
   const [delegate] = delegates as [Delegate];
   const document = RESULTS.eth0;
-  const netns = "/nowhere";
-  const options = { netns, ifName: "eth0", delegate, delegates, document };
+  const args = { netns: "/nowhere" };
+  const options = { args, ifName: "eth0", delegate, delegates, document };
   assertStrictEquals(applyDefaultRoute(options), document);
 });
 
 Deno.test("applyDefaultRoute() fails with the code of the cause", async (t) => {
   const delegates = delegatesWith(["10.0.0.1"]);
   const [delegate] = delegates as [Delegate];
-  const ask = { netns: "/nowhere", ifName: "eth0", delegate, delegates };
+  const ask = {
+    args: { netns: "/nowhere" },
+    ifName: "eth0",
+    delegate,
+    delegates,
+  };
   await t.step("no namespace", () => {
     const document = RESULTS.eth0;
     const error = assertThrows(

@@ -1,0 +1,90 @@
+/**
+ * Whether the node asks for what debug is to do. Its keys name files and
+ * programs, and a configuration does not show who wrote it: with multus it may
+ * be that of anybody who may create a NetworkAttachmentDefinition.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible, readTextFile } from "../../cni/files/io.ts";
+import { isObject, parseJson } from "../../cni/json.ts";
+import { foldKey } from "../../cni/node_keys.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { DebugConfig } from "./schema.ts";
+
+/** Folder of the node's configurations, unless NETCONFPATH names another one. */
+const FOLDER = "/etc/cni";
+
+/** How many folders deep files are looked for. */
+const MAX_DEPTH = 8;
+
+const EXTENSION = /\.(conf|conflist|json)$/;
+
+/** The keys that make debug act, by command. */
+const KEYS = {
+  ADD: ["cniOutput", "addHooks"],
+  CHECK: ["cniOutput", "checkHooks"],
+  DEL: ["cniOutput", "delHooks"],
+  GC: ["cniOutput"],
+  STATUS: ["cniOutput"],
+} as const;
+
+/**
+ * Checks that a file of the node has debug with the call's keys.
+ *
+ * @throws {CniError} 7 if none has, and the call has keys that make debug act
+ */
+export function checkAskedFor(
+  { command, config, surroundings }: Call<DebugConfig>,
+): void {
+  const wanted = KEYS[command].filter((key) => (config[key] ?? "").length > 0);
+  if (wanted.length === 0) return;
+  const folder = surroundings.env["NETCONFPATH"] || FOLDER;
+  const isAskedFor = (object: Record<string, unknown>): boolean =>
+    valueOf(object, "type") === "debug" &&
+    wanted.every((key) => isSame(valueOf(object, key), config[key]));
+  if (someObject(folder, isAskedFor)) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Refused ${wanted.map((key) => `"${key}"`).join(" and ")}: no file in ` +
+      `"${folder}" has a plugin debug with the same`,
+  );
+}
+
+function valueOf(object: Record<string, unknown>, key: string): unknown {
+  const folded = foldKey(key);
+  const [, value] =
+    Object.entries(object).findLast(([name]) => foldKey(name) === folded) ?? [];
+  return value;
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+type Test = (object: Record<string, unknown>) => boolean;
+
+/** Reports whether an object in a file of a folder, at any depth, passes a test. */
+function someObject(folder: string, test: Test, depth = 0): boolean {
+  const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+  return entries.some(({ name, isDirectory }) => {
+    const path = `${folder}/${name}`;
+    if (isDirectory) {
+      return depth < MAX_DEPTH && someObject(path, test, depth + 1);
+    }
+    return EXTENSION.test(name) && someInside(readDocument(path), test);
+  });
+}
+
+/** What cannot be read asks for nothing. */
+function readDocument(path: string): unknown {
+  return ifPossible(() => parseJson(readTextFile(path)));
+}
+
+function someInside(value: unknown, test: Test): boolean {
+  if (Array.isArray(value)) return value.some((item) => someInside(item, test));
+  if (!isObject(value)) return false;
+  return test(value) ||
+    Object.values(value).some((item) => someInside(item, test));
+}

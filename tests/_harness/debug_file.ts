@@ -1,0 +1,25 @@
+/**
+ * The file by which a node asks for what the plugin debug does.
+ *
+ * @module
+ */
+
+/**
+ * Writes the file to the folder that `TestHosts` names by NETCONFPATH.
+ *
+ * @param folder Of the host
+ * @returns NETCONFPATH, for other calls
+ */
+export function writeDebugFile(
+  folder: string,
+  config: object,
+): { NETCONFPATH: string } {
+  const path = `${folder}/net.d`;
+  Deno.mkdirSync(path, { recursive: true });
+  const plugins = [{ ...config, type: "debug" }];
+  Deno.writeTextFileSync(
+    `${path}/10-debug.conflist`,
+    JSON.stringify({ cniVersion: "1.1.0", name: "net1", plugins }),
+  );
+  return { NETCONFPATH: path };
+}

@@ -1,0 +1,282 @@
+/**
+ * What the author of a NetworkAttachmentDefinition may try on a node.
+ *
+ * `docs/security.md` has these rows as a table.
+ *
+ * @module
+ */
+
+import type { JsonObject } from "../../cni/json.ts";
+
+/** Where a definition tries it. */
+export interface AttackPlace {
+  /** A folder of the author: what is written to it, or run from it, is seen. */
+  readonly folder: string;
+}
+
+/** A definition. */
+export interface Attack {
+  /** What it tries. */
+  readonly title: string;
+  /** The key that refusals name; undefined if it is allowed. */
+  readonly key: string | undefined;
+  /** What happens with Go multus and this project's plugins. */
+  readonly withGo: "done" | "refused" | "not run";
+  /** The configuration, without cniVersion and name. */
+  readonly conf: (place: AttackPlace) => JsonObject;
+}
+
+const RUN = ["sh", "-c", "touch ran"];
+const SUBNET = "10.66.0.0/24";
+
+const ipam = (keys: JsonObject): JsonObject => ({ type: "ptp", ipam: keys });
+const hostLocal = (keys: JsonObject): JsonObject =>
+  ipam({ type: "host-local", ranges: [[{ subnet: SUBNET }]], ...keys });
+const whereabouts = (keys: JsonObject): JsonObject =>
+  ipam({ type: "whereabouts", range: SUBNET, ...keys });
+const attack = (
+  title: string,
+  key: string | undefined,
+  withGo: Attack["withGo"],
+  conf: Attack["conf"],
+): Attack => ({ title, key, withGo, conf });
+
+/** The rows. */
+export const ATTACKS: readonly Attack[] = [
+  attack(
+    "run a program by `multus` in `ipam`",
+    "binDir",
+    "not run",
+    (place) => ({
+      type: "bridge",
+      bridge: "br-evil",
+      binDir: place.folder,
+      delegates: [{ name: "z", type: "evil" }],
+      ipam: { type: "multus" },
+    }),
+  ),
+  attack(
+    "run a program by `multus` in a list",
+    "itself",
+    "not run",
+    (place) => ({
+      plugins: [{ type: "passthru" }, {
+        type: "multus",
+        delegates: [{ name: "z", type: "evil" }],
+        BinDir: place.folder,
+      }],
+    }),
+  ),
+  attack(
+    "run a program by hooks of `debug`",
+    "type",
+    "refused",
+    ({ folder }) => ({
+      type: "debug",
+      addHooks: [[...RUN.slice(0, 2), `touch ${folder}/ran`]],
+    }),
+  ),
+  attack(
+    "run a program by `debug` in `ipam`",
+    "ipam.type",
+    "refused",
+    ({ folder }) =>
+      ipam({ type: "debug", addHooks: [["touch", `${folder}/ran`]] }),
+  ),
+  attack(
+    "run a program by `debug` in flannel's `delegate`",
+    "delegate.type",
+    "refused",
+    ({ folder }) => ({
+      type: "flannel",
+      delegate: { type: "debug", addHooks: [["touch", `${folder}/ran`]] },
+    }),
+  ),
+  attack(
+    "run a program by `debug` in `chain`",
+    "type",
+    "refused",
+    ({ folder }) => ({
+      type: "chain",
+      plugins: [{ type: "debug", addHooks: [["touch", `${folder}/ran`]] }],
+    }),
+  ),
+  attack(
+    "run a program by another case of `type`",
+    "plugins[0].TYPE",
+    "refused",
+    ({ folder }) => ({
+      plugins: [{
+        type: "ptp",
+        TYPE: "debug",
+        addHooks: [["touch", `${folder}/ran`]],
+      }],
+    }),
+  ),
+  attack(
+    "run a program by a key of another project's plugin",
+    "steps[0].type",
+    "not run",
+    ({ folder }) => ({
+      type: "ptp",
+      steps: [{ type: "debug", addHooks: [["touch", `${folder}/ran`]] }],
+    }),
+  ),
+  attack(
+    "run commands of `nft` by conditions of `portmap`",
+    "plugins[1].conditionsV4",
+    "done",
+    ({ folder }) => ({
+      plugins: [{ type: "ptp" }, {
+        type: "portmap",
+        conditionsV4: [`\ninclude "${folder}/secret"`],
+      }],
+    }),
+  ),
+  attack("run `cni` as a plugin", "type", "not run", () => ({ type: "cni" })),
+  attack(
+    "write a file by `cniOutput` of `debug`",
+    "type",
+    "refused",
+    ({ folder }) => ({
+      type: "debug",
+      cniOutput: `${folder}/written`,
+    }),
+  ),
+  attack(
+    "write files by `dataDir` of `host-local`",
+    "ipam.dataDir",
+    "done",
+    ({ folder }) => hostLocal({ dataDir: `${folder}/written` }),
+  ),
+  attack(
+    "write files by `dataDir` in capitals",
+    "ipam.DATADIR",
+    "done",
+    ({ folder }) => hostLocal({ DATADIR: `${folder}/written` }),
+  ),
+  attack(
+    "write files by `dataDir` of `tuning`",
+    "plugins[1].dataDir",
+    "done",
+    ({ folder }) => ({
+      plugins: [hostLocal({}), {
+        type: "tuning",
+        mtu: 1400,
+        dataDir: `${folder}/written`,
+      }],
+    }),
+  ),
+  attack(
+    "write files by `dataDir` of `flannel`",
+    "dataDir",
+    "done",
+    ({ folder }) => ({
+      type: "flannel",
+      dataDir: `${folder}/written`,
+    }),
+  ),
+  attack(
+    "write files by `dataDir` of `whereabouts`",
+    "ipam.dataDir",
+    "done",
+    ({ folder }) => whereabouts({ dataDir: `${folder}/written` }),
+  ),
+  attack(
+    "write a log by `log_file`",
+    "ipam.log_file",
+    "not run",
+    ({ folder }) => whereabouts({ log_file: `${folder}/written` }),
+  ),
+  attack("write a log by `logFile`", "logFile", "not run", ({ folder }) => ({
+    type: "ptp",
+    logFile: `${folder}/written`,
+  })),
+  attack(
+    "write device information by `CNIDeviceInfoFile`",
+    "runtimeConfig.CNIDeviceInfoFile",
+    "not run",
+    ({ folder }) => ({
+      type: "ptp",
+      runtimeConfig: { CNIDeviceInfoFile: `${folder}/written` },
+    }),
+  ),
+  attack(
+    "write a file by the test double `noop`",
+    "type",
+    "done",
+    ({ folder }) => ({
+      type: "noop",
+      debugFile: `${folder}/written`,
+    }),
+  ),
+  attack(
+    "read a file by `configuration_path`",
+    "ipam.configuration_path",
+    "done",
+    ({ folder }) => whereabouts({ configuration_path: `${folder}/secret` }),
+  ),
+  attack(
+    "read a file by `kubeconfig`",
+    "ipam.kubernetes.kubeconfig",
+    "done",
+    ({ folder }) =>
+      whereabouts({ kubernetes: { kubeconfig: `${folder}/secret` } }),
+  ),
+  attack(
+    "read a file by `resolvConf`",
+    "ipam.resolvConf",
+    "done",
+    ({ folder }) => hostLocal({ resolvConf: `${folder}/secret` }),
+  ),
+  attack("read a file by `subnetFile`", "subnetFile", "done", ({ folder }) => ({
+    type: "flannel",
+    subnetFile: `${folder}/secret`,
+  })),
+  attack(
+    "send credentials to another API server",
+    "ipam.kubernetes.k8s_api_root",
+    "not run",
+    () => whereabouts({ kubernetes: { k8s_api_root: "https://192.0.2.1" } }),
+  ),
+  attack("reach a socket by `remote`", "type", "done", ({ folder }) => ({
+    type: "remote",
+    socket: `${folder}/evil.sock`,
+    basePath: "/v1",
+    envAll: true,
+  })),
+  attack("reach a socket by `contivk8s`", "type", "done", ({ folder }) => ({
+    type: "contivk8s",
+    socket: `${folder}/evil.sock`,
+  })),
+  attack(
+    "reach a socket by `daemonSocket`",
+    "daemonSocket",
+    "done",
+    ({ folder }) => ({
+      type: "ptp",
+      daemonSocket: `${folder}/evil.sock`,
+    }),
+  ),
+  attack(
+    "reach a socket by `daemonSocket` of an IPAM plugin",
+    "ipam.daemonSocket",
+    "done",
+    ({ folder }) => whereabouts({ daemonSocket: `${folder}/evil.sock` }),
+  ),
+  attack(
+    "reach a socket by `daemonSocketPath` of `dhcp`",
+    "ipam.daemonSocketPath",
+    "done",
+    ({ folder }) =>
+      ipam({ type: "dhcp", daemonSocketPath: `${folder}/evil.sock` }),
+  ),
+  attack("take a link of the node by `host-device`", undefined, "done", () => ({
+    type: "host-device",
+    device: "wire0",
+  })),
+  attack("join a bridge of the node", undefined, "done", () => ({
+    type: "bridge",
+    bridge: "br-blue",
+  })),
+];

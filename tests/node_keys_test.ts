@@ -1,0 +1,121 @@
+/** Every key of every plugin's schema is known to name something of the node, or not to. */
+
+import { assertEquals } from "@std/assert";
+import { findNodeKey, foldKey, isUsual, NODE_KEYS } from "../cni/node_keys.ts";
+import { isObject } from "../cni/json.ts";
+import { pluginNames } from "../plugins/registry.ts";
+
+const ROOT = new URL("../schemas/", import.meta.url);
+
+/**
+ * Keys of the schemas with values that name nothing of the node's files,
+ * programs, sockets and interfaces: numbers, flags, addresses, names of
+ * Kubernetes objects, of rules and of what is in the container.
+ */
+const HARMLESS = new Set(
+  `address addresses addSourceHints advmss allmulti apiTimeoutSeconds args
+  auxiliaryCNIChainName
+  backend bandwidth bcqueuelen capabilities cni cniVersion definitionKeys definitionTypes
+  compress containerPort datastore delegate delegates delPolicy
+  disableContainerInterface dns domain dst egressBurst egressRate
+  enable_overlapping_ranges enabledad etcd_password etcd_username exclude
+  exclude_gateway externalSetMarkChain firewalldZone forceAddress fromArg
+  gateway gateways globalNamespaces group gw hairpinMode hookTimeoutSeconds
+  hostIP hostPort id infinibandGUID ingressBurst ingressPolicy ingressRate
+  interfaces ipam ipMasq ipMasqBackend ipRanges ips iptablesAdminChainName
+  isDefaultGateway isGateway kubernetes leader_lease_duration
+  leader_renew_deadline leader_retry_period linkInContainer log_level logLevel
+  logOptions logToStderr mac macspoofchk markMasqBit masqAll maxAge maxBackups
+  maxID maxSize minID mode mtu multiQueue multusNamespace name nameservers
+  namespaceIsolation netnsMode network_name node_slice_size option options owner
+  plugins pollMillis portIsolation portMappings preserveDefaultVlan prevResult
+  priority promisc promiscMode protocol provide range range_end range_start
+  rangeEnd ranges rangeStart readyTimeoutSeconds reconciler_cron_expression
+  request retryDeleteOnError routes runtimeConfig scope search selinuxContext
+  shapedSubnets skipDefault sleep_for_race snat subnet sysctl systemNamespaces
+  table timeoutSeconds trustedNamespaces txQLen type unshapedSubnets value vlan vlanId vlanTrunk
+  vrfname`.split(/\s+/),
+);
+
+/** Lists the keys of a JSON Schema, at any depth. */
+function listKeys(schema: unknown): string[] {
+  if (Array.isArray(schema)) return schema.flatMap(listKeys);
+  if (!isObject(schema)) return [];
+  const { properties } = schema;
+  return [
+    ...isObject(properties) ? Object.keys(properties) : [],
+    ...Object.values(schema).flatMap(listKeys),
+  ];
+}
+
+function readKeys(type: string): Set<string> {
+  const text = Deno.readTextFileSync(new URL(`${type}.json`, ROOT));
+  return new Set(listKeys(JSON.parse(text)));
+}
+
+Deno.test("each key of each schema is in the table of node keys, or is harmless", () => {
+  const keys = new Set(pluginNames.flatMap((type) => [...readKeys(type)]));
+  const unknown = [...keys].filter((key) =>
+    HARMLESS.has(key) === (findNodeKey(key) !== undefined)
+  );
+  assertEquals(unknown, []);
+  const gone = [...HARMLESS].filter((key) => !keys.has(key));
+  assertEquals(gone, []);
+});
+
+Deno.test("the table of node keys has each key once, and plugins that read it", async (t) => {
+  const folded = NODE_KEYS.map(({ key }) => foldKey(key));
+  assertEquals(folded.length, new Set(folded).size);
+  for (const { key, plugins } of NODE_KEYS) {
+    await t.step(key, () => {
+      const own = plugins.filter((type) => pluginNames.includes(type));
+      // Read before a plugin is, or by the daemon only.
+      const isOutside = ["daemonSocketDir", "multusConfigFile", "socketDir"];
+      if (isOutside.includes(key)) return;
+      for (const type of own) {
+        assertEquals([type, readKeys(type).has(key)], [type, true]);
+      }
+    });
+  }
+});
+
+Deno.test("docs/multus-networks.md lists the keys that definitions may not set", () => {
+  const page = new URL("../docs/multus-networks.md", import.meta.url);
+  const [, rules = ""] = Deno.readTextFileSync(page)
+    .split("## What a definition may do");
+  const missing = NODE_KEYS.filter(({ key, names }) =>
+    names !== "interface" && !rules.includes(`\`${key}\``)
+  );
+  assertEquals(missing, []);
+});
+
+Deno.test("foldKey() folds what Go folds", () => {
+  for (const key of ["binDir", "BINDIR", "binDIR"]) {
+    assertEquals(foldKey(key), "bindir");
+  }
+  assertEquals(foldKey("\u212Aubeconfig"), "kubeconfig");
+  assertEquals(foldKey("\u017Focket"), "socket");
+});
+
+Deno.test("isUsual() knows values that harm nobody", () => {
+  const isUsualFor = (key: string, value: unknown): boolean => {
+    const row = findNodeKey(key);
+    return row !== undefined && isUsual(row, value);
+  };
+  const rows: [key: string, value: unknown, expected: boolean][] = [
+    ["dataDir", "/var/lib/cni/networks", true],
+    ["dataDir", "/var/lib/cni/networks/..", false],
+    ["dataDir", "/etc", false],
+    ["dataDir", ["/var/lib/cni/networks"], false],
+    ["log_file", "/tmp/wb", true],
+    ["log_file", "/var/log/whereabouts-public.log", true],
+    ["log_file", "/tmp/", false],
+    ["log_file", "/tmp/a/b", false],
+    ["log_file", "/tmp/../etc/cron.d/a", false],
+    ["log_file", "/var/log/auth.log", false],
+    ["binDir", "/opt/cni/bin", false],
+  ];
+  for (const row of rows) {
+    assertEquals([row[0], row[1], isUsualFor(row[0], row[1])], row);
+  }
+});
