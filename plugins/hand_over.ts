@@ -9,26 +9,33 @@
 import { buildIdentity } from "../cni/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
 import {
+  GO,
   HEADER_BYTES,
   HeaderField,
   MAGIC,
   MESSAGE_HEADER_BYTES,
   MessageKind,
-  REFUSAL_OF_FORMAT_1,
-  RequestFile,
-  RequestPart,
-  WORD_BYTES,
+  READY_MS,
+  type RequestPart,
+  SENT_VARIABLES,
+  SILENCE_MS,
 } from "../cni/call_format.ts";
+import {
+  type ConfigKeys,
+  listSockets,
+  offFile,
+  readKeys,
+} from "../cni/daemon_socket.ts";
 import { readStdinName, StdinName } from "../cni/stdin_name.ts";
 import { writeStderr } from "../cni/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../cni/version.ts";
-import { readFileId, UnixStream } from "../ffi/unix_stream.ts";
+import { exists, UnixStream } from "../ffi/unix_stream.ts";
 
 /** A call, as this process got it. */
 export interface HandedCall {
   /** The plugin's type. */
   readonly name: string;
-  /** The whole environment. */
+  /** The environment. */
   readonly env: Readonly<Record<string, string>>;
   /** The configuration, byte for byte. */
   readonly stdin: Uint8Array;
@@ -43,38 +50,69 @@ export interface Answer {
 }
 
 /**
- * Has a node daemon run a call, if the configuration names a daemon. Log text is
- * written to stderr as it comes.
+ * Has a node daemon run a call, if there is one. Log text is written to stderr as
+ * it comes.
  *
  * @returns Undefined if this process must run the call itself
  */
 export async function handOver(call: HandedCall): Promise<Answer | undefined> {
-  const config = parseConfig(call.stdin);
+  const config = readKeys(call.stdin);
   const sockets = listSockets(call.name, config);
   const stdinName = readStdinName();
-  if (stdinName === StdinName.refused) return undefined;
-  if (stdinName === StdinName.lost) return onLost(call, sockets[0], config);
-  for (const path of sockets) {
-    // Before the connection, so that the daemon wakes up once for both.
-    const request = encodeRequest(call);
-    using stream = UnixStream.connect(path);
+  const [first = ""] = sockets;
+  switch (stdinName) {
+    case StdinName.late:
+      return await onLate(first);
+    case StdinName.lost:
+      return onLost(call, first, config);
+    case StdinName.silent:
+      return await onSilent(call, first, config);
+  }
+  const asked = stdinName === StdinName.nobody ? 1 : 0;
+  for (const path of sockets.slice(asked)) {
+    using stream = connect(path);
     if (stream === undefined) continue;
-    if (!stream.send(request)) return undefined;
+    stream.setLimit(READY_MS);
+    if (!begin(stream, encodeRequest(call))) {
+      return stream.isExpired ? await onLate(path) : undefined;
+    }
     const answer = receive(stream);
-    return answer === "lost" ? onLost(call, path, config) : answer;
+    if (answer !== "lost") return answer;
+    return stream.isExpired
+      ? await onSilent(call, path, config)
+      : onLost(call, path, config);
   }
   return await askThickDaemon(call, config);
+}
+
+/** Connects to a daemon that has not been turned off. */
+function connect(path: string): UnixStream | undefined {
+  return exists(offFile(path)) ? undefined : UnixStream.connect(path);
+}
+
+/** The daemon did not take the call in time, and never will. */
+async function onLate(path: string): Promise<undefined> {
+  const { recordLoss } = await import("../cni/daemon_losses.ts");
+  await recordLoss(path);
+}
+
+/** The daemon has the call, and says nothing any more. */
+async function onSilent(
+  call: HandedCall,
+  path: string,
+  config: ConfigKeys,
+): Promise<Answer | undefined> {
+  await onLate(path);
+  return onLost(call, path, config);
 }
 
 /** Answers a call that the daemon has lost; what can be repeated is done here. */
 function onLost(
   { env }: HandedCall,
-  path: string | undefined,
-  config: Config,
+  path: string,
+  config: ConfigKeys,
 ): Answer | undefined {
-  return env["CNI_COMMAND"] === "ADD"
-    ? reportLost(path ?? "", config)
-    : undefined;
+  return env["CNI_COMMAND"] === "ADD" ? reportLost(path, config) : undefined;
 }
 
 /**
@@ -83,10 +121,11 @@ function onLost(
  */
 async function askThickDaemon(
   { name, env, stdin }: HandedCall,
-  config: Config,
+  config: ConfigKeys,
 ): Promise<Answer | undefined> {
   const folder = config.get("daemonsocketdir");
   if (name !== "multus" || typeof folder !== "string") return undefined;
+  if (config.get("daemonsocket") === "") return undefined; // none
   if (!folder.startsWith("/")) return undefined;
   const { sendCall, thickSocket, toAnswer } = await import("./thick/client.ts");
   const socket = thickSocket(folder);
@@ -101,85 +140,27 @@ async function askThickDaemon(
   return await toAnswer({ env, cniVersion }, response);
 }
 
-/** Every key in lower case; the last of several wins, and null is absent. */
-type Config = ReadonlyMap<string, unknown>;
-
-/** Reads the top level. The call itself reports what is wrong with the configuration. */
-function parseConfig(stdin: Uint8Array): Config {
-  try {
-    const text = new TextDecoder().decode(stdin);
-    const entries = Object.entries(JSON.parse(text) ?? {})
-      .filter(([, value]) => value !== null)
-      .map(([key, value]): [string, unknown] => [key.toLowerCase(), value]);
-    return new Map(entries);
-  } catch {
-    return new Map();
-  }
-}
-
-/**
- * Programs that also look for a daemon by its folder, and the folder if the
- * configuration names none.
- */
-const FOLDERS: Readonly<Record<string, string | undefined>> = {
-  "multus": undefined,
-  "chain": undefined,
-  "multus-shim": "/run/multus",
-};
-
-/** Lists the sockets at which a daemon may listen, in the order to try them. */
-function listSockets(name: string, config: Config): string[] {
-  const paths = [config.get("daemonsocket")];
-  if (Object.hasOwn(FOLDERS, name)) {
-    const folder = config.get("daemonsocketdir");
-    const found = typeof folder === "string" && folder !== ""
-      ? folder
-      : FOLDERS[name];
-    if (found !== undefined) paths.push(`${found}/daemon.sock`);
-  }
-  return paths.filter((path): path is string =>
-    typeof path === "string" && path.startsWith("/")
-  );
-}
-
-/** Describes the call, and the world as this process sees it. */
+/** Encodes a call. */
 function encodeRequest(
   { name, env, stdin }: HandedCall,
 ): Uint8Array<ArrayBuffer> {
   const text = new TextEncoder();
   const variables = Object.entries(env)
+    .filter(([name]) => isSent(name))
     .map(([name, value]) => `${name}=${value}\0`);
   const parts: Record<keyof typeof RequestPart, Uint8Array> = {
     build: text.encode(buildIdentity),
     name: text.encode(name),
-    folder: text.encode(Deno.cwd()),
     environment: text.encode(variables.join("")),
     stdin,
-  };
-  const files: Record<keyof typeof RequestFile, string> = {
-    netns: env["CNI_NETNS"] ?? "",
-    host: "/proc/self/ns/net",
-    mnt: "/proc/self/ns/mnt",
-    root: "/",
-    exe: "/proc/self/exe",
   };
   const lengths = Object.values(parts).map(({ length }) => length);
   const total = lengths.reduce((sum, length) => sum + length, HEADER_BYTES);
   const request = new Uint8Array(total + 1);
   request.set(text.encode(MAGIC));
-  const words = new BigUint64Array(
-    request.buffer,
-    0,
-    HEADER_BYTES / WORD_BYTES,
-  );
-  words.set(
-    [...lengths, Deno.umask()].map(BigInt),
-    HeaderField.lengths / WORD_BYTES,
-  );
-  words.set(
-    Object.values(files).flatMap(readWords),
-    HeaderField.files / WORD_BYTES,
-  );
+  const { lengths: lengthsAt } = HeaderField;
+  new BigUint64Array(request.buffer, lengthsAt, lengths.length)
+    .set(lengths.map(BigInt));
   let at = HEADER_BYTES;
   for (const part of Object.values(parts)) {
     request.set(part, at);
@@ -191,9 +172,18 @@ function encodeRequest(
 
 const LINE_FEED = 0x0a;
 
-/** Returns device and inode of a file; zeros if there is none. */
-function readWords(path: string): bigint[] {
-  return (readFileId(path) ?? "0:0").split(":").map(BigInt);
+function isSent(name: string): boolean {
+  return SENT_VARIABLES.some((sent) =>
+    sent.endsWith("*") ? name.startsWith(sent.slice(0, -1)) : name === sent
+  );
+}
+
+/** Waits until the daemon would begin the call, and lets it. */
+function begin(stream: UnixStream, request: Uint8Array<ArrayBuffer>): boolean {
+  if (!stream.send(request)) return false;
+  const message = receiveMessage(stream);
+  return message?.kind === MessageKind.ready &&
+    stream.send(new TextEncoder().encode(GO));
 }
 
 /**
@@ -202,22 +192,32 @@ function readWords(path: string): bigint[] {
  * @returns "lost" if the connection ends without an answer; undefined if the daemon refuses the call
  */
 function receive(stream: UnixStream): Answer | "lost" | undefined {
-  const text = new TextDecoder("utf-8", { ignoreBOM: true });
   for (;;) {
-    const header = receiveBytes(stream, MESSAGE_HEADER_BYTES);
-    if (header === undefined) return "lost";
-    if (text.decode(header).startsWith(REFUSAL_OF_FORMAT_1)) return undefined;
-    const [kind, length] = [...new BigUint64Array(header.buffer)].map(Number);
-    if (!kind || kind > MessageKind.notMine) return "lost";
-    if (length === undefined || length > MAX_MESSAGE) return "lost";
-    const bytes = receiveBytes(stream, length);
-    if (bytes === undefined) return "lost";
-    const stdout = text.decode(bytes);
+    stream.setLimit(SILENCE_MS);
+    const message = receiveMessage(stream);
+    if (message === undefined) return "lost";
+    const { kind, text } = message;
     if (kind === MessageKind.notMine) return undefined;
-    if (kind === MessageKind.success) return { stdout, exitCode: 0 };
-    if (kind === MessageKind.failure) return { stdout, exitCode: 1 };
-    writeStderr(stdout);
+    if (kind === MessageKind.success) return { stdout: text, exitCode: 0 };
+    if (kind === MessageKind.failure) return { stdout: text, exitCode: 1 };
+    if (kind === MessageKind.stderr) writeStderr(text);
+    else if (kind !== MessageKind.alive) return "lost";
   }
+}
+
+/** Receives a message; undefined if the connection ends before. */
+function receiveMessage(
+  stream: UnixStream,
+): { kind: number; text: string } | undefined {
+  const header = receiveBytes(stream, MESSAGE_HEADER_BYTES);
+  if (header === undefined) return undefined;
+  const [kind = 0, length = 0] = [...new BigUint64Array(header.buffer)]
+    .map(Number);
+  if (length > MAX_MESSAGE) return undefined;
+  const bytes = receiveBytes(stream, length);
+  if (bytes === undefined) return undefined;
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  return { kind, text };
 }
 
 /** Most bytes of a message. */
@@ -238,7 +238,7 @@ function receiveBytes(
 }
 
 /** Formats the failure of an ADD that nobody knows the end of; the runtime cleans up with DEL. */
-function reportLost(path: string, config: Config): Answer {
+function reportLost(path: string, config: ConfigKeys): Answer {
   const version = config.get("cniversion");
   const isKnown = typeof version === "string" && isSpecVersion(version);
   return formatFailure(

@@ -38,11 +38,7 @@ import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { aliasOf, attachmentOf } from "../parts/attachment.ts";
-import {
-  deleteLater,
-  deleteNow,
-  type LinkPlace,
-} from "../parts/delete_links.ts";
+import { deleteLater, deleteNow } from "../parts/delete_links.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 import { describeLink } from "../parts/veth.ts";
@@ -117,7 +113,10 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     // Before the IFB: traffic redirected to a deleted IFB is lost.
     await deleteLater(ifbs, call, {
       run: end,
-      unlessDeleted: endsOf(place.end, call),
+      // The limits are the host's end's, and go with it.
+      unlessDeleted: place.end === undefined
+        ? []
+        : [{ index: place.end.index, netns: call.hostNetns }],
     });
   },
 
@@ -168,18 +167,6 @@ function endLimitsOfEnd(
   } catch (cause) {
     throw new Error("Cannot end the limits of the host's end", { cause });
   }
-}
-
-/** Lists both ends of the cable. The limits are the host's end's, and go with it. */
-function endsOf(
-  end: Link | undefined,
-  { hostNetns, args: { netns } }: Call,
-): LinkPlace[] {
-  if (end === undefined) return [];
-  const ends = [{ index: end.index, netns: hostNetns }];
-  const { linkIndex } = end;
-  if (linkIndex) ends.push({ index: linkIndex, netns });
-  return ends;
 }
 
 /**

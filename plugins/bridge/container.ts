@@ -4,6 +4,7 @@
  * @module
  */
 
+import { JoinedSignal } from "../../cni/deadline.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { settleVeth, type Veth } from "../parts/veth.ts";
@@ -26,11 +27,12 @@ export async function settlePort(
   const ends = settleVeth(host, sandbox, veth);
   if (ends.host.isOperational) return ends;
   const { pollUntil } = await import("../../cni/libcni/waiting.ts");
+  using limit = new JoinedSignal(PORT_TIMEOUT_MS);
   return await pollUntil(() => {
     const ends = settleVeth(host, sandbox, veth);
     return ends.host.isOperational ? ends : undefined;
   }, {
-    signal: AbortSignal.timeout(PORT_TIMEOUT_MS),
+    signal: limit.signal,
     giveUp: () => new Error("bridge port in error state: down"),
   });
 }

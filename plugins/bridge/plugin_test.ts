@@ -574,11 +574,13 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
     await run(hosts, "DEL", bridgeConfig(hosts, { cniVersion: "0.3.1" }));
     assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
   });
-  await t.step("the Go plugin's, unless prevResult names it", async () => {
+  await t.step("one without a lease, unless prevResult names it", async () => {
     using hosts = TestHosts.create();
     withPort(hosts, "br0");
     const config = bridgeConfig(hosts);
-    await run(hosts, "DEL", config);
+    const { exitCode, stderr } = await hosts.run("bridge", "DEL", config);
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, "Leaving an interface that may be another");
     assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
     const interfaces = [
       { name: "br0" },
@@ -592,12 +594,14 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
     assertEquals(linkNames(hosts.sandbox), ["lo"]);
   });
   await t.step(
-    "but not the Go plugin's of a version without prevResult",
+    "but not the Go plugin's of a version without prevResult, or of a switch",
     async () => {
-      using hosts = TestHosts.create();
-      withPort(hosts, "br0");
-      await run(hosts, "DEL", bridgeConfig(hosts, { cniVersion: "0.3.1" }));
-      assertEquals(linkNames(hosts.sandbox), ["lo"]);
+      for (const keys of [{ cniVersion: "0.3.1" }, { ipam: undefined }]) {
+        using hosts = TestHosts.create();
+        withPort(hosts, "br0");
+        await run(hosts, "DEL", bridgeConfig(hosts, keys));
+        assertEquals(linkNames(hosts.sandbox), ["lo"]);
+      }
     },
   );
 });

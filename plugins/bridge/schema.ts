@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { mtuSchema, netConf, once, optional } from "../../cni/types.ts";
 import { dnsOverrideSchema } from "../parts/dns_override.ts";
 import {
   masqueradeKeys,
@@ -27,7 +27,7 @@ export const bridgeSchema = once(() => {
     isDefaultGateway: flag,
     forceAddress: flag,
     ...masqueradeKeys(),
-    mtu: integer,
+    mtu: optional(mtuSchema()),
     hairpinMode: flag,
     promiscMode: flag,
     vlan: integer,

@@ -10,9 +10,10 @@
 
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { deadline, JoinedSignal, pause } from "../../cni/deadline.ts";
+import { JoinedSignal, pause } from "../../cni/deadline.ts";
 import { ifPossible, removeQuietly } from "../../cni/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { describeHolders } from "../../cni/files/lock_holders.ts";
 import { isSameFile } from "../../cni/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { InheritedLock } from "../../ffi/inherited_lock.ts";
@@ -74,7 +75,7 @@ export class RunningAdd implements Disposable {
       });
       return;
     }
-    if (this.#lock === undefined) throw stillRuns("add");
+    if (this.#lock === undefined) throw stillRuns("add", path);
   }
 
   /** Unlocks in this process; the lock ends with the last process. */
@@ -85,10 +86,12 @@ export class RunningAdd implements Disposable {
   }
 }
 
-function stillRuns(what: "add" | "delete"): CniError {
+function stillRuns(what: "add" | "delete", path: string): CniError {
+  const file = ifPossible(() => Deno.statSync(path));
   return new CniError(
     ErrorCode.TryAgainLater,
     `Cannot ${what}: a plugin that an earlier ADD has started still runs`,
+    file && { details: `"${path}" is held by ${describeHolders(file)}` },
   );
 }
 
@@ -119,7 +122,7 @@ export async function waitForAdd(running: Running): Promise<void> {
     removeOwn(path, lock);
     return lock[Symbol.dispose]();
   }
-  if (running.signal?.aborted) throw stillRuns("delete");
+  if (running.signal?.aborted) throw stillRuns("delete", path);
   running.log.warn("Going on though a plugin of an earlier ADD still runs");
 }
 
@@ -138,7 +141,7 @@ async function waitForLock(
 ): Promise<InheritedLock | undefined> {
   const lock = attempt();
   if (lock !== undefined) return lock;
-  using end = new JoinedSignal(deadline(PATIENCE_MS), signal);
+  using end = new JoinedSignal(PATIENCE_MS, signal);
   while (!end.signal.aborted) {
     await pause(PAUSE_MS, end.signal);
     const later = attempt();

@@ -7,7 +7,7 @@
 import type { Log } from "../../cni/log.ts";
 import type { Environment } from "../../cni/args.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { Attachment } from "../parts/attachment.ts";
+import type { Owner } from "../parts/element_owner.ts";
 
 /** The names of the backends. */
 export type BackendName = "iptables" | "firewalld" | "nftables";
@@ -38,7 +38,7 @@ export interface IngressPolicy {
 
 /** The input of a backend: one attachment. */
 export interface Protection {
-  readonly owner: Attachment;
+  readonly owner: Owner;
   /** The addresses whose traffic is let through. */
   readonly addresses: readonly Ip[];
   /** Undefined if everyone may connect. */

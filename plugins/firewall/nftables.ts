@@ -67,8 +67,9 @@ import type { FoundElements, Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
+import { isAlive, type Owner } from "../parts/element_owner.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { type MasqueradeNames, namesOf } from "../parts/masquerade/names.ts";
+import type { MasqueradeNames } from "../parts/masquerade/names.ts";
 import { getNftables, openNftables } from "../parts/open_nftables.ts";
 import { type Owned, ownedBy } from "../parts/owned.ts";
 import type { Backend, IngressPolicy } from "./backend.ts";
@@ -115,24 +116,21 @@ const RULES: Readonly<Record<string, readonly (readonly Expression[])[]>> = {
   ],
 };
 
-/** The names by which an attachment's elements are found. */
-type Names = Pick<MasqueradeNames, "instance" | "comment">;
-
 /** The backend of nftables. */
 export const nftablesBackend: Backend = {
   async add({ hostNetns }, { owner, addresses, policy }): Promise<void> {
     using nftables = getNftables(hostNetns);
-    const names = await namesOf(owner);
     commitUnlessDisturbed(nftables, () => [
       ...sharedChanges(nftables),
-      ...recordChanges(nftables, names, addresses),
+      ...recordChanges(nftables, owner, addresses),
       ...policy === undefined ? [] : policyChanges(nftables, policy),
     ]);
+    await Promise.resolve();
   },
 
   async check({ hostNetns }, { owner, addresses, policy }): Promise<void> {
     using nftables = getNftables(hostNetns);
-    const own = listRecorded(nftables, ownedBy(await namesOf(owner)));
+    const own = listRecorded(nftables, ownedBy(owner));
     const missing = addresses.filter((ip) => !includes(own, ip));
     if (missing.length > 0) {
       throw checkFailure(
@@ -150,6 +148,7 @@ export const nftablesBackend: Backend = {
         `expected ingress policy of "${policy.bridge}" not found`,
       );
     }
+    await Promise.resolve();
   },
 
   // The caller removes the record, which has the addresses.
@@ -171,13 +170,13 @@ export const nftablesBackend: Backend = {
 /** Records the owner of addresses. The addresses of an earlier ADD are dropped. */
 export function recordOwner(
   nftables: Nftables,
-  names: Names,
+  owner: Owner,
   addresses: readonly Ip[],
 ): void {
   commitUnlessDisturbed(nftables, () => [
     addTable(TABLE, TABLE_COMMENT),
     ...Object.values(SETS).map((set) => addSet(TABLE, set)),
-    ...recordChanges(nftables, names, addresses),
+    ...recordChanges(nftables, owner, addresses),
   ]);
 }
 
@@ -189,24 +188,45 @@ export function listRecorded(
   return findAll(nftables, [tag]).elements.filter(isMeant).map(addressOf);
 }
 
-/** Lists those of some addresses that are recorded for other owners. */
+/**
+ * Lists those of some addresses that are recorded for other owners, which are
+ * alive.
+ */
 export function listForeign(
   nftables: Nftables,
   { isMeant }: Owned,
   addresses: readonly Ip[],
 ): Ip[] {
   return findAll(nftables, addresses.map(keyOf)).elements
-    .filter((one) => !isMeant(one)).map(addressOf);
+    .filter((one) => !isMeant(one) && isAlive(one)).map(addressOf);
 }
 
-/** Removes the addresses of some owners, and the table if no others are left. */
+/** Reports whether each of some attachments has a record. */
+export function areRecorded(
+  nftables: Nftables,
+  attachments: readonly Pick<MasqueradeNames, "instance">[],
+): boolean {
+  const all = attachments.map((one) => ownedBy(one));
+  const { elements } = findAll(nftables, all.map(({ tag }) => tag));
+  return all.every(({ isMeant }) => elements.some(isMeant));
+}
+
+/**
+ * Removes the addresses of some owners, and the table if no others are left.
+ *
+ * @param addresses Addresses to remove whoever is recorded for them
+ */
 export function forgetOwners(
   nftables: Nftables,
   { tag, isMeant }: Owned,
+  addresses: readonly Ip[] = [],
 ): void {
   commitUnlessDisturbed(nftables, () => {
-    const { elements, hasOthers } = findAll(nftables, [tag]);
-    const gone = elements.filter(isMeant);
+    const parts = [tag, ...addresses.map(keyOf)];
+    const { elements, hasOthers } = findAll(nftables, parts);
+    const gone = elements.filter((one) =>
+      isMeant(one) || includes(addresses, addressOf(one))
+    );
     const isLast = gone.length > 0 && gone.length === elements.length &&
       !hasOthers && nftables.listRules(TABLE, ADMIN).length === 0;
     return isLast ? [delTableOf(TABLE)] : deletions(gone);
@@ -257,11 +277,11 @@ function shapeOf(expressions: readonly Expression[]): string {
 
 function recordChanges(
   nftables: Nftables,
-  names: Names,
+  owner: Owner,
   addresses: readonly Ip[],
 ): Change[] {
-  const { comment } = names, own = ownedBy(names);
-  const added = addresses.map((ip) => ({ key: keyOf(ip), comment }));
+  const { comment, label } = owner, own = ownedBy(owner);
+  const added = addresses.map((ip) => ({ key: keyOf(ip), comment, label }));
   const parts = [own.tag, ...added.map(({ key }) => key)];
   const replaced = findAll(nftables, parts).elements.filter((one) =>
     own.isMeant(one) || includes(addresses, addressOf(one))

@@ -31,6 +31,7 @@ import { listVersionsFrom } from "../../cni/version.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { listAddresses } from "../parts/configure_link.ts";
+import { ownerOf } from "../parts/element_owner.ts";
 import { isLacking } from "../parts/iptables/find.ts";
 import { namesOf } from "../parts/masquerade/names.ts";
 import { openNftables } from "../parts/open_nftables.ts";
@@ -40,6 +41,7 @@ import { findSandbox } from "../parts/sandbox.ts";
 import type { FirewallHost, IngressPolicy, Protection } from "./backend.ts";
 import { backends, withBackend } from "./choose_backend.ts";
 import {
+  areRecorded,
   forgetOwners,
   listForeign,
   listRecorded,
@@ -54,11 +56,11 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
   configSchema: async () => (await import("./schema.ts")).firewallSchema(),
 
   async add(call): Promise<Result> {
-    const { prevResult, ...protection } = protectionOf(call);
+    const { prevResult, ...protection } = await protectionOf(call);
     const { addresses, owner } = protection;
     if (addresses.length === 0) return prevResult;
     const host = hostOf(call);
-    const names = await namesOf(owner), owned = ownedBy(names);
+    const owned = ownedBy(owner);
     using nftables = openNftables(call.hostNetns);
 
     await using rollback = new Rollback(call.log);
@@ -70,7 +72,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
       const earlier = listRecorded(nftables, owned);
       await delAddresses(host, without(earlier, addresses));
       // Before the rules, so that DEL knows the addresses of a killed ADD.
-      tryToRecord(() => recordOwner(nftables, names, addresses));
+      tryToRecord(() => recordOwner(nftables, owner, addresses));
     }
     await withBackend(host, (backend) => backend.add(host, protection));
     rollback.commit();
@@ -78,7 +80,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
   },
 
   async check(call): Promise<void> {
-    const protection = protectionOf(call);
+    const protection = await protectionOf(call);
     const host = hostOf(call);
     await withBackend(host, (backend) => backend.check(host, protection));
   },
@@ -93,8 +95,10 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     ];
     // An address may have a new owner since.
     const others = nftables ? listForeign(nftables, owned, all) : [];
-    await delAddresses(hostOf(call), without(all, others), ownLinkOf(call));
-    if (nftables !== undefined) forgetOwners(nftables, owned);
+    const gone = without(all, others);
+    await delAddresses(hostOf(call), gone, ownLinkOf(call));
+    // The Go plugin's DEL leaves the record of an earlier owner.
+    if (nftables !== undefined) forgetOwners(nftables, owned, gone);
   },
 
   async gc(call): Promise<void> {
@@ -103,7 +107,14 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     using nftables = openNftables(call.hostNetns);
     if (nftables === undefined) return;
     const stale = await staleOf(network, validAttachments);
-    await delAddresses(hostOf(call), listRecorded(nftables, stale));
+    const valid = await Promise.all(
+      validAttachments.map((one) => namesOf({ network, ...one })),
+    );
+    // One that the Go plugin has added may have a stale address, and the rules
+    // do not tell whose they are.
+    if (areRecorded(nftables, valid)) {
+      await delAddresses(hostOf(call), listRecorded(nftables, stale));
+    }
     forgetOwners(nftables, stale);
   },
 
@@ -137,16 +148,16 @@ function hostOf(call: Call<FirewallConfig>): FirewallHost {
 }
 
 /** @throws {CniError} 7 if prevResult is missing, or has no bridge for the policy */
-function protectionOf(
+async function protectionOf(
   call: Call<FirewallConfig>,
-): Protection & { readonly prevResult: Result } {
+): Promise<Protection & { readonly prevResult: Result }> {
   const prevResult = requirePrevResult(
     call,
     "missing prevResult from earlier plugin",
   );
   return {
     prevResult,
-    owner: attachmentOf(call),
+    owner: await ownerOf(attachmentOf(call), call.args.netns),
     addresses: prevResult.ips.map(({ address }) => address.ip),
     policy: policyOf(call.config, prevResult),
   };

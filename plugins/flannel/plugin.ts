@@ -52,6 +52,7 @@ import { attachmentOf } from "../parts/attachment.ts";
 import { buildDelegateConf, type DelegateConf } from "./delegate_conf.ts";
 import {
   encodeSaved,
+  type ReadableConf,
   type SavedConf,
   SavedConfs,
   writeSaved,
@@ -99,14 +100,20 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
       const what = `of container "${args.containerId}" for DEL`;
       throw new Error(`Cannot read the saved configuration ${what}`);
     }
-    const conf = { ...saved.conf, cniVersion };
-    const prevResult = config.prevResult as JsonObject | undefined;
-    await delegate(call, { ...conf, ...prevResult && { prevResult } }).check();
+    const conf = withPrevResult(call, { ...saved.conf, cniVersion });
+    await delegate(call, conf).check();
   },
 
   async del(call): Promise<void> {
     const saved = new SavedConfs(call.config.dataDir).find(attachmentOf(call));
-    if (saved !== undefined) await release(call, saved);
+    if (saved === undefined) return;
+    const { path } = saved;
+    if (saved.conf === undefined) {
+      const what = "Ignoring a saved configuration that is damaged";
+      call.log.warn(what, { path });
+    }
+    const conf = withPrevResult(call, saved.conf ?? buildDelegateConf(call));
+    await release(call, { path, conf });
   },
 
   async status(call): Promise<void> {
@@ -152,6 +159,18 @@ function delegate(
 }
 
 /**
+ * Adds the attachment's result. It shows the delegate which links of the Go
+ * plugins are the attachment's.
+ */
+function withPrevResult(
+  { config }: FlannelCall,
+  conf: DelegateConf,
+): DelegateConf {
+  const prevResult = config.prevResult as JsonObject | undefined;
+  return { ...conf, ...prevResult && { prevResult } };
+}
+
+/**
  * Lists DEL of each saved attachment that the runtime no longer has. Those that
  * are younger than this call are kept: the runtime may have listed earlier.
  */
@@ -188,13 +207,10 @@ function environmentOf(
  */
 async function release(
   call: FlannelCall,
-  { path, conf }: Pick<SavedConf, "path" | "conf">,
+  { path, conf }: Pick<ReadableConf, "path" | "conf">,
   env?: Record<string, string>,
 ): Promise<void> {
-  if (conf === undefined) {
-    call.log.warn("Ignoring a saved configuration that is damaged", { path });
-  }
-  await delegate(call, conf ?? buildDelegateConf(call), env).del();
+  await delegate(call, conf, env).del();
   removeIfThere(path);
 }
 

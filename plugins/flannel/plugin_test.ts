@@ -105,6 +105,21 @@ rootTest("flannel.check() finds what is missing", async (t) => {
   }
 });
 
+rootTest("flannel passes the attachment's result on", async () => {
+  using scene = new FlannelScene();
+  using plugins = new RecordingPlugins();
+  plugins.add("bridge");
+  const env = { CNI_PATH: plugins.folder.path };
+  const prevResult = { cniVersion: "1.1.0", ips: [{ address: "10.0.0.2/24" }] };
+  await scene.succeed("ADD", {}, { env });
+  await scene.succeed("CHECK", { prevResult }, { env });
+  await scene.succeed("DEL", { prevResult }, { env });
+  assertEquals(
+    plugins.calls.map(({ command, stdin }) => [command, stdin.prevResult]),
+    [["ADD", undefined], ["CHECK", prevResult], ["DEL", prevResult]],
+  );
+});
+
 rootTest("flannel.del() needs nothing", async (t) => {
   const broken: Readonly<Record<string, Keys>> = {
     "no file": {},

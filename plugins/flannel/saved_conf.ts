@@ -35,6 +35,9 @@ export interface SavedConf {
   readonly bytes: Uint8Array;
 }
 
+/** A file whose configuration can be read. */
+export type ReadableConf = SavedConf & { readonly conf: DelegateConf };
+
 /** The key of the interface's name; the delegate does not get it. */
 const IF_NAME = "flannelIfName";
 
@@ -78,7 +81,7 @@ export class SavedConfs {
    * @param before Files that are younger are left out
    * @throws {CniError} 5 if the folder cannot be read
    */
-  list(network: string, before: Date): SavedConf[] {
+  list(network: string, before: Date): ReadableConf[] {
     const names = withIoFailure(
       `read the folder "${this.#folder}"`,
       () => unlessUnreachable(() => [...Deno.readDirSync(this.#folder)]) ?? [],
@@ -87,8 +90,8 @@ export class SavedConfs {
       const path = join(this.#folder, name);
       const saved = ifPossible(() => readIfThere(path));
       const time = ifPossible(() => Deno.statSync(path).mtime);
-      const isMeant = saved?.conf?.name === network && time && time <= before;
-      return isMeant ? [saved] : [];
+      if (saved?.conf?.name !== network || !time || time > before) return [];
+      return [{ ...saved, conf: saved.conf }];
     });
   }
 

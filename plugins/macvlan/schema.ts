@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { netConf, once, optional, uint32Schema } from "../../cni/types.ts";
 import { masterKeys } from "../parts/on_master_schema.ts";
 
 /**
@@ -21,7 +21,7 @@ export const macvlanSchema = once(() =>
     mode: optional(z.string()),
     mac: optional(z.string()),
     /** How many broadcasts may wait; the kernel's default if absent or 0. */
-    bcqueuelen: optional(z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1))),
+    bcqueuelen: optional(uint32Schema()),
     runtimeConfig: optional(z.looseObject({ mac: optional(z.string()) })),
   })
 );

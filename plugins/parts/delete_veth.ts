@@ -34,7 +34,7 @@ export async function deleteVeth(
   isLikelyPeer: PeerTest,
 ): Promise<void> {
   const end = findOwnHostEnd(host, attachmentOf(call)) ??
-    findGoHostEnd(host, call, isLikelyPeer);
+    await findGoHostEnd(host, call, isLikelyPeer);
   if (end !== undefined) await deleteNow([end], call);
 }
 
@@ -42,23 +42,28 @@ export async function deleteVeth(
  * Finds the host's end of the Go plugin's cable. After an ADD that failed
  * because the name was taken, DEL follows, too, and then the interface is
  * another attachment's. From 0.4.0 on, a prevResult shows whether an ADD has
- * succeeded.
+ * succeeded. If the runtime has lost it, the leased addresses do.
  */
-function findGoHostEnd(
+async function findGoHostEnd(
   host: Rtnl,
   call: Call,
   isLikelyPeer: PeerTest,
-): Link | undefined {
+): Promise<Link | undefined> {
   using sandbox = findSandbox(call);
   const link = sandbox?.link.find(call.args.ifName);
-  if (link?.kind !== "veth" || link.linkIndex === undefined) return undefined;
+  if (sandbox === undefined || link?.kind !== "veth") return undefined;
+  if (link.linkIndex === undefined) return undefined;
   const peer = host.link.find(link.linkIndex);
   // Another namespace's link may have the same index.
   if (peer?.kind !== "veth" || peer.linkIndex !== link.index) return undefined;
   if (isOurHostEnd(peer.name) || !isLikelyPeer(peer)) return undefined;
   if (!isAtLeast(call.cniVersion, "0.4.0")) return peer;
-  const named = readablePrevResult(call)?.interfaces.map((one) => one.name) ??
-    [];
+  const prevResult = readablePrevResult(call);
+  if (prevResult === undefined) {
+    const { hasLeasedAddresses } = await import("./leased_link.ts");
+    return await hasLeasedAddresses(call, sandbox, link) ? peer : undefined;
+  }
+  const named = prevResult.interfaces.map(({ name }) => name);
   return named.includes(link.name) && named.includes(peer.name)
     ? peer
     : undefined;

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { JoinedSignal } from "../../cni/deadline.ts";
 import { pollUntil } from "../../cni/libcni/waiting.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
@@ -35,8 +36,9 @@ export async function detectDuplicates(
     }
     return present.some(({ isTentative }) => isTentative) ? undefined : true;
   };
+  using limit = new JoinedSignal(DETECTION_TIMEOUT_MS);
   await pollUntil(isDone, {
-    signal: AbortSignal.timeout(DETECTION_TIMEOUT_MS),
+    signal: limit.signal,
     giveUp: () =>
       new Error(
         `Cannot find out whether another host has an address of "${link.name}"`,

@@ -7,6 +7,7 @@
 import { FileLock } from "../../cni/files/lock.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { pathOf } from "./sandbox.ts";
 
 /** Time limit of the wait for other attachments of the sandbox. */
 const LOCK_TIMEOUT_MS = 10_000;
@@ -22,7 +23,7 @@ export async function lockSandbox(
   { netns }: Rtnl,
   { log, signal }: Pick<Call, "log" | "signal">,
 ): Promise<FileLock> {
-  return await FileLock.acquireExisting(`/proc/thread-self/fd/${netns.fd}`, {
+  return await FileLock.acquireExisting(pathOf(netns), {
     what: `network namespace "${netns.path}"`,
     limitMs: LOCK_TIMEOUT_MS,
     log,

@@ -12,6 +12,7 @@ import { findFileId } from "../../cni/files/same_file.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "./configure_link.ts";
+import { netnsIdOf } from "./sandbox.ts";
 
 /**
  * Reads prevResult for a tear-down. Returns undefined if it is invalid.
@@ -93,7 +94,9 @@ export function isOfAnotherPod(
     : [{ name: ifName, sandbox: netns }];
   return listed.some((one, position) => {
     if (!one.sandbox) return false;
-    if (isOtherNetns(one.sandbox, netns)) return true;
+    if (one.sandbox !== netns && isOtherNetns(one.sandbox, sandbox)) {
+      return true;
+    }
     const addresses = ips.filter(({ interface: index }) =>
       index === undefined ? one.name === ifName : index === position
     );
@@ -101,11 +104,10 @@ export function isOfAnotherPod(
   });
 }
 
-/** Reports whether two paths certainly refer to different namespaces. */
-function isOtherNetns(one: string, other: string): boolean {
-  if (one === other) return false;
-  const [id, otherId] = [findFileId(one), findFileId(other)];
-  return id !== undefined && otherId !== undefined && id !== otherId;
+/** Reports whether a path certainly leads to another namespace. */
+function isOtherNetns(path: string, sandbox: Rtnl): boolean {
+  const id = findFileId(path);
+  return id !== undefined && id !== netnsIdOf(sandbox.netns);
 }
 
 function isOtherLink(

@@ -6,19 +6,47 @@
 
 import type { CmdArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { isOwnNetns } from "../../cni/own_netns.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import { findNetnsId, isOwnNetns } from "../../cni/own_netns.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import { isMissingNetns } from "../../ffi/netns.ts";
+import { isMissingNetns, type NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
 /**
- * Opens the sandbox's namespace.
+ * Opens the sandbox's namespace: the one that the call has compared with the
+ * host's.
  *
- * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, 11
- * if descriptors or memory have run out, 999 for any other failure
+ * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, or
+ * leads to another one since; 11 if descriptors or memory have run out, 999 for
+ * any other failure
  */
-export function openSandbox({ netns }: Pick<CmdArgs, "netns">): Rtnl {
+export function openSandbox(args: Pick<CmdArgs, "netns">): Rtnl {
+  const sandbox = openAny(args);
+  try {
+    checkSeen(args, sandbox.netns);
+    return sandbox;
+  } catch (error) {
+    sandbox[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/**
+ * Checks that an open namespace is the one that the call has compared with the
+ * host's: the path may lead to another one since.
+ *
+ * @throws {CniError} 8 if not
+ */
+export function checkSeen(args: Pick<CmdArgs, "netns">, netns: NetNs): void {
+  if (netnsIdOf(netns) === findNetnsId(args)) return;
+  throw new CniError(
+    ErrorCode.InvalidNetns,
+    `Network namespace "${args.netns}" was replaced during the call`,
+  );
+}
+
+function openAny({ netns }: Pick<CmdArgs, "netns">): Rtnl {
   try {
     return Rtnl.open(netns);
   } catch (error) {
@@ -28,6 +56,16 @@ export function openSandbox({ netns }: Pick<CmdArgs, "netns">): Rtnl {
       { cause: error },
     );
   }
+}
+
+/** Returns device and inode of an open namespace. */
+export function netnsIdOf(netns: NetNs): string | undefined {
+  return findFileId(pathOf(netns));
+}
+
+/** Returns a path that leads to an open namespace as long as it is open. */
+export function pathOf({ fd }: NetNs): string {
+  return `/proc/thread-self/fd/${fd}`;
 }
 
 function codeOf(error: unknown): number {
@@ -43,7 +81,8 @@ function codeOf(error: unknown): number {
  * A path that now refers to the host's own namespace was reused by another
  * process. Deleting by name there would delete the host's links.
  *
- * @throws {CniError} 11 or 999 if it exists and cannot be opened
+ * @throws {CniError} 8 if CNI_NETNS leads to another one since the call has
+ * looked, 11 or 999 if it exists and cannot be opened
  */
 export function findSandbox(
   { args, hostNetns }: Pick<Call, "args" | "hostNetns">,

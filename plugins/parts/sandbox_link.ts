@@ -25,7 +25,7 @@ import {
   isOfAnother,
 } from "./attachment.ts";
 import { isOfAnotherPod, readablePrevResult } from "./prev_result.ts";
-import { checkIfNameIsFree, findSandbox } from "./sandbox.ts";
+import { checkIfNameIsFree, findSandbox, pathOf } from "./sandbox.ts";
 import { withRelease } from "./sandbox_addresses.ts";
 import { stableName } from "./stable_name.ts";
 import { describeLink } from "./veth.ts";
@@ -158,31 +158,38 @@ async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
   const named = sandbox.link.find(attachment.ifName);
   const own = [
     ...unnamed === undefined ? [] : [unnamed],
-    ...named !== undefined && isOwn(sandbox, named, call, kind) ? [named] : [],
+    ...named !== undefined && await isOwn(sandbox, named, call, kind)
+      ? [named]
+      : [],
   ];
   if (own.length === 0) return;
   const { deleteNow } = await import("./delete_links.ts");
-  const { together, args: { netns } } = call;
-  await deleteNow(own, { together, hostNetns: netns });
+  const { together } = call;
+  await deleteNow(own, { together, hostNetns: pathOf(sandbox.netns) });
 }
 
 /**
  * Reports whether a link with the interface's name is the attachment's. The Go
  * plugins' have no alias. From 0.4.0 on, a prevResult shows whether an ADD has
- * succeeded.
+ * succeeded. If the runtime has lost it, the leased addresses do.
  */
-function isOwn(
+async function isOwn(
   sandbox: Rtnl,
   link: Link,
   call: Call,
   kind: string,
-): boolean {
+): Promise<boolean> {
   const attachment = attachmentOf(call);
   if (link.kind !== kind) return false;
   if (link.alias === aliasOf(attachment)) return true;
   if (isOfAnother(link, attachment)) return false;
   if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
-  const isListed = readablePrevResult(call)?.interfaces
+  const prevResult = readablePrevResult(call);
+  if (prevResult === undefined) {
+    const { hasLeasedAddresses } = await import("./leased_link.ts");
+    return await hasLeasedAddresses(call, sandbox, link);
+  }
+  const isListed = prevResult.interfaces
     .some(({ name, sandbox }) => name === link.name && sandbox);
-  return isListed === true && !isOfAnotherPod(sandbox, call);
+  return isListed && !isOfAnotherPod(sandbox, call);
 }

@@ -12,7 +12,7 @@
  */
 
 import type { Environment } from "../../cni/args.ts";
-import { deadline, JoinedSignal, waitUntil } from "../../cni/deadline.ts";
+import { JoinedSignal, waitUntil } from "../../cni/deadline.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
@@ -80,7 +80,7 @@ export class SystemBus implements Disposable {
 
   private constructor(connection: Deno.Conn, signal?: AbortSignal) {
     this.#connection = connection;
-    this.#limit = new JoinedSignal(deadline(LIMIT_MS), signal);
+    this.#limit = new JoinedSignal(LIMIT_MS, signal);
   }
 
   /**

@@ -180,11 +180,24 @@ export function refuseForeignOptions(
     ["conditionsV4", syntaxOf(config.conditionsV4)],
     ["conditionsV6", syntaxOf(config.conditionsV6)],
   ].filter(([, needed]) => needed === other).map(([key]) => key);
-  if (foreign.length === 0) return;
-  throw refusal(
-    `${backend} backend was requested but configuration contains ` +
-      `${other}-specific options [${foreign.join(" ")}]`,
-  );
+  if (foreign.length > 0) {
+    throw refusal(
+      `${backend} backend was requested but configuration contains ` +
+        `${other}-specific options [${foreign.join(" ")}]`,
+    );
+  }
+  if (backend === "nftables") refuseStatements(config);
+}
+
+/** nft would run what follows a separator, such as `include`, as a command of its own. */
+function refuseStatements(
+  { conditionsV4 = [], conditionsV6 = [] }: PortmapConfig,
+): void {
+  const texts = { conditionsV4, conditionsV6 };
+  for (const [key, words] of Object.entries(texts)) {
+    if (!words.some((word) => /[;\r\n]/.test(word))) continue;
+    throw refusal(`${key}: a condition may not contain ";" or a line break`);
+  }
 }
 
 /** Conditions of iptables begin with an option or `!`, those of nft never. */

@@ -38,7 +38,7 @@ import {
   isSameContainer,
   type Owner,
   ownerOf,
-} from "./owner.ts";
+} from "../parts/element_owner.ts";
 import {
   findLoopbackLink,
   hasLocalnet,

@@ -281,6 +281,21 @@ test("undoes ADD if nft refuses the conditions", async () => {
   assertEquals(ports.table, "");
 });
 
+for (const separator of [";", "\n", "\r"]) {
+  test(`runs no command in the conditions, behind ${JSON.stringify(separator)}`, async () => {
+    using ports = new MappedPorts(NFTABLES);
+    const words = ["ip", "saddr", `10.0.0.1${separator}add table inet other`];
+    assertFailure(
+      await ports.run("ADD", { conditionsV4: words }),
+      7,
+      'conditionsV4: a condition may not contain ";" or a line break',
+    );
+    assertEquals(ports.table, "");
+    const { exitCode } = await ports.run("DEL", { conditionsV4: words });
+    assertEquals(exitCode, 0);
+  });
+}
+
 test("adds as many rules, and sends as many requests, for 500 ports as for one", async () => {
   const count = async (length: number): Promise<unknown> => {
     using ports = new MappedPorts(NFTABLES);

@@ -77,9 +77,8 @@ rootTest("ptp.add() routes both families through their gateways", async () => {
 
 rootTest("ptp.add() skips duplicate address detection", async () => {
   using hosts = TestHosts.create();
-  const start = performance.now();
   assertSuccess(await hosts.run("ptp", "ADD", dualStack(hosts)));
-  assert(performance.now() - start < 900, "it took as long as detection does");
+  // Detection would begin with the address, and make it tentative.
   const addresses = [hosts.host, hosts.sandbox].flatMap((netns) =>
     ipJson(netns, "-6", "address", "show")
       .flatMap((link: { addr_info: { scope: string }[] }) => link.addr_info)
@@ -320,11 +319,13 @@ rootTest("ptp.del() leaves interfaces of others alone", async (t) => {
     assertSuccess(await hosts.run("ptp", "DEL", config));
     assertEquals(ipJson(hosts.sandbox, "link").length, 2);
   });
-  await t.step("the Go plugin's, unless prevResult names it", async () => {
+  await t.step("one without a lease, unless prevResult names it", async () => {
     using hosts = TestHosts.create();
     withVeth(hosts, hosts.host, "veth12345678");
     const config = dualStack(hosts);
-    assertSuccess(await hosts.run("ptp", "DEL", config));
+    const { exitCode, stderr } = await hosts.run("ptp", "DEL", config);
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, "Leaving an interface that may be another");
     assertEquals(ipJson(hosts.sandbox, "link").length, 2);
     const interfaces = [
       { name: "veth12345678" },

@@ -4,9 +4,8 @@
  * @module
  */
 
-import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { mtuSchema, netConf, once, optional } from "../../cni/types.ts";
 import { dnsOverrideSchema } from "../parts/dns_override.ts";
 import {
   masqueradeKeys,
@@ -17,7 +16,7 @@ import {
 export const ptpSchema = once(() =>
   withKnownBackend(netConf({
     /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
-    mtu: optional(z.int()),
+    mtu: optional(mtuSchema()),
     ...masqueradeKeys(),
     dns: dnsOverrideSchema(),
   }))

@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs, Environment } from "../../cni/args.ts";
-import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/deadline.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
@@ -65,8 +65,8 @@ export function openCall(
 ): RemoteCall {
   const { config, command, args, stdin, surroundings, log } = call;
   const { protocol = defaults.protocol, socket = defaults.socket } = config;
-  const limit = deadline(timeoutOf(config, command) * 1000);
-  const joined = new JoinedSignal(limit, call.signal);
+  const limitMs = timeoutOf(config, command) * 1000;
+  const joined = new JoinedSignal(limitMs, call.signal);
   // STATUS tells how it is now.
   const readySeconds = command === "STATUS"
     ? 0

@@ -6,7 +6,9 @@
  */
 
 import { inNetns, isMissingNetns, NetNs } from "../../ffi/netns.ts";
+import type { CmdArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { checkSeen } from "../parts/sandbox.ts";
 import type { RemoteCall } from "./call.ts";
 
 /** A path of the namespace, until disposal. */
@@ -25,16 +27,17 @@ const OF_PROCESS = /^\/proc\/\d+\/ns\/net$/;
  *   gone
  */
 export function holdNetns(
-  { command, args: { netns: path }, config, env }: Pick<
+  { command, args, config, env }: Pick<
     RemoteCall,
     "command" | "args" | "config" | "env"
   >,
 ): HeldNetns {
+  const { netns: path } = args;
   const isReady = path === "" || OF_PROCESS.test(path) ||
     config.netnsMode === "path";
   if (isReady) return { path, [Symbol.dispose]: (): void => {} };
   try {
-    const child = startIn(path, env["PATH"]);
+    const child = startIn(args, env["PATH"]);
     return {
       path: `/proc/${child.pid}/ns/net`,
       [Symbol.dispose](): void {
@@ -55,8 +58,12 @@ export function holdNetns(
   }
 }
 
-function startIn(path: string, searchPath = ""): Deno.ChildProcess {
-  using netns = NetNs.open(path);
+function startIn(
+  args: Pick<CmdArgs, "netns">,
+  searchPath = "",
+): Deno.ChildProcess {
+  using netns = NetNs.open(args.netns);
+  checkSeen(args, netns);
   return inNetns(netns, () =>
     new Deno.Command("cat", {
       env: searchPath === "" ? {} : { PATH: searchPath },

@@ -113,7 +113,7 @@ rootTest(
   async (t) => {
     const rows: readonly [Keys, number, string][] = [
       [{ mtu: 1 }, 999, 'Cannot set up tap "eth0"'],
-      [{ mtu: -1 }, 999, 'Cannot set up tap "eth0"'],
+      [{ mtu: -1 }, 7, "mtu: expected"],
       [{ owner: -1 }, 7, "owner"],
       [{ bridge: "lo" }, 999, 'Cannot set up tap "eth0"'],
     ];

@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { netConf, once, optional, uint32Schema } from "../../cni/types.ts";
 import { dnsOverrideSchema } from "../parts/dns_override.ts";
 
 /**
@@ -16,12 +16,12 @@ import { dnsOverrideSchema } from "../parts/dns_override.ts";
  */
 export const tapSchema = once(() => {
   const text = optional(z.string());
-  const id = optional(z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1)));
+  const id = optional(uint32Schema());
   return netConf({
     /** Whether a program may open several queues. */
     multiQueue: optional(z.boolean()),
     /** In bytes; the kernel's default if 0. */
-    mtu: optional(z.int()),
+    mtu: optional(uint32Schema()),
     mac: text,
     /** ID of the user who may open the device without CAP_NET_ADMIN. */
     owner: id,

@@ -51,14 +51,22 @@ export function thickSocket(folder: string): string {
   return `${folder.replace(/\/+$/, "")}/multus.sock`;
 }
 
+/** How long the answer about the daemon's state may take, in ms. */
+export const STATE_MS = 5000;
+
+/** How long a call may take, in ms: longer than runtimes wait for a plugin. */
+const CALL_MS = 10 * 60_000;
+
 /** Sends a request, and waits for the response. */
 export function exchange(
   socket: string,
   path: string,
   body: string,
+  limitMs: number,
 ): ThickResponse | NoResponse {
   using stream = UnixStream.connect(socket);
   if (stream === undefined) return "unreachable";
+  stream.setLimit(limitMs);
   // With HTTP/1.0 the end of the connection is the end of the body.
   const lines = [
     `POST ${path} HTTP/1.0`,
@@ -112,7 +120,7 @@ export function sendCall(
     build: buildIdentity,
     exe: findFileId("/proc/self/exe"),
   };
-  return exchange(socket, "/cni", JSON.stringify(request));
+  return exchange(socket, "/cni", JSON.stringify(request), CALL_MS);
 }
 
 /** Converts the daemon's response to what a plugin prints. */

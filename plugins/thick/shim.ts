@@ -19,6 +19,7 @@ import {
   type NoResponse,
   type PrintedAnswer,
   sendCall,
+  STATE_MS,
   thickSocket,
   toAnswer,
   versionOfErrors,
@@ -76,7 +77,7 @@ export async function shim(
  * Go version reports success instead, and what ADD made stays.
  */
 async function detach(call: ReadCall): Promise<PrintedAnswer | undefined> {
-  const health = exchange(call.socket, "/healthz", "null");
+  const health = exchange(call.socket, "/healthz", "null", STATE_MS);
   if (typeof health === "string" || health.status !== 200) return undefined;
   const response = sendCall(call.socket, call);
   const isDone = typeof response !== "string" && response.status === 200;
@@ -114,7 +115,7 @@ function findFolder(document: object): string {
 function waitUntilReady(socket: string, patienceMs: number): boolean {
   const endMs = performance.now() + patienceMs;
   for (;;) {
-    const response = exchange(socket, "/readyz", "null");
+    const response = exchange(socket, "/readyz", "null", STATE_MS);
     if (typeof response !== "string" && response.status === 200) return true;
     if (performance.now() + POLL_MS > endMs) return false;
     sleep(POLL_MS);

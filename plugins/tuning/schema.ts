@@ -6,13 +6,14 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional, parsedText } from "../../cni/types.ts";
+import {
+  netConf,
+  once,
+  optional,
+  parsedText,
+  uint32Schema,
+} from "../../cni/types.ts";
 import { Mac } from "../../net/mac.ts";
-
-/** Reads an integer with 32 bits, as the kernel has them. */
-const uint32Schema = once(() =>
-  z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1))
-);
 
 /** Builds the keys of the configuration and of its `args.cni`. */
 const tunedShape = once(() => ({

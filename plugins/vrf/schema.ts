@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { netConf, once, optional, uint32Schema } from "../../cni/types.ts";
 
 /**
  * Builds the schema of the network configuration.
@@ -18,7 +18,7 @@ export const vrfSchema = once(() =>
     /** Name of the VRF. */
     vrfname: optional(z.string()),
     /** Its routing table; 0 for a free one. */
-    table: optional(z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1))),
+    table: optional(uint32Schema()),
   })
 );
 

@@ -1,9 +1,10 @@
 /**
- * The owner of an element: how to tell it, and whether it is alive.
+ * The owner of an element of a set: how to tell it, and whether it is alive.
  *
- * An element's comment is for people and for DEL and GC. Its label is for ADD,
- * which must know whether the owner of a port is alive: the container's
- * namespace is where it was, under the same path and the same inode.
+ * An element's comment is for people and for DEL and GC. Its label is for calls
+ * of others, which must know whether the owner of a port or an address is alive:
+ * the container's namespace is where it was, under the same path and the same
+ * inode.
  *
  * @module
  */
@@ -18,8 +19,8 @@ import {
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import type { Ip } from "../../net/ip.ts";
-import { namesOf } from "../parts/masquerade/names.ts";
-import type { Attachment } from "../parts/attachment.ts";
+import { namesOf } from "./masquerade/names.ts";
+import type { Attachment } from "./attachment.ts";
 
 /** Digits of a hash in texts. */
 const HASH_DIGITS = 16;
