@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline, waitUntil } from "../../cni/deadline.ts";
+import { JoinedSignal, waitUntil } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { isObject } from "../../cni/json.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
@@ -53,7 +53,7 @@ export async function ask(
   signal: AbortSignal = new AbortController().signal,
   limitMs: number = request.command === "ADD" ? ADD_LIMIT_MS : LIMIT_MS,
 ): Promise<Lease | undefined> {
-  const limit = deadline(limitMs);
+  using limit = new JoinedSignal(limitMs, signal);
   using connection = await connect(socket);
   const line = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
   const exchange = (async (): Promise<string> => {
@@ -62,7 +62,7 @@ export async function ask(
     }
     return await readLine(connection);
   })().catch(() => "");
-  const text = await waitUntil(exchange, signal, limit);
+  const text = await waitUntil(exchange, limit.signal);
   if (text?.startsWith("HTTP/")) {
     throw new NoDaemonError(
       ErrorCode.TryAgainLater,
@@ -73,7 +73,7 @@ export async function ask(
   if (!text) {
     throw new CniError(
       ErrorCode.TryAgainLater,
-      signal.aborted || limit.aborted
+      limit.signal.aborted
         ? `The DHCP daemon at "${socket}" did not answer in time`
         : `The DHCP daemon at "${socket}" went away before it answered`,
     );

@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { netConf, once, optional, uint32Schema } from "../../cni/types.ts";
 
 /** Builds the schema of the whole network configuration. */
 export const dhcpSchema = once(() => {
@@ -19,7 +19,7 @@ export const dhcpSchema = once(() => {
           error: ({ input }) => `expected an absolute path, got "${input}"`,
         })),
       ),
-      priority: optional(z.int()),
+      priority: optional(uint32Schema()),
       provide: optional(z.array(
         z.looseObject({ option: text, value: text, fromArg: text }),
       )),

@@ -38,7 +38,7 @@ const MAX_VALUE = 255;
  * Returns the options of every request.
  *
  * @param cniArgs The value of CNI_ARGS; pairs without `=` are ignored
- * @throws {CniError} 7 if an option is unknown, or a value too long
+ * @throws {CniError} 7 if an option is unknown, or a value too long; names the key
  */
 export function wantedOptions(
   { provide = [], request = [] }: NonNullable<DhcpConfig["ipam"]>,
@@ -51,14 +51,16 @@ export function wantedOptions(
     }),
   );
   const values = new Map<number, Bytes>();
-  for (const { option, value, fromArg } of provide) {
-    const code = parseOption(option);
-    if (value) values.set(code, encodeValue(option, value));
+  for (const [index, { option, value, fromArg }] of provide.entries()) {
+    const key = `ipam.provide[${index}]`;
+    const code = parseOption(option, `${key}.option`);
+    if (value) values.set(code, encodeValue(option, value, `${key}.value`));
     const arg = args.get(fromArg);
-    if (arg !== undefined) values.set(code, encodeValue(option, arg));
+    if (arg === undefined) continue;
+    values.set(code, encodeValue(option, arg, `${key}.fromArg`));
   }
-  const asked = request.flatMap(({ option }) =>
-    option === "" ? [] : [parseOption(option)]
+  const asked = request.flatMap(({ option }, index) =>
+    option === "" ? [] : [parseOption(option, `ipam.request[${index}].option`)]
   );
   if (!request.some(({ skipDefault }) => skipDefault)) asked.push(...DEFAULTS);
   if (asked.length > 0) {
@@ -67,22 +69,24 @@ export function wantedOptions(
   return new Options(values);
 }
 
-function parseOption(text: string): number {
+function parseOption(text: string, key: string): number {
   const code = NAMES.get(text);
   if (code !== undefined) return code;
   // 0 and 255 have no value: they pad the options and end them.
   const number = /^\d+$/.test(text) ? Number(text) : 0;
   if (number > 0 && number < 255) return number;
-  throw invalid(`Can not parse option ${JSON.stringify(text)}`);
+  throw invalid(`Can not parse option ${JSON.stringify(text)}`, key);
 }
 
-function encodeValue(option: string, value: string): Bytes {
+function encodeValue(option: string, value: string, key: string): Bytes {
   const bytes = new TextEncoder().encode(value);
   if (bytes.length <= MAX_VALUE) return bytes;
   const [name, text] = [option, value].map((text) => JSON.stringify(text));
-  throw invalid(`value too long for option ${name}: ${text}`);
+  throw invalid(`value too long for option ${name}: ${text}`, key);
 }
 
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+/** @param key The key of the configuration */
+function invalid(message: string, key: string): CniError {
+  const code = ErrorCode.InvalidNetworkConfig;
+  return new CniError(code, message, { details: `the key is ${key}` });
 }

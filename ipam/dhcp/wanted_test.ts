@@ -46,7 +46,9 @@ testRows<[string, string, string]>(
       CniError,
       message,
     );
-    assertEquals(error.code, 7);
+    const key = message.includes("too long") ? "value" : "option";
+    const details = `the key is ipam.provide[0].${key}`;
+    assertEquals([error.code, error.details], [7, details]);
   },
   ([option]) => option,
 );

@@ -13,7 +13,7 @@ import { LeaseStore } from "./store.ts";
 
 /**
  * Checks that the attachment has leases, including one for each address of
- * prevResult that is in the ranges.
+ * prevResult that is in the ranges, and for one of prevResult at least.
  *
  * @throws {CniError} 999 if not, 7 if the ranges are malformed
  */
@@ -26,15 +26,19 @@ export async function checkLeases(
     call.network,
     call,
   );
-  const leased = (store?.leasesOf(call.args) ?? []).map(({ ip }) => ip);
-  const lost = call.prevResult?.ips.find(({ address: { ip } }) =>
-    sets.some((set) => findRange(set, ip)) &&
-    !leased.some((lease) => lease.equals(ip))
+  const leases = store?.leasesOf(call.args) ?? [];
+  const given = (call.prevResult?.ips ?? []).map(({ address }) => address.ip);
+  const unleased = given.filter((ip) =>
+    !leases.some((one) => one.ip.equals(ip))
   );
-  if (leased.length > 0 && lost === undefined) return;
+  // Others may be a chained plugin's.
+  const lost = unleased.length === given.length
+    ? unleased[0]
+    : unleased.find((ip) => sets.some((set) => findRange(set, ip)));
+  if (leases.length > 0 && lost === undefined) return;
   throw new CniError(
     ErrorCode.Internal,
     `host-local: Failed to find address added by container ${call.args.containerId}`,
-    lost === undefined ? {} : { details: `${lost.address.ip} is not leased` },
+    lost === undefined ? {} : { details: `${lost} is not leased` },
   );
 }

@@ -476,6 +476,12 @@ Deno.test("hostLocal.check() compares the leases with the result", async (t) => 
       result("10.1.2.2/24"),
       "10.1.2.2 is not leased",
     ],
+    [
+      "none of the result's addresses leased",
+      { "10.1.2.2": "dummy\r\neth0" },
+      result("192.0.2.9/24"),
+      "192.0.2.9 is not leased",
+    ],
   ];
   await eachRow(t, rows, async ([, files, others, details]) => {
     using fixture = new DataFolder();

@@ -28,15 +28,6 @@ const SLICES = "nodeslicepools";
 /** Pools per page: each may have 1.5 MiB, and an answer at most 16. */
 const POOLS_PER_PAGE = 8;
 
-/**
- * Time limit of a pool's first PATCH, in milliseconds. The API server applies
- * the writes to an object one after the other, so one that waits its turn is
- * not lost; to repeat it would only make the queue longer.
- */
-const PATCH_MS = 6000;
-/** Time limit of a PATCH with its repetitions, in milliseconds: that of DEL. */
-const PATCHES_MS = 30_000;
-
 /** The part of a client that this plugin uses. */
 export type ApiClient =
   & Pick<KubeClient, "request" | "listPages">
@@ -91,7 +82,7 @@ export class WhereaboutsApi {
         path: this.#path(POOLS, name),
         contentType: "application/json-patch+json",
         body: operations,
-      }, { overallMs: PATCHES_MS, ...this.#limits, perTryMs: PATCH_MS });
+      }, this.#limits);
     } catch (error) {
       if (hasStatus(error, 404, 409, 422)) return undefined;
       throw error;

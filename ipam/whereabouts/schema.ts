@@ -17,6 +17,7 @@ import {
   parsedText,
   routeSchema,
 } from "../../cni/types.ts";
+import { apiTimeoutSchema } from "../../kube/api_timeout.ts";
 import { AddressError, type Ip, unlessNoAddress } from "../../net/ip.ts";
 import { parseExcluded, parseLenientIp, parseRange } from "./range.ts";
 
@@ -49,6 +50,7 @@ export const ipamSchema = once(() => {
     network_name: optional(parsedText(parseNetworkName)),
     enable_overlapping_ranges: optional(z.boolean()),
     node_slice_size: text,
+    apiTimeoutSeconds: optional(apiTimeoutSchema()),
     kubernetes: optional(z.looseObject({
       kubeconfig: text,
       k8s_api_root: text,

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/deadline.ts";
+import type { Command } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import type { ClientOptions } from "../../kube/client.ts";
@@ -32,8 +33,10 @@ export async function openOwnClient(
   return await openKubeClient(options);
 }
 
-/** Time limits of the commands, in milliseconds. The kubelet waits longer. */
-const LIMITS_MS = { ADD: 60_000, DEL: 30_000, GC: 60_000 } as const;
+/** Commands that wait for the API server as long as the configuration says. */
+const PATIENT: readonly Command[] = ["ADD", "DEL", "GC"];
+/** Time limit of such a command by default, in milliseconds. */
+const LIMIT_MS = 60_000;
 /** Time limit of other commands, and of undoing a failed ADD. */
 const SHORT_MS = 10_000;
 /** Namespace of the objects, if the kubeconfig's context has none. */
@@ -71,10 +74,15 @@ export async function withSession<T>(
   const namespace = await findNamespace(kubeconfig);
   using client = await open({ kubeconfig, env });
   if (client === undefined) throw new Error("a kubeconfig has a client");
-  const limitMs = LIMITS_MS[call.command as keyof typeof LIMITS_MS] ?? SHORT_MS;
-  using limit = new JoinedSignal(deadline(limitMs), call.signal);
+  const { apiTimeoutSeconds = LIMIT_MS / 1000 } = settings;
+  const isPatient = PATIENT.includes(call.command);
+  const limitMs = isPatient ? apiTimeoutSeconds * 1000 : SHORT_MS;
+  using limit = new JoinedSignal(limitMs, call.signal);
   const { signal } = limit;
-  const api = new WhereaboutsApi(client, namespace, { signal });
+  const api = new WhereaboutsApi(client, namespace, {
+    signal,
+    overallMs: limitMs,
+  });
   try {
     return await run({
       call,

@@ -9,8 +9,8 @@
 import { join } from "@std/path/posix";
 import type { Environment } from "../../cni/args.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { unlessUnreachable } from "../../cni/files/io.ts";
-import { decode } from "../../cni/json.ts";
+import { readTextFile, unlessUnreachable } from "../../cni/files/io.ts";
+import { decode, parseJson } from "../../cni/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { type Range, type RangeText, resolveRange } from "./range.ts";
@@ -100,19 +100,22 @@ export function readFlatFile(first?: string): IpamConfig | undefined {
   for (const path of [...first ? [first] : [], ...FLAT_FILES]) {
     const text = readText(path);
     if (text === undefined) continue;
-    try {
-      return decode(ipamSchema(), JSON.parse(text), `"${path}"`);
-    } catch (error) {
-      if (error instanceof CniError) throw error;
-      throw invalid(`Cannot parse "${path}": ${describeError(error)}`);
-    }
+    return decode(ipamSchema(), parseFile(text, path), `"${path}"`);
   }
   return undefined;
 }
 
+function parseFile(text: string, path: string): unknown {
+  try {
+    return parseJson(text, `"${path}"`);
+  } catch (error) {
+    throw invalid(describeError(error));
+  }
+}
+
 function readText(path: string): string | undefined {
   try {
-    return unlessUnreachable(() => Deno.readTextFileSync(path));
+    return unlessUnreachable(() => readTextFile(path));
   } catch (error) {
     throw invalid(`Cannot read "${path}": ${describeError(error)}`);
   }

@@ -14,6 +14,7 @@ Deno.test("readFlatFile() names the file that cannot be used", async (t) => {
       ["a folder", folder, `Cannot read "${folder}"`],
       ["a link to itself", loop, `Cannot read "${loop}"`],
       ["no JSON", path, `Cannot parse "${path}"`],
+      ["a device", "/dev/zero", 'Cannot read "/dev/zero": it is not a file'],
     ];
     await eachRow(t, rows, ([, path, message]) => {
       const error = assertThrows(() => readFlatFile(path), CniError, message);
@@ -21,5 +22,19 @@ Deno.test("readFlatFile() names the file that cannot be used", async (t) => {
     });
   } finally {
     await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("readFlatFile() repeats nothing of a file that is not for it", async () => {
+  const path = await Deno.makeTempFile({ prefix: "cni-test-" });
+  try {
+    await Deno.writeTextFile(path, "topsecret:x:0:0:root:/root:/bin/sh\n");
+    const { message } = assertThrows(() => readFlatFile(path), CniError);
+    assertEquals(
+      message,
+      `Cannot parse "${path}": unexpected character at line 1, column 1`,
+    );
+  } finally {
+    await Deno.remove(path);
   }
 });
