@@ -4,24 +4,32 @@
  * @module
  */
 
+import { GO } from "../../cni/call_format.ts";
+import { pause } from "../../cni/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Peer } from "../../ffi/unix_socket.ts";
-import { concat } from "../../net/bytes.ts";
+import type { Admission } from "./admission.ts";
 import type { Call, Outcome } from "./calls.ts";
 import { type Exchange, OwnSocket } from "./own_socket.ts";
-import { findDifference, type OwnWorld } from "./own_world.ts";
 import {
-  type CallRequest,
-  decodeRequest,
-  encodeMessage,
-  sizeOfRequest,
-} from "./protocol.ts";
+  type CallerWorld,
+  findDifference,
+  type OwnWorld,
+  readCallerWorld,
+} from "./own_world.ts";
+import { PeerProcess } from "./peer_process.ts";
+import { type CallRequest, decodeRequest, encodeMessage } from "./protocol.ts";
+import type { Reason } from "./reasons.ts";
+import { RequestBuffer } from "./request_buffer.ts";
 import type { Connection } from "./unix_server.ts";
 
 /** Longest request, in bytes. */
 const MAX_REQUEST = 16 * 1024 * 1024;
+
+/** Between two signs that a call waits or runs, in ms. */
+const ALIVE_MS = 1000;
 
 /** What the daemon runs for a program that is not a plugin. */
 export interface Translation
@@ -33,7 +41,7 @@ export interface Translation
   readonly answer: (outcome: Ran) => Promise<Outcome>;
 }
 
-type Ran = Exclude<Outcome, { readonly notMine: string }>;
+type Ran = Exclude<Outcome, { readonly notMine: Reason }>;
 
 /** Options of a {@linkcode CallSocket}. */
 export interface CallSocketOptions {
@@ -41,121 +49,190 @@ export interface CallSocketOptions {
   readonly lookup: PluginLookup;
   /**
    * Translates calls of programs that are not plugins. Returns undefined for all
-   * others, and text if the caller must run the call itself.
+   * others, and a reason if the caller must run the call itself.
    */
   readonly translate?:
-    | ((request: CallRequest) => Promise<Translation | string | undefined>)
+    | ((request: CallRequest) => Promise<Translation | Reason | undefined>)
     | undefined;
   /** Runs a call. */
   readonly run: (call: Call) => Promise<Outcome>;
   /** What a caller must have in common with this process. */
   readonly world: OwnWorld;
+  /** Reads the world of a caller; {@linkcode readCallerWorld} by default. */
+  readonly readWorld?: (folder: string, request: CallRequest) => CallerWorld;
   readonly log: Pick<Log, "warn" | "info">;
-  /** Called for each call that its caller must run itself. */
-  readonly onNotMine: (why: string) => void;
+  /**
+   * Called for each call that its caller must run itself, with the plugin and the
+   * command if they are known.
+   */
+  readonly onNotMine: (reason: Reason, call?: string) => void;
   /** See {@linkcode MAX_REQUEST}. */
   readonly maxRequest?: number;
   /** Least time for a request to arrive, in ms; 10 s by default. */
   readonly patienceMs?: number;
+  /** Bounds on connections, together with other sockets'; its own if undefined. */
+  readonly admission?: Admission;
 }
 
 /** Serves calls. */
 export class CallSocket extends OwnSocket {
   /** Creates it; `listen()` opens a socket. */
   constructor(options: CallSocketOptions) {
+    const signs = new SignsOfLife();
     super({
       what: "a call",
       log: options.log,
       patienceMs: options.patienceMs,
+      admission: options.admission,
       begin: (connection, onEnded) =>
-        new Conversation(connection, options, onEnded),
+        new Conversation(connection, options, signs, onEnded),
     });
   }
 }
+
+/** Tells callers that their calls wait or run. */
+class SignsOfLife {
+  readonly #connections = new Set<Connection>();
+  #isTicking = false;
+
+  /** Begins with a sign; they end with the disposal of what this returns. */
+  begin(connection: Connection): Disposable {
+    connection.send(ALIVE);
+    this.#connections.add(connection);
+    this.#tick();
+    return {
+      [Symbol.dispose]: () => {
+        this.#connections.delete(connection);
+      },
+    };
+  }
+
+  /** One timer for all: one each would wake this process up long after its call. */
+  async #tick(): Promise<void> {
+    if (this.#isTicking) return;
+    this.#isTicking = true;
+    while (this.#connections.size > 0) {
+      await pause(ALIVE_MS);
+      for (const connection of this.#connections) connection.send(ALIVE);
+    }
+    this.#isTicking = false;
+  }
+}
+
+const ALIVE = encodeMessage("alive");
 
 /** One connection: a request, and its answer. */
 class Conversation implements Exchange {
   readonly #connection: Connection;
   readonly #options: CallSocketOptions;
+  readonly #signs: SignsOfLife;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
-  #chunks: Uint8Array<ArrayBuffer>[] | undefined = [];
-  #length = 0;
-  /** Of the request; undefined until that is known. */
-  #size: number | undefined;
+  /** Whether the caller wants the call to begin. */
+  readonly #go = Promise.withResolvers<boolean>();
+  #isBegun = false;
+  readonly #process: PeerProcess;
+  readonly #buffer = new RequestBuffer();
+  #hasRequest = false;
+  /** The plugin and the command, once they are known. */
+  #call: string | undefined;
 
   constructor(
     connection: Connection,
     options: CallSocketOptions,
+    signs: SignsOfLife,
     onEnded: () => void,
   ) {
     this.#connection = connection;
+    this.#process = new PeerProcess(connection);
     this.#options = options;
+    this.#signs = signs;
     this.#onEnded = onEnded;
   }
 
   onData(bytes: Uint8Array<ArrayBuffer>): void {
-    if (this.#chunks === undefined) return; // after the request
-    this.#chunks.push(bytes.slice());
-    this.#length += bytes.length;
-    const { maxRequest = MAX_REQUEST } = this.#options;
-    const expected = this.#findSize();
-    if (Math.max(this.#length, expected ?? 0) > maxRequest) {
-      return this.#refuse("the request is too long");
+    if (this.#hasRequest) {
+      return this.#go.resolve(bytes.length === 1 && bytes[0] === GO_BYTE);
     }
-    if (expected === undefined || this.#length < expected) return;
-    const request = concat(this.#chunks);
-    this.#chunks = undefined;
-    this.#start(request);
-  }
-
-  /** @returns Undefined until there is enough of a request to know; 0 for what is none */
-  #findSize(): number | undefined {
-    if (this.#size !== undefined) return this.#size;
+    const { maxRequest = MAX_REQUEST } = this.#options;
     try {
-      return this.#size = sizeOfRequest(concat(this.#chunks ?? []));
-    } catch {
-      return this.#size = 0;
+      const request = this.#buffer.add(bytes, maxRequest);
+      if (request !== undefined) this.#start(request);
+    } catch (error) {
+      const isTooLong = error instanceof RangeError;
+      this.#refuse(isTooLong ? "request too long" : "malformed request");
     }
   }
 
   onGone(): void {
     this.#gone.abort(new Error("the caller is gone"));
+    this.#go.resolve(false);
+    if (!this.#hasRequest) this.#buffer.free();
     this.#onEnded();
   }
 
-  /** Ends the conversation unless the request has arrived. */
-  hurry(): void {
-    if (this.#chunks !== undefined) this.#refuse("the request did not arrive");
+  get bytes(): number {
+    return this.#buffer.length;
+  }
+
+  get isBegun(): boolean {
+    return this.#isBegun;
+  }
+
+  refuse(reason: Reason): void {
+    this.#refuse(reason);
   }
 
   async #start(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    this.#hasRequest = true;
     try {
       const request = decodeRequest(bytes);
-      const difference = this.#findDifference(request);
+      this.#call = describeCall(request);
+      const { uid } = this.#connection.peer;
+      if (uid !== Deno.uid()) return this.#refuse("another user");
+      const callerWorld = this.#readWorld(request);
+      if (callerWorld === undefined) {
+        this.#connection.look();
+        const isGone = this.#gone.signal.aborted;
+        return this.#refuse(isGone ? "caller gone" : "unknown process");
+      }
+      const { world } = this.#options;
+      const difference = findDifference(world, request, callerWorld);
       if (difference !== undefined) return this.#refuse(difference);
       const work = await this.#findWork(request);
-      if (typeof work === "string") this.#refuse(work);
-      else await this.#run(request, work);
+      if (typeof work === "string") return this.#refuse(work);
+      this.#connection.send(encodeMessage("ready"));
+      const isToGo = await this.#go.promise;
+      // The end of the connection may have come with it.
+      this.#connection.look();
+      if (!isToGo || this.#gone.signal.aborted) this.#refuse("caller gone");
+      else await this.#run(callerWorld, work);
     } catch (error) {
       const { log } = this.#options;
       log.warn("Cannot read a request", { error: describeError(error) });
-      this.#refuse("the request is malformed");
+      this.#refuse("malformed request");
     }
   }
 
-  #findDifference(request: CallRequest): string | undefined {
-    const { peer } = this.#connection;
-    if (peer.uid !== Deno.uid()) return "another user";
-    return findDifference(this.#options.world, request);
+  #readWorld(request: CallRequest): CallerWorld | undefined {
+    const { readWorld = readCallerWorld, log } = this.#options;
+    try {
+      return this.#process.read((folder) => readWorld(folder, request));
+    } catch (error) {
+      log.info("Cannot read the caller's process", {
+        from: describePeer(this.#connection.peer),
+        error: describeError(error),
+      });
+      return undefined;
+    }
   }
 
-  async #findWork(request: CallRequest): Promise<Translation | string> {
+  async #findWork(request: CallRequest): Promise<Translation | Reason> {
     const { lookup, translate } = this.#options;
     const { name, env, stdin } = request;
     const plugin = lookup(name);
     if (plugin === undefined) {
-      return await translate?.(request) ?? "there is no such plugin";
+      return await translate?.(request) ?? "no such plugin";
     }
     return {
       plugin: await plugin,
@@ -167,9 +244,11 @@ class Conversation implements Exchange {
   }
 
   async #run(
-    { exe }: CallRequest,
+    { exe }: CallerWorld,
     { answer, ...work }: Translation,
   ): Promise<void> {
+    this.#isBegun = true;
+    using _alive = this.#signs.begin(this.#connection);
     const outcome = await this.#options.run({
       ...work,
       exe,
@@ -184,17 +263,28 @@ class Conversation implements Exchange {
     this.#end({ stdout, exitCode });
   }
 
-  #refuse(why: string): void {
-    this.#options.onNotMine(why);
-    this.#end({ notMine: why });
+  #refuse(reason: Reason): void {
+    this.#options.onNotMine(reason, this.#call);
+    if (!this.#hasRequest) this.#buffer.free();
+    this.#end({ notMine: reason });
   }
 
   #end(message: Parameters<typeof encodeMessage>[0]): void {
-    this.#chunks = undefined;
+    this.#hasRequest = true;
     this.#connection.send(encodeMessage(message));
     this.#connection.end();
     this.#onEnded();
   }
+}
+
+const GO_BYTE = GO.charCodeAt(0);
+
+/** Most characters of a call's description: both words are the caller's. */
+const MAX_DESCRIPTION = 100;
+
+function describeCall({ name, env }: CallRequest): string {
+  const text = `${name} ${env["CNI_COMMAND"] ?? ""}`.trim();
+  return text.slice(0, MAX_DESCRIPTION);
 }
 
 function describePeer({ pid, uid }: Peer): string {

@@ -22,6 +22,7 @@ import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import type { Together } from "../../cni/together.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
+import type { Reason } from "./reasons.ts";
 import { Turns } from "./turns.ts";
 
 /** The process that waits for a call. */
@@ -52,7 +53,7 @@ export interface Call extends Caller {
 /** What a call printed, or why it was not begun. */
 export type Outcome =
   | Pick<DispatchOutput, "stdout" | "exitCode">
-  | { readonly notMine: string };
+  | { readonly notMine: Reason };
 
 /** A call that has ended. */
 export interface EndedCall {
@@ -174,6 +175,9 @@ export class Calls {
           ? fail(subject, signal)
           : { notMine: "the daemon ends" };
       }
+      // It may have gone while this process was stopped.
+      call.look();
+      if (signal.aborted) return fail(subject, signal);
       onTurn();
       return await this.#dispatch(entry, { signal, giveWay: turn.giveWay });
     } finally {

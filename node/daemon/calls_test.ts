@@ -103,9 +103,13 @@ Deno.test("Calls undoes an ADD whose caller is gone, with its result", async () 
 Deno.test("Calls undoes an ADD whose caller is found gone when it is done", async () => {
   const told = new Told();
   const gone = new AbortController();
-  const look = (): void => gone.abort(new Error("the caller is gone"));
+  let isGone = false;
+  const look = (): void => {
+    if (isGone) gone.abort(new Error("the caller is gone"));
+  };
   const added = told.run("ADD", "c1", gone.signal, look);
   await told.until("ADD c1");
+  isGone = true;
   told.go();
   assertEquals(codeOf(await added), 11);
   assertEquals(told.story, [
@@ -113,6 +117,15 @@ Deno.test("Calls undoes an ADD whose caller is found gone when it is done", asyn
     "ADD c1 ends",
     "DEL c1 with its result",
   ]);
+});
+
+Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {
+  const told = new Told();
+  const gone = new AbortController();
+  const look = (): void => gone.abort(new Error("the caller is gone"));
+  const { signal } = gone;
+  assertEquals(codeOf(await told.run("ADD", "c1", signal, look)), 11);
+  assertEquals(told.story, []);
 });
 
 Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", async () => {

@@ -20,9 +20,12 @@ import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
 import { ResidentClients } from "./cluster/resident_clients.ts";
 import { ResidentCluster } from "./cluster/resident_cluster.ts";
 import { runDaemon } from "./daemon.ts";
+import { detach } from "./detach.ts";
 import { enterHost } from "./host.ts";
 import type { Gauge } from "./metrics.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
+import { removePidFile, writePidFile } from "./pid_file.ts";
+import { collectGarbage } from "./garbage.ts";
 import { exitAsStranded, exitWhenStranded } from "./stranded.ts";
 import { answerThick, readOverlay } from "./thick/serve.ts";
 import { translateShimCall } from "./thick/shim_call.ts";
@@ -39,7 +42,8 @@ export async function daemon(
 ): Promise<Output> {
   const { signal, onStderr } = call;
   const options = readDaemonOptions(call);
-  const { hostNamespace } = options;
+  const { hostNamespace, pidFile } = options;
+  if (options.detaches) return await detach(pidFile, signal);
   const own = { config: options.config, env: call.env };
   const { config, env } = hostNamespace === undefined
     ? own
@@ -59,6 +63,7 @@ export async function daemon(
   try {
     if (options.warmsUp) {
       await warmUp({ ...options, lookup: findPlugin, signal, log });
+      await collectGarbage();
     }
     await using _dhcp = startDhcp(options.dhcpSocket, log);
     await runDaemon({
@@ -73,10 +78,12 @@ export async function daemon(
       env,
       lookup,
       gauges: cluster ? gaugesOf(cluster) : [],
+      onListening: () => writePidFile(pidFile),
       log,
       signal,
     });
   } finally {
+    removePidFile(pidFile);
     end.abort();
     await following;
     await cluster?.finish(FAREWELL_MS);

@@ -7,18 +7,24 @@
 
 import type { Environment } from "../../cni/args.ts";
 import { pause } from "../../cni/deadline.ts";
+import { lossesFile, offFile } from "../../cni/daemon_socket.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
+import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";
+import { Admission, MAX_CONNECTIONS } from "./admission.ts";
+import { CallHistory } from "./call_history.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import { type Caller, Calls } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
 import { GarbageCollector } from "./garbage.ts";
 import type { Gauge } from "./metrics.ts";
-import { notify } from "./notify.ts";
+import { limitByOpenFiles } from "./open_files.ts";
+import { ServiceManager } from "./notify.ts";
 import { openPluginCgroup } from "./plugin_cgroup.ts";
 import { readOwnWorld } from "./own_world.ts";
 import { SocketFile } from "./socket_file.ts";
@@ -53,6 +59,8 @@ export interface DaemonOptions {
   readonly lookup: PluginLookup;
   /** Translates calls of programs that are not plugins. */
   readonly translate?: CallSocketOptions["translate"];
+  /** Reads the world of a caller; from /proc by default. */
+  readonly readWorld?: CallSocketOptions["readWorld"];
   /** Called after each call. */
   readonly afterCall?: (() => void) | undefined;
   /** Further values for the metrics. */
@@ -64,6 +72,8 @@ export interface DaemonOptions {
       daemon: RunningDaemon,
     ) => Promise<Response> | undefined)
     | undefined;
+  /** Called when callers can connect. */
+  readonly onListening?: () => void;
   readonly log: Log;
   /** Ends the daemon. */
   readonly signal: AbortSignal;
@@ -88,7 +98,12 @@ export interface RunningDaemon {
  * @throws {CniError} 5 if it cannot listen
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { log, env, lookup, hostNetns, maxCalls } = options;
+  const { log, env, lookup, hostNetns } = options;
+  const { maxCalls, maxConnections } = limitByOpenFiles({
+    maxCalls: options.maxCalls,
+    maxConnections: MAX_CONNECTIONS,
+  });
+  const startedAt = new Date().toISOString();
   let isEnding = false;
   await using together = new LinkRemover(hostNetns);
   using _nftables = Nftables.keepOpen(hostNetns);
@@ -116,6 +131,8 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     ...options.gauges ?? [],
   ];
   const metrics = new DaemonMetrics(gauges);
+  const manager = new ServiceManager(env, log);
+  const history = new CallHistory();
   const garbage = new GarbageCollector({
     isIdle: () => calls.running === 0 && calls.waiting === 0,
   });
@@ -128,21 +145,40 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     onChild: openPluginCgroup(),
     onEnded(call): void {
       metrics.countCall(call);
+      history.addDone(call);
       garbage.afterCall();
       options.afterCall?.();
     },
   });
+  const admission = new Admission({ maxConnections });
   const callSocket = new CallSocket({
+    admission,
     lookup,
     translate: options.translate,
     log,
     run: (call) => calls.run(call),
     world: readOwnWorld(options.build, hostNetns),
-    onNotMine: (why) => metrics.countNotMine(why),
+    ...options.readWorld && { readWorld: options.readWorld },
+    onNotMine(reason, call): void {
+      metrics.countNotMine(reason);
+      history.addLeft(reason, call);
+    },
   });
   const state: State = {
     isReady: () => !isEnding,
     metrics: () => metrics.format(),
+    describe: () => ({
+      version: PLUGINS_VERSION,
+      build: options.build,
+      pid: Deno.pid,
+      startedAt,
+      ready: !isEnding,
+      calls: {
+        running: calls.running,
+        waiting: calls.waiting,
+        ...history.describe(),
+      },
+    }),
   };
   const running = { calls, isEnding: (): boolean => isEnding };
   const respond = async (
@@ -152,7 +188,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     await options.handle?.(request, { ...running, caller }) ??
       answerState(request, state);
 
-  const httpSocket = new HttpSocket({ respond, log });
+  const httpSocket = new HttpSocket({ respond, log, admission });
 
   const { socketDir: folder } = options;
   const files = [
@@ -171,12 +207,14 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   if (metricsAddress !== undefined) {
     serveTcp(metricsAddress, (request) => answerState(request, state), log);
   }
-  tell(env, "READY=1", log);
+  options.onListening?.();
+  manager.tell("READY=1");
+  using _watching = manager.watch();
   log.info("listening", { folder, maxCalls });
 
   const reason = await keepInPlace(files, options);
   isEnding = true;
-  tell(env, "STOPPING=1", log);
+  manager.tell("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
   await Promise.all(files.map((file) => file.remove()));
   await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
@@ -198,7 +236,13 @@ async function keepInPlace(
         if (owner === "another daemon") {
           return `another daemon has taken "${file.path}"`;
         }
-        if (owner === "we") continue;
+        if (owner === "we") {
+          // This loop goes on, so callers need not keep away any more.
+          for (const left of [offFile(file.path), lossesFile(file.path)]) {
+            ifPossible(() => Deno.removeSync(left));
+          }
+          continue;
+        }
         await file.putBack();
         log.warn("The socket was gone, and is there again", {
           path: file.path,
@@ -234,15 +278,5 @@ function serveTcp(
       ErrorCode.IoFailure,
       `Cannot listen at "${hostname}:${port}": ${describeError(error)}`,
     );
-  }
-}
-
-function tell(env: Environment, state: string, log: Pick<Log, "warn">): void {
-  try {
-    notify(env, state);
-  } catch (error) {
-    log.warn("Cannot reach the service manager", {
-      error: describeError(error),
-    });
   }
 }

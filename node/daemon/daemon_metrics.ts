@@ -5,6 +5,7 @@
  */
 
 import type { EndedCall } from "./calls.ts";
+import type { Reason } from "./reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
 
 /** The daemon's metrics. */
@@ -41,7 +42,7 @@ export class DaemonMetrics {
   }
 
   /** Counts a call that its caller runs. */
-  countNotMine(reason: string): void {
+  countNotMine(reason: Reason): void {
     this.#notMine.add({ reason });
   }
 

@@ -34,7 +34,7 @@ export class GarbageCollector {
 
   /** Starts to count calls. */
   constructor(
-    { isIdle, collect = collectByV8, idleMs = IDLE_MS }: GarbageOptions,
+    { isIdle, collect = collectGarbage, idleMs = IDLE_MS }: GarbageOptions,
   ) {
     this.#isIdle = isIdle;
     this.#collect = collect;
@@ -60,8 +60,8 @@ export class GarbageCollector {
   }
 }
 
-/** V8 has the function only in contexts that are made after the flag is set. */
-async function collectByV8(): Promise<void> {
+/** Collects all garbage now. V8 has the function only in contexts that are made after the flag is set. */
+export async function collectGarbage(): Promise<void> {
   // Lazy: executables cannot have Node's modules any other way.
   const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([
     import("node:v8"),

@@ -14,6 +14,8 @@ import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Caller } from "./calls.ts";
 import { type Exchange, OwnSocket } from "./own_socket.ts";
+import type { Admission } from "./admission.ts";
+import type { Reason } from "./reasons.ts";
 import type { Connection } from "./unix_server.ts";
 
 /** Longest head of a request, in bytes. */
@@ -34,6 +36,8 @@ export interface HttpSocketOptions {
   readonly maxBody?: number;
   /** Least time for a request to arrive, in ms; 10 s by default. */
   readonly patienceMs?: number;
+  /** Bounds on connections, together with other sockets'; its own if undefined. */
+  readonly admission?: Admission;
 }
 
 /** Serves HTTP. */
@@ -44,6 +48,7 @@ export class HttpSocket extends OwnSocket {
       what: "a request",
       log: options.log,
       patienceMs: options.patienceMs,
+      admission: options.admission,
       begin: (connection, onEnded) =>
         new HttpExchange(connection, options, onEnded),
     });
@@ -113,9 +118,16 @@ class HttpExchange implements Exchange {
     this.#onEnded();
   }
 
-  /** Ends the exchange unless the request has arrived. */
-  hurry(): void {
-    if (this.#chunks !== undefined) this.#refuse(408);
+  get bytes(): number {
+    return this.#received;
+  }
+
+  get isBegun(): boolean {
+    return this.#chunks === undefined;
+  }
+
+  refuse(reason: Reason): void {
+    this.#refuse(reason === "request not arrived" ? 408 : 503);
   }
 
   /** Returns the head once it is complete; what follows it is kept. */
@@ -196,6 +208,7 @@ const REASONS: Readonly<Record<number, string>> = {
   413: "Content Too Large",
   431: "Request Header Fields Too Large",
   500: "Internal Server Error",
+  503: "Service Unavailable",
 };
 
 /** @throws {RefusedRequest} If it is malformed, or the body has no length */

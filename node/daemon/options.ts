@@ -62,6 +62,15 @@ export const DAEMON_FLAGS = {
   "no-warm-up": {
     summary: "listen at once; the first calls are then slower",
   },
+  "pid-file": {
+    default: "",
+    value: "FILE",
+    summary: "write the process ID to this file while it listens",
+  },
+  "detach": {
+    summary: "return when the daemon listens in the background (default " +
+      "--pid-file daemon.pid in the folder of the sockets)",
+  },
   "log-level": {
     default: "verbose",
     value: "LEVEL",
@@ -87,6 +96,10 @@ export interface DaemonOptions {
   readonly hostNamespace: string | undefined;
   /** Whether to make calls in namespaces of its own first. */
   readonly warmsUp: boolean;
+  /** Absolute path of the file with the process ID; "" for none. */
+  readonly pidFile: string;
+  /** Whether to start it in the background. */
+  readonly detaches: boolean;
   readonly logLevel: LogLevel;
 }
 
@@ -109,8 +122,11 @@ export type DaemonCall = Pick<
  */
 export function readDaemonOptions(call: DaemonCall): DaemonOptions {
   const { command, flags, env } = call;
+  const socketDir = resolve(flags["socket-dir"]);
+  const pidFile = flags["pid-file"] ||
+    (flags.detach ? `${socketDir}/daemon.pid` : "");
   return {
-    socketDir: resolve(flags["socket-dir"]),
+    socketDir,
     maxCalls: readCount(command, flags["max-calls"]),
     kubeconfig: flags.kubeconfig,
     nodeName: flags["node-name"] || env["MULTUS_NODE_NAME"] ||
@@ -120,6 +136,8 @@ export function readDaemonOptions(call: DaemonCall): DaemonOptions {
     hostNamespace: flags.host ? flags["host-namespace"] : undefined,
     metricsAddress: readAddress(command, flags["metrics-address"]),
     warmsUp: !flags["no-warm-up"],
+    pidFile: pidFile && resolve(pidFile),
+    detaches: flags.detach,
     logLevel: flags["log-level"],
   };
 }

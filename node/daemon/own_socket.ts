@@ -7,7 +7,10 @@
 import { deadline, waitUntil } from "../../cni/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
+import { SyscallError } from "../../ffi/errno.ts";
 import type { Fd } from "../../ffi/fd.ts";
+import type { Reason } from "./reasons.ts";
+import { Admission, type Admitted } from "./admission.ts";
 import {
   type Connection,
   type ConnectionHandler,
@@ -20,10 +23,7 @@ const PATIENCE_MS = 10_000;
 const FAREWELL_MS = 1000;
 
 /** One connection: a request, and its answer. */
-export interface Exchange extends ConnectionHandler {
-  /** Ends the exchange unless the request has arrived. */
-  hurry(): void;
-}
+export interface Exchange extends ConnectionHandler, Admitted {}
 
 /** Options of an {@linkcode OwnSocket}. */
 export interface OwnSocketOptions {
@@ -32,6 +32,8 @@ export interface OwnSocketOptions {
   readonly log: Pick<Log, "warn">;
   /** See {@linkcode PATIENCE_MS}. */
   readonly patienceMs?: number | undefined;
+  /** Bounds on connections, together with other sockets'; its own if undefined. */
+  readonly admission?: Admission | undefined;
   /** Begins an exchange, which calls `onEnded` when it is over. */
   readonly begin: (connection: Connection, onEnded: () => void) => Exchange;
 }
@@ -39,6 +41,7 @@ export interface OwnSocketOptions {
 /** Serves callers of root and this user, and cuts off all others. */
 export class OwnSocket {
   readonly #options: OwnSocketOptions;
+  readonly #admission: Admission;
   readonly #connections = new Map<Connection, Exchange>();
   #onEmpty: (() => void) | undefined;
   #willHurry = false;
@@ -46,6 +49,7 @@ export class OwnSocket {
   /** Creates it; {@linkcode listen} opens a socket. */
   constructor(options: OwnSocketOptions) {
     this.#options = options;
+    this.#admission = options.admission ?? new Admission();
   }
 
   /** How many connections are open. */
@@ -66,14 +70,16 @@ export class OwnSocket {
       socket,
       onBound: (path) => Deno.chmodSync(path, 0o600),
       onConnection: (connection) => this.#serve(connection),
-      onRefused: (error) =>
-        log.warn(`Cannot accept ${what}`, { error: describeError(error) }),
+      onRefused: (error) => {
+        log.warn(`Cannot accept ${what}`, { error: describeError(error) });
+        return isForWantOfRoom(error) && this.#admission.makeRoom();
+      },
     });
   }
 
   /** Ends all connections. Answers that are due are sent before. */
   async close(): Promise<void> {
-    for (const exchange of [...this.#connections.values()]) exchange.hurry();
+    this.#hurry([...this.#connections.values()], "the daemon ends");
     if (this.#connections.size > 0) {
       const { promise: empty, resolve } = Promise.withResolvers<void>();
       this.#onEmpty = resolve;
@@ -91,13 +97,27 @@ export class OwnSocket {
     }
     const exchange = begin(connection, () => {
       this.#connections.delete(connection);
+      this.#admission.leave(exchange);
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     this.#connections.set(connection, exchange);
-    connection.handle(exchange);
+    connection.handle({
+      onData: (bytes): void => {
+        exchange.onData(bytes);
+        this.#admission.count(exchange);
+      },
+      onGone: (): void => exchange.onGone(),
+    });
     this.#hurryLater();
+    this.#admission.enter(exchange, peer.pid);
     // Most requests are there already, which saves the wait for an event.
     connection.look();
+  }
+
+  #hurry(exchanges: readonly Exchange[], reason: Reason): void {
+    for (const exchange of exchanges) {
+      if (!exchange.isBegun) exchange.refuse(reason);
+    }
   }
 
   /**
@@ -111,8 +131,14 @@ export class OwnSocket {
     const exchanges = [...this.#connections.values()];
     deadline(patienceMs).addEventListener("abort", () => {
       this.#willHurry = false;
-      for (const exchange of exchanges) exchange.hurry();
+      this.#hurry(exchanges, "request not arrived");
       if (this.#connections.size > 0) this.#hurryLater();
     });
   }
+}
+
+/** Source: accept(2). */
+function isForWantOfRoom(error: unknown): boolean {
+  return error instanceof SyscallError &&
+    ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"].includes(error.errno);
 }

@@ -11,44 +11,26 @@ import {
   MAGIC,
   MESSAGE_HEADER_BYTES,
   MessageKind,
-  RequestFile,
   RequestPart,
   WORD_BYTES,
 } from "../../cni/call_format.ts";
 
-/** A call, and the world as its caller sees it. */
+/** A call. */
 export interface CallRequest {
   /** Identifies the caller's code. */
   readonly build: string;
   /** The plugin's type. */
   readonly name: string;
-  /** What caller and daemon must have in common. */
-  readonly world: World;
-  /** The caller's executable, as `findFileId` identifies it. */
-  readonly exe: string;
-  /** The whole environment. */
+  /** The variables that a call may need. */
   readonly env: Readonly<Record<string, string>>;
   /** The configuration, byte for byte. */
   readonly stdin: Uint8Array<ArrayBuffer>;
 }
 
-/** What decides what paths and names mean. Files are identified by `findFileId`. */
-export interface World {
-  /** CNI_NETNS; null if there is no such file. */
-  readonly netns: string | null;
-  /** The network namespace. */
-  readonly host: string;
-  /** The mount namespace. */
-  readonly mnt: string;
-  /** The root folder. */
-  readonly root: string;
-  /** The working folder. */
-  readonly cwd: string;
-  readonly umask: number;
-}
-
-/** What the daemon says. All but log text ends the conversation. */
+/** What the daemon says. The answer and `notMine` end the conversation. */
 export type Message =
+  | "ready"
+  | "alive"
   | { readonly stderr: string }
   | { readonly stdout: string; readonly exitCode: number }
   | { readonly notMine: string };
@@ -78,24 +60,13 @@ export function decodeRequest(bytes: Uint8Array<ArrayBuffer>): CallRequest {
   if (sizeOfRequest(bytes) !== bytes.length || bytes.at(-1) !== LINE_FEED) {
     throw new Error("Cannot read the request: its size is another");
   }
-  const header = readHeader(bytes);
-  const parts = splitParts(bytes, readLengths(header));
+  const parts = splitParts(bytes, readLengths(readHeader(bytes)));
   const text = (part: keyof typeof RequestPart): string =>
     decoder.decode(parts[RequestPart[part]]);
   const argv0 = text("name");
-  const file = (index: number): string | null => readFileId(header, index);
   return {
     build: text("build"),
     name: argv0.slice(argv0.lastIndexOf("/") + 1),
-    world: {
-      netns: file(RequestFile.netns),
-      host: file(RequestFile.host) ?? "",
-      mnt: file(RequestFile.mnt) ?? "",
-      root: file(RequestFile.root) ?? "",
-      cwd: text("folder"),
-      umask: Number(header[HeaderField.umask / WORD_BYTES]),
-    },
-    exe: file(RequestFile.exe) ?? "",
     env: decodeEnvironment(text("environment")),
     stdin: parts[RequestPart.stdin] ?? new Uint8Array(),
   };
@@ -119,13 +90,6 @@ function splitParts(
 ): Uint8Array<ArrayBuffer>[] {
   let at = HEADER_BYTES;
   return lengths.map((length) => bytes.subarray(at, at += length));
-}
-
-/** Reads device and inode, as `findFileId` formats them; null for none. */
-function readFileId(header: BigUint64Array, index: number): string | null {
-  const at = HeaderField.files / WORD_BYTES + 2 * index;
-  const [device, inode] = header.subarray(at, at + 2);
-  return device === 0n && inode === 0n ? null : `${device}:${inode}`;
 }
 
 /** Where a name occurs twice the first one counts, as for getenv(3). */
@@ -153,6 +117,7 @@ export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
 }
 
 function describe(message: Message): [kind: number, text: string] {
+  if (typeof message === "string") return [MessageKind[message], ""];
   if ("stderr" in message) return [MessageKind.stderr, message.stderr];
   if ("notMine" in message) return [MessageKind.notMine, message.notMine];
   const { stdout, exitCode } = message;

@@ -4,21 +4,46 @@
  * @module
  */
 
+import type { HistoryDocument } from "./call_history.ts";
+
 /** What the daemon says of itself. */
 export interface State {
   /** Whether calls may come. */
   readonly isReady: () => boolean;
   /** Formats the metrics for Prometheus. */
   readonly metrics: () => string;
+  /** Describes the daemon and what became of its calls. */
+  readonly describe: () => StateDocument;
 }
 
-/** Answers `/metrics`, `/healthz` and `/readyz`; 404 to anything else. */
+/** What `/state` answers, as JSON. */
+export interface StateDocument {
+  /** The release. */
+  readonly version: string;
+  /** Identifies the code: calls of another build are left to their callers. */
+  readonly build: string;
+  readonly pid: number;
+  /** As RFC 3339 has it. */
+  readonly startedAt: string;
+  /** Whether calls may come. */
+  readonly ready: boolean;
+  readonly calls: HistoryDocument & {
+    /** Calls that run now. */
+    readonly running: number;
+    /** Calls that wait for their turn now. */
+    readonly waiting: number;
+  };
+}
+
+/** Answers `/metrics`, `/state`, `/healthz` and `/readyz`; 404 to anything else. */
 export function answerState(request: Request, state: State): Response {
   switch (new URL(request.url).pathname) {
     case "/metrics":
       return new Response(state.metrics(), {
         headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
       });
+    case "/state":
+      return Response.json(state.describe());
     case "/healthz":
       return new Response(null, { status: 200 });
     case "/readyz":

@@ -51,6 +51,11 @@ export class Connection {
     return this.#stream.peer;
   }
 
+  /** See {@linkcode UnixStream.openPeerProcess}. */
+  openPeerProcess(): Fd | undefined {
+    return this.#stream.openPeerProcess();
+  }
+
   /** Sets the receiver; must be called at once. */
   handle(handler: ConnectionHandler): void {
     this.#handler = handler;
@@ -155,8 +160,11 @@ export interface UnixServerOptions {
   readonly onBound?: (path: string) => void;
   /** Receives a new connection. */
   readonly onConnection: (connection: Connection) => void;
-  /** Receives the error of accept4(2), such as EMFILE; it is tried again. */
-  readonly onRefused: (error: unknown) => void;
+  /**
+   * Receives the error of accept4(2), such as EMFILE. Returns whether it has made
+   * room, so that it is tried again at once.
+   */
+  readonly onRefused: (error: unknown) => boolean;
 }
 
 /** A listening socket, until {@linkcode close}. */
@@ -198,15 +206,14 @@ export class UnixServer {
 
   #accept(): void {
     const { onConnection, onRefused } = this.#options;
-    try {
-      for (;;) {
+    for (;;) {
+      try {
         const stream = this.#listener.accept();
         if (stream === undefined) return;
         onConnection(new Connection(stream, this.events));
+      } catch (error) {
+        if (!onRefused(error)) return this.#pause();
       }
-    } catch (error) {
-      onRefused(error);
-      this.#pause();
     }
   }
 

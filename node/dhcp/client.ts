@@ -7,7 +7,7 @@
  * @module
  */
 
-import { deadline, JoinedSignal, pause } from "../../cni/deadline.ts";
+import { JoinedSignal, pause } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Lease, LeaseRequest } from "../../ipam/dhcp/lease.ts";
 import { Code, encodeMaxSize, Options } from "../../net/dhcp/options.ts";
@@ -210,11 +210,11 @@ export async function insist<T>(
     readonly onFailure: (error: unknown) => void;
   },
 ): Promise<T> {
-  using limit = new JoinedSignal(deadline(resendTimeoutMs), signal);
+  using limit = new JoinedSignal(resendTimeoutMs, signal);
   const { signal: over } = limit;
   for (let tries = 0, slowMs = FIRST_MS;; tries++) {
     try {
-      using limit = new JoinedSignal(deadline(timeoutMs), over);
+      using limit = new JoinedSignal(timeoutMs, over);
       return await attempt(limit.signal);
     } catch (error) {
       onFailure(error);

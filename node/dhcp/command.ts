@@ -8,11 +8,6 @@
 
 import { createLog } from "../../cni/log.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import {
-  ifPossible,
-  removeQuietly,
-  withIoFailure,
-} from "../../cni/files/io.ts";
 import { DEFAULT_SOCKET } from "../../ipam/dhcp/ask.ts";
 import {
   type CommandCall,
@@ -26,7 +21,8 @@ import { formatDuration } from "../../tool/duration.ts";
 import { OWN_ROWS } from "../../tool/own_rows.ts";
 import { runMain } from "../../tool/run.ts";
 import { refuse } from "../../tool/usage_error.ts";
-import { notify } from "../daemon/notify.ts";
+import { ServiceManager } from "../daemon/notify.ts";
+import { removePidFile, writePidFile } from "../daemon/pid_file.ts";
 import { exitWhenStranded } from "../daemon/stranded.ts";
 import { DEFAULT_TIMING } from "./client.ts";
 import { runDhcp } from "./daemon.ts";
@@ -76,6 +72,7 @@ async function daemon(
     throw refuse(call.command, problem);
   }
   exitWhenStranded(onStderr);
+  const log = createLog({}, onStderr);
   const options = {
     socket,
     hostPrefix: flags.hostprefix,
@@ -84,9 +81,9 @@ async function daemon(
     resendMaxMs: readDuration(call, "resendmax"),
     resendTimeoutMs: readDuration(call, "resendtimeout"),
     inherited: inheritedSocket(env),
-    log: createLog({}, onStderr),
+    log,
     signal,
-    onReady: () => notify(env, "READY=1"),
+    onReady: () => new ServiceManager(env, log).tell("READY=1"),
   };
   writePidFile(flags.pidfile);
   try {
@@ -95,25 +92,6 @@ async function daemon(
     removePidFile(flags.pidfile);
   }
   return { json: {}, text: "" };
-}
-
-/** @throws {CniError} 5 if it cannot be written */
-function writePidFile(path: string): void {
-  if (path === "") return;
-  const action = `write pidfile "${path}"`;
-  if (!path.startsWith("/")) {
-    throw new CniError(
-      ErrorCode.IoFailure,
-      `Cannot ${action}: path not absolute`,
-    );
-  }
-  withIoFailure(action, () => Deno.writeTextFileSync(path, `${Deno.pid}`));
-}
-
-/** Leaves the file of a successor, which waits until this process ends. */
-function removePidFile(path: string): void {
-  const pid = ifPossible(() => Deno.readTextFileSync(path));
-  if (pid === `${Deno.pid}`) removeQuietly(path);
 }
 
 /** The first descriptor of a service manager. Source: sd_listen_fds(3). */

@@ -325,8 +325,15 @@ class Conversation implements Exchange {
     this.#options.onEnded();
   }
 
-  /** Ends the conversation unless the request has arrived. */
-  hurry(): void {
-    if (!this.#isAsked) this.#end("");
+  get bytes(): number {
+    return this.#text.length;
+  }
+
+  get isBegun(): boolean {
+    return this.#isAsked;
+  }
+
+  refuse(): void {
+    this.#end("");
   }
 }

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { deadline, JoinedSignal, pause } from "../../cni/deadline.ts";
+import { JoinedSignal, pause } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
 import { isErrno } from "../../ffi/errno.ts";
@@ -201,7 +201,7 @@ export class KeptLease {
     const { timeoutMs, resendMaxMs } = this.#keeping;
     const limitMs = Math.min(timeoutMs, leftMs);
     const startMs = performance.now();
-    using limit = new JoinedSignal(deadline(limitMs), this.#end.signal);
+    using limit = new JoinedSignal(limitMs, this.#end.signal);
     try {
       const reply = await extend(port, this.#lease, {
         ...this.#keeping,
@@ -243,7 +243,7 @@ export class KeptLease {
   async #regain(port: Port): Promise<number> {
     const { timeoutMs, resendMaxMs } = this.#keeping;
     const { address: before } = this.#lease;
-    using limit = new JoinedSignal(deadline(timeoutMs), this.#end.signal);
+    using limit = new JoinedSignal(timeoutMs, this.#end.signal);
     port.setUp(true);
     try {
       const options = { ...this.#keeping, signal: limit.signal, before };

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline, waitUntil } from "../../cni/deadline.ts";
+import { JoinedSignal, waitUntil } from "../../cni/deadline.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { PacketSocket } from "../../ffi/packet_socket.ts";
@@ -81,8 +81,9 @@ export class Port implements Disposable {
   ): Port | undefined {
     try {
       using stack = new DisposableStack();
-      const netnsId = findFileId(netns);
       const rtnl = stack.use(Rtnl.open(netns));
+      // Of what was opened: the path may lead to another namespace by now.
+      const netnsId = findFileId(`/proc/thread-self/fd/${rtnl.netns.fd}`);
       const link = rtnl.link.find(ifName);
       if (netnsId === undefined || link === undefined) return undefined;
       stack.move();
@@ -135,7 +136,8 @@ export class Port implements Disposable {
     try {
       for (let ms = RESEND_MS; !signal.aborted; ms *= 2) {
         this.#send(socket, { ...message, transaction }, server);
-        const chosen = await waitUntil(promise, deadline(ms), signal);
+        using limit = new JoinedSignal(ms, signal);
+        const chosen = await waitUntil(promise, limit.signal);
         if (chosen !== undefined) return chosen;
       }
       return undefined;

@@ -1,10 +1,11 @@
-import { runMain } from "../../cni/skel.ts";
+import { calledAs } from "../../cni/stdio.ts";
+import { runPlugin } from "../../plugins/ask_daemon.ts";
 import { multus } from "../../plugins/multus/plugin.ts";
 
 /** Runs this process as the plugin multus, or with arguments as a command. */
 async function main(): Promise<void> {
   if (Deno.args.length > 0) await import("./command.ts");
-  else await runMain(multus);
+  else await runPlugin(calledAs(), () => multus);
 }
 
 main();

@@ -5,7 +5,7 @@
  */
 
 import { CniError } from "../../../cni/error.ts";
-import { deadline, JoinedSignal } from "../../../cni/deadline.ts";
+import { JoinedSignal } from "../../../cni/deadline.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { RequestOptions } from "../../../kube/client.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
@@ -74,7 +74,7 @@ export class CallCluster implements Cluster, ClusterClient {
     const { pods } = this.#parts;
     const { podUid = "", command } = this.#options;
     const waitMs = command === "ADD" && podUid !== "" ? NEWS_MS : 0;
-    using limit = new JoinedSignal(deadline(waitMs), options.signal);
+    using limit = new JoinedSignal(waitMs, options.signal);
     const remembered = await pods?.waitFor(
       { namespace, name },
       // A new pod of the same name may have replaced the one in memory.
@@ -136,6 +136,18 @@ export class CallCluster implements Cluster, ClusterClient {
     );
   }
 
+  /** Writes to the API server. */
+  removePodAnnotation(
+    ...[pod, key, value, options]: Parameters<
+      ClusterClient["removePodAnnotation"]
+    >
+  ): Promise<void> {
+    return this.#ask(
+      (client, limits) => client.removePodAnnotation(pod, key, value, limits),
+      options,
+    );
+  }
+
   /** Queues an event. */
   createEvent(
     ...[_namespace, event]: Parameters<ClusterClient["createEvent"]>
@@ -169,7 +181,7 @@ export class CallCluster implements Cluster, ClusterClient {
     request: (client: ClusterClient, limits: RequestOptions) => Promise<T>,
     options: RequestOptions = {},
   ): Promise<T> {
-    const limits = { ...limitsOf(this.#options.command), ...options };
+    const limits = { ...limitsOf(this.#options), ...options };
     try {
       return await request(this.#parts.client, limits);
     } catch (error) {

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { isObject, type JsonObject } from "../../../cni/json.ts";
+import { describeError } from "../../../cni/error.ts";
+import { isObject, type JsonObject, parseJson } from "../../../cni/json.ts";
 import { RequestError } from "./request.ts";
 
 /** The newest version, which the protocol's results have. */
@@ -57,12 +58,9 @@ function parseConfig(config: Uint8Array): JsonObject {
   const failure = "failed to unmarshall CNI config";
   let value: unknown;
   try {
-    value = JSON.parse(
-      new TextDecoder("utf-8", { fatal: true }).decode(config),
-    );
+    value = parseJson(config, "it");
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new RequestError(`${failure}: ${reason}`);
+    throw new RequestError(`${failure}: ${describeError(error)}`);
   }
   if (isObject(value)) return value as JsonObject;
   throw new RequestError(`${failure}: it is not a JSON object`);

@@ -15,6 +15,7 @@ import {
   isObject,
   type JsonObject,
   type JsonValue,
+  parseJson,
 } from "../../../cni/json.ts";
 import type { HotPlug } from "../../../plugins/multus/hot_plug.ts";
 
@@ -102,7 +103,7 @@ export function checkEnv(
 function parseBody(body: string): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(body);
+    value = parseJson(body, "the body");
   } catch (error) {
     throw new RequestError(describeError(error));
   }

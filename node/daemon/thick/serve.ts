@@ -7,7 +7,7 @@
 import type { Environment } from "../../../cni/args.ts";
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
 import type { PluginLookup } from "../../../cni/invoke/in_process.ts";
-import { isObject, type JsonObject } from "../../../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../../cni/json.ts";
 import type { OpenCluster } from "../../../plugins/multus/pod/cluster.ts";
 import type { RunningDaemon } from "../daemon.ts";
 import { type ThickCall, ThickHandler } from "./handler.ts";
@@ -67,14 +67,12 @@ export function answerThick(
  */
 export function readOverlay(path: string): JsonObject {
   if (path === "") return {};
-  const text = readText(path);
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value as JsonObject;
-  } catch (error) {
-    throw unusable(path, describeError(error));
-  }
-  throw unusable(path, "it is not a JSON object");
+  const value = parseJson(readText(path), `"${path}"`);
+  if (isObject(value)) return value as JsonObject;
+  throw new CniError(
+    ErrorCode.DecodingFailure,
+    `Cannot use "${path}": it is not a JSON object`,
+  );
 }
 
 function readText(path: string): string {
@@ -86,11 +84,4 @@ function readText(path: string): string {
       `Cannot read "${path}": ${describeError(error)}`,
     );
   }
-}
-
-function unusable(path: string, reason: string): CniError {
-  return new CniError(
-    ErrorCode.DecodingFailure,
-    `Cannot use "${path}": ${reason}`,
-  );
 }

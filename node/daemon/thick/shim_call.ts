@@ -12,6 +12,7 @@ import { formatAdded, toAnswer } from "../../../plugins/thick/client.ts";
 import { readShimCall } from "../../../plugins/thick/shim.ts";
 import type { Translation } from "../call_socket.ts";
 import type { CallRequest } from "../protocol.ts";
+import type { Reason } from "../reasons.ts";
 import { overlayConfig, RESULT_VERSION } from "./configuration.ts";
 import { CNI_PATH, describeFailure } from "./handler.ts";
 import { checkEnv } from "./request.ts";
@@ -19,8 +20,8 @@ import type { ThickServiceOptions } from "./serve.ts";
 
 /** The name by which the shim asks. */
 const SHIM = "multus-shim";
-/** Metrics count calls by this, so it does not quote the call. */
-const INVALID = "the call is invalid", FAILED = "the DEL failed";
+/** The reasons for which HTTP is used. */
+const INVALID = "invalid shim call", FAILED = "failed DEL";
 
 /**
  * Translates a call of the shim to a call of multus.
@@ -31,7 +32,7 @@ const INVALID = "the call is invalid", FAILED = "the DEL failed";
 export async function translateShimCall(
   { name, env, stdin }: CallRequest,
   { lookup, env: own, overlay, onStderr }: ThickServiceOptions,
-): Promise<Translation | string | undefined> {
+): Promise<Translation | Reason | undefined> {
   if (name !== SHIM) return undefined;
   const read = readShimCall(env, () => stdin);
   const multus = await lookup("multus");

@@ -9,8 +9,6 @@ function translate(
   return translateShimCall({
     build: "",
     name: "multus-shim",
-    exe: "",
-    world: { netns: null, host: "", mnt: "", root: "", cwd: "/", umask: 0 },
     env: {
       CNI_COMMAND: "ADD",
       CNI_CONTAINERID: "c",
@@ -43,6 +41,6 @@ Deno.test("translateShimCall() answers a call that has run, whatever it printed"
 
 Deno.test("translateShimCall() refuses all invalid calls for one reason", async () => {
   for (const args of ["", "K8S_POD_NAME=web", "K8S_POD_NAME=web;own=a=b"]) {
-    assertEquals(await translate(args), "the call is invalid");
+    assertEquals(await translate(args), "invalid shim call");
   }
 });

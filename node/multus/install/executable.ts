@@ -6,8 +6,10 @@
 
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { copyLibraries } from "../../../cni/files/libraries.ts";
 import { copyExecutable } from "../../../cni/files/copy_executable.ts";
 import { unlessMissing } from "../../../cni/files/io.ts";
+import { FileLock } from "../../../cni/files/lock.ts";
 import type { Log } from "../../../cni/log.ts";
 import { haveSameContent } from "../../../cni/files/same_content.ts";
 import { isSameFile } from "../../../cni/files/same_file.ts";
@@ -68,7 +70,7 @@ export class Executable {
    *
    * @throws {NotYetError} If it was restored too often
    * @throws {CniError} 5 if it cannot be read or written; the existing one
-   *   stays
+   *   stays. 11 if another installer keeps the folder locked
    */
   async ensure(): Promise<void> {
     const { folder, source } = this.#options;
@@ -77,8 +79,7 @@ export class Executable {
     this.#isShared ??= isSameFile(source, command);
     if (this.#isShared && identify(command) !== "") return;
     // Another installer would use the same temporary names.
-    using lock = await Deno.open(folder, { read: true });
-    await lock.lock(true);
+    using _lock = await FileLock.acquireExisting(folder);
     if (!await this.#isThere()) await this.#install();
     this.#command.ensure();
     this.#plugins.ensure();
@@ -111,6 +112,10 @@ export class Executable {
     // count as copied.
     const copied = identify(source);
     let made = "";
+    await tellIoFailure(
+      `copy the libraries of "${source}" to "${this.#options.folder}"`,
+      copyLibraries(source, this.#options.folder),
+    );
     await tellIoFailure(
       `copy "${source}" to "${this.#path}"`,
       copyExecutable(source, this.#path, (copy) => made = identify(copy)),

@@ -90,6 +90,18 @@ export const INSTALL_FLAGS = {
     "NAMES",
     "set globalNamespaces to comma-separated names",
   ),
+  "definition-types": text(
+    "TYPES",
+    "set definitionTypes to comma-separated types of plugins",
+  ),
+  "definition-keys": text(
+    "KEYS",
+    "set definitionKeys to comma-separated keys, such as host-local.dataDir",
+  ),
+  "trusted-namespaces": text(
+    "NAMES",
+    "set trustedNamespaces to comma-separated names",
+  ),
   "multus-log-to-stderr": {
     default: true,
     summary: "if false, set logToStderr to false",

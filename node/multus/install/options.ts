@@ -44,6 +44,11 @@ export interface CredentialOptions {
   readonly isOptional: boolean;
 }
 
+/** Keys of the written configuration. */
+export type MultusKeys = Readonly<
+  Record<string, string | boolean | readonly string[]>
+>;
+
 /** Options of a configuration generated from the master network's. */
 export interface ConfigurationOptions {
   /** The node's folder of configurations. */
@@ -61,7 +66,7 @@ export interface ConfigurationOptions {
   /** Whether the network takes the master network's name. */
   readonly takesName: boolean;
   /** Keys of the configuration set by flags, in the order of writing. */
-  readonly keys: Readonly<Record<string, string | boolean>>;
+  readonly keys: MultusKeys;
   /** Path on the node; "" for none. */
   readonly readinessFile: string;
   readonly readinessTimeoutMs: number;
@@ -182,12 +187,15 @@ function readConfiguration(
 }
 
 /** Source: multus-cni cmd/thin_entrypoint/main.go `multusConfTemplate`, for the order. */
-function readKeys(flags: InstallFlags): Record<string, string | boolean> {
+function readKeys(flags: InstallFlags): MultusKeys {
   const confDir = flags["multus-cni-conf-dir"];
   const isDefault = confDir === INSTALL_FLAGS["multus-cni-conf-dir"].default;
   const keys = {
     namespaceIsolation: flags["namespace-isolation"],
     globalNamespaces: flags["global-namespaces"],
+    definitionTypes: splitNames(flags["definition-types"]),
+    definitionKeys: splitNames(flags["definition-keys"]),
+    trustedNamespaces: splitNames(flags["trusted-namespaces"]),
     logToStderr: flags["multus-log-to-stderr"] ? "" : false,
     logLevel: flags["multus-log-level"],
     logFile: flags["multus-log-file"],
@@ -205,6 +213,11 @@ function readKeys(flags: InstallFlags): Record<string, string | boolean> {
     ...namespaceIsolation ? { namespaceIsolation } : {},
     ...Object.fromEntries(set),
   };
+}
+
+/** Comma-separated names; "" for none. */
+function splitNames(text: string): string[] | "" {
+  return text === "" ? "" : text.split(",").map((name) => name.trim());
 }
 
 /** Converts a path below {@linkcode HOST_ROOT} to the path on the node. */

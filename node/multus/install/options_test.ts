@@ -93,11 +93,17 @@ Deno.test("readInstallOptions() makes keys of the configuration, in their order"
     "--multus-log-to-stderr=false",
     "--global-namespaces=a,b",
     "--namespace-isolation",
+    "--definition-types=*,chain",
+    "--definition-keys=host-local.dataDir",
+    "--trusted-namespaces=a, b",
     "--multus-kubeconfig-file-host=/k",
   );
   assertEquals(Object.entries(keys), [
     ["namespaceIsolation", true],
     ["globalNamespaces", "a,b"],
+    ["definitionTypes", ["*", "chain"]],
+    ["definitionKeys", ["host-local.dataDir"]],
+    ["trustedNamespaces", ["a", "b"]],
     ["logToStderr", false],
     ["logLevel", "debug"],
     ["logFile", "/log"],

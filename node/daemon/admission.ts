@@ -1,0 +1,117 @@
+/**
+ * Bounds on how many processes connect to a daemon and on what it keeps of their
+ * requests. Beyond a bound, whoever holds most is refused, not whoever comes
+ * last: callers that send a request at once always get through.
+ *
+ * @module
+ */
+
+import type { Reason } from "./reasons.ts";
+
+/** Most bytes of requests in memory, unfinished or not. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Most connections. */
+export const MAX_CONNECTIONS = 5000;
+
+/** Most connections of one process whose requests are not complete. */
+const MAX_OF_PROCESS = 64;
+
+/** A connection, as far as its bounds go. */
+export interface Admitted {
+  /** Bytes of its request in memory. */
+  readonly bytes: number;
+  /** Whether it can no longer be refused: its work has begun. */
+  readonly isBegun: boolean;
+  /** Refuses it, which ends it at once. */
+  refuse(reason: Reason): void;
+}
+
+/** See {@linkcode MAX_BYTES} and the other bounds. */
+export interface AdmissionOptions {
+  readonly maxBytes?: number;
+  readonly maxConnections?: number;
+  readonly maxOfProcess?: number;
+}
+
+interface Entry {
+  readonly pid: number;
+  readonly connection: Admitted;
+  /** As it was last counted. */
+  bytes: number;
+}
+
+/** The connections of a daemon, on all its sockets. */
+export class Admission {
+  readonly #options: AdmissionOptions;
+  /** The oldest one first. */
+  readonly #entries = new Map<Admitted, Entry>();
+  #bytes = 0;
+
+  /** Starts with no connections. */
+  constructor(options: AdmissionOptions = {}) {
+    this.#options = options;
+  }
+
+  /** Counts a new connection of a process, and makes room for it. */
+  enter(connection: Admitted, pid: number): void {
+    const {
+      maxConnections = MAX_CONNECTIONS,
+      maxOfProcess = MAX_OF_PROCESS,
+    } = this.#options;
+    this.#entries.set(connection, { pid, connection, bytes: 0 });
+    const waiting = this.#listWaiting(pid);
+    if (
+      waiting.length > maxOfProcess || this.#entries.size > maxConnections
+    ) this.makeRoom();
+  }
+
+  /**
+   * Refuses the oldest connection of the process that has most of those that can
+   * be refused.
+   *
+   * @returns Whether there was one
+   */
+  makeRoom(): boolean {
+    const counts = new Map<number, number>();
+    for (const { pid, connection } of this.#entries.values()) {
+      if (!connection.isBegun) counts.set(pid, (counts.get(pid) ?? 0) + 1);
+    }
+    const most = Math.max(0, ...counts.values());
+    const [pid] = [...counts].find(([, count]) => count === most) ?? [];
+    const [oldest] = pid === undefined ? [] : this.#listWaiting(pid);
+    oldest?.refuse("too many connections");
+    return oldest !== undefined;
+  }
+
+  #listWaiting(pid: number): Admitted[] {
+    return [...this.#entries.values()]
+      .filter((entry) => entry.pid === pid && !entry.connection.isBegun)
+      .map(({ connection }) => connection);
+  }
+
+  /** Counts what a connection has received. */
+  count(connection: Admitted): void {
+    const entry = this.#entries.get(connection);
+    if (entry === undefined) return;
+    this.#bytes += connection.bytes - entry.bytes;
+    entry.bytes = connection.bytes;
+    const { maxBytes = MAX_BYTES } = this.#options;
+    while (this.#bytes > maxBytes && this.#refuseLargest());
+  }
+
+  #refuseLargest(): boolean {
+    const waiting = [...this.#entries.keys()]
+      .filter(({ isBegun, bytes }) => !isBegun && bytes > 0);
+    const most = Math.max(...waiting.map(({ bytes }) => bytes));
+    const largest = waiting.find(({ bytes }) => bytes === most);
+    largest?.refuse("too many bytes of requests");
+    return largest !== undefined;
+  }
+
+  /** Forgets a connection. A second call does nothing. */
+  leave(connection: Admitted): void {
+    this.#bytes -= this.#entries.get(connection)?.bytes ?? 0;
+    this.#entries.delete(connection);
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * How the files that a process may have open are shared out.
+ *
+ * @module
+ */
+
+/** Files that a call has open at once: namespaces, sockets, locks, pipes. */
+const FILES_OF_CALL = 10;
+
+/** Bounds that leave a daemon enough files. */
+export interface OpenFileBounds {
+  readonly maxConnections: number;
+  readonly maxCalls: number;
+}
+
+/**
+ * Shares out the files that this process may still open: a quarter for
+ * connections, the rest for calls.
+ *
+ * @param wanted What would be right with any number of files
+ * @param free How many files; as /proc has it if undefined
+ */
+export function limitByOpenFiles(
+  wanted: OpenFileBounds,
+  free = countFree(),
+): OpenFileBounds {
+  const connections = Math.floor(free / 4);
+  const calls = Math.floor(free * 3 / 4 / FILES_OF_CALL);
+  return {
+    maxConnections: Math.max(1, Math.min(wanted.maxConnections, connections)),
+    maxCalls: Math.max(1, Math.min(wanted.maxCalls, calls)),
+  };
+}
+
+/** Source: proc_pid_limits(5), proc_pid_fd(5). */
+function countFree(): number {
+  const limits = Deno.readTextFileSync("/proc/self/limits");
+  const [, soft] = /^Max open files +(\d+|unlimited)/m.exec(limits) ?? [];
+  const open = [...Deno.readDirSync("/proc/self/fd")].length;
+  return soft === undefined || soft === "unlimited"
+    ? Infinity
+    : Number(soft) - open;
+}

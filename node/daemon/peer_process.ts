@@ -1,0 +1,76 @@
+/**
+ * The process at the other end of a connection, as /proc shows it.
+ *
+ * @module
+ */
+
+import type { Fd } from "../../ffi/fd.ts";
+import { isReadable } from "../../ffi/libc.ts";
+import type { Peer } from "../../ffi/unix_socket.ts";
+
+/** What tells who has connected. */
+export interface PeerSource {
+  readonly peer: Pick<Peer, "pid">;
+  /** See {@linkcode UnixStream.openPeerProcess}. */
+  openPeerProcess(): Fd | undefined;
+}
+
+/**
+ * A process that has connected. Its ID may be another process's by the time
+ * that /proc is read; that is noticed.
+ */
+export class PeerProcess {
+  readonly #source: PeerSource;
+  /** Start time at the connection, where the kernel has no descriptors for this. */
+  readonly #startTime: string | undefined;
+
+  /** To be made as soon as the connection is accepted. */
+  constructor(source: PeerSource) {
+    this.#source = source;
+    try {
+      using opened = source.openPeerProcess();
+      if (opened !== undefined) return;
+      this.#startTime = readStartTime(source.peer.pid);
+    } catch {
+      // It has ended: read() says so.
+    }
+  }
+
+  /**
+   * Reads files of the process.
+   *
+   * @param read Gets the folder of the process in /proc
+   * @throws {Error} If it has ended, or /proc does not show it
+   */
+  read<T>(read: (folder: string) => T): T {
+    const { pid } = this.#source.peer;
+    if (pid === 0 || !isOwnProc()) {
+      throw new Error("/proc is of another PID namespace");
+    }
+    using opened = this.#source.openPeerProcess();
+    const result = read(`/proc/${pid}`);
+    // A process keeps its ID for as long as this says that it has not ended.
+    const isSame = opened === undefined
+      ? this.#startTime !== undefined && this.#startTime === readStartTime(pid)
+      : !isReadable(opened.number);
+    if (!isSame) throw new Error(`process ${pid} has ended`);
+    return result;
+  }
+}
+
+let isOwn: boolean | undefined;
+
+/** Reports whether /proc is of this process's PID namespace. */
+function isOwnProc(): boolean {
+  return isOwn ??= Deno.readLinkSync("/proc/self") === String(Deno.pid);
+}
+
+/**
+ * Reads when a process was started, in clock ticks since the boot.
+ *
+ * Source: proc_pid_stat(5), field 22.
+ */
+function readStartTime(pid: number): string | undefined {
+  const text = Deno.readTextFileSync(`/proc/${pid}/stat`);
+  return text.slice(text.lastIndexOf(")") + 2).split(" ")[19];
+}

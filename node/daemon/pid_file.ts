@@ -1,0 +1,41 @@
+/**
+ * The file with the process ID of a daemon.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import {
+  ifPossible,
+  removeQuietly,
+  withIoFailure,
+} from "../../cni/files/io.ts";
+
+/**
+ * Writes this process's ID into a file.
+ *
+ * @param path Absolute path; "" for none
+ * @throws {CniError} 5 if it cannot be written
+ */
+export function writePidFile(path: string): void {
+  if (path === "") return;
+  const action = `write pidfile "${path}"`;
+  if (!path.startsWith("/")) {
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot ${action}: path not absolute`,
+    );
+  }
+  withIoFailure(action, () => Deno.writeTextFileSync(path, `${Deno.pid}`));
+}
+
+/** Removes this process's file. Leaves the file of a successor, which waits until this process ends. */
+export function removePidFile(path: string): void {
+  if (readPidFile(path) === Deno.pid) removeQuietly(path);
+}
+
+/** Returns the process ID in a file; undefined if there is none. */
+export function readPidFile(path: string): number | undefined {
+  const text = ifPossible(() => Deno.readTextFileSync(path));
+  return text === undefined ? undefined : Number(text);
+}
