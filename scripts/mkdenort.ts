@@ -80,7 +80,7 @@ const PINNED = {
  *   once and not function by function, for most of each is run
  */
 export const V8_FLAGS =
-  "--v8-flags=--single-threaded,--no-ignition-reo,--invocation-count-for-maglev=2000,--min-semi-space-size=16,--no-lazy-eval";
+  "--v8-flags=--single-threaded,--no-ignition-reo,--invocation-count-for-maglev=2000,--min-semi-space-size=16,--max-semi-space-size=16,--no-lazy-eval";
 
 /**
  * The command line in front of the script. The script stands for itself, so

@@ -6,7 +6,7 @@
 
 import { basename, extname, isAbsolute } from "@std/path/posix";
 import { DIGEST_PLACEHOLDER } from "../../cni/build_identity.ts";
-import { importFlags } from "../net.ts";
+import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsing } from "./keep_using.ts";
 import { type Chunks, linkChunks } from "./link.ts";
@@ -43,22 +43,32 @@ async function copySources(folder: string): Promise<void> {
   throw new Error(`Cannot copy the sources to "${folder}": ${why}`);
 }
 
+/** Compresses the schemas, as `loadSchemas()` reads them. */
+async function packSchemas(folder: string): Promise<void> {
+  const path = `${folder}/schemas/conflist.json`;
+  const text = JSON.stringify(JSON.parse(await Deno.readTextFile(path)));
+  const bytes = new Blob([text]).stream()
+    .pipeThrough(new CompressionStream("deflate-raw"));
+  const deflate = (await new Response(bytes).bytes()).toBase64();
+  await Deno.writeTextFile(path, JSON.stringify({ deflate }));
+}
+
 /** Writes a missing `main.ts`, which runs the plugin in the same folder. */
 async function ensureEntry(path: string): Promise<void> {
   if (await findChangeTime(path) !== undefined) return;
   await Deno.writeTextFile(
     path,
-    `import { runMain } from "../../cni/skel.ts";
+    `import { calledAs } from "../../cni/stdio.ts";
+     import { runPlugin } from "../../plugins/ask_daemon.ts";
      import * as exported from "./plugin.ts";
      for (const one of Object.values(exported)) {
-       if (one?.configSchema) runMain(one);
+       if (one?.configSchema) runPlugin(calledAs(), () => one);
      }`,
   );
 }
 
 /**
- * Returns the flags by which imports are resolved. Where jsr.io is out of reach,
- * deno.lock has everything that is in the project's own programs.
+ * Returns the flags by which imports are resolved.
  *
  * @param folder The copy of the sources
  */
@@ -66,8 +76,8 @@ async function resolutionFlags(
   entry: string,
   folder: string,
 ): Promise<string[]> {
-  const flags = await importFlags();
-  if (!isAbsolute(entry)) return flags.length > 0 ? [...flags, "--frozen"] : [];
+  if (!isAbsolute(entry)) return await importFlags();
+  const flags = await foreignImportFlags();
   const path = `${folder}/import_map.json`;
   const map = await makeImportMap(folder, entry);
   await Deno.writeTextFile(path, JSON.stringify(map));
@@ -136,9 +146,14 @@ async function rewriteChunks(
  * executable.
  *
  * @param entry From the project's root; absolute if it is not the project's
+ * @param known What is to be its `buildIdentity`; by default the digest of its chunks
  * @throws {Error} If the module does not exist, or if `deno bundle` fails or warns: it only warns of things that are then missing, such as `import.meta.main`
  */
-export async function bundle(entry: string, name: string): Promise<Bundle> {
+export async function bundle(
+  entry: string,
+  name: string,
+  known?: string,
+): Promise<Bundle> {
   if (isAbsolute(entry) && await findChangeTime(entry) === undefined) {
     throw new Error(`Cannot bundle "${entry}": there is no such file`);
   }
@@ -150,6 +165,7 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
   });
   try {
     await copySources(staging);
+    await packSchemas(staging);
     if (!isAbsolute(entry)) await ensureEntry(`${staging}/${entry}`);
     const flags = await resolutionFlags(entry, staging);
     const resolved = [...flags, "--node-modules-dir=auto", entry];
@@ -160,7 +176,7 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
     await split(entry, [...small, `whole/${entryChunk}`], staging);
     const unfinished = `${staging}/${name}.js`;
     const chunks = await readChunks(`${staging}/chunks`);
-    const identity = await findIdentity(chunks);
+    const identity = known ?? await findIdentity(chunks);
     await Deno.writeTextFile(
       unfinished,
       linkChunks(identify(chunks, identity), entryChunk, TOGETHER),

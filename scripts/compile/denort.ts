@@ -7,6 +7,7 @@
 
 import { makeDenortFile } from "../mkdenort.ts";
 import { isReachable } from "../net.ts";
+import { checkDigest } from "./digest.ts";
 import { fetchDeno } from "./fetch_deno.ts";
 import { findChangeTime, ROOT } from "./project.ts";
 import { getOwnTarget, type Target } from "./target.ts";
@@ -51,12 +52,34 @@ export async function provideDenort(target: Target): Promise<Denort> {
 
 async function isDenortAvailable(target: Target): Promise<boolean> {
   if (Deno.env.get("DENORT_BIN")) return true;
-  const file = `release/v${Deno.version.deno}/denort-${target}.zip`;
+  const file = nameDenort(target);
   if (await findChangeTime(`${getDenoDir()}/dl/${file}`) !== undefined) {
     return true;
   }
   if (Deno.env.get("OFFLINE") === "1") return false;
   return await isReachable(`https://dl.deno.land/${file}`);
+}
+
+function nameDenort(target: Target): string {
+  return `release/v${Deno.version.deno}/denort-${target}.zip`;
+}
+
+/**
+ * Checks that the runtime for a target is the one whose digest is kept: denort if
+ * `deno compile` has downloaded it, else the deno of the stand-in.
+ *
+ * @throws {Error} If it is not, or if DENORT_BIN names another
+ */
+export async function checkRuntime(target: Target): Promise<void> {
+  if (Deno.env.get("DENORT_BIN")) {
+    throw new Error("Cannot release with DENORT_BIN: its digest is not known");
+  }
+  const version = Deno.version.deno;
+  const own = { version, target: getOwnTarget(), path: Deno.execPath() };
+  await checkDigest({ kind: "deno", ...own });
+  const path = `${getDenoDir()}/dl/${nameDenort(target)}`;
+  if (await findChangeTime(path) === undefined) return;
+  await checkDigest({ kind: "denort", version, target, path });
 }
 
 /** Returns deno's cache directory. */

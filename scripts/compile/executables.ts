@@ -4,11 +4,13 @@
  * @module
  */
 
-import { resolve } from "@std/path/posix";
+import { isAbsolute, resolve } from "@std/path/posix";
 import { V8_FLAGS } from "../mkdenort.ts";
 import { bundle } from "./bundle.ts";
 import { type Denort, provideDenort } from "./denort.ts";
 import { attachCallStubFile } from "./call_stub/attach.ts";
+import { hideSectionsInFile } from "./hide_sections.ts";
+import { attachLinkerStubFile } from "./linker_stub.ts";
 import { prelinkFile } from "./prelink.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
@@ -66,7 +68,8 @@ export async function compile(
   try {
     const executables: Executable[] = [];
     const notes = denort.note === undefined ? [] : [denort.note];
-    const build = { target, denort, prelink, staging, out, notes };
+    const identity = await findIdentity(programs);
+    const build = { target, denort, prelink, staging, out, notes, identity };
     for (const [at, program] of programs.entries()) {
       options.onProgress?.(`${at + 1}/${programs.length} ${program.name}`);
       executables.push(...await compileProgram(program, build));
@@ -92,6 +95,29 @@ interface Build {
   readonly out: string;
   /** Takes what the user should know. */
   readonly notes: string[];
+  /** The `buildIdentity` of the project's programs. */
+  readonly identity: string | undefined;
+}
+
+/**
+ * Returns what identifies the project's programs: the multi-call program of the
+ * same sources, whose daemon runs calls of them all.
+ *
+ * @returns Undefined if each has its own
+ */
+async function findIdentity(
+  programs: readonly Program[],
+): Promise<string | undefined> {
+  const others = programs.filter((one) =>
+    one !== multiCall && !isForeign(one.entry)
+  );
+  if (others.length === 0) return undefined;
+  return (await bundle(multiCall.entry, multiCall.name)).identity;
+}
+
+/** Reports whether a program is from outside of the project. */
+function isForeign(entry: string): boolean {
+  return isAbsolute(entry);
 }
 
 /**
@@ -105,7 +131,7 @@ const BUDGET_BYTES = 1100 * 2 ** 10;
  * @throws {Error} If it is more than that
  */
 export function checkBudget(entry: string, bytes: number): void {
-  if (entry.startsWith("/") || bytes <= BUDGET_BYTES) return;
+  if (isForeign(entry) || bytes <= BUDGET_BYTES) return;
   throw new Error(
     `Cannot compile "${entry}": it has ${bytes} bytes of code, and may have ${BUDGET_BYTES}`,
   );
@@ -114,10 +140,11 @@ export function checkBudget(entry: string, bytes: number): void {
 /** Creates the executable and its links, and moves them to the output once complete. */
 async function compileProgram(
   { name, entry, links, handsOver = false }: Program,
-  { target, denort, prelink, staging, out, notes }: Build,
+  { target, denort, prelink, staging, out, notes, identity }: Build,
 ): Promise<Executable[]> {
   const started = new Date();
-  const script = await bundle(entry, name);
+  const known = isForeign(entry) ? undefined : identity;
+  const script = await bundle(entry, name, known);
   checkBudget(entry, script.size);
   // The name of the output is part of the executable, so it has to be the final one.
   const made = `${staging}/${name}`;
@@ -133,12 +160,14 @@ async function compileProgram(
     script.path,
   ], { env: denort.env });
   const changes = [
+    await attachLinkerStubFile(made),
     handsOver ? await attachCallStubFile(made, script.identity) : undefined,
     prelink ? await prelinkFile(made) : undefined,
   ];
   for (const note of changes) {
     if (note !== undefined) notes.push(note.replace(made, `${out}/${name}`));
   }
+  await hideSectionsInFile(made);
   // A source that changes while we read it counts as newer than the executable.
   await Deno.utime(made, started, started);
   for (const link of links) await Deno.symlink(name, `${staging}/${link}`);

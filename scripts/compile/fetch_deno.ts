@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkDigest } from "./digest.ts";
 import { ROOT, runDeno } from "./project.ts";
 import { npmPackageOf, type Target } from "./target.ts";
 
@@ -22,7 +23,7 @@ const CACHE = `${ROOT}build/deno_dir`;
  * It is kept under `build/`, and asked for again only while the versions differ.
  *
  * @param signal Ends the wait for the registry
- * @throws {Error} If it was never fetched and the registry is out of reach
+ * @throws {Error} If it was never fetched and the registry is out of reach, or if it is not the one whose digest is kept
  */
 export async function fetchDeno(
   target: Target,
@@ -30,7 +31,10 @@ export async function fetchDeno(
 ): Promise<FetchedDeno> {
   const wanted = Deno.version.deno;
   const cached = await findFetched(target);
-  if (cached?.version === wanted) return cached;
+  if (cached?.version === wanted) {
+    await checkDigest({ kind: "deno", target, ...cached });
+    return cached;
+  }
   let failure: unknown;
   for (const version of [wanted, wanted.replace(/\.\d+$/, "")]) {
     try {
@@ -45,7 +49,10 @@ export async function fetchDeno(
     }
   }
   const fetched = await findFetched(target);
-  if (fetched !== undefined) return fetched;
+  if (fetched !== undefined) {
+    await checkDigest({ kind: "deno", target, ...fetched });
+    return fetched;
+  }
   throw new Error(`Cannot fetch deno ${wanted} for "${target}"`, {
     cause: failure,
   });

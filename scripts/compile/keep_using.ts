@@ -4,8 +4,7 @@
  * @module
  */
 
-/** A declaration, as the bundler and `deno fmt` write it. */
-const DECLARATION = /^(\s*)(?:await )?using (\w+) = /;
+import { type AnyNode, parse, type VariableDeclaration } from "acorn";
 
 /**
  * Adds a second use of each `using` variable, a statement without effect: the
@@ -14,29 +13,48 @@ const DECLARATION = /^(\s*)(?:await )?using (\w+) = /;
  *
  * Source: esbuild 0.25.5, which `deno bundle --minify` of Deno 2.9.6 runs.
  *
- * @param source A module, formatted
+ * @param source A module of JavaScript
+ * @throws {SyntaxError} If it is none
  */
 export function keepUsing(source: string): string {
-  const kept: string[] = [];
-  let open: { readonly indent: number; readonly name: string } | undefined;
-  for (const line of source.split("\n")) {
-    if (open !== undefined && beginsStatement(line, open.indent)) {
-      kept.push(`${open.name};`);
-      open = undefined;
-    }
-    kept.push(line);
-    const [, indent, name] = DECLARATION.exec(line) ?? [];
-    if (indent !== undefined && name !== undefined) {
-      open = { indent: indent.length, name };
-    }
+  const module = parse(source, {
+    ecmaVersion: "latest",
+    sourceType: "module",
+  });
+  const parts: string[] = [];
+  let done = 0;
+  for (const { end, declarations } of listUsing(module)) {
+    const names = declarations.map(({ id }) => source.slice(id.start, id.end));
+    const gap = source[end - 1] === ";" ? "" : ";";
+    parts.push(source.slice(done, end), gap, ...names.map((it) => `${it};`));
+    done = end;
   }
-  return kept.join("\n");
+  return parts.join("") + source.slice(done);
 }
 
-/** Reports whether a line follows a statement with this indentation. */
-function beginsStatement(line: string, indent: number): boolean {
-  const text = line.trimStart();
-  if (text === "") return false;
-  const depth = line.length - text.length;
-  return depth < indent || depth === indent && !/^[)\]}]/.test(text);
+/** Lists the `using` declarations of statements, in their order. */
+function listUsing(node: AnyNode): VariableDeclaration[] {
+  if (node.type === "VariableDeclaration") {
+    const isUsing = node.kind === "using" || node.kind === "await using";
+    const inner = listChildren(node).flatMap(listUsing);
+    return isUsing ? [...inner, node] : inner;
+  }
+  const isLoop = node.type === "ForOfStatement" || node.type === "ForStatement";
+  return listChildren(node)
+    // The variable of a loop is not a statement.
+    .flatMap((child) =>
+      isLoop && child.type === "VariableDeclaration"
+        ? listChildren(child).flatMap(listUsing)
+        : listUsing(child)
+    );
+}
+
+function listChildren(node: AnyNode): AnyNode[] {
+  return Object.values(node).flat().filter(isNode)
+    .sort((left, right) => left.start - right.start);
+}
+
+function isNode(value: unknown): value is AnyNode {
+  return typeof value === "object" && value !== null && "type" in value &&
+    "start" in value;
 }

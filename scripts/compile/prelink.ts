@@ -246,12 +246,7 @@ function moveValue(tag: number, value: number, relative: number): number {
   }
 }
 
-/** Where the fields of `Elf64_Shdr` lie, in bytes. */
-const SectionField = { flags: 8, address: 16 } as const;
-const SECTION_HEADER_SIZE = 64;
-const SHF_ALLOC = 2;
-
-/** Moves the entry point, the segments, and for debuggers the sections. */
+/** Moves the entry point and the segments. The build takes the section headers away. */
 function moveHeaders({ bytes, segments }: Elf): void {
   const view = viewOf(bytes);
   view.setUint16(HeaderField.type, ET_EXEC, true);
@@ -260,13 +255,6 @@ function moveHeaders({ bytes, segments }: Elf): void {
     if (type === PT_GNU_STACK) continue;
     move(view, headerOffset + SegmentField.address);
     move(view, headerOffset + SegmentField.physicalAddress);
-  }
-  const sections = readU64(view, HeaderField.sectionHeadersOffset);
-  const count = view.getUint16(HeaderField.sectionHeaderCount, true);
-  const end = sections + count * SECTION_HEADER_SIZE;
-  for (let at = sections; at < end; at += SECTION_HEADER_SIZE) {
-    const isLoaded = readU64(view, at + SectionField.flags) & SHF_ALLOC;
-    if (isLoaded) move(view, at + SectionField.address);
   }
 }
 

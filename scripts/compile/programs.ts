@@ -51,7 +51,8 @@ export async function listSinglePrograms(
 ): Promise<Program[]> {
   const programs: Program[] = [];
   for (const name of names) {
-    programs.push({ name, entry: await getEntry(name), links: [] });
+    const entry = await getEntry(name);
+    programs.push({ name, entry, links: [], handsOver: true });
   }
   return programs;
 }

@@ -12,7 +12,7 @@ Deno.test("listSinglePrograms() finds every plugin", async () => {
 
 Deno.test("listSinglePrograms() finds where a plugin starts", async () => {
   assertEquals(await listSinglePrograms(["ptp"]), [
-    { name: "ptp", entry: "plugins/ptp/main.ts", links: [] },
+    { name: "ptp", entry: "plugins/ptp/main.ts", links: [], handsOver: true },
   ]);
   await assertRejects(
     () => listSinglePrograms(["no-such"]),

@@ -22,6 +22,7 @@ export const PROGRAM_SOURCES = [
   "tool",
   "schemas",
   "tracing",
+  "deploy/daemon",
   "scripts/offline",
   "deno.json",
   "deno.lock",

@@ -139,6 +139,21 @@ export class Arm64Assembler extends Assembler {
     this.#word(0xcb000000 | right << 16 | left << 5 | target);
   }
 
+  /** `lsl target, source, #bits`, which is `ubfm target, source, #(64 - bits), #(63 - bits)` */
+  shiftLeft(target: Register, source: Register, bits: number): void {
+    this.#bitfield(target, source, 64 - bits, 63 - bits);
+  }
+
+  /** `lsr target, source, #bits`, which is `ubfm target, source, #bits, #63` */
+  shiftRight(target: Register, source: Register, bits: number): void {
+    this.#bitfield(target, source, bits, 63);
+  }
+
+  /** `and target, left, right` */
+  and(target: Register, left: Register, right: Register): void {
+    this.#word(0x8a000000 | right << 16 | left << 5 | target);
+  }
+
   /** `cmp left, #value`, which is `subs xzr, left, #value` */
   compareNumber(left: Register, value: number): void {
     this.#word(0xf100001f | unsigned(value, 12) << 10 | left << 5);
@@ -202,6 +217,19 @@ export class Arm64Assembler extends Assembler {
   /** `svc #0` */
   systemCall(): void {
     this.#word(0xd4000001);
+  }
+
+  /** `ubfm target, source, #rotation, #last` */
+  #bitfield(
+    target: Register,
+    source: Register,
+    rotation: number,
+    last: number,
+  ): void {
+    this.#word(
+      0xd3400000 | unsigned(rotation, 6) << 16 | unsigned(last, 6) << 10 |
+        source << 5 | target,
+    );
   }
 
   #word(word: number): void {

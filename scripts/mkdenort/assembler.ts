@@ -33,12 +33,17 @@ export class Assembler {
     this.origin = origin;
   }
 
+  /** Address of the next byte. */
+  get end(): number {
+    return this.origin + this.#bytes.length;
+  }
+
   /**
    * Gives a name to the next byte, or to any other address.
    *
    * @throws {Error} If the name is taken
    */
-  label(name: string, address = this.origin + this.#bytes.length): void {
+  label(name: string, address = this.end): void {
     if (this.#labels.has(name)) {
       throw new Error(`Cannot define label "${name}": it is defined already`);
     }

@@ -24,6 +24,7 @@ export const HeaderField = {
   programHeaderSize: 54,
   programHeaderCount: 56,
   sectionHeaderCount: 60,
+  sectionNamesIndex: 62,
 } as const;
 
 const HEADER_SIZE = 64;

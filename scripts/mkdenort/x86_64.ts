@@ -120,6 +120,21 @@ export class X86Assembler extends Assembler {
     this.#onRegisters(0x29, source, target);
   }
 
+  /** `shl target, bits` */
+  shiftLeft(target: Register, bits: number): void {
+    this.#shift(4, target, bits);
+  }
+
+  /** `shr target, bits` */
+  shiftRight(target: Register, bits: number): void {
+    this.#shift(5, target, bits);
+  }
+
+  /** `and target, source` */
+  and(target: Register, source: Register): void {
+    this.#onRegisters(0x21, source, target);
+  }
+
   /** `cmp left, value` */
   compareNumber(left: Register, value: number): void {
     this.#onNumber(7, left, value);
@@ -138,6 +153,11 @@ export class X86Assembler extends Assembler {
   /** `jmp label` */
   jump(label: string): void {
     this.#relative([0xe9], label);
+  }
+
+  /** `jmp target` */
+  jumpTo(target: Register): void {
+    this.emit([...target > 7 ? [0x41] : [], 0xff, 0xe0 | target & 7]);
   }
 
   /** `jz label`, `je label` */
@@ -192,6 +212,16 @@ export class X86Assembler extends Assembler {
       0x81,
       0xc0 | operation << 3 | target & 7,
       ...bytesOf(value),
+    ]);
+  }
+
+  /** REX.W, 0xc1, ModRM with the operation instead of a register, 8 bits. */
+  #shift(operation: number, target: Register, bits: number): void {
+    this.emit([
+      0x48 | target >> 3,
+      0xc1,
+      0xc0 | operation << 3 | target & 7,
+      bits,
     ]);
   }
 

@@ -16,6 +16,7 @@ import {
 import type {
   Argument,
   Base,
+  Kept,
   Processor,
   Register,
   Relation,
@@ -43,17 +44,22 @@ const numbers: Readonly<Record<SystemCall, number>> = {
   connect: 203,
   dup3: 24,
   exit_group: 94,
-  getcwd: 17,
+  faccessat: 48,
+  fcntl: 25,
+  geteuid: 175,
+  getsockopt: 209,
   lseek: 62,
   memfd_create: 279,
   mmap: 222,
   munmap: 215,
-  newfstatat: 79,
+  openat: 56,
+  pipe2: 59,
   ppoll: 73,
   read: 63,
-  sendmsg: 211,
+  rt_sigaction: 134,
+  readlinkat: 78,
+  sendto: 206,
   socket: 198,
-  umask: 166,
   write: 64,
 };
 
@@ -84,6 +90,12 @@ export class Arm64Processor implements Processor {
     this.code.loadPage(TARGET, label);
     this.code.addPageOffset(TARGET, TARGET, label);
     this.code.jumpTo(TARGET);
+  }
+
+  leaveTo(frameBytes: number, keptAt: number, target: Kept): void {
+    this.code.load(0, SP, keptAt);
+    this.code.addNumber(SP, SP, frameBytes);
+    this.code.jumpTo(registers[target]);
   }
 
   label(name: string): void {
@@ -136,6 +148,19 @@ export class Arm64Processor implements Processor {
   subtract(target: Register, source: Register): void {
     const register = registers[target];
     this.code.subtract(register, register, registers[source]);
+  }
+
+  shiftLeft(target: Register, bits: number): void {
+    this.code.shiftLeft(registers[target], registers[target], bits);
+  }
+
+  shiftRight(target: Register, bits: number): void {
+    this.code.shiftRight(registers[target], registers[target], bits);
+  }
+
+  and(target: Register, source: Register): void {
+    const register = registers[target];
+    this.code.and(register, register, registers[source]);
   }
 
   jump(label: string): void {

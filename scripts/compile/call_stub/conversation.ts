@@ -5,198 +5,166 @@
  */
 
 import {
-  HEADER_BYTES,
-  HeaderField,
-  MAGIC,
+  GO,
   MESSAGE_HEADER_BYTES,
   MessageKind,
-  REFUSAL_OF_FORMAT_1,
-  RequestFile,
-  RequestPart,
+  READY_MS,
+  SILENCE_MS,
   WORD_BYTES,
 } from "../../../cni/call_format.ts";
+import { OFF } from "../../../cni/daemon_socket.ts";
 import { StdinName } from "../../../cni/stdin_name.ts";
-import { FOLDER_BYTES, Frame, MAX_MESSAGE, Memory, slotOf } from "./frame.ts";
-import type { Argument } from "./processor.ts";
-import { Step, type Writer } from "./writer.ts";
+import { ADDRESS_PATH, Frame, MAX_MESSAGE, Memory } from "./frame.ts";
+import { endRequest } from "./request.ts";
+import { Step, TIMEOUT_MS, type Writer } from "./writer.ts";
 
 const CANNOT_PRINT = "Cannot write to stdout\n";
 
-/** Source: linux/uio.h `struct iovec`. */
-const IOVEC_BYTES = 16;
 /** Source: Linux fcntl.h, net.h, poll.h, socket.h. */
-const AT_FDCWD = 0xffff_ff9c;
-const AF_UNIX = 1, SOCK_STREAM_CLOEXEC = 0x80001, MSG_NOSIGNAL = 0x4000;
+const AT_FDCWD = 0xffff_ff9c, F_OK = 0;
+const AF_UNIX = 1, SOCK_STREAM_NONBLOCK_CLOEXEC = 0x80801;
+const SOL_SOCKET = 1, SO_PEERCRED = 17, UCRED_BYTES = 12;
+const MSG_NOSIGNAL = 0x4000;
 const POLLIN = 1, POLLOUT = 4;
 const STDOUT = 1, STDERR = 2;
+/** Source: Linux signal.h: `struct sigaction` begins with the handler; SIG_IGN is 1. */
+const SIGPIPE = 13, SIGSET_BYTES = 8, IGNORE = "\x01".padEnd(32, "\0");
 
-/** Lengths that are known before the request is made. */
-const LENGTHS: readonly (readonly [keyof typeof RequestPart, number])[] = [
-  ["name", Frame.nameLength],
-  ["environment", Frame.environmentLength],
-  ["stdin", Frame.stdinLength],
-];
+/** How long the stub waits, in units of {@linkcode TIMEOUT_MS}. */
+const READY_TIMEOUTS = READY_MS / TIMEOUT_MS,
+  SILENCE_TIMEOUTS = SILENCE_MS / TIMEOUT_MS;
 
-const FILES = [
-  ["host", "/proc/self/ns/net"],
-  ["mnt", "/proc/self/ns/mnt"],
-  ["root", "/"],
-  ["exe", "/proc/self/exe"],
-] as const;
-
-function lengthAt(part: keyof typeof RequestPart): number {
-  return HeaderField.lengths + WORD_BYTES * RequestPart[part];
-}
-
-/** Writes the header: the world as this process sees it. */
-export function describe(w: Writer): void {
-  const { p } = w;
-  p.load("a", "frame", Frame.memory); // a = the header
-  w.memory("b", Memory.folder, "c");
-  p.systemCall("getcwd", "b", FOLDER_BYTES);
-  p.jumpIfNegative("result", Step.putBack);
-  p.addNumber("result", -1); // the NUL
-  p.store("result", "a", lengthAt("folder"));
-  for (const [part, slot] of LENGTHS) {
-    p.load("b", "frame", slot);
-    p.store("b", "a", lengthAt(part));
-  }
-  p.systemCall("umask", 0);
-  p.move("b", "result");
-  p.systemCall("umask", "b");
-  p.store("b", "a", HeaderField.umask);
-  p.load("c", "frame", slotOf("CNI_NETNS"));
-  identify(w, RequestFile.netns, "c");
-  for (const [file, path] of FILES) {
-    identify(w, RequestFile[file], { label: w.text(path) });
-  }
-}
-
-/** Writes device and inode of a file, with which `struct stat` begins; zeros if there is none. */
-function identify(w: Writer, file: number, path: Argument): void {
-  const { p } = w;
-  p.number("b", 0);
-  p.store("b", "frame", Frame.stat);
-  p.store("b", "frame", Frame.stat + WORD_BYTES);
-  p.systemCall("newfstatat", AT_FDCWD, path, { frame: Frame.stat }, 0);
-  for (const offset of [0, WORD_BYTES]) {
-    p.load("b", "frame", Frame.stat + offset);
-    const at = HeaderField.files + 2 * WORD_BYTES * file + offset;
-    p.store("b", "a", at);
-  }
-}
-
-/** Connects to the daemon, of which nobody may be there. */
+/** Connects to the daemon, unless it is turned off, nobody is there or it is another user's. */
 export function connect(w: Writer): void {
   const { p } = w;
-  p.systemCall("socket", AF_UNIX, SOCK_STREAM_CLOEXEC, 0);
+  const [socket, length] = ["a", "b"] as const;
+  findOffFile(w);
+  p.systemCall("socket", AF_UNIX, SOCK_STREAM_NONBLOCK_CLOEXEC, 0);
   p.jumpIfNegative("result", Step.putBack);
   p.store("result", "frame", Frame.socket);
   // A standard stream that was closed must not become the socket.
   p.jumpIf("result", "<", STDERR + 1, Step.closeSocket);
-  p.load("a", "frame", Frame.socket);
-  p.load("b", "frame", Frame.addressLength);
-  p.systemCall("connect", "a", { frame: Frame.address }, "b");
+  w.setText("a", StdinName.nobody, Frame.stdinName);
+  p.load(socket, "frame", Frame.socket);
+  p.load(length, "frame", Frame.addressLength);
+  p.systemCall("connect", socket, { frame: Frame.address }, length);
   p.jumpIfNegative("result", Step.closeSocket);
+  checkListener(w);
 }
 
-/** Sends the header, the parts and a line feed at once. */
-export function send(w: Writer, build: string): void {
+/** Leaves the call to deno if there is the file that turns the daemon off. */
+function findOffFile(w: Writer): void {
   const { p } = w;
-  p.load("a", "frame", Frame.memory);
-  p.labelAddress("b", w.text(MAGIC));
-  p.load("b", "b", 0);
-  p.store("b", "a", HeaderField.magic);
-  p.number("b", build.length);
-  p.store("b", "a", lengthAt("build"));
-  p.number("f", 0); // the total
+  const [suffix, end, character] = ["a", "b", "c"] as const;
+  p.frameAddress(end, Frame.address - 1);
+  p.load(character, "frame", Frame.addressLength);
+  p.add(end, character); // the path's NUL
+  p.labelAddress(suffix, w.text(OFF));
+  w.copyText(suffix, end, character);
+  p.storeByte(character, end);
+  const path = { frame: Frame.address + ADDRESS_PATH };
+  p.systemCall("faccessat", AT_FDCWD, path, F_OK);
+  p.addNumber(end, -OFF.length);
+  p.storeByte(character, end); // still 0
+  w.setText("a", StdinName.nobody, Frame.stdinName);
+  p.jumpIf("result", "==", 0, Step.putBack);
+  w.setText("a", StdinName.notAsked, Frame.stdinName);
+}
 
-  let index = 0;
-  const add = (load: (address: "b", length: "c") => void): void => {
-    const at = Frame.parts + IOVEC_BYTES * index++;
-    load("b", "c");
-    p.store("b", "frame", at);
-    p.store("c", "frame", at + WORD_BYTES);
-    p.add("f", "c");
-  };
-  const addText = (text: string): void =>
-    add((address, length) => {
-      p.labelAddress(address, w.text(text));
-      p.number(length, text.length);
-    });
-  const addMemory = (offset: number, part?: keyof typeof RequestPart): void =>
-    add((address, length) => {
-      w.memory(address, offset, length);
-      if (part === undefined) p.number(length, HEADER_BYTES);
-      else p.load(length, "a", lengthAt(part));
-    });
-  const addPointer = (slot: number, part: keyof typeof RequestPart): void =>
-    add((address, length) => {
-      p.load(address, "frame", slot);
-      p.load(length, "a", lengthAt(part));
-    });
-  addMemory(Memory.header);
-  addText(build);
-  addPointer(Frame.name, "name");
-  addMemory(Memory.folder, "folder");
-  addPointer(Frame.environment, "environment");
-  addMemory(Memory.stdin, "stdin");
-  addText("\n");
-
-  // struct msghdr: name, its length, parts, their number, control, its length, flags
-  p.frameAddress("b", Frame.parts);
-  p.number("c", index);
-  p.number("d", 0);
-  (["d", "d", "b", "c", "d", "d", "d"] as const).forEach((field, at) =>
-    p.store(field, "frame", Frame.messageHeader + at * WORD_BYTES)
+/** Leaves the call to deno unless root or this process's user listens. */
+function checkListener(w: Writer): void {
+  const { p } = w;
+  const [socket, user] = ["a", "b"] as const;
+  p.number(user, UCRED_BYTES);
+  p.store(user, "frame", Frame.credentialsLength);
+  p.load(socket, "frame", Frame.socket);
+  const credentials = { frame: Frame.credentials };
+  const length = { frame: Frame.credentialsLength };
+  p.systemCall(
+    "getsockopt",
+    socket,
+    SOL_SOCKET,
+    SO_PEERCRED,
+    credentials,
+    length,
   );
-  p.load("b", "frame", Frame.socket);
-  const header = { frame: Frame.messageHeader };
+  p.jumpIfNegative("result", Step.closeSocket);
+  // The lower half is the process, the upper one the user.
+  p.load(user, "frame", Frame.credentials);
+  p.shiftRight(user, 32);
+  p.jumpIf(user, "==", 0, "trusted");
+  p.systemCall("geteuid");
+  p.jumpIf(user, "!=", "result", Step.closeSocket);
+  p.label("trusted");
+}
+
+/** Sends the request, and waits until the daemon would begin; then it may. */
+export function send(w: Writer): void {
+  const { p } = w;
+  // Until it may begin, it has no part in the call.
+  w.setText("a", StdinName.refused, Frame.stdinName);
+  w.setLimit(READY_TIMEOUTS);
+  endRequest(w);
+  sendAll(w, Step.closeSocket, "late");
+
+  p.frameAddress("a", Frame.message);
+  p.number("b", MESSAGE_HEADER_BYTES);
+  receiveAll(w, Step.closeSocket, "late");
+  p.load("c", "frame", Frame.message);
+  p.jumpIf("c", "!=", MessageKind.ready, Step.closeSocket);
+  p.load("c", "frame", Frame.message + WORD_BYTES);
+  p.jumpIf("c", "!=", 0, Step.closeSocket);
+
+  p.labelAddress("a", w.text(GO));
+  p.number("b", GO.length);
+  sendAll(w, Step.closeSocket, "late");
   // From here on the daemon may run the call, and nobody knows what became of it.
   w.setText("c", StdinName.lost, Frame.stdinName);
-  p.systemCall("sendmsg", "b", header, MSG_NOSIGNAL);
-  p.jumpIf("result", "==", "f", "receive");
-  // It runs none of which it has a part.
-  w.setText("c", StdinName.refused, Frame.stdinName);
-  p.jump(Step.closeSocket);
 }
 
 /** Prints what the daemon says. */
 export function receive(w: Writer): void {
   const { p } = w;
+  const [bytes, length, kind] = ["a", "b", "c"] as const;
+  // As in deno: a pipe that nobody reads is an error, and does not end the process.
+  const ignore = { label: w.text(IGNORE) };
+  p.systemCall("rt_sigaction", SIGPIPE, ignore, 0, SIGSET_BYTES);
   p.label("receive");
-  p.frameAddress("a", Frame.message);
-  p.number("b", MESSAGE_HEADER_BYTES);
-  receiveAll(w, "header");
-  p.load("c", "frame", Frame.message);
-  p.jumpIf("c", "==", MessageKind.notMine, "refused");
-  p.labelAddress("d", w.text(REFUSAL_OF_FORMAT_1));
-  p.load("d", "d", 0);
-  p.jumpIf("c", "==", "d", "refused");
-  p.jumpIf("c", ">=", MessageKind.notMine, "lost");
-  p.jumpIf("c", "==", 0, "lost");
-  p.load("b", "frame", Frame.message + WORD_BYTES);
-  p.number("a", MAX_MESSAGE + 1);
-  p.jumpIf("b", ">=", "a", "lost");
-  w.memory("a", Memory.message, "c");
-  receiveAll(w, "message");
-  w.memory("a", Memory.message, "c");
-  p.load("b", "frame", Frame.message + WORD_BYTES);
-  p.load("c", "frame", Frame.message);
-  p.jumpIf("c", "==", MessageKind.stderr, "log text");
+  w.setLimit(SILENCE_TIMEOUTS);
+  p.frameAddress(bytes, Frame.message);
+  p.number(length, MESSAGE_HEADER_BYTES);
+  receiveAll(w, "lost", "silent");
+  p.load(kind, "frame", Frame.message);
+  p.jumpIf(kind, "==", MessageKind.notMine, "refused");
+  p.jumpIf(kind, "==", 0, "lost");
+  p.jumpIf(kind, ">=", MessageKind.alive + 1, "lost");
+  p.jumpIf(kind, "==", MessageKind.ready, "lost");
+  p.load(length, "frame", Frame.message + WORD_BYTES);
+  p.number(bytes, MAX_MESSAGE + 1);
+  p.jumpIf(length, ">=", bytes, "lost");
+  w.memory(bytes, Memory.message, kind);
+  receiveAll(w, "lost", "silent");
+  p.load(kind, "frame", Frame.message);
+  p.jumpIf(kind, "==", MessageKind.alive, "receive");
+  w.memory(bytes, Memory.message, kind);
+  p.load(length, "frame", Frame.message + WORD_BYTES);
+  p.load(kind, "frame", Frame.message);
+  p.jumpIf(kind, "==", MessageKind.stderr, "log text");
 
-  writeAll(w, "stdout", STDOUT, "cannot print");
-  p.load("c", "frame", Frame.message);
-  p.addNumber("c", -MessageKind.success); // 0 or 1
-  p.systemCall("exit_group", "c");
+  writeAll(w, STDOUT, "cannot print");
+  p.load(kind, "frame", Frame.message);
+  p.addNumber(kind, -MessageKind.success); // 0 or 1
+  p.systemCall("exit_group", kind);
 
   p.label("log text");
-  writeAll(w, "log", STDERR, "receive");
+  writeAll(w, STDERR, "receive");
   p.jump("receive");
 
-  p.label("refused");
-  w.setText("c", StdinName.refused, Frame.stdinName);
-  p.jump(Step.closeSocket);
+  for (const outcome of ["refused", "late", "silent"] as const) {
+    p.label(outcome);
+    w.setText("c", StdinName[outcome], Frame.stdinName);
+    p.jump(Step.closeSocket);
+  }
 
   p.label("cannot print");
   const text = { label: w.text(CANNOT_PRINT) };
@@ -204,34 +172,60 @@ export function receive(w: Writer): void {
   p.systemCall("exit_group", 1);
 }
 
-/** Receives b bytes into a. */
-function receiveAll(w: Writer, what: string): void {
+/** Sends b bytes from a; jumps if the daemon is gone or its time is over. */
+function sendAll(w: Writer, failed: string, expired: string): void {
   const { p } = w;
-  const next = `next of ${what}`;
-  p.label(next);
-  p.jumpIf("b", "==", 0, `end of ${what}`);
-  p.load("c", "frame", Frame.socket);
-  p.systemCall("read", "c", "a", "b");
-  p.jumpIf("result", "==", 0, "lost");
-  w.onFailure(`failure of ${what}`, "c", POLLIN, next, "lost");
-  p.add("a", "result");
-  p.subtract("b", "result");
-  p.jump(next);
-  p.label(`end of ${what}`);
+  const socket = "c";
+  w.loop((next, end) => {
+    p.jumpIf("b", "==", 0, end);
+    p.load(socket, "frame", Frame.socket);
+    p.systemCall("sendto", socket, "a", "b", MSG_NOSIGNAL, 0, 0);
+    w.onFailure({
+      fd: socket,
+      events: POLLOUT,
+      again: next,
+      failed,
+      expired,
+    });
+    p.add("a", "result");
+    p.subtract("b", "result");
+    p.jump(next);
+  });
+}
+
+/** Receives b bytes into a; jumps if the daemon is gone or its time is over. */
+function receiveAll(w: Writer, gone: string, expired: string): void {
+  const { p } = w;
+  const socket = "c";
+  w.loop((next, end) => {
+    p.jumpIf("b", "==", 0, end);
+    p.load(socket, "frame", Frame.socket);
+    p.systemCall("read", socket, "a", "b");
+    p.jumpIf("result", "==", 0, gone);
+    w.onFailure({
+      fd: socket,
+      events: POLLIN,
+      again: next,
+      failed: gone,
+      expired,
+    });
+    p.add("a", "result");
+    p.subtract("b", "result");
+    p.jump(next);
+  });
 }
 
 /** Writes b bytes from a. */
-function writeAll(w: Writer, what: string, fd: number, failed: string): void {
+function writeAll(w: Writer, fd: number, failed: string): void {
   const { p } = w;
-  const next = `next of ${what}`;
-  p.label(next);
-  p.jumpIf("b", "==", 0, `end of ${what}`);
-  p.systemCall("write", fd, "a", "b");
-  w.onFailure(`failure of ${what}`, fd, POLLOUT, next, failed);
-  p.add("a", "result");
-  p.subtract("b", "result");
-  p.jump(next);
-  p.label(`end of ${what}`);
+  w.loop((next, end) => {
+    p.jumpIf("b", "==", 0, end);
+    p.systemCall("write", fd, "a", "b");
+    w.onFailure({ fd, events: POLLOUT, again: next, failed });
+    p.add("a", "result");
+    p.subtract("b", "result");
+    p.jump(next);
+  });
 }
 
 /** The connection broke: deno says so, or runs the call if it can be repeated. */

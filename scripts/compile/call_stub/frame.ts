@@ -4,22 +4,27 @@
  * @module
  */
 
-import { HEADER_BYTES, WORD_BYTES } from "../../../cni/call_format.ts";
+import { NO_DAEMON } from "../../../cni/daemon_socket.ts";
+import { WORD_BYTES } from "../../../cni/call_format.ts";
 
+/**
+ * Most bytes of a request before stdin. Linux has a limit of 6 MiB for the
+ * environment and argv[0] (fs/exec.c `bprm_stack_limits`).
+ */
+export const MAX_PREFIX = 8 * 1024 * 1024;
 /** Most bytes of stdin that are read: more than a plugin takes. */
 export const MAX_STDIN = 16 * 1024 * 1024 + 4096;
 /** Most bytes of a message of the daemon. */
 export const MAX_MESSAGE = 16 * 1024 * 1024;
-/** For the working folder. Source: linux/limits.h `PATH_MAX`. */
-export const FOLDER_BYTES = 4096;
+/** For the line feed at the end of a request. */
+const END_BYTES = WORD_BYTES;
 
 /** Where things are in the mapping, in bytes. */
 export const Memory = {
-  header: 0,
-  folder: HEADER_BYTES,
-  stdin: HEADER_BYTES + FOLDER_BYTES,
-  message: HEADER_BYTES + FOLDER_BYTES + MAX_STDIN,
-  end: HEADER_BYTES + FOLDER_BYTES + MAX_STDIN + MAX_MESSAGE,
+  /** The request; stdin is read to where it belongs in it. */
+  request: 0,
+  message: MAX_PREFIX + MAX_STDIN + END_BYTES,
+  end: MAX_PREFIX + MAX_STDIN + END_BYTES + MAX_MESSAGE,
 } as const;
 
 /** Variables that the stub looks at. */
@@ -29,9 +34,12 @@ export const VARIABLES = [
   "CNI_NETNS",
   "CNI_IFNAME",
   "CNI_PATH",
-  "CNI_NO_DAEMON",
+  NO_DAEMON,
   "CNI_TRACE",
 ] as const;
+
+/** Where a socket's address has the path. Source: linux/un.h `struct sockaddr_un`. */
+export const ADDRESS_PATH = 2;
 
 /** Where things are on the stack, in bytes. */
 export const Frame = {
@@ -39,32 +47,36 @@ export const Frame = {
   kept: 0,
   /** The values of {@linkcode VARIABLES}; 0 if not set. */
   variables: 8,
-  environment: 64,
-  environmentLength: 72,
-  /** argv[0] and its length. */
-  name: 80,
-  nameLength: 88,
-  /** argv[0] without folders. */
-  baseName: 96,
+  /** argv[0]. */
+  name: 64,
+  /** argv[0] without directories. */
+  baseName: 72,
   /** The mapping. */
-  memory: 104,
-  stdinLength: 112,
+  memory: 80,
+  /** Where stdin is in it. */
+  stdin: 88,
+  stdinLength: 96,
   /** Values of the keys of the configuration, and their lengths; 0 if there is none. */
-  values: 120,
-  valueLengths: 136,
-  socket: 152,
+  values: 104,
+  valueLengths: 120,
+  socket: 136,
   /** Name of the file in memory. */
-  stdinName: 160,
-  addressLength: 168,
+  stdinName: 144,
+  addressLength: 152,
   /** A message's kind and number of bytes. */
-  message: 184,
-  poll: 200,
+  message: 160,
+  poll: 176,
+  /** `struct timespec`: what is left of a part of a time limit. */
+  timeout: 184,
+  /** How many of those parts are left. */
+  timeouts: 200,
   address: 208,
-  /** `struct stat` has 144 bytes, or 128. */
-  stat: 320,
-  parts: 464,
-  messageHeader: 576,
-  size: 640,
+  /** `struct ucred`, and the size of it. */
+  credentials: 328,
+  credentialsLength: 344,
+  /** Not 0 if a key differs in case. */
+  otherSpelling: 352,
+  size: 368,
 } as const;
 
 /** Returns where the value of a variable is. */

@@ -8,12 +8,15 @@
 /** A register. System calls preserve all but `result`. */
 export type Register = "a" | "b" | "c" | "d" | "e" | "f" | "result";
 
+/** A register that system calls preserve. */
+export type Kept = Exclude<Register, "result">;
+
 /** The start of the memory that the stub has on the stack. */
 export type Base = Register | "frame";
 
 /** What a system call is given. */
 export type Argument =
-  | Exclude<Register, "result">
+  | Kept
   | number
   | { readonly frame: number }
   | { readonly label: string };
@@ -27,17 +30,22 @@ export type SystemCall =
   | "connect"
   | "dup3"
   | "exit_group"
-  | "getcwd"
+  | "faccessat"
+  | "fcntl"
+  | "geteuid"
+  | "getsockopt"
   | "lseek"
   | "memfd_create"
   | "mmap"
   | "munmap"
-  | "newfstatat"
+  | "openat"
+  | "pipe2"
   | "ppoll"
   | "read"
-  | "sendmsg"
+  | "rt_sigaction"
+  | "readlinkat"
+  | "sendto"
   | "socket"
-  | "umask"
   | "write";
 
 /** Writes machine code. Numbers in memory have 64 bits. */
@@ -46,6 +54,8 @@ export interface Processor {
   enter(frameBytes: number, keptAt: number): void;
   /** Undoes {@linkcode enter}, and jumps. */
   leave(frameBytes: number, keptAt: number, label: string): void;
+  /** Undoes {@linkcode enter}, and jumps to the address in a register. */
+  leaveTo(frameBytes: number, keptAt: number, target: Kept): void;
   /** Names the next instruction. */
   label(name: string): void;
   /** `target = value`, from 0 to 2^32 - 1. */
@@ -70,6 +80,12 @@ export interface Processor {
   addNumber(target: Register, value: number): void;
   /** `target = target - source` */
   subtract(target: Register, source: Register): void;
+  /** `target = target * 2^bits` */
+  shiftLeft(target: Register, bits: number): void;
+  /** `target = target / 2^bits` */
+  shiftRight(target: Register, bits: number): void;
+  /** `target = target & source` */
+  and(target: Register, source: Register): void;
   /** Jumps always. */
   jump(label: string): void;
   /** Jumps if two numbers compare so. */

@@ -66,6 +66,29 @@ const operations: [string, (p: Processor) => void, status: number][] = [
     p.addNumber("a", -4090);
     p.subtract("a", "c");
   }, 105],
+  ["shifts", (p) => {
+    for (const register of ["a", "b", "c", "d", "e", "f"] as const) {
+      p.number(register, 0x1234);
+      p.shiftLeft(register, 32);
+      p.shiftRight(register, 36);
+      p.number("result", 0x100);
+      p.subtract(register, "result");
+    }
+    for (const register of ["b", "c", "d", "e", "f"] as const) {
+      p.subtract("a", register);
+      p.add("a", register);
+    }
+  }, 0x23],
+  ["bits that two numbers share", (p) => {
+    for (const register of ["b", "c", "d", "e", "f"] as const) {
+      p.number("a", 0xffff_ffee);
+      p.number(register, 0x8000_003c);
+      p.and("a", register);
+      p.and(register, "a");
+    }
+    p.number("c", 0x8000_0000);
+    p.subtract("a", "c");
+  }, 0x2c],
   ["what a system call keeps", (p) => {
     const kept = ["a", "b", "c", "d", "e", "f"] as const;
     kept.forEach((register, index) => p.number(register, 1 << index));
@@ -98,7 +121,7 @@ const operations: [string, (p: Processor) => void, status: number][] = [
   }, 1],
   ["a system call that succeeds", (p) => {
     p.number("a", 1);
-    p.systemCall("umask", 0);
+    p.systemCall("munmap", 0, 4096);
     p.jumpIfNegative("result", "done");
     p.number("a", 2);
     p.label("done");
@@ -199,20 +222,31 @@ testMachines(
   },
 );
 
-testMachines("leave() is the opposite of enter()", async (_, machine) => {
-  // The stack of the new process begins with argc.
-  const program = makeProgram(machine, (p) => {
-    p.enter(FRAME, KEPT);
-    p.number("a", 1);
-    p.leave(FRAME, KEPT, "there");
-    p.systemCall("exit_group", "a");
-    p.label("there");
-    p.load("a", "frame", 0);
-    p.systemCall("exit_group", "a");
-  });
-  await using file = new ProgramFile(machine, program);
-  const { code } = await file.run({ args: ["1", "2", "3", "4"] });
-  assertEquals(code, 5);
+testMachines("leave() is the opposite of enter()", async (t, machine) => {
+  const ways: readonly ((p: Processor) => void)[] = [
+    (p) => p.leave(FRAME, KEPT, "there"),
+    ...(["b", "c", "d", "e", "f"] as const).map((target) => (p: Processor) => {
+      p.labelAddress(target, "there");
+      p.leaveTo(FRAME, KEPT, target);
+    }),
+  ];
+  for (const [index, leave] of ways.entries()) {
+    await t.step(`way ${index + 1}`, async () => {
+      // The stack of the new process begins with argc.
+      const program = makeProgram(machine, (p) => {
+        p.enter(FRAME, KEPT);
+        p.number("a", 1);
+        leave(p);
+        p.systemCall("exit_group", "a");
+        p.label("there");
+        p.load("a", "frame", 0);
+        p.systemCall("exit_group", "a");
+      });
+      await using file = new ProgramFile(machine, program);
+      const { code } = await file.run({ args: ["1", "2", "3", "4"] });
+      assertEquals(code, 5);
+    });
+  }
 });
 
 Deno.test("what has no encoding is refused", () => {

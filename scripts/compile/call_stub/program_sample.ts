@@ -69,6 +69,16 @@ function writeHeaders(view: DataView, machine: number, entry: number): void {
   words(72, [0, ADDRESS, ADDRESS, size, size, 0x1000]);
 }
 
+/** How to run a program. */
+export interface RunOptions {
+  readonly name?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string | Uint8Array<ArrayBuffer>;
+  readonly args?: readonly string[];
+  /** Starts it. */
+  readonly wrapper?: readonly string[];
+}
+
 /** A program on disk. */
 export class ProgramFile implements AsyncDisposable {
   readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
@@ -87,15 +97,21 @@ export class ProgramFile implements AsyncDisposable {
 
   /** Runs it to its end. */
   async run(
-    { name = "program", env = {}, stdin = "", args = [] }: {
-      readonly name?: string;
-      readonly env?: Readonly<Record<string, string>>;
-      readonly stdin?: string;
-      readonly args?: readonly string[];
-    } = {},
+    options: RunOptions = {},
   ): Promise<{ code: number; stdout: string; stderr: string }> {
+    const { code, stdout, stderr } = await this.output(options);
+    const decode = (bytes: Uint8Array): string =>
+      new TextDecoder().decode(bytes);
+    return { code, stdout: decode(stdout), stderr: decode(stderr) };
+  }
+
+  /** Runs it to its end; returns what it printed as bytes. */
+  async output(
+    { name = "program", env = {}, stdin = "", args = [], wrapper = [] }:
+      RunOptions,
+  ): Promise<Deno.CommandOutput> {
     const path = `${this.#folder}/${name}`;
-    const [command = "", ...rest] = [...this.#runner, path];
+    const [command = "", ...rest] = [...wrapper, ...this.#runner, path];
     const child = new Deno.Command(command, {
       args: [...rest, ...args],
       clearEnv: true,
@@ -106,13 +122,8 @@ export class ProgramFile implements AsyncDisposable {
     }).spawn();
     const input = new Response(stdin).body?.pipeTo(child.stdin)
       .catch(() => {}) ?? child.stdin.close();
-    const [{ code, stdout, stderr }] = await Promise.all([
-      child.output(),
-      input,
-    ]);
-    const decode = (bytes: Uint8Array): string =>
-      new TextDecoder().decode(bytes);
-    return { code, stdout: decode(stdout), stderr: decode(stderr) };
+    const [output] = await Promise.all([child.output(), input]);
+    return output;
   }
 
   /** Removes it. */
@@ -128,14 +139,24 @@ function findRunner(machine: Machine): readonly string[] | undefined {
   return hasCommand(emulator) ? [emulator] : undefined;
 }
 
-/** Registers a test for each processor, skipped for those that cannot run here. */
+/**
+ * Registers a test for each processor, skipped for those that cannot run here.
+ *
+ * @param command Another program that it needs
+ */
 export function testMachines(
   name: string,
   fn: (t: Deno.TestContext, machine: Machine) => Promise<void>,
+  command?: string,
 ): void {
   for (const machine of MACHINES) {
-    const ignore = findRunner(machine) === undefined;
-    const why = ignore ? ` (skipped: needs qemu-user)` : "";
+    const missing = findRunner(machine) === undefined
+      ? "qemu-user"
+      : command !== undefined && !hasCommand(command)
+      ? command
+      : undefined;
+    const ignore = missing !== undefined;
+    const why = ignore ? ` (skipped: needs ${missing})` : "";
     Deno.test({
       name: `${name}: ${machine}${why}`,
       ignore,

@@ -6,8 +6,8 @@
  *
  * 1. There are no arguments, the variables of the command are set, and neither
  *    CNI_NO_DAEMON nor CNI_TRACE is there.
- * 2. stdin is read. At its top level it has `daemonSocket` or `daemonSocketDir`.
- * 3. The daemon is there and takes the call.
+ * 2. stdin is read. `cni/daemon_socket.ts` says which socket it leads to.
+ * 3. The daemon is there, is root's or this user's, and takes the call.
  *
  * In any other case deno starts as if nothing had been. What was read from stdin is
  * then put back, as a file in memory, whose name says how far the stub came
@@ -21,11 +21,12 @@
 
 import type { Assembler } from "../../mkdenort/assembler.ts";
 import { findKeys, findSocket, mapMemory, readStdin } from "./configuration.ts";
-import { connect, describe, lost, receive, send } from "./conversation.ts";
+import { connect, lost, receive, send } from "./conversation.ts";
 import { checkEnvironment, readEnvironment, readName } from "./environment.ts";
 import { Frame } from "./frame.ts";
 import { putBack, startDeno } from "./give_back.ts";
 import type { Processor } from "./processor.ts";
+import { beginRequest } from "./request.ts";
 import { Writer } from "./writer.ts";
 
 /** What the stub knows of its executable. */
@@ -49,12 +50,12 @@ export function writeStub(
   readEnvironment(w);
   checkEnvironment(w);
   mapMemory(w);
+  beginRequest(w, build);
   readStdin(w);
   findKeys(w);
   findSocket(w);
-  describe(w);
   connect(w);
-  send(w, build);
+  send(w);
   receive(w);
   lost(w);
   putBack(w);

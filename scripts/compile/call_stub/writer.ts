@@ -4,14 +4,30 @@
  * @module
  */
 
+import { WORD_BYTES } from "../../../cni/call_format.ts";
 import { Frame } from "./frame.ts";
-import type { Processor, Register } from "./processor.ts";
-
-/** A register that system calls preserve. */
-type Kept = Exclude<Register, "result">;
+import type { Kept, Processor, Register } from "./processor.ts";
 
 /** Source: Linux asm-generic/errno-base.h. */
 const EINTR = 4, EAGAIN = 11;
+
+/**
+ * The parts of a time limit. A process that was stopped meanwhile has waited for
+ * one of them, and sees what has come before it gives up.
+ */
+export const TIMEOUT_MS = 250;
+
+/** What to do if a system call fails. */
+interface Failure {
+  readonly fd: number | Kept;
+  /** What to wait for if the stream is non-blocking. */
+  readonly events: number;
+  /** The label of the call. */
+  readonly again: string;
+  readonly failed: string;
+  /** Where to jump if the limit of {@linkcode Writer.setLimit} is over; without, there is none. */
+  readonly expired?: string;
+}
 
 /** Labels that steps jump to. */
 export const Step = {
@@ -56,18 +72,6 @@ export class Writer {
     return label;
   }
 
-  /** Moves a pointer to the next NUL; changes c. */
-  findEnd(pointer: Kept): void {
-    const { p } = this;
-    const [next, end] = [this.newLabel("next"), this.newLabel("end")];
-    p.label(next);
-    p.loadByte("c", pointer);
-    p.jumpIf("c", "==", 0, end);
-    p.addNumber(pointer, 1);
-    p.jump(next);
-    p.label(end);
-  }
-
   /** Jumps if a register points at a text; changes c, d, e and f. */
   jumpIfText(pointer: "a" | "b", text: string, label: string): void {
     const { p } = this;
@@ -99,37 +103,86 @@ export class Writer {
     this.p.store(register, "frame", at);
   }
 
-  /**
-   * Jumps if a system call failed. Waits first if the stream is non-blocking.
-   *
-   * @param name For labels
-   */
-  onFailure(
-    name: string,
-    fd: number | Kept,
-    events: number,
-    again: string,
-    failed: string,
-  ): void {
+  /** Copies a text up to its NUL, and moves both pointers; `byte` is then 0. */
+  copyText(from: Kept, to: Kept, byte: Kept): void {
     const { p } = this;
-    p.jumpIfNegative("result", name);
-    const succeeded = this.newLabel("succeeded");
+    this.loop((next, end) => {
+      p.loadByte(byte, from);
+      p.jumpIf(byte, "==", 0, end);
+      p.storeByte(byte, to);
+      p.addNumber(from, 1);
+      p.addNumber(to, 1);
+      p.jump(next);
+    });
+  }
+
+  /** Writes code between two labels, to which it may jump. */
+  loop(write: (next: string, end: string) => void): void {
+    const [next, end] = [this.newLabel("next"), this.newLabel("end")];
+    this.p.label(next);
+    write(next, end);
+    this.p.label(end);
+  }
+
+  /** Begins a time limit, in units of {@linkcode TIMEOUT_MS}; changes f. */
+  setLimit(timeouts: number): void {
+    const { p } = this;
+    p.number("f", timeouts);
+    p.store("f", "frame", Frame.timeouts);
+    this.#beginTimeout();
+  }
+
+  #beginTimeout(): void {
+    const { p } = this;
+    p.number("f", 0);
+    p.store("f", "frame", Frame.timeout);
+    p.number("f", TIMEOUT_MS * 1_000_000);
+    p.store("f", "frame", Frame.timeout + WORD_BYTES);
+  }
+
+  /**
+   * Jumps if a system call failed. Waits first if the stream is non-blocking;
+   * changes e and f.
+   */
+  onFailure({ fd, events, again, failed, expired }: Failure): void {
+    const { p } = this;
+    const [failure, succeeded] = [
+      this.newLabel("failure"),
+      this.newLabel("succeeded"),
+    ];
+    p.jumpIfNegative("result", failure);
     p.jump(succeeded);
-    p.label(name);
+    p.label(failure);
     p.addNumber("result", EINTR);
     p.jumpIf("result", "==", 0, again);
     p.addNumber("result", EAGAIN - EINTR);
     p.jumpIf("result", "!=", 0, failed);
     // struct pollfd: the descriptor, and the events in the upper half
     p.number("f", events);
-    for (let bit = 0; bit < 32; bit++) p.add("f", "f");
+    p.shiftLeft("f", 32);
     if (typeof fd === "number") p.number("e", fd);
     else p.move("e", fd);
     p.add("f", "e");
     p.store("f", "frame", Frame.poll);
-    p.systemCall("ppoll", { frame: Frame.poll }, 1, 0, 0, 8);
+    const limit = expired === undefined ? 0 : { frame: Frame.timeout };
+    p.systemCall("ppoll", { frame: Frame.poll }, 1, limit, 0, 8);
+    if (expired !== undefined) this.#endTimeout(again, expired);
     p.jump(again);
     p.label(succeeded);
+  }
+
+  /**
+   * If ppoll() ended since its time is over, begins the next part of the limit.
+   * The kernel keeps in `Frame.timeout` what is left of a part.
+   */
+  #endTimeout(again: string, expired: string): void {
+    const { p } = this;
+    p.jumpIf("result", "!=", 0, again);
+    p.load("f", "frame", Frame.timeouts);
+    p.addNumber("f", -1);
+    p.jumpIf("f", "==", 0, expired);
+    p.store("f", "frame", Frame.timeouts);
+    this.#beginTimeout();
   }
 
   /** Loads the byte at a and moves on. */

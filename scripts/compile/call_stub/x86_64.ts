@@ -11,6 +11,7 @@ import { Register as Machine, X86Assembler } from "../../mkdenort/x86_64.ts";
 import type {
   Argument,
   Base,
+  Kept,
   Processor,
   Register,
   Relation,
@@ -38,17 +39,22 @@ const numbers: Readonly<Record<SystemCall, number>> = {
   connect: 42,
   dup3: 292,
   exit_group: 231,
-  getcwd: 79,
+  faccessat: 269,
+  fcntl: 72,
+  geteuid: 107,
+  getsockopt: 55,
   lseek: 8,
   memfd_create: 319,
   mmap: 9,
   munmap: 11,
-  newfstatat: 262,
+  openat: 257,
+  pipe2: 293,
   ppoll: 271,
   read: 0,
-  sendmsg: 46,
+  rt_sigaction: 13,
+  readlinkat: 267,
+  sendto: 44,
   socket: 41,
-  umask: 95,
   write: 1,
 };
 
@@ -71,6 +77,12 @@ export class X86Processor implements Processor {
     this.code.load(rdx, { base: rsp, displacement: keptAt });
     this.code.addNumber(rsp, frameBytes);
     this.code.jump(label);
+  }
+
+  leaveTo(frameBytes: number, keptAt: number, target: Kept): void {
+    this.code.load(rdx, { base: rsp, displacement: keptAt });
+    this.code.addNumber(rsp, frameBytes);
+    this.code.jumpTo(registers[target]);
   }
 
   label(name: string): void {
@@ -121,6 +133,18 @@ export class X86Processor implements Processor {
 
   subtract(target: Register, source: Register): void {
     this.code.subtract(registers[target], registers[source]);
+  }
+
+  shiftLeft(target: Register, bits: number): void {
+    this.code.shiftLeft(registers[target], bits);
+  }
+
+  shiftRight(target: Register, bits: number): void {
+    this.code.shiftRight(registers[target], bits);
+  }
+
+  and(target: Register, source: Register): void {
+    this.code.and(registers[target], registers[source]);
   }
 
   jump(label: string): void {
