@@ -12,6 +12,7 @@ import { exists } from "./exists.ts";
  * an executable for arm64.
  */
 const TEST_PACKAGES = [
+  "binutils",
   "conntrack",
   "containernetworking-plugins",
   "dbus-daemon",

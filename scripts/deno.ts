@@ -7,7 +7,7 @@
  * @module
  */
 
-import { importFlags } from "./net.ts";
+import { foreignImportFlags, importFlags } from "./net.ts";
 
 /** Subcommands that resolve imports. */
 const RESOLVING = [
@@ -15,11 +15,15 @@ const RESOLVING = [
   ...["bundle", "serve", "eval"],
 ];
 
+/** A path out of the project: deno.lock has not what is imported there. */
+const OUTSIDE = /^(?:\.\.)?\//;
+
 /** Returns the flags, and prints a line if they are a surprise. */
-async function announceImportFlags(): Promise<string[]> {
+async function announceImportFlags(args: readonly string[]): Promise<string[]> {
   const isDecided = Boolean(Deno.env.get("OFFLINE"));
-  const flags = await importFlags();
-  if (!isDecided && flags.length > 0) {
+  const isForeign = args.some((arg) => OUTSIDE.test(arg));
+  const flags = await (isForeign ? foreignImportFlags() : importFlags());
+  if (!isDecided && Deno.env.get("OFFLINE") === "1") {
     console.error(
       "jsr.io is out of reach: using scripts/offline/import_map.json",
     );
@@ -48,7 +52,7 @@ function encode(text: string): Uint8Array<ArrayBuffer> {
 if (import.meta.main) {
   const [subcommand = "", ...args] = Deno.args;
   const flags = RESOLVING.includes(subcommand)
-    ? await announceImportFlags()
+    ? await announceImportFlags(args)
     : [];
   exec([...Deno.args.slice(0, 1), ...flags, ...args]);
 }

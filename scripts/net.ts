@@ -17,6 +17,9 @@ export const OFFLINE_FLAGS = [
   `--import-map=${OFFLINE_IMPORT_MAP}`,
 ] as const;
 
+/** Refuses packages that deno.lock does not name. */
+const FROZEN = "--frozen";
+
 /** How long a server may take to respond. */
 const PROBE_TIMEOUT_MS = 2000;
 
@@ -48,11 +51,29 @@ export async function isReachable(url: string): Promise<boolean> {
 }
 
 /**
+ * Reports whether deno.lock has every package that our code imports: those of npm, and
+ * where jsr.io is in reach its packages, too (`scripts/lock.ts`).
+ */
+async function isLockComplete(offline: boolean): Promise<boolean> {
+  if (offline) return true;
+  const path = new URL("../deno.lock", import.meta.url);
+  return "jsr" in JSON.parse(await Deno.readTextFile(path));
+}
+
+/**
  * Returns the flags for a deno command that runs, checks or bundles our code,
  * and sets `OFFLINE` so that child processes do not ask again.
  */
 export async function importFlags(): Promise<string[]> {
   const offline = await isOffline();
   Deno.env.set("OFFLINE", offline ? "1" : "0");
-  return offline ? [...OFFLINE_FLAGS] : [];
+  return [
+    ...offline ? OFFLINE_FLAGS : [],
+    ...await isLockComplete(offline) ? [FROZEN] : [],
+  ];
+}
+
+/** Returns the flags for a program that has packages of its own. */
+export async function foreignImportFlags(): Promise<string[]> {
+  return (await importFlags()).filter((flag) => flag !== FROZEN);
 }

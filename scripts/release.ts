@@ -6,7 +6,8 @@
  *     deno task release [--target TARGET]... [--out FOLDER]
  *
  * For each machine: the executable with its links, systemd units and licenses
- * as `.tar.gz`, `.tar.zst` and `.deb`. Besides, a software bill of materials and
+ * as `.tar.gz`, `.tar.zst` and `.deb`, and with the libraries that it needs as
+ * `-any.tar.gz`. Besides, a software bill of materials and
  * SHA256SUMS. The same commit gives the same bytes (docs/release.md).
  *
  * @module
@@ -16,6 +17,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
 import { describeError } from "../cni/error.ts";
+import { checkRuntime } from "./compile/denort.ts";
 import { compile } from "./compile/executables.ts";
 import { ROOT } from "./compile/project.ts";
 import { parseTarget, type Target, TARGETS } from "./compile/target.ts";
@@ -27,6 +29,7 @@ import {
 import { type Component, listComponents } from "./release/components.ts";
 import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
+import { addLibraries } from "./release/libraries.ts";
 import { run } from "./release/run.ts";
 import { formatSbom, NAME, type Release } from "./release/sbom.ts";
 
@@ -39,7 +42,8 @@ a software bill of materials, and SHA256SUMS.
   --out FOLDER     dist/release by default; an earlier release in it is replaced
   --help           this text
 
-It needs git, tar, gzip, zstd and dpkg-deb. SOURCE_DATE_EPOCH is the time of
+It needs git, tar, gzip, zstd, dpkg-deb, and the packages libc6 and libgcc-s1,
+for another machine libc6-ARCH-cross and libgcc-s1-ARCH-cross. SOURCE_DATE_EPOCH is the time of
 all files; by default, the time of the last commit.`;
 
 const DEFAULT_OUT = `${ROOT}dist/release`;
@@ -140,6 +144,7 @@ async function releaseFor(
       out: `${content}/bin`,
     });
     requireDeno(denoVersion, target);
+    await checkRuntime(target);
     for (const note of notes) console.log(`${title}: ${note}`);
     await addDocuments(content, release, components);
     const files: string[] = [];
@@ -151,6 +156,13 @@ async function releaseFor(
     console.log(`${title}: .deb`);
     const package_ = { release, architecture, content, out };
     files.push(await writeDeb({ ...package_, staging: `${staging}/deb` }));
+    console.log(`${title}: any.tar.gz`);
+    const anyContent = `${staging}/${title}-any`;
+    await Deno.rename(content, anyContent);
+    const libraries = await addLibraries(target, `${anyContent}/bin`);
+    await addDocuments(anyContent, release, [...components, ...libraries]);
+    const path = `${out}/${title}-any`;
+    files.push(await writeArchive(anyContent, path, ".tar.gz", release.epoch));
     return files;
   } finally {
     await Deno.remove(staging, { recursive: true });

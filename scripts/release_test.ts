@@ -4,6 +4,7 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
+import node from "../package.json" with { type: "json" };
 import { checkFolder } from "./release.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import {
@@ -13,6 +14,7 @@ import {
   writeArchive,
 } from "./release/archive.ts";
 import { listComponents, listJsr } from "./release/components.ts";
+import { listCrates, readCargoLock } from "./release/crates.ts";
 import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
 import { run } from "./release/run.ts";
@@ -117,12 +119,45 @@ Deno.test("release: the bill of materials names what is in the executable", asyn
     "SHA-512",
     128,
   ]);
+  const crates = sbom.components
+    .find(({ name }: { name: string }) => name === "deno").components;
+  const { version, purl, hashes } = crates
+    .find(({ name }: { name: string }) => name === "deno_core");
+  assertEquals(purl, `pkg:cargo/deno_core@${version}`);
+  assertEquals([hashes[0].alg, hashes[0].content.length], ["SHA-256", 64]);
   const notices = formatNotices(components);
   for (const { name, version, licenseText } of components) {
     assertStringIncludes(notices, `${name} ${version} (`);
     assertStringIncludes(notices, licenseText.trim());
     assert(/copyright/i.test(licenseText), name);
   }
+});
+
+Deno.test("release: the crates are those of the pinned Deno", async () => {
+  const { engines } = node;
+  const crates = await listCrates(engines.deno);
+  assert(crates.length > 500, `${crates.length}`);
+  for (const { name, version = "", sha256 } of crates) {
+    assert(/^[\w-]+$/.test(name) && /^\d+\.\d+\.\d/.test(version), name);
+    assert(/^[0-9a-f]{64}$/.test(sha256), name);
+  }
+  assertEquals(await listCrates("1.0.0"), []);
+  const lock = `version = 4
+
+[[package]]
+name = "deno"
+version = "2.9.6"
+dependencies = [
+ "libc",
+]
+
+[[package]]
+name = "libc"
+version = "0.2.1"
+source = "registry+https://github.com/rust-lang/crates.io-index"
+checksum = "00ff"
+`;
+  assertEquals(readCargoLock(lock), ["libc 0.2.1 00ff"]);
 });
 
 const noDpkg = !hasCommand("dpkg-deb");
@@ -160,8 +195,8 @@ Deno.test({
     assertStringIncludes(read("share/doc/cni-plugins/copyright"), "Apache");
     const units = [...Deno.readDirSync(`${root}/usr/lib/systemd/system`)]
       .map(({ name }) => name).sort();
+    // The daemon's unit is what `cni install` writes.
     assertEquals(units, [
-      "cni-daemon.service",
       "cni-dhcp.service",
       "cni-dhcp.socket",
       "cni-gc.service",
@@ -169,12 +204,15 @@ Deno.test({
       "cni-metrics.service",
       "cni-metrics.timer",
     ]);
-    // Nothing runs when it is installed, and no plugin is replaced.
-    assertEquals(
-      await run("dpkg-deb", ["--ctrl-tarfile", first]).then((tar) =>
-        tar.includes("postinst")
-      ),
-      false,
+    // No plugin is replaced, unless cni install has been run before.
+    const control = `${folder.path}/control`;
+    await run("dpkg-deb", ["-e", first, control]);
+    for (const name of ["postinst", "prerm"]) {
+      await run("sh", ["-n", `${control}/${name}`]);
+    }
+    assertStringIncludes(
+      Deno.readTextFileSync(`${control}/postinst`),
+      `[ "$1" = configure ] && [ -e $installed ]`,
     );
     assertEquals([...Deno.readDirSync(root)].map(({ name }) => name), ["usr"]);
     const fields = await run("dpkg-deb", ["-f", first, "Package", "Version"]);

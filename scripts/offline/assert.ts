@@ -1,5 +1,5 @@
 /**
- * Stands in for the part of `jsr:@std/assert@^1` that the tests use, where
+ * Stands in for the part of `jsr:@std/assert` that the tests use, where
  * jsr.io is out of reach. Signatures, results and the opening words of the
  * messages are std's; `tests/offline_test.ts` holds both to one table.
  *

@@ -1,5 +1,5 @@
 /**
- * Stands in for `jsr:@std/fs@^1/ensure-dir` where jsr.io is out of reach.
+ * Stands in for `jsr:@std/fs/ensure-dir` where jsr.io is out of reach.
  *
  * Source: https://jsr.io/@std/fs.
  *

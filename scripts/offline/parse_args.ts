@@ -1,5 +1,5 @@
 /**
- * Stands in for the part of `jsr:@std/cli@^1/parse-args` that the code uses,
+ * Stands in for the part of `jsr:@std/cli/parse-args` that the code uses,
  * where jsr.io is out of reach: everything but `negatable`, and names with dots
  * stay as they are.
  *

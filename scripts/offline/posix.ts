@@ -1,5 +1,5 @@
 /**
- * Stands in for the part of `jsr:@std/path@^1/posix` that the code uses, where
+ * Stands in for the part of `jsr:@std/path/posix` that the code uses, where
  * jsr.io is out of reach. Works on the text alone, except that `resolve` may
  * ask for the working directory.
  *

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { hexOfFile } from "../compile/digest.ts";
 import { run } from "./run.ts";
 
 /** How an archive is compressed, by the end of its name. */
@@ -55,7 +56,6 @@ export async function writeArchive(
 
 /** Formats a line of `SHA256SUMS`, as `sha256sum --check` reads it. */
 export async function formatChecksum(path: string): Promise<string> {
-  const bytes = await Deno.readFile(path);
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return `${digest.toHex()}  ${path.slice(path.lastIndexOf("/") + 1)}\n`;
+  const digest = await hexOfFile(path);
+  return `${digest}  ${path.slice(path.lastIndexOf("/") + 1)}\n`;
 }

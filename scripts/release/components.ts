@@ -6,6 +6,7 @@
 
 import { ROOT } from "../compile/project.ts";
 import { importFlags } from "../net.ts";
+import { listCrates } from "./crates.ts";
 import { run } from "./run.ts";
 
 /** A piece of software: its name, version and license. */
@@ -20,6 +21,18 @@ export interface Component {
   readonly licenseText: string;
   /** Digest of the package as the registry gives it: `sha512-`, and base64. */
   readonly integrity?: string;
+  /** What it consists of. */
+  readonly parts?: readonly Part[];
+}
+
+/** A part of a component: a file of the release, or a library. */
+export interface Part {
+  readonly type: "file" | "library";
+  readonly name: string;
+  readonly version?: string;
+  readonly purl?: string;
+  /** In hexadecimal digits. */
+  readonly sha256: string;
 }
 
 /** The module with which every executable begins. */
@@ -69,7 +82,7 @@ export async function listComponents(
     return describeNpm(found, lock.npm[id]?.integrity);
   });
   return [
-    ...describeRuntime(denoVersion),
+    ...describeRuntime(denoVersion, await listCrates(denoVersion)),
     ...listJsr(graph.modules.map(({ specifier }) => specifier)),
     ...await Promise.all(packages),
   ];
@@ -152,7 +165,7 @@ function findLicense(name: string): string {
 }
 
 /** Deno and V8, which `deno compile` puts into every executable. */
-function describeRuntime(deno: string): Component[] {
+function describeRuntime(deno: string, crates: readonly Part[]): Component[] {
   const v8Version = Deno.version.v8.replace(/-.*/, "");
   const components = [{
     name: "deno",
@@ -162,6 +175,7 @@ function describeRuntime(deno: string): Component[] {
     licenseText: `${DENO_AUTHORS}\n\n${MIT}
 Deno contains Rust crates, listed with their versions in
 https://github.com/denoland/deno/blob/v${deno}/Cargo.lock, and ICU (Unicode-3.0).`,
+    ...crates.length === 0 ? {} : { parts: crates },
   }, {
     name: "v8",
     version: v8Version,

@@ -2,7 +2,7 @@
  * A package for Debian and Ubuntu, made by Debian's `dpkg-deb`.
  *
  * It replaces no plugin of the machine: `cni install` does that, from the
- * package's folder.
+ * package's folder. A newer package then updates what is installed.
  *
  * @module
  */
@@ -44,7 +44,8 @@ export async function writeDeb(
   await run("cp", ["-a", `${content}/bin/.`, `${staging}/${PLUGINS}`]);
   await Deno.symlink("../lib/cni-plugins/cni", `${staging}/usr/bin/cni`);
   for await (const { name, isFile } of Deno.readDir(`${content}/systemd`)) {
-    if (!isFile) continue;
+    // `cni install` writes it, with the path of what it installs.
+    if (!isFile || name === "cni-daemon.service") continue;
     const unit = await Deno.readTextFile(`${content}/systemd/${name}`);
     await Deno.writeTextFile(`${staging}/usr/lib/systemd/system/${name}`, unit);
   }
@@ -56,6 +57,11 @@ export async function writeDeb(
     `${staging}/DEBIAN/control`,
     formatControl(name, version, architecture),
   );
+  for (const [script, text] of Object.entries(SCRIPTS)) {
+    await Deno.writeTextFile(`${staging}/DEBIAN/${script}`, text, {
+      mode: 0o755,
+    });
+  }
   await run("chmod", ["-R", "u=rwX,go=rX", staging]);
   const path = `${out}/${name}_${version}_${architecture}.deb`;
   await run("dpkg-deb", ["--root-owner-group", "--build", staging, path], {
@@ -63,6 +69,31 @@ export async function writeDeb(
   });
   return path;
 }
+
+/**
+ * What dpkg runs. The package changes nothing on a node where `cni install` was
+ * not run. If a command fails, the node stays as it is, and so does dpkg's work.
+ */
+const SCRIPTS = {
+  // Updates what was installed from an earlier version, the node daemon too.
+  postinst: `#!/bin/sh
+set -e
+installed=/opt/cni/bin/.cni-install/installed.json
+if [ "$1" = configure ] && [ -e $installed ]; then
+  names=$(sed -n 's/^  "\\(.*\\)": .*/\\1/p' $installed | tr '\\n' ,)
+  /usr/bin/cni install /opt/cni/bin --only "$names" ||
+    echo "Run cni install /opt/cni/bin again." >&2
+fi
+`,
+  // Stops the node daemon, and restores the plugins from before.
+  prerm: `#!/bin/sh
+set -e
+if [ "$1" = remove ] && cmp -s /usr/lib/cni-plugins/cni /opt/cni/bin/cni; then
+  /usr/bin/cni uninstall /opt/cni/bin ||
+    echo "The plugins stay in /opt/cni/bin, and the node daemon runs." >&2
+fi
+`,
+};
 
 function formatControl(
   name: string,
@@ -82,5 +113,7 @@ Description: network plugins for containers (CNI)
  .
  The package changes no plugins of the machine. To use these, run
  "cni install /opt/cni/bin", and "cni uninstall /opt/cni/bin" to go back.
+ After that, a newer package also updates what is installed and the node
+ daemon, and removing the package goes back.
 `;
 }

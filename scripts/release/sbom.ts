@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Component } from "./components.ts";
+import type { Component, Part } from "./components.ts";
 
 /** A release: its name, version and time. */
 export interface Release {
@@ -55,10 +55,10 @@ export function formatSbom(
 }
 
 function describe(
-  { name, version, license, purl, integrity }: Component,
+  { name, version, license, purl, integrity, parts }: Component,
 ): Record<string, unknown> {
   return {
-    type: purl.startsWith("pkg:npm/") ? "library" : "platform",
+    type: /^pkg:(?:npm|deb)/.test(purl) ? "library" : "platform",
     "bom-ref": purl,
     name,
     version,
@@ -69,7 +69,12 @@ function describe(
         : { license: { id: license } },
     ],
     purl,
+    ...parts === undefined ? {} : { components: parts.map(describePart) },
   };
+}
+
+function describePart({ sha256, ...part }: Part): Record<string, unknown> {
+  return { ...part, hashes: [{ alg: "SHA-256", content: sha256 }] };
 }
 
 /** Turns `sha512-<base64>` into what CycloneDX has: hexadecimal digits. */
