@@ -9,18 +9,16 @@
 
 import { resolve } from "@std/path/posix";
 import { splitPath } from "../cni/invoke/find.ts";
-import { createInvoker } from "../cni/invoke/in_process.ts";
 import {
   findNetworkConfList,
   type NetworkConfList,
   NetworkRuntime,
   type RuntimeConf,
 } from "../cni/libcni/mod.ts";
-import { dispatch } from "../cni/skel.ts";
-import { findPlugin } from "../plugins/registry.ts";
 import type { CommandRow, Output, Program, Run } from "../tool/command.ts";
 import { type CniCall, pick } from "./flags.ts";
 import { readArgs, readFolders } from "./network.ts";
+import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
 import { arrangeResult, makeContainerId } from "./attachment.ts";
 import type { UsageError } from "../tool/usage_error.ts";
 
@@ -73,9 +71,9 @@ async function readSetting(call: CniCall): Promise<Setting> {
   const containerId = await makeContainerId(netns);
   const runtime = new NetworkRuntime({
     pluginDirs: splitPath(env["CNI_PATH"] ?? ""),
-    env,
+    env: readPluginEnv(call),
     onStderr,
-    invoker: createInvoker(dispatch, findPlugin),
+    invoker: createNodeInvoker(),
   });
   return { list, runtime, conf: { containerId, netns, ...args } };
 }
@@ -95,7 +93,7 @@ const rows = Object.entries(VERBS).map(([name, verb]): CommandRow => ({
       isRepeated: true,
     },
   ],
-  flags: pick("ifname"),
+  flags: pick("ifname", "no-daemon"),
   load: () => Promise.resolve(runVerb(verb)),
 }));
 

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { DEFAULT_SOCKET } from "../cni/daemon_socket.ts";
 import { describeClusterGc } from "../node/cluster_gc/row.ts";
 import { describeDaemon } from "../node/daemon/row.ts";
 import type { Argument, CommandRow, Flag, Program } from "../tool/command.ts";
@@ -49,6 +50,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "no-undo",
       "undo-timeout",
       "verbose",
+      "no-daemon",
       ...FOLDERS,
     ),
     timeout: TIMEOUT,
@@ -69,7 +71,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "container runtime.",
     ],
     args: [NETWORK, ATTACHED],
-    flags: pick(...ATTACHMENT, ...FOLDERS),
+    flags: pick(...ATTACHMENT, "no-daemon", ...FOLDERS),
     timeout: TIMEOUT,
     examples: {
       "cni check pods blue && echo fine": "use in a script",
@@ -86,7 +88,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "attachment is known, prints a note and still runs the plugins.",
     ],
     args: [NETWORK, ATTACHED],
-    flags: pick(...ATTACHMENT, "strict", ...FOLDERS),
+    flags: pick(...ATTACHMENT, "strict", "no-daemon", ...FOLDERS),
     timeout: TIMEOUT,
     examples: {
       "cni del pods blue": "detach the namespace blue of ip netns",
@@ -121,6 +123,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "yes",
       "grace",
       "exit-code",
+      "no-daemon",
       ...FOLDERS,
     ),
     timeout: TIMEOUT,
@@ -167,7 +170,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     summary: "Check whether a network is ready for another container",
     about: ["Prints nothing if it is ready."],
     args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
-    flags: pick(...FOLDERS),
+    flags: pick("no-daemon", ...FOLDERS),
     timeout: TIMEOUT,
     examples: {
       "cni status pods": "ask all plugins of the network pods",
@@ -290,16 +293,11 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       summary: "path of a configuration, network name, or - for stdin",
       completes: "file",
     }],
-    flags: pick(
-      "to",
-      "daemon",
-      "no-daemon",
-      "diff",
-      "output",
-      "write",
-      "cni-path",
-      "conf-dir",
-    ),
+    flags: {
+      ...pick("to", "daemon"),
+      "no-daemon": { summary: "remove daemonSocket" },
+      ...pick("diff", "output", "write", "cni-path", "conf-dir"),
+    },
     examples: {
       "cni convert pods": "show the other form",
       "cni convert pods --diff": "show what would change",
@@ -311,6 +309,50 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
         "convert a bare plugin to a list",
     },
     load: async () => (await import("./commands/convert.ts")).convert,
+  },
+];
+
+/** The commands for the node daemon as a service of systemd. */
+const SERVICE_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "daemon enable",
+    summary: "Start the node daemon, now and at each boot",
+    about: [
+      "Has systemd run the daemon of this executable. cni install does the same " +
+      "on a node that systemd runs.",
+    ],
+    examples: { "cni daemon enable": "run the daemon again" },
+    load: async () => (await import("./commands/daemon.ts")).enable,
+  },
+  {
+    name: "daemon disable",
+    summary: "Stop the node daemon, now and at each boot",
+    about: [
+      "Plugins then do the work themselves. An update by cni install does not " +
+      "start the daemon again.",
+    ],
+    examples: { "cni daemon disable": "have its memory back" },
+    load: async () => (await import("./commands/daemon.ts")).disable,
+  },
+  {
+    name: "daemon restart",
+    summary: "Start the node daemon again",
+    about: ["Calls that run have 10 s to finish; others are not lost."],
+    examples: { "cni daemon restart": "run another version" },
+    load: async () => (await import("./commands/daemon.ts")).restart,
+  },
+  {
+    name: "daemon status",
+    summary: "Show whether the node daemon listens",
+    about: [
+      `Shows the process that listens on ${DEFAULT_SOCKET}, whoever has started ` +
+      "it. Exits with 1 if there is none.",
+    ],
+    examples: {
+      "cni daemon status": "show it",
+      "cni daemon status --json | jq .running": "use in a script",
+    },
+    load: async () => (await import("./commands/daemon.ts")).status,
   },
 ];
 
@@ -513,6 +555,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./commands/report.ts")).report,
   },
   describeDaemon("/run/cni"),
+  ...SERVICE_COMMANDS,
 ];
 
 const FOLDER: Argument = {
@@ -533,18 +576,16 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
       "multus, multus-shim, passthru, debug, flannel, whereabouts and contivk8s " +
       "are installed only if --only names them. FOLDER is created if it does not " +
       "exist.",
+      "On a node that systemd runs, and if runtimes use FOLDER by default, also " +
+      "installs, enables and starts the node daemon, which makes calls faster. An " +
+      "update restarts it. In an image, the daemon starts when the image is booted.",
     ],
     args: [FOLDER],
-    flags: pick(
-      "only",
-      "copy",
-      "link",
-      "dry-run",
-      "rollback",
-      "force",
-      "conf-dir",
-      "cache-dir",
-    ),
+    flags: {
+      ...pick("only", "copy", "link"),
+      "no-daemon": { summary: "do not install or restart the node daemon" },
+      ...pick("dry-run", "rollback", "force", "conf-dir", "cache-dir"),
+    },
     examples: {
       "cni install /opt/cni/bin": "install or update all plugins",
       "cni install /opt/cni/bin --only ptp,host-local,portmap":
@@ -561,7 +602,8 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
       "Removes the executable and its links, and restores the files that they " +
       "replaced, byte for byte. Files that another program has put in their place " +
       "are kept. Fails if a configuration or an attachment needs a plugin that " +
-      "would be missing, unless --force is given.",
+      "would be missing, unless --force is given. Stops and removes the node " +
+      "daemon first, if it runs from FOLDER.",
     ],
     args: [FOLDER],
     flags: pick("dry-run", "force", "conf-dir", "cache-dir"),

@@ -4,15 +4,13 @@
  * @module
  */
 
+import { DEFAULT_SOCKET } from "../cni/daemon_socket.ts";
 import type {
   CommandCall,
   FlagTable,
   FlagValues,
   STANDARD_FLAGS,
 } from "../tool/command.ts";
-
-/** The socket of `cni daemon` in its default folder. */
-export const DAEMON_SOCKET = "/run/cni/daemon.sock";
 
 /** All flags by long name. */
 export const FLAGS = {
@@ -58,9 +56,11 @@ export const FLAGS = {
   },
   "daemon": {
     summary: "have the node daemon run the plugins: set daemonSocket to " +
-      DAEMON_SOCKET,
+      DEFAULT_SOCKET,
   },
-  "no-daemon": { summary: "remove daemonSocket" },
+  "no-daemon": {
+    summary: "run plugins in this process, not by the node daemon",
+  },
   "output": {
     value: "FILE",
     summary: "write to this file; - for stdout",

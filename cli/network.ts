@@ -8,7 +8,6 @@ import { checkNetworkName } from "../cni/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
 import { isTimeout } from "../cni/deadline.ts";
 import { splitPath } from "../cni/invoke/find.ts";
-import { createInvoker } from "../cni/invoke/in_process.ts";
 import { ifPossible, readFile } from "../cni/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../cni/json.ts";
 import {
@@ -27,9 +26,8 @@ import {
   type RuntimeConf,
   toNetworkConfList,
 } from "../cni/libcni/mod.ts";
-import { dispatch } from "../cni/skel.ts";
-import { findPlugin } from "../plugins/registry.ts";
 import type { CniCall } from "./flags.ts";
+import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
 import { formatDuration } from "../tool/duration.ts";
 import { didYouMean } from "../tool/suggest.ts";
 
@@ -171,21 +169,21 @@ function hasPlugins(path: string): boolean {
 }
 
 /**
- * Creates the runtime. This project's plugins run in this process.
+ * Creates the runtime. It runs plugins as {@linkcode createNodeInvoker} does.
  *
  * @param locks Left out if the caller already holds the lock
  */
 export function createRuntime(
-  { env, onStderr }: Pick<CniCall, "env" | "onStderr">,
+  call: Pick<CniCall, "env" | "flags" | "onStderr">,
   { pluginDirs, cacheDir }: Folders,
   locks?: AttachmentLocks,
 ): NetworkRuntime {
   return new NetworkRuntime({
     pluginDirs,
-    env,
+    env: readPluginEnv(call),
     cacheDir,
-    onStderr,
-    invoker: createInvoker(dispatch, findPlugin),
+    onStderr: call.onStderr,
+    invoker: createNodeInvoker(),
     ...locks && { locks },
   });
 }

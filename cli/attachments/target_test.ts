@@ -160,7 +160,8 @@ Deno.test("getTarget() adds the attachments, and suggests names", async (t) => {
 
 Deno.test("cni list shows pods and multus' networks", async (t) => {
   using node = new Node();
-  const flags = ["--cache-dir", node.cacheDir];
+  const confDir = `${node.cacheDir}/net.d`;
+  const flags = ["--cache-dir", node.cacheDir, "--conf-dir", confDir];
   await t.step("--json", async () => {
     const { stdout } = await runCni("list", "--json", ...flags);
     const rows = JSON.parse(stdout) as Record<string, unknown>[];

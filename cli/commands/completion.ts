@@ -179,6 +179,10 @@ function findCompletion(call: CniCall): Completion {
   const at = words.length - row.name.split(" ").length;
   const last = args.at(-1)?.isRepeated ? args.at(-1) : undefined;
   const arg = args[at] ?? last;
+  // A command that is also the first word of others.
+  if (arg === undefined && at === 0) {
+    return { words: listCommandWords(program, words) };
+  }
   return arg?.isHidden ? {} : offer(arg?.completes, names, cursor);
 }
 
@@ -214,7 +218,8 @@ function findRow(
   rows: readonly CommandRow[],
   words: readonly string[],
 ): CommandRow | undefined {
-  return rows.find(({ name }) =>
+  // "daemon" comes before "daemon status".
+  return rows.findLast(({ name }) =>
     name.split(" ").every((word, at) => word === words[at])
   );
 }
@@ -228,8 +233,11 @@ function listCommandWords(
   for (const { name, summary, isHidden } of rows) {
     const [first = "", second] = name.split(" ");
     if (isHidden || words.length > 1 || (words[0] ?? first) !== first) continue;
-    if (words.length === 1) found[second ?? ""] = summary;
-    else if (second === undefined) found[first] = summary;
+    if (words.length === 1) {
+      if (second !== undefined) found[second] = summary;
+      continue;
+    }
+    if (second === undefined) found[first] = summary;
     else found[first] = found[first] ? `${found[first]}, ${second}` : second;
   }
   return found;

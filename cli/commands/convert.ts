@@ -5,6 +5,7 @@
  * @module
  */
 
+import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
 import { dirname, join } from "@std/path/posix";
 import { type JsonObject, objectOf } from "../../cni/json.ts";
 import { CniError, describeError, toCniError } from "../../cni/error.ts";
@@ -26,7 +27,7 @@ import { pluginNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
 import { whileSignalsKill } from "../../tool/interrupt.ts";
 import { refuse } from "../../tool/usage_error.ts";
-import { type CniCall, DAEMON_SOCKET } from "../flags.ts";
+import type { CniCall } from "../flags.ts";
 import { isBuiltByGo } from "../doctor/plugins.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
@@ -103,7 +104,7 @@ function setDaemon(
   if (flags.daemon && flags["no-daemon"]) {
     throw refuse(command, "--daemon and --no-daemon exclude each other");
   }
-  if (flags.daemon) return withDaemon(document, pluginNames, DAEMON_SOCKET);
+  if (flags.daemon) return withDaemon(document, pluginNames, DEFAULT_SOCKET);
   if (!flags["no-daemon"]) return document;
   return withDaemon(document, pluginNames, undefined);
 }
@@ -203,10 +204,10 @@ function listChainNotes(
   return notes;
 }
 
-/** Tells of Go plugins, which know no `daemonSocket`. */
+/** Tells that the key is the default, and of Go plugins, which do not know it. */
 function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
   const { pluginDirs } = readFolders(call);
-  return after.list.plugins.flatMap(({ type, document }) => {
+  const unused = after.list.plugins.flatMap(({ type, document }) => {
     const path = ifPossible(() => findPlugin(type, pluginDirs));
     const isGo = "daemonSocket" in document && path !== undefined &&
       isBuiltByGo(path);
@@ -217,6 +218,10 @@ function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
       } --only ${type}`,
     ];
   });
+  return [
+    `The key daemonSocket is unnecessary: plugins that name no socket ask "${DEFAULT_SOCKET}"`,
+    ...unused,
+  ];
 }
 
 /** podman's entry in `args` of a network: its creation options. */

@@ -21,7 +21,8 @@ import { type Line, summarize } from "../doctor/summary.ts";
 import { readFolders } from "../network.ts";
 
 /** Parts of the node that tests replace. */
-export interface Replaced extends Pick<NodeOptions, "hostNetns" | "proc"> {
+export interface Replaced
+  extends Pick<NodeOptions, "hostNetns" | "proc" | "daemonSocket"> {
   readonly patience?: Patience;
 }
 

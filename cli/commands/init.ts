@@ -170,7 +170,7 @@ async function check(
 ): Promise<void> {
   const folders = readFolders(call);
   const runtime = createRuntime(
-    { env: call.env, onStderr(): void {} },
+    { ...call, onStderr(): void {} },
     folders,
   );
   const { problems } = await validateNetwork({ document, form: "list" }, {

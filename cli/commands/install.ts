@@ -5,16 +5,29 @@
  * @module
  */
 
+import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
+import { join, resolve } from "@std/path/posix";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { listCachedPlugins, nameAttachment } from "../doctor/live.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
+import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
+import {
+  compareLibraries,
+  copyLibraries,
+  LIBRARY_DIRECTORY,
+  removeLibraries,
+} from "../../cni/files/libraries.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
+import { formatFailureText } from "../../tool/failure.ts";
 import { didYouMean } from "../../tool/suggest.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 import { refuse } from "../../tool/usage_error.ts";
-import { type CniCall, DAEMON_SOCKET } from "../flags.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  DaemonService,
+  type ServiceChange,
+} from "../install/daemon_service.ts";
 import {
   type Change,
   EXECUTABLE,
@@ -28,6 +41,9 @@ import { isFolder, listNetworks, readFolders } from "../network.ts";
 
 /** This executable. */
 const SOURCE = "/proc/self/exe";
+
+/** The executable of `multus install`. */
+const MULTUS = "cni-multus";
 
 /** Programs that are installed only if they are named. */
 const ON_REQUEST: readonly string[] = [
@@ -47,10 +63,31 @@ const ON_REQUEST: readonly string[] = [
  */
 const COPIED: readonly string[] = ["flannel", "whereabouts"];
 
+/**
+ * Folders of plugins that runtimes use. Source: defaults of containerd, CRI-O,
+ * podman, k3s, RKE2 and GKE.
+ */
+const RUNTIME_FOLDERS: readonly string[] = [
+  "/opt/cni/bin",
+  "/usr/libexec/cni",
+  "/usr/lib/cni",
+  "/usr/local/libexec/cni",
+  "/usr/local/lib/cni",
+  "/var/lib/rancher/k3s/data/cni",
+  "/var/lib/rancher/k3s/data/current/bin",
+  "/home/kubernetes/bin",
+];
+
 /** A file, and what was done to it. */
 interface Row {
   readonly name: string;
   readonly change: Change | Undone;
+}
+
+/** What was done to the node daemon, or why it could not be done. */
+interface DaemonReport {
+  readonly change: ServiceChange | "failed";
+  readonly problem?: string;
 }
 
 /** A file, and what would be done to it. */
@@ -67,7 +104,10 @@ export async function install(call: CniCall): Promise<Output> {
   requireExecutable();
   const isDryRun = call.flags["dry-run"];
   if (!isFolder(folder)) {
-    if (isDryRun) return await reportPlan(call, installedRows(names));
+    if (isDryRun) {
+      const rows = installedRows(names);
+      return await reportPlan(call, rows, await updateDaemon(call, rows));
+    }
     withIoFailure(
       `create the folder "${folder}"`,
       () => Deno.mkdirSync(folder, { recursive: true }),
@@ -75,6 +115,13 @@ export async function install(call: CniCall): Promise<Output> {
   }
   using installation = await Installation.open(folder);
   const rows: PlannedRow[] = [];
+  // First: without them the executable may not start.
+  const libraries = isDryRun
+    ? await compareLibraries(SOURCE, folder)
+    : await copyLibraries(SOURCE, folder);
+  if (libraries !== undefined) {
+    rows.push({ name: LIBRARY_DIRECTORY, change: libraries });
+  }
   for (const [at, name] of names.entries()) {
     call.onProgress?.(`${at + 1}/${names.length} ${name}`);
     const form = COPIED.includes(name) ? "copy" : chosen;
@@ -83,7 +130,53 @@ export async function install(call: CniCall): Promise<Output> {
       : await installation.install(SOURCE, name, form);
     rows.push({ name, change });
   }
-  return isDryRun ? await reportPlan(call, rows) : report(call, rows);
+  const daemon = await updateDaemon(call, rows);
+  return isDryRun
+    ? await reportPlan(call, rows, daemon)
+    : report(call, rows, daemon);
+}
+
+/** Has the node run the daemon of what was installed, if it is one that systemd runs. */
+async function updateDaemon(
+  call: CniCall,
+  rows: readonly Row[],
+): Promise<DaemonReport | undefined> {
+  const folder = resolve(call.args[0] ?? "");
+  const { flags, signal } = call;
+  if (flags["no-daemon"] || !RUNTIME_FOLDERS.includes(folder)) return undefined;
+  const service = DaemonService.find(signal);
+  const isReplaced = rows.some(({ name, change }) =>
+    name === EXECUTABLE && change !== "unchanged"
+  );
+  const options = { executable: join(folder, EXECUTABLE), isReplaced };
+  return service &&
+    await tryDaemon(() =>
+      flags["dry-run"] ? service.compare(options) : service.update(options)
+    );
+}
+
+/** Plugins work without the daemon, so a failure of it is no failure of theirs. */
+async function tryDaemon(
+  change: () => Promise<ServiceChange>,
+): Promise<DaemonReport> {
+  try {
+    return { change: await change() };
+  } catch (error) {
+    return { change: "failed", problem: formatFailureText(error) };
+  }
+}
+
+/** Stops and removes the daemon that runs from a folder. */
+async function removeDaemon(
+  { args: [folder = ""], flags, signal }: CniCall,
+): Promise<DaemonReport | undefined> {
+  const service = DaemonService.find(signal);
+  const executable = join(resolve(folder), EXECUTABLE);
+  if (service?.executable !== executable) return undefined;
+  return await tryDaemon(async () => {
+    if (!flags["dry-run"]) await service.remove();
+    return "removed";
+  });
 }
 
 function installedRows(names: readonly string[]): PlannedRow[] {
@@ -104,11 +197,16 @@ export async function uninstall(call: CniCall): Promise<Output> {
   const rows = names
     .map((name) => ({ name, change: installation.compareUndo(name) }));
   if (!call.flags.force) refuseIfNeeded(call, rows);
+  // First: its unit must not name a file that is gone.
+  const daemon = await removeDaemon(call);
   if (!call.flags["dry-run"]) {
     for (const { name } of rows) installation.undo(name);
+    // Those of multus are the same.
+    const multus = ifPossible(() => Deno.statSync(join(folder, MULTUS)));
+    if (multus === undefined) removeLibraries(folder);
     installation.forget();
   }
-  return report(call, rows);
+  return report(call, rows, daemon);
 }
 
 /** Refuses to remove plugins that a configuration uses. */
@@ -171,7 +269,8 @@ function chooseForm({ command, flags }: CniCall): Form {
   throw refuse(command, "--copy and --link contradict each other");
 }
 
-function requireExecutable(): void {
+/** @throws {CniError} 999 if this is run from its sources */
+export function requireExecutable(): void {
   if (import.meta.dirname === undefined) return;
   throw new CniError(
     ErrorCode.Internal,
@@ -180,18 +279,27 @@ function requireExecutable(): void {
   );
 }
 
-const COLUMNS: readonly Column<Row>[] = [
+const COLUMNS: readonly Column<
+  Pick<DaemonReport | Row, "change"> & Pick<Row, "name">
+>[] = [
   { heading: "NAME", cell: ({ name }) => name },
   { heading: "CHANGE", cell: ({ change }) => change },
 ];
 
-function report(call: CniCall, rows: readonly Row[]): Output {
+function report(
+  call: CniCall,
+  rows: readonly Row[],
+  daemon: DaemonReport | undefined,
+): Output {
   const [folder = ""] = call.args;
   const isDryRun = call.flags["dry-run"] === true;
+  const shown = daemon ? [...rows, { ...daemon, name: "daemon" }] : rows;
   return {
-    json: { folder, dryRun: isDryRun, files: rows },
-    text: (style) => formatTable(COLUMNS, rows, style),
-    note: isDryRun ? "Nothing was changed (--dry-run)" : explain(folder, rows),
+    json: { folder, dryRun: isDryRun, files: rows, ...daemon && { daemon } },
+    text: (style) => formatTable(COLUMNS, shown, style),
+    note: isDryRun
+      ? "Nothing was changed (--dry-run)"
+      : explain(folder, rows, daemon),
   };
 }
 
@@ -199,8 +307,9 @@ function report(call: CniCall, rows: readonly Row[]): Output {
 async function reportPlan(
   call: CniCall,
   rows: readonly PlannedRow[],
+  daemon: DaemonReport | undefined,
 ): Promise<Output> {
-  const { json, text, ...others } = report(call, rows);
+  const { json, text, ...others } = report(call, rows, daemon);
   const changes = new Map(rows.map(({ name, change }) => [name, change]));
   const verdict = await judgeNode(call, changes);
   return {
@@ -228,16 +337,29 @@ function formatVerdict({ networks, limits }: NodeVerdict): string[] {
   ];
 }
 
-/** Explains how to go back, and what still runs the old executable. */
-function explain(folder: string, rows: readonly Row[]): string | undefined {
+/** Explains how to go back, and what the node daemon needs. */
+function explain(
+  folder: string,
+  rows: readonly Row[],
+  daemon: DaemonReport | undefined,
+): string | undefined {
   const notes: string[] = [];
   if (rows.some(({ change }) => change === "replaced")) {
     notes.push(`To restore the replaced files: cni uninstall ${folder}`);
   }
+  if (daemon?.problem !== undefined) {
+    notes.push(
+      `The node daemon: ${daemon.problem}; plugins work without it. To see ` +
+        "why: journalctl -u cni-daemon -n 20. Then: cni daemon restart",
+    );
+  }
   const isUpdate = rows.some(({ name, change }) =>
     name === EXECUTABLE && (change === "updated" || change === "replaced")
   );
-  if (isUpdate && unlessMissing(() => Deno.lstatSync(DAEMON_SOCKET))) {
+  if (
+    daemon === undefined && isUpdate &&
+    ifPossible(() => Deno.lstatSync(DEFAULT_SOCKET))
+  ) {
     notes.push("Restart the node daemon: it still runs the old executable");
   }
   return notes.length === 0 ? undefined : notes.join("\n");

@@ -106,21 +106,20 @@ function noMark(): undefined {
   return undefined;
 }
 
-// The columns that a narrow terminal lacks first: NETNS, VIA, SINCE, CONTAINER.
-
+// The columns that a narrow terminal lacks first: NETNS, VIA, SINCE.
 const COLUMNS: readonly Column<Row>[] = [
-  { heading: "NETWORK", cell: ({ network }) => network, isCut: true },
-  { heading: "POD", cell: ({ pod }) => pod ?? "", isCut: true },
+  { heading: "NETWORK", cell: ({ network }) => network, narrow: "wrap" },
+  { heading: "POD", cell: ({ pod }) => pod ?? "", narrow: "wrap" },
   {
     heading: "CONTAINER",
     cell: ({ containerID }) => containerID,
-    dropped: 4,
+    narrow: "wrap",
   },
   { heading: "INTERFACE", cell: ({ ifname }) => ifname },
   {
     heading: "ADDRESSES",
     cell: ({ addresses }) => addresses.join(","),
-    isCut: true,
+    narrow: "wrap",
   },
   { heading: "VIA", cell: ({ via }) => via ?? "", dropped: 2 },
   { heading: "NETNS", cell: ({ netns }) => netns, dropped: 1 },

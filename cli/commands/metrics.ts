@@ -17,6 +17,7 @@ import { Node, type NodeOptions } from "../doctor/node.ts";
 import { countPools, type PoolUse } from "../doctor/subnets.ts";
 import type { CniCall } from "../flags.ts";
 import { readFolders } from "../network.ts";
+import { NODE_DAEMON_STATES } from "../node_daemon.ts";
 import { writeTarget } from "../written_file.ts";
 
 type Sample = readonly [labels: Labels, value: number];
@@ -75,6 +76,15 @@ const METRICS: readonly Metric[] = [
     read: (_, pools) => samplesOf(pools(), "used"),
   },
   {
+    name: "cni_node_daemon",
+    help: "1 for the state of the node daemon.",
+    read: async (node) => {
+      const daemon = await node.daemonAt(node.daemonSocket);
+      return NODE_DAEMON_STATES
+        .map((state) => [{ state }, Number(state === daemon.is)]);
+    },
+  },
+  {
     name: "cni_orphans",
     help: "Leftovers of containers that are gone; see cni gc --orphans.",
     read: async (node) =>
@@ -85,7 +95,7 @@ const METRICS: readonly Metric[] = [
 /** Reads the metrics, and prints them or writes them into a file. */
 export async function metrics(
   call: CniCall,
-  replaced: Pick<NodeOptions, "hostNetns" | "proc"> = {},
+  replaced: Pick<NodeOptions, "hostNetns" | "proc" | "daemonSocket"> = {},
 ): Promise<Output> {
   const { env, signal, flags } = call;
   using node = new Node({

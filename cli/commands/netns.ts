@@ -28,8 +28,10 @@ import { readFolders } from "../network.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 
 /** Creates a namespace. */
-export function addNetns({ args: [name = ""] }: CniCall): Output {
-  return { json: { name, path: addNamed(name) }, text: "" };
+export async function addNetns(
+  { args: [name = ""] }: CniCall,
+): Promise<Output> {
+  return { json: { name, path: await addNamed(name) }, text: "" };
 }
 
 /** Deletes a namespace's name, unless it is attached to networks. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { listSockets, readKeys } from "../../cni/daemon_socket.ts";
 import { objectOf } from "../../cni/json.ts";
 import { readConfFile } from "../../cni/libcni/conf_files.ts";
 import {
@@ -23,7 +24,8 @@ import {
   readFolders,
   readNetworkFile,
 } from "../network.ts";
-import { findMissing } from "../plugin_file.ts";
+import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
+import { findMissing, findOwnPlugin } from "../plugin_file.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 
 /** A configuration, as shown. */
@@ -35,12 +37,22 @@ interface Row {
   readonly plugins: readonly string[];
   readonly file: string;
   readonly problems: readonly string[];
+  /**
+   * What is at the socket of the node daemon that the plugins ask: "off" if they
+   * ask none, null if none of them is this project's.
+   */
+  readonly daemon: NodeDaemon["is"] | "off" | "denied" | null;
 }
 
 /** Reads all configurations in search order. */
-export function networks(call: CniCall): Output {
+export async function networks(call: CniCall): Promise<Output> {
   const folders = readFolders(call);
-  const rows = listNetworks(folders);
+  const rows = await Promise.all(
+    listNetworks(folders).map(async ({ confs, ...row }) => ({
+      ...row,
+      daemon: await findDaemon(confs, folders, call.signal),
+    })),
+  );
   const hasFolder = isFolder(folders.confDir);
   const hasProblem = rows.some(({ problems }) => problems.length > 0);
   return {
@@ -55,10 +67,40 @@ export function networks(call: CniCall): Output {
   };
 }
 
-function listNetworks(folders: Folders): Row[] {
+/** A network without its daemon. */
+type ReadRow = Omit<Row, "daemon"> & {
+  /** The plugins, those of chains included. */
+  readonly confs: readonly PluginConf[];
+};
+
+/** Asks the daemons of a network, of which the worst counts. */
+async function findDaemon(
+  confs: readonly PluginConf[],
+  { pluginDirs }: Folders,
+  signal: AbortSignal,
+): Promise<Row["daemon"]> {
+  const found: Row["daemon"][] = [];
+  for (const { type, document } of confs) {
+    if (await findOwnPlugin(type, pluginDirs) === undefined) continue;
+    const text = JSON.stringify(document);
+    const keys = readKeys(new TextEncoder().encode(text));
+    const [socket] = listSockets(type, keys);
+    found.push(
+      socket === undefined
+        ? "off"
+        : await readNodeDaemon({ socket, signal }).then(
+          (daemon) => daemon.is,
+          () => "denied" as const,
+        ),
+    );
+  }
+  return found.find((one) => one !== "running") ?? found[0] ?? null;
+}
+
+function listNetworks(folders: Folders): ReadRow[] {
   const files = [[".conflist"], [".conf", ".json"]]
     .flatMap((extensions) => listConfFiles(folders.confDir, extensions));
-  const rows: Row[] = [];
+  const rows: ReadRow[] = [];
   let obstacle: string | undefined;
   for (const file of files) {
     const row = readRow(folders, file);
@@ -95,17 +137,24 @@ function findStop(file: string): [problem: string] | undefined {
   }
 }
 
-function readRow({ pluginDirs }: Folders, file: string): Row {
+function readRow({ pluginDirs }: Folders, file: string): ReadRow {
   try {
     const list = readNetworkFile(file);
     const { name, cniVersion } = list;
     const plugins = unfoldChains(list.plugins);
     const types = plugins.map(({ type }) => type);
     const problems = listMissing(plugins, pluginDirs);
-    return { name, cniVersion, plugins: types, file, problems };
+    return { name, cniVersion, plugins: types, file, problems, confs: plugins };
   } catch (error) {
     const problems = [formatFailureText(error)];
-    return { name: "", cniVersion: "", plugins: [], file, problems };
+    return {
+      name: "",
+      cniVersion: "",
+      plugins: [],
+      file,
+      problems,
+      confs: [],
+    };
   }
 }
 
@@ -125,10 +174,16 @@ function listMissing(
 const COLUMNS: readonly Column<Row>[] = [
   { heading: "NAME", cell: ({ name }) => name },
   { heading: "VERSION", cell: ({ cniVersion }) => cniVersion },
-  { heading: "PLUGINS", cell: ({ plugins }) => plugins.join(",") },
-  { heading: "FILE", cell: ({ file }) => file },
+  {
+    heading: "PLUGINS",
+    cell: ({ plugins }) => plugins.join(","),
+    narrow: "wrap",
+  },
+  { heading: "DAEMON", cell: ({ daemon }) => daemon ?? "" },
+  { heading: "FILE", cell: ({ file }) => file, narrow: "wrap" },
   {
     heading: "PROBLEMS",
+    narrow: "wrap",
     cell: ({ problems }) => problems.join("; "),
     mark: ({ problems }, style) => problems.length > 0 ? style.red : undefined,
   },

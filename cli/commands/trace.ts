@@ -4,6 +4,7 @@
  * @module
  */
 
+import { NO_DAEMON } from "../../cni/daemon_socket.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { registry } from "../../plugins/registry.ts";
 import { parseTrace } from "../../tracing/record.ts";
@@ -96,7 +97,9 @@ async function run(call: CniCall): Promise<Traced> {
   }
   const path = await Deno.makeTempFile({ prefix: "cni-trace-" });
   try {
-    const inner = { ...call, env: { ...call.env, CNI_TRACE: path } };
+    // A daemon's steps are not in the trace.
+    const env = { ...call.env, CNI_TRACE: path, [NO_DAEMON]: "1" };
+    const inner = { ...call, env };
     const ended = await runTraced(inner, path);
     const text = await Deno.readTextFile(path);
     const commands = call.flags.del ? "ADD and DEL" : "ADD";
@@ -170,7 +173,7 @@ const COLUMNS: readonly Column<Step>[] = [
     cell: ({ name, depth }) => `${"  ".repeat(depth)}${name}`,
     mark: ({ kind }, style) =>
       kind === "plugin" || kind === "call" ? style.bold : undefined,
-    isCut: true,
+    narrow: "cut",
   },
   {
     heading: "OBJECT",
@@ -179,6 +182,6 @@ const COLUMNS: readonly Column<Step>[] = [
         ? object
         : `${object} ✗ ${stripPrefix(error, name, object)}`.trimStart(),
     mark: ({ error }, style) => error === undefined ? undefined : style.red,
-    isCut: true,
+    narrow: "cut",
   },
 ];

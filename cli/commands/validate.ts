@@ -65,7 +65,7 @@ async function reportOn(
   call: CniCall,
 ): Promise<ReportedConf[]> {
   // The plugins' log is not needed, because their errors are shown.
-  const quiet = { env: call.env, onStderr(): void {} };
+  const quiet = { ...call, onStderr(): void {} };
   const { pluginDirs } = folders;
   const { signal } = call;
   const runtime = createRuntime(quiet, folders);

@@ -80,3 +80,26 @@ Deno.test("networks shows the plugins of a chain and missing plugins", async () 
     ['failed to find plugin "i"', 'failed to find plugin "b"'],
   );
 });
+
+Deno.test("networks shows whether the node daemon runs the plugins", async () => {
+  using folder = new PluginFolder();
+  folder.add("foreign", VERSIONS);
+  const daemons = {
+    absent: { type: "ptp", daemonSocket: `${folder.path}/daemon.sock` },
+    off: { type: "ptp", daemonSocket: "" },
+    theirs: { type: "foreign" },
+  };
+  for (const [name, plugin] of Object.entries(daemons)) {
+    const list = { cniVersion: "1.0.0", name, plugins: [plugin] };
+    folder.addFile(`${name}.conflist`, JSON.stringify(list));
+  }
+  const { path } = folder;
+  const flags = [`--cni-path=${path}`, `--conf-dir=${path}`];
+  const { stdout } = await runCni("networks", "--json", ...flags);
+  const rows: { name: string; daemon: string | null }[] = JSON.parse(stdout);
+  assertEquals(rows.map(({ name, daemon }) => [name, daemon]), [
+    ["absent", "absent"],
+    ["off", "off"],
+    ["theirs", null],
+  ]);
+});

@@ -6,6 +6,7 @@
 
 import { ATTACHMENT_CHECKS } from "./attachments.ts";
 import { CONFIGURATION_CHECKS } from "./configurations.ts";
+import { DAEMON_CHECKS } from "./daemons.ts";
 import type { Check } from "./finding.ts";
 import { FORWARDING_CHECKS } from "./forwarding.ts";
 import { KERNEL_CHECKS } from "./kernel.ts";
@@ -21,6 +22,7 @@ export const CHECKS: readonly Check[] = [
   ...CONFIGURATION_CHECKS,
   ...PLUGIN_CHECKS,
   ...KERNEL_CHECKS,
+  ...DAEMON_CHECKS,
   ...SERVICE_CHECKS,
   ...SUBNET_CHECKS,
   ...SYSCTL_CHECKS,

@@ -7,6 +7,7 @@
 import { basename } from "@std/path/posix";
 import type { Environment } from "../../cni/args.ts";
 import { type CniError, toCniError } from "../../cni/error.ts";
+import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { objectOf } from "../../cni/json.ts";
 import {
@@ -25,6 +26,7 @@ import {
 } from "../attachments/node_attachments.ts";
 import { unfoldChains } from "../chain_form.ts";
 import type { Folders } from "../network.ts";
+import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
 
 /** Where to look. */
@@ -37,6 +39,8 @@ export interface NodeOptions {
   readonly hostNetns?: string;
   /** Where processes are; /proc by default. */
   readonly proc?: string;
+  /** The node daemon's socket; by default, where plugins look for it. */
+  readonly daemonSocket?: string;
 }
 
 /** A network that is configured. */
@@ -77,12 +81,15 @@ export class Node implements Disposable {
   readonly hostNetns: string;
   /** The folder with processes. */
   readonly proc: string;
+  /** The node daemon's socket. */
+  readonly daemonSocket: string;
   /** Runs plugins. Their log is not shown. */
   readonly runtime: NetworkRuntime;
   #host: Rtnl | undefined;
   #configuration: Configuration | undefined;
   #attachments: readonly NodeAttachment[] | undefined;
   #plugins: Promise<readonly PluginFile[]> | undefined;
+  readonly #daemons = new Map<string, Promise<NodeDaemon>>();
 
   /** Opens nothing yet. */
   constructor(options: NodeOptions) {
@@ -92,6 +99,7 @@ export class Node implements Disposable {
     this.signal = options.signal;
     this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
     this.proc = options.proc ?? "/proc";
+    this.daemonSocket = options.daemonSocket ?? DEFAULT_SOCKET;
     this.runtime = new NetworkRuntime({
       pluginDirs: folders.pluginDirs,
       cacheDir: folders.cacheDir,
@@ -129,6 +137,19 @@ export class Node implements Disposable {
   /** The attachments with a namespace that exists. */
   get liveAttachments(): readonly NodeAttachment[] {
     return this.attachments.filter(({ isLive }) => isLive === true);
+  }
+
+  /**
+   * Asks the daemon at a socket.
+   *
+   * @throws {SyscallError} EACCES If the user may not connect
+   */
+  daemonAt(socket: string): Promise<NodeDaemon> {
+    const { signal, proc } = this;
+    const asked = this.#daemons.get(socket) ??
+      readNodeDaemon({ socket, signal, proc });
+    this.#daemons.set(socket, asked);
+    return asked;
   }
 
   /** The plugins in CNI_PATH, with their versions. */

@@ -4,12 +4,10 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/deadline.ts";
 import { ErrorCode, toCniError } from "../../cni/error.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
-import { isErrno } from "../../ffi/errno.ts";
-import { UnixStream } from "../../ffi/unix_stream.ts";
 import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
 import { formatFailureText, isDenied } from "../../tool/failure.ts";
@@ -76,7 +74,7 @@ async function askStatus(
     const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
     const asked = { ...list, cniVersion, plugins: [plugin] };
     try {
-      using end = new JoinedSignal(deadline(STATUS_TIMEOUT_MS), signal);
+      using end = new JoinedSignal(STATUS_TIMEOUT_MS, signal);
       await runtime.statusNetworkList(asked, { signal: end.signal });
     } catch (error) {
       if (signal.aborted) throw error;
@@ -95,54 +93,6 @@ async function askStatus(
     }
   }
   return undefined;
-}
-
-/** Finds daemons that networks name and that do not answer. */
-function findDaemons({ networks }: Node): Findings {
-  const sockets = new Map<string, { networks: string[]; isNeeded: boolean }>();
-  for (const { name, plugins } of networks) {
-    for (const conf of plugins) {
-      const isShim = conf.type === "multus-shim";
-      const folder = valueOf(conf, "daemonSocketDir");
-      const path = isShim
-        ? `${typeof folder === "string" ? folder : "/run/multus"}/multus.sock`
-        : valueOf(conf, "daemonSocket");
-      if (typeof path !== "string" || path === "") continue;
-      const known = sockets.get(path) ?? { networks: [], isNeeded: false };
-      known.networks.push(name);
-      known.isNeeded ||= isShim;
-      sockets.set(path, known);
-    }
-  }
-  return [...sockets].flatMap(([path, { networks, isNeeded }]) => {
-    const problem = findSocketProblem(path);
-    if (problem === undefined) return [];
-    const names = [...new Set(networks)].map((name) => `"${name}"`).join(", ");
-    const make = isNeeded ? error : warning;
-    return [
-      make(
-        `no daemon answers at "${path}" of ${names}: ${problem}`,
-        isNeeded
-          ? "containers of that network neither start nor end"
-          : "each call starts a process of its own, which is slower",
-        {
-          command: isNeeded
-            ? "kubectl -n kube-system get pods -l app=multus"
-            : "systemctl start cni-daemon",
-        },
-      ),
-    ];
-  });
-}
-
-function findSocketProblem(path: string): string | undefined {
-  try {
-    using stream = UnixStream.connect(path);
-    return stream === undefined ? "nothing listens there" : undefined;
-  } catch (error) {
-    if (isErrno(error, "EACCES", "EPERM")) throw error;
-    return formatFailureText(error);
-  }
 }
 
 /** Lists the kubeconfigs that multus uses, with their networks. */
@@ -251,7 +201,7 @@ async function askServer(
   { env, signal }: Node,
 ): Promise<{ readonly text: string; readonly command: string } | undefined> {
   const command = `kubectl --kubeconfig ${kubeconfig} version`;
-  using end = new JoinedSignal(deadline(ANSWER_TIMEOUT_MS), signal);
+  using end = new JoinedSignal(ANSWER_TIMEOUT_MS, signal);
   try {
     using channel = await openConnection({ kubeconfig, env });
     const exchange = await channel?.send({ path: "/version" }, end.signal);
@@ -276,11 +226,6 @@ export const SERVICE_CHECKS: readonly Check[] = [
     name: "not-ready",
     finds: "STATUS of a plugin fails: a program, a daemon or a file is missing",
     run: findUnready,
-  },
-  {
-    name: "daemon",
-    finds: "the node daemon, or the daemon of thick multus, does not listen",
-    run: findDaemons,
   },
   {
     name: "multus-kubeconfig",

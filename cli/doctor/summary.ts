@@ -9,6 +9,7 @@ import { findDefault } from "./configurations.ts";
 import { listed } from "./finding.ts";
 import { summarizeKernel } from "./kernel.ts";
 import { listRuntimes } from "./limits.ts";
+import { describeNodeDaemon } from "../node_daemon.ts";
 import type { Node } from "./node.ts";
 import { isBuiltByGo } from "./plugins.ts";
 import { countPools, findUplink } from "./subnets.ts";
@@ -26,10 +27,13 @@ export interface Line {
 /** Summarizes a node. Leaves out what cannot be read. */
 export async function summarize(node: Node): Promise<Line[]> {
   const plugins = await summarizePlugins(node).catch(() => "unknown");
+  const daemon = await node.daemonAt(node.daemonSocket)
+    .then(describeNodeDaemon, () => "unknown");
   const lines: [label: string, text: () => string][] = [
     ["Kernel", describeKernel],
     ["Runtime", () => describeRuntimes(node)],
     ["Plugins", () => plugins],
+    ["Daemon", () => daemon],
     ["Networks", () => describeNetworks(node)],
     ["Attachments", () => describeAttachments(node)],
     ["Addresses", () => describePools(node)],

@@ -7,6 +7,7 @@
 import { objectOf } from "../../cni/json.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { Cidr } from "../../net/cidr.ts";
+import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listNetworks } from "../network.ts";
 import { unfoldChains } from "../chain_form.ts";
@@ -23,7 +24,7 @@ export interface NodeSubnets {
 /** Reads the subnets of the host's links and routes, and of other networks. */
 export function readNodeSubnets(
   confDir: string,
-  hostNetns = "/proc/self/ns/net",
+  hostNetns = CURRENT_NETNS,
 ): NodeSubnets {
   using host = Rtnl.open(hostNetns);
   const routes = host.route.list();

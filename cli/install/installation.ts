@@ -18,6 +18,7 @@
 
 import { join } from "@std/path/posix";
 import { copyExecutable } from "../../cni/files/copy_executable.ts";
+import { FileLock } from "../../cni/files/lock.ts";
 import { removeIfThere, unlessMissing } from "../../cni/files/io.ts";
 import {
   keepReplaced,
@@ -45,19 +46,22 @@ type Installed = Record<string, string>;
 /** A folder of plugins, locked until it is disposed of. */
 export class Installation implements Disposable {
   readonly #folder: string;
-  readonly #lock: Deno.FsFile;
+  readonly #lock: FileLock;
   readonly #installed: Installed;
 
-  private constructor(folder: string, lock: Deno.FsFile) {
+  private constructor(folder: string, lock: FileLock) {
     this.#folder = folder;
     this.#lock = lock;
     this.#installed = readInstalled(this.#ownPath("installed.json"));
   }
 
-  /** Opens a folder. Waits for another `cni install`. */
+  /**
+   * Opens a folder. Waits for another `cni install`.
+   *
+   * @throws {CniError} 11 if that does not end
+   */
   static async open(folder: string): Promise<Installation> {
-    const lock = await Deno.open(folder, { read: true });
-    await lock.lock(true);
+    const lock = await FileLock.acquireExisting(folder);
     return new Installation(folder, lock);
   }
 

@@ -8,6 +8,7 @@
  */
 
 import { ifPossible, unlessMissing } from "../../cni/files/io.ts";
+import { FileLock } from "../../cni/files/lock.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/fd.ts";
 import * as libc from "../../ffi/libc.ts";
@@ -103,12 +104,12 @@ function listNames(): string[] {
  * @returns Its path
  * @throws {Error} If the name is taken or the kernel refuses
  */
-export function addNamed(name: string): string {
+export async function addNamed(name: string): Promise<string> {
   const path = pathOfName(name);
   const failed = (cause: unknown): Error =>
     new Error(`Cannot add network namespace "${name}"`, { cause });
   try {
-    shareFolder();
+    await shareFolder();
     createNameFile(path);
   } catch (error) {
     throw failed(error);
@@ -117,7 +118,7 @@ export function addNamed(name: string): string {
     using netns = NetNs.create();
     netns.bindTo(path);
   } catch (error) {
-    Deno.removeSync(path);
+    await Deno.remove(path);
     throw failed(error);
   }
   return path;
@@ -127,11 +128,10 @@ export function addNamed(name: string): string {
  * Makes the folder a mount that mount namespaces share. Then all of them see
  * new names, and none keeps a deleted namespace alive.
  */
-function shareFolder(): void {
-  Deno.mkdirSync(NETNS_FOLDER, { recursive: true, mode: 0o755 });
+async function shareFolder(): Promise<void> {
+  await Deno.mkdir(NETNS_FOLDER, { recursive: true, mode: 0o755 });
   // Two processes at once would mount it on itself repeatedly.
-  using folder = Deno.openSync(NETNS_FOLDER, { read: true });
-  folder.lockSync(true);
+  using _lock = await FileLock.acquireExisting(NETNS_FOLDER);
   const share = (): void => libc.mount("", NETNS_FOLDER, MS_SHARED | MS_REC);
   try {
     share();

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode, type ErrorObject } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import {
   type JsonObject,
@@ -26,7 +26,7 @@ import {
   pluginNames,
   programNames,
 } from "../../plugins/registry.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText, hintAtRoot } from "../../tool/failure.ts";
 import { didYouMean } from "../../tool/suggest.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { findMissing } from "../plugin_file.ts";
@@ -100,7 +100,8 @@ export async function askForErrors(
     }
     const isFile = NODE_FILES.includes(String(named[0])) &&
       validator.pluginDirs.some(hasFiles);
-    if (isFile && type === ipamType && Deno.uid() === 0) {
+    // What is denied to this user says nothing about root, who runs plugins.
+    if (isFile && type === ipamType && hintAtRoot(failure) === "") {
       return [warningAt([...at, ...named], `on this node: ${message}`)];
     }
   }
@@ -115,7 +116,7 @@ async function askStatus(
     readonly conf: PluginConf;
   },
   { signal }: Validator,
-): Promise<{ code: number; message: string } | undefined> {
+): Promise<CniError | undefined> {
   const plugin = await findPlugin(type);
   if (plugin === undefined) return undefined;
   const document = {
@@ -133,8 +134,10 @@ async function askStatus(
     signal,
   });
   if (exitCode === 0) return undefined;
-  const { code, msg } = parseJson(stdout) as { code: number; msg: string };
-  return { code, message: msg };
+  const { code, msg, details = "" } = parseJson(stdout) as JsonValue as
+    & JsonObject
+    & ErrorObject;
+  return new CniError(code, msg, { details });
 }
 
 /** Keys of IPAM plugins that name files of the node. */

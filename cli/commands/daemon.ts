@@ -1,0 +1,148 @@
+/**
+ * `cni daemon enable`, `disable`, `restart` and `status`: the node daemon as a
+ * service of this node.
+ *
+ * @module
+ */
+
+import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import type { Output } from "../../tool/command.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  type NodeDaemon,
+  readNodeDaemon,
+  type StateDocument,
+} from "../node_daemon.ts";
+import { DaemonService } from "../install/daemon_service.ts";
+import { requireExecutable } from "./install.ts";
+
+/** Has this node run the daemon of this executable, now and from each boot on. */
+export async function enable(call: CniCall): Promise<Output> {
+  const service = getService(call);
+  requireExecutable();
+  await service.enable(Deno.execPath());
+  return report(service.isLive ? "started" : "installed");
+}
+
+/** Stops the daemon, now and at each boot. */
+export async function disable(call: CniCall): Promise<Output> {
+  const service = getService(call);
+  await service.disable();
+  return report("disabled");
+}
+
+/** Starts the daemon again. */
+export async function restart(call: CniCall): Promise<Output> {
+  await getService(call).restart();
+  return report("restarted");
+}
+
+function report(change: string): Output {
+  return { json: { daemon: change }, text: `daemon ${change}` };
+}
+
+/** @throws {CniError} 999 if systemd does not run this node */
+function getService({ command, signal }: CniCall): DaemonService {
+  const service = DaemonService.find(signal);
+  if (service !== undefined) return service;
+  throw new CniError(
+    ErrorCode.Internal,
+    `Cannot run "${command}": this node has no systemd; run cni daemon ` +
+      "--detach, or have the node's service manager run cni daemon",
+  );
+}
+
+/** The daemon that listens, and its service. */
+interface Row {
+  /** Whether it answers. */
+  readonly running: boolean;
+  /** What listens. */
+  readonly state: NodeDaemon["is"];
+  /** Whether it starts at boot; null without systemd. */
+  readonly enabled: boolean | null;
+  readonly pid: number | null;
+  /** When its process began. */
+  readonly since: string | null;
+  readonly memoryBytes: number | null;
+  readonly executable: string | null;
+  /** What became of its calls; null if it does not tell. */
+  readonly calls: StateDocument["calls"] | null;
+}
+
+/** Shows who listens on the daemon's socket. */
+export async function status({ signal }: CniCall): Promise<Output> {
+  const service = DaemonService.find(signal);
+  const file = service?.isLive ? (await service.read()).file : undefined;
+  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal });
+  const pid = daemon.is === "absent" ? undefined : daemon.pid;
+  const path = ifPossible(() => Deno.readLinkSync(`/proc/${pid}/exe`)) ?? "";
+  const [executable, isDeleted] = path.split(/( \(deleted\))$/);
+  const row: Row = {
+    running: daemon.is === "running",
+    state: daemon.is,
+    enabled: file === undefined ? null : file === "enabled",
+    pid: pid ?? null,
+    since: pid ? findStart(pid) : null,
+    memoryBytes: pid ? findMemory(pid) : null,
+    executable: executable || null,
+    calls: daemon.is === "running" ? daemon.state?.calls ?? null : null,
+  };
+  const notes = [
+    ...isDeleted
+      ? ["It runs an executable that has been replaced: cni daemon restart"]
+      : [],
+    ...row.calls?.reasons.map(({ reason, count, advice }) =>
+      `${count} calls did the work themselves, ${reason}: ${advice}`
+    ) ?? [],
+  ];
+  return {
+    json: row,
+    text: (style) => formatTable(COLUMNS, [row], style),
+    note: notes.length === 0 ? undefined : notes.join("\n"),
+    exitCode: row.running ? 0 : 1,
+  };
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: "STATE", cell: ({ state }) => state },
+  { heading: "ENABLED", cell: ({ enabled }) => toWord(enabled) },
+  { heading: "PID", cell: ({ pid }) => `${pid ?? ""}` },
+  { heading: "SINCE", cell: ({ since }) => since ?? "" },
+  {
+    heading: "MEMORY",
+    cell: ({ memoryBytes }) =>
+      memoryBytes === null ? "" : `${Math.round(memoryBytes / 2 ** 20)} MiB`,
+  },
+  { heading: "CALLS", cell: ({ calls }) => `${calls?.done ?? ""}` },
+  { heading: "LEFT", cell: ({ calls }) => `${calls?.left ?? ""}` },
+  { heading: "EXECUTABLE", cell: ({ executable }) => executable ?? "" },
+];
+
+function toWord(value: boolean | null): string {
+  return value === null ? "" : value ? "yes" : "no";
+}
+
+/** Ticks a second of times in /proc, on all architectures of Linux. Source: proc(5), time(7). */
+const TICKS = 100;
+
+/** Returns when a process began; null if it has ended. */
+function findStart(pid: number): string | null {
+  const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
+  // The name, in parentheses, may have blanks.
+  const ticks = stat?.replace(/^.*\) /s, "").split(" ")[19];
+  const [, boot] = /^btime (\d+)$/m
+    .exec(Deno.readTextFileSync("/proc/stat")) ?? [];
+  if (ticks === undefined || boot === undefined) return null;
+  const seconds = Math.floor(Number(boot) + Number(ticks) / TICKS);
+  return new Date(seconds * 1000).toISOString().replace(".000", "");
+}
+
+/** Returns the memory of a process that no other shares, in bytes; null if it has ended. */
+function findMemory(pid: number): number | null {
+  const status = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/status`));
+  const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(status ?? "") ?? [];
+  return kibibytes === undefined ? null : Number(kibibytes) * 1024;
+}

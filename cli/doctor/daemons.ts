@@ -1,0 +1,171 @@
+/**
+ * The node daemon, and the daemon of thick multus.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { buildIdentity } from "../../cni/build_identity.ts";
+import { offFile } from "../../cni/daemon_socket.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import {
+  httpSocketIn,
+  type NodeDaemon,
+  type ReasonRow,
+} from "../node_daemon.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
+import { type Node, valueOf } from "./node.ts";
+
+/** The command that starts a daemon anew, by the unit of `cni install`. */
+const RESTART = "cni daemon restart";
+/** The same for thick multus. The name is the one in deploy/multus. */
+const SHOW_THICK = "kubectl -n kube-system get pods -l app=multus";
+
+/** The effect of a daemon that is not used. */
+const SLOWER = "each call starts an engine of its own, which is slower";
+
+/** A socket, and the networks that name it. */
+interface Named {
+  readonly socket: string;
+  readonly networks: readonly string[];
+  /** Whether calls fail without a daemon there. */
+  readonly isNeeded: boolean;
+}
+
+/** Lists the sockets that networks name. */
+function listNamed({ networks }: Node): Named[] {
+  const all = networks.flatMap(({ name, plugins }) =>
+    plugins.flatMap((conf) => {
+      const isNeeded = conf.type === "multus-shim";
+      const directory = valueOf(conf, "daemonSocketDir");
+      const socket = isNeeded
+        ? httpSocketIn(
+          typeof directory === "string" ? directory : "/run/multus",
+        )
+        : valueOf(conf, "daemonSocket");
+      return typeof socket === "string" && socket !== ""
+        ? [{ socket, name, isNeeded }]
+        : [];
+    })
+  );
+  return [...Map.groupBy(all, ({ socket }) => socket)]
+    .map(([socket, some]) => ({
+      socket,
+      networks: [...new Set(some.map(({ name }) => `"${name}"`))],
+      isNeeded: some.some(({ isNeeded }) => isNeeded),
+    }));
+}
+
+/** Finds sockets that networks name, and at which nobody listens. */
+async function findAbsent(node: Node): Promise<Findings> {
+  const findings: Finding[] = [];
+  for (const { socket, networks, isNeeded } of listNamed(node)) {
+    const daemon = await node.daemonAt(socket);
+    if (daemon.is !== "absent") continue;
+    const make = isNeeded ? error : warning;
+    findings.push(make(
+      `no daemon answers at "${socket}" of ${networks.join(", ")}: ` +
+        "nothing listens there",
+      isNeeded ? "containers of that network neither start nor end" : SLOWER,
+      { command: isNeeded ? SHOW_THICK : RESTART },
+    ));
+  }
+  return findings;
+}
+
+/** Finds daemons that calls cannot use, and calls that do not use them. */
+async function findUnused(node: Node): Promise<Findings> {
+  const named = listNamed(node).filter(({ isNeeded }) => !isNeeded)
+    .map(({ socket }) => socket);
+  const findings: Finding[] = [];
+  for (const socket of new Set([node.daemonSocket, ...named])) {
+    const daemon = await node.daemonAt(socket);
+    findings.push(...judge(socket, daemon));
+  }
+  return findings;
+}
+
+function judge(socket: string, daemon: NodeDaemon): Finding[] {
+  switch (daemon.is) {
+    case "absent":
+      return []; // It is faster with a daemon, but nothing is wrong.
+    case "foreign":
+      return [warning(
+        `process ${daemon.pid} of user ${daemon.uid} listens at "${socket}"`,
+        `plugins do not trust it; ${SLOWER}`,
+        { command: `ps -p ${daemon.pid} -o user,args` },
+      )];
+    case "silent":
+      return [warning(
+        `the node daemon at "${socket}" does not answer` +
+          (daemon.isStopped ? `: process ${daemon.pid} is stopped` : ""),
+        isOff(socket)
+          ? `ten calls within a minute got no answer, and others do not ask; ${SLOWER}`
+          : "each call waits a second for it, and then does the work itself",
+        { command: daemon.isStopped ? `kill -CONT ${daemon.pid}` : RESTART },
+      )];
+    case "running":
+      return [...judgeBuild(socket, daemon), ...judgeCalls(socket, daemon)];
+  }
+}
+
+type Running = NodeDaemon & { readonly is: "running" };
+
+function judgeBuild(socket: string, { state }: Running): Finding[] {
+  if (state?.build === buildIdentity) return [];
+  return [warning(
+    `the node daemon at "${socket}" is of another build than this program` +
+      (state === undefined ? "" : `: version ${state.version}`),
+    `it leaves the calls of this build to their callers; ${SLOWER}`,
+    { command: RESTART },
+  )];
+}
+
+/** Reasons that last for a moment, or that another finding reports. */
+const PASSING: readonly ReasonRow["reason"][] = [
+  "the daemon ends",
+  "another build",
+];
+
+/** Tells why the last calls were left to their callers. */
+function judgeCalls(socket: string, { state }: Running): Finding[] {
+  if (state === undefined) return [];
+  const { recent: { calls }, reasons } = state.calls;
+  const http = httpSocketIn(dirname(socket));
+  return reasons
+    .filter(({ reason, recent }) => recent > 0 && !PASSING.includes(reason))
+    .map(({ reason, advice, recent, lastCall }) =>
+      warning(
+        `${recent} of the last ${calls} calls of the node daemon did the work ` +
+          `themselves: ${reason}` +
+          (lastCall === undefined ? "" : ` (the last one: ${lastCall})`),
+        advice,
+        { command: `curl --unix-socket ${http} http://localhost/state` },
+      )
+    );
+}
+
+/** Reports whether callers have stopped asking the daemon at a socket. */
+function isOff(socket: string): boolean {
+  return ifPossible(() => Deno.lstatSync(offFile(socket))) !== undefined;
+}
+
+/** Checks of daemons. */
+export const DAEMON_CHECKS: readonly Check[] = [
+  {
+    name: "daemon",
+    finds: "the node daemon, or the daemon of thick multus, does not listen",
+    run: findAbsent,
+  },
+  {
+    name: "daemon-unused",
+    finds: "the node daemon does not answer, or calls do not use it",
+    run: findUnused,
+  },
+];

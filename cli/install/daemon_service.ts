@@ -1,0 +1,263 @@
+/**
+ * The node daemon as a service of systemd.
+ *
+ * Source: systemd.unit(5), systemctl(1), sd_booted(3).
+ *
+ * @module
+ */
+
+import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import {
+  ifPossible,
+  removeIfThere,
+  removeQuietly,
+} from "../../cni/files/io.ts";
+import { replaceFile } from "../../cni/files/replace.ts";
+import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
+import unitOfProject from "../../deploy/daemon/cni-daemon.service" with {
+  type: "text",
+};
+
+/** The unit. */
+const NAME = "cni-daemon.service";
+
+/** Its file, where units of the node are. Those of distributions are in /usr. */
+const PATH = `/etc/systemd/system/${NAME}`;
+
+/** systemd itself, in a root in which it may not run. */
+const PROGRAMS = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
+
+/** Time limit of systemctl, in ms. systemd ends a start that takes 90 s. */
+const LIMIT_MS = 120_000;
+
+/** The folder of the daemon's sockets, and what a daemon that has ended leaves there. */
+const SOCKET_DIR = "/run/cni", REMAINS = [".lock"];
+
+/** What becomes of the service. */
+export type ServiceChange =
+  | "started"
+  | "restarted"
+  /** Its unit is in place, in a root in which systemd does not run. */
+  | "installed"
+  | "unchanged"
+  /** An administrator has disabled it. */
+  | "disabled"
+  | "stopped"
+  | "removed";
+
+/** What systemd says of the service. */
+export interface ServiceState {
+  /** `loaded`, `not-found`, `masked` or `bad-setting`. */
+  readonly load: string;
+  /** `active`, `inactive`, `activating` or `failed`. */
+  readonly active: string;
+  /** `enabled` or `disabled`; "" without a unit. */
+  readonly file: string;
+  /** 0 if it does not run. */
+  readonly pid: number;
+}
+
+/** Whom the service runs, and since when that is a file at this path. */
+export interface ServiceOptions {
+  /** Absolute path of `cni`. */
+  readonly executable: string;
+  /** Whether there has been another file at the path. */
+  readonly isReplaced: boolean;
+}
+
+/** The service of this root. */
+export class DaemonService {
+  readonly #signal: AbortSignal;
+  /** Whether systemd runs this node, in this root. */
+  readonly isLive: boolean;
+
+  private constructor(isLive: boolean, signal: AbortSignal) {
+    [this.isLive, this.#signal] = [isLive, signal];
+  }
+
+  /** Finds the service; undefined if this root has no systemd. */
+  static find(signal: AbortSignal): DaemonService | undefined {
+    const isLive = runsSystemd();
+    const isThere = isLive ||
+      PROGRAMS.some((path) => findFileId(path) !== undefined);
+    return isThere ? new DaemonService(isLive, signal) : undefined;
+  }
+
+  /** Path of the executable that the unit runs; undefined without a unit. */
+  get executable(): string | undefined {
+    const text = ifPossible(() => Deno.readTextFileSync(PATH)) ?? "";
+    return /^ExecStart=(\S+) daemon\b/m.exec(text)?.[1];
+  }
+
+  /**
+   * Reads its state.
+   *
+   * @throws {CniError} 999 if systemd does not tell
+   */
+  async read(): Promise<ServiceState> {
+    const keys = ["LoadState", "ActiveState", "UnitFileState", "MainPID"];
+    const text = await this.#systemctl("show", NAME, `--property=${keys}`);
+    const values = Object.fromEntries(
+      text.trim().split("\n").map((line) => line.split(/=(.*)/, 2)),
+    );
+    const [load = "", active = "", file = "", pid] = keys
+      .map((key) => values[key]);
+    return { load, active, file, pid: Number(pid) };
+  }
+
+  /**
+   * Returns what {@linkcode update} would do.
+   *
+   * @throws {CniError} 999 if systemd does not tell
+   */
+  async compare(options: ServiceOptions): Promise<ServiceChange> {
+    const { executable, isReplaced } = options;
+    const isUnitThere = isUnit(formatUnit(executable));
+    if (!this.isLive) {
+      return isUnitThere || isMasked() ? "unchanged" : "installed";
+    }
+    const { load, file, pid } = await this.read();
+    if (load === "masked" || file === "disabled") return "disabled";
+    if (pid === 0) return "started";
+    const isCurrent = isUnitThere && !isReplaced &&
+      isSameFile(`/proc/${pid}/exe`, executable);
+    return isCurrent ? "unchanged" : "restarted";
+  }
+
+  /**
+   * Has the node run the daemon of an executable, unless an administrator has
+   * disabled it. In a root in which systemd does not run, it runs from the next
+   * boot on.
+   *
+   * @throws {CniError} 5 if the unit cannot be written, 999 if systemd refuses
+   */
+  async update(options: ServiceOptions): Promise<ServiceChange> {
+    const change = await this.compare(options);
+    if (change === "unchanged" || change === "disabled") return change;
+    await this.enable(options.executable);
+    return change;
+  }
+
+  /**
+   * Writes the unit, enables it, and starts it again.
+   *
+   * @throws {CniError} 5 if the unit cannot be written, 999 if systemd refuses
+   */
+  async enable(executable: string): Promise<void> {
+    writeUnit(formatUnit(executable));
+    if (!this.isLive) {
+      await this.#systemctl("--root=/", "enable", NAME);
+      return;
+    }
+    await this.#systemctl("daemon-reload");
+    await this.#systemctl("enable", NAME);
+    await this.#systemctl("restart", NAME);
+  }
+
+  /**
+   * Starts it again.
+   *
+   * @throws {CniError} 999 if systemd refuses
+   */
+  async restart(): Promise<void> {
+    await this.#systemctl("restart", NAME);
+  }
+
+  /**
+   * Stops it, now and at the next boot. The unit stays.
+   *
+   * @throws {CniError} 999 if systemd refuses
+   */
+  async disable(): Promise<void> {
+    await this.#systemctl(
+      ...this.isLive ? ["disable", "--now"] : ["--root=/", "disable"],
+      NAME,
+    );
+  }
+
+  /**
+   * Stops it, and removes the unit.
+   *
+   * @throws {CniError} 5 if the unit cannot be removed, 999 if systemd refuses
+   */
+  async remove(): Promise<void> {
+    await this.disable();
+    removeIfThere(PATH);
+    if (!this.isLive) return;
+    await this.#systemctl("daemon-reload");
+    for (const name of REMAINS) removeQuietly(`${SOCKET_DIR}/${name}`);
+    // Other programs may have files in it.
+    removeQuietly(SOCKET_DIR);
+  }
+
+  async #systemctl(...args: readonly string[]): Promise<string> {
+    using limit = new JoinedSignal(deadline(LIMIT_MS), this.#signal);
+    const command = new Deno.Command("systemctl", {
+      args: [...args],
+      env: { LC_ALL: "C" },
+      stdin: "null",
+      signal: limit.signal,
+    });
+    const fail = (why: string, options: ErrorOptions = {}): CniError =>
+      new CniError(
+        ErrorCode.Internal,
+        `Cannot run "systemctl ${args.join(" ")}"${why}`,
+        options,
+      );
+    let output: Deno.CommandOutput;
+    try {
+      output = await command.output();
+    } catch (cause) {
+      throw fail("", { cause });
+    }
+    const { success, code, stdout, stderr } = output;
+    const decoder = new TextDecoder();
+    if (success) return decoder.decode(stdout);
+    const why = decoder.decode(stderr).trim().split("\n")[0];
+    throw fail(`: ${why || `it exited with ${code}`}`);
+  }
+}
+
+/** Reports whether systemd runs this node, and this is its root. */
+function runsSystemd(): boolean {
+  return findFileId("/run/systemd/system") !== undefined &&
+    ifPossible(() => Deno.readTextFileSync("/proc/1/comm")) === "systemd\n" &&
+    isSameFile("/proc/1/root", "/");
+}
+
+/** Characters that mean nothing else to systemd. */
+const PLAIN = /^\/[\w./+@:,=-]+$/;
+
+/** @throws {CniError} 5 if systemd would read the path in another way */
+function formatUnit(executable: string): string {
+  if (PLAIN.test(executable)) {
+    return unitOfProject.replace(/^(ExecStart=)\S+/m, `$1${executable}`);
+  }
+  throw new CniError(
+    ErrorCode.IoFailure,
+    `Cannot write a unit for "${executable}": the path has characters that ` +
+      "mean something to systemd",
+  );
+}
+
+function isUnit(text: string): boolean {
+  return ifPossible(() => Deno.readTextFileSync(PATH)) === text;
+}
+
+/** Reports whether an administrator has put a link to /dev/null in place. */
+function isMasked(): boolean {
+  return ifPossible(() => Deno.readLinkSync(PATH)) === "/dev/null";
+}
+
+/** @throws {CniError} 5 if it cannot be written, or is masked */
+function writeUnit(text: string): void {
+  try {
+    if (isMasked()) throw new Error(`it is masked: systemctl unmask ${NAME}`);
+    replaceFile(PATH, new TextEncoder().encode(text), 0o644);
+  } catch (cause) {
+    throw new CniError(ErrorCode.IoFailure, `Cannot write "${PATH}"`, {
+      cause,
+    });
+  }
+}

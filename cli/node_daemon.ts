@@ -1,0 +1,143 @@
+/**
+ * The node daemon as an operator sees it: whether it answers, and what it does.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { deadline, JoinedSignal } from "../cni/deadline.ts";
+import { ifPossible } from "../cni/files/io.ts";
+import { isErrno } from "../ffi/errno.ts";
+import { findListener, type Peer } from "../ffi/unix_socket.ts";
+import type { StateDocument } from "../node/daemon/state_handler.ts";
+
+export type { StateDocument };
+
+/** What is at a socket of the node daemon. */
+export type NodeDaemon =
+  /** Nothing listens. */
+  | { readonly is: "absent" }
+  /** A process that plugins do not trust. */
+  | { readonly is: "foreign"; readonly pid: number; readonly uid: number }
+  /** A process that does not answer. */
+  | {
+    readonly is: "silent";
+    /** 0 if it is in a PID namespace that cannot be seen from here. */
+    readonly pid: number;
+    /** Whether a signal has stopped it. */
+    readonly isStopped: boolean;
+  }
+  /** A daemon. */
+  | {
+    readonly is: "running";
+    readonly pid: number;
+    /** Undefined for a daemon that does not describe itself. */
+    readonly state: StateDocument | undefined;
+  };
+
+/** All states. */
+export const NODE_DAEMON_STATES: readonly NodeDaemon["is"][] = [
+  "running",
+  "absent",
+  "silent",
+  "foreign",
+];
+
+/** A reason for which the daemon left calls to their callers. */
+export type ReasonRow = StateDocument["calls"]["reasons"][number];
+
+/** Returns the socket over which the daemons in a directory speak HTTP. */
+export function httpSocketIn(directory: string): string {
+  return `${directory.replace(/\/+$/, "")}/multus.sock`;
+}
+
+/** How long a daemon has to answer, in ms: as long as it has to take a call. */
+const ANSWER_MS = 1000;
+
+/** Where to look. */
+export interface DaemonPlace {
+  /** Path of the daemon's socket. */
+  readonly socket: string;
+  readonly signal: AbortSignal;
+  /** Where processes are; /proc by default. */
+  readonly proc?: string;
+}
+
+/**
+ * Asks the daemon at a socket how it is.
+ *
+ * @throws {SyscallError} EACCES If the user may not connect
+ */
+export async function readNodeDaemon(
+  { socket, signal, proc = "/proc" }: DaemonPlace,
+): Promise<NodeDaemon> {
+  const owner = findOwner(socket);
+  if (owner === undefined) return { is: "absent" };
+  const { pid, uid } = owner;
+  if (uid !== 0 && uid !== Deno.uid()) return { is: "foreign", pid, uid };
+  try {
+    const state = await askState(httpSocketIn(dirname(socket)), signal);
+    return { is: "running", pid, state };
+  } catch {
+    signal.throwIfAborted();
+    return { is: "silent", pid, isStopped: isStopped(proc, pid) };
+  }
+}
+
+/** Returns the process that listens; one that cannot be seen if its queue is full. */
+function findOwner(socket: string): Pick<Peer, "pid" | "uid"> | undefined {
+  try {
+    return findListener(socket);
+  } catch (error) {
+    if (isErrno(error, "EAGAIN")) return { pid: 0, uid: 0 };
+    throw error;
+  }
+}
+
+/**
+ * @returns Undefined if the daemon answers, and does not describe itself
+ * @throws {Error} If it does not answer
+ */
+async function askState(
+  path: string,
+  signal: AbortSignal,
+): Promise<StateDocument | undefined> {
+  using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
+  using end = new JoinedSignal(deadline(ANSWER_MS), signal);
+  const answer = await fetch("http://localhost/state", {
+    client,
+    signal: end.signal,
+  });
+  if (answer.ok) return await answer.json();
+  await answer.body?.cancel();
+  return undefined;
+}
+
+/** Source: proc_pid_stat(5), state. */
+function isStopped(proc: string, pid: number): boolean {
+  const stat = ifPossible(() => Deno.readTextFileSync(`${proc}/${pid}/stat`));
+  const state = stat?.slice(stat.lastIndexOf(")") + 2)[0];
+  return state === "T" || state === "t";
+}
+
+/** Describes a daemon in a line, without a full stop. */
+export function describeNodeDaemon(daemon: NodeDaemon): string {
+  switch (daemon.is) {
+    case "absent":
+      return "none; each call starts an engine of its own";
+    case "foreign":
+      return `process ${daemon.pid} of user ${daemon.uid}, which plugins do not use`;
+    case "silent":
+      return daemon.isStopped
+        ? `process ${daemon.pid} is stopped`
+        : "a process that does not answer";
+    case "running": {
+      const { pid, state } = daemon;
+      if (state === undefined) return `process ${pid}, of another release`;
+      const { version, startedAt, calls } = state;
+      return `process ${pid}, version ${version}, since ` +
+        `${startedAt.replace(/\.\d+Z$/, "Z")}; ${calls.done} calls, ` +
+        `${calls.left} left to their callers`;
+    }
+  }
+}
