@@ -195,7 +195,7 @@ Deno.test("DefaultNetwork.get() logs what is new, once", async () => {
       'level=info msg="Chose the default network" network=net1',
     ],
   );
-  node.conf.add("10.conflist", "[");
+  node.conf.add("10.conflist", "[]");
   await nameOf(fixture);
   assertEquals(fixture.lines.length, 3);
 });

@@ -13,7 +13,7 @@ import { writeDocuments } from "./compile/documents.ts";
 import { provideDenort } from "./compile/denort.ts";
 import { checkBudget, type CompileResult } from "./compile/executables.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
-import type { Program } from "./compile/programs.ts";
+import { listSinglePrograms, type Program } from "./compile/programs.ts";
 import {
   LIBRARY_SOURCES,
   PROGRAM_SOURCES,
@@ -21,7 +21,8 @@ import {
   runDeno,
 } from "./compile/project.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
-import { importFlags } from "./net.ts";
+import { importFlags, OFFLINE_IMPORT_MAP } from "./net.ts";
+import { FakeDaemon } from "../tests/_harness/fake_daemon.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 /** A program that says by what name it was called, with what arguments, and waits for its stdin to end. */
@@ -149,15 +150,56 @@ Deno.test("compile() makes one executable with many names", async (t) => {
   });
 });
 
-Deno.test("compile() makes an executable of each program", async () => {
+Deno.test("compile() makes an executable of each plugin", async (t) => {
   await using workshop = await openWorkshop();
   const { directory, entry } = workshop;
-  const programs = ["one", "two"].map((name) => ({ name, entry, links: [] }));
+  const programs = [
+    ...await listSinglePrograms(["static", "multus"]),
+    { name: "foreign", entry, links: [] },
+  ];
   await compile({ out: directory, programs });
-  assertEquals(await callProgram(`${directory}/one`), ["one"]);
-  assertEquals(await callProgram(`${directory}/two`), ["two"]);
-  assertEquals((await Deno.stat(`${directory}/one`)).nlink, 1);
+  assertEquals(await callProgram(`${directory}/foreign`), ["foreign"]);
+  assertEquals((await Deno.stat(`${directory}/static`)).nlink, 1);
+  await using daemon = new FakeDaemon(({ say }) =>
+    say({ stdout: "{}", exitCode: 0 })
+  );
+  const all = [`${directory}/static`, `${directory}/multus`];
+  const together = `${await ensureCompiled()}/static`;
+  for (const key of ["daemonSocket", "DaemonSocket"]) {
+    await t.step(`whose daemon is that of all plugins: ${key}`, async () => {
+      daemon.requests.length = 0;
+      for (const path of [...all, together]) {
+        assertEquals(await callStatus(path, { [key]: daemon.path }), "{}");
+      }
+      const { build } = daemon.requests.at(-1) ?? {};
+      assertEquals(
+        daemon.requests.map((request) => [request.name, request.build]),
+        ["static", "multus", "static"].map((name) => [name, build]),
+      );
+    });
+  }
+  await t.step("which runs its calls if there is none", async () => {
+    const config = {
+      ...{ cniVersion: "1.1.0", name: "a", type: "static" },
+      ipam: { type: "static", addresses: [{ address: "10.0.0.1/24" }] },
+      daemonSocket: "/nonexistent",
+    };
+    for (const path of [`${directory}/static`, together]) {
+      assertEquals(await callStatus(path, config), "");
+    }
+  });
 });
+
+/** Calls a plugin with STATUS, and returns what it printed. */
+async function callStatus(path: string, config: object): Promise<string> {
+  const child = new Deno.Command(path, {
+    env: { CNI_COMMAND: "STATUS", CNI_PATH: "/nonexistent" },
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  await new Response(JSON.stringify(config)).body?.pipeTo(child.stdin);
+  return new TextDecoder().decode((await child.output()).stdout);
+}
 
 Deno.test("compile() makes an executable of a plugin from outside", async () => {
   await using workshop = await openWorkshop(`
@@ -204,10 +246,11 @@ Deno.test("bundle() gives the same bytes in another folder", async () => {
   try {
     const other = `${folder}/deeper/down`;
     await Deno.mkdir(other, { recursive: true });
-    const programs = PROGRAM_SOURCES.filter((path) => !path.includes("/"));
+    const programs = PROGRAM_SOURCES
+      .filter((path) => !path.startsWith("scripts/"));
     const parts = [...programs, ...LIBRARY_SOURCES, "scripts"];
     await new Deno.Command("cp", {
-      args: ["-r", ...parts, other],
+      args: ["-r", "--parents", ...parts, other],
       cwd: ROOT,
     }).output();
     const script = 'import { bundle } from "./scripts/compile/bundle.ts";' +
@@ -417,18 +460,33 @@ Deno.test("digests of files that were compiled before stay", async () => {
 });
 
 Deno.test("deno.lock pins every npm package, and its digest", async () => {
-  const { specifiers, npm, jsr } = JSON.parse(
+  const { specifiers, npm } = JSON.parse(
     await Deno.readTextFile(`${ROOT}deno.lock`),
   );
   const wanted = Object.values(project.imports)
-    .flatMap((target) => /^npm:((?:@[^/]+\/)?[^/]+)/.exec(target)?.[1] ?? [])
-    .map((target) => `npm:${target.replace("@^", "@")}`);
+    .flatMap((target) => /^npm:(?:@[^/]+\/)?[^/]+/.exec(target)?.[0] ?? []);
   assert(wanted.length > 5);
   for (const specifier of wanted) assert(specifier in specifiers, specifier);
   for (const [name, { integrity }] of Object.entries<Locked>(npm)) {
     assert(/^sha512-[\w+/]{86}==$/.test(integrity), name);
   }
-  assertEquals(jsr, undefined);
+});
+
+Deno.test("imports name exact versions, the same with and without jsr.io", async () => {
+  const { imports }: { imports: Record<string, string> } = JSON.parse(
+    await Deno.readTextFile(`${ROOT}${OFFLINE_IMPORT_MAP}`),
+  );
+  const targets = [project.imports, imports].flatMap(Object.values<string>)
+    .filter((target) => !target.startsWith("./"));
+  const versions = new Map<string, string>();
+  for (const target of targets) {
+    const [, name = "", version = ""] =
+      /^(?:npm|jsr):\/?((?:@[^/@]+\/)?[^/@]+)@(\d+\.\d+\.\d+)(?:\/|$)/
+        .exec(target) ?? [];
+    assert(version !== "", target);
+    assertEquals(versions.get(name) ?? version, version, target);
+    versions.set(name, version);
+  }
 });
 
 /** A package in `deno.lock`. */

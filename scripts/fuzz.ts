@@ -1,8 +1,8 @@
 // deno-lint-ignore-file no-console -- its output is what it is for
 
 /**
- * Runs every parser of bytes or text from outside with random inputs:
- * `deno task fuzz`.
+ * Runs every parser of bytes or text from outside with random inputs, and compares
+ * the call stub with deno: `deno task fuzz`.
  *
  * An input that fails is made as small as possible and printed with its seed.
  * Add it to `tests/fuzz/parsers/corpus.json`, which is run first.
@@ -12,7 +12,12 @@
 
 import { parseArgs } from "@std/cli/parse-args";
 import { describeError } from "../cni/error.ts";
-import { fuzz, listParsers } from "../tests/fuzz/parsers/run.ts";
+import {
+  fuzz,
+  type FuzzOptions,
+  listParsers,
+} from "../tests/fuzz/parsers/run.ts";
+import { compareCalls } from "../tests/fuzz/stub_calls.ts";
 import { answerHelp } from "./help.ts";
 import { formatTally } from "./tally.ts";
 
@@ -55,22 +60,40 @@ function readOptions(args: readonly string[]): Options {
   };
 }
 
+/** Something to run with random inputs. */
+interface Subject {
+  readonly name: string;
+  readonly run: (options: FuzzOptions) => Promise<unknown>;
+}
+
+/** @param folder For files, in memory at best */
+function listSubjects(folder: string): Subject[] {
+  const parsers = listParsers(folder).map((parser): Subject => ({
+    name: parser.name,
+    run: (options) => fuzz(parser, options),
+  }));
+  return [...parsers, {
+    name: "call stub",
+    run: (options) => compareCalls(Deno.build.arch, options),
+  }];
+}
+
 /** Runs the parsers; returns the exit status. */
 async function main({ runs, seed, filter }: Options): Promise<number> {
   const folder = await Deno.makeTempDir({ prefix: "cni-fuzz-" });
   const tally = { passed: 0, failed: 0, skipped: 0 };
   console.log(`${runs} inputs for each parser, seed ${seed}`);
   try {
-    for (const parser of listParsers(folder)) {
-      if (!parser.name.includes(filter)) continue;
+    for (const { name, run } of listSubjects(folder)) {
+      if (!name.includes(filter)) continue;
       const startMs = performance.now();
       try {
-        await fuzz(parser, { runs, seed });
+        await run({ runs, seed });
         const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
-        console.log(`ok      ${parser.name} (${seconds} s)`);
+        console.log(`ok      ${name} (${seconds} s)`);
         tally.passed++;
       } catch (error) {
-        console.log(`FAILED  ${parser.name}\n${describeError(error)}\n`);
+        console.log(`FAILED  ${name}\n${describeError(error)}\n`);
         tally.failed++;
       }
     }

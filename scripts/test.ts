@@ -11,13 +11,15 @@
  * process of its own; what deno prints goes to `build/test.log`, and a line for
  * each file is shown, and what failed. `--verbose` shows the rest too. Other
  * arguments, paths, `--filter` and so on, go to one `deno test`.
+ * A file that fails because the machine ran out of threads, processes, memory,
+ * disk or descriptors is run once more, alone, at the end.
  * What cannot be tested here is skipped with a reason. The last line counts.
  *
  * @module
  */
 
 import { writeStderr } from "../cni/stdio.ts";
-import { canUseNetns } from "../testing/capabilities.ts";
+import { canUseNetns, missingForNetns } from "../testing/capabilities.ts";
 import { findColumns, Progress } from "../tool/progress.ts";
 import { ensureCompiled } from "./compile.ts";
 import { installTestPackages } from "./debian_packages.ts";
@@ -27,10 +29,11 @@ import { importFlags } from "./net.ts";
 import { formatTally, sumTallies, type Tally } from "./tally.ts";
 import { parseOptions, type TestOptions } from "./test/options.ts";
 import { formatFailures, judgeShard } from "./test/outcome.ts";
-import { listTestFiles, planFiles } from "./test/plan.ts";
+import { listTestFiles, mayDownload, planFiles } from "./test/plan.ts";
 import { runAll, type RunResult } from "./test/run_all.ts";
 import { runShard } from "./test/run_shard.ts";
 import { createStop } from "./test/stop.ts";
+import { UsedNode } from "./test/used_node.ts";
 
 const ROOT = new URL("..", import.meta.url);
 
@@ -69,10 +72,32 @@ async function buildGoPlugins(stop: AbortSignal): Promise<AsyncDisposable> {
   return stack;
 }
 
+/** Creates what the tests see of the machine; undefined if they see itself. */
+async function startNode(
+  flags: readonly string[],
+): Promise<UsedNode | undefined> {
+  if (!canUseNetns) return undefined;
+  // There, nothing can be downloaded.
+  const files = listTestFiles(ROOT).map(({ path }) => path);
+  await new Deno.Command(Deno.execPath(), {
+    args: ["cache", "-q", ...flags, ...files],
+    cwd: ROOT,
+  }).output();
+  try {
+    return await UsedNode.start();
+  } catch (error) {
+    console.error(`The tests see the machine's own /etc: ${describe(error)}`);
+    return undefined;
+  }
+}
+
 function explainSkips(): void {
-  if (canUseNetns) return;
+  if (missingForNetns === undefined) return;
+  const hint = Deno.uid() === 0
+    ? "in a chroot, first `mount --bind DIRECTORY DIRECTORY`"
+    : "run as root, or under `unshare -Urnm`";
   console.error(
-    "Tests in network namespaces skip: run as root, or under `unshare -Urnm`",
+    `Tests in network namespaces skip: ${missingForNetns}; ${hint}`,
   );
 }
 
@@ -91,6 +116,7 @@ function describe(error: unknown): string {
 
 /** The input of every test process. */
 interface Setting {
+  readonly enter: readonly string[];
   readonly flags: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly stop: AbortSignal;
@@ -131,12 +157,13 @@ async function runEverything(
 /** Runs what the command line asks for, as `deno test` runs and shows it. */
 async function runSome(
   denoArgs: readonly string[],
-  { flags, env, stop }: Setting,
+  { enter, flags, env, stop }: Setting,
 ): Promise<RunResult> {
   const stdout = Deno.stdout.writable.getWriter();
   const encoder = new TextEncoder();
   const end = await runShard(["test", "-A", ...flags, ...denoArgs], {
     cwd: ROOT,
+    enter: denoArgs.some(mayDownload) ? [] : enter,
     env,
     stop,
     onText: (text) => stdout.write(encoder.encode(text)),
@@ -162,8 +189,11 @@ async function main(options: TestOptions): Promise<Tally> {
   explainSkips();
   const bin = await buildExecutables();
   const build = { passed: 0, failed: bin === undefined ? 1 : 0, skipped: 0 };
+  const flags = await importFlags();
+  await using node = await startNode(flags);
   const setting = {
-    flags: await importFlags(),
+    enter: node?.enter ?? [],
+    flags,
     // Nothing is written to the machine's own log.
     env: {
       CNI_LOG_FILE: "stderr",
@@ -174,6 +204,9 @@ async function main(options: TestOptions): Promise<Tally> {
   const result = options.denoArgs.length > 0
     ? await runSome(options.denoArgs, setting)
     : await runEverything(options, setting);
+  for (const change of node?.listChanges() ?? []) {
+    console.log(`A test has changed the machine: ${change}`);
+  }
   console.log(`conformance rows: ${formatTally(result.conformance)}`);
   return sumTallies([build, judge(result)]);
 }

@@ -34,14 +34,25 @@ export function hasCommand(name: string): boolean {
   return directories.some((directory) => isExecutable(join(directory, name)));
 }
 
-function tryUnshare(): boolean {
+function tryUnshare(...flags: readonly string[]): boolean {
   if (!hasCommand("unshare")) return false;
-  const command = new Deno.Command("unshare", { args: ["-n", "true"] });
+  const command = new Deno.Command("unshare", { args: [...flags, "true"] });
   return command.outputSync().success;
 }
 
-/** Whether network namespaces can be created: by root, or with CAP_SYS_ADMIN. */
-export const canUseNetns: boolean = tryUnshare();
+/**
+ * What is missing to create network and mount namespaces; undefined if nothing
+ * is. Root, or CAP_SYS_ADMIN, is not enough in a chroot: without a mount at `/`,
+ * the mounts of a new namespace cannot be made private.
+ */
+export const missingForNetns: string | undefined = tryUnshare("-n", "-m")
+  ? undefined
+  : tryUnshare("-n")
+  ? "needs a root directory that is a mount point"
+  : "needs root";
+
+/** Whether network and mount namespaces can be created. */
+export const canUseNetns: boolean = missingForNetns === undefined;
 
 /**
  * Finds a Go plugin of containernetworking to compare with, in the folder that
@@ -77,7 +88,10 @@ export function ignoreUnless(condition: boolean, reason: string): Needs {
 }
 
 /** Skips what works in network namespaces where none can be made. */
-export const needsRoot: Needs = ignoreUnless(canUseNetns, "needs root");
+export const needsRoot: Needs = ignoreUnless(
+  canUseNetns,
+  missingForNetns ?? "",
+);
 
 /** Puts needs together: what is skipped for one of them is skipped. */
 export function allOf(...needs: readonly Needs[]): Needs {

@@ -1,10 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
+import { importFlags } from "../scripts/net.ts";
 import {
   canUseNetns,
   goPlugin,
   hasCommand,
   ignoreUnless,
+  missingForNetns,
   requireRoot,
   rootTest,
 } from "./capabilities.ts";
@@ -53,12 +55,56 @@ Deno.test("ignoreUnless() gives a reason only to what is skipped", () => {
 });
 
 Deno.test("requireRoot() skips what needs network namespaces", () => {
-  const suffix = canUseNetns ? "" : " (skipped: needs root)";
+  const suffix = canUseNetns ? "" : ` (skipped: ${missingForNetns})`;
   assertEquals(requireRoot("ptp.add() works"), {
     name: `ptp.add() works${suffix}`,
     ignore: !canUseNetns,
   });
 });
+
+rootTest(
+  "missingForNetns names a root directory that is no mount point",
+  async () => {
+    // A chroot to a copy of / that is not mounted itself has these directories.
+    const script =
+      `mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir root && cd root &&
+    for path in /*; do
+      if [ -L $path ]; then cp -P $path .
+      elif [ -d $path ]; then mkdir .$path && mount --rbind $path .$path; fi
+    done && exec chroot . "$@"`;
+    const root = new URL("..", import.meta.url).pathname;
+    const module = new URL("capabilities.ts", import.meta.url);
+    const print = `import { missingForNetns } from "${module}";
+    console.log(missingForNetns);`;
+    const url = `data:text/typescript,${encodeURIComponent(print)}`;
+    const deno = [
+      Deno.execPath(),
+      "run",
+      "-A",
+      "--no-check",
+      ...await importFlags(),
+    ];
+    const { stdout, stderr } = await new Deno.Command("unshare", {
+      args: [
+        "-m",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        "sh",
+        "-c",
+        'cd "$0" && exec "$@"',
+        root,
+        ...deno,
+        url,
+      ],
+    }).output();
+    const [told, said] = [stdout, stderr].map((bytes) =>
+      new TextDecoder().decode(bytes)
+    );
+    assertEquals(told, "needs a root directory that is a mount point\n", said);
+  },
+);
 
 rootTest("canUseNetns holds where unshare works", () => {
   const namespaces = ["", "unshare -n "].map((prefix) => {

@@ -171,6 +171,8 @@ export class TestHosts implements Disposable {
       CNI_NETNS: sandbox.path,
       CNI_IFNAME: ifName ?? "eth0",
       CNI_PATH: this.path,
+      // Never the machine's own networks.
+      NETCONFPATH: `${this.folder}/net.d`,
       // Never the machine's own log.
       CNI_LOG_FILE: "stderr",
       // Never the machine's own bus.

@@ -106,13 +106,13 @@ function isWhole({ chain, step }: Row): boolean {
 
 /** Those who are shown side by side at a glance, and what they do. */
 const OVERVIEW = {
-  who: ["go", "go multus", "ours daemon", "ours chain"],
+  who: ["go", "go multus", "ours daemon", "ours"],
   steps: /^(ADD|DEL)\b/,
 };
 
 /**
  * Chooses the rows for a chart at a glance: the pods of an empty node, attached and
- * detached by the Go plugins, by the daemon and by one process.
+ * detached by the Go plugins, and by ours with and without the daemon.
  */
 export function chooseOverview(rows: readonly Row[]): Row[] {
   return rows.filter(({ chain, containers, who, step }) =>

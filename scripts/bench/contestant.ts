@@ -187,9 +187,9 @@ export function listContestants(
 ): Contestant[] {
   const { bin, multus = bin, thickDaemon } = node.subject;
   const plugins: readonly string[] = CHAINS[chain];
-  return ROUTES.filter(({ executable, daemon }) =>
+  return ROUTES.filter(({ name, executable, daemon }) =>
     executable === undefined ||
-    (plugins.length > 1 || daemon === "node") &&
+    (plugins.length > 1 || name === "daemon") &&
       (daemon !== "thick" || thickDaemon !== undefined) &&
       hasExecutable(executable.startsWith("multus") ? multus : bin, executable)
   ).map((route) => new Contestant(node, route));

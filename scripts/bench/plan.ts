@@ -75,7 +75,7 @@ function chooseDimensions(
   }
   return quick
     ? { levels: [0, 50], widths: [4], verbs: ALL }
-    : { levels: [0, 50, 500], widths: [4, 16], verbs: ALL };
+    : { levels: [0, 50, 500], widths: [4, 16, 64], verbs: ALL };
 }
 
 function chooseRounds({ quick, growth, rounds }: PlanInput): Rounds {

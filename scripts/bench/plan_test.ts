@@ -20,6 +20,7 @@ Deno.test("planBench() fills nodes step by step, and tries several at once on em
     "ptp, masquerade, 0 containers",
     "ptp, masquerade, 0 containers, 4 at once",
     "ptp, masquerade, 0 containers, 16 at once",
+    "ptp, masquerade, 0 containers, 64 at once",
     "ptp, masquerade, 50 containers",
     "ptp, masquerade, 500 containers",
   ]);

@@ -68,17 +68,18 @@ const POD_ARGS = `K8S_POD_NAMESPACE=${POD.namespace};K8S_POD_NAME=${POD.name}`;
 export const oneByOne: Route = {
   name: "",
   executable: undefined,
-  plan(chain, verb, place): readonly PlannedCall[] {
-    const calls = CHAINS[chain].map((plugin, at) => ({
-      plugin,
-      make(attachment: Attachment): Call {
-        const { plugins, cniVersion, name } = attachment.list;
-        const conf = { ...plugins[at], cniVersion, name };
-        return callPlugin(plugin, { verb, attachment, place, conf });
-      },
-    }));
-    return verb === "DEL" ? calls.toReversed() : calls;
-  },
+  plan: planEach(() => ({})),
+};
+
+/**
+ * The same on a node with the daemon. The configuration names its socket, since
+ * one machine has several such nodes.
+ */
+const daemon: Route = {
+  name: "daemon",
+  executable: "cni",
+  daemon: "node",
+  plan: planEach(({ socket }) => ({ daemonSocket: socket })),
 };
 
 /** By the plugin that calls a list of networks, here the chain as the only one. */
@@ -102,21 +103,16 @@ const chained: Route = {
   plan: planWhole("chain", ({ list }) => ({ ...list, type: "chain" })),
 };
 
-/** By the node's daemon, with the whole chain or the only plugin of it. */
-const daemon: Route = {
-  name: "daemon",
-  executable: "cni",
+/** By the plugin that calls a chain of others, which the node's daemon runs. */
+const daemonChain: Route = {
+  name: "daemon chain",
+  executable: "chain",
   daemon: "node",
-  plan(chain, verb, place): readonly PlannedCall[] {
-    const [plugin, ...others] = CHAINS[chain];
-    const isChain = others.length > 0;
-    const plan = planWhole(isChain ? "chain" : plugin, ({ list }, place) => {
-      const { cniVersion, name, plugins } = list;
-      const conf = isChain ? { ...list, type: "chain" } : plugins[0];
-      return { ...conf, cniVersion, name, daemonSocket: place.socket };
-    });
-    return plan(chain, verb, place);
-  },
+  plan: planWhole("chain", ({ list }, { socket }) => ({
+    ...list,
+    type: "chain",
+    daemonSocket: socket,
+  })),
 };
 
 /** By the daemon of thick multus, which the shim asks, and an API server. */
@@ -159,11 +155,28 @@ const tool: Route = {
 export const ROUTES: readonly Route[] = [
   oneByOne,
   daemon,
+  daemonChain,
   chained,
   multus,
   thick,
   tool,
 ];
+
+/** Plans a call for each plugin, whose configuration has further keys. */
+function planEach(addKeys: (place: Place) => object): Route["plan"] {
+  return (chain, verb, place) => {
+    const calls = CHAINS[chain].map((plugin, at) => ({
+      plugin,
+      make(attachment: Attachment): Call {
+        const { plugins, cniVersion, name } = attachment.list;
+        const keys = { cniVersion, name, ...addKeys(place) };
+        const conf = { ...plugins[at], ...keys };
+        return callPlugin(plugin, { verb, attachment, place, conf });
+      },
+    }));
+    return verb === "DEL" ? calls.toReversed() : calls;
+  };
+}
 
 /** Plans the single call of a plugin that does the work of the whole chain. */
 function planWhole(

@@ -93,18 +93,19 @@ Deno.test("multus may be in another folder", () => {
   assertEquals(env?.["CNI_PATH"], "/bin-of-plugins");
 });
 
-testRows("a daemon is asked by the chain, or by the only plugin", [
-  ["pod", "chain", "chain"],
-  ["bridge", "bridge", "bridge"],
-  ["host-local", "host-local", "ptp"],
-], ([chain, plugin, type]: [ChainName, string, string]) => {
-  const [call] = routeNamed("daemon").plan(chain, "ADD", PLACE);
-  const { path, stdin } = call?.make(attachmentTo(chain)) ?? {};
-  assertEquals(path, `/bin-of-plugins/${plugin}`);
-  const conf = JSON.parse(stdin ?? "");
-  const { daemonSocket, name, cniVersion } = conf;
-  assertEquals([conf.type, daemonSocket], [type, "/scratch/daemon.sock"]);
-  assertEquals([name, cniVersion], ["bench", "1.0.0"]);
+testRows("a daemon is asked by each plugin, or by the chain", [
+  ["daemon", ["ptp", "bandwidth", "sbr"]],
+  ["daemon chain", ["chain"]],
+], ([name, plugins]: [string, string[]]) => {
+  const calls = routeNamed(name).plan("pod", "ADD", PLACE)
+    .map(({ make }) => make(attachmentTo("pod")));
+  const paths = plugins.map((plugin) => `/bin-of-plugins/${plugin}`);
+  assertEquals(calls.map(({ path }) => path), paths);
+  for (const [at, { stdin }] of calls.entries()) {
+    const conf = JSON.parse(stdin);
+    assertEquals(conf.daemonSocket, "/scratch/daemon.sock");
+    assertEquals([conf.type, conf.name], [plugins[at], "bench"]);
+  }
 });
 
 Deno.test("the tool is called by arguments, and its network is in a file", () => {

@@ -42,8 +42,14 @@ const LAYERS: readonly Layer[] = [
     "plugins/*/plugin.ts",
     "ipam/*/plugin.ts",
   ]),
-  layer("plugins/main.ts", ["net/", "ffi/", "cni/", "plugins/registry.ts"], [
-    "plugins/hand_over.ts",
+  layer("plugins/ask_daemon.ts", ["cni/"], ["plugins/hand_over.ts"]),
+  layer("plugins/main.ts", [
+    "net/",
+    "ffi/",
+    "cni/",
+    "plugins/ask_daemon.ts",
+    "plugins/registry.ts",
+  ], [
     "plugins/thick/shim.ts",
     "cli/main.ts",
     "cli/plugin_help.ts",
@@ -79,6 +85,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/multus/",
     "plugins/thick/",
     "ipam/",
+    "plugins/ask_daemon.ts",
     "plugins/registry.ts",
   ]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),
@@ -106,6 +113,7 @@ const LAYERS: readonly Layer[] = [
     "tracing/",
     "node/orphans/",
     "node/cluster_gc/",
+    "deploy/daemon/",
   ], ["plugins/multus/networks/annotations.ts", "schemas/"]),
   // The entry points: importing one must not load the others.
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),

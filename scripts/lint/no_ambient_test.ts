@@ -60,8 +60,8 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
 });
 
 Deno.test("cni/no-ambient refuses the process's state outside its owners", async (t) => {
-  const homes =
-    "belongs to cni/answer.ts, cni/skel.ts, cni/stdio.ts, plugins/main.ts, " +
+  const homes = "belongs to cni/answer.ts, cni/skel.ts, cni/stdio.ts, " +
+    "plugins/ask_daemon.ts, plugins/main.ts, " +
     "node/daemon/stranded.ts, node/multus/main.ts, plugins/noop/main.ts, " +
     "tool/, cli/main.ts";
   await testRows(t, noAmbient, [

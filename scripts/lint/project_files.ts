@@ -30,6 +30,7 @@ export const PROCESS_OWNERS = [
   "cni/answer.ts",
   "cni/skel.ts",
   "cni/stdio.ts",
+  "plugins/ask_daemon.ts",
   "plugins/main.ts",
   "node/daemon/stranded.ts",
   "node/multus/main.ts",

@@ -30,8 +30,29 @@ export interface Outcome {
   readonly failures: readonly Failure[];
   /** The last of the failures, if it is not a test but how the process ended. */
   readonly trouble: Failure | undefined;
+  /** What the machine ran out of, if that made tests fail. */
+  readonly limit: string | undefined;
   /** The full report of the failures. */
   readonly report: string;
+}
+
+/** What a machine can run out of, and how programs say so. */
+const LIMITS: readonly (readonly [what: string, pattern: RegExp])[] = [
+  [
+    "threads or processes",
+    /unable to create worker thread|pthread_create|[Cc]annot fork|fork: retry|Resource temporarily unavailable|os error 11\b/,
+  ],
+  [
+    "memory",
+    /Cannot allocate memory|os error 12\b|JavaScript heap out of memory|ENOMEM/,
+  ],
+  ["disk", /No space left on device|Disk quota exceeded|os error (28|122)\b/],
+  ["file descriptors", /Too many open files|os error (23|24)\b/],
+];
+
+/** Finds what the machine ran out of, in the output about failures. */
+function findLimit(text: string): string | undefined {
+  return LIMITS.find(([, pattern]) => pattern.test(text))?.[0];
 }
 
 /** How many lines of output tell why or where a process ended. */
@@ -55,6 +76,7 @@ export function judgeShard(name: string, end: ShardEnd): Outcome {
   const troubles = trouble === undefined ? [] : [trouble];
   const failed = report === "" ? listFailed(output) : findFailures(report);
   const parts = [output.failedTests, report, formatFailures(troubles)];
+  const text = parts.filter((part) => part !== "").join("\n\n");
   return {
     tally: { ...tests, failed: tests.failed + troubles.length },
     conformance: countConformance(output.own),
@@ -62,7 +84,8 @@ export function judgeShard(name: string, end: ShardEnd): Outcome {
       .filter(({ outcome }) => outcome === "ignored").map(({ name }) => name),
     failures: [...failed, ...troubles],
     trouble,
-    report: parts.filter((part) => part !== "").join("\n\n"),
+    limit: findLimit(text),
+    report: text,
   };
 }
 
@@ -91,6 +114,7 @@ const NOTHING: Outcome = {
   skipped: [],
   failures: [],
   trouble: undefined,
+  limit: undefined,
   report: "",
 };
 

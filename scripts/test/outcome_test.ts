@@ -55,6 +55,29 @@ Deno.test("judgeShard() reports a test that failed once", () => {
   assertStringIncludes(report, "two ... FAILED (1ms)\n\n ERRORS \n");
 });
 
+Deno.test("judgeShard() names what the machine ran out of", async (t) => {
+  const rows: [text: string, limit: string | undefined][] = [
+    ["Error: no", undefined],
+    ["Error: unable to create worker threads", "threads or processes"],
+    ["sh: 1: Cannot fork", "threads or processes"],
+    ["Cannot allocate memory (os error 12)", "memory"],
+    ["write: No space left on device (os error 28)", "disk"],
+    ["Too many open files (os error 24)", "file descriptors"],
+    ["Unknown error (os error 111)", undefined],
+  ];
+  await eachRow(t, rows, ([text, limit]) => {
+    const output = FAILED.replace("Error: no", text);
+    const end = { ...GOOD, output, code: 1 };
+    assertEquals(judgeShard("a", end).limit, limit);
+    const died = { ...GOOD, output: `${BEGIN}${text}\n`, code: 1 };
+    assertEquals(judgeShard("a", died).limit, limit);
+  });
+  await t.step("but not what a test that passed has printed", () => {
+    const output = PASSED.replace("one", "No space left on device ...\none");
+    assertEquals(judgeShard("a", { ...GOOD, output }).limit, undefined);
+  });
+});
+
 Deno.test("judgeShard() counts a bad end as a failure that says so", async (t) => {
   const begun = `${BEGIN}two ... FAILED (1ms)\nthree ...\n  step ...`;
   const inStep = 'in the test "three ... step"';

@@ -17,6 +17,21 @@ export const ALONE: Readonly<Record<string, string>> = {
   "tests/conformance/bandwidth_test.ts": "measures rates",
 };
 
+/**
+ * Tests that may download, and use no node: of the tools that build, and of
+ * machines in containers, whose root they make.
+ */
+const DOWNLOADING = [
+  "scripts/",
+  "tests/any_libc_test.ts",
+  "tests/systemd_test.ts",
+];
+
+/** Reports whether a file, or an argument of `deno test`, may download. */
+export function mayDownload(path: string): boolean {
+  return DOWNLOADING.some((start) => path.startsWith(start));
+}
+
 /** They load cores by many processes, and kill some of them. */
 const STRESS = /_(?:stress|soak)_test\.ts$/;
 
@@ -44,10 +59,8 @@ export interface Plan {
 /** Lists the files that `deno test` would find. */
 export function listTestFiles(root: URL): TestFile[] {
   const excluded = [...project.exclude, ...project.test.exclude];
-  return listFiles(root, "").filter(({ path }) =>
-    TEST_FILE.test(path) &&
-    !excluded.some((one) => path === one || path.startsWith(`${one}/`))
-  );
+  return listFiles(root, "", excluded)
+    .filter(({ path }) => TEST_FILE.test(path));
 }
 
 /**
@@ -55,12 +68,18 @@ export function listTestFiles(root: URL): TestFile[] {
  *
  * @param folder From the project's root, with a slash at the end unless empty
  */
-export function listFiles(root: URL, folder: string): TestFile[] {
-  return [...Deno.readDirSync(new URL(folder, root))].flatMap((entry) => {
+export function listFiles(
+  root: URL,
+  folder: string,
+  excluded: readonly string[] = [],
+): TestFile[] {
+  const base = decodeURIComponent(root.pathname);
+  return [...Deno.readDirSync(`${base}${folder}`)].flatMap((entry) => {
     const path = `${folder}${entry.name}`;
     if (entry.name.startsWith(".") || entry.name === "node_modules") return [];
-    if (entry.isDirectory) return listFiles(root, `${path}/`);
-    return [{ path, size: Deno.statSync(new URL(path, root)).size }];
+    if (excluded.includes(path)) return [];
+    if (entry.isDirectory) return listFiles(root, `${path}/`, excluded);
+    return [{ path, size: Deno.statSync(`${base}${path}`).size }];
   });
 }
 

@@ -21,6 +21,8 @@ Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
     "c/d_test.tsx": 2,
     "c/test.mts": 1,
     "c/contest.ts": 1,
+    // %3a in its name, as Debian packages have.
+    "c/x_1%253a2.deb": 1,
     "c/a_test.ts.txt": 1,
     "dist/x_test.ts": 1,
     ".git/x_test.ts": 1,

@@ -11,7 +11,7 @@ import {
   judgeUnrun,
   type Outcome,
 } from "./outcome.ts";
-import type { Plan } from "./plan.ts";
+import { mayDownload, type Plan } from "./plan.ts";
 import type { Failure } from "./read_output.ts";
 import { runShard, type ShardEnd } from "./run_shard.ts";
 
@@ -21,6 +21,8 @@ export interface RunOptions {
   readonly root: URL;
   /** Flags for any deno command. */
   readonly flags: readonly string[];
+  /** A command that enters namespaces, in front of each test; none by default. */
+  readonly enter?: readonly string[];
   /** Variables for the tests, beside those of this process. */
   readonly env: Readonly<Record<string, string>>;
   /** How many files are run at the same time. */
@@ -55,6 +57,7 @@ const STRESS_JOBS = 2;
 interface Job {
   readonly name: string;
   readonly args: readonly string[];
+  readonly enter?: readonly string[] | undefined;
   readonly judge: (name: string, end: ShardEnd) => Outcome;
 }
 
@@ -62,7 +65,9 @@ interface Job {
  * Runs the tests. Their types are checked beside them, once for all, unless
  * the options say no.
  *
- * The files that failed are shown in full at once, others by a line.
+ * The files that failed are shown in full at once, others by a line. A file that
+ * failed because the machine ran out of something is run once more, alone, and
+ * counts as it ends then.
  */
 export async function runAll(
   plan: Plan,
@@ -80,6 +85,7 @@ export async function runAll(
       ...options.testArgs,
       path,
     ],
+    enter: mayDownload(path) ? [] : options.enter,
     judge: judgeShard,
   });
   const together = [
@@ -89,11 +95,19 @@ export async function runAll(
   const stress = plan.stress.map(test);
   const alone = plan.alone.map(test);
   const { jobs } = options;
-  const ran = [
+  const first = [
     ...await runJobs(together, jobs, options),
     ...await runJobs(stress, Math.min(jobs, STRESS_JOBS), options),
     ...await runJobs(alone, 1, options),
   ];
+  const again = first.filter(({ outcome }) => outcome.limit !== undefined)
+    .map(({ job }) => job);
+  const queue = [...again];
+  const last = await runJobs(queue, 1, options);
+  const ran = [
+    ...first.filter(({ job }) => !again.includes(job) || queue.includes(job)),
+    ...last,
+  ].map(({ outcome }) => outcome);
   const unrun = [...together, ...stress, ...alone].map(({ name }) => name);
   const outcomes = unrun.length === 0
     ? ran
@@ -105,17 +119,24 @@ export async function runAll(
   };
 }
 
+/** A job that has run. */
+interface Ran {
+  readonly job: Job;
+  readonly outcome: Outcome;
+}
+
 /** Runs jobs from the queue; remaining jobs must not run. */
 async function runJobs(
   queue: Job[],
   atOnce: number,
   options: RunOptions,
-): Promise<Outcome[]> {
-  const outcomes: Outcome[] = [];
+): Promise<Ran[]> {
+  const outcomes: Ran[] = [];
   const running = new Set<string>();
   const total = queue.length;
   const tell = (): void => {
-    const failed = outcomes.filter(({ tally }) => tally.failed > 0).length;
+    const failed =
+      outcomes.filter(({ outcome }) => outcome.tally.failed > 0).length;
     const failures = failed > 0 ? `, ${failed} failed` : "";
     const names = [...running].join(" ");
     options.onProgress?.(`${outcomes.length}/${total}${failures}: ${names}`);
@@ -126,7 +147,7 @@ async function runJobs(
       if (job === undefined) return;
       running.add(job.name);
       tell();
-      outcomes.push(await runJob(job, options));
+      outcomes.push({ job, outcome: await runJob(job, options) });
       running.delete(job.name);
     }
   }
@@ -135,10 +156,10 @@ async function runJobs(
 }
 
 async function runJob(
-  { name, args, judge }: Job,
+  { name, args, enter = [], judge }: Job,
   { root, env, verbose, stop, print, log }: RunOptions,
 ): Promise<Outcome> {
-  const end = await runShard(args, { cwd: root, env, stop });
+  const end = await runShard(args, { cwd: root, enter, env, stop });
   log(`==> ${name}\n${end.output}\n`);
   const outcome = judge(name, end);
   const shown = verbose ? end.output : outcome.report;
@@ -150,7 +171,7 @@ async function runJob(
 export function formatOutcome(
   name: string,
   timeMs: number,
-  { tally, skipped, report }: Outcome,
+  { tally, skipped, limit, report }: Outcome,
 ): string {
   const { passed, failed } = tally;
   const counts = [
@@ -161,6 +182,10 @@ export function formatOutcome(
   const time = `(${(timeMs / 1000).toFixed(1)} s)`;
   const verdict = failed > 0 ? "FAILED" : "ok    ";
   const line = [verdict, name, counts, time].filter(Boolean).join(" ");
-  const lines = [line, ...skipped.map((one) => `         ${one}`)];
+  const notes = [
+    ...limit === undefined ? [] : [`the machine ran out of ${limit}`],
+    ...skipped,
+  ];
+  const lines = [line, ...notes.map((one) => `         ${one}`)];
   return [...lines, ...report === "" ? [] : ["", report, ""]].join("\n");
 }

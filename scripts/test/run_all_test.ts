@@ -140,6 +140,34 @@ Deno.test("runAll() goes on after a file that dies, and says where it died", asy
   assertEquals(failures[0]?.lines.at(-1), "  step ...");
 });
 
+/** Fails for want of something, unless it has run before. */
+const STARVES = 'Deno.test("starves", () => {' +
+  ' try { Deno.statSync("before"); } catch {' +
+  ' Deno.writeTextFileSync("before", "");' +
+  ' throw new Error("unable to create worker threads"); } });';
+
+Deno.test("runAll() runs a file again that the machine could not run", async () => {
+  using run = new Run({ "good_test.ts": GOOD, "starves_test.ts": STARVES });
+  const files = ["starves_test.ts", "good_test.ts"];
+  const { tally, failures } = await run.run(files, { checkTypes: false });
+  assertEquals([tally, failures], [{ passed: 2, failed: 0, skipped: 0 }, []]);
+  assertStringIncludes(
+    run.find("starves_test.ts"),
+    "\n         the machine ran out of threads or processes\n",
+  );
+  assertStringIncludes(run.printed.at(-1) ?? "", "ok     starves_test.ts 1");
+});
+
+Deno.test("runAll() runs no file a third time", async () => {
+  const always = 'Deno.test("a", () => { throw new Error("os error 28"); });';
+  using run = new Run({ "full_test.ts": always });
+  const { tally, failures } = await run.run(["full_test.ts"], {
+    checkTypes: false,
+  });
+  assertEquals([tally.failed, failures.length], [1, 1]);
+  assertEquals(run.printed.length, 2);
+});
+
 Deno.test("runAll() says what was running when it was stopped, and what not", async () => {
   using run = new Run({ "good_test.ts": GOOD, "hangs_test.ts": HANGS });
   const alone = ["hangs_test.ts", "later_test.ts"];
@@ -181,6 +209,7 @@ Deno.test("formatOutcome() omits empty parts", () => {
     skipped: [],
     failures: [],
     trouble: undefined,
+    limit: undefined,
     report: "",
   };
   assertEquals(formatOutcome("types", 1234, outcome), "ok     types (1.2 s)");

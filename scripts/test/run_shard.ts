@@ -23,6 +23,8 @@ export interface ShardEnd {
 /** How to run a process. */
 export interface ShardOptions {
   readonly cwd: string | URL;
+  /** A command that enters namespaces, in front of deno; none by default. */
+  readonly enter?: readonly string[];
   /** Variables beside those of this process. */
   readonly env: Readonly<Record<string, string>>;
   /** Stops the process and its descendants; its reason is printed. */
@@ -37,12 +39,16 @@ const GRACE_MS = 3000;
 /** Runs deno in a new process group, without stdin. */
 export async function runShard(
   args: readonly string[],
-  { cwd, env, stop, onText = () => {} }: ShardOptions,
+  { cwd, enter = [], env, stop, onText = () => {} }: ShardOptions,
 ): Promise<ShardEnd> {
   const startMs = performance.now();
   // The shell has both outputs come by one pipe, in order, and is then deno.
-  await using child = new Deno.Command("sh", {
-    args: ["-c", 'exec "$@" 2>&1', "sh", Deno.execPath(), ...args],
+  const script = 'cd "$0" && exec "$@" 2>&1';
+  const folder = cwd instanceof URL ? decodeURIComponent(cwd.pathname) : cwd;
+  const shell = ["sh", "-c", script, folder, Deno.execPath(), ...args];
+  const [program = "", ...rest] = [...enter, ...shell];
+  await using child = new Deno.Command(program, {
+    args: rest,
     cwd,
     env: { ...env },
     stdin: "null",

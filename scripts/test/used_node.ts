@@ -1,0 +1,98 @@
+/**
+ * What the tests see of the machine, as root: a node that other software uses.
+ *
+ * No test may depend on what the machine has in /etc/cni, /opt/cni/bin,
+ * /var/lib/cni and /run, or in its own network namespace. So the tests run where
+ * all of this is foreign: networks of podman, a configuration that is broken, leases and
+ * records of another container, a daemon's socket that nobody serves, links and
+ * routes of docker. A test that uses them without its own directories or
+ * namespaces fails on every machine, and the machine's own stay as they are.
+ *
+ * @module
+ */
+
+const SCRIPT = new URL("used_node.sh", import.meta.url).pathname;
+
+/** Directories that tests must leave alone. */
+const DIRECTORIES = ["/etc/cni", "/opt/cni", "/var/lib/cni", "/run"];
+
+/** A mount and a network namespace; they end with it. */
+export class UsedNode implements AsyncDisposable {
+  readonly #stack: AsyncDisposableStack;
+  readonly #root: string;
+  readonly #before: readonly string[];
+  /** The command that enters it, in front of another command. */
+  readonly enter: readonly string[];
+
+  private constructor(pid: number, stack: AsyncDisposableStack) {
+    this.#stack = stack;
+    this.#root = `/proc/${pid}/root`;
+    this.#before = this.#list();
+    this.enter = ["nsenter", "-t", `${pid}`, "-m", "-n", "--"];
+  }
+
+  /**
+   * Creates the node.
+   *
+   * @throws {Error} If the machine cannot; the message is that of the program
+   */
+  static async start(): Promise<UsedNode> {
+    await using stack = new AsyncDisposableStack();
+    const work = await Deno.makeTempDir({ prefix: "cni-test-node-" });
+    stack.defer(() => Deno.remove(work));
+    const holder = new Deno.Command("unshare", {
+      args: ["-m", "-n", "--propagation", "private", "sh", SCRIPT, work],
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    const said = new Response(holder.stderr).text();
+    stack.defer(async () => {
+      await holder.stdin.close();
+      await holder.status;
+    });
+    const reader = holder.stdout.getReader();
+    const { done } = await reader.read();
+    await reader.cancel();
+    if (done) throw new Error((await said).trim());
+    stack.use(refuseCalls(`/proc/${holder.pid}/root/run/cni/daemon.sock`));
+    return new UsedNode(holder.pid, stack.move());
+  }
+
+  /** Lists the files that tests have added to the node, or removed from it. */
+  listChanges(): string[] {
+    const now = this.#list();
+    return [
+      ...now.filter((path) => !this.#before.includes(path))
+        .map((path) => `added ${path}`),
+      ...this.#before.filter((path) => !now.includes(path))
+        .map((path) => `removed ${path}`),
+    ];
+  }
+
+  #list(): string[] {
+    return DIRECTORIES.flatMap((path) => this.#listFiles(path));
+  }
+
+  #listFiles(directory: string): string[] {
+    return [...Deno.readDirSync(this.#root + directory)].flatMap((entry) => {
+      const path = `${directory}/${entry.name}`;
+      return entry.isDirectory ? this.#listFiles(path) : [path];
+    });
+  }
+
+  /** Ends the node. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack[Symbol.asyncDispose]();
+  }
+}
+
+/** Listens where a daemon would, and closes each connection. */
+function refuseCalls(path: string): Disposable {
+  const listener = Deno.listen({ transport: "unix", path });
+  const serve = async (): Promise<void> => {
+    for await (const connection of listener) connection.close();
+  };
+  serve().catch(() => {}); // It was closed while it waited.
+  return { [Symbol.dispose]: () => listener.close() };
+}
