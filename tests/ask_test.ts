@@ -26,7 +26,7 @@ sys.stdout.write(out.decode().rsplit("ANSWERS", 1)[1].strip())
 `;
 
 for (
-  const [name, answers, want] of [
+  const [name, answers, want, term] of [
     [
       "takes what is typed instead of the default",
       ["ptp\r", "\r"],
@@ -34,6 +34,7 @@ for (
     ],
     ["stops at Ctrl-C", ["\x03"], "Stopped without an answer"],
     ["stops at Ctrl-D", ["\x04"], "Stopped without an answer"],
+    ["asks nothing where Ctrl-C would not stop it", [], "nobody", "dumb"],
   ] as const
 ) {
   Deno.test({
@@ -43,7 +44,7 @@ for (
       const module = new URL("../tool/ask.ts", import.meta.url);
       const script = `import { findAsk } from "${module}";
         Deno.addSignalListener("SIGINT", () => {}); // as the tool does
-        const ask = findAsk();
+        const ask = findAsk() ?? (() => { throw new Error("nobody") });
         try {
           const answers = [ask("Type", "bridge"), ask("Name", "pods")];
           console.log("ANSWERS" + JSON.stringify(answers));
@@ -55,7 +56,11 @@ for (
       const { stdout, stderr } = await new Deno.Command("python3", {
         args: ["-c", TERMINAL, Deno.execPath(), "run", "-A", "--no-check"]
           .concat("--no-config", code),
-        env: { NO_COLOR: "1", ANSWERS: JSON.stringify(answers) },
+        env: {
+          NO_COLOR: "1",
+          TERM: term ?? "xterm",
+          ANSWERS: JSON.stringify(answers),
+        },
       }).output();
       const decoder = new TextDecoder();
       assertEquals(decoder.decode(stderr), "");

@@ -88,10 +88,12 @@ function assertIsMeasured(row: Row): void {
     assert(min > 0 && min <= q1 && q1 <= median && median <= q3);
   }
   if (row.parallel !== 1) return void assert((row.perSecond ?? 0) > 0);
-  assert((row.peakKib ?? 0) > 1000);
+  // A call that a daemon runs loads neither deno nor libc.
+  const [peak, calls] = row.who === "ours daemon" ? [100, 10] : [1000, 50];
+  assert((row.peakKib ?? 0) > peak);
   if (row.execs === undefined) return; // There is no strace.
   assertEquals(row.execs, 1);
-  assert((row.syscalls ?? 0) > 50);
+  assert((row.syscalls ?? 0) > calls);
 }
 
 Deno.test(

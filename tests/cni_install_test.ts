@@ -24,6 +24,7 @@ class Node implements Disposable {
   readonly #root = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly bin = join(this.#root, "bin");
   readonly conf = join(this.#root, "net.d");
+  readonly cache = join(this.#root, "cache");
 
   constructor() {
     Deno.mkdirSync(this.bin);
@@ -33,7 +34,7 @@ class Node implements Disposable {
 
   async cni(command: string, ...flags: readonly string[]): Promise<Ended> {
     const { code, stdout, stderr } = await new Deno.Command(`${BIN}/cni`, {
-      args: [command, this.bin, ...flags],
+      args: [command, this.bin, "--cache-dir", this.cache, ...flags],
       env: { NETCONFPATH: this.conf },
     }).output();
     const decoder = new TextDecoder();

@@ -981,6 +981,23 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
       assertMatch(doctor.stdout, /Not checked: .*not-ready.*; run it as root/);
     },
   });
+  // Root's home may be closed to others.
+  const { code: unreadable } = await host.run([
+    ...["setpriv", "--reuid=65534", "--clear-groups"],
+    ...["test", "-r", `${BIN}/cni`],
+  ]);
+  await t.step({
+    name: "but not to install into a directory of one's own",
+    ignore: code !== 0 || unreadable !== 0,
+    async fn(): Promise<void> {
+      // Whether a daemon runs the old executable cannot be seen.
+      const script = `mkdir -m 0700 /run/cni && mkdir /run/own &&
+        cp /bin/true /run/own/cni && chown -R 65534 /run/own`;
+      assertEquals((await host.run(["sh", "-c", script])).code, 0);
+      const ended = await asNobody("install", "/run/own", "--only", "ptp");
+      assertEquals(ended.code, 0, ended.stderr);
+    },
+  });
 });
 
 onNode("cni status asks what can be asked at any version", async (host, t) => {

@@ -25,7 +25,7 @@ import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { needsBin } from "./_harness/executables.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
 import { NodeDaemon } from "./_harness/node_daemon.ts";
 import { createRandom } from "./_harness/random.ts";
 import { needsInetRules, nftRules } from "./_harness/rules.ts";
@@ -155,6 +155,7 @@ const NETWORKS: readonly Network[] = [
     byDaemon: true,
     keys: (node) => ({
       cniDir: `${node.folder}/multus`,
+      binDir: BIN,
       delegates: [{
         cniVersion: "1.1.0",
         name: "several",

@@ -8,6 +8,9 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { lossesFile, offFile } from "../cni/daemon_socket.ts";
+import { pause } from "../cni/deadline.ts";
+import { findFileId } from "../cni/files/same_file.ts";
 import { inNetns } from "../ffi/netns.ts";
 import {
   allOf,
@@ -18,8 +21,16 @@ import {
 import type { ExecOutput } from "../testing/exec_in.ts";
 import { snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
+import {
+  HEADER_BYTES,
+  HeaderField,
+  MAGIC,
+  RequestPart,
+  WORD_BYTES,
+} from "../cni/call_format.ts";
 import { concat } from "../net/bytes.ts";
 import type { Message } from "../node/daemon/protocol.ts";
+import type { StateDocument } from "../node/daemon/state_handler.ts";
 import { decodeMessages, encodeRequest } from "./_harness/call_format.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
@@ -131,8 +142,8 @@ function test(
   rootTest(`daemon: ${name}`, needsBin, () => Scene.start(work, options));
 }
 
-function assertDone({ code, stderr }: ExecOutput): void {
-  assertEquals({ code, stderr }, { code: 0, stderr: "" });
+function assertDone({ code, stderr, stdout }: ExecOutput): void {
+  assertEquals({ code, stderr }, { code: 0, stderr: "" }, stdout);
 }
 
 function codeIn({ stdout }: ExecOutput): number {
@@ -271,11 +282,80 @@ test(
       assertEquals(output.code, 0, `${reason}: ${output.stdout}`);
       const sample = `cni_daemon_not_mine_total{reason="${reason}"}`;
       assertEquals(await daemon.metric(sample), 1, sample);
+      const { body } = await daemon.ask("/state");
+      const { calls }: StateDocument = JSON.parse(body);
+      const [last] = calls.reasons;
+      assertEquals([last?.reason, last?.lastCall], [reason, "ptp ADD"]);
       const deleted = daemon.call("ptp", "DEL", { ...scene.quick, wrapper });
       assertDone(await deleted.output);
       scene.assertNothingIsLeft();
     }
     assertEquals(daemon.story, []);
+    const { body } = await daemon.ask("/state");
+    const { calls, ready, pid }: StateDocument = JSON.parse(body);
+    assertEquals([calls.left, calls.done, ready, pid], [
+      6,
+      0,
+      true,
+      daemon.pid,
+    ]);
+  },
+);
+
+test(
+  "takes no call of a caller that it has more rights than",
+  async (scene, daemon) => {
+    const bounded = "--bounding-set=-sys_admin";
+    const wrappers: Record<string, readonly string[]> = {
+      "missing capabilities": ["setpriv", bounded, "--inh-caps=-all", "--"],
+      "another user namespace": ["unshare", "--user", "--map-root-user"],
+      // Before all else: it shares nothing with the daemon.
+      "another network namespace": [
+        ...["unshare", "--mount", "--net"],
+        ...["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"],
+      ],
+    };
+    for (const [reason, wrapper] of Object.entries(wrappers)) {
+      const call = daemon.call("ptp", "ADD", { ...scene.quick, wrapper });
+      // What it does itself, it may not do.
+      assertEquals((await call.output).code, 1);
+      const sample = `cni_daemon_not_mine_total{reason="${reason}"}`;
+      assertEquals(await daemon.metric(sample), 1, sample);
+    }
+    assertEquals(daemon.story, []);
+    const clean = { ...scene.quick, env: { CNI_NO_DAEMON: "1" } };
+    assertDone(await daemon.call("ptp", "DEL", clean).output);
+    scene.assertNothingIsLeft();
+  },
+);
+
+rootTest(
+  "daemon: serves its own user without any capability",
+  needsBin,
+  async () => {
+    await using scene = new Scene();
+    const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
+    const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    Deno.chownSync(folder, 65534, null);
+    const socketDir = `${folder}/run`;
+    const daemon = await scene.addDaemon({ wrapper, socketDir });
+    const config = {
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "host-local",
+      ipam: {
+        type: "host-local",
+        subnet: "10.1.2.0/24",
+        dataDir: `${folder}/leases`,
+      },
+    };
+    for (const command of ["ADD", "DEL"]) {
+      const call = daemon.call("host-local", command, { config, wrapper });
+      assertDone(await call.output);
+    }
+    assertEquals(daemon.story, ["host-local ADD 0", "host-local DEL 0"]);
+    await daemon[Symbol.asyncDispose]();
+    Deno.removeSync(folder, { recursive: true });
   },
 );
 
@@ -300,33 +380,31 @@ test("asks for nothing of its working folder", async (scene, daemon) => {
   assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
 });
 
-test(
-  "that is stopped keeps nobody longer than the caller wants",
-  async (scene, daemon) => {
-    daemon.signal("SIGSTOP");
-    const call = daemon.call("ptp", "ADD", scene.quick);
-    // The runtime's deadline, which comes while the caller waits.
-    await eventually("it is connected", () => isConnected(daemon));
-    call.kill();
-    await call.output;
-    const env = { CNI_NO_DAEMON: "1" };
-    assertDone(await daemon.call("ptp", "DEL", { ...scene.quick, env }).output);
-    daemon.signal("SIGCONT");
-    await eventually("it has ended", () => daemon.story.length === 1);
-    assertEquals(daemon.story, ["ptp ADD 11"]);
-    scene.assertNothingIsLeft();
-  },
-);
+test("has callers come back when it is well", async (scene, daemon) => {
+  const left = [offFile(daemon.socket), lossesFile(daemon.socket)];
+  for (const path of left) Deno.writeTextFileSync(path, "");
+  await eventually(
+    "they are gone",
+    () => left.every((path) => findFileId(path) === undefined),
+  );
+  assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
+  assertEquals(daemon.story, ["ptp DEL 0"]);
+});
 
-/**
- * Reports whether a caller waits at a daemon's socket, which the kernel lists by
- * the name that it was made with.
- */
-function isConnected({ pid, folder }: NodeDaemon): boolean {
-  const lines = Deno.readTextFileSync(`/proc/${pid}/net/unix`).split("\n");
-  return lines.filter((line) => line.endsWith(` ${folder}/.daemon.sock.new`))
-    .length > 1;
-}
+test("that is stopped leaves calls to their callers", async (scene, daemon) => {
+  daemon.signal("SIGSTOP");
+  for (const command of ["ADD", "DEL"]) {
+    assertDone(await daemon.call("ptp", command, scene.quick).output);
+  }
+  daemon.signal("SIGCONT");
+  const withdrawn = 'cni_daemon_not_mine_total{reason="caller gone"}';
+  await eventually(
+    "it has looked at them",
+    async () => await daemon.metric(withdrawn) === 2,
+  );
+  assertEquals(daemon.story, []);
+  scene.assertNothingIsLeft();
+});
 
 test(
   "that is killed makes ADD fail, and DEL is done without it",
@@ -448,23 +526,13 @@ async function readAll(connection: Deno.Conn): Promise<Message[]> {
 }
 
 test("refuses what is not a request, and goes on", async (scene, daemon) => {
-  const malformed = [{ notMine: "the request is malformed" }];
+  const malformed = [{ notMine: "malformed request" }];
   for (const text of ["hello\n", '{"v":1}\n', "cnicall1", "x".repeat(200)]) {
     assertEquals(await talk(daemon, text), malformed, text);
   }
-  const world = {
-    host: "1:1",
-    mnt: "",
-    root: "",
-    cwd: "",
-    umask: 0,
-    netns: null,
-  };
   const request = encodeRequest({
     build: "another",
     name: "ptp",
-    world,
-    exe: "",
     env: {},
     stdin: new Uint8Array(),
   });
@@ -474,10 +542,10 @@ test("refuses what is not a request, and goes on", async (scene, daemon) => {
   const noEnd = request.with(-1, 0);
   assertEquals(await talk(daemon, noEnd), malformed);
   const endless = concat([request.slice(0, -1), new Uint8Array(17 * 2 ** 20)]);
-  new BigUint64Array(endless.buffer, 0, 6)[5] = 2n ** 62n;
+  new BigUint64Array(endless.buffer, 0, 5)[4] = 2n ** 62n;
   // It may be gone before this end has said all.
   for (const message of await talk(daemon, endless)) {
-    assertEquals(message, { notMine: "the request is too long" });
+    assertEquals(message, { notMine: "request too long" });
   }
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
 });
@@ -489,12 +557,106 @@ test("is there for others while callers dawdle", async (scene, daemon) => {
       transport: "unix",
       path: daemon.socket,
     });
-    dawdlers.defer(() => connection.close());
-    await connection.write(new TextEncoder().encode("cnicall"));
+    dawdlers.defer(() => ignoreClosed(() => connection.close()));
+    try {
+      await connection.write(new TextEncoder().encode("cnicall"));
+    } catch {
+      // A process may not have so many of them.
+    }
   });
   await Promise.all(started);
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
 });
+
+test("keeps no more than 64 MiB of requests", async (scene, daemon) => {
+  const header = new BigUint64Array(HEADER_BYTES / WORD_BYTES).fill(0n);
+  header[HeaderField.lengths / WORD_BYTES + RequestPart.stdin] = 15n *
+    2n ** 20n;
+  const begin = new Uint8Array(header.buffer);
+  begin.set(new TextEncoder().encode(MAGIC));
+  // All but the end of a request.
+  const endless = concat([begin, new Uint8Array(15 * 2 ** 20 - 1)]);
+  const before = memoryOf(daemon);
+  let most = 0;
+  await using senders = new AsyncDisposableStack();
+  const sending = Array.from({ length: 100 }, async () => {
+    const connection = await Deno.connect({
+      transport: "unix",
+      path: daemon.socket,
+    });
+    senders.defer(() => ignoreClosed(() => connection.close()));
+    try {
+      for (let rest = endless; rest.length > 0;) {
+        rest = rest.subarray(await connection.write(rest));
+        most = Math.max(most, memoryOf(daemon));
+      }
+    } catch {
+      // It was refused.
+    }
+  });
+  await Promise.all(sending);
+  // Callers are served meanwhile.
+  assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
+  assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
+  assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
+  const { body } = await daemon.ask("/state");
+  const { calls }: StateDocument = JSON.parse(body);
+  const reasons = calls.reasons.map(({ reason }) => reason).toSorted();
+  // All are of one process.
+  const expected = ["too many bytes of requests", "too many connections"];
+  assertEquals([reasons, calls.left], [expected, 96]);
+  assert(most - before < 128, `${before} MiB, then ${most} MiB`);
+  await senders.disposeAsync();
+  await eventually(
+    "memory is given back",
+    () => memoryOf(daemon) < before + 20,
+  );
+});
+
+function ignoreClosed(close: () => void): void {
+  try {
+    close();
+  } catch {
+    // The other end has closed it.
+  }
+}
+
+/** Returns the memory that a daemon uses, in MiB. */
+function memoryOf({ pid }: NodeDaemon): number {
+  const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024;
+}
+
+test(
+  "takes calls with few files and many idle connections",
+  async (scene, daemon) => {
+    await using idle = new AsyncDisposableStack();
+    for (let count = 0; count < 60; count++) {
+      const connection = await Deno.connect({
+        transport: "unix",
+        path: daemon.socket,
+      });
+      idle.defer(() => ignoreClosed(() => connection.close()));
+    }
+    for (let call = 0; call < 3; call++) {
+      assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
+      assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
+    }
+    assertEquals(daemon.story.length, 6);
+    const calls = Array.from({ length: 6 }, (_, index) => ({
+      ...scene.quick,
+      containerId: `c${index}`,
+      sandbox: scene.hosts.addNetns(),
+    }));
+    for (const command of ["ADD", "DEL"]) {
+      const outputs = calls
+        .map((call) => daemon.call("ptp", command, call).output);
+      for (const output of await Promise.all(outputs)) assertDone(output);
+    }
+    scene.assertNothingIsLeft();
+  },
+  { wrapper: ["prlimit", "--nofile=40:40"] },
+);
 
 test("closes connections of other users", async (scene, daemon) => {
   // As if an administrator had opened the way to it.
@@ -564,7 +726,7 @@ const RECEIVER = `use Socket; $| = 1;
   while (defined recv(S, $text, 100, 0)) { print "$text\\n"; }`;
 
 rootTest(
-  "daemon: tells the service manager when it is ready and when it ends",
+  "daemon: tells the service manager when it is ready, that it lives, and when it ends",
   allOf(needsBin, ignoreUnless(hasCommand("perl"), "needs perl")),
   async () => {
     for (const abstract of [true, false]) {
@@ -585,10 +747,22 @@ rootTest(
           new WritableStream({ write: (text) => void (told += text) }),
         );
       await eventually("it listens", () => told === "listening\n");
-      const daemon = await scene.addDaemon({ env: { NOTIFY_SOCKET: path } });
-      await eventually("it is ready", () => told.endsWith("READY=1\n"));
+      const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "100000" };
+      const daemon = await scene.addDaemon({ env });
+      await eventually("it is ready", () => told.includes("READY=1\n"));
+      await eventually(
+        "it lives",
+        () => told.endsWith("WATCHDOG=1\n".repeat(3)),
+      );
+      daemon.signal("SIGSTOP");
+      await pause(100);
+      const [before] = [told];
+      await pause(300);
+      assertEquals(told, before);
+      daemon.signal("SIGCONT");
+      await eventually("it lives again", () => told !== before);
       daemon.signal("SIGTERM");
-      await eventually("it stops", () => told.endsWith("STOPPING=1\n"));
+      await eventually("it stops", () => told.includes("STOPPING=1\n"));
       assertEquals(await daemon.ended(), 0);
       receiver.kill();
       await receiver.status;

@@ -62,7 +62,7 @@ function formatModule(): string {
       if (Array.isArray(object) || OTHERS.includes(object.kind)) continue;
       const module = toModule(object.apiVersion);
       // The component patches an object that has a selector.
-      if (path.includes("/multus/daemon/")) object.spec.selector = {};
+      if (path.includes("/daemon/")) object.spec.selector = {};
       const type = `Type${lines.length}`;
       lines.push(
         `// ${path}`,
@@ -114,6 +114,17 @@ Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => 
       /^npx --yes deno@(\S+) task (\S+)(?: .+)?$/.exec(command) ?? [];
     assertEquals(version, node.engines.deno, command);
     assert(Object.hasOwn(project.tasks, task), command);
+  }
+});
+
+Deno.test("deploy: workflows pin actions by commit, with the version in a comment", () => {
+  const folder = `${ROOT}.github/workflows`;
+  const uses = [...Deno.readDirSync(folder)].flatMap(({ name }) =>
+    Deno.readTextFileSync(`${folder}/${name}`).match(/^.*\buses:.*$/gm) ?? []
+  );
+  assert(uses.length > 5);
+  for (const line of uses) {
+    assertMatch(line, /uses: [\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   }
 });
 

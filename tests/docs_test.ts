@@ -160,7 +160,8 @@ Deno.test("docs: every example is valid", async (t) => {
   for (const path of paths) {
     await t.step(path.slice(path.lastIndexOf("/") + 1), async () => {
       const { stdout, stderr } = await runCni(
-        ...["validate", path, `--cni-path=${plugins.path}`, "--json"],
+        ...["validate", path, "--json"],
+        ...[`--cni-path=${plugins.path}`, "--conf-dir=/nonexistent"],
       );
       assertEquals(stderr, "");
       const { problems } = JSON.parse(stdout);

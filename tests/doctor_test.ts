@@ -9,6 +9,7 @@ import type { NodeOptions } from "../cli/doctor/node.ts";
 import { diagnose } from "../cli/doctor/diagnose.ts";
 import { error, type Finding } from "../cli/doctor/finding.ts";
 import { SyscallError } from "../ffi/errno.ts";
+import { UnixListener } from "../ffi/unix_socket.ts";
 import type { Output } from "../tool/command.ts";
 import { chooseStyle } from "../tool/style.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
@@ -223,7 +224,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "an earlier file is broken",
     checks: ["conf-unusable"],
-    message: /05-x.conflist" cannot be used: .*JSON/,
+    message: /05-x.conflist" cannot be used: .*unexpected end at line 1/,
     seed: (scene) => {
       const path = scene.writeConf("05-x.conflist", "{");
       return () => Deno.removeSync(path);
@@ -382,6 +383,20 @@ const FAULTS: readonly Fault[] = [
         kubernetes: { kubeconfig: "/nonexistent" },
       },
     }),
+  },
+  {
+    name: "a node daemon that does not answer",
+    checks: ["daemon-unused"],
+    message: /the node daemon at ".*\/daemon.sock" does not answer/,
+    command: /^cni daemon restart$/,
+    seed: ({ hosts: { folder } }) => {
+      const path = `${folder}/daemon.sock`;
+      const listener = new UnixListener(path);
+      return (): void => {
+        listener[Symbol.dispose]();
+        Deno.removeSync(path);
+      };
+    },
   },
   {
     name: "no node daemon",

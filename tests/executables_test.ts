@@ -21,6 +21,7 @@ import {
 import { dualStack } from "./_harness/dual_stack.ts";
 import { ipJson, snapshot } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { PluginFolder } from "./_harness/plugin_folder.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
@@ -150,6 +151,18 @@ Deno.test(
 );
 
 Deno.test(
+  executables("cni schema prints the schemas, which the build packs"),
+  async () => {
+    const { stdout } = await new Deno.Command(`${BIN}/cni`, {
+      args: ["schema"],
+    }).output();
+    const path = new URL("../schemas/conflist.json", import.meta.url);
+    const text = new TextDecoder().decode(stdout);
+    assertEquals(text, Deno.readTextFileSync(path));
+  },
+);
+
+Deno.test(
   executables("an executable prints what it is when it is run by hand"),
   () => {
     const { code, stdout, stderr } = run([`${BIN}/ptp`]);
@@ -166,6 +179,31 @@ Deno.test(
     );
   },
 );
+
+for (
+  const command of [["strip"], ["objcopy", "--strip-debug"]] as const
+) {
+  const [program] = command;
+  Deno.test(
+    executables(
+      `an executable is what it was after ${command.join(" ")}`,
+      ignoreUnless(hasCommand(program), `needs ${program}`),
+    ),
+    () => {
+      using folder = new PluginFolder();
+      const path = `${folder.path}/ptp`;
+      Deno.copyFileSync(`${BIN}/cni`, path);
+      const { stderr } = run([
+        `/usr/bin/${program}`,
+        ...command.slice(1),
+        path,
+      ]);
+      assertStringIncludes(stderr, "has no sections");
+      const ended = run([path], { CNI_COMMAND: "VERSION" });
+      assertEquals(ended, { code: 0, stdout: VERSIONS, stderr: "" });
+    },
+  );
+}
 
 Deno.test(
   executables("an executable works on a read-only root file system", root),

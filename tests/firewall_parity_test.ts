@@ -6,6 +6,7 @@
  */
 
 import { assertEquals } from "@std/assert";
+import { NetNs } from "../ffi/netns.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import type { CallOptions, CallOutput } from "../testing/test_hosts.ts";
@@ -216,6 +217,43 @@ for (const peer of listPeers("firewall")) {
       assertEquals(scene.ownRules, ownRules);
       await scene.succeedAs("ours", "DEL", { prevResult: undefined });
       assertEquals(scene.ownRules, []);
+    },
+  );
+
+  rootTest(
+    `firewall leaves the rules of an address that ${peer.name} has given away again`,
+    needsRuleTools,
+    async (t) => {
+      const next = { containerId: "next" };
+      const valid = [{ containerID: "next", ifname: "eth0" }];
+      const gc = { cniVersion: "1.1.0", "cni.dev/valid-attachments": valid };
+      // Without the first DEL both have the same rules.
+      for (const commands of [["ADD", "DEL"], ["ADD"]]) {
+        await t.step(
+          `${commands.join(", ")}, ADD of the next, GC`,
+          async () => {
+            using scene = new ParityScene({ ...BACKEND, cniVersion });
+            await scene.succeedAs("ours", "ADD");
+            if (commands.includes("DEL")) await scene.succeedAs(peer, "DEL");
+            await scene.succeedAs(peer, "ADD", {}, next);
+            const { ownRules } = scene;
+            await scene.succeedAs("ours", "GC", gc);
+            assertEquals([scene.ownRules, scene.table], [ownRules, ""]);
+            await scene.succeedAs("ours", "DEL", {}, next);
+            assertEquals([scene.ownRules, scene.table], [[], ""]);
+          },
+        );
+      }
+      await t.step("ADD, DEL, ADD of the next, DEL of the next", async () => {
+        using scene = new ParityScene({ ...BACKEND, cniVersion });
+        const sandbox = NetNs.create();
+        await scene.succeedAs("ours", "ADD", {}, { sandbox });
+        await scene.succeedAs(peer, "DEL", {}, { sandbox });
+        sandbox[Symbol.dispose]();
+        await scene.succeedAs(peer, "ADD", {}, next);
+        await scene.succeedAs("ours", "DEL", {}, next);
+        assertEquals([scene.ownRules, scene.table], [[], ""]);
+      });
     },
   );
 

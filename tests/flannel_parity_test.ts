@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path/posix";
+import { dirname, join } from "@std/path/posix";
 import {
   goPlugin,
   ignoreUnless,
@@ -139,6 +139,35 @@ test("flannel releases what the Go plugin has added, and the reverse", async (t)
     const { flannelIfName: _, ...conf } = stdin;
     assertEquals(conf, add?.stdin);
   });
+});
+
+test("flannel and bridge delete the link of the other side's", async (t) => {
+  const orders: readonly [Who, Who][] = [["ours", "Go's"], ["Go's", "ours"]];
+  const versions = ["0.3.1", "0.4.0", "1.0.0"];
+  const rows = versions.flatMap((cniVersion) =>
+    orders.map(([adder, other]) => ({ cniVersion, adder, other }))
+  );
+  await eachRow(t, rows, async ({ cniVersion, adder, other }) => {
+    using scene = new FlannelScene({ cniVersion }, dual);
+    const before = scene.state;
+    const call = async (
+      who: Who,
+      command: string,
+      keys: Keys = {},
+    ): Promise<CallOutput> => {
+      const { hosts, config } = scene;
+      const keysOfAll = { ...config, ...keys };
+      const env = { CNI_PATH: dirname(goPlugin("bridge") ?? "") };
+      const output = who === "ours"
+        ? await scene.run(command, keys)
+        : hosts.exec(peer ?? "", command, keysOfAll, { env });
+      assertEquals(output.exitCode, 0, output.stdout + output.stderr);
+      return output;
+    };
+    const { json: prevResult } = await call(adder, "ADD");
+    await call(other, "DEL", { prevResult });
+    assertEquals(scene.state, before);
+  }, ({ adder, cniVersion }) => `${adder} adds, ${cniVersion}`);
 });
 
 /** Configurations that both refuse, by the text of the error. */

@@ -6,7 +6,10 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { findFileId } from "../cni/files/same_file.ts";
+import { pause } from "../cni/deadline.ts";
+import { lossesFile, offFile } from "../cni/daemon_socket.ts";
+import { UnixStream } from "../ffi/unix_stream.ts";
+import { hasCommand } from "../testing/capabilities.ts";
 import { concat } from "../net/bytes.ts";
 import { encodeMessage, type Message } from "../node/daemon/protocol.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
@@ -58,6 +61,8 @@ interface Run {
   readonly config: object | string | Uint8Array<ArrayBuffer>;
   readonly env?: Record<string, string>;
   readonly args?: string[];
+  /** Starts it. */
+  readonly wrapper?: string[];
   readonly uid?: number;
   /** Receives stderr as it comes. */
   readonly onStderr?: (text: string) => void;
@@ -69,20 +74,34 @@ interface Ended {
   readonly code: number;
 }
 
+/** The environment of calls, without the command. */
+const ENV = {
+  CNI_CONTAINERID: "pod-1",
+  CNI_NETNS: "/proc/self/ns/net",
+  CNI_NETNS_OVERRIDE: "1",
+  CNI_IFNAME: "eth0",
+  CNI_PATH: "/nonexistent",
+};
+
 /** Starts a plugin with only the given environment. */
 function start(
-  { name = "static", command = "ADD", args = [], env, uid, ...more }: Run,
+  {
+    name = "static",
+    command = "ADD",
+    args = [],
+    wrapper = [],
+    env,
+    uid,
+    ...more
+  }: Run,
 ): { child: Deno.ChildProcess; ended: Promise<Ended> } {
-  const child = new Deno.Command(`${BIN}/${name}`, {
-    args,
+  const [program = "", ...words] = [...wrapper, `${BIN}/${name}`, ...args];
+  const child = new Deno.Command(program, {
+    args: words,
     cwd: "/",
     env: {
+      ...ENV,
       CNI_COMMAND: command,
-      CNI_CONTAINERID: "pod-1",
-      CNI_NETNS: "/proc/self/ns/net",
-      CNI_NETNS_OVERRIDE: "1",
-      CNI_IFNAME: "eth0",
-      CNI_PATH: "/nonexistent",
       ...env,
     },
     clearEnv: true,
@@ -140,42 +159,19 @@ testBoth("a call goes to the daemon with all that it needs", async (_, key) => {
     say({ stdout: '{"any": "document"}', exitCode: 1 })
   );
   const config = { ...CONFIG, [key]: daemon.path, text: "è😀\u0000" };
-  const ended = await run({ config, env: { ANY: "thing" } });
+  const sent = { CNI_ANY: "thing", PATH: "/bin", KUBECONFIG: "/k" };
+  const ended = await run({ config, env: { ...sent, ANY: "", PATHS: "" } });
   assertEquals(ended, { stdout: '{"any": "document"}', stderr: "", code: 1 });
   const [request, ...others] = daemon.requests;
   assert(request !== undefined && others.length === 0);
-  const { build, env, ...rest } = request;
+  const { build, ...rest } = request;
   assertMatch(build, /^[0-9a-f]{64}$/);
-  assertEquals([env["ANY"], env["CNI_COMMAND"]], ["thing", "ADD"]);
   assertEquals(rest, {
     name: "static",
-    world: {
-      netns: findFileId("/proc/self/ns/net") ?? null,
-      host: findFileId("/proc/self/ns/net") ?? null,
-      mnt: findFileId("/proc/self/ns/mnt") ?? null,
-      root: findFileId("/") ?? null,
-      cwd: "/",
-      umask: Deno.umask(),
-    },
-    exe: findFileId(`${BIN}/static`) ?? "",
+    env: { ...ENV, CNI_COMMAND: "ADD", ...sent },
     stdin: JSON.stringify(config),
   });
 });
-
-testBoth(
-  "a namespace that does not exist is null to the daemon",
-  async (_, key) => {
-    await using daemon = new FakeDaemon(sayDone);
-    const config = { ...CONFIG, [key]: daemon.path };
-    for (const path of ["/run/netns/nonexistent", ""]) {
-      await run({ command: "DEL", config, env: { CNI_NETNS: path } });
-    }
-    assertEquals(daemon.requests.map(({ world }) => world["netns"]), [
-      null,
-      null,
-    ]);
-  },
-);
 
 testBoth("log text is printed while the daemon works", async (_, key) => {
   const { promise: seen, resolve } = Promise.withResolvers<void>();
@@ -265,6 +261,205 @@ Deno.test({
   },
 });
 
+/** A listener that keeps what it is sent, and says `ready` at once. */
+const LISTENER = `
+use Socket;
+$SIG{PIPE} = "IGNORE";
+socket(my $listener, AF_UNIX, SOCK_STREAM, 0) or die;
+bind($listener, sockaddr_un($ARGV[0])) or die;
+chmod(0777, $ARGV[0]);
+listen($listener, 8);
+$| = 1;
+print "listening\\n";
+while (accept(my $caller, $listener)) {
+  syswrite($caller, pack("QQ", 5, 0));
+  print "got " . length(join("", <$caller>)) . "\\n";
+}
+`;
+
+Deno.test({
+  name: "a listener of another user gets nothing" + needsBin.suffix,
+  ignore: needsBin.ignore || !canBeSomebodyElse || !hasCommand("perl"),
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+    await Deno.chmod(folder, 0o777);
+    const path = `${folder}/daemon.sock`;
+    const listener = new Deno.Command("perl", {
+      args: ["-e", LISTENER, path],
+      uid: 65534,
+      stdout: "piped",
+    }).spawn();
+    const lines = listener.stdout.pipeThrough(new TextDecoderStream())
+      .getReader();
+    assertEquals((await lines.read()).value, "listening\n");
+    for (const key of ["daemonSocket", "DaemonSocket"]) {
+      const config = { ...CONFIG, [key]: path };
+      for (const command of ["ADD", "DEL"]) {
+        const call = { command, config };
+        assertEquals(await run(call), await runAlone(call));
+        assertEquals((await lines.read()).value, "got 0\n");
+      }
+    }
+    listener.kill();
+    await lines.cancel();
+    await listener.status;
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+/** Runs calls with a daemon at a path of a folder of its own; returns the losses that they record. */
+async function withLosses(
+  reply: Reply | undefined,
+  fn: (path: string) => Promise<void>,
+): Promise<number> {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${folder}/daemon.sock`;
+  await using daemon = reply && new FakeDaemon(reply, { isReady: false });
+  if (daemon !== undefined) await Deno.symlink(daemon.path, path);
+  using _listener = daemon === undefined &&
+      Deno.listen({ transport: "unix", path }) || undefined;
+  await fn(path);
+  const losses = await Deno.readTextFile(lossesFile(path)).catch(() => "");
+  await Deno.remove(folder, { recursive: true });
+  return losses.split("\n").length - 1;
+}
+
+testBoth("a call waits for no daemon without end", async (t, key) => {
+  const ready = encodeMessage("ready");
+  const silence: Reply = async ({ say, callerGone }) => {
+    await say("ready");
+    await callerGone();
+  };
+  const large = { filling: "filling ".repeat(2 ** 17) };
+  /** Without a reply nobody accepts the connection. `isBegun`: the caller says go. */
+  const rows: [
+    string,
+    Reply | undefined,
+    { isBegun?: boolean; more?: object },
+  ][] = [
+    ["nobody accepts", undefined, {}],
+    ["nobody reads", undefined, { more: large }],
+    ["no answer", ({ callerGone }) => callerGone(), {}],
+    ["ready, byte by byte", async ({ say }): Promise<void> => {
+      for (const byte of ready) {
+        await say(Uint8Array.of(byte));
+        await pause(200);
+      }
+    }, {}],
+    ["silence after ready", silence, { isBegun: true }],
+    ["silence after a sign", async ({ say, callerGone }): Promise<void> => {
+      await say("ready");
+      await say("alive");
+      await callerGone();
+    }, { isBegun: true }],
+  ];
+  // At the same time, as each waits for seconds.
+  await Promise.all(rows.map(([name, reply, { isBegun, more }]) =>
+    t.step({
+      name,
+      sanitizeOps: false,
+      sanitizeResources: false,
+      sanitizeExit: false,
+      fn: async () => {
+        const losses = await withLosses(reply, async (path) => {
+          const config = { ...CONFIG, ...more, [key]: path };
+          const [add, del] = await Promise.all([
+            run({ config }),
+            run({ command: "DEL", config }),
+          ]);
+          const alone = await runAlone({ config });
+          if (isBegun) {
+            const { code, msg } = JSON.parse(add.stdout);
+            assertEquals(
+              [code, msg],
+              [
+                11,
+                `The node daemon at "${path}" went away before it answered`,
+              ],
+            );
+          } else assertEquals(add, alone);
+          assertEquals(del, await runAlone({ command: "DEL", config }));
+        });
+        assertEquals(losses, 2);
+      },
+    })
+  ));
+});
+
+testBoth("a full backlog is nobody", async (_, key) => {
+  const losses = await withLosses(undefined, async (path) => {
+    using waiting = new DisposableStack();
+    for (;;) {
+      const stream = UnixStream.connect(path);
+      if (stream === undefined) break;
+      waiting.use(stream);
+    }
+    for (const command of ["ADD", "DEL"]) {
+      const call = { command, config: { ...CONFIG, [key]: path } };
+      assertEquals(await run(call), await runAlone(call));
+    }
+  });
+  assertEquals(losses, 0);
+});
+
+testBoth("a daemon that is turned off is not asked", async (_, key) => {
+  await using daemon = new FakeDaemon(sayDone);
+  const config = { ...CONFIG, [key]: daemon.path };
+  await Deno.writeTextFile(offFile(daemon.path), "");
+  assertEquals(await run({ config }), await runAlone({ config }));
+  assertEquals(daemon.requests.length, 0);
+  await Deno.remove(offFile(daemon.path));
+  assertEquals((await run({ config })).stdout, "{}");
+});
+
+Deno.test({
+  name: "a configuration that names no daemon asks the usual one" +
+    needsBin.suffix,
+  ignore: needsBin.ignore || !canBeSomebodyElse,
+  fn: async (t) => {
+    await using daemon = new FakeDaemon(sayDone);
+    const off = { env: { CNI_NO_DAEMON: "yes" } };
+    const rows: Record<
+      string,
+      [stdin: string, isAsked: boolean, more?: Partial<Run>]
+    > = {
+      "nothing": ["{}", true],
+      "null": ['{"daemonSocket":null}', true],
+      "no JSON": ['"', true],
+      "an empty folder, for multus": [
+        '{"daemonSocketDir":""}',
+        true,
+        { name: "multus" },
+      ],
+      "a folder, for others": ['{"daemonSocketDir":"/x"}', true],
+      "an empty variable": ["{}", true, { env: { CNI_NO_DAEMON: "" } }],
+      "an empty name": ['{"daemonSocket":""}', false],
+      "an empty name in another spelling": ['{"DaemonSocket":""}', false],
+      "an escape": ['{"daemonSocket":"\\/nonexistent"}', false],
+      "another path": ['{"daemonSocket":"/nonexistent"}', false],
+      "another folder, for chain": [
+        '{"daemonSocketDir":"/nonexistent"}',
+        false,
+        { name: "chain" },
+      ],
+      "the variable": ["{}", false, off],
+      "VERSION": ["{}", false, { command: "VERSION" }],
+    };
+    await eachRow(
+      t,
+      Object.entries(rows),
+      async ([, [stdin, isAsked, more]]) => {
+        daemon.requests.length = 0;
+        const script = "mount -t tmpfs tmpfs /run && mkdir /run/cni && " +
+          'ln -s "$0" /run/cni/daemon.sock && exec "$@"';
+        const wrapper = ["unshare", "--mount", "sh", "-c", script, daemon.path];
+        await run({ config: stdin, wrapper, ...more });
+        assertEquals(daemon.requests.length, isAsked ? 1 : 0);
+      },
+    );
+  },
+});
+
 /** Encodes the header of a message. */
 function message(kind: number, length: number): Uint8Array {
   const words = BigUint64Array.of(BigInt(kind), BigInt(length));
@@ -279,9 +474,11 @@ testBoth(
       "within a header": ({ say }) => say(encodeMessage(DONE).subarray(0, 15)),
       "without the end of the text": ({ say }) =>
         say(encodeMessage(DONE).subarray(0, -1)),
-      "after something else": ({ say }) => say("HTTP/1.1 400 Bad Request\r\n"),
+      "after something else": ({ say }) =>
+        say(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n")),
       "after a message of kind 0": ({ say }) => say(new Uint8Array(16)),
-      "after an unknown message": ({ say }) => say(message(5, 0)),
+      "after an unknown message": ({ say }) => say(message(7, 0)),
+      "after a second offer": ({ say }) => say("ready"),
       "after the longest message": ({ say }) => say(message(2, 2 ** 53)),
       "after log text": ({ say }) => say({ stderr: "" }),
     };
@@ -305,6 +502,46 @@ testBoth(
     });
   },
 );
+
+Deno.test({
+  name: "where memfd_create(2) is forbidden, calls end as elsewhere" +
+    needsBin.suffix,
+  ignore: needsBin.ignore || !hasCommand("strace"),
+  fn: async () => {
+    const wrapper = [
+      ...["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"],
+      ...["-e", "trace=memfd_create", "-e", "inject=memfd_create:error=EPERM"],
+    ];
+    const env = { PATH: Deno.env.get("PATH") ?? "" };
+    await using daemon = new FakeDaemon(() => {});
+    for (const daemonSocket of ["/nonexistent", daemon.path]) {
+      for (const command of ["ADD", "DEL"]) {
+        const call = { command, env, config: { ...CONFIG, daemonSocket } };
+        assertEquals(await run({ ...call, wrapper }), await run(call));
+      }
+    }
+  },
+});
+
+testBoth("a call that was not begun runs in its process", async (t, key) => {
+  const replies: Record<string, Reply> = {
+    "after nothing": () => {},
+    "after a part of a header": ({ say }) =>
+      say(encodeMessage("ready").subarray(0, 15)),
+    "after an answer": sayDone,
+    "after something else": ({ say }) =>
+      say(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n")),
+  };
+  await eachRow(t, Object.entries(replies), async ([, reply]) => {
+    await using daemon = new FakeDaemon(reply, { isReady: false });
+    const config = { ...CONFIG, [key]: daemon.path };
+    for (const command of ["ADD", "CHECK", "DEL", "GC", "STATUS"]) {
+      const call = { command, config };
+      assertEquals(await run(call), await runAlone(call), command);
+    }
+    assertEquals(daemon.requests.length, 5);
+  });
+});
 
 testBoth(
   "the failure of a lost ADD has the configuration's version",
@@ -442,11 +679,7 @@ async function runScript(
     env: {
       PATH: Deno.env.get("PATH") ?? "",
       CNI_COMMAND: "ADD",
-      CNI_CONTAINERID: "pod-1",
-      CNI_NETNS: "/proc/self/ns/net",
-      CNI_NETNS_OVERRIDE: "1",
-      CNI_IFNAME: "eth0",
-      CNI_PATH: "/nonexistent",
+      ...ENV,
       BIN,
       PLUGIN: `${BIN}/static`,
       CONFIG: `${folder}/config`,
@@ -487,6 +720,10 @@ test("a call is handed over whatever its surroundings", async (t) => {
       { code: 1, stdout: "", stderr: "Cannot write to stdout\n" },
     ],
     "nobody reads stdout": [
+      "{ sleep 0.2; $PLUGIN < $CONFIG; echo $? >&2; } | true",
+      { stdout: "", stderr: "Cannot write to stdout\n1\n" },
+    ],
+    "nobody reads stdout, and SIGPIPE is ignored": [
       "{ trap '' PIPE; sleep 0.2; $PLUGIN < $CONFIG; echo $? >&2; } | true",
       { stdout: "", stderr: "Cannot write to stdout\n1\n" },
     ],
@@ -555,24 +792,22 @@ test("a call that the daemon refuses has no descriptor of its own left", async (
   const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
   await Deno.writeTextFile(
     `${folder}/foreign`,
-    "#!/bin/sh\nls -l /proc/$PPID/fd 2>/dev/null | grep -c socket: >&2\n" +
+    `#!/bin/sh\nls -l /proc/$PPID/fd 2>/dev/null | grep -c socket: >> ${folder}/counts\n` +
       'echo \'{"cniVersion":"1.1.0","ips":[]}\'\n',
     { mode: 0o755 },
   );
   const plugins = [{ type: "foreign" }];
   await using daemon = new FakeDaemon(({ say }) => say({ notMine: "no" }));
-  const counts: string[] = [];
   for (const keys of [{ daemonSocket: daemon.path }, {}]) {
     const config = { cniVersion: "1.1.0", name: "n", type: "chain", plugins };
-    const { stderr } = await run({
+    await run({
       name: "chain",
       config: { ...config, ...keys },
       env: { CNI_PATH: folder, PATH: Deno.env.get("PATH") ?? "" },
     });
-    counts.push(stderr);
   }
-  assertMatch(counts[0] ?? "", /^\d+\n/);
-  assertEquals(counts[0], counts[1]);
+  const counts = await Deno.readTextFile(`${folder}/counts`);
+  assertMatch(counts, /^(\d+)\n\1\n$/);
   assertEquals(daemon.requests.length, 1);
   await Deno.remove(folder, { recursive: true });
 });

@@ -23,10 +23,11 @@ import {
 // The tests' own log would hide that of the node.
 const program = ["env", "-u", "CNI_LOG_FILE", ...await ownProgram()];
 
-const { ignore, suffix } = allOf(
+const needs = allOf(
   needsBin,
   ignoreUnless(canUseNetns && hasCommand("unshare"), "needs root"),
 );
+const { ignore, suffix } = needs;
 
 Deno.test({
   name: `/etc/cni/log.json tells all plugins of a node where to log${suffix}`,
@@ -80,7 +81,7 @@ Deno.test({
 const HIDE_LOG = 'mount -t tmpfs tmpfs /var/log && exec "$@"';
 
 const strace = allOf(
-  needsBin,
+  needs,
   ignoreUnless(hasCommand("strace"), "needs strace"),
 );
 

@@ -26,7 +26,9 @@ import {
 } from "./_harness/multus_host.ts";
 import { eachRow } from "./_harness/table.ts";
 
-/** Longest time of an ADD that waits 15 s for one request, however busy the machine is, in ms. */
+/** How long an ADD waits for one request, in seconds. */
+const API_SECONDS = 15;
+/** Longest time of such an ADD, however busy the machine is, in ms. */
 const PATIENCE_MS = 60_000;
 
 /** How an API server does not answer as it should. */
@@ -136,7 +138,10 @@ async function runInCluster(
     api,
     name,
     addPod: (pod) => host.addPod(`${pod}-${name}`, { networks: "green" }, api),
-    call: (command, pod) => host.call(command, pod, { keys: { kubeconfig } }),
+    call: (command, pod) =>
+      host.call(command, pod, {
+        keys: { kubeconfig, apiTimeoutSeconds: API_SECONDS },
+      }),
   });
 }
 
@@ -229,9 +234,16 @@ hostTest("multus attaches nothing without all networks", async (t) => {
 });
 
 hostTest("multus undoes all if the status cannot be written", async (t) => {
-  const troubles = onlyOf({ path: /\/status$/ });
+  const rule = { path: /\/status$/ };
+  const troubles = {
+    ...onlyOf(rule),
+    "carries out each PATCH, and answers none": only(
+      fault({ drop: "after" }, 11, /EOF/),
+      rule,
+    ),
+  };
   await forEachTrouble(t, troubles, async (scene, trouble) => {
-    const { host } = scene;
+    const { host, api } = scene;
     await trouble.begin(scene.api);
     const pod = scene.addPod("new");
     const added = await scene.call("ADD", pod);
@@ -240,6 +252,7 @@ hostTest("multus undoes all if the status cannot be written", async (t) => {
       added.json.msg,
       `Multus: [default/${pod.name}/${pod.uid}]: error setting the networks status: `,
     );
+    assertEquals(api.networkStatus("default", pod.name), undefined);
     // What the runtime's DEL begins with.
     assertEquals(host.leftoversOf(pod), [pod.containerId]);
     const deleted = await scene.call("DEL", pod);

@@ -195,7 +195,9 @@ hostTest("an unreachable API server fails ADD only, in time", async (t) => {
     const [attached, late] = pods as [HostPod, HostPod];
     await scene.succeed("ADD", attached);
     await begin(scene.host);
-    const { code, json, ms } = await scene.call("ADD", late);
+    const { code, json, ms } = await scene.call("ADD", late, {
+      apiTimeoutSeconds: 20,
+    });
     assertEquals([code, json.code], [1, 11]);
     assert(ms < DEADLINE_MS, `${ms} ms`);
     await scene.call("DEL", late);

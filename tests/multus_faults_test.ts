@@ -156,6 +156,7 @@ class Networks implements Disposable {
       name: "multus-cni-network",
       type: "multus",
       cniDir: this.cniDir,
+      binDir: hosts.path,
       delegates: [pods, blue, green],
     });
   }

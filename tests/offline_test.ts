@@ -9,6 +9,7 @@
 
 import nodeAssert from "node:assert/strict";
 import nodePath from "node:path/posix";
+import project from "../deno.json" with { type: "json" };
 import { isOffline } from "../scripts/net.ts";
 import * as assertions from "../scripts/offline/assert.ts";
 import * as ensureDirs from "../scripts/offline/ensure_dir.ts";
@@ -40,12 +41,14 @@ const standIns: Std = {
 
 async function importStd(): Promise<Std> {
   // Put together at run time: a literal would be resolved before anything runs.
-  const load = (path: string): Promise<unknown> => import(`jsr:@std/${path}`);
+  const load = (name: keyof typeof project.imports, path = ""): Promise<
+    unknown
+  > => import(project.imports[name] + path);
   const [assert, ensureDir, cli, path] = await Promise.all([
-    load("assert@^1"),
-    load("fs@^1/ensure-dir"),
-    load("cli@^1/parse-args"),
-    load("path@^1/posix"),
+    load("@std/assert"),
+    load("@std/fs", "/ensure-dir"),
+    load("@std/cli", "/parse-args"),
+    load("@std/path", "/posix"),
   ]);
   const { parseArgs } = cli as typeof argumentParser;
   return { assert, ensureDir, parseArgs, posix: path } as Std;

@@ -13,12 +13,18 @@ import { eachRow } from "./_harness/table.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
 
-const GONE = "a".repeat(64), LIVE = "b".repeat(64);
+// Processes of this machine that name a container keep it, also those of
+// another run of this test.
+const [GONE, LIVE] = [randomId(), randomId()];
 const LIVE_CACHE = `/var/lib/cni/results/pods-${LIVE}-eth0`;
 const TYPES = [
   ...["bridge", "portmap", "firewall", "bandwidth", "tuning"],
   ...["host-local", "static"],
 ];
+
+function randomId(): string {
+  return crypto.getRandomValues(new Uint8Array(32)).toHex();
+}
 
 /** A leftover, as the tool prints it. */
 interface Row {

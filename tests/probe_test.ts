@@ -117,7 +117,8 @@ rootTest(
     const { hosts: { host, folder }, proc } = scene;
     const textfile = `${folder}/cni.prom`;
     const call = callOn(scene);
-    const options = { hostNetns: host.path, proc };
+    const daemonSocket = `${folder}/daemon.sock`;
+    const options = { hostNetns: host.path, proc, daemonSocket };
     const written = await metrics(
       { ...call, flags: { ...call.flags, textfile } },
       options,
@@ -133,6 +134,8 @@ rootTest(
     for (const kind of ORPHAN_KINDS) {
       assertMatch(text, new RegExp(`^cni_orphans\\{kind="${kind}"\\} 0$`, "m"));
     }
+    assertMatch(text, /^cni_node_daemon\{state="absent"\} 1$/m);
+    assertMatch(text, /^cni_node_daemon\{state="running"\} 0$/m);
     assertMatch(
       text,
       /^cni_pool_addresses\{network="pods",subnets="10.1.0.0\/28"\} 13$/m,

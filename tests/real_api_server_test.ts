@@ -90,6 +90,11 @@ class Node {
       binDir: BIN,
       confDir: `${hosts.folder}/net.d`,
       daemonSocketDir: `${hosts.folder}/none`,
+      definitionKeys: [
+        "host-local.dataDir",
+        "whereabouts.dataDir",
+        "whereabouts.kubeconfig",
+      ],
       delegates: [{
         cniVersion: "1.0.0",
         name: "pods",

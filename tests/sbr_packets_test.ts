@@ -142,7 +142,8 @@ function beyond(router: NetNs, number: 1 | 2): void {
     `address add 10.${number}.0.1/24 dev lan`,
     `address add 2001:db8:${number}::1/64 dev lan nodad`,
     `address add ${host4} dev lo`,
-    `address add ${host6} dev lo`,
+    // Without it, the address is no source until the kernel has looked at it.
+    `address add ${host6} dev lo nodad`,
     `route replace 10.${number}.0.2 dev lan src ${host4}`,
     `route replace 2001:db8:${number}::2 dev lan src ${host6}`,
   );

@@ -438,6 +438,19 @@ Deno.test("whereabouts waits for its turn to write, and does not repeat the writ
   assertEquals(scene.api.requestsOf("PATCH").length, 1);
 });
 
+Deno.test("whereabouts waits for the API server as long as it is told", async (t) => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(OFF, { pod: "first" });
+  scene.api.fault({ delayMs: 600 });
+  const rows = [["ADD", 0.3, 11], ["DEL", 0.3, 11], ["DEL", 60, undefined]];
+  await eachRow(t, rows, async ([command, apiTimeoutSeconds, code]) => {
+    const conf = { ...OFF, apiTimeoutSeconds } as JsonObject;
+    const pod = command === "ADD" ? "second" : "first";
+    const { json } = await scene.call(`${command}`, conf, { pod });
+    assertEquals(json?.code, code);
+  }, ([command, seconds]) => `${command}, ${seconds} s`);
+});
+
 Deno.test("whereabouts gives up if the server refuses every change", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE, { pod: "first" });

@@ -5,12 +5,16 @@
  * @module
  */
 
+import { GO } from "../../cni/call_format.ts";
 import type { Dispatch } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import type { DispatchInput, DispatchOutput } from "../../cni/surroundings.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { CallSocket } from "../../node/daemon/call_socket.ts";
+import {
+  CallSocket,
+  type CallSocketOptions,
+} from "../../node/daemon/call_socket.ts";
 import { Calls } from "../../node/daemon/calls.ts";
 import { type OwnWorld, readOwnWorld } from "../../node/daemon/own_world.ts";
 import { eventually } from "./eventually.ts";
@@ -23,6 +27,20 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 
 /** Stands for the identity of the code. */
 export const BUILD = "by daemon";
+
+/**
+ * Takes every caller for one that sees a world. The process of a test is in its
+ * own namespace, and calls for hosts in others.
+ */
+export function worldLike(
+  getWorld: () => OwnWorld,
+): NonNullable<CallSocketOptions["readWorld"]> {
+  return (_folder, { env }) => ({
+    ...getWorld(),
+    exe: findFileId("/proc/self/exe") ?? "",
+    netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
+  });
+}
 
 /** A daemon whose host is that of the caller, whichever it is. */
 class Daemon {
@@ -40,6 +58,7 @@ class Daemon {
       lookup: (type) => this.#lookup(type),
       run: (call) => this.#host(this.#hostNetns).calls.run(call),
       world: this.#world,
+      readWorld: worldLike(() => this.#world),
       log: { info(): void {}, warn: console.error },
       onNotMine: (why) => console.error(`the daemon says: ${why}`),
     });
@@ -93,17 +112,12 @@ class Daemon {
 export async function callDaemon(
   path: string,
   name: string,
-  { env, hostNetns, stdin, onStderr }: DispatchInput,
+  { env, stdin, onStderr }: DispatchInput,
 ): Promise<DispatchOutput | undefined> {
   using connection = await Deno.connect({ transport: "unix", path });
   let bytes = encodeRequest({
     build: BUILD,
     name,
-    world: {
-      ...readOwnWorld(BUILD, hostNetns),
-      netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
-    },
-    exe: findFileId("/proc/self/exe") ?? "",
     env,
     stdin: Uint8Array.from(stdin()),
   });
@@ -112,7 +126,9 @@ export async function callDaemon(
   }
   let stderr = "";
   for await (const message of readMessages(connection)) {
-    if ("stderr" in message) {
+    if (message === "ready") await connection.write(GO_BYTES);
+    else if (message === "alive") continue;
+    else if ("stderr" in message) {
       stderr += message.stderr;
       onStderr?.(message.stderr);
     } else if ("notMine" in message) throw new Error(message.notMine);
@@ -123,6 +139,8 @@ export async function callDaemon(
   }
   return undefined;
 }
+
+const GO_BYTES = new TextEncoder().encode(GO);
 
 async function* readMessages(
   connection: Deno.UnixConn,

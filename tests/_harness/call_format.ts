@@ -17,25 +17,19 @@ import type { CallRequest, Message } from "../../node/daemon/protocol.ts";
 
 /** Encodes a request. */
 export function encodeRequest(
-  { build, name, world, exe, env, stdin }: CallRequest,
+  { build, name, env, stdin }: CallRequest,
 ): Uint8Array<ArrayBuffer> {
   const text = new TextEncoder();
   const variables = Object.entries(env)
     .map(([name, value]) => `${name}=${value}\0`);
   const parts = [
-    ...[build, name, world.cwd, variables.join("")]
-      .map((part) => text.encode(part)),
+    ...[build, name, variables.join("")].map((part) => text.encode(part)),
     stdin,
   ];
-  const files = [world.netns, world.host, world.mnt, world.root, exe];
   const header = new BigUint64Array(HEADER_BYTES / WORD_BYTES);
   header.set(
-    [...parts.map(({ length }) => BigInt(length)), BigInt(world.umask)],
+    parts.map(({ length }) => BigInt(length)),
     HeaderField.lengths / WORD_BYTES,
-  );
-  header.set(
-    files.flatMap((id) => (id || "0:0").split(":").map(BigInt)),
-    HeaderField.files / WORD_BYTES,
   );
   const bytes = new Uint8Array(header.buffer);
   bytes.set(text.encode(MAGIC));
@@ -72,6 +66,10 @@ function toMessage(kind: number, text: string): Message {
       return { stdout: text, exitCode: 1 };
     case MessageKind.notMine:
       return { notMine: text };
+    case MessageKind.ready:
+      return "ready";
+    case MessageKind.alive:
+      return "alive";
     default:
       throw new Error(`unknown message ${kind}: ${text}`);
   }

@@ -133,13 +133,14 @@ export class DoctorScene implements Disposable {
 
   /** The node, as the tool sees it. */
   node(options: Partial<NodeOptions> = {}): Node {
-    const { hosts: { host, path }, confDir, cacheDir, proc } = this;
+    const { hosts: { host, path, folder }, confDir, cacheDir, proc } = this;
     return new Node({
       folders: { pluginDirs: [path], confDir, cacheDir },
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
       signal: new AbortController().signal,
       hostNetns: host.path,
       proc,
+      daemonSocket: `${folder}/daemon.sock`,
       ...options,
     });
   }
@@ -176,7 +177,7 @@ export class DoctorScene implements Disposable {
       readonly signal?: AbortSignal;
     } = {},
   ): Promise<Output> {
-    const { hosts: { host, path }, confDir, cacheDir, proc } = this;
+    const { hosts: { host, path, folder }, confDir, cacheDir, proc } = this;
     const call = callWith({
       ...signal && { signal },
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
@@ -187,7 +188,8 @@ export class DoctorScene implements Disposable {
         ...flags,
       },
     });
-    const replaced = { hostNetns: host.path, proc };
+    const daemonSocket = `${folder}/daemon.sock`;
+    const replaced = { hostNetns: host.path, proc, daemonSocket };
     return doctor(call, {
       ...replaced,
       ...timeoutMs !== undefined && { patience: { attempts: 1, timeoutMs } },

@@ -10,7 +10,8 @@ import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { runDaemon } from "../../node/daemon/daemon.ts";
-import { BUILD } from "./by_daemon.ts";
+import { readOwnWorld } from "../../node/daemon/own_world.ts";
+import { BUILD, worldLike } from "./by_daemon.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 
 /** Functions that change the disk, beside `openSync`. */
@@ -48,6 +49,7 @@ for (const method of [...ON_DISK, "openSync"] as const) {
     return work();
   });
 }
+const world = readOwnWorld(BUILD, CURRENT_NETNS);
 await Promise.all(pluginNames.map((type) => findPlugin(type)));
 await runDaemon({
   socketDir: folder,
@@ -55,6 +57,7 @@ await runDaemon({
   build: BUILD,
   hostNetns: CURRENT_NETNS,
   env: {},
+  readWorld: worldLike(() => world),
   lookup(type): ReturnType<typeof findPlugin> {
     isCounting = true;
     return findPlugin(type);

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { GO } from "../../cni/call_format.ts";
 import { concat } from "../../net/bytes.ts";
 import {
   type CallRequest,
@@ -12,7 +13,7 @@ import {
   type Message,
   sizeOfRequest,
 } from "../../node/daemon/protocol.ts";
-import { readToEnd, say, TalkServer } from "./talk_server.ts";
+import { say, TalkServer } from "./talk_server.ts";
 
 /** The request of a caller. */
 export interface HandedRequest extends Omit<CallRequest, "stdin"> {
@@ -21,8 +22,10 @@ export interface HandedRequest extends Omit<CallRequest, "stdin"> {
 
 /** A connection of a caller, after its request. */
 export interface Conversation {
-  /** Sends messages; or text or bytes as they are. */
-  say(...what: (Message | string | Uint8Array)[]): Promise<void>;
+  /** Sends messages; or bytes as they are. */
+  say(...what: (Message | Uint8Array)[]): Promise<void>;
+  /** Says no more, and returns what the caller says until it is gone. */
+  callerSays(): Promise<string>;
   /** Waits until the caller is gone. */
   callerGone(): Promise<void>;
 }
@@ -39,14 +42,23 @@ export class FakeDaemon implements AsyncDisposable {
   readonly requests: HandedRequest[] = [];
   readonly #server: TalkServer<Deno.UnixConn>;
 
-  /** Listens. */
-  constructor(reply: Reply) {
+  /**
+   * Listens.
+   *
+   * @param options `isReady`: whether it says that it takes each call, and waits for leave to begin it; it does by default
+   */
+  constructor(reply: Reply, { isReady = true } = {}) {
     const listener = Deno.listen({ transport: "unix", path: this.path });
     this.#server = new TalkServer(listener, async (connection) => {
       this.requests.push(await readRequest(connection));
+      if (isReady) await takeCall(connection);
       await reply({
         say: (...what) => sayAll(connection, what),
-        callerGone: () => readToEnd(connection),
+        callerSays: async () => {
+          await connection.closeWrite().catch(() => {});
+          return await readText(connection);
+        },
+        callerGone: async () => void await readText(connection),
       });
     });
   }
@@ -63,9 +75,32 @@ async function sayAll(
   what: Parameters<Conversation["say"]>,
 ): Promise<void> {
   for (const one of what) {
-    const isRaw = typeof one === "string" || one instanceof Uint8Array;
-    await say(connection, isRaw ? one : encodeMessage(one));
+    const bytes = one instanceof Uint8Array ? one : encodeMessage(one);
+    await say(connection, bytes);
   }
+}
+
+/** Reads to the end, or until the caller has gone without reading all. */
+async function readText(connection: Deno.Conn): Promise<string> {
+  let text = "";
+  try {
+    for await (const bytes of connection.readable) {
+      text += new TextDecoder().decode(bytes);
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.ConnectionReset)) throw error;
+  }
+  return text;
+}
+
+/** Says that a call would begin, and waits until it may. */
+async function takeCall(connection: Deno.Conn): Promise<void> {
+  await say(connection, encodeMessage("ready"));
+  const buffer = new Uint8Array(2);
+  const length = await connection.read(buffer);
+  const text = new TextDecoder().decode(buffer.subarray(0, length ?? 0));
+  if (text !== GO) throw new Error(`not the leave to begin: "${text}"`);
+  await say(connection, encodeMessage("alive"));
 }
 
 async function readRequest(connection: Deno.Conn): Promise<HandedRequest> {

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { writeDebugFile } from "./debug_file.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Needs } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
@@ -41,6 +42,12 @@ export interface FaultRow {
   /** @param container 0 for the one whose calls fail, 1 for another one */
   readonly config: (hosts: TestHosts, container: number) => Keys;
 }
+
+const debugKeys = ({ folder }: TestHosts): Keys => ({
+  cniOutput: `${folder}/calls`,
+  addHooks: [["true"]],
+  delHooks: [["true"]],
+});
 
 const SUBNETS = ["10.1.2.0/24", "2001:db8:1::/64"] as const;
 const ipamOf = (hosts: TestHosts): Keys => ({
@@ -124,11 +131,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   {
     type: "debug",
-    config: ({ folder }) => ({
-      cniOutput: `${folder}/calls`,
-      addHooks: [["true"]],
-      delHooks: [["true"]],
-    }),
+    prepare: (hosts) => writeDebugFile(hosts.folder, debugKeys(hosts)),
+    config: debugKeys,
   },
   { type: "dummy", needs: needsOwnLink("dummy"), config: ipamOf },
   firewall("nftables", needsInetRules),
@@ -167,6 +171,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     stride: 10,
     config: (hosts) => ({
       cniDir: `${hosts.folder}/multus`,
+      binDir: hosts.path,
       delegates: [{ cniVersion: "1.1.0", name: "pods", ...ptp(hosts) }],
     }),
   },

@@ -190,6 +190,8 @@ export class MultusHost implements AsyncDisposable {
       confDir: `${this.hosts.folder}/net.d`,
       // The machine may have a daemon.
       daemonSocketDir: `${this.hosts.folder}/run`,
+      // Networks of the tests keep nothing on the machine itself.
+      definitionKeys: ["host-local.dataDir", "tuning.dataDir"],
       delegates: [this.master()],
       ...keys,
     };

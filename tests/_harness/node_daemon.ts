@@ -17,6 +17,8 @@ export interface NodeDaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Folder of the sockets; one in the host's folder if undefined. */
   readonly socketDir?: string;
+  /** Starts it, as `["prlimit", "--nofile=40"]` does. */
+  readonly wrapper?: readonly string[];
 }
 
 /** A call of an executable. */
@@ -41,12 +43,24 @@ export class NodeDaemon implements AsyncDisposable {
 
   private constructor(
     hosts: TestHosts,
-    { args = [], env, socketDir = `${hosts.folder}/run` }: NodeDaemonOptions,
+    {
+      args = [],
+      env,
+      socketDir = `${hosts.folder}/run`,
+      wrapper = [],
+    }: NodeDaemonOptions,
   ) {
     this.#hosts = hosts;
     this.folder = socketDir;
-    const command = new Deno.Command(`${BIN}/cni`, {
-      args: ["daemon", `--socket-dir=${socketDir}`, "--no-warm-up", ...args],
+    const [path = "", ...before] = [...wrapper, `${BIN}/cni`];
+    const command = new Deno.Command(path, {
+      args: [
+        ...before,
+        "daemon",
+        `--socket-dir=${socketDir}`,
+        "--no-warm-up",
+        ...args,
+      ],
       clearEnv: true,
       env: {
         PATH: "/usr/sbin:/usr/bin:/sbin:/bin",

@@ -104,7 +104,7 @@ export class PodNetworks implements Disposable {
   #route(ifName: string, index: number, document: JsonObject): JsonObject {
     const delegate = this.#delegates[index] as Delegate;
     const routed = applyDefaultRoute({
-      netns: this.sandbox.path,
+      args: { netns: this.sandbox.path },
       ifName,
       delegate,
       delegates: this.#delegates,

@@ -1,7 +1,7 @@
 /**
  * A throw-away node for the `cni` tool: a network namespace and a mount
- * namespace of its own, in which the names of namespaces (/run/netns) and the
- * attachment cache (/var/lib/cni) are private.
+ * namespace of its own, in which the names of namespaces (/run/netns), the
+ * attachment cache (/var/lib/cni) and the configurations (/etc/cni) are private.
  *
  * ```ts ignore
  * await using host = await ToolHost.create();
@@ -22,6 +22,7 @@ const IMPORT_MAP = "--import-map=";
 /** Lives as long as its stdin: what it made ends with it. */
 const HOLDER =
   "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib && " +
+  "{ [ ! -d /etc/cni ] || mount -t tmpfs tmpfs /etc/cni; } && " +
   "echo ready && cat";
 
 /** How a program ended. */
@@ -91,6 +92,11 @@ export class ToolHost implements AsyncDisposable {
     return { type: "host-local", dataDir: "/run/leases", ranges };
   }
 
+  /** What runs a program on the node, in front of its command line. */
+  get enter(): readonly string[] {
+    return ["nsenter", "-t", `${this.#holder.pid}`, "-n", "-m", "--"];
+  }
+
   /** Returns a command line of `cni`. */
   command(...args: string[]): string[] {
     return [...this.#command, ...args];
@@ -124,8 +130,9 @@ export class ToolHost implements AsyncDisposable {
   }
 
   #enter(command: readonly string[]): Deno.Command {
-    return new Deno.Command("nsenter", {
-      args: ["-t", `${this.#holder.pid}`, "-n", "-m", "--", ...command],
+    const [nsenter = "", ...args] = this.enter;
+    return new Deno.Command(nsenter, {
+      args: [...args, ...command],
       clearEnv: true,
       env: {
         PATH: Deno.env.get("PATH") ?? "",

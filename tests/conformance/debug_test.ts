@@ -17,7 +17,13 @@ import { conformance } from "../_harness/conformance.ts";
 import { dualStack } from "../_harness/dual_stack.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
-import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
+import { writeDebugFile } from "../_harness/debug_file.ts";
+import {
+  type Keys,
+  PluginScene,
+  type SceneCall,
+} from "../_harness/plugin_scene.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** A host on which debug is called. */
 class DebugHosts extends PluginScene {
@@ -26,6 +32,16 @@ class DebugHosts extends PluginScene {
   constructor() {
     const config = { cniVersion: "1.1.0", name: "net1", type: "debug" };
     super("debug", () => config);
+  }
+
+  /** Runs a command that a file of the node asks for. */
+  override run(
+    command: string,
+    extras: Keys = {},
+    options: SceneCall = {},
+  ): Promise<CallOutput> {
+    writeDebugFile(this.hosts.folder, extras);
+    return super.run(command, extras, options);
   }
 
   /** The record of a call. */
@@ -274,8 +290,9 @@ conformance(
       const { hosts } = debug;
       const attached = await hosts.run("ptp", "ADD", dualStack(hosts));
       assertEquals(attached.exitCode, 0, attached.stdout);
-      const { exitCode, json } = await hosts.run("debug", "ADD", {
+      const { exitCode, json } = await debug.run("ADD", {
         ...dualStack(hosts),
+        type: "debug",
         cniOutput: debug.cniOutput,
         addHooks: [debug.saving("links", "ip -o link show eth0")],
         prevResult: attached.json,
@@ -311,6 +328,7 @@ conformance(
           CNI_CONTAINERID: "c1",
           CNI_IFNAME: "eth0",
           CNI_PATH: folder.path,
+          ...writeDebugFile(folder.path, { cniOutput }),
         },
         stdin: new TextEncoder().encode(stdin),
         hostNetns: "/proc/thread-self/ns/net",

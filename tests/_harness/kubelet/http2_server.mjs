@@ -41,10 +41,9 @@ function send({ id, headers, body, trailers, drop }) {
   const bytes = Buffer.from(body, "base64");
   if (drop === undefined) return stream.end(bytes);
   stream.write(bytes, () => {
-    // RST_STREAM has INTERNAL_ERROR with an error, else NO_ERROR.
-    if (drop === "stream") return stream.destroy(new Error("INTERNAL_ERROR"));
-    stream.session.close();
-    stream.destroy();
+    if (drop === "connection") return stream.session.destroy();
+    // RST_STREAM has INTERNAL_ERROR with an error.
+    stream.destroy(new Error("INTERNAL_ERROR"));
   });
 }
 

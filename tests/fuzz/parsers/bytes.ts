@@ -281,15 +281,6 @@ function listDaemon(): Parser<Bytes> {
   const request = encodeRequest({
     build: "b",
     name: "/opt/cni/bin/ptp",
-    world: {
-      netns: "4:1",
-      host: "4:2",
-      mnt: "4:3",
-      root: "4:4",
-      cwd: "/",
-      umask: 18,
-    },
-    exe: "4:5",
     env: { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" },
     stdin: new TextEncoder().encode('{"cniVersion":"1.0.0","name":"pods"}'),
   });

@@ -1,0 +1,85 @@
+/**
+ * Root directories without glibc, with the executables installed.
+ *
+ * @module
+ */
+
+import { addLibraries } from "../../scripts/release/libraries.ts";
+import { getOwnTarget } from "../../scripts/compile/target.ts";
+import { ensureUnpacked } from "../../scripts/debian_packages.ts";
+import { BIN } from "./executables.ts";
+
+/** Debian packages, which are only unpacked. */
+const PACKAGES = ["busybox-static", "musl"];
+
+const UNPACKED = new URL("../../build/small-root", import.meta.url).pathname;
+
+/** What a root has besides the executables: a shell, and perhaps musl as its libc. */
+export type RootKind = "busybox" | "musl";
+
+/** Reports whether roots can be made on this machine. */
+export async function hasSmallRoot(): Promise<boolean> {
+  return await ensureUnpacked(PACKAGES, UNPACKED);
+}
+
+/** A root directory in which programs run, in a mount namespace of their own. It has a
+ * /run of its own, and so none of the machine's daemons. */
+export class SmallRoot {
+  readonly #folder: string;
+  /** The root. */
+  readonly path: string;
+  /** The executables of an archive for any libc. */
+  readonly archive: string;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+    this.path = `${folder}/root`;
+    this.archive = `${folder}/archive`;
+  }
+
+  /**
+   * Makes a root.
+   *
+   * @param folder Where; the caller removes it. Programs in the root see it, too
+   */
+  static async create(folder: string, kind: RootKind): Promise<SmallRoot> {
+    const root = new SmallRoot(folder);
+    const { path, archive } = root;
+    for (const name of ["bin", "proc", "sys", "run", "tmp", "etc", "dev"]) {
+      await Deno.mkdir(`${path}/${name}`, { recursive: true });
+    }
+    await Deno.copyFile(`${UNPACKED}/bin/busybox`, `${path}/bin/busybox`);
+    await Deno.symlink("busybox", `${path}/bin/sh`);
+    if (kind === "musl") {
+      await new Deno.Command("cp", {
+        args: ["-r", `${UNPACKED}/lib`, `${path}/lib`],
+      }).output();
+    }
+    await Deno.mkdir(archive);
+    await Deno.copyFile(`${BIN}/cni`, `${archive}/cni`);
+    await addLibraries(getOwnTarget(), archive);
+    return root;
+  }
+
+  /**
+   * Returns the path of a script that runs a program in the root.
+   *
+   * @param program Its path in the root
+   */
+  script(program: string): string {
+    const script = Deno.makeTempFileSync({ dir: this.#folder, prefix: "in-" });
+    const seen = `${this.path}${this.#folder}`;
+    Deno.writeTextFileSync(
+      script,
+      `#!/bin/sh
+exec unshare --mount --propagation private sh -ec '
+mkdir -p "${seen}"
+for name in proc sys dev; do mount --rbind /$name "${this.path}/$name"; done
+mount --bind "${this.#folder}" "${seen}"
+exec chroot "${this.path}" "$0" "$@"' '${program}' "$@"
+`,
+    );
+    Deno.chmodSync(script, 0o755);
+    return script;
+  }
+}

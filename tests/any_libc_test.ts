@@ -1,0 +1,217 @@
+/**
+ * The executables of an archive for any libc, on hosts without glibc: in a root that
+ * has nothing but a static busybox, and in one with musl.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  rootTest,
+} from "../testing/capabilities.ts";
+import { execIn, type ExecOutput } from "../testing/exec_in.ts";
+import { stockOf } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { actingRules } from "./_harness/acting_rules.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+import {
+  hasSmallRoot,
+  type RootKind,
+  SmallRoot,
+} from "./_harness/small_root.ts";
+
+const DIRECTORY = "/opt/cni/bin";
+const PLUGINS = "ptp,host-local,loopback";
+
+const needs = allOf(
+  needsBin,
+  ignoreUnless(
+    ["unshare", "chroot", "dpkg-query"].every(hasCommand) &&
+      Deno.uid() === 0 && await hasSmallRoot(),
+    "needs unshare, chroot, and Debian's busybox-static and musl",
+  ),
+);
+
+/** Programs of a root, called on a throw-away host. */
+class Scene implements Disposable {
+  readonly hosts: TestHosts;
+  readonly root: SmallRoot;
+
+  private constructor(hosts: TestHosts, root: SmallRoot) {
+    this.hosts = hosts;
+    this.root = root;
+  }
+
+  static async create(kind: RootKind): Promise<Scene> {
+    const hosts = TestHosts.create();
+    return new Scene(hosts, await SmallRoot.create(hosts.folder, kind));
+  }
+
+  run(
+    program: string,
+    args: readonly string[] = [],
+    env: Record<string, string> = {},
+    stdin = "",
+  ): ExecOutput {
+    const path = this.root.script(program);
+    const PATH = "/usr/bin:/bin:/usr/sbin:/sbin";
+    return execIn(this.hosts.host, {
+      path,
+      args,
+      env: { PATH, ...env },
+      stdin,
+    });
+  }
+
+  /** Installs the executables, from the directory of an archive. */
+  install(): void {
+    const { code, stdout, stderr } = this.run(`${this.root.archive}/cni`, [
+      "install",
+      DIRECTORY,
+      `--only=${PLUGINS}`,
+      "--no-daemon",
+    ]);
+    assertEquals(code, 0, stdout + stderr);
+    assertStringIncludes(stdout, ".cni-lib");
+  }
+
+  /** Calls a plugin, which has to succeed. */
+  // deno-lint-ignore no-explicit-any -- a result
+  call(command: string, keys: Record<string, unknown> = {}, type = "ptp"): any {
+    const { hosts } = this;
+    const config = { cniVersion: "1.1.0", name: "net1", type, ...keys };
+    const env = {
+      ...hosts.environment(command, { env: { CNI_PATH: DIRECTORY } }),
+    };
+    const stdin = JSON.stringify(config);
+    const { code, stdout, stderr } = this.run(
+      `${DIRECTORY}/${type}`,
+      [],
+      env,
+      stdin,
+    );
+    assertEquals({ code, stderr }, { code: 0, stderr: "" }, stdout);
+    return stdout === "" ? undefined : JSON.parse(stdout);
+  }
+
+  ptp(): Record<string, unknown> {
+    const routes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }];
+    const leases = this.hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64");
+    return { ipMasq: true, ipam: { ...leases, routes } };
+  }
+
+  state(): unknown {
+    const { hosts } = this;
+    return [stockOf(hosts), actingRules(hosts.host), hosts.leases()];
+  }
+
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+for (const kind of ["busybox", "musl"] as const) {
+  rootTest(`plugins run in a root with ${kind}`, needs, async (t) => {
+    using scene = await Scene.create(kind);
+    scene.install();
+    await t.step("VERSION", () => {
+      const { cniVersion } = scene.call("VERSION");
+      assertEquals(cniVersion, "1.1.0");
+    });
+    await t.step("ADD, CHECK and DEL of ptp with masquerade", () => {
+      const before = scene.state();
+      const keys = scene.ptp();
+      const prevResult = scene.call("ADD", keys);
+      assertEquals(
+        prevResult.ips.map(({ address }: { address: string }) => address),
+        ["10.1.2.2/24", "2001:db8:1::2/64"],
+      );
+      scene.call("CHECK", { ...keys, prevResult });
+      scene.call("STATUS", keys);
+      scene.call("DEL", { ...keys, prevResult });
+      assertEquals(scene.state(), before);
+    });
+    await t.step("a program that a plugin starts gets no variable", () => {
+      const file = `${scene.hosts.folder}/environment`;
+      Deno.writeTextFileSync(
+        `${scene.root.path}${DIRECTORY}/foreign`,
+        `#!/bin/sh
+/bin/busybox env > ${file}
+echo "parent: $(/bin/busybox tr "\\\\0" " " < /proc/$PPID/cmdline)" | /bin/busybox sed "s:/[^ ]*/::" >> ${file}
+echo '{ "cniVersion": "1.1.0", "ips": [{ "address": "10.1.2.9/24" }] }'
+`,
+        { mode: 0o755 },
+      );
+      const keys = { ipam: { type: "foreign" } };
+      const prevResult = scene.call("ADD", keys);
+      const found = Deno.readTextFileSync(file);
+      assertStringIncludes(found, "CNI_COMMAND=ADD");
+      assertEquals(/^LD_|cni-lib/m.exec(found), null);
+      scene.call("DEL", { ...keys, prevResult });
+    });
+    await t.step("the node daemon runs calls", () => {
+      const file = `${scene.hosts.folder}/environment`;
+      const sockets = `${scene.hosts.folder}/sockets`;
+      const keys = {
+        ipam: { type: "foreign" },
+        daemonSocket: `${sockets}/daemon.sock`,
+      };
+      const config = {
+        cniVersion: "1.1.0",
+        name: "net1",
+        type: "ptp",
+        ...keys,
+      };
+      // In one mount namespace, as on a node.
+      const script = `
+env -i PATH=/bin ${DIRECTORY}/cni daemon --socket-dir=${sockets} --no-warm-up &
+daemon=$!
+tries=0
+until [ -S ${sockets}/daemon.sock ] || [ $tries = 600 ]; do
+  /bin/busybox sleep 0.1; tries=$((tries + 1))
+done
+${DIRECTORY}/ptp
+code=$?
+kill $daemon
+wait
+exit $code`;
+      const { code, stdout, stderr } = scene.run(
+        "/bin/sh",
+        ["-c", script],
+        scene.hosts.environment("ADD", { env: { CNI_PATH: DIRECTORY } }),
+        JSON.stringify(config),
+      );
+      assertEquals(code, 0, stdout + stderr);
+      assertStringIncludes(Deno.readTextFileSync(file), "parent: cni daemon");
+      scene.call("DEL", { ...keys, prevResult: JSON.parse(stdout) });
+    });
+    await t.step("cni uninstall leaves nothing", () => {
+      Deno.removeSync(`${scene.root.path}${DIRECTORY}/foreign`);
+      const { code, stdout, stderr } = scene.run(`${DIRECTORY}/cni`, [
+        "uninstall",
+        DIRECTORY,
+      ]);
+      assertEquals(code, 0, stdout + stderr);
+      const path = `${scene.root.path}${DIRECTORY}`;
+      assertEquals([...Deno.readDirSync(path)], []);
+    });
+  });
+}
+
+rootTest(
+  "without its libraries a plugin says what is missing",
+  needs,
+  async () => {
+    using scene = await Scene.create("busybox");
+    const path = `${scene.root.path}/ptp`;
+    await Deno.copyFile(`${BIN}/cni`, path);
+    const { code, stdout, stderr } = scene.run("/ptp", [], {
+      CNI_COMMAND: "VERSION",
+    });
+    assertEquals([code, stderr], [1, ""]);
+    const { code: cniCode, msg } = JSON.parse(stdout);
+    assertEquals(cniCode, 5);
+    assertStringIncludes(msg, 'no ".cni-lib/ld-linux-');
+  },
+);

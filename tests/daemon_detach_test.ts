@@ -1,0 +1,85 @@
+/**
+ * `cni daemon --detach` and `--pid-file`, for nodes without a service manager.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { ifPossible } from "../cni/files/io.ts";
+import { findListener } from "../ffi/unix_socket.ts";
+import { allOf, needsRoot } from "../testing/capabilities.ts";
+import { eventually } from "./_harness/eventually.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+
+const { ignore, suffix } = allOf(needsBin, needsRoot);
+
+/** Runs `cni daemon --detach`. The daemon keeps its stderr, which is a file. */
+async function detach(
+  folder: string,
+  ...flags: readonly string[]
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const log = await Deno.makeTempFile({ prefix: "cni-test-" });
+  try {
+    const { code, stdout } = await new Deno.Command("sh", {
+      args: [
+        ...["-c", 'exec "$@" 2>"$0"', log, `${BIN}/cni`, "daemon", "--detach"],
+        ...["--no-warm-up", "--log-level=error", `--socket-dir=${folder}`],
+        ...flags,
+      ],
+    }).output();
+    const stderr = await Deno.readTextFile(log);
+    return { code, stdout: new TextDecoder().decode(stdout), stderr };
+  } finally {
+    await Deno.remove(log);
+  }
+}
+
+Deno.test({
+  name: "cni daemon --detach returns when the daemon listens" + suffix,
+  ignore,
+  async fn(): Promise<void> {
+    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const pidFile = `${folder}/daemon.pid`;
+    const socket = `${folder}/daemon.sock`;
+    const read = (): number =>
+      Number(ifPossible(() => Deno.readTextFileSync(pidFile)));
+    try {
+      const first = await detach(folder);
+      assertEquals([first.code, first.stderr], [0, ""]);
+      const pid = read();
+      assertStringIncludes(first.stdout, `process ${pid}`);
+      assertEquals(findListener(socket)?.pid, pid);
+
+      // Another one takes the sockets and the file.
+      const second = await detach(folder, "--json");
+      assertEquals(JSON.parse(second.stdout), { pid: read(), pidFile });
+      assert(read() !== pid);
+      assertEquals(findListener(socket)?.pid, read());
+      await eventually("the first ends", () => !exists(`/proc/${pid}`));
+
+      const last = read();
+      Deno.kill(last, "SIGTERM");
+      await eventually("the second ends", () => !exists(`/proc/${last}`));
+      assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), [
+        ".lock",
+      ]);
+    } finally {
+      const left = read();
+      if (left) ifPossible(() => Deno.kill(left, "SIGKILL"));
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
+  name: "cni daemon --detach fails if the daemon cannot listen" + suffix,
+  ignore,
+  async fn(): Promise<void> {
+    const { code, stdout, stderr } = await detach("/dev/null/cni");
+    assertEquals([code, stdout], [1, ""]);
+    assertStringIncludes(stderr, 'Cannot listen in "/dev/null/cni"');
+    assertStringIncludes(stderr, "Cannot start the daemon: it ended with code");
+  },
+});
+
+function exists(path: string): boolean {
+  return ifPossible(() => Deno.lstatSync(path)) !== undefined;
+}

@@ -1,0 +1,95 @@
+/**
+ * What `cni doctor` says of the node daemon, with a real one.
+ *
+ * @module
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import type { Check } from "../cli/doctor/finding.ts";
+import { DAEMON_CHECKS } from "../cli/doctor/daemons.ts";
+import { diagnose } from "../cli/doctor/diagnose.ts";
+import { describeNodeDaemon } from "../cli/node_daemon.ts";
+import { UnixListener } from "../ffi/unix_socket.ts";
+import { rootTest } from "../testing/capabilities.ts";
+import { DoctorScene } from "./_harness/doctor_scene.ts";
+import { needsBin } from "./_harness/executables.ts";
+import { NodeDaemon } from "./_harness/node_daemon.ts";
+
+/** The findings of the checks of daemons, and the summary's line. */
+async function look(
+  scene: DoctorScene,
+  daemonSocket: string,
+): Promise<{ findings: readonly string[]; line: string }> {
+  using node = scene.node({ daemonSocket, proc: "/proc" });
+  const checks: readonly Check[] = DAEMON_CHECKS;
+  const { findings, unchecked } = await diagnose(node, () => {}, checks);
+  assertEquals(unchecked, []);
+  return {
+    findings: findings.map(({ severity, message, command }) =>
+      `${severity}: ${message}; ${command}`
+    ),
+    line: describeNodeDaemon(await node.daemonAt(daemonSocket)),
+  };
+}
+
+rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
+  using scene = await DoctorScene.create();
+  const { hosts } = scene;
+  await using daemon = await NodeDaemon.start(hosts);
+  const { socket, pid } = daemon;
+
+  await t.step("another build", async () => {
+    const { findings, line } = await look(scene, socket);
+    assertEquals(findings.length, 1, findings.join("\n"));
+    assertMatch(findings[0] ?? "", /^warning: .*is of another build than this/);
+    assertMatch(findings[0] ?? "", /; cni daemon restart$/);
+    assertMatch(
+      line,
+      new RegExp(`^process ${pid}, version .*; 0 calls, 0 left`),
+    );
+  });
+
+  await t.step("calls that it leaves to their callers", async () => {
+    const wrapper = ["unshare", "--mount"];
+    const ipam = hosts.hostLocal("10.9.0.0/24");
+    const config = { cniVersion: "1.0.0", name: "far", type: "ptp", ipam };
+    const call = { config, wrapper, ifName: "net7" };
+    for (const command of ["ADD", "DEL"]) {
+      const { code, stdout } = await daemon.call("ptp", command, call).output;
+      assertEquals(code, 0, stdout);
+    }
+    const { findings } = await look(scene, socket);
+    assertMatch(
+      findings.join("\n"),
+      /2 of the last 2 calls of the node daemon did the work themselves: another mount namespace \(the last one: ptp DEL\)/,
+    );
+  });
+
+  await t.step("a daemon that is stopped", async () => {
+    daemon.signal("SIGSTOP");
+    const { findings, line } = await look(scene, socket);
+    daemon.signal("SIGCONT");
+    assertEquals(findings, [
+      `warning: the node daemon at "${socket}" does not answer: process ${pid} ` +
+      `is stopped; kill -CONT ${pid}`,
+    ]);
+    assertEquals(line, `process ${pid} is stopped`);
+  });
+});
+
+rootTest("cni doctor does not take any listener for the daemon", async () => {
+  using scene = await DoctorScene.create();
+  const { folder } = scene.hosts;
+  const socket = `${folder}/daemon.sock`;
+  const absent = await look(scene, socket);
+  assertEquals(absent, {
+    findings: [],
+    line: "none; each call starts an engine of its own",
+  });
+  using _listener = new UnixListener(socket);
+  const { findings } = await look(scene, socket);
+  assertMatch(
+    findings.join(),
+    /^warning: the node daemon at .* does not answer/,
+  );
+});

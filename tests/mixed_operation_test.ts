@@ -1,0 +1,178 @@
+/**
+ * Networks that both sides operate at once: each of ADD, what comes between,
+ * and DEL is ours or Go's, beside a container of either side that stays alive.
+ * The runs are listed in docs/compatibility.md, which a test here compares with
+ * the rows.
+ */
+
+import { assertEquals } from "@std/assert";
+import {
+  allOf,
+  ignoreUnless,
+  isExecutable,
+  rootTest,
+} from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import {
+  Attachment,
+  ptp,
+  type Row,
+  stateOf,
+} from "./_harness/cross_attachment.ts";
+import { SUBNET_ENV } from "./_harness/flannel_network.ts";
+import { listPeers, type Who } from "./_harness/parity.ts";
+import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
+import { needsRuleTools } from "./_harness/rules.ts";
+
+const IPTABLES = { ipMasq: true, ipMasqBackend: "iptables" };
+const NFTABLES = { ipMasq: true, ipMasqBackend: "nftables" };
+
+/** What is operated, by its name in the table. */
+const ROWS: Readonly<Record<string, Row>> = {
+  "masquerade, iptables": { plugins: (hosts) => [ptp(hosts, IPTABLES)] },
+  "masquerade, nftables": { plugins: (hosts) => [ptp(hosts, NFTABLES)] },
+  "firewall": {
+    plugins: (hosts) => [
+      ptp(hosts),
+      { type: "firewall", backend: "iptables" },
+    ],
+  },
+  "portmap": {
+    plugins: (hosts, containerId) => {
+      const hostPort = containerId === "mine" ? 8080 : 8081;
+      const portMappings = [{ hostPort, containerPort: 80, protocol: "tcp" }];
+      const runtimeConfig = { portMappings };
+      const capabilities = { portMappings: true };
+      const keys = { backend: "iptables", capabilities, runtimeConfig };
+      return [ptp(hosts), { type: "portmap", ...keys }];
+    },
+  },
+  "tuning": {
+    plugins: (hosts) => [
+      ptp(hosts),
+      { type: "tuning", mtu: 1400, dataDir: `${hosts.folder}/tuning` },
+    ],
+  },
+  "flannel": {
+    plugins: (hosts) => {
+      const subnetFile = `${hosts.folder}/subnet.env`;
+      Deno.writeTextFileSync(subnetFile, SUBNET_ENV.dual.join("\n"));
+      return [{
+        type: "flannel",
+        subnetFile,
+        dataDir: `${hosts.folder}/flannel`,
+        delegate: { bridge: "br0", ...IPTABLES },
+        ipam: { dataDir: `${hosts.folder}/leases` },
+      }];
+    },
+    sharedLink: "br0",
+  },
+};
+
+/** The rules of portmap that attachments share, and that both sides leave. */
+const SHARED = /CNI-HOSTPORT-MASQ/;
+
+/** Whose ADD, whose GC or CHECK, and whose DEL; Go has no GC. */
+type Order = readonly [add: Side, between: Side, del: Side];
+type Side = "ours" | "Go";
+
+/** What comes between; CHECK comes before each GC. */
+const BETWEEN: Readonly<Record<Side, string>> = {
+  ours: "GC ours",
+  Go: "CHECK Go",
+};
+
+const SIDES: readonly Side[] = ["ours", "Go"];
+const ORDERS: readonly Order[] = SIDES.flatMap((add) =>
+  SIDES.flatMap((between) => SIDES.map((del): Order => [add, between, del]))
+);
+
+/** Runs the three steps beside a container that stays alive. */
+async function operate(
+  row: Row,
+  peer: Peer,
+  [add, between, del]: Order,
+  neighbourOf: Side,
+): Promise<void> {
+  const who = (side: Side): Who => side === "ours" ? "ours" : peer;
+  using hosts = TestHosts.create();
+  const [mine, neighbour] = ["mine", "neighbour"].map((containerId) =>
+    new Attachment(hosts, row, peer.cniVersion, containerId)
+  ) as [Attachment, Attachment];
+  const sandboxes = [mine.sandbox, neighbour.sandbox];
+  const { sharedLink } = row;
+  const state = (): unknown => stateOf(hosts, sandboxes);
+  const left = (): unknown => stateOf(hosts, sandboxes, sharedLink, SHARED);
+  const empty = left();
+
+  await neighbour.add(who(neighbourOf));
+  const before = state();
+  await mine.add(who(add));
+  const attached = state();
+  await mine.check(who(between));
+  if (between === "ours") await mine.gc(["mine", "neighbour"]);
+  assertEquals(state(), attached);
+  await mine.del(who(del));
+  assertEquals(state(), before);
+  // The container is gone: its records may not touch who lives.
+  await mine.gc(["neighbour"]);
+  assertEquals(state(), before);
+  await neighbour.check(who(neighbourOf));
+  await neighbour.del(who(neighbourOf));
+  await mine.gc([]);
+  assertEquals(left(), empty);
+  const tables = runIn(hosts.host, "nft", "list", "tables");
+  assertEquals(tables.includes("cni_firewall"), false, tables);
+}
+
+for (const peer of listPeers("mixed operation")) {
+  // Go 1.1.1 knows neither all keys nor CNI 1.1.0.
+  if (peer.name !== `Go ${NEWEST_RELEASE.slice(1)}`) continue;
+  for (const [name, row] of Object.entries(ROWS)) {
+    const hasPlugin = name !== "flannel" ||
+      isExecutable(`${peer.folder}/flannel`);
+    const needs = allOf(
+      needsRuleTools,
+      ignoreUnless(hasPlugin, "needs flannel of flannel-io/cni-plugin"),
+    );
+    for (const order of ORDERS) {
+      const [add, between, del] = order;
+      rootTest(
+        `${name}: ADD ${add}, ${BETWEEN[between]}, DEL ${del} (${peer.name})`,
+        needs,
+        async (t) => {
+          for (const side of SIDES) {
+            await t.step(
+              `beside a container of ${side}`,
+              () => operate(row, peer, order, side),
+            );
+          }
+        },
+      );
+    }
+  }
+}
+
+/** Returns the table of the documentation, one line for each order. */
+function table(): string[] {
+  const plugins = Object.keys(ROWS);
+  const lines = ORDERS.map(([add, between, del]) => [
+    add,
+    BETWEEN[between],
+    del,
+    ...plugins.map(() => "yes"),
+  ]);
+  const head = ["ADD", "then", "DEL", ...plugins];
+  return [head, head.map(() => ""), ...lines]
+    .map((cells) => `| ${cells.join(" | ")} |`);
+}
+
+Deno.test("docs/compatibility.md lists the mixed runs", async () => {
+  const path = new URL("../docs/compatibility.md", import.meta.url);
+  const lines = (await Deno.readTextFile(path)).split("\n")
+    .map((line) => line.replaceAll(/-{2,}/g, "").replaceAll(/ +/g, " "));
+  const from = lines.findIndex((line) => line.startsWith("| ADD |"));
+  const wanted = table().map((line) => line.replaceAll(/ +/g, " "));
+  assertEquals(lines.slice(from, from + wanted.length), wanted);
+});
