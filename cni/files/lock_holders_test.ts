@@ -40,13 +40,11 @@ const LOCKER = `self.onmessage = ({ data: folder }) => {
 };`;
 
 Deno.test("findLockHolders() finds a lock while others come and go", async () => {
-  const folder = Deno.makeTempDirSync();
+  const folder = await Deno.makeTempDir();
   using stack = new DisposableStack();
   stack.defer(() => Deno.removeSync(folder, { recursive: true }));
-  const file = stack.use(Deno.openSync(`${folder}/held`, {
-    create: true,
-    write: true,
-  }));
+  const options = { create: true, write: true };
+  const file = stack.use(await Deno.open(`${folder}/held`, options));
   file.lockSync(true);
   const url = `data:text/javascript,${encodeURIComponent(LOCKER)}`;
   const locker = new Worker(url, { type: "module" });
