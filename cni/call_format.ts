@@ -112,5 +112,8 @@ export const GO = "g";
 /** How long a caller waits for `ready`, in ms. */
 export const READY_MS = 1000;
 
+/** The same while a loss of another call is recorded (`cni/daemon_losses.ts`). */
+export const HURRIED_READY_MS = 250;
+
 /** How long a caller waits for a message after {@linkcode GO}, in ms. */
 export const SILENCE_MS = 5000;

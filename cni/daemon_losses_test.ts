@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { recordLoss } from "./daemon_losses.ts";
+import { HURRIED_READY_MS, READY_MS } from "./call_format.ts";
+import { hasRecentLoss, LOSS_PERIOD_MS, recordLoss } from "./daemon_losses.ts";
 import { lossesFile, offFile } from "./daemon_socket.ts";
 
 /** Runs a test with the path of a socket in a directory of its own. */
@@ -24,18 +25,39 @@ test(
   async (socket, isOff) => {
     const start = 1_700_000_000_000;
     // Nine within any minute, and one from the future.
-    await recordLoss(socket, start + 3_600_000);
+    await recordLoss(socket, READY_MS, start + 3_600_000);
     for (let index = 0; index < 20; index++) {
-      await recordLoss(socket, start + index * 6700);
+      await recordLoss(socket, READY_MS, start + index * 6700);
       assertEquals(isOff(), false, `${index}`);
     }
-    await recordLoss(socket, start + 19 * 6700);
+    await recordLoss(socket, READY_MS, start + 19 * 6700);
     assertEquals(isOff(), true);
     for (const path of [lossesFile(socket), offFile(socket)]) {
       assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o600);
     }
   },
 );
+
+test("a shorter wait is a smaller loss", async (socket, isOff) => {
+  const now = 1_700_000_000_000;
+  await recordLoss(socket, READY_MS, now);
+  for (let ms = READY_MS; ms < 10 * READY_MS; ms += HURRIED_READY_MS) {
+    assertEquals(isOff(), false, `after ${ms} ms`);
+    await recordLoss(socket, HURRIED_READY_MS, now);
+  }
+  assertEquals(isOff(), true);
+});
+
+test("a loss is recent for a minute", async (socket) => {
+  assertEquals(hasRecentLoss(socket), false);
+  await recordLoss(socket);
+  assertEquals(hasRecentLoss(socket), true);
+  for (const offset of [-LOSS_PERIOD_MS, 2 * LOSS_PERIOD_MS]) {
+    const time = new Date(Date.now() + offset);
+    await Deno.utime(lossesFile(socket), time, time);
+    assertEquals(hasRecentLoss(socket), false);
+  }
+});
 
 test("losses of several calls at once all count", async (socket, isOff) => {
   await Promise.all(Array.from({ length: 10 }, () => recordLoss(socket)));
@@ -44,7 +66,7 @@ test("losses of several calls at once all count", async (socket, isOff) => {
 
 test("the file of losses does not grow without end", async (socket, isOff) => {
   for (let index = 0; index < 1000; index++) {
-    await recordLoss(socket, 1_700_000_000_000 + index * 60_000);
+    await recordLoss(socket, READY_MS, 1_700_000_000_000 + index * 60_000);
     const { size } = await Deno.stat(lossesFile(socket)).catch(() => ({
       size: 0,
     }));

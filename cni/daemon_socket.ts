@@ -97,7 +97,10 @@ export function offFile(socket: string): string {
 /** What {@linkcode offFile} appends. */
 export const OFF = ".off";
 
-/** The file with the times at which calls waited for a daemon in vain. */
+/** The file that says when calls waited for a daemon in vain; the daemon removes it. */
 export function lossesFile(socket: string): string {
-  return `${socket}.losses`;
+  return `${socket}${LOSSES}`;
 }
+
+/** What {@linkcode lossesFile} appends. */
+export const LOSSES = ".losses";

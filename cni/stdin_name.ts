@@ -17,6 +17,8 @@ export const StdinName = {
   refused: "cni-refused",
   /** The same: the daemon did not take the call in time. */
   late: "cni-late",
+  /** The same, of a call that waited for less since another had waited in vain. */
+  hurried: "cni-hurried",
   /** The daemon went away with the call. */
   lost: "cni-lost",
   /** The daemon has the call, and says nothing any more. */

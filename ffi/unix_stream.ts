@@ -58,7 +58,7 @@ const PATH_BYTES = 108;
  * Longest wait at once, in ms. A process that was stopped meanwhile has waited for
  * no longer, and sees what has come before it gives up.
  */
-const WAIT_MS = 250;
+const WAIT_MS = 125;
 
 /** Reports whether a file exists. The first `Deno.stat` of a process takes 0.25 ms. */
 export function exists(path: string): boolean {

@@ -12,6 +12,7 @@ import {
   GO,
   HEADER_BYTES,
   HeaderField,
+  HURRIED_READY_MS,
   MAGIC,
   MESSAGE_HEADER_BYTES,
   MessageKind,
@@ -23,6 +24,7 @@ import {
 import {
   type ConfigKeys,
   listSockets,
+  lossesFile,
   offFile,
   readKeys,
 } from "../cni/daemon_socket.ts";
@@ -62,7 +64,9 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   const [first = ""] = sockets;
   switch (stdinName) {
     case StdinName.late:
-      return await onLate(first);
+      return await onLate(first, READY_MS);
+    case StdinName.hurried:
+      return await onLate(first, HURRIED_READY_MS);
     case StdinName.lost:
       return onLost(call, first, config);
     case StdinName.silent:
@@ -72,9 +76,10 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   for (const path of sockets.slice(asked)) {
     using stream = connect(path);
     if (stream === undefined) continue;
-    stream.setLimit(READY_MS);
+    const readyMs = await findPatience(path);
+    stream.setLimit(readyMs);
     if (!begin(stream, encodeRequest(call))) {
-      return stream.isExpired ? await onLate(path) : undefined;
+      return stream.isExpired ? await onLate(path, readyMs) : undefined;
     }
     const answer = receive(stream);
     if (answer !== "lost") return answer;
@@ -90,10 +95,17 @@ function connect(path: string): UnixStream | undefined {
   return exists(offFile(path)) ? undefined : UnixStream.connect(path);
 }
 
+/** Returns how long to wait for `ready`, in ms: less soon after another call has waited in vain. */
+async function findPatience(path: string): Promise<number> {
+  if (!exists(lossesFile(path))) return READY_MS;
+  const { hasRecentLoss } = await import("../cni/daemon_losses.ts");
+  return hasRecentLoss(path) ? HURRIED_READY_MS : READY_MS;
+}
+
 /** The daemon did not take the call in time, and never will. */
-async function onLate(path: string): Promise<undefined> {
+async function onLate(path: string, waitedMs: number): Promise<undefined> {
   const { recordLoss } = await import("../cni/daemon_losses.ts");
-  await recordLoss(path);
+  await recordLoss(path, waitedMs);
 }
 
 /** The daemon has the call, and says nothing any more. */
@@ -102,7 +114,7 @@ async function onSilent(
   path: string,
   config: ConfigKeys,
 ): Promise<Answer | undefined> {
-  await onLate(path);
+  await onLate(path, READY_MS);
   return onLost(call, path, config);
 }
 

@@ -407,6 +407,56 @@ test("that is stopped leaves calls to their callers", async (scene, daemon) => {
 });
 
 test(
+  "that is stopped delays a list once, and less from then on",
+  async (scene, daemon) => {
+    const ipam = scene.hosts.hostLocal("10.1.2.0/24");
+    const list: Record<string, unknown>[] = [
+      { type: "ptp", ipMasq: false, ipam },
+      { type: "bandwidth", ingressRate: 1_000_000, ingressBurst: 1_000_000 },
+      { type: "sbr" },
+    ];
+    const keys = { cniVersion: "1.0.0", name: "net1" };
+    let prevResult: object = {};
+    const run = async (command: string): Promise<void> => {
+      const plugins = command === "DEL" ? list.toReversed() : list;
+      for (const [index, plugin] of plugins.entries()) {
+        const known = command === "DEL" || index > 0 ? { prevResult } : {};
+        const config = { ...keys, ...plugin, ...known };
+        const type = String(plugin["type"]);
+        const output = await daemon.call(type, command, { config }).output;
+        assertDone(output);
+        if (command === "ADD") prevResult = JSON.parse(output.stdout);
+      }
+    };
+    daemon.signal("SIGSTOP");
+    await run("ADD");
+    await run("DEL");
+    scene.assertNothingIsLeft();
+    await run("ADD");
+    const attached = [scene.state, scene.hosts.leases()];
+    // Each line has what a call has waited for.
+    const losses = Deno.readTextFileSync(lossesFile(daemon.socket)).trim()
+      .split("\n").map((line) => Number(line.split(" ")[1]));
+    assertEquals(losses, [1000, ...Array(8).fill(250)]);
+    assertEquals(findFileId(offFile(daemon.socket)), undefined);
+    daemon.signal("SIGCONT");
+    const withdrawn = 'cni_daemon_not_mine_total{reason="caller gone"}';
+    await eventually(
+      "it has looked at them",
+      async () => await daemon.metric(withdrawn) === 9,
+    );
+    assertEquals([scene.state, scene.hosts.leases()], attached);
+    await eventually(
+      "the losses are gone",
+      () => findFileId(lossesFile(daemon.socket)) === undefined,
+    );
+    await run("DEL");
+    assertEquals(daemon.story, ["sbr DEL 0", "bandwidth DEL 0", "ptp DEL 0"]);
+    scene.assertNothingIsLeft();
+  },
+);
+
+test(
   "that is killed makes ADD fail, and DEL is done without it",
   async (scene, daemon) => {
     const add = daemon.call("ptp", "ADD", scene.slow);

@@ -7,6 +7,8 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { pause } from "../cni/deadline.ts";
+import { HURRIED_READY_MS, READY_MS } from "../cni/call_format.ts";
+import { LOSS_PERIOD_MS } from "../cni/daemon_losses.ts";
 import { lossesFile, offFile } from "../cni/daemon_socket.ts";
 import { UnixStream } from "../ffi/unix_stream.ts";
 import { hasCommand } from "../testing/capabilities.ts";
@@ -384,6 +386,28 @@ testBoth("a call waits for no daemon without end", async (t, key) => {
       },
     })
   ));
+});
+
+testBoth("a call waits for less soon after another's loss", async (_, key) => {
+  const [readyMs, hurriedMs] = [READY_MS, HURRIED_READY_MS];
+  await withLosses(({ callerGone }) => callerGone(), async (path) => {
+    const waited: number[] = [];
+    const call = async (command: string): Promise<void> => {
+      const options = { command, config: { ...CONFIG, [key]: path } };
+      assertEquals(await run(options), await runAlone(options));
+      const lines = (await Deno.readTextFile(lossesFile(path))).trim();
+      waited.push(Number(lines.split("\n").at(-1)?.split(" ")[1]));
+    };
+    await call("ADD");
+    await call("ADD");
+    await call("DEL");
+    const longAgo = new Date(Date.now() - LOSS_PERIOD_MS);
+    await Deno.utime(lossesFile(path), longAgo, longAgo);
+    await call("CHECK");
+    await Deno.remove(lossesFile(path));
+    await call("DEL");
+    assertEquals(waited, [readyMs, hurriedMs, hurriedMs, readyMs, readyMs]);
+  });
 });
 
 testBoth("a full backlog is nobody", async (_, key) => {

@@ -40,6 +40,7 @@ const SCRATCH: Machine = 8;
 const TARGET: Machine = 16;
 
 const numbers: Readonly<Record<SystemCall, number>> = {
+  clock_gettime: 113,
   close: 57,
   connect: 203,
   dup3: 24,
@@ -52,6 +53,7 @@ const numbers: Readonly<Record<SystemCall, number>> = {
   memfd_create: 279,
   mmap: 222,
   munmap: 215,
+  newfstatat: 79,
   openat: 56,
   pipe2: 59,
   ppoll: 73,

@@ -6,15 +6,18 @@
 
 import {
   GO,
+  HURRIED_READY_MS,
   MESSAGE_HEADER_BYTES,
   MessageKind,
   READY_MS,
   SILENCE_MS,
   WORD_BYTES,
 } from "../../../cni/call_format.ts";
-import { OFF } from "../../../cni/daemon_socket.ts";
+import { LOSS_PERIOD_MS } from "../../../cni/daemon_losses.ts";
+import { LOSSES, OFF } from "../../../cni/daemon_socket.ts";
 import { StdinName } from "../../../cni/stdin_name.ts";
 import { ADDRESS_PATH, Frame, MAX_MESSAGE, Memory } from "./frame.ts";
+import type { Argument } from "./processor.ts";
 import { endRequest } from "./request.ts";
 import { Step, TIMEOUT_MS, type Writer } from "./writer.ts";
 
@@ -30,8 +33,12 @@ const STDOUT = 1, STDERR = 2;
 /** Source: Linux signal.h: `struct sigaction` begins with the handler; SIG_IGN is 1. */
 const SIGPIPE = 13, SIGSET_BYTES = 8, IGNORE = "\x01".padEnd(32, "\0");
 
+/** Source: Linux asm-generic/stat.h, asm/stat.h, time.h: `st_mtime` of `struct stat`. */
+const MTIME = 88, CLOCK_REALTIME = 0;
+
 /** How long the stub waits, in units of {@linkcode TIMEOUT_MS}. */
 const READY_TIMEOUTS = READY_MS / TIMEOUT_MS,
+  HURRIED_TIMEOUTS = HURRIED_READY_MS / TIMEOUT_MS,
   SILENCE_TIMEOUTS = SILENCE_MS / TIMEOUT_MS;
 
 /** Connects to the daemon, unless it is turned off, nobody is there or it is another user's. */
@@ -55,20 +62,33 @@ export function connect(w: Writer): void {
 /** Leaves the call to deno if there is the file that turns the daemon off. */
 function findOffFile(w: Writer): void {
   const { p } = w;
-  const [suffix, end, character] = ["a", "b", "c"] as const;
-  p.frameAddress(end, Frame.address - 1);
-  p.load(character, "frame", Frame.addressLength);
-  p.add(end, character); // the path's NUL
-  p.labelAddress(suffix, w.text(OFF));
-  w.copyText(suffix, end, character);
-  p.storeByte(character, end);
-  const path = { frame: Frame.address + ADDRESS_PATH };
-  p.systemCall("faccessat", AT_FDCWD, path, F_OK);
-  p.addNumber(end, -OFF.length);
-  p.storeByte(character, end); // still 0
+  withSuffix(
+    w,
+    OFF,
+    (path) => p.systemCall("faccessat", AT_FDCWD, path, F_OK),
+  );
   w.setText("a", StdinName.nobody, Frame.stdinName);
   p.jumpIf("result", "==", 0, Step.putBack);
   w.setText("a", StdinName.notAsked, Frame.stdinName);
+}
+
+/** Makes a system call with another file beside the socket; changes a, b and c. */
+function withSuffix(
+  w: Writer,
+  suffix: string,
+  call: (path: Argument) => void,
+): void {
+  const { p } = w;
+  const [text, end, character] = ["a", "b", "c"] as const;
+  p.frameAddress(end, Frame.address - 1);
+  p.load(character, "frame", Frame.addressLength);
+  p.add(end, character); // the path's NUL
+  p.labelAddress(text, w.text(suffix));
+  w.copyText(text, end, character);
+  p.storeByte(character, end);
+  call({ frame: Frame.address + ADDRESS_PATH });
+  p.addNumber(end, -suffix.length);
+  p.storeByte(character, end); // still 0
 }
 
 /** Leaves the call to deno unless root or this process's user listens. */
@@ -103,7 +123,7 @@ export function send(w: Writer): void {
   const { p } = w;
   // Until it may begin, it has no part in the call.
   w.setText("a", StdinName.refused, Frame.stdinName);
-  w.setLimit(READY_TIMEOUTS);
+  setPatience(w);
   endRequest(w);
   sendAll(w, Step.closeSocket, "late");
 
@@ -120,6 +140,31 @@ export function send(w: Writer): void {
   sendAll(w, Step.closeSocket, "late");
   // From here on the daemon may run the call, and nobody knows what became of it.
   w.setText("c", StdinName.lost, Frame.stdinName);
+}
+
+/** Begins the time limit for `ready`: a shorter one soon after another call has waited in vain. */
+function setPatience(w: Writer): void {
+  const { p } = w;
+  const [modifiedAt, now, status] = ["a", "b", "d"] as const;
+  const patient = w.newLabel("patient");
+  w.setLimit(READY_TIMEOUTS);
+  w.setText("a", StdinName.late, Frame.lateName);
+  w.memory(status, Memory.message, "e");
+  withSuffix(
+    w,
+    LOSSES,
+    (path) => p.systemCall("newfstatat", AT_FDCWD, path, status, 0),
+  );
+  p.jumpIfNegative("result", patient);
+  p.load(modifiedAt, status, MTIME);
+  p.systemCall("clock_gettime", CLOCK_REALTIME, status);
+  p.load(now, status, 0);
+  p.subtract(now, modifiedAt);
+  // Of a time to come, this is a large number.
+  p.jumpIf(now, ">=", LOSS_PERIOD_MS / 1000, patient);
+  w.setLimit(HURRIED_TIMEOUTS);
+  w.setText("a", StdinName.hurried, Frame.lateName);
+  p.label(patient);
 }
 
 /** Prints what the daemon says. */
@@ -160,11 +205,15 @@ export function receive(w: Writer): void {
   writeAll(w, STDERR, "receive");
   p.jump("receive");
 
-  for (const outcome of ["refused", "late", "silent"] as const) {
+  for (const outcome of ["refused", "silent"] as const) {
     p.label(outcome);
     w.setText("c", StdinName[outcome], Frame.stdinName);
     p.jump(Step.closeSocket);
   }
+  p.label("late");
+  p.load("c", "frame", Frame.lateName);
+  p.store("c", "frame", Frame.stdinName);
+  p.jump(Step.closeSocket);
 
   p.label("cannot print");
   const text = { label: w.text(CANNOT_PRINT) };

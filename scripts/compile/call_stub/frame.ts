@@ -76,6 +76,8 @@ export const Frame = {
   credentialsLength: 344,
   /** Not 0 if a key differs in case. */
   otherSpelling: 352,
+  /** Name of the file in memory if the daemon does not take the call in time. */
+  lateName: 360,
   size: 368,
 } as const;
 

@@ -26,6 +26,7 @@ export type Relation = "==" | "!=" | "<" | ">=";
 
 /** The system calls of the stub. */
 export type SystemCall =
+  | "clock_gettime"
   | "close"
   | "connect"
   | "dup3"
@@ -38,6 +39,7 @@ export type SystemCall =
   | "memfd_create"
   | "mmap"
   | "munmap"
+  | "newfstatat"
   | "openat"
   | "pipe2"
   | "ppoll"

@@ -4,25 +4,36 @@ import { concat } from "../../../net/bytes.ts";
 import { encodeMessage, type Message } from "../../../node/daemon/protocol.ts";
 import { FakeDaemon, type Reply } from "../../../tests/_harness/fake_daemon.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
+import { HURRIED_READY_MS, READY_MS } from "../../../cni/call_format.ts";
+import { LOSS_PERIOD_MS } from "../../../cni/daemon_losses.ts";
+import { lossesFile } from "../../../cni/daemon_socket.ts";
+import { StdinName } from "../../../cni/stdin_name.ts";
 import type { Machine } from "../../mkdenort/elf.ts";
 import { DENO_ENTRY } from "./give_back.ts";
 import type { Processor } from "./processor.ts";
 import { makeProgram, ProgramFile, testMachines } from "./program_sample.ts";
 import { writeStub } from "./stub.ts";
+import { TIMEOUT_MS } from "./writer.ts";
 
 const BUILD = "0123456789abcdef".repeat(4);
 /** What a call ends with if deno is to run it. */
 const DENO_STATUS = 42;
 
-/** Stands for deno: prints stdin, behind argc. */
-function writeDeno(p: Processor): void {
+/** Stands for deno: prints stdin, behind argc or the path of stdin. */
+function writeDeno(p: Processor, shows: "argc" | "path"): void {
   const frame = 1024;
   p.label(DENO_ENTRY);
   p.load("f", "frame", 0);
   p.enter(frame, 0);
   p.addNumber("f", "0".charCodeAt(0));
   p.store("f", "frame", 8);
-  p.systemCall("write", 1, { frame: 8 }, 1);
+  if (shows === "argc") p.systemCall("write", 1, { frame: 8 }, 1);
+  else {
+    const path = { label: "stdin of deno" };
+    p.systemCall("readlinkat", 0, path, { frame: 16 }, 1000);
+    p.move("b", "result");
+    p.systemCall("write", 1, { frame: 16 }, "b");
+  }
   p.label("deno reads");
   p.systemCall("read", 0, { frame: 16 }, 1000);
   p.move("b", "result");
@@ -34,13 +45,17 @@ function writeDeno(p: Processor): void {
   p.systemCall("exit_group", DENO_STATUS);
 }
 
-function makeStub(machine: Machine): ProgramFile {
+function makeStub(
+  machine: Machine,
+  shows: "argc" | "path" = "argc",
+): ProgramFile {
   const program = makeProgram(machine, (p, texts) => {
     // Not behind the stub's texts: instructions have an alignment.
     p.jump("stub");
-    writeDeno(p);
+    writeDeno(p, shows);
     p.label("stub");
     writeStub(p, texts, { build: BUILD });
+    texts.text("stdin of deno", "/proc/self/fd/0");
   });
   return new ProgramFile(machine, program);
 }
@@ -223,6 +238,41 @@ testMachines("the stub leaves other calls to deno", async (t, machine) => {
   });
   assertEquals(daemon.requests.length, 0);
 });
+
+/** What there may be of losses, and whether a call then waits for less. */
+const losses: [string, ageMs: number | undefined, isHurried: boolean][] = [
+  ["no loss", undefined, false],
+  ["a loss", 0, true],
+  ["a loss of long ago", LOSS_PERIOD_MS, false],
+  ["a loss of the future", -LOSS_PERIOD_MS, false],
+];
+
+testMachines("the stub waits for less after a loss", async (t, machine) => {
+  await using stub = makeStub(machine, "path");
+  await eachRow(t, losses, async ([, ageMs, isHurried]) => {
+    await using daemon = new FakeDaemon(({ callerGone }) => callerGone(), {
+      isReady: false,
+    });
+    if (ageMs !== undefined) {
+      const file = lossesFile(daemon.path), time = new Date(Date.now() - ageMs);
+      await Deno.writeTextFile(file, "");
+      await Deno.utime(file, time, time);
+    }
+    const stdin = JSON.stringify({ daemonSocket: daemon.path });
+    const waits = `${folderOf(daemon.path)}/waits`;
+    const wrapper = ["strace", "-f", "-qq", "-e", "trace=ppoll", "-o", waits];
+    const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
+    const [name, ms] = isHurried
+      ? [StdinName.hurried, HURRIED_READY_MS]
+      : [StdinName.late, READY_MS];
+    assertEquals(stdout, `/memfd:${name} (deleted)${stdin}`);
+    const ended = (await Deno.readTextFile(waits)).matchAll(
+      / = 0 \(Timeout\)/g,
+    );
+    assertEquals([...ended].length, ms / TIMEOUT_MS);
+    assertEquals(daemon.requests.length, 1);
+  }, ([name]) => name);
+}, "strace");
 
 function folderOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/"));

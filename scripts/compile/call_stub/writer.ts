@@ -15,7 +15,7 @@ const EINTR = 4, EAGAIN = 11;
  * The parts of a time limit. A process that was stopped meanwhile has waited for
  * one of them, and sees what has come before it gives up.
  */
-export const TIMEOUT_MS = 250;
+export const TIMEOUT_MS = 125;
 
 /** What to do if a system call fails. */
 interface Failure {

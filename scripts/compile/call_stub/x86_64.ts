@@ -35,6 +35,7 @@ const { rax, rdx, rsp, rsi, rdi, r8, r9, r10 } = Machine;
 const parameters = [rdi, rsi, rdx, r10, r8, r9] as const;
 
 const numbers: Readonly<Record<SystemCall, number>> = {
+  clock_gettime: 228,
   close: 3,
   connect: 42,
   dup3: 292,
@@ -47,6 +48,7 @@ const numbers: Readonly<Record<SystemCall, number>> = {
   memfd_create: 319,
   mmap: 9,
   munmap: 11,
+  newfstatat: 262,
   openat: 257,
   pipe2: 293,
   ppoll: 271,
