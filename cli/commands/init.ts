@@ -5,6 +5,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
+import type { About } from "../../cni/about.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { isSpecVersion } from "../../cni/version.ts";
@@ -18,15 +19,9 @@ import {
   type NodeSubnets,
   readNodeSubnets,
 } from "../init/free_subnets.ts";
-import {
-  type Choices,
-  hasMaster,
-  makeNetwork,
-  type Type,
-  TYPES,
-} from "../init/make_network.ts";
+import { type Choices, makeNetwork, STARTERS } from "../init/make_network.ts";
 import { createRuntime, listNetworks, readFolders } from "../network.ts";
-import { formatPlace } from "../validation/problem.ts";
+import { formatPlace } from "../../cni/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import { checkTarget, writeTarget } from "../written_file.ts";
 
@@ -91,16 +86,20 @@ function choose(
   const yes = (question: string, fallback: boolean): boolean =>
     /^y/i.test(ask(`${question} (y/n)`, fallback ? "y" : "n"));
   const name = flags.name ?? ask("Name of the network", "pods");
-  const type = flags.type ??
-    readType(call, ask(`Type: ${TYPES.join(", ")}`, "bridge"));
-  const needsMaster = hasMaster(type);
+  const types = STARTERS.map(({ type }) => type);
+  const about = readType(
+    call,
+    flags.type ?? ask(`Type: ${types.join(", ")}`, types[0] ?? ""),
+  );
+  const { start } = about;
+  const needsMaster = start?.asks?.includes("master") === true;
   const master = needsMaster
     ? flags.master ?? ask("Interface of the host", uplink ?? "eth0")
     : undefined;
   if (flags.master !== undefined && !needsMaster) {
-    throw refuse(command, `${type} has no --master`);
+    throw refuse(command, `${about.type} has no --master`);
   }
-  const vlanId = type === "vlan"
+  const vlanId = start?.asks?.includes("vlanId")
     ? readVlan(call, flags["vlan-id"] ?? ask("VLAN", "100"))
     : undefined;
   const free = `${findFreeSubnet(4, taken)}`;
@@ -123,23 +122,26 @@ function choose(
   if (!isSpecVersion(cniVersion)) {
     throw refuse(command, `"${cniVersion}" is not a version of the CNI`);
   }
+  const mapsPorts = flags["no-portmap"] ? false : flags.portmap ||
+    !needsMaster && yes("Map ports of the host", true);
+  const limits = flags.bandwidth || yes("Limit rates", false);
   return {
     name,
-    type,
+    about,
     cniVersion,
     subnets,
     master,
     vlanId,
-    hasPortmap: flags["no-portmap"] ? false : flags.portmap ||
-      !needsMaster && yes("Map ports of the host", true),
-    hasBandwidth: flags.bandwidth || yes("Limit rates", false),
+    chained: [...mapsPorts ? ["portmap"] : [], ...limits ? ["bandwidth"] : []],
   };
 }
 
-function readType({ command }: CniCall, given: string): Type {
-  const type = TYPES.find((known) => known === given.trim().toLowerCase());
-  if (type !== undefined) return type;
-  throw refuse(command, `the type must be ${TYPES.join(", ")}, not "${given}"`);
+function readType({ command }: CniCall, given: string): About {
+  const about = STARTERS
+    .find(({ type }) => type === given.trim().toLowerCase());
+  if (about !== undefined) return about;
+  const types = STARTERS.map(({ type }) => type).join(", ");
+  throw refuse(command, `the type must be ${types}, not "${given}"`);
 }
 
 function readVlan({ command }: CniCall, given: string): number {

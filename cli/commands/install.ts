@@ -17,6 +17,7 @@ import {
   LIBRARY_DIRECTORY,
   removeLibraries,
 } from "../../cni/files/libraries.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
 import { formatFailureText } from "../../tool/failure.ts";
@@ -45,23 +46,8 @@ const SOURCE = "/proc/self/exe";
 /** The executable of `multus install`. */
 const MULTUS = "cni-multus";
 
-/** Programs that are installed only if they are named. */
-const ON_REQUEST: readonly string[] = [
-  "contivk8s",
-  "debug",
-  "flannel",
-  "multus",
-  "multus-shim",
-  "noop",
-  "passthru",
-  "whereabouts",
-];
-
-/**
- * Plugins that are always copies: the manifests of flannel and whereabouts run
- * `cp` to their names, which would write through a link.
- */
-const COPIED: readonly string[] = ["flannel", "whereabouts"];
+/** Programs, which are no plugins, that are installed only if they are named. */
+const ON_REQUEST: readonly string[] = ["multus-shim", "noop"];
 
 /**
  * Folders of plugins that runtimes use. Source: defaults of containerd, CRI-O,
@@ -124,7 +110,7 @@ export async function install(call: CniCall): Promise<Output> {
   }
   for (const [at, name] of names.entries()) {
     call.onProgress?.(`${at + 1}/${names.length} ${name}`);
-    const form = COPIED.includes(name) ? "copy" : chosen;
+    const form = findAbout(name)?.install?.isCopy ? "copy" : chosen;
     const change = isDryRun
       ? await installation.compare(SOURCE, name, form)
       : await installation.install(SOURCE, name, form);
@@ -250,7 +236,9 @@ function chooseNames(call: CniCall): string[] {
   const known = [...pluginNames, ...programNames]
     .filter((name) => name !== EXECUTABLE);
   if (only === undefined) {
-    const usual = known.filter((name) => !ON_REQUEST.includes(name));
+    const usual = known.filter((name) =>
+      !ON_REQUEST.includes(name) && !findAbout(name)?.install?.onRequest
+    );
     return [EXECUTABLE, ...usual.sort()];
   }
   const named = only.split(",").map((name) => name.trim())

@@ -18,7 +18,7 @@ import {
   type ReportedProblem,
   toDocument,
 } from "../validation/report.ts";
-import { formatPlace } from "../validation/problem.ts";
+import { formatPlace } from "../../cni/problem.ts";
 import {
   locate,
   readFile,

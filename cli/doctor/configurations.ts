@@ -10,7 +10,7 @@ import { formatFailureText } from "../../tool/failure.ts";
 import { isFolder } from "../network.ts";
 import { findMissing } from "../plugin_file.ts";
 import { givenOf } from "../validation/document.ts";
-import { formatPlace, type Problem } from "../validation/problem.ts";
+import { formatPlace, type Problem } from "../../cni/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import {
   type Check,

@@ -20,7 +20,8 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { type Node, valueOf } from "./node.ts";
+import type { Node } from "./node.ts";
+import { valueOf } from "../../cni/about.ts";
 
 /** The command that starts a daemon anew, by the unit of `cni install`. */
 const RESTART = "cni daemon restart";
@@ -43,12 +44,12 @@ function listNamed({ networks }: Node): Named[] {
   const all = networks.flatMap(({ name, plugins }) =>
     plugins.flatMap((conf) => {
       const isNeeded = conf.type === "multus-shim";
-      const directory = valueOf(conf, "daemonSocketDir");
+      const directory = valueOf(conf.document, "daemonSocketDir");
       const socket = isNeeded
         ? httpSocketIn(
           typeof directory === "string" ? directory : "/run/multus",
         )
-        : valueOf(conf, "daemonSocket");
+        : valueOf(conf.document, "daemonSocket");
       return typeof socket === "string" && socket !== ""
         ? [{ socket, name, isNeeded }]
         : [];

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { findAbout } from "../../plugins/abouts.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { findVariant } from "../../plugins/parts/iptables/find.ts";
 import { runIptables } from "../../plugins/parts/iptables/program.ts";
@@ -63,7 +64,8 @@ function isLetThrough(
   { network }: RoutedNetwork,
   { name }: ForwardChain,
 ): boolean {
-  return network.plugins.some(({ type }) => type === "firewall") &&
+  return network.plugins
+    .some(({ type }) => findAbout(type)?.network?.letsThrough === true) &&
     /filter FORWARD"$|^chain FORWARD|firewalld/.test(name);
 }
 

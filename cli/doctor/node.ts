@@ -222,10 +222,3 @@ export function typesOf({ plugins }: ConfiguredNetwork): string[] {
   const types = plugins.flatMap((conf) => [conf.type, ipamTypeOf(conf) ?? ""]);
   return [...new Set(types)].filter((type) => type !== "");
 }
-
-/** Reads a key of a plugin's configuration, in any case as Go does. */
-export function valueOf({ document }: PluginConf, key: string): unknown {
-  const found = Object.keys(document)
-    .findLast((one) => one.toLowerCase() === key.toLowerCase());
-  return found === undefined ? undefined : document[found];
-}

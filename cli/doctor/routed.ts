@@ -7,7 +7,9 @@
 import { ifPossible } from "../../cni/files/io.ts";
 import { objectOf } from "../../cni/json.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { type ConfiguredNetwork, type Node, valueOf } from "./node.ts";
+import { valueOf } from "../../cni/about.ts";
+import { findAbout } from "../../plugins/abouts.ts";
+import type { ConfiguredNetwork, Node } from "./node.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";
 
 /** One subnet of such a network. */
@@ -29,22 +31,24 @@ export function listRouted(
         network,
         conf,
         subnet,
-        link: conf.type === "bridge" ? bridgeOf(conf) : undefined,
+        link: sharedLinkOf(conf),
       }))
     )
   );
 }
 
-/** Returns the name of the bridge. */
-export function bridgeOf(conf: PluginConf): string {
-  return String(valueOf(conf, "bridge") || "cni0");
+/** Returns the name of the link that all containers share; undefined if each has its own. */
+export function sharedLinkOf(
+  { type, document }: PluginConf,
+): string | undefined {
+  return findAbout(type)?.network?.sharedLink?.(document);
 }
 
 /** Reports whether a plugin makes the node its containers' router. */
-function isRouter(conf: PluginConf): boolean {
-  return conf.type === "ptp" || conf.type === "bridge" &&
-      ["isGateway", "isDefaultGateway", "ipMasq"]
-        .some((key) => valueOf(conf, key) === true);
+function isRouter({ type, document }: PluginConf): boolean {
+  const { hasGateway } = findAbout(type)?.network ?? {};
+  return hasGateway !== undefined &&
+    (hasGateway(document) || valueOf(document, "ipMasq") === true);
 }
 
 /** Lists the subnets of a plugin's addresses, as far as its configuration tells. */

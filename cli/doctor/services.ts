@@ -12,7 +12,8 @@ import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
 import { formatFailureText, isDenied } from "../../tool/failure.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
-import { NOT_ASKED } from "../validation/plugin_calls.ts";
+import { valueOf } from "../../cni/about.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import {
   type Check,
   error,
@@ -25,7 +26,6 @@ import {
   ipamTypeOf,
   type Node,
   typesOf,
-  valueOf,
 } from "./node.ts";
 import { countPools } from "./subnets.ts";
 
@@ -81,7 +81,7 @@ async function askStatus(
       // Validation reports what is wrong with the configuration, if it asks.
       const isReported =
         toCniError(error).code === ErrorCode.InvalidNetworkConfig &&
-        !types.some((type) => NOT_ASKED.includes(type));
+        !types.some((type) => findAbout(type)?.hasDeepStatus);
       if (isReported) continue;
       if (Deno.uid() !== 0) {
         // Plugins are made for root: this says nothing about the node.
@@ -100,7 +100,7 @@ function listKubeconfigs({ networks }: Node): Map<string, string> {
   return new Map(
     networks.flatMap(({ name, plugins }) =>
       plugins.filter(({ type }) => type === "multus").flatMap((conf) => {
-        const path = valueOf(conf, "kubeconfig");
+        const path = valueOf(conf.document, "kubeconfig");
         return typeof path === "string" && path !== ""
           ? [[path, name] as const]
           : [];

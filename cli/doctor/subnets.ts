@@ -8,6 +8,7 @@ import { ifPossible } from "../../cni/files/io.ts";
 import { decode } from "../../cni/json.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Cidr } from "../../net/cidr.ts";
+import { ABOUTS, findAbout } from "../../plugins/abouts.ts";
 import { isInTheWay } from "../../plugins/bridge/gateway.ts";
 import { listAddresses } from "../../plugins/parts/configure_link.ts";
 import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
@@ -31,10 +32,9 @@ import {
   ipamTypeOf,
   type Node,
   type PlacedConf,
-  valueOf,
 } from "./node.ts";
 import { listLive } from "./live.ts";
-import { bridgeOf, listSubnets } from "./routed.ts";
+import { listSubnets, sharedLinkOf } from "./routed.ts";
 
 /** Addresses that one plugin of a network hands out. */
 interface Pool {
@@ -48,7 +48,9 @@ interface Pool {
 /** Lists the pools of host-local that configurations name. */
 export function listPools(node: Pick<Node, "networks">): Pool[] {
   return node.networks.flatMap((network) =>
-    network.plugins.filter((conf) => ipamTypeOf(conf) === "host-local")
+    network.plugins.filter((conf) =>
+      findAbout(ipamTypeOf(conf) ?? "")?.ranges !== undefined
+    )
       .flatMap((conf) => ifPossible(() => readPool({ network, conf })) ?? [])
   );
 }
@@ -158,18 +160,22 @@ function overlap(left: Range, right: Range): boolean {
 
 function isSameBridge(one: PlacedConf, other: PlacedConf): boolean {
   return one.conf.type === other.conf.type &&
-    (one.conf.type !== "bridge" || bridgeOf(one.conf) === bridgeOf(other.conf));
+    sharedLinkOf(one.conf) === sharedLinkOf(other.conf);
 }
-
-/** Plugins with containers in the host's own networks. */
-const IN_HOST_NETWORK = ["macvlan", "ipvlan", "vlan", "host-device"];
 
 /** Reports whether plugins made a link on the host, rather than another program. */
 function isMade(node: Node, link: Link | undefined): boolean {
   if (link === undefined) return false;
   if (link.kind === "veth") return link.index !== findUplink(node)?.index;
-  const bridges = node.pluginsOf("bridge").map(({ conf }) => bridgeOf(conf));
-  return link.kind === "bridge" && ["cni0", ...bridges].includes(link.name);
+  return link.kind === "bridge" && listSharedLinks(node).includes(link.name);
+}
+
+/** Lists the links that containers share, those of plugins' defaults too. */
+function listSharedLinks({ networks }: Node): string[] {
+  return [
+    ...ABOUTS.map(({ network }) => network?.sharedLink?.({})),
+    ...networks.flatMap(({ plugins }) => plugins.map(sharedLinkOf)),
+  ].filter((name) => name !== undefined);
 }
 
 /** Returns the link of the default route; undefined without one. */
@@ -197,12 +203,13 @@ function findHostOverlaps(node: Node): Findings {
     route.gateway !== undefined && route.destination.prefixLength > 0
   );
   return networks.flatMap((network) =>
-    network.plugins.filter(({ type }) => !IN_HOST_NETWORK.includes(type))
+    network.plugins
+      .filter(({ type }) => findAbout(type)?.network?.joins !== "lower link")
       .flatMap((conf) =>
         listSubnets(conf).flatMap((subnet) => {
           const near = direct.find(({ destination, ifindex }) =>
             destination.overlaps(subnet) &&
-            links.get(ifindex ?? 0)?.name !== bridgeOf(conf)
+            links.get(ifindex ?? 0)?.name !== (sharedLinkOf(conf) ?? "")
           );
           // A wider route is used for all other addresses.
           const far = further.find(({ destination }) =>
@@ -229,15 +236,13 @@ function findHostOverlaps(node: Node): Findings {
 function findBridgeAddresses(node: Node): Findings {
   const { host, networks } = node;
   const pools = listPools({ networks }).filter(({ conf }) =>
-    conf.type === "bridge" && !valueOf(conf, "vlan") &&
-    valueOf(conf, "forceAddress") !== true &&
-    ["isGateway", "isDefaultGateway"].some((key) => valueOf(conf, key) === true)
+    findAbout(conf.type)?.network?.addsGateway?.(conf.document) === true
   );
   const isIn = (list: readonly Cidr[], one: Cidr): boolean =>
     list.some((other) => other.equals(one));
   const used = pools.flatMap(({ sets }) => sets.flat().flatMap(gatewayOf));
   return pools.flatMap(({ network, conf, sets }) => {
-    const link = host.link.find(bridgeOf(conf));
+    const link = host.link.find(sharedLinkOf(conf) ?? "");
     if (link === undefined) return [];
     const present = listAddresses(host, link).map(({ address }) => address);
     const gateways = sets.map((set) => set.flatMap(gatewayOf));

@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { PluginConf } from "../../cni/libcni/mod.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
@@ -106,9 +108,18 @@ function findReversePath(node: Node): Findings {
   });
 }
 
+/** Reports whether a plugin, or the one that it runs, has a link that containers share. */
+function hasBridge({ type }: PluginConf): boolean {
+  const about = findAbout(type);
+  return [about, findAbout(about?.runs?.type ?? "")]
+    .some((one) => one?.network?.sharedLink !== undefined);
+}
+
 /** Without it, a Service's address fails if its pod is behind the same bridge. */
 function findBridgeCalls(node: Node): Findings {
-  const [first] = node.pluginsOf("bridge", "flannel");
+  const [first] = node.networks.flatMap((network) =>
+    network.plugins.some(hasBridge) ? [{ network }] : []
+  );
   if (first === undefined || !hasKubeProxy(node)) return [];
   const value = readHostSysctl(node, CALL_IPTABLES);
   if (value === "1") return [];

@@ -4,14 +4,15 @@
  * @module
  */
 
-import { objectOf } from "../../cni/json.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listNetworks } from "../network.ts";
 import { unfoldChains } from "../chain_form.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import { listRanges } from "../validation/addresses.ts";
+import { findIpamType } from "../validation/keys.ts";
 
 /** What a node has. */
 export interface NodeSubnets {
@@ -47,11 +48,8 @@ function listConfigured(confDir: string): Cidr[] {
   return listNetworks(confDir).flatMap(({ list }) =>
     unfoldChains(list.plugins).flatMap((conf) =>
       listRanges({
-        conf,
-        place: [],
-        folded: objectOf(conf.document),
-        own: undefined,
-        ipam: undefined,
+        folded: conf.document,
+        ipamAbout: findAbout(findIpamType(conf.document) ?? ""),
       }).map(({ subnet }) => subnet)
     )
   );

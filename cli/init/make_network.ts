@@ -4,59 +4,39 @@
  * @module
  */
 
+import type { About } from "../../cni/about.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { ABOUTS, findAbout } from "../../plugins/abouts.ts";
 
-/** The types that can be made. */
-export const TYPES = ["bridge", "ptp", "macvlan", "ipvlan", "vlan"] as const;
-
-/** One of {@linkcode TYPES}. */
-export type Type = typeof TYPES[number];
-
-/** Reports whether a plugin joins a link of the host. */
-export function hasMaster(type: Type): boolean {
-  return type !== "bridge" && type !== "ptp";
-}
+/** What plugins that can be the first of a network tell of themselves. */
+export const STARTERS: readonly About[] = ABOUTS.filter(({ kind, start }) =>
+  kind === "interface" && start !== undefined
+);
 
 /** The choices. */
 export interface Choices {
   readonly name: string;
-  readonly type: Type;
+  /** One of {@linkcode STARTERS}. */
+  readonly about: About;
   readonly cniVersion: string;
   /** One of each family. */
   readonly subnets: readonly Cidr[];
-  /** Only for types with a master. */
+  /** Only for plugins that ask for it. */
   readonly master: string | undefined;
-  /** Only for vlan. */
+  /** Only for plugins that ask for it. */
   readonly vlanId: number | undefined;
-  readonly hasPortmap: boolean;
-  readonly hasBandwidth: boolean;
+  /** Types of plugins that come after it. */
+  readonly chained: readonly string[];
 }
-
-/** Longest name of a link, in bytes. */
-const LINK_NAME = 15;
 
 /** Builds a list of plugins. */
 export function makeNetwork(choices: Choices): JsonObject {
-  const { name, type, cniVersion, subnets, master, vlanId } = choices;
-  const bridge = `cni-${name}`.replace(/[^\w.-]/g, "");
-  const own: Record<Type, JsonObject> = {
-    bridge: {
-      bridge: bridge.length <= LINK_NAME ? bridge : "cni0",
-      isDefaultGateway: true,
-      ipMasq: true,
-      hairpinMode: true,
-    },
-    ptp: { ipMasq: true },
-    macvlan: { mode: "bridge" },
-    ipvlan: { mode: "l2" },
-    vlan: {},
-  };
+  const { name, about, cniVersion, subnets, master, vlanId } = choices;
   const ipam = {
     type: "host-local",
     ranges: subnets.map((subnet) => [{ subnet: `${subnet}` }]),
-    // A bridge adds them itself.
-    ...type === "bridge" ? {} : {
+    ...about.start?.addsRoutes ? {} : {
       routes: subnets.map(({ family }) => ({
         dst: family === 4 ? "0.0.0.0/0" : "::/0",
       })),
@@ -67,18 +47,16 @@ export function makeNetwork(choices: Choices): JsonObject {
     name,
     plugins: [
       {
-        type,
-        ...own[type],
+        type: about.type,
+        ...about.start?.keys(name),
         ...master === undefined ? {} : { master },
         ...vlanId === undefined ? {} : { vlanId },
         ipam,
       },
-      ...choices.hasPortmap
-        ? [{ type: "portmap", capabilities: { portMappings: true } }]
-        : [],
-      ...choices.hasBandwidth
-        ? [{ type: "bandwidth", capabilities: { bandwidth: true } }]
-        : [],
+      ...choices.chained.map((type) => ({
+        type,
+        ...findAbout(type)?.start?.keys(name),
+      })),
     ],
   };
 }

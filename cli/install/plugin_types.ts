@@ -5,6 +5,7 @@
  */
 
 import { isObject } from "../../cni/json.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 
 /** Lists the types of all plugins in a configuration, of IPAM plugins and delegates too. */
 export function listTypes(value: unknown): string[] {
@@ -13,19 +14,18 @@ export function listTypes(value: unknown): string[] {
   const { type } = value;
   return [
     ...typeof type === "string" ? [type] : [],
-    ...type === "flannel" ? listFlannelDefaults(value) : [],
+    ...typeof type === "string" ? listDefaults(type, value) : [],
     ...Object.values(value).flatMap(listTypes),
   ];
 }
 
-/** Lists the plugins that flannel runs if its configuration names no others. */
-function listFlannelDefaults(
-  { delegate, ipam }: Record<string, unknown>,
-): string[] {
+/** Lists the plugins that one runs if its configuration names no others. */
+function listDefaults(type: string, value: Record<string, unknown>): string[] {
+  const { runs } = findAbout(type) ?? {};
   const hasType = (part: unknown): boolean =>
     isObject(part) && Boolean(part["type"]);
   return [
-    ...hasType(delegate) ? [] : ["bridge"],
-    ...hasType(ipam) ? [] : ["host-local"],
+    ...runs?.type && !hasType(value[runs.key ?? ""]) ? [runs.type] : [],
+    ...runs?.ipamType && !hasType(value["ipam"]) ? [runs.ipamType] : [],
   ];
 }

@@ -6,6 +6,7 @@
 
 import { formatSection, wrap } from "../../tool/help.ts";
 import type { Style } from "../../tool/style.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import { innerOf, type JsonSchema, type Key } from "./schemas.ts";
 
 /** Keys that all plugins have; they come last. */
@@ -71,15 +72,9 @@ export function explain(key: Key, style: Style): string {
   ].filter((part) => part !== "").join("\n\n");
 }
 
-/** Pages that have another name than the plugin. */
-const PAGES: Readonly<Record<string, string>> = {
-  "conflist": "validate",
-  "contivk8s": "remote",
-  "passthru": "multus-networks",
-};
-
 function pageOf(type: string): string {
-  return PAGES[type] ?? type;
+  if (type === "conflist") return "validate";
+  return (findAbout(type)?.page ?? type).replace(/#.*/, "");
 }
 
 function indent(text: string): string {

@@ -25,7 +25,12 @@ import { parseDocument } from "../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import { formatFailureText } from "../../tool/failure.ts";
 import { advise } from "./advice.ts";
-import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
+import {
+  errorAt,
+  type Place,
+  type Problem,
+  warningAt,
+} from "../../cni/problem.ts";
 
 /** A configuration to check. */
 export interface Given {

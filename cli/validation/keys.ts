@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { About } from "../../cni/about.ts";
 import {
   foldKeys,
   type JsonObject,
@@ -22,7 +23,7 @@ import {
   keyWarningAt,
   type Place,
   type Problem,
-} from "./problem.ts";
+} from "../../cni/problem.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
 const COMMON_KEYS = [
@@ -37,17 +38,6 @@ const COMMON_KEYS = [
   "ipam",
 ];
 
-/** This project's IPAM plugins. */
-export const IPAM_PLUGINS: readonly string[] = [
-  "dhcp",
-  "host-local",
-  "static",
-  "whereabouts",
-];
-
-/** Plugins that pass all keys on to a program that may know them. */
-export const PASSING_ON: readonly string[] = ["contivk8s", "remote"];
-
 /** A plugin's configuration, its place, and the schemas that decode it. */
 export interface CheckedPlugin {
   readonly conf: PluginConf;
@@ -58,6 +48,10 @@ export interface CheckedPlugin {
   readonly own: Schema<unknown> | undefined;
   /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
+  /** What the plugin tells of itself; undefined if that is unknown. */
+  readonly about: About | undefined;
+  /** What the IPAM plugin tells of itself. */
+  readonly ipamAbout: About | undefined;
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice?: boolean;
 }
@@ -132,10 +126,11 @@ export function listOddSpellings(
 
 /** Lists keys that neither the plugin nor its IPAM plugin knows. */
 export function listStrangeKeys(
-  { conf, place, own, ipam }: CheckedPlugin,
+  { conf, place, own, ipam, about, ipamAbout }: CheckedPlugin,
 ): Problem[] {
   const { type, document } = conf;
-  if (PASSING_ON.includes(type)) return [];
+  if (about?.passesOn) return [];
+  const inner = about?.runs?.areNetworks ? undefined : about?.runs?.key;
   const others = Object.fromEntries(
     Object.entries(document).filter(([key]) => !isCommonKey(key)),
   );
@@ -144,7 +139,7 @@ export function listStrangeKeys(
     [
       [type, own, others],
       // Any other plugin reads at most the type.
-      ...IPAM_PLUGINS.includes(ipamType)
+      ...ipamAbout?.kind === "ipam"
         ? [[ipamType, ipam, { ipam: document["ipam"] }] as const]
         : [],
       ["dns", givenDnsSchema() as Schema<unknown>, objectOf(document["dns"])],
@@ -160,8 +155,8 @@ export function listStrangeKeys(
         listKnownKeys(ipam, "ipam").includes(key);
       const hint = isMisplaced
         ? '; it belongs in "ipam"'
-        : type === "flannel" && isTop
-        ? '; keys of the plugin that it runs belong in "delegate"'
+        : isTop && inner !== undefined
+        ? `; keys of the plugin that it runs belong in "${inner}"`
         : didYouMean(key, candidates) || didYouMeanWord(key, candidates);
       const at = type === "dns" ? [...place, "dns"] : place;
       return [keyWarningAt([...at, ...path], `${type} has no such key${hint}`)];

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Problem } from "./problem.ts";
-import { keyWarningAt, warningAt } from "./problem.ts";
+import type { Problem } from "../../cni/problem.ts";
+import { keyWarningAt, warningAt } from "../../cni/problem.ts";
 import type { NetworkRange, Validation } from "./validate.ts";
 
 /** A validated configuration. */
@@ -71,8 +71,7 @@ function folderOf(file: string): string {
  */
 function overlaps(one: NetworkRange, other: NetworkRange): boolean {
   const isApart = one.segment !== "" && other.segment !== "" &&
-    one.segment !== other.segment && one.type !== "bridge" &&
-    other.type !== "bridge";
+    one.segment !== other.segment;
   return !isApart && one.subnet.family === other.subnet.family &&
     one.start.compare(other.end) <= 0 && other.start.compare(one.end) <= 0;
 }

@@ -31,7 +31,12 @@ import { didYouMean } from "../../tool/suggest.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { findMissing } from "../plugin_file.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
-import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
+import {
+  errorAt,
+  type Place,
+  type Problem,
+  warningAt,
+} from "../../cni/problem.ts";
 
 /** The tools to validate a network. */
 export interface Validator {
@@ -76,17 +81,18 @@ export async function checkExecutables(
  */
 export async function askForErrors(
   list: NetworkConfList,
-  { conf, place, own, ipam }: CheckedPlugin,
+  { conf, place, own, ipam, about, ipamAbout }: CheckedPlugin,
   validator: Validator,
 ): Promise<Problem[]> {
   const ipamType = findIpamType(conf.document) ?? "";
   const areOurs = own !== undefined &&
     (ipamType === "" || ipam !== undefined);
-  if (!areOurs || NOT_ASKED.includes(conf.type)) return [];
+  if (!areOurs || about?.hasDeepStatus) return [];
   const types: [type: string, place: Place][] = [[conf.type, place]];
-  if (ipam !== undefined) types.unshift([ipamType, [...place, "ipam"]]);
+  if (ipam !== undefined && !ipamAbout?.hasDeepStatus) {
+    types.unshift([ipamType, [...place, "ipam"]]);
+  }
   for (const [type, at] of types) {
-    if (NOT_ASKED.includes(type)) continue;
     const failure = await askStatus(type, { list, conf }, validator);
     if (failure === undefined) continue;
     const { code, message } = failure;
@@ -142,17 +148,6 @@ async function askStatus(
 
 /** Keys of IPAM plugins that name files of the node. */
 const NODE_FILES = ["dataDir", "resolvConf"];
-
-/** Plugins with a STATUS that goes beyond their configuration, or writes files. */
-export const NOT_ASKED: readonly string[] = [
-  "chain",
-  "contivk8s",
-  "debug",
-  "flannel",
-  "multus",
-  "remote",
-  "whereabouts",
-];
 
 /** Reports whether plugins may be installed in a folder. */
 function hasFiles(folder: string): boolean {

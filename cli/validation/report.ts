@@ -6,7 +6,7 @@
 
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { showControls, type Style } from "../../tool/style.ts";
-import type { Severity } from "./problem.ts";
+import type { Severity } from "../../cni/problem.ts";
 
 /** A problem as reported. */
 export interface ReportedProblem {

@@ -4,46 +4,20 @@
  * @module
  */
 
+import type { AboutLookup } from "../../cni/about.ts";
 import { type JsonObject, objectOf } from "../../cni/json.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import type { NetworkConfList } from "../../cni/libcni/mod.ts";
 import { compareVersions, SPEC_VERSIONS } from "../../cni/version.ts";
 import { CHAIN, type PlacedPlugin } from "../chain_form.ts";
-import { IPAM_USERS } from "./effects.ts";
-import {
-  type CheckedPlugin,
-  IPAM_PLUGINS,
-  listUsedCapabilities,
-} from "./keys.ts";
+import { type CheckedPlugin, listUsedCapabilities } from "./keys.ts";
 import { didYouMean } from "../../tool/suggest.ts";
-import { errorAt, keyWarningAt, type Problem, warningAt } from "./problem.ts";
-
-/** Plugins that create the container's interface. */
-const INTERFACE_PLUGINS = [
-  "bridge",
-  "dummy",
-  "flannel",
-  "host-device",
-  "ipvlan",
-  "macvlan",
-  "multus",
-  "ptp",
-  "tap",
-  "vlan",
-];
-/** Plugins that need another plugin's result. */
-const CHAINED_PLUGINS = [
-  "bandwidth",
-  "firewall",
-  "portmap",
-  "sbr",
-  "tuning",
-  "vrf",
-];
-/** Plugins that ask for addresses before the link has a network. */
-const WITHOUT_DHCP = ["dummy", "ptp"];
-/** Plugins that pass capabilities on to others. */
-const DELEGATING_PLUGINS = [CHAIN, "debug", "flannel", "multus", "remote"];
+import {
+  errorAt,
+  keyWarningAt,
+  type Problem,
+  warningAt,
+} from "../../cni/problem.ts";
 
 /** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
 const LIST_KEYS = [
@@ -104,32 +78,49 @@ function checkVersion(cniVersion: string, isBare: boolean): Problem[] {
 }
 
 /** Lists problems with the order of the plugins. */
-export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
-  return [...checkPositions(plugins), ...checkRepetitions(plugins)];
+export function checkOrder(
+  plugins: readonly PlacedPlugin[],
+  aboutOf: AboutLookup,
+): Problem[] {
+  return [
+    ...checkPositions(plugins, aboutOf),
+    ...checkRepetitions(plugins, aboutOf),
+  ];
 }
 
 /** Lists plugins that would undo or repeat what the same plugin did before. */
-function checkRepetitions(plugins: readonly PlacedPlugin[]): Problem[] {
+function checkRepetitions(
+  plugins: readonly PlacedPlugin[],
+  aboutOf: AboutLookup,
+): Problem[] {
   return plugins.flatMap(({ conf: { type }, path }, index) => {
     const first = plugins.findIndex(({ conf }) => conf.type === type);
-    return CHAINED_PLUGINS.includes(type) && type !== "tuning" && first < index
+    const { kind, mayRepeat } = aboutOf(type) ?? {};
+    return kind === "chained" && !mayRepeat && first < index
       ? [warningAt(path, `a second ${type}; one per network is enough`)]
       : [];
   });
 }
 
-function checkPositions(plugins: readonly PlacedPlugin[]): Problem[] {
+function checkPositions(
+  plugins: readonly PlacedPlugin[],
+  aboutOf: AboutLookup,
+): Problem[] {
   const [first, ...others] = plugins
     .filter(({ conf }) => conf.type !== CHAIN);
   if (first === undefined) return [];
   const { type } = first.conf;
-  const early = CHAINED_PLUGINS.includes(type)
+  const early = aboutOf(type)?.kind === "chained"
     ? [errorAt(first.path, `${type} must come after another plugin`)]
     : [];
   const makers = [first, ...others]
-    .filter(({ conf }) => INTERFACE_PLUGINS.includes(conf.type))
-    // A chained ipvlan takes the addresses of prevResult.
-    .filter((plugin) => plugin === first || !isIpvlanWithoutIpam(plugin));
+    .filter((plugin) => {
+      const makes = aboutOf(plugin.conf.type)?.makesInterface;
+      // A chained ipvlan takes the addresses of prevResult.
+      return makes === "with ipam"
+        ? plugin === first || hasIpam(plugin)
+        : makes === true;
+    });
   const [maker, ...more] = makers;
   return [
     ...early,
@@ -142,8 +133,8 @@ function checkPositions(plugins: readonly PlacedPlugin[]): Problem[] {
   ];
 }
 
-function isIpvlanWithoutIpam({ conf }: PlacedPlugin): boolean {
-  return conf.type === "ipvlan" && !objectOf(conf.document["ipam"])["type"];
+function hasIpam({ conf }: PlacedPlugin): boolean {
+  return Boolean(objectOf(conf.document["ipam"])["type"]);
 }
 
 /** Lists problems with a chain, whose content the runtime does not see. */
@@ -173,13 +164,11 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
 
 /** Lists problems with the use of an IPAM plugin. */
 export function checkIpam(
-  { conf, place }: CheckedPlugin,
-  isOurs: (type: string) => boolean,
+  { conf, place, about, ipam, ipamAbout }: CheckedPlugin,
 ): Problem[] {
-  const ipam = objectOf(conf.document["ipam"]);
-  const { type } = ipam;
+  const { type } = objectOf(conf.document["ipam"]);
   if (!type) {
-    return IPAM_USERS.includes(conf.type)
+    return about?.ipam === "required"
       ? [
         errorAt(
           [...place, "ipam"],
@@ -189,19 +178,19 @@ export function checkIpam(
       : [];
   }
   if (typeof type !== "string") return [];
-  if (type === "dhcp" && WITHOUT_DHCP.includes(conf.type)) {
-    const problem = `${conf.type} does not work with dhcp`;
+  if (about?.refusesIpam?.includes(type)) {
+    const problem = `${conf.type} does not work with ${type}`;
     return [errorAt([...place, "ipam", "type"], problem)];
   }
-  return isOurs(type) && !IPAM_PLUGINS.includes(type)
+  return ipam !== undefined && ipamAbout?.kind !== "ipam"
     ? [errorAt([...place, "ipam", "type"], `${type} is not an IPAM plugin`)]
     : [];
 }
 
 /** Lists capabilities that are declared but unused, or missing. */
 export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
-  const { conf: { type, capabilities }, place } = plugin;
-  const used = DELEGATING_PLUGINS.includes(type)
+  const { conf: { type, capabilities }, place, about } = plugin;
+  const used = about?.runs !== undefined
     ? undefined
     : listUsedCapabilities(plugin);
   const declared = Object.keys(capabilities)

@@ -5,6 +5,7 @@
  * @module
  */
 
+import type { GivenRange } from "../../cni/about.ts";
 import { ErrorCode, toCniError } from "../../cni/error.ts";
 import {
   isObject,
@@ -22,7 +23,8 @@ import {
 import { type PlacedPlugin, placePlugins } from "../chain_form.ts";
 import { formatFailureText } from "../../tool/failure.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
-import { checkAddresses, type GivenRange, listRanges } from "./addresses.ts";
+import { findAbout } from "../../plugins/abouts.ts";
+import { checkAddresses, listRanges } from "./addresses.ts";
 import { type Given, readConf } from "./document.ts";
 import { checkEffects } from "./effects.ts";
 import {
@@ -38,7 +40,7 @@ import {
   checkExecutables,
   type Validator,
 } from "./plugin_calls.ts";
-import { errorAt, type Place, type Problem, under } from "./problem.ts";
+import { errorAt, type Place, type Problem, under } from "../../cni/problem.ts";
 import {
   checkCapabilities,
   checkChain,
@@ -64,10 +66,8 @@ export interface Validation {
 
 /** A range, and what its addresses are reachable through. */
 export interface NetworkRange extends GivenRange {
-  /** The host's interface whose network the containers join; "" for the host's own. */
+  /** The host's interface whose network the containers join; "" if the node has a route to them. */
   readonly segment: string;
-  /** The plugin's type. */
-  readonly type: string;
 }
 
 /**
@@ -88,7 +88,7 @@ export async function validateNetwork(
     checks.problems.push(
       ...problems,
       ...checkList(list, isBare ? undefined : document),
-      ...checkOrder(placed),
+      ...checkOrder(placed, findAbout),
     );
     for (const plugin of placed) await checks.checkPlugin(plugin);
   } catch (error) {
@@ -142,27 +142,23 @@ class NetworkChecks {
     this.confs.push(conf);
     this.types.push(conf.type);
     const checked = await this.#addSchemas(conf, path);
-    const { type, document } = conf;
-    const segment = type === "ptp" || type === "dummy"
+    const segment = checked.about?.network?.joins === "node"
       ? ""
       : SEGMENT_KEYS.map((key) => checked.folded[key]).join();
     this.ranges.push(
       ...listRanges(checked).map((range) => ({
         ...range,
         segment,
-        type,
         place: [...path, ...range.place],
       })),
     );
-    const isOurs = (type: string): boolean =>
-      checked.ipam !== undefined && type === findIpamType(document);
     const found = [
       ...await checkExecutables(this.#list, checked, this.#validator),
       ...listWrongValues(checked),
       ...listStrangeKeys(checked),
       ...listOddSpellings(checked),
       ...checkChain(placed),
-      ...checkIpam(checked, isOurs),
+      ...checkIpam(checked),
       ...checkEffects(checked, this.#list),
       ...checkCapabilities(checked),
       ...checkAddresses(checked),
@@ -187,25 +183,34 @@ class NetworkChecks {
     const own = await find(conf.type);
     const ipamType = findIpamType(conf.document);
     const ipam = ipamType === undefined ? undefined : await find(ipamType);
-    const folded = foldPlugin(conf, [own, ipam]);
-    return { conf, place, own, ipam, folded, hasDevice: this.#hasDevice };
+    return {
+      conf,
+      place,
+      own,
+      ipam,
+      about: findAbout(conf.type),
+      ipamAbout: ipamType === undefined ? undefined : findAbout(ipamType),
+      folded: foldPlugin(conf, [own, ipam]),
+      hasDevice: this.#hasDevice,
+    };
   }
 
   async #checkDelegates(
-    { conf: { type }, folded, place, own }: CheckedPlugin,
+    { folded, place, own, about }: CheckedPlugin,
   ): Promise<void> {
-    if (own === undefined) return;
-    const { delegates, delegate } = folded;
-    if (type === "multus" && Array.isArray(delegates)) {
-      for (const [index, document] of delegates.entries()) {
-        await this.#checkDelegate(document, [...place, "delegates", index]);
+    const { key, areNetworks, type = "" } = about?.runs ?? {};
+    if (own === undefined || key === undefined) return;
+    const given = folded[key];
+    if (areNetworks && Array.isArray(given)) {
+      for (const [index, document] of given.entries()) {
+        await this.#checkDelegate(document, [...place, key, index]);
       }
     }
-    if (type === "flannel") {
-      const conf = { type: "bridge", ...objectOf(delegate) };
+    if (!areNetworks) {
+      const conf = { type, ...objectOf(given) };
       const checked = await this.#addSchemas(
         decodePluginConf(conf),
-        [...place, "delegate"],
+        [...place, key],
       );
       this.problems.push(
         ...listWrongValues(checked),

@@ -7,6 +7,7 @@
 
 import * as z from "zod/mini";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import { pluginNames, registry } from "../../plugins/registry.ts";
 import { SINCE } from "./since.ts";
 import { type KeyRow, type Page, parsePage } from "./tables.ts";
@@ -24,9 +25,7 @@ const DRAFT = "http://json-schema.org/draft-07/schema#";
 
 /** IPAM plugins: their schema is that of `ipam`. */
 const IPAM_TYPES: readonly string[] = pluginNames
-  .filter((type) =>
-    ["dhcp", "host-local", "static", "whereabouts"].includes(type)
-  );
+  .filter((type) => findAbout(type)?.kind === "ipam");
 
 /** Keys of other programs, and comments. */
 const FOREIGN_KEYS = { "^[_$/#]|[./]": {} };
@@ -176,14 +175,8 @@ function requiredOf({ required }: JsonSchema): string[] {
   return Array.isArray(required) ? required : [];
 }
 
-/** Plugins on another one's page, or in a section of it. */
-const PAGES: Readonly<Record<string, string>> = {
-  "contivk8s": "remote",
-  "passthru": "multus-networks#passthru",
-};
-
 async function readPage(type: string, docs: URL): Promise<string> {
-  const [name, section] = (PAGES[type] ?? type).split("#");
+  const [name, section] = (findAbout(type)?.page ?? type).split("#");
   const page = await Deno.readTextFile(new URL(`${name}.md`, docs));
   if (section === undefined) return page;
   return page.slice(page.indexOf(`### ${section}`)).split(/^## /m)[0] ?? "";

@@ -4,7 +4,10 @@
  * @module
  */
 
+import type { NetworkFacts } from "../../../cni/about.ts";
+import type { JsonObject } from "../../../cni/json.ts";
 import { isErrno } from "../../../ffi/errno.ts";
+import { findAbout } from "../../../plugins/abouts.ts";
 import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
@@ -26,6 +29,10 @@ import {
 
 /** Kinds of links on top of a link of the host. */
 const ON_LOWER_LINK = ["macvlan", "ipvlan", "vlan"];
+
+function networkOf({ type }: JsonObject): NetworkFacts | undefined {
+  return findAbout(String(type))?.network;
+}
 
 function findInterface(trip: Trip): Outcome {
   const { ifName } = trip.start;
@@ -111,7 +118,7 @@ function findLowerLink(trip: Trip, link: Link): Outcome {
 
 function findBridge(trip: Trip): Outcome | undefined {
   const { hostEnd, node, plugins } = trip;
-  const conf = plugins.find(({ type }) => type === "bridge");
+  const conf = plugins.find((one) => networkOf(one)?.sharedLink !== undefined);
   if (hostEnd === undefined) return undefined;
   const master = hostEnd.masterIndex === undefined
     ? undefined
@@ -119,7 +126,7 @@ function findBridge(trip: Trip): Outcome | undefined {
   if (conf === undefined && master === undefined) return undefined;
   const wanted = conf === undefined
     ? master?.name
-    : String(conf["bridge"] || "cni0");
+    : networkOf(conf)?.sharedLink?.(conf);
   if (master?.name !== wanted || master === undefined) {
     return ends(
       `"${hostEnd.name}" is ${
@@ -251,9 +258,12 @@ function findRules(trip: Trip): Outcome | undefined {
     );
   const [rule] = rules;
   if (rule === undefined) {
-    return trip.plugins.some(({ type }) => type === "sbr")
+    const plugin = trip.plugins.find((one) => networkOf(one)?.hasRules);
+    return plugin !== undefined
       ? ends(
-        `no rule for packets from ${ip}, although the network runs sbr`,
+        `no rule for packets from ${ip}, although the network runs ${
+          plugin["type"]
+        }`,
         trip.inSandbox("ip rule"),
       )
       : undefined;
@@ -277,9 +287,7 @@ async function askGateway(trip: Trip): Promise<Outcome | undefined> {
 /** Finds that the host does not have the gateway that a plugin gave it. */
 function findMissingGateway(trip: Trip, gateway: Ip): Outcome | undefined {
   const { plugins, entry, node, start: { address } } = trip;
-  const isOnHost = plugins.some(({ type, isGateway, isDefaultGateway }) =>
-    type === "ptp" || type === "bridge" && (isGateway || isDefaultGateway)
-  );
+  const isOnHost = plugins.some((conf) => networkOf(conf)?.hasGateway?.(conf));
   if (!isOnHost || !trip.gateway?.equals(gateway)) return undefined;
   const isThere = node.host.address.list()
     .some((one) => one.address.ip.equals(gateway));

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { formatPath } from "../../cni/json.ts";
+import { formatPath } from "./json.ts";
 
 /** Error: the network cannot work. Warning: it works, but probably not as intended. */
 export type Severity = "error" | "warning";

@@ -1,0 +1,62 @@
+/**
+ * What is wrong with the addresses of a configuration of static.
+ *
+ * @module
+ */
+
+import type { Linted } from "../../cni/about.ts";
+import { listOf, readCidr, readIp } from "../../cni/given_values.ts";
+import { objectOf } from "../../cni/json.ts";
+import { type Problem, warningAt } from "../../cni/problem.ts";
+
+/** See {@linkcode Lint}. */
+export function lint({ conf, capabilities }: Linted): Problem[] {
+  const ipam = objectOf(conf["ipam"]);
+  const addresses = listOf(ipam["addresses"]);
+  const none = addresses.length === 0 && !capabilities["ips"]
+    ? [
+      warningAt(
+        ["ipam", "addresses"],
+        'no address: neither "addresses" nor the capability "ips" is there',
+      ),
+    ]
+    : [];
+  return [
+    ...none,
+    ...addresses.flatMap(({ address, gateway }, index) => {
+      const place = ["ipam", "addresses", index];
+      const own = readCidr(address), router = readIp(gateway);
+      const { ip, network, broadcast } = own ?? {};
+      if (own === undefined || ip === undefined) return [];
+      const first = addresses.findIndex((other) =>
+        other["address"] === address
+      );
+      return [
+        ...first < index
+          ? [warningAt([...place, "address"], `${ip} is repeated`)]
+          : [],
+        ...broadcast && network && (ip.equals(network) || ip.equals(broadcast))
+          ? [
+            warningAt(
+              [...place, "address"],
+              `${ip} is the ${
+                ip.equals(network) ? "network's" : "broadcast"
+              } address of ${own.masked()}`,
+            ),
+          ]
+          : [],
+        ...router === undefined || own.contains(router) ? [] : [
+          warningAt([...place, "gateway"], `${router} is not in ${own}`),
+        ],
+        ...router?.equals(ip)
+          ? [
+            warningAt(
+              [...place, "gateway"],
+              `${ip} is the container's address`,
+            ),
+          ]
+          : [],
+      ];
+    }),
+  ];
+}

@@ -1,0 +1,23 @@
+/**
+ * What is missing in a configuration of whereabouts.
+ *
+ * @module
+ */
+
+import type { Linted } from "../../cni/about.ts";
+import { listOf } from "../../cni/given_values.ts";
+import { objectOf } from "../../cni/json.ts";
+import { type Problem, warningAt } from "../../cni/problem.ts";
+
+/**
+ * Lists problems. Capabilities, arguments and CNI_ARGS may set the addresses
+ * instead.
+ */
+export function lint({ conf }: Linted): Problem[] {
+  const ipam = objectOf(conf["ipam"]);
+  const hasRange = [ipam, ...listOf(ipam["ipRanges"])]
+    .some(({ range }) => range);
+  if (hasRange || listOf(ipam["addresses"]).length > 0) return [];
+  const problem = 'no address: neither "range" nor "ipRanges" is there';
+  return [warningAt(["ipam", "range"], problem)];
+}

@@ -1,0 +1,53 @@
+/**
+ * What is wrong with a configuration of bandwidth, or has no effect.
+ *
+ * @module
+ */
+
+import type { Linted } from "../../cni/about.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/problem.ts";
+
+/** Source: limits.ts. */
+const MAX_BURST_BITS = 0xffff_ffff * 8;
+
+/** See {@linkcode Lint}. */
+export function lint({ conf, capabilities }: Linted): Problem[] {
+  const directions = (["ingress", "egress"] as const)
+    .flatMap((direction) => checkLimit(conf, direction));
+  const keys = ["shapedSubnets", "unshapedSubnets"].filter((key) => {
+    const subnets = conf[key];
+    return Array.isArray(subnets) && subnets.length > 0;
+  });
+  const both = keys.length < 2 ? [] : [
+    errorAt(
+      ["unshapedSubnets"],
+      "shapedSubnets and unshapedSubnets exclude each other",
+    ),
+  ];
+  const hasRate = [conf["ingressRate"], conf["egressRate"]].some(Boolean);
+  const idle = hasRate || capabilities["bandwidth"] ? [] : [
+    warningAt(
+      [],
+      "bandwidth limits nothing: it never gets a rate, as neither a rate nor " +
+        'the capability "bandwidth" is there',
+    ),
+  ];
+  return [...directions, ...both, ...idle];
+}
+
+function checkLimit(conf: JsonObject, direction: string): Problem[] {
+  const rateKey = `${direction}Rate`, burstKey = `${direction}Burst`;
+  const rate = Number(conf[rateKey] ?? 0);
+  const burst = Number(conf[burstKey] ?? 0);
+  if (rate > 0 && burst === 0) {
+    return [errorAt([rateKey], `${burstKey} must also be set`)];
+  }
+  if (burst > 0 && rate === 0) {
+    return [errorAt([burstKey], `${rateKey} must also be set`)];
+  }
+  if (burst >= MAX_BURST_BITS) {
+    return [errorAt([burstKey], "more than 4 GB; the unit is bits")];
+  }
+  return [];
+}

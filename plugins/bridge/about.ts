@@ -1,0 +1,65 @@
+/**
+ * What bridge tells of itself.
+ *
+ * @module
+ */
+
+import { type About, valueOf } from "../../cni/about.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { linkNeed, VETH } from "../parts/kernel_needs.ts";
+import { lint } from "./lint.ts";
+
+/** See {@linkcode About}. */
+export const about: About = {
+  type: "bridge",
+  summary: "connects the containers of a host to a bridge",
+  kind: "interface",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/bridge",
+  ipam: "possible",
+  makesInterface: true,
+  network: {
+    joins: "node",
+    hasGateway,
+    sharedLink: (conf) => String(valueOf(conf, "bridge") || "cni0"),
+    addsGateway: (conf) =>
+      hasGateway(conf) && !valueOf(conf, "vlan") &&
+      valueOf(conf, "forceAddress") !== true,
+  },
+  start: { keys: startingKeys, addsRoutes: true },
+  lint,
+  needs: [
+    VETH,
+    linkNeed("bridge", "bridge", { kind: "bridge" }),
+    {
+      name: "VLAN filtering",
+      module: "bridge (CONFIG_BRIDGE_VLAN_FILTERING)",
+      isNeeded: (conf) =>
+        ["vlan", "vlanTrunk"].some((key) => Boolean(valueOf(conf, key))),
+      probe: (netns) => {
+        using rtnl = Rtnl.open(netns);
+        rtnl.link.addBridge({ name: "p-filtering", vlanFiltering: true });
+      },
+    },
+  ],
+};
+
+function hasGateway(conf: JsonObject): boolean {
+  return ["isGateway", "isDefaultGateway"]
+    .some((key) => valueOf(conf, key) === true);
+}
+
+/** Longest name of a link, in bytes. */
+const LINK_NAME = 15;
+
+/** A bridge of the network's own, if its name is short enough. */
+function startingKeys(network: string): JsonObject {
+  const bridge = `cni-${network}`.replace(/[^\w.-]/g, "");
+  return {
+    bridge: bridge.length <= LINK_NAME ? bridge : "cni0",
+    isDefaultGateway: true,
+    ipMasq: true,
+    hairpinMode: true,
+  };
+}

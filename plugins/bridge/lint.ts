@@ -1,0 +1,17 @@
+/**
+ * What has no effect in a configuration of bridge.
+ *
+ * @module
+ */
+
+import type { Linted } from "../../cni/about.ts";
+import { objectOf } from "../../cni/json.ts";
+import { keyWarningAt, type Problem } from "../../cni/problem.ts";
+
+/** See {@linkcode Lint}. */
+export function lint({ conf }: Linted): Problem[] {
+  const hasIpam = Boolean(objectOf(conf["ipam"])["type"]);
+  return ["isGateway", "isDefaultGateway", "ipMasq", "forceAddress"]
+    .filter((key) => conf[key] === true && !hasIpam)
+    .map((key) => keyWarningAt([key], 'no effect without "ipam"'));
+}

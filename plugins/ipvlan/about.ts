@@ -1,0 +1,22 @@
+/**
+ * What ipvlan tells of itself.
+ *
+ * @module
+ */
+
+import type { About } from "../../cni/about.ts";
+import { linkNeed } from "../parts/kernel_needs.ts";
+
+/** See {@linkcode About}. */
+export const about: About = {
+  type: "ipvlan",
+  summary: "the same with the MAC of the host link",
+  kind: "interface",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/ipvlan",
+  ipam: "possible",
+  makesInterface: "with ipam",
+  network: { joins: "lower link" },
+  start: { keys: () => ({ mode: "l2" }), asks: ["master"] },
+  needs: [linkNeed("ipvlan", "ipvlan", { kind: "ipvlan" })],
+};

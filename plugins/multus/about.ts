@@ -1,0 +1,23 @@
+/**
+ * What multus tells of itself.
+ *
+ * @module
+ */
+
+import type { About } from "../../cni/about.ts";
+import { lint } from "./lint.ts";
+
+/** See {@linkcode About}. */
+export const about: About = {
+  type: "multus",
+  summary: "attaches a pod to several networks, chosen by its annotations",
+  kind: "meta",
+  status: "stable",
+  goPeer: "k8snetworkplumbingwg/multus-cni cmd/multus",
+  install: { onRequest: true },
+  ipam: "possible",
+  makesInterface: true,
+  runs: { key: "delegates", areNetworks: true },
+  hasDeepStatus: true,
+  lint,
+};

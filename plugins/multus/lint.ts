@@ -1,0 +1,17 @@
+/**
+ * What is wrong with a configuration of multus.
+ *
+ * @module
+ */
+
+import type { Linted } from "../../cni/about.ts";
+import { errorAt, type Problem } from "../../cni/problem.ts";
+
+/** See {@linkcode Lint}. */
+export function lint({ conf }: Linted): Problem[] {
+  const { delegates, clusterNetwork } = conf;
+  const hasDelegates = Array.isArray(delegates) && delegates.length > 0;
+  return hasDelegates || clusterNetwork ? [] : [
+    errorAt([], 'multus needs "clusterNetwork" or "delegates"'),
+  ];
+}

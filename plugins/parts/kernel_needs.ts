@@ -1,0 +1,57 @@
+/**
+ * Features of the kernel that several plugins need, and how to try them.
+ *
+ * @module
+ */
+
+import type { KernelNeed } from "../../cni/about.ts";
+import { Conntrack } from "../../ffi/conntrack/mod.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import type { KindData } from "../../ffi/rtnl/link_kinds.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+
+/** Links in pairs. */
+export const VETH: KernelNeed = {
+  name: "veth",
+  module: "veth",
+  probe: (netns) => {
+    using ns = NetNs.open(netns);
+    using rtnl = Rtnl.open(netns);
+    rtnl.link.addVeth({
+      name: "p-pair0",
+      peer: { netns: ns, name: "p-pair1" },
+    });
+  },
+};
+
+/** A kind of link, which the kernel can create or not. */
+export function linkNeed(
+  name: string,
+  module: string,
+  info: KindData,
+): KernelNeed {
+  return {
+    name,
+    module,
+    probe: (path, lower) => {
+      using netns = NetNs.open(path);
+      using rtnl = Rtnl.open(path);
+      rtnl.link.addElsewhere({
+        netns,
+        name: `p-${name}`.slice(0, 15),
+        info,
+        lowerIndex: rtnl.link.find(lower)?.index,
+      });
+    },
+  };
+}
+
+/** Connections that the kernel tracks, which address translation needs. */
+export const CONNTRACK: KernelNeed = {
+  name: "conntrack",
+  module: "nf_conntrack",
+  probe: (netns) => {
+    using conntrack = Conntrack.open(netns);
+    conntrack.list({});
+  },
+};

@@ -1,0 +1,20 @@
+/**
+ * What vrf tells of itself.
+ *
+ * @module
+ */
+
+import type { About } from "../../cni/about.ts";
+import { linkNeed } from "../parts/kernel_needs.ts";
+import { lint } from "./lint.ts";
+
+/** See {@linkcode About}. */
+export const about: About = {
+  type: "vrf",
+  summary: "puts the interface into a VRF",
+  kind: "chained",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/meta/vrf",
+  lint,
+  needs: [linkNeed("vrf", "vrf", { kind: "vrf", data: { table: 10 } })],
+};
