@@ -40,6 +40,7 @@ import {
   type NodeDaemonOptions,
 } from "./_harness/node_daemon.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const RESULT = JSON.stringify({
   cniVersion: "1.0.0",
@@ -453,6 +454,49 @@ test(
     await run("DEL");
     assertEquals(daemon.story, ["sbr DEL 0", "bandwidth DEL 0", "ptp DEL 0"]);
     scene.assertNothingIsLeft();
+  },
+);
+
+/** How the caller of an ADD ends, and what other calls come while the daemon is stopped. */
+const givenUp: [caller: "waits" | "killed", others: string[], isOff?: "off"][] =
+  [
+    ["waits", ["ADD"]],
+    ["killed", ["DEL", "ADD"]],
+    ["killed", ["DEL"]],
+    ["killed", ["DEL", "ADD", "DEL"]],
+    ["killed", ["DEL", "ADD"], "off"],
+  ];
+
+rootTest(
+  "daemon: that was stopped in an ADD leaves later ones alone",
+  needsBin,
+  async (t) => {
+    await eachRow(t, givenUp, async ([caller, others, isOff]) => {
+      await Scene.start(async (scene, daemon) => {
+        const { slow } = scene;
+        const add = daemon.call("ptp", "ADD", slow);
+        await scene.slowCalls("ADD test-container");
+        daemon.signal("SIGSTOP");
+        if (caller === "killed") add.kill();
+        const ended = await add.output;
+        if (caller === "waits") assertEquals(codeIn(ended), 11);
+        scene.go();
+        if (isOff) Deno.writeTextFileSync(offFile(daemon.socket), "");
+        for (const command of others) {
+          assertDone(await daemon.call("ptp", command, slow).output);
+        }
+        const [left, calls] = [scene.state, scene.plugins.read("calls")];
+        daemon.signal("SIGCONT");
+        await eventually("the ADD has ended", () => daemon.story.length === 1);
+        assertEquals(daemon.story, ["ptp ADD 11"]);
+        assertEquals(scene.state, left);
+        if (others.at(-1) === "ADD") {
+          assertEquals(scene.plugins.read("calls"), calls);
+        }
+        assertDone(await daemon.call("ptp", "DEL", slow).output);
+        scene.assertNothingIsLeft();
+      });
+    }, (row) => row.join(" "));
   },
 );
 

@@ -38,6 +38,11 @@ export interface InvokerOptions {
   readonly callers?: readonly string[];
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
+  /** Runs each plugin by calling `run`; may also fail instead, or afterwards. */
+  readonly around?: (
+    invocation: Invocation,
+    run: () => Promise<string>,
+  ) => Promise<string>;
 }
 
 /**
@@ -52,31 +57,32 @@ export interface InvokerOptions {
 export function createInvoker(
   dispatch: Dispatch,
   lookup: PluginLookup,
-  { callers = [], onChild }: InvokerOptions = {},
+  { callers = [], onChild, around = (_, run) => run() }: InvokerOptions = {},
 ): Invoker {
   let own: string | undefined;
   const isOwn = ({ id }: PluginFile): boolean => {
     own ??= findFileId(OWN_EXECUTABLE);
     return id === own || callers.includes(id);
   };
+  const invoke = async (invocation: Invocation): Promise<string> => {
+    const { type, env } = invocation;
+    const file = findPluginFile(type, splitPath(env["CNI_PATH"] ?? ""));
+    const { path } = file;
+    const mayRunHere = env["CNI_NO_INPROCESS"] !== "1" && isOwn(file);
+    const plugin = mayRunHere ? lookup(type) : undefined;
+    if (plugin === undefined) {
+      const { execPlugin } = await import("./exec.ts");
+      return await execPlugin(path, { ...invocation, onChild });
+    }
+    const input = inputOf(invocation, invoker);
+    return await run(
+      path,
+      input,
+      async () => await dispatch(await plugin, input),
+    );
+  };
   const invoker: Invoker = {
-    async invoke(invocation): Promise<string> {
-      const { type, env } = invocation;
-      const file = findPluginFile(type, splitPath(env["CNI_PATH"] ?? ""));
-      const { path } = file;
-      const mayRunHere = env["CNI_NO_INPROCESS"] !== "1" && isOwn(file);
-      const plugin = mayRunHere ? lookup(type) : undefined;
-      if (plugin === undefined) {
-        const { execPlugin } = await import("./exec.ts");
-        return await execPlugin(path, { ...invocation, onChild });
-      }
-      const input = inputOf(invocation, invoker);
-      return await run(
-        path,
-        input,
-        async () => await dispatch(await plugin, input),
-      );
-    },
+    invoke: (invocation) => around(invocation, () => invoke(invocation)),
   };
   return invoker;
 }

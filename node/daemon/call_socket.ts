@@ -54,6 +54,11 @@ export interface CallSocketOptions {
   readonly translate?:
     | ((request: CallRequest) => Promise<Translation | Reason | undefined>)
     | undefined;
+  /**
+   * Called for each call that comes, before it runs. `isLeft`: whether its caller
+   * must run it itself.
+   */
+  readonly onCall?: (request: CallRequest, isLeft: Promise<boolean>) => void;
   /** Runs a call. */
   readonly run: (call: Call) => Promise<Outcome>;
   /** What a caller must have in common with this process. */
@@ -130,6 +135,8 @@ class Conversation implements Exchange {
   readonly #gone = new AbortController();
   /** Whether the caller wants the call to begin. */
   readonly #go = Promise.withResolvers<boolean>();
+  /** Whether the caller must run the call itself, once that is known. */
+  readonly #isLeft = Promise.withResolvers<boolean>();
   #isBegun = false;
   readonly #process: PeerProcess;
   readonly #buffer = new RequestBuffer();
@@ -188,6 +195,7 @@ class Conversation implements Exchange {
     try {
       const request = decodeRequest(bytes);
       this.#call = describeCall(request);
+      this.#options.onCall?.(request, this.#isLeft.promise);
       const { uid } = this.#connection.peer;
       if (uid !== Deno.uid()) return this.#refuse("another user");
       const callerWorld = this.#readWorld(request);
@@ -248,6 +256,7 @@ class Conversation implements Exchange {
     { answer, ...work }: Translation,
   ): Promise<void> {
     this.#isBegun = true;
+    this.#isLeft.resolve(false);
     using _alive = this.#signs.begin(this.#connection);
     const outcome = await this.#options.run({
       ...work,
@@ -265,6 +274,7 @@ class Conversation implements Exchange {
 
   #refuse(reason: Reason): void {
     this.#options.onNotMine(reason, this.#call);
+    this.#isLeft.resolve(true);
     if (!this.#hasRequest) this.#buffer.free();
     this.#end({ notMine: reason });
   }

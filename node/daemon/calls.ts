@@ -15,12 +15,13 @@ import type {
   DispatchInput,
   DispatchOutput,
   GiveWay,
+  Invocation,
 } from "../../cni/surroundings.ts";
 import { isObject } from "../../cni/json.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
-import type { Together } from "../../cni/together.ts";
+import { alone, type Together } from "../../cni/together.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import type { Reason } from "./reasons.ts";
 import { Turns } from "./turns.ts";
@@ -87,6 +88,8 @@ export interface CallsOptions {
   readonly onEnded?: (call: EndedCall) => void;
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
+  /** Notes calls that have come, of which no event has told yet ({@linkcode Calls.note}). */
+  readonly lookForCalls?: () => void;
   /** How long an undo may wait for other plugins, in ms. */
   readonly undoMs?: number;
 }
@@ -103,6 +106,11 @@ const CLOCK_MS = 50;
 /** Why a call is ended. */
 class Ended extends Error {}
 
+/** Why a call stops short of undoing what another has done. */
+class Superseded extends Error {
+  override readonly message = "the container was attached again meanwhile";
+}
+
 /** A call in the daemon. */
 interface Entry {
   readonly call: Call;
@@ -112,6 +120,8 @@ interface Entry {
   readonly startedAt: Date;
   /** Ends it. */
   readonly end: AbortController;
+  /** ADDs and DELs of its attachment that have come since, and whether their callers run them. */
+  readonly later: { command: string; isLeft: Promise<boolean> }[];
 }
 
 /** Runs calls. */
@@ -145,7 +155,8 @@ export class Calls {
     const subject = readSubject(call, this.#options.isPerContainer);
     const startedAt = new Date(Date.now() - CLOCK_MS);
     const end = new AbortController();
-    const entry = { call, command, subject, startedAt, end };
+    const later: Entry["later"] = [];
+    const entry = { call, command, subject, startedAt, end, later };
     let startedMs = arrivedMs;
     const outcome = await this.#runEntry(entry, () => {
       startedMs = performance.now();
@@ -199,30 +210,108 @@ export class Calls {
     limits: { readonly signal: AbortSignal; readonly giveWay: GiveWay },
   ): Promise<Outcome> {
     const { call, command, subject, startedAt, end } = entry;
-    const output = await this.#runPlugin(call, { ...limits, startedAt });
+    const output = await this.#runPlugin(entry, { ...limits, startedAt });
     const { signal } = limits;
     call.look();
     if (!signal.aborted || command !== "ADD") return output;
     // After a DEL that has come, the DEL itself undoes the rest.
     if (!(end.signal.reason instanceof Ended)) {
-      await this.#undo(call, output, limits.giveWay);
+      await this.#undo(entry, output, limits.giveWay);
     }
     return fail(subject, signal);
   }
 
+  /**
+   * Notes a call that has come and is not begun. If its caller runs it instead, an
+   * earlier one that still runs here must not undo it.
+   *
+   * @param isLeft Whether its caller runs it
+   */
+  note(
+    { env, stdin }: Pick<Call, "env" | "stdin">,
+    isLeft: Promise<boolean>,
+  ): void {
+    const { CNI_COMMAND: command = "" } = env;
+    if (!["ADD", "DEL"].includes(command)) return;
+    for (const { call, subject, later } of this.#entries) {
+      const names = ["CNI_CONTAINERID", "CNI_IFNAME"];
+      if (names.some((name) => call.env[name] !== env[name])) continue;
+      if (subject.network !== (readConfig(stdin).get("name") ?? "")) continue;
+      later.push({ command, isLeft });
+    }
+  }
+
+  /** Notes that callers may have run any calls without asking this process. */
+  noteUnseen(): void {
+    for (const { later } of this.#entries) {
+      later.push({ command: "ADD", isLeft: Promise.resolve(true) });
+    }
+  }
+
+  /**
+   * Reports whether a call's caller is gone, and its attachment was made again by
+   * another process. This process may have stood still meanwhile.
+   */
+  async #isSuperseded({ call, later }: Entry): Promise<boolean> {
+    call.look();
+    if (!call.signal.aborted) return false;
+    this.#options.lookForCalls?.();
+    const left = await Promise.all(later.map(({ isLeft }) => isLeft));
+    return later.findLast((_, index) => left[index])?.command === "ADD";
+  }
+
+  /** @throws {Superseded} */
+  async #checkNotSuperseded(entry: Entry): Promise<void> {
+    if (await this.#isSuperseded(entry)) throw new Superseded();
+  }
+
+  /** Deletes links together, but none of a later attachment. */
+  #togetherFor(entry: Entry): Together {
+    const { together = alone } = this.#options;
+    return {
+      now: async (work, items) => {
+        await this.#checkNotSuperseded(entry);
+        await together.now(work, items);
+      },
+      later: async (work, items) => {
+        await this.#checkNotSuperseded(entry);
+        await together.later(work, items);
+      },
+    };
+  }
+
+  /** Runs another plugin; nothing follows an ADD whose caller is gone. */
+  async #invoke(
+    entry: Entry,
+    { env: { CNI_COMMAND: command } }: Invocation,
+    run: () => Promise<string>,
+  ): Promise<string> {
+    if (command === "DEL") await this.#checkNotSuperseded(entry);
+    const output = await run();
+    if (command !== "ADD") return output;
+    const { look, signal } = entry.call;
+    look();
+    signal.throwIfAborted();
+    return output;
+  }
+
   async #runPlugin(
-    call: Call,
+    entry: Entry,
     changes: Partial<DispatchInput>,
   ): Promise<DispatchOutput> {
-    const { plugin, env, stdin, onStderr, exe } = call;
-    const { lookup, hostNetns, together, onChild } = this.#options;
+    const { plugin, env, stdin, onStderr, exe } = entry.call;
+    const { lookup, hostNetns, onChild } = this.#options;
     const callers = exe === undefined ? [] : [exe];
     return await dispatch(plugin, {
       env: { ...env, CNI_NO_DAEMON: "1" },
       stdin: () => stdin,
-      invoker: createInvoker(dispatch, lookup, { callers, onChild }),
+      invoker: createInvoker(dispatch, lookup, {
+        callers,
+        onChild,
+        around: (invocation, run) => this.#invoke(entry, invocation, run),
+      }),
       hostNetns,
-      together,
+      together: this.#togetherFor(entry),
       onStderr,
       keepsLog: true,
       ...changes,
@@ -230,19 +319,26 @@ export class Calls {
   }
 
   /**
-   * Runs the DEL that a runtime runs after an ADD whose outcome it did not get.
+   * Runs the DEL that a runtime runs after an ADD whose outcome it did not get;
+   * unless the runtime has already attached the container again.
    */
   async #undo(
-    call: Call,
+    entry: Entry,
     { stdout, exitCode }: DispatchOutput,
     giveWay: GiveWay,
   ): Promise<void> {
     const { log, undoMs = UNDO_MS } = this.#options;
+    const { call } = entry;
+    if (await this.#isSuperseded(entry)) {
+      return log.info("The container was attached again: its ADD stays", {
+        container: call.env["CNI_CONTAINERID"],
+      });
+    }
     const hasResult = exitCode === 0 && stdout !== "";
     const stdin = hasResult ? withResult(call.stdin, stdout) : call.stdin;
     const env = { ...call.env, CNI_COMMAND: "DEL" };
     const signal = deadline(undoMs);
-    const undone = await this.#runPlugin({ ...call, env }, {
+    const undone = await this.#runPlugin({ ...entry, call: { ...call, env } }, {
       stdin: () => stdin,
       signal,
       giveWay,

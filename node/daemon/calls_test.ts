@@ -3,6 +3,7 @@ import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult } from "../../cni/result.ts";
 import { netConf } from "../../cni/types.ts";
 import { dhcp } from "../../ipam/dhcp/plugin.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { type Call, Calls, type EndedCall, type Outcome } from "./calls.ts";
 
 /** A plugin that does what it is told, and what it was called for. */
@@ -69,6 +70,17 @@ class Told {
     return this.calls.run(call);
   }
 
+  /** Notes a call that its caller may run. */
+  note(
+    CNI_COMMAND: string,
+    CNI_CONTAINERID: string,
+    isLeft: Promise<boolean>,
+  ): void {
+    const env = { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME: "eth0" };
+    const stdin = new TextEncoder().encode('{"NAME":"n"}');
+    this.calls.note({ env, stdin }, isLeft);
+  }
+
   /** Waits until the story has a line. */
   async until(line: string): Promise<void> {
     while (!this.story.includes(line)) {
@@ -126,6 +138,76 @@ Deno.test("Calls begins no call whose caller is found gone at its turn", async (
   const { signal } = gone;
   assertEquals(codeOf(await told.run("ADD", "c1", signal, look)), 11);
   assertEquals(told.story, []);
+});
+
+/** Calls that come after an ADD, whether their callers run them, and whether it is undone. */
+const later: [
+  calls: [command: string, isLeft: boolean][],
+  isUndone: boolean,
+][] = [
+  [[], true],
+  [[["ADD", true]], false],
+  [[["ADD", false]], true],
+  [[["DEL", true], ["ADD", true]], false],
+  [[["ADD", true], ["DEL", true]], true],
+  [[["ADD", true], ["DEL", false]], false],
+  [[["ADD", true], ["CHECK", true]], false],
+];
+
+Deno.test("Calls undoes no ADD after a later one of another process", async (t) => {
+  await eachRow(t, later, async ([calls, isUndone]) => {
+    const told = new Told();
+    const gone = new AbortController();
+    const added = told.run("ADD", "c1", gone.signal);
+    await told.until("ADD c1");
+    const decide = calls.map(([command, isLeft]) => {
+      const { promise, resolve } = Promise.withResolvers<boolean>();
+      told.note(command, "c1", promise);
+      told.note("ADD", "c2", Promise.resolve(true));
+      return (): void => resolve(isLeft);
+    });
+    gone.abort(new Error("the caller is gone"));
+    await told.until("ADD c1 ends");
+    for (const now of decide) now();
+    assertEquals(codeOf(await added), 11);
+    const undo = isUndone ? ["DEL c1 with its result"] : [];
+    assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
+  }, (row) => JSON.stringify(row));
+});
+
+Deno.test("Calls undoes no ADD if others may have come unseen", async () => {
+  const told = new Told();
+  const gone = new AbortController();
+  const added = told.run("ADD", "c1", gone.signal);
+  await told.until("ADD c1");
+  told.calls.noteUnseen();
+  gone.abort(new Error("the caller is gone"));
+  assertEquals(codeOf(await added), 11);
+  assertEquals(told.story, ["ADD c1", "ADD c1 ends"]);
+});
+
+Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", async () => {
+  const told = new Told();
+  for (const isLater of [false, true]) {
+    const gone = new AbortController();
+    const { promise: standing, resolve } = Promise.withResolvers<void>();
+    const plugin: Plugin = {
+      ...told.plugin,
+      async del({ together }): Promise<void> {
+        told.story.push("DEL");
+        await standing;
+        await together.now(() => void told.story.push("deleted"), [1]);
+      },
+    };
+    const none = (): void => {};
+    const deleted = told.run("DEL", "c1", gone.signal, none, { plugin });
+    await told.until("DEL");
+    if (isLater) told.note("ADD", "c1", Promise.resolve(true));
+    gone.abort(new Error("the caller is gone"));
+    resolve();
+    assertEquals(codeOf(await deleted), isLater ? 999 : 0);
+    assertEquals(told.story.splice(0), isLater ? ["DEL"] : ["DEL", "deleted"]);
+  }
 });
 
 Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", async () => {

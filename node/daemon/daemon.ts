@@ -13,6 +13,7 @@ import { ifPossible } from "../../cni/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { exists } from "../../ffi/unix_stream.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { Admission, MAX_CONNECTIONS } from "./admission.ts";
@@ -143,6 +144,12 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     together,
     log,
     onChild: openPluginCgroup(),
+    lookForCalls(): void {
+      if (exists(offFile(`${options.socketDir}/${CALL_SOCKET}`))) {
+        calls.noteUnseen();
+      }
+      callSocket.look();
+    },
     onEnded(call): void {
       metrics.countCall(call);
       history.addDone(call);
@@ -156,6 +163,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     lookup,
     translate: options.translate,
     log,
+    onCall: (call, isLeft) => calls.note(call, isLeft),
     run: (call) => calls.run(call),
     world: readOwnWorld(options.build, hostNetns),
     ...options.readWorld && { readWorld: options.readWorld },
@@ -212,7 +220,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   using _watching = manager.watch();
   log.info("listening", { folder, maxCalls });
 
-  const reason = await keepInPlace(files, options);
+  const reason = await keepInPlace(files, options, () => calls.noteUnseen());
   isEnding = true;
   manager.tell("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
@@ -222,10 +230,16 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   await Promise.all([callSocket.close(), httpSocket.close()]);
 }
 
-/** Looks after the sockets; returns why the daemon ends. */
+/**
+ * Looks after the sockets.
+ *
+ * @param onUnseen Called if callers did not ask this daemon
+ * @returns Why the daemon ends
+ */
 async function keepInPlace(
   files: readonly SocketFile[],
   { log, signal, lookMs = LOOK_MS }: DaemonOptions,
+  onUnseen: () => void,
 ): Promise<string> {
   for (;;) {
     await pause(lookMs, signal);
@@ -238,9 +252,11 @@ async function keepInPlace(
         }
         if (owner === "we") {
           // This loop goes on, so callers need not keep away any more.
-          for (const left of [offFile(file.path), lossesFile(file.path)]) {
-            ifPossible(() => Deno.removeSync(left));
-          }
+          ifPossible(() => {
+            Deno.removeSync(offFile(file.path));
+            onUnseen();
+          });
+          ifPossible(() => Deno.removeSync(lossesFile(file.path)));
           continue;
         }
         await file.putBack();

@@ -43,6 +43,7 @@ export class OwnSocket {
   readonly #options: OwnSocketOptions;
   readonly #admission: Admission;
   readonly #connections = new Map<Connection, Exchange>();
+  readonly #servers = new Set<UnixServer>();
   #onEmpty: (() => void) | undefined;
   #willHurry = false;
 
@@ -66,7 +67,7 @@ export class OwnSocket {
    */
   listen(socket: string | Fd): UnixServer {
     const { what, log } = this.#options;
-    return new UnixServer({
+    const server = new UnixServer({
       socket,
       onBound: (path) => Deno.chmodSync(path, 0o600),
       onConnection: (connection) => this.#serve(connection),
@@ -75,6 +76,17 @@ export class OwnSocket {
         return isForWantOfRoom(error) && this.#admission.makeRoom();
       },
     });
+    this.#servers.add(server);
+    server.closed.then(() => this.#servers.delete(server));
+    return server;
+  }
+
+  /** Receives all that callers have sent, without waiting for the next event. */
+  look(): void {
+    for (const server of this.#servers) server.look();
+    for (const [connection, { isBegun }] of [...this.#connections]) {
+      if (!isBegun) connection.look();
+    }
   }
 
   /** Ends all connections. Answers that are due are sent before. */

@@ -225,6 +225,11 @@ export class UnixServer {
     });
   }
 
+  /** Accepts the connections that wait, without waiting for the next event. */
+  look(): void {
+    if (!this.#isClosing) this.#accept();
+  }
+
   /**
    * Accepts the connections that wait, and then no more. Connections stay until
    * they end.
