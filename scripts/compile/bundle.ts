@@ -109,9 +109,6 @@ async function split(
   throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
 }
 
-/** The caller's side of the node daemon, which most calls are to be short for. */
-const TOGETHER = ["hand_over-"];
-
 /** Returns the digest of all chunks, which identifies the program. */
 async function findIdentity(chunks: Chunks): Promise<string> {
   const all = JSON.stringify(Object.entries(chunks).toSorted());
@@ -179,7 +176,7 @@ export async function bundle(
     const identity = known ?? await findIdentity(chunks);
     await Deno.writeTextFile(
       unfinished,
-      linkChunks(identify(chunks, identity), entryChunk, TOGETHER),
+      linkChunks(identify(chunks, identity), entryChunk),
     );
     await Deno.utime(unfinished, 0, 0);
     await Deno.rename(unfinished, path);

@@ -68,45 +68,101 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
   );
 });
 
-Deno.test("linkChunks() leaves chunks out for who can read them", async () => {
-  const script = linkChunks(
-    {
-      "main.js":
-        'import{a}from"./c.js";out.push(a);import("./ask-1.js").then(({b})=>b());',
-      "c.js": "var a=`\r\n\u2028\u2029*/\u00e4`;export{a};",
-      "never.js": "out.push('\u00e4');",
-      "ask-1.js":
-        'import{a}from"./c.js";import{d}from"./d.js";var b=()=>{out.push(d,a);import("./later.js")};export{b};',
-      "d.js": "var d=4;export{d};",
-      "later.js": 'import{d}from"./d.js";import"./deep.js";out.push(d);',
-      "deep.js": "",
-      "other.js": "",
-    },
-    "main.js",
-    ["ask-"],
-  );
+/** What a linked script does whose comments are read when they are asked for. */
+interface Observed {
+  /** What it pushed. */
+  readonly out: unknown[];
+  /** Ranges of bytes of the comments that it read. */
+  readonly ranges: [from: number, to: number][];
+  /** The comments. */
+  readonly lines: string[];
+  /** Texts that V8 got. */
+  readonly compiled: string[];
+}
+
+/** Runs a linked script without its comments. */
+async function observe(chunks: Chunks): Promise<Observed> {
+  const script = linkChunks(chunks, "main.js");
   const code = script.slice(0, script.indexOf("\n") + 1);
   assertEquals(code.slice(0, LINKED_HEAD.length), LINKED_HEAD);
   const comments = new TextEncoder().encode(script).subarray(code.length);
-  const read: string[] = [];
-  const out: unknown[] = [];
-  const scope = globalThis as { out?: unknown[] };
-  scope.out = out;
-  new Function("__read", code + LINKED_TAIL)((from: number, to: number) => {
-    read.push(new TextDecoder().decode(comments.subarray(from, to)));
-    return read.at(-1);
+  const seen: Observed = { out: [], ranges: [], lines: [], compiled: [] };
+  const scope = globalThis as { out?: unknown[]; eval: typeof eval };
+  const { eval: compile } = scope;
+  scope.out = seen.out;
+  scope.eval = (text: string) => {
+    seen.compiled.push(text);
+    return compile(text);
+  };
+  try {
+    new Function("__read", code + LINKED_TAIL)((from: number, to: number) => {
+      const line = new TextDecoder().decode(comments.subarray(from, to));
+      seen.ranges.push([from, to]);
+      seen.lines.push(line);
+      return line;
+    });
+    await new Promise((resolve) => setTimeout(resolve));
+  } finally {
+    delete scope.out;
+    scope.eval = compile;
+  }
+  return seen;
+}
+
+Deno.test("linkChunks() leaves chunks out for who can read them", async () => {
+  const { out, lines } = await observe({
+    "main.js":
+      'import{a}from"./c.js";out.push(a);import("./later.js").then(({d})=>out.push(d));',
+    "c.js": "var a=`\r\n\u2028\u2029*/\u00e4`;export{a};",
+    "never.js": "out.push('\u00e4');",
+    "later.js": "var d=4;export{d};",
   });
-  assertEquals(read.length, 1);
-  await new Promise((resolve) => setTimeout(resolve));
-  delete scope.out;
   // Without the carriage return, as in any template literal.
-  const text = "\n\u2028\u2029*/\u00e4";
-  assertEquals(out, [text, 4, text, 4]);
-  // The entry with its import, ask-1.js with its other one, later.js, deep.js.
-  assertEquals(
-    read.map((line) => /^\/\/.*\n$/.test(line)),
-    [true, true, true, true],
+  assertEquals(out, ["\n\u2028\u2029*/\u00e4", 4]);
+  assertEquals(lines.map((line) => /^\/\/.*\n$/.test(line)), [
+    true,
+    true,
+    true,
+  ]);
+});
+
+Deno.test("linkChunks() has V8 compile a chunk with what it imports", async () => {
+  const { out, ranges, compiled } = await observe({
+    "main.js":
+      'import"./z.js";import"./a.js";import("./later.js");out.push("main");',
+    "a.js": 'import"./z.js";out.push("a");',
+    "b.js": 'out.push("b");',
+    "later.js": 'import"./b.js";import"./z.js";out.push("later");',
+    "z.js": 'out.push("z");',
+  });
+  assertEquals(out, ["z", "a", "main", "b", "later"]);
+  const texts = compiled.map((text) =>
+    [...text.matchAll(/push\("(.*?)"/g)].map(([, name]) => name)
   );
+  assertEquals(texts, [["main", "z", "a"], ["later", "b"]]);
+  // What is compiled together lies together.
+  assertEquals(
+    ranges.map(([from]) => from),
+    [0, ...ranges.slice(0, -1).map(([, to]) => to)],
+  );
+});
+
+Deno.test("linkChunks() has V8 compile no long text at once", async () => {
+  const long = (name: string): string =>
+    `out.push("${name}${"x".repeat(5000)}");`;
+  const { out, compiled } = await observe({
+    "main.js": `import"./a.js";import"./b.js";${long("main")}`,
+    "a.js": `import"./c.js";${long("a")}`,
+    "b.js": long("b"),
+    "c.js": long("c"),
+  });
+  assertEquals(out.map((text) => String(text).replace(/x+/, "")), [
+    "c",
+    "a",
+    "b",
+    "main",
+  ]);
+  assertEquals(compiled.map((text) => Math.floor(text.length / 5000)), [2, 2]);
 });
 
 Deno.test("linkChunks() needs one byte for each quote of a chunk", () => {
