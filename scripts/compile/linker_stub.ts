@@ -14,7 +14,9 @@
  *
  * The dynamic linker finds the libraries by DT_RPATH. DT_RUNPATH would be for the
  * executable's own imports only, and gives way to LD_LIBRARY_PATH of the caller,
- * whose libraries may be of another libc.
+ * whose libraries may be of another libc. The stub writes the tag in memory, and only
+ * if the directory is there: the dynamic linker makes 22 system calls to find that it
+ * is not.
  *
  * Source: Linux fs/binfmt_elf.c; glibc elf/rtld.c `rtld_setup_main_map`, which takes
  * the executable's address from AT_PHDR and PT_PHDR, and wants PT_INTERP; ld.so(8).
@@ -37,7 +39,6 @@ import {
   SEGMENT_HEADER_SIZE,
   SegmentField,
   viewOf,
-  writeU64,
 } from "../mkdenort/elf.ts";
 import { addCode } from "./add_code.ts";
 import { Arm64Processor } from "./call_stub/aarch64.ts";
@@ -72,8 +73,12 @@ const O_CLOEXEC = 0o2000000;
 const NO_FD = 0xffff_ffff;
 const STDOUT = 1;
 
+const PF_W = 2;
 /** Bits of `p_flags`, and what mmap(2) calls them. */
-const PROTECTIONS = [[4, PROT_READ], [2, PROT_WRITE], [1, PROT_EXEC]] as const;
+const PROTECTIONS = [[4, PROT_READ], [PF_W, PROT_WRITE], [
+  1,
+  PROT_EXEC,
+]] as const;
 
 /** Bytes of the dynamic linker that are read: its header and program headers. */
 const HEAD_BYTES = 1024;
@@ -138,19 +143,24 @@ interface LinkerStubFacts {
   readonly distance: number;
   /** The dynamic linker that the executable names. */
   readonly linker: string;
+  /** How many bytes it is behind the dynamic tag that can name the libraries' path. */
+  readonly toTag: number;
+  /** How many bytes it is behind the texts of dynamic tags. */
+  readonly toTexts: number;
 }
 
 /** Writes the stub's code; the texts of the writer have to follow. */
 function writeLinkerStub(
   w: Writer,
-  { distance, linker }: LinkerStubFacts,
+  facts: LinkerStubFacts,
 ): void {
   const { p } = w;
+  const { distance, linker } = facts;
   const failure = formatFailure(linker);
   p.label(START);
   p.enter(Frame.size, Frame.kept);
   findAuxiliaryVector(w);
-  open(w, linker);
+  open(w, facts);
   readHead(w);
   reserve(w);
   mapSegments(w);
@@ -217,8 +227,9 @@ function findAuxiliaryVector(w: Writer): void {
 }
 
 /** Opens the dynamic linker beside the executable, or else the other one. */
-function open(w: Writer, linker: string): void {
+function open(w: Writer, facts: LinkerStubFacts): void {
   const { p } = w;
+  const { linker } = facts;
   const self = { label: w.text("/proc/self/exe") };
   p.systemCall("readlinkat", 0, self, { frame: Frame.path }, PATH_BYTES);
   p.jumpIfNegative("result", "other linker");
@@ -239,12 +250,31 @@ function open(w: Writer, linker: string): void {
   p.jumpIf("b", "!=", 0, "copy name");
   p.systemCall("openat", 0, { frame: Frame.path }, O_CLOEXEC);
   p.jumpIfNegative("result", "other linker");
+  p.store("result", "frame", Frame.fd);
+  setRpath(w, facts);
   p.jump("opened");
   p.label("other linker");
   p.systemCall("openat", 0, { label: w.text(linker) }, O_CLOEXEC);
   p.jumpIfNegative("result", FAILED);
-  p.label("opened");
   p.store("result", "frame", Frame.fd);
+  p.label("opened");
+}
+
+/** Has the dynamic linker look for libraries beside the executable, in place of a flag that another tag has, too. */
+function setRpath(w: Writer, { toTag, toTexts }: LinkerStubFacts): void {
+  const { p } = w;
+  const [tag, start, value] = ["a", "b", "c"] as const;
+  p.labelAddress(start, START);
+  p.move(tag, start);
+  p.number(value, toTag);
+  p.subtract(tag, value);
+  p.number(value, DT_RPATH);
+  p.store(value, tag, 0);
+  p.labelAddress(value, RPATH);
+  p.subtract(value, start);
+  p.number(start, toTexts);
+  p.add(value, start);
+  p.store(value, tag, WORD_BYTES);
 }
 
 /** Reads the headers of the dynamic linker. */
@@ -444,22 +474,24 @@ export function attachLinkerStub(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const elf = parseElf(bytes);
   const linker = LINKERS[elf.machine];
   const interpreter = findInterpreter(elf, linker);
-  let rpathAt = 0;
+  const { tagAddress, textsAddress } = findDynamic(elf);
   const result = addCode(elf, (origin) => {
     const processor = elf.machine === "x86_64"
       ? new X86Processor(origin)
       : new Arm64Processor(origin);
     const w = new Writer(processor);
-    writeLinkerStub(w, { distance: origin - elf.entry, linker });
+    writeLinkerStub(w, {
+      distance: origin - elf.entry,
+      linker,
+      toTag: origin - tagAddress,
+      toTexts: origin - textsAddress,
+    });
     const { code } = processor;
     for (const [value, label] of w.texts) code.text(label, value);
-    rpathAt = code.end;
     code.text(RPATH, `$ORIGIN/${LIBRARY_DIRECTORY}`);
     return code.assemble();
   });
-  const changed = parseElf(result);
-  setRpath(changed, rpathAt);
-  hide(changed, interpreter);
+  hide(parseElf(result), interpreter);
   return result;
 }
 
@@ -487,8 +519,10 @@ function hide({ bytes, segments }: Elf, index: number): void {
   viewOf(bytes).setUint32(headerOffset + SegmentField.type, PT_NULL, true);
 }
 
-/** Sets the path of the libraries, in place of a flag that another tag has, too. */
-function setRpath(elf: Elf, address: number): void {
+/** Finds a dynamic tag that can be replaced, and the texts that tags name. */
+function findDynamic(
+  elf: Elf,
+): { tagAddress: number; textsAddress: number } {
   const entries = readDynamic(elf);
   const find = (tag: number): DynamicEntry | undefined =>
     entries.find((entry) => entry.tag === tag);
@@ -501,9 +535,27 @@ function setRpath(elf: Elf, address: number): void {
     );
   }
   const dynamic = new Map(entries.map(({ tag, value }) => [tag, value]));
-  const view = viewOf(elf.bytes);
-  writeU64(view, flags.valueOffset - WORD_BYTES, DT_RPATH);
-  writeU64(view, flags.valueOffset, address - getTag(dynamic, DT_STRTAB));
+  return {
+    tagAddress: toWritableAddress(elf, flags.valueOffset - WORD_BYTES),
+    textsAddress: getTag(dynamic, DT_STRTAB),
+  };
+}
+
+/** Returns where in memory a place of the file is, which the stub can write to. */
+function toWritableAddress({ bytes, segments }: Elf, offset: number): number {
+  const segment = segments.find((
+    { type, fileOffset, fileSize, headerOffset },
+  ) =>
+    type === PT_LOAD && offset >= fileOffset &&
+    offset < fileOffset + fileSize &&
+    (viewOf(bytes).getUint8(headerOffset + SegmentField.flags) & PF_W) !== 0
+  );
+  if (segment !== undefined) {
+    return offset - segment.fileOffset + segment.address;
+  }
+  throw new Error(
+    "Cannot add the linker stub: expected dynamic tags that can be written to",
+  );
 }
 
 /**

@@ -1,4 +1,9 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
 import { makeSampleElf } from "../mkdenort/elf_sample.ts";
 import { parseElf } from "../mkdenort/elf.ts";
@@ -28,6 +33,18 @@ class Executable implements AsyncDisposable {
     const decoder = new TextDecoder();
     assertEquals(code, 0, decoder.decode(stderr));
     return decoder.decode(stdout).trim();
+  }
+
+  /** Runs nothing in it, and returns where the dynamic linker looked for libraries. */
+  async listSearched(): Promise<string> {
+    const { code, stderr } = await new Deno.Command(this.path, {
+      args: ["eval", "--no-config", "--no-lock", ""],
+      env: { LD_DEBUG: "libs" },
+    }).output();
+    assertEquals(code, 0);
+    const text = new TextDecoder().decode(stderr);
+    assertStringIncludes(text, "trying file=");
+    return text;
   }
 
   /** Puts the libraries that this process has beside it. */
@@ -72,6 +89,10 @@ for (const isPrelinked of [false, true]) {
       const usual = listLibraries(await readMaps());
       await t.step("with the machine's libraries", async () => {
         assertEquals(listLibraries(await executable.run(PRINT_MAPS)), usual);
+      });
+      await t.step("and looks nowhere else first", async () => {
+        const searched = await executable.listSearched();
+        assertEquals(searched.includes(LIBRARY_DIRECTORY), false);
       });
       await executable.copyLibraries();
       const own = usual.map((path) =>
