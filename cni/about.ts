@@ -60,8 +60,6 @@ export interface About {
   readonly lint?: Lint;
   /** Lists the ranges that an IPAM plugin gives addresses from. */
   readonly ranges?: (ipam: JsonObject) => GivenRange[];
-  /** The features of the kernel that it needs. */
-  readonly needs?: readonly KernelNeed[];
 }
 
 /** The plugins that a plugin runs. */
@@ -146,6 +144,13 @@ export interface KernelNeed {
    * @throws {Error} If the kernel does not have it
    */
   readonly probe: (netns: string, lower: string) => void;
+}
+
+/** The features of the kernel that a plugin needs: `needs.ts` beside `plugin.ts`. */
+export interface KernelNeeds {
+  /** The plugin's type. */
+  readonly type: string;
+  readonly features: readonly KernelNeed[];
 }
 
 /** Reads a key of a configuration, in any case as Go does. */

@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
+import { ifPossible } from "../cni/files/io.ts";
 import type { About, PluginKind } from "../cni/about.ts";
 import { ABOUTS, findAbout } from "./abouts.ts";
+import { LEFTOVERS } from "./leftovers.ts";
+import { NEEDS } from "./needs.ts";
 import { pluginNames, registry } from "./registry.ts";
 
 Deno.test("each plugin tells of itself, under its own type", async (t) => {
@@ -19,7 +22,28 @@ Deno.test("the types that plugins name are of plugins that tell of themselves", 
     ...runs?.ipamType ? [runs.ipamType] : [],
     ...refusesIpam,
   ]);
-  assertEquals(named.filter((type) => findAbout(type) === undefined), []);
+  const more = [...LEFTOVERS, ...NEEDS].map(({ type }) => type);
+  assertEquals(
+    [...named, ...more].filter((type) => findAbout(type) === undefined),
+    [],
+  );
+});
+
+Deno.test("each file beside a plugin is in the list of its name", async () => {
+  for (const name of ["about", "leftovers", "needs"]) {
+    const list = name === "about" ? "abouts" : name;
+    const file = new URL(`${list}.ts`, import.meta.url);
+    const text = await Deno.readTextFile(file);
+    for (const folder of ["./", "../ipam/"]) {
+      const root = new URL(folder, import.meta.url);
+      for await (const { name: type, isDirectory } of Deno.readDir(root)) {
+        const path = `${type}/${name}.ts`;
+        const isThere = isDirectory &&
+          ifPossible(() => Deno.statSync(new URL(path, root))) !== undefined;
+        assertEquals([path, isThere], [path, text.includes(`/${path}"`)]);
+      }
+    }
+  }
 });
 
 /** The groups of README's table. */

@@ -4,7 +4,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { metrics } from "../cli/commands/metrics.ts";
 import { probe } from "../cli/commands/probe.ts";
 import type { CniCall } from "../cli/flags.ts";
-import { ORPHAN_KINDS } from "../node/orphans/orphan.ts";
+import { ORPHAN_KINDS } from "../cni/orphan.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { chooseStyle } from "../tool/style.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";

@@ -8,7 +8,7 @@ import { dirname, resolve } from "@std/path/posix";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { formatGauge, type Labels } from "../../node/daemon/metrics.ts";
-import { ORPHAN_KINDS } from "../../node/orphans/orphan.ts";
+import { ORPHAN_KINDS } from "../../cni/orphan.ts";
 import type { Output } from "../../tool/command.ts";
 import { formatFailureText, hintAtRoot } from "../../tool/failure.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";

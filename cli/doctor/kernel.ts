@@ -9,7 +9,8 @@ import { type KernelNeed, valueOf } from "../../cni/about.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { ABOUTS, findAbout } from "../../plugins/abouts.ts";
+import { findAbout } from "../../plugins/abouts.ts";
+import { NEEDS } from "../../plugins/needs.ts";
 import { CONNTRACK } from "../../plugins/parts/kernel_needs.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import { probeOfMasquerade } from "../../plugins/parts/masquerade/nftables.ts";
@@ -53,20 +54,22 @@ const FEATURES: readonly Feature[] = [
 
 /** Lists each feature once. */
 function listFeatures(): Feature[] {
-  const all = [...ABOUTS.flatMap(({ needs = [] }) => needs), ...FEATURES];
+  const all = [...NEEDS.flatMap(({ features }) => features), ...FEATURES];
   return [...new Map(all.map((one) => [one.name, one])).values()];
 }
 
 /** Reports whether a configured plugin, or the one that it runs, needs a feature. */
 function isNeeded({ name, isUsed }: Feature, plugin: PlacedConf): boolean {
   const { type, document } = plugin.conf;
-  const { needs = [], runs } = findAbout(type) ?? {};
-  const inner = findAbout(runs?.type ?? "")?.needs ?? [];
+  const inner = findAbout(type)?.runs?.type;
   return isUsed?.(plugin) === true ||
-    needs.some((need) =>
-      need.name === name && need.isNeeded?.(document) !== false
-    ) ||
-    inner.some((need) => need.name === name && need.isNeeded === undefined);
+    NEEDS.some((needs) =>
+      needs.features.some((need) =>
+        need.name === name &&
+        (needs.type === type && need.isNeeded?.(document) !== false ||
+          needs.type === inner && need.isNeeded === undefined)
+      )
+    );
 }
 
 /** The kernel, as the summary shows it. */

@@ -6,31 +6,12 @@
  */
 
 import { findFileId } from "../../cni/files/same_file.ts";
+import type { Claim, FoundLease, Proofs } from "../../cni/leftovers.ts";
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
 import { decodeResult } from "../../cni/result_decoding.ts";
 import type { Ip } from "../../net/ip.ts";
 import { findHostEnds, type HostEnds } from "./host_ends.ts";
 import { listNamespaceAddresses, readProcesses } from "./processes.ts";
-
-/** A leftover's statement about its container. */
-export interface Claim {
-  /** "" if unknown. */
-  readonly container?: string;
-  /** Whether the container's ID may be cut off at its end. */
-  readonly isCut?: boolean;
-  readonly addresses?: readonly Ip[];
-  /** Path of the container's namespace; "" if unknown. */
-  readonly netns?: string;
-  /** When the leftover was made or last changed. */
-  readonly since?: Date | undefined;
-}
-
-/** A lease of host-local. */
-export interface FoundLease {
-  readonly container: string;
-  readonly address: string;
-  readonly since: Date;
-}
 
 /** Options of the search for evidence. */
 export interface EvidenceOptions {
@@ -48,7 +29,7 @@ export interface EvidenceOptions {
 const LONG_ID = 12;
 
 /** The living containers of this node, at one time. */
-export class Evidence {
+export class Evidence implements Proofs {
   readonly #hostId: string | undefined;
   readonly #graceMs: number;
   readonly #live = new Set<string>();

@@ -19,23 +19,23 @@
  * @module
  */
 
+import { type Orphan, ORPHAN_KINDS } from "../../cni/orphan.ts";
+import { LEFTOVERS } from "../../plugins/leftovers.ts";
 import { findAttachments } from "./attachments.ts";
 import { Evidence } from "./evidence.ts";
-import { findInIptables } from "./iptables.ts";
-import { findLeases, listFoundLeases } from "./leases.ts";
-import { findLinks } from "./links.ts";
-import { findInNftables } from "./nftables.ts";
-import type { Orphan } from "./orphan.ts";
-import { findRecords } from "./records.ts";
+import { findPairs } from "./links.ts";
+import { findLocks } from "./records.ts";
 import {
+  createRuntime,
   listCached,
   listCacheFolders,
-  listStateFolders,
+  listStatePlaces,
   type OrphanSearch,
-  type StateFolders,
+  type Scene,
+  type StatePlaces,
 } from "./search.ts";
 
-export type { Orphan, OrphanKind } from "./orphan.ts";
+export type { Orphan, OrphanKind } from "../../cni/orphan.ts";
 export type { OrphanSearch } from "./search.ts";
 
 /** Younger leftovers are kept by default, in ms: a pod may be attached right now. */
@@ -50,28 +50,59 @@ export const GRACE_MS = 5 * 60_000;
  * @throws {Error} If it cannot look at all processes and namespaces
  */
 export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
-  const folders = listStateFolders(search);
-  const renew = (): Evidence => gatherEvidence(search, folders);
-  const scene = { ...search, folders, evidence: renew(), renew };
-  return withoutDuplicates([
+  const places = listStatePlaces(search);
+  const caches = listCacheFolders(search, places);
+  const renew = (): Evidence => gatherEvidence(search, places, caches);
+  const scene: Scene = {
+    ...search,
+    caches,
+    evidence: renew(),
+    renew,
+    createRuntime: (cacheDir) => createRuntime(search, cacheDir),
+  };
+  const found = [
     ...findAttachments(scene),
-    ...await findLeases(scene),
-    ...findRecords(scene),
-    ...findLinks(scene),
-    ...await findInNftables(scene),
-    ...await findInIptables(scene),
-  ]);
+    ...findLocks(scene),
+    ...findPairs(scene),
+    ...await askPlugins(scene, places),
+  ];
+  return withoutDuplicates(
+    found.sort(({ kind: left }, { kind: right }) =>
+      ORPHAN_KINDS.indexOf(left) - ORPHAN_KINDS.indexOf(right)
+    ),
+  );
+}
+
+/** Has each plugin find what it leaves; those that share a finder ask once. */
+async function askPlugins(
+  scene: Scene,
+  places: StatePlaces,
+): Promise<Orphan[]> {
+  const orphans: Orphan[] = [];
+  const asked = new Set<unknown>();
+  for (const { type, finders = [] } of LEFTOVERS) {
+    const search = { ...scene, places: places.get(type) ?? [] };
+    for (const find of finders) {
+      if (asked.has(find)) continue;
+      asked.add(find);
+      orphans.push(...await find(search));
+    }
+  }
+  return orphans;
 }
 
 function gatherEvidence(
-  search: OrphanSearch,
-  folders: StateFolders,
+  { hostNetns, graceMs }: OrphanSearch,
+  places: StatePlaces,
+  caches: readonly string[],
 ): Evidence {
   return new Evidence({
-    hostNetns: search.hostNetns,
-    graceMs: search.graceMs,
-    cached: listCached(listCacheFolders(search, folders)),
-    leases: listFoundLeases(folders.leases),
+    hostNetns,
+    graceMs,
+    cached: listCached(caches),
+    leases: LEFTOVERS.flatMap(({ type, listLeases }) =>
+      listLeases?.(places.get(type) ?? []) ?? []
+    ),
   });
 }
 
@@ -89,5 +120,5 @@ export function identify({ kind, where, container }: Orphan): string {
 
 /** Lists the cache folders whose operations must not run during a removal. */
 export function listLockFolders(search: OrphanSearch): string[] {
-  return listCacheFolders(search, listStateFolders(search));
+  return listCacheFolders(search, listStatePlaces(search));
 }

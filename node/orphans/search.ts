@@ -13,8 +13,10 @@ import {
   NetworkRuntime,
   type NetworkRuntimeOptions,
 } from "../../cni/libcni/mod.ts";
+import type { LeftoverSearch } from "../../cni/leftovers.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Invoker } from "../../cni/surroundings.ts";
+import { LEFTOVERS } from "../../plugins/leftovers.ts";
 import type { Evidence } from "./evidence.ts";
 
 /** Where leftovers may be, and what removes them. */
@@ -35,37 +37,27 @@ export interface OrphanSearch
   readonly signal?: AbortSignal;
 }
 
-/** Folders of state, by the plugin type that keeps it. */
-export interface StateFolders {
-  readonly leases: readonly string[];
-  readonly tuning: readonly string[];
-  readonly flannel: readonly string[];
-  readonly multus: readonly string[];
-  /** Sockets of DHCP daemons, with leases beside them. */
-  readonly dhcpSockets: readonly string[];
-}
+/** Where plugins keep state, by type. */
+export type StatePlaces = ReadonlyMap<string, readonly string[]>;
 
 /** A search under way. */
-export interface Scene extends OrphanSearch {
+export interface Scene extends OrphanSearch, Omit<LeftoverSearch, "places"> {
   readonly evidence: Evidence;
-  /** Gathers evidence again. */
-  readonly renew: () => Evidence;
-  readonly folders: StateFolders;
+  /** The folders with caches of attachments: the runtimes' and multus'. */
+  readonly caches: readonly string[];
 }
 
-/** The keys that name folders, and the folders without them, by plugin type. */
-const KEYS = {
-  "host-local": ["dataDir", "/var/lib/cni/networks"],
-  "tuning": ["dataDir", "/run/cni/tuning"],
-  "flannel": ["dataDir", "/var/lib/cni/flannel"],
-  "multus": ["cniDir", "/var/lib/cni/multus"],
-  "dhcp": ["daemonSocketPath", "/run/cni/dhcp.sock"],
-} as const;
+/** The state of plugins that keep any. */
+const STATES = new Map(
+  LEFTOVERS.flatMap(({ type, state }) =>
+    state === undefined ? [] : [[type, state]]
+  ),
+);
 
-/** Lists the folders that configurations name, and the default ones. */
-export function listStateFolders(
+/** Lists the places that configurations name, and the default ones. */
+export function listStatePlaces(
   { confDir, cacheDir }: Pick<OrphanSearch, "confDir" | "cacheDir">,
-): StateFolders {
+): StatePlaces {
   const files =
     ifPossible(() => listConfFiles(confDir, [".conflist", ".conf", ".json"])) ??
       [];
@@ -76,42 +68,43 @@ export function listStateFolders(
     ...cached.map(({ config }) => config),
   ];
   const found = texts.flatMap((text) =>
-    text === undefined ? [] : findFolders(ifPossible(() => parseJson(text)))
+    text === undefined ? [] : findPlaces(ifPossible(() => parseJson(text)))
   );
-  const foldersOf = (type: keyof typeof KEYS): string[] => [
-    ...new Set([
-      KEYS[type][1],
-      ...found.filter((one) => one.type === type).map(({ folder }) => folder),
+  return new Map(
+    [...STATES].map(([type, { usual }]) => [
+      type,
+      [
+        ...new Set([
+          usual,
+          ...found.filter((one) => one.type === type).map(({ place }) => place),
+        ]),
+      ],
     ]),
-  ];
-  return {
-    leases: foldersOf("host-local"),
-    tuning: foldersOf("tuning"),
-    flannel: foldersOf("flannel"),
-    multus: foldersOf("multus"),
-    dhcpSockets: foldersOf("dhcp"),
-  };
+  );
 }
 
-/** Finds the folders in a configuration, however deep plugins are nested. */
-function findFolders(value: unknown): { type: string; folder: string }[] {
-  if (Array.isArray(value)) return value.flatMap(findFolders);
+/** Finds the places in a configuration, however deep plugins are nested. */
+function findPlaces(value: unknown): { type: string; place: string }[] {
+  if (Array.isArray(value)) return value.flatMap(findPlaces);
   if (!isObject(value)) return [];
-  const { type } = value;
-  const key = Object.entries(KEYS).find(([name]) => name === type)?.[1][0];
-  const folder = key === undefined ? undefined : value[key];
-  const own = typeof folder === "string" && folder.startsWith("/")
-    ? [{ type: String(type), folder }]
+  const type = String(value["type"]);
+  const key = STATES.get(type)?.key;
+  const place = key === undefined ? undefined : value[key];
+  const own = typeof place === "string" && place.startsWith("/")
+    ? [{ type, place }]
     : [];
-  return [...own, ...Object.values(value).flatMap(findFolders)];
+  return [...own, ...Object.values(value).flatMap(findPlaces)];
 }
 
 /** Lists the folders with caches of attachments: the runtimes' and multus'. */
 export function listCacheFolders(
   { cacheDir }: Pick<OrphanSearch, "cacheDir">,
-  { multus }: StateFolders,
+  places: StatePlaces,
 ): string[] {
-  return [...new Set([cacheDir, ...multus])];
+  const own = [...STATES].flatMap(([type, { isCache }]) =>
+    isCache ? places.get(type) ?? [] : []
+  );
+  return [...new Set([cacheDir, ...own])];
 }
 
 /** Lists the cached attachments of several folders. */
@@ -134,13 +127,4 @@ export function createRuntime(
     invoker,
     ...onStderr && { onStderr },
   });
-}
-
-/** Lists a folder's files; empty if it does not exist. */
-export function listFiles(folder: string): { name: string; since: Date }[] {
-  const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
-  return entries.filter(({ isFile }) => isFile).flatMap(({ name }) => {
-    const since = ifPossible(() => Deno.statSync(`${folder}/${name}`).mtime);
-    return since ? [{ name, since }] : [];
-  }).sort((left, right) => left.name < right.name ? -1 : 1);
 }

@@ -6,8 +6,6 @@
 
 import { type About, valueOf } from "../../cni/about.ts";
 import type { JsonObject } from "../../cni/json.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { linkNeed, VETH } from "../parts/kernel_needs.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
@@ -29,20 +27,6 @@ export const about: About = {
   },
   start: { keys: startingKeys, addsRoutes: true },
   lint,
-  needs: [
-    VETH,
-    linkNeed("bridge", "bridge", { kind: "bridge" }),
-    {
-      name: "VLAN filtering",
-      module: "bridge (CONFIG_BRIDGE_VLAN_FILTERING)",
-      isNeeded: (conf) =>
-        ["vlan", "vlanTrunk"].some((key) => Boolean(valueOf(conf, key))),
-      probe: (netns) => {
-        using rtnl = Rtnl.open(netns);
-        rtnl.link.addBridge({ name: "p-filtering", vlanFiltering: true });
-      },
-    },
-  ],
 };
 
 function hasGateway(conf: JsonObject): boolean {

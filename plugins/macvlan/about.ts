@@ -5,7 +5,6 @@
  */
 
 import type { About } from "../../cni/about.ts";
-import { linkNeed } from "../parts/kernel_needs.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -18,5 +17,4 @@ export const about: About = {
   makesInterface: true,
   network: { joins: "lower link" },
   start: { keys: () => ({ mode: "bridge" }), asks: ["master"] },
-  needs: [linkNeed("macvlan", "macvlan", { kind: "macvlan" })],
 };

@@ -5,7 +5,6 @@
  */
 
 import type { About } from "../../cni/about.ts";
-import { CONNTRACK } from "../parts/kernel_needs.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
@@ -17,5 +16,4 @@ export const about: About = {
   goPeer: "containernetworking/plugins plugins/meta/portmap",
   start: { keys: () => ({ capabilities: { portMappings: true } }) },
   lint,
-  needs: [CONNTRACK],
 };

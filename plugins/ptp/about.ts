@@ -5,7 +5,6 @@
  */
 
 import type { About } from "../../cni/about.ts";
-import { VETH } from "../parts/kernel_needs.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -19,5 +18,4 @@ export const about: About = {
   makesInterface: true,
   network: { joins: "node", hasGateway: () => true },
   start: { keys: () => ({ ipMasq: true }) },
-  needs: [VETH],
 };

@@ -5,8 +5,6 @@
  */
 
 import type { About } from "../../cni/about.ts";
-import { NetNs } from "../../ffi/netns.ts";
-import { createTap } from "../../ffi/tun.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -17,12 +15,4 @@ export const about: About = {
   goPeer: "containernetworking/plugins plugins/main/tap",
   ipam: "possible",
   makesInterface: true,
-  needs: [{
-    name: "tap",
-    module: "tun",
-    probe: (path) => {
-      using netns = NetNs.open(path);
-      createTap(netns, { name: "p-tap", isMultiQueue: false });
-    },
-  }],
 };

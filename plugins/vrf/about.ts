@@ -5,7 +5,6 @@
  */
 
 import type { About } from "../../cni/about.ts";
-import { linkNeed } from "../parts/kernel_needs.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
@@ -16,5 +15,4 @@ export const about: About = {
   status: "stable",
   goPeer: "containernetworking/plugins plugins/meta/vrf",
   lint,
-  needs: [linkNeed("vrf", "vrf", { kind: "vrf", data: { table: 10 } })],
 };

@@ -35,7 +35,10 @@ import {
   readRequest as readThickRequest,
   RequestError,
 } from "../../../node/daemon/thick/request.ts";
-import { parseInstance, parseQuoted } from "../../../node/orphans/comments.ts";
+import {
+  parseInstance,
+  parseQuoted,
+} from "../../../plugins/parts/leftovers/owners.ts";
 import { readSubnetEnv } from "../../../plugins/flannel/subnet_env.ts";
 import { readCheckpoint } from "../../../plugins/multus/devices/checkpoint.ts";
 import { decodeScratch } from "../../../plugins/multus/memory/scratch_document.ts";

@@ -1,31 +1,41 @@
 /**
- * Leases of host-local, ours and the Go plugin's, and of the DHCP daemon.
+ * What host-local leaves, ours and the Go plugin's: leases.
  *
  * @module
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
-import { LeaseFolder as DhcpFolder } from "../../ipam/dhcp/lease_folder.ts";
-import { LeaseStore } from "../../ipam/host_local/store.ts";
+import { listFiles } from "../../cni/files/listing.ts";
+import type {
+  FoundLease,
+  Leftovers,
+  LeftoverSearch,
+} from "../../cni/leftovers.ts";
+import type { Orphan } from "../../cni/orphan.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import type { FoundLease } from "./evidence.ts";
-import type { Orphan } from "./orphan.ts";
-import { listFiles, type Scene } from "./search.ts";
+import { LeaseStore } from "./store.ts";
 
-/** Finds leases of both kinds. */
-export async function findLeases(scene: Scene): Promise<Orphan[]> {
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "host-local",
+  state: { key: "dataDir", usual: "/var/lib/cni/networks" },
+  finders: [findLeases],
+  listLeases,
+};
+
+async function findLeases(search: LeftoverSearch): Promise<Orphan[]> {
   const orphans: Orphan[] = [];
-  for (const dataDir of scene.folders.leases) {
+  for (const dataDir of search.places) {
     const entries = ifPossible(() => [...Deno.readDirSync(dataDir)]) ?? [];
     for (const { isDirectory, name } of entries) {
-      if (isDirectory) orphans.push(...await findIn(scene, dataDir, name));
+      if (isDirectory) orphans.push(...await findIn(search, dataDir, name));
     }
   }
-  return [...orphans, ...scene.folders.dhcpSockets.flatMap(findDhcp(scene))];
+  return orphans;
 }
 
-/** Lists the leases of host-local that tell their container, without a lock. */
-export function listFoundLeases(folders: readonly string[]): FoundLease[] {
+/** Lists the leases that tell their container, without a lock. */
+function listLeases(folders: readonly string[]): FoundLease[] {
   return folders.flatMap((dataDir) =>
     (ifPossible(() => [...Deno.readDirSync(dataDir)]) ?? [])
       .filter(({ isDirectory }) => isDirectory)
@@ -44,7 +54,7 @@ export function listFoundLeases(folders: readonly string[]): FoundLease[] {
 }
 
 async function findIn(
-  { evidence, log }: Scene,
+  { evidence, log }: LeftoverSearch,
   dataDir: string,
   network: string,
 ): Promise<Orphan[]> {
@@ -73,32 +83,4 @@ async function findIn(
       },
     }];
   });
-}
-
-/** The daemon ends leases itself while it runs; the others end when it starts. */
-function findDhcp({ evidence }: Scene): (socket: string) => Orphan[] {
-  return (socket) => {
-    const folder = new DhcpFolder(socket);
-    return folder.list().flatMap((lease) => {
-      const { containerId, ifName, network, netns, isReleased } = lease;
-      const why = isReleased ? undefined : evidence.findProof({
-        container: containerId,
-        netns,
-        addresses: [Ip.parse(lease.address)],
-      });
-      if (why === undefined) return [];
-      return [{
-        kind: "lease",
-        where: `${folder.path}: ${lease.address} of ${ifName}`,
-        container: containerId,
-        network,
-        why,
-        remove: () =>
-          folder.markReleased((one) =>
-            one.containerId === containerId && one.ifName === ifName &&
-            one.network === network
-          ),
-      }];
-    });
-  };
 }

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Ip } from "../../net/ip.ts";
+import type { Ip } from "../../../net/ip.ts";
 
 /** The owner that a comment names. */
 export interface Owner {

@@ -1,0 +1,47 @@
+/**
+ * What dhcp leaves: leases of its daemon.
+ *
+ * @module
+ */
+
+import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
+import type { Orphan } from "../../cni/orphan.ts";
+import { Ip } from "../../net/ip.ts";
+import { LeaseFolder } from "./lease_folder.ts";
+
+/** See {@linkcode Leftovers}. The state is beside the socket. */
+export const leftovers: Leftovers = {
+  type: "dhcp",
+  state: { key: "daemonSocketPath", usual: "/run/cni/dhcp.sock" },
+  finders: [(search) => search.places.flatMap(findLeases(search))],
+};
+
+/** The daemon ends leases itself while it runs; the others end when it starts. */
+function findLeases(
+  { evidence }: LeftoverSearch,
+): (socket: string) => Orphan[] {
+  return (socket) => {
+    const folder = new LeaseFolder(socket);
+    return folder.list().flatMap((lease) => {
+      const { containerId, ifName, network, netns, isReleased } = lease;
+      const why = isReleased ? undefined : evidence.findProof({
+        container: containerId,
+        netns,
+        addresses: [Ip.parse(lease.address)],
+      });
+      if (why === undefined) return [];
+      return [{
+        kind: "lease",
+        where: `${folder.path}: ${lease.address} of ${ifName}`,
+        container: containerId,
+        network,
+        why,
+        remove: () =>
+          folder.markReleased((one) =>
+            one.containerId === containerId && one.ifName === ifName &&
+            one.network === network
+          ),
+      }];
+    });
+  };
+}

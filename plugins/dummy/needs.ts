@@ -1,0 +1,14 @@
+/**
+ * The features of the kernel that dummy needs.
+ *
+ * @module
+ */
+
+import type { KernelNeeds } from "../../cni/about.ts";
+import { linkNeed } from "../parts/kernel_needs.ts";
+
+/** See {@linkcode KernelNeeds}. */
+export const needs: KernelNeeds = {
+  type: "dummy",
+  features: [linkNeed("dummy", "dummy", { kind: "dummy" })],
+};

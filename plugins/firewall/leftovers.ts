@@ -1,0 +1,83 @@
+/**
+ * What firewall leaves, ours and the Go plugin's: elements of nftables, and rules
+ * of iptables for addresses.
+ *
+ * @module
+ */
+
+import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
+import type { Orphan } from "../../cni/orphan.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { eachIptables } from "../parts/iptables/places.ts";
+import type { Iptables } from "../parts/iptables/program.ts";
+import { changeRules, deletionOf } from "../parts/iptables/rules.ts";
+import { elementFinder } from "../parts/leftovers/elements.ts";
+import {
+  addressIn,
+  listTable,
+  placeOf,
+  searchIptables,
+} from "../parts/leftovers/iptables.ts";
+
+const FORWARD = "CNI-FORWARD";
+/** The two rules for an address. */
+const ADDRESS_RULE =
+  /^-A CNI-FORWARD (?:-s \S+ -j ACCEPT|-d \S+ -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT)$/;
+
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "firewall",
+  finders: [
+    elementFinder(
+      { family: "inet", name: "cni_firewall" },
+      async () => (await import("./plugin.ts")).firewall as Plugin,
+    ),
+    findRules,
+  ],
+};
+
+async function findRules(search: LeftoverSearch): Promise<Orphan[]> {
+  const orphans: Orphan[] = [];
+  await searchIptables(search, "filter", FORWARD, async (iptables) => {
+    orphans.push(...await findAddresses(search, iptables));
+  });
+  return orphans;
+}
+
+async function findAddresses(
+  scene: LeftoverSearch,
+  iptables: Iptables,
+): Promise<Orphan[]> {
+  const rules = (await listTable(iptables))
+    .filter((rule) => ADDRESS_RULE.test(rule));
+  const byAddress = Map.groupBy(rules, (rule) => String(addressIn(rule)[0]));
+  return [...byAddress].flatMap(([address, own]) => {
+    const ips = own.slice(0, 1).flatMap(addressIn);
+    const why = ips.length === 0
+      ? undefined
+      : scene.evidence.findProof({ addresses: ips });
+    if (why === undefined) return [];
+    return [{
+      kind: "iptables",
+      where: `rules of ${address} in chain ${FORWARD}`,
+      container: "",
+      network: "",
+      why,
+      async remove(): Promise<void> {
+        // A new container may have the address by now, and the same rules.
+        if (!scene.renew().findProof({ addresses: ips })) return;
+        await eachIptables(
+          placeOf(scene, iptables.table),
+          [FORWARD],
+          (iptables) =>
+            changeRules(
+              iptables,
+              async () =>
+                (await listTable(iptables)).filter((rule) => own.includes(rule))
+                  .map(deletionOf),
+            ),
+        );
+      },
+    }];
+  });
+}

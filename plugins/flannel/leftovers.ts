@@ -1,0 +1,46 @@
+/**
+ * What flannel leaves: configurations of its delegates.
+ *
+ * @module
+ */
+
+import { checkContainerId } from "../../cni/args.ts";
+import { listFiles } from "../../cni/files/listing.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
+import type { Orphan } from "../../cni/orphan.ts";
+import { readJson, recordOf } from "../parts/leftovers/records.ts";
+
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "flannel",
+  state: { key: "dataDir", usual: "/var/lib/cni/flannel" },
+  finders: [
+    (search) => search.places.flatMap((folder) => findSaved(search, folder)),
+  ],
+};
+
+function findSaved(scene: LeftoverSearch, folder: string): Orphan[] {
+  return listFiles(folder).flatMap(({ name, since }) => {
+    const document = isContainerId(name)
+      ? readJson(`${folder}/${name}`)
+      : undefined;
+    const why = document &&
+      scene.evidence.findProof({ container: name, since });
+    if (!why) return [];
+    const { name: network } = document;
+    return [recordOf(`${folder}/${name}`, {
+      container: name,
+      network: typeof network === "string" ? network : "",
+      why,
+    })];
+  });
+}
+
+function isContainerId(name: string): boolean {
+  try {
+    checkContainerId(name);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * What multus leaves: scratch files of pods. They are removed by DEL of their
+ * networks, with the input of ADD.
+ *
+ * @module
+ */
+
+import { listFiles } from "../../cni/files/listing.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
+import type { Orphan } from "../../cni/orphan.ts";
+import { interfaceNameOf } from "./delegate_conf.ts";
+import { networkOf } from "./memory/cached_attachments.ts";
+import { ScratchCache } from "./memory/scratch_cache.ts";
+
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "multus",
+  state: { key: "cniDir", usual: "/var/lib/cni/multus", isCache: true },
+  finders: [
+    (search) => search.places.flatMap((folder) => findScratch(search, folder)),
+  ],
+};
+
+/** The kubelet's name for the interface of a pod's first network. */
+const FIRST_IFNAME = "eth0";
+
+function findScratch(scene: LeftoverSearch, cniDir: string): Orphan[] {
+  const scratch = new ScratchCache(cniDir, scene.log);
+  const times = new Map(
+    listFiles(cniDir).map(({ name, since }) => [name, since]),
+  );
+  return scratch.list().flatMap((container) => {
+    const since = times.get(container);
+    const why = scene.evidence.findProof({ container, since });
+    if (why === undefined) return [];
+    const { owner } = scratch.readWhatIsLeft(container);
+    return [{
+      kind: "attachment",
+      where: `${cniDir}/${container}`,
+      container,
+      network: owner,
+      why,
+      async remove(): Promise<void> {
+        const { delegates } = scratch.readWhatIsLeft(container);
+        const runtime = scene.createRuntime(cniDir);
+        for (const [index, delegate] of [...delegates.entries()].reverse()) {
+          const ifName = interfaceNameOf(delegates, index, FIRST_IFNAME);
+          await runtime.delNetworkList(
+            networkOf(delegate),
+            { containerId: container, netns: "", ifName },
+            {
+              useCachedConfig: true,
+              continueOnDelErrors: true,
+              ...scene.signal && { signal: scene.signal },
+            },
+          );
+        }
+        scratch.remove(container);
+      },
+    }];
+  });
+}

@@ -1,0 +1,194 @@
+/**
+ * What portmap leaves, ours and the Go plugin's: elements and rules of nftables,
+ * and chains of iptables. Masquerades of the legacy iptables are among these.
+ *
+ * @module
+ */
+
+import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
+import type { Orphan } from "../../cni/orphan.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { delRuleOf, type Table } from "../../ffi/nftables/change.ts";
+import type { Ip } from "../../net/ip.ts";
+import { eachIptables } from "../parts/iptables/places.ts";
+import {
+  commentOf,
+  type Iptables,
+  optionsOf,
+  runIptables,
+  type TableName,
+} from "../parts/iptables/program.ts";
+import { changeRules, deletionOf } from "../parts/iptables/rules.ts";
+import {
+  addressesIn,
+  commitIn,
+  elementFinder,
+} from "../parts/leftovers/elements.ts";
+import {
+  addressIn,
+  listTable,
+  placeOf,
+  searchIptables,
+} from "../parts/leftovers/iptables.ts";
+import {
+  type Owner,
+  parseQuoted,
+  uniqueIps,
+} from "../parts/leftovers/owners.ts";
+import { openNftables } from "../parts/open_nftables.ts";
+
+const HOSTPORTS = "CNI-HOSTPORT-DNAT";
+/** A container's chain of port mappings, or of a masquerade. */
+const CHAIN = /^CNI-(?:DN-[0-9a-f]{21}|SN-[0-9a-f]{21}|[0-9a-f]{24})$/;
+
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "portmap",
+  finders: [
+    elementFinder(
+      { family: "inet", name: "cni_portmap" },
+      async () => (await import("./plugin.ts")).portmap as Plugin,
+    ),
+    findGoPortmap,
+    findChains,
+  ],
+};
+
+/** Chains of the Go plugin's port mappings. The comment is the container's ID. */
+const GO_PORTMAP: readonly (readonly [Table, string])[] = [
+  ...["ip", "ip6"] as const,
+].flatMap((family) =>
+  ["hostports", "hostip_hostports", "masquerading"].map((chain) =>
+    [{ family, name: "cni_hostport" }, chain] as const
+  )
+);
+
+/** Finds port mappings of the Go plugin. */
+function findGoPortmap(scene: LeftoverSearch): Orphan[] {
+  using nftables = openNftables(scene.hostNetns);
+  if (nftables === undefined) return [];
+  const rules = GO_PORTMAP.flatMap(([table, chain]) =>
+    nftables.listRules(table, chain)
+      .filter(({ comment }) => comment !== "")
+      .map((rule) => ({ table, rule, container: rule.comment }))
+  );
+  return [...Map.groupBy(rules, ({ container }) => container)].flatMap(
+    ([container, own]) => {
+      const why = scene.evidence.findProof({
+        container,
+        addresses: uniqueIps(own.flatMap(({ rule }) => addressesIn(rule))),
+      });
+      const [first] = own;
+      if (why === undefined || first === undefined) return [];
+      const { family, name } = first.table;
+      return [{
+        kind: "nftables",
+        where: `${own.length} rules of table ${family} ${name}`,
+        container,
+        network: "",
+        why,
+        remove: () =>
+          commitIn(
+            scene,
+            (nftables) =>
+              GO_PORTMAP.flatMap(([table, chain]) =>
+                nftables.listRules(table, chain)
+                  .filter(({ comment }) => comment === container)
+                  .map(({ handle }) => delRuleOf(table, chain, handle))
+              ),
+          ),
+      }];
+    },
+  );
+}
+
+async function findChains(search: LeftoverSearch): Promise<Orphan[]> {
+  const found: Chain[] = [];
+  await searchIptables(search, "nat", HOSTPORTS, async (iptables) => {
+    found.push(...await listChains(iptables));
+  });
+  return judgeChains(search, found);
+}
+
+/** A container's chain in one table. */
+interface Chain {
+  readonly name: string;
+  readonly owner: Owner;
+  readonly table: TableName;
+  readonly addresses: readonly Ip[];
+  /** Paths of namespaces. */
+  readonly namespaces: readonly string[];
+}
+
+async function listChains(iptables: Iptables): Promise<Chain[]> {
+  const rules = await listTable(iptables);
+  return rules.flatMap((rule) => {
+    const name = optionsOf(rule)("-j") ?? "";
+    const owner = CHAIN.test(name) ? parseQuoted(commentOf(rule)) : undefined;
+    if (owner === undefined) return [];
+    const own = rules.filter((one) => one.startsWith(`-A ${name} `));
+    return [{
+      name,
+      owner,
+      table: iptables.table,
+      addresses: [rule, ...own].flatMap(addressIn),
+      namespaces: own.flatMap(namespaceIn),
+    }];
+  });
+}
+
+/** Judges a container's chains of both families together. */
+function judgeChains(scene: LeftoverSearch, found: readonly Chain[]): Orphan[] {
+  return [...Map.groupBy(found, ({ name }) => name)].flatMap(
+    ([name, chains]) => {
+      const [first] = chains;
+      if (first === undefined) return [];
+      const { owner: { container, network }, table } = first;
+      const isAlive = chains.flatMap(({ namespaces }) => namespaces)
+        .some((path) => scene.evidence.isAlive(path));
+      const why = isAlive ? undefined : scene.evidence.findProof({
+        container,
+        addresses: uniqueIps(chains.flatMap(({ addresses }) => addresses)),
+      });
+      if (why === undefined) return [];
+      return [{
+        kind: "iptables",
+        where: `chain ${name} of table ${table}`,
+        container,
+        network,
+        why,
+        remove: () => removeChain(scene, table, name),
+      }];
+    },
+  );
+}
+
+/** Our chains end with a rule that tells the namespace. */
+function namespaceIn(rule: string): string[] {
+  const path = /^if: .*?, netns: \S+ (.+)$/.exec(commentOf(rule))?.[1];
+  return path === undefined ? [] : [path];
+}
+
+async function removeChain(
+  scene: LeftoverSearch,
+  table: TableName,
+  chain: string,
+): Promise<void> {
+  await eachIptables(
+    placeOf(scene, table),
+    [chain],
+    (iptables) =>
+      changeRules(iptables, async () => {
+        const { stdout } = await runIptables(iptables, ["-S"]);
+        const lines = stdout.split("\n");
+        if (!lines.includes(`-N ${chain}`)) return [];
+        return [
+          ...lines.filter((line) =>
+            line.startsWith("-A ") && optionsOf(line)("-j") === chain
+          ).map(deletionOf),
+          `-F ${chain}`,
+          `-X ${chain}`,
+        ];
+      }),
+  );
+}

@@ -1,0 +1,14 @@
+/**
+ * What ptp leaves: masquerades.
+ *
+ * @module
+ */
+
+import type { Leftovers } from "../../cni/leftovers.ts";
+import { MASQUERADES } from "../parts/masquerade/leftovers.ts";
+
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "ptp",
+  finders: MASQUERADES,
+};

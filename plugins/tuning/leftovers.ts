@@ -1,0 +1,41 @@
+/**
+ * What tuning leaves: backups.
+ *
+ * @module
+ */
+
+import { listFiles } from "../../cni/files/listing.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
+import type { Orphan } from "../../cni/orphan.ts";
+import { readJson, recordOf } from "../parts/leftovers/records.ts";
+
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "tuning",
+  state: { key: "dataDir", usual: "/run/cni/tuning" },
+  finders: [
+    (search) => search.places.flatMap((folder) => findBackups(search, folder)),
+  ],
+};
+
+function findBackups(scene: LeftoverSearch, folder: string): Orphan[] {
+  return listFiles(folder).flatMap(({ name, since }) => {
+    // Both names may contain underscores.
+    const ids = name.endsWith(".json")
+      ? [...name.matchAll(/_/g)].map(({ index }) => name.slice(0, index))
+      : [];
+    const proofs = ids.map((container) =>
+      scene.evidence.findProof({ container, since })
+    );
+    const why = proofs.at(-1);
+    if (why === undefined || proofs.includes(undefined)) return [];
+    const document = readJson(`${folder}/${name}`);
+    if (document === undefined) return [];
+    const { network } = document;
+    return [recordOf(`${folder}/${name}`, {
+      container: ids.at(-1) ?? "",
+      network: typeof network === "string" ? network : "",
+      why,
+    })];
+  });
+}
