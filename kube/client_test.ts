@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { pause } from "../cni/deadline.ts";
 import { CniError } from "../cni/error.ts";
-import { OFFLINE_FLAGS } from "../scripts/net.ts";
-import { asModule } from "../tests/_harness/as_module.ts";
+import { moduleArgs } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
@@ -189,10 +188,9 @@ Deno.test("KubeClient does not keep the process alive", async (t) => {
         const client = await openKubeClient(options);
         await client.getPod("test", "p1", ${JSON.stringify(times)});
         console.log("done");`;
-    const module = asModule(script);
     const startMs = performance.now();
     const { stdout } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],
+      args: await moduleArgs(script),
       cwd: new URL("..", import.meta.url).pathname,
       stdin: "null",
     }).output();
@@ -212,7 +210,7 @@ Deno.test("KubeClient takes an answer that came while its process was stopped", 
       const pod = await client.getPod("test", "p1", ${JSON.stringify(times)});
       console.log(pod.metadata.uid);`;
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, asModule(script)],
+    args: await moduleArgs(script),
     cwd: new URL("..", import.meta.url).pathname,
     stdin: "null",
     stdout: "piped",

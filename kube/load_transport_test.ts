@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { OFFLINE_FLAGS } from "../scripts/net.ts";
-import { asModule } from "../tests/_harness/as_module.ts";
+import { moduleArgs } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
@@ -98,9 +97,8 @@ async function readPodAside(
     const client = await openKubeClient({ kubeconfig: "${kubeconfig}", env });
     const { metadata } = await client.getPod("test", "p1");
     console.log(metadata.uid);`;
-  const module = asModule(script);
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],
+    args: await moduleArgs(script),
     cwd: new URL("..", import.meta.url).pathname,
     // Once a day, deno asks whether there is a newer one, through the proxy.
     env: { ...env, DENO_NO_UPDATE_CHECK: "1" },

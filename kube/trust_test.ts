@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { OFFLINE_FLAGS } from "../scripts/net.ts";
-import { asModule } from "../tests/_harness/as_module.ts";
+import { moduleArgs } from "../tests/_harness/as_module.ts";
 import { CertificateAuthority } from "../tests/_harness/kube_api/certificates.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { KubeApi } from "../tests/_harness/kube_api.ts";
@@ -58,13 +57,7 @@ class Scene implements AsyncDisposable {
         .then(() => console.log("answered"), (e) => console.log(e.message));
       if (format(env) !== format(Deno.env.toObject())) console.log("the environment has changed");`;
     const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "-A",
-        "--no-check",
-        ...OFFLINE_FLAGS,
-        asModule(script),
-      ],
+      args: await moduleArgs(script),
       cwd: new URL("..", import.meta.url).pathname,
       clearEnv: true,
       env: { DENO_DIR: await findDenoDir(), HOME: folder.path, ...env },

@@ -34,7 +34,7 @@ export class TunnelProxy implements Disposable {
       open(conn).then(async (tunnel) => {
         this.tunnels.push(tunnel);
         await join(conn, tunnel.port);
-      }).catch(() => {}); // The other side has gone.
+      }).catch(() => closeQuietly(conn)); // The other side has gone.
     }
   }
 
@@ -45,6 +45,14 @@ export class TunnelProxy implements Disposable {
     } catch {
       // It is closed.
     }
+  }
+}
+
+function closeQuietly(conn: Deno.Conn): void {
+  try {
+    conn.close();
+  } catch {
+    // It is closed.
   }
 }
 
