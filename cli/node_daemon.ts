@@ -5,7 +5,8 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { deadline, JoinedSignal } from "../cni/deadline.ts";
+import { JoinedSignal } from "../cni/deadline.ts";
+import { httpSocketIn } from "../cni/daemon_socket.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import { isErrno } from "../ffi/errno.ts";
 import { findListener, type Peer } from "../ffi/unix_socket.ts";
@@ -45,11 +46,6 @@ export const NODE_DAEMON_STATES: readonly NodeDaemon["is"][] = [
 
 /** A reason for which the daemon left calls to their callers. */
 export type ReasonRow = StateDocument["calls"]["reasons"][number];
-
-/** Returns the socket over which the daemons in a directory speak HTTP. */
-export function httpSocketIn(directory: string): string {
-  return `${directory.replace(/\/+$/, "")}/multus.sock`;
-}
 
 /** How long a daemon has to answer, in ms: as long as it has to take a call. */
 const ANSWER_MS = 1000;
@@ -103,7 +99,7 @@ async function askState(
   signal: AbortSignal,
 ): Promise<StateDocument | undefined> {
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
-  using end = new JoinedSignal(deadline(ANSWER_MS), signal);
+  using end = new JoinedSignal(ANSWER_MS, signal);
   const answer = await fetch("http://localhost/state", {
     client,
     signal: end.signal,

@@ -11,6 +11,11 @@ export const DEFAULT_SOCKET = "/run/cni/daemon.sock";
 /** Name of the socket in a directory that a configuration names. */
 export const SOCKET_NAME = "/daemon.sock";
 
+/** Returns the socket over which the daemons in a directory speak HTTP. */
+export function httpSocketIn(directory: string): string {
+  return `${directory.replace(/\/+$/, "")}/multus.sock`;
+}
+
 /** Keys of a configuration; others that differ in case are the same key. */
 export const SocketKey = {
   /** Path of the socket; empty for none. */

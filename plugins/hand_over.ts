@@ -23,6 +23,7 @@ import {
 } from "../cni/call_format.ts";
 import {
   type ConfigKeys,
+  httpSocketIn,
   listSockets,
   lossesFile,
   offFile,
@@ -139,8 +140,8 @@ async function askThickDaemon(
   if (name !== "multus" || typeof folder !== "string") return undefined;
   if (config.get("daemonsocket") === "") return undefined; // none
   if (!folder.startsWith("/")) return undefined;
-  const { sendCall, thickSocket, toAnswer } = await import("./thick/client.ts");
-  const socket = thickSocket(folder);
+  const { sendCall, toAnswer } = await import("./thick/client.ts");
+  const socket = httpSocketIn(folder);
   const response = sendCall(socket, { env, stdin });
   const command = env["CNI_COMMAND"];
   if (response === "unreachable") return undefined;

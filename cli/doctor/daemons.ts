@@ -6,13 +6,9 @@
 
 import { dirname } from "@std/path/posix";
 import { buildIdentity } from "../../cni/build_identity.ts";
-import { offFile } from "../../cni/daemon_socket.ts";
+import { httpSocketIn, offFile } from "../../cni/daemon_socket.ts";
 import { ifPossible } from "../../cni/files/io.ts";
-import {
-  httpSocketIn,
-  type NodeDaemon,
-  type ReasonRow,
-} from "../node_daemon.ts";
+import { type NodeDaemon, type ReasonRow } from "../node_daemon.ts";
 import {
   type Check,
   error,

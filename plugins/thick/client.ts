@@ -46,11 +46,6 @@ export interface ThickResponse {
 /** Why a response is missing: nothing was sent, or the outcome is unknown. */
 export type NoResponse = "unreachable" | "lost";
 
-/** Returns the path of the socket in a `daemonSocketDir`. */
-export function thickSocket(folder: string): string {
-  return `${folder.replace(/\/+$/, "")}/multus.sock`;
-}
-
 /** How long the answer about the daemon's state may take, in ms. */
 export const STATE_MS = 5000;
 

@@ -7,6 +7,7 @@
  */
 
 import { type Environment, readCmdArgs } from "../../cni/args.ts";
+import { httpSocketIn } from "../../cni/daemon_socket.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
   decodeConfigVersion,
@@ -20,7 +21,6 @@ import {
   type PrintedAnswer,
   sendCall,
   STATE_MS,
-  thickSocket,
   toAnswer,
   versionOfErrors,
 } from "./client.ts";
@@ -96,7 +96,7 @@ export function readShimCall(
     const { bytes, document } = readRequest(stdin);
     const cniVersion = decodeConfigVersion(document);
     if (!isSpecVersion(cniVersion)) return undefined;
-    const socket = thickSocket(findFolder(document));
+    const socket = httpSocketIn(findFolder(document));
     return { env, stdin: bytes, cniVersion, command, socket };
   } catch {
     return undefined;
