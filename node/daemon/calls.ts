@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../../cni/args.ts";
-import { deadline, JoinedSignal, waitUntil } from "../../cni/deadline.ts";
+import { JoinedSignal, waitUntil } from "../../cni/deadline.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
   createInvoker,
@@ -337,10 +337,10 @@ export class Calls {
     const hasResult = exitCode === 0 && stdout !== "";
     const stdin = hasResult ? withResult(call.stdin, stdout) : call.stdin;
     const env = { ...call.env, CNI_COMMAND: "DEL" };
-    const signal = deadline(undoMs);
+    using limit = new JoinedSignal(undoMs);
     const undone = await this.#runPlugin({ ...entry, call: { ...call, env } }, {
       stdin: () => stdin,
-      signal,
+      signal: limit.signal,
       giveWay,
     });
     if (undone.exitCode === 0) return;
@@ -384,11 +384,13 @@ export class Calls {
     if (this.#entries.size === 0) return;
     const { promise: idle, resolve } = Promise.withResolvers<true>();
     this.#onIdle = (): void => resolve(true);
-    if (await waitUntil(idle, deadline(withinMs))) return;
+    using within = new JoinedSignal(withinMs);
+    if (await waitUntil(idle, within.signal)) return;
     for (const { end } of this.#entries) {
       end.abort(new Error("the daemon ends"));
     }
-    await waitUntil(idle, deadline(undoMs));
+    using limit = new JoinedSignal(undoMs);
+    await waitUntil(idle, limit.signal);
   }
 }
 

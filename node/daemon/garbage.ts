@@ -6,7 +6,7 @@
  * @module
  */
 
-import { deadline } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/deadline.ts";
 
 /** How many calls make a collection worth while, and how many force one. */
 const LEAST_CALLS = 100, MOST_CALLS = 1000;
@@ -50,7 +50,9 @@ export class GarbageCollector {
   #wait(): void {
     const before = this.#calls;
     this.#isWaiting = true;
-    deadline(this.#idleMs).addEventListener("abort", () => {
+    // After a stop of this process it has seen what came meanwhile.
+    const { signal } = new JoinedSignal(this.#idleMs);
+    signal.addEventListener("abort", () => {
       const isIdle = this.#isIdle() && this.#calls === before;
       if (!isIdle && this.#calls < MOST_CALLS) return this.#wait();
       this.#isWaiting = false;

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { HttpSocket, type HttpSocketOptions } from "./http_socket.ts";
 
 /** A socket that repeats requests. */
@@ -104,6 +105,39 @@ Deno.test("HttpSocket does not wait for a request forever", async () => {
   await using scene = new Scene({ patienceMs: 10 });
   const [line] = (await scene.ask("GET / HT")).split("\r\n");
   assertEquals(line, "HTTP/1.1 408 Request Timeout");
+});
+
+Deno.test("HttpSocket gives requests their time again after it stood still", async () => {
+  const { timeout } = AbortSignal, { now } = performance;
+  const timers: AbortController[] = [];
+  let nowMs = 0;
+  performance.now = (): number => nowMs;
+  AbortSignal.timeout = (): AbortSignal => {
+    const timer = new AbortController();
+    timers.push(timer);
+    return timer.signal;
+  };
+  /** The limit is over at a time; returns whether a new one has begun. */
+  const endLimit = (atMs: number): boolean => {
+    const { length } = timers;
+    nowMs = atMs;
+    timers.at(-1)?.abort();
+    return timers.length > length;
+  };
+  try {
+    await using scene = new Scene({ patienceMs: 1000 });
+    const asked = scene.ask("GET / HT");
+    await eventually("it is connected", () => timers.length === 1);
+    assertEquals(endLimit(5000), true);
+    assertEquals(endLimit(6000), false);
+    const [line] = (await asked).split("\r\n");
+    assertEquals(line, "HTTP/1.1 408 Request Timeout");
+    performance.now = now;
+    AbortSignal.timeout = timeout;
+  } finally {
+    performance.now = now;
+    AbortSignal.timeout = timeout;
+  }
 });
 
 Deno.test("HttpSocket answers 500 if the answer fails", async () => {

@@ -6,7 +6,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../../cni/deadline.ts";
+import { JoinedSignal, pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import { backoff, type TimeLimits } from "../../../kube/retry.ts";
@@ -105,7 +105,8 @@ export class EventQueue {
 
   /** Posts the remaining events within a time limit. */
   async finish(withinMs: number): Promise<void> {
-    await waitUntil(this.#postAll(), deadline(withinMs));
+    using limit = new JoinedSignal(withinMs);
+    await waitUntil(this.#postAll(), limit.signal);
     const { length: count } = this.#entries;
     if (count > 0) this.#options.log.warn("Events are lost", { count });
   }
