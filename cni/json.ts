@@ -199,7 +199,7 @@ function copyWithoutKey(value: unknown, path: readonly PropertyKey[]): unknown {
   const [key, ...rest] = path;
   if (!isObject(value) || typeof key !== "string") return value;
   const entries = Object.entries(value).flatMap(([spelling, item]) => {
-    if (spelling.toLowerCase() !== key.toLowerCase()) return [[spelling, item]];
+    if (foldKey(spelling) !== foldKey(key)) return [[spelling, item]];
     const isDeeper = typeof rest[0] === "string";
     return isDeeper ? [[spelling, copyWithoutKey(item, rest)]] : [];
   });
@@ -266,13 +266,22 @@ function foldObject(
   return folded;
 }
 
+/**
+ * Folds a key as Go does: `ſ` (U+017F) is an s, and `K` (U+212A) a k.
+ *
+ * Source: Go encoding/json fold.go `foldName`, unicode.SimpleFold.
+ */
+export function foldKey(key: string): string {
+  return key.toUpperCase().toLowerCase();
+}
+
 function findSpelling(shape: object, key: string): string | undefined {
   if (Object.hasOwn(shape, key)) return key;
-  const folded = key.toLowerCase();
+  const folded = foldKey(key);
   // Comparing lengths first is quick. Case changes no length, except for
   // letters that no schema uses.
   return Object.keys(shape).find((known) =>
-    known.length === key.length && known.toLowerCase() === folded
+    known.length === key.length && foldKey(known) === folded
   );
 }
 

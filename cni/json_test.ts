@@ -70,6 +70,9 @@ testRows(
     ["the Kelvin sign counts as k", z.looseObject({ key: text }), {
       "\u212aey": "a",
     }, { key: "a" }],
+    ["the long s counts as s", z.looseObject({ mask: text }), {
+      "ma\u017fk": "a",
+    }, { mask: "a" }],
     ["unknown keys and what is in them stay", shape, { Mtu: { Name: null } }, {
       Mtu: { Name: null },
     }],

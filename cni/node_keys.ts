@@ -5,6 +5,8 @@
  * @module
  */
 
+import { foldKey } from "./json.ts";
+
 /** What the value of a key names. */
 export type Named =
   /** A file. */
@@ -176,9 +178,9 @@ const byKey: ReadonlyMap<string, NodeKey> = new Map(
   NODE_KEYS.map((row) => [foldKey(row.key), row]),
 );
 
-/** Finds the row of a key, whatever its case. */
-export function findNodeKey(key: string): NodeKey | undefined {
-  return byKey.get(foldKey(key));
+/** Finds the row of a key, as {@linkcode foldKey} returns it. */
+export function findNodeKey(folded: string): NodeKey | undefined {
+  return byKey.get(folded);
 }
 
 /** Reports whether a value names a file by a path that is not absolute. */
@@ -197,13 +199,4 @@ export function isUsual({ usual = [] }: NodeKey, value: unknown): boolean {
           /^[^/]+$/.test(value.slice(one.lastIndexOf("/") + 1))
         : value === one
     );
-}
-
-/**
- * Folds a key as Go does: `ſ` (U+017F) is an s, and `K` (U+212A) a k.
- *
- * Source: Go encoding/json fold.go `foldName`, unicode.SimpleFold.
- */
-export function foldKey(key: string): string {
-  return key.toUpperCase().toLowerCase();
 }

@@ -12,7 +12,7 @@ import {
   COMMANDS,
 } from "./args.ts";
 import { CniError, describeError, ErrorCode } from "./error.ts";
-import { isObject, parseJson } from "./json.ts";
+import { foldKey, isObject, parseJson } from "./json.ts";
 import { isOwnNetns } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
 import { COMMAND_SINCE, DEFAULT_VERSION, isAtLeast } from "./version.ts";
@@ -108,9 +108,9 @@ function parseConfig(config: object | string | Uint8Array): ConfigDocument {
 
 /** Reads one key as `decode` would. Building a schema for it takes longer. */
 function findText(document: ConfigDocument, name: string): string {
-  const folded = name.toLowerCase();
+  const folded = foldKey(name);
   const key = Object.keys(document).findLast((key) =>
-    key.toLowerCase() === folded && document[key] !== null
+    foldKey(key) === folded && document[key] !== null
   );
   const text = key === undefined ? "" : document[key];
   if (typeof text === "string") return text;

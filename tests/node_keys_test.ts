@@ -1,7 +1,8 @@
 /** Every key of every plugin's schema is known to name something of the node, or not to. */
 
 import { assertEquals } from "@std/assert";
-import { findNodeKey, foldKey, isUsual, NODE_KEYS } from "../cni/node_keys.ts";
+import { foldKey } from "../cni/json.ts";
+import { findNodeKey, isUsual, NODE_KEYS } from "../cni/node_keys.ts";
 import { isObject } from "../cni/json.ts";
 import { pluginNames } from "../plugins/registry.ts";
 
@@ -56,7 +57,7 @@ function readKeys(type: string): Set<string> {
 Deno.test("each key of each schema is in the table of node keys, or is harmless", () => {
   const keys = new Set(pluginNames.flatMap((type) => [...readKeys(type)]));
   const unknown = [...keys].filter((key) =>
-    HARMLESS.has(key) === (findNodeKey(key) !== undefined)
+    HARMLESS.has(key) === (findNodeKey(foldKey(key)) !== undefined)
   );
   assertEquals(unknown, []);
   const gone = [...HARMLESS].filter((key) => !keys.has(key));
@@ -99,7 +100,7 @@ Deno.test("foldKey() folds what Go folds", () => {
 
 Deno.test("isUsual() knows values that harm nobody", () => {
   const isUsualFor = (key: string, value: unknown): boolean => {
-    const row = findNodeKey(key);
+    const row = findNodeKey(foldKey(key));
     return row !== undefined && isUsual(row, value);
   };
   const rows: [key: string, value: unknown, expected: boolean][] = [

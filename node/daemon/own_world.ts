@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isObject, parseJson } from "../../cni/json.ts";
+import { foldKey, isObject, parseJson } from "../../cni/json.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { findNodeKey, isRelativePath } from "../../cni/node_keys.ts";
 import type { CallRequest } from "./protocol.ts";
@@ -174,7 +174,7 @@ function hasRelativeKey(value: unknown): boolean {
   if (Array.isArray(value)) return value.some(hasRelativeKey);
   if (!isObject(value)) return false;
   return Object.entries(value).some(([key, item]) => {
-    const row = findNodeKey(key);
+    const row = findNodeKey(foldKey(key));
     const texts = [item].flat().filter((one) => typeof one === "string");
     return row !== undefined &&
         texts.some((text) => isRelativePath(row, text)) ||

@@ -9,7 +9,7 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible, readTextFile } from "../../cni/files/io.ts";
 import { isObject, parseJson } from "../../cni/json.ts";
-import { foldKey } from "../../cni/node_keys.ts";
+import { foldKey } from "../../cni/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";
 

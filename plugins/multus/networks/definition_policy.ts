@@ -9,17 +9,13 @@
 
 import { ErrorCode } from "../../../cni/error.ts";
 import {
+  foldKey,
   formatPath,
   isObject,
   type JsonObject,
   type JsonValue,
 } from "../../../cni/json.ts";
-import {
-  findNodeKey,
-  foldKey,
-  isUsual,
-  type Named,
-} from "../../../cni/node_keys.ts";
+import { findNodeKey, isUsual, type Named } from "../../../cni/node_keys.ts";
 import type { MultusConfig } from "../config.ts";
 import { NetworkError } from "../failure.ts";
 import { type Delegate, isList } from "./delegate.ts";
@@ -105,14 +101,27 @@ function findProblem(
     );
   }
   if (!isObject(value)) return undefined;
-  const object = value as JsonObject;
-  const own = typeOf(object) ?? type;
-  return firstOf(Object.entries(object), ([key, item]) => {
-    const place = [...path, key];
-    return findTypeProblem(place, item, policy) ??
-      findKeyProblem(place, item, own, policy) ??
-      findProblem(item, place, own, policy);
-  });
+  const items = Object.entries(value as JsonObject)
+    .map(([key, item]): Item => ({
+      path: [...path, key],
+      key: foldKey(key),
+      value: item,
+    }));
+  const own = typeOf(items) ?? type;
+  return firstOf(
+    items,
+    (item) =>
+      findTypeProblem(item, policy) ?? findKeyProblem(item, own, policy) ??
+        findProblem(item.value, item.path, own, policy),
+  );
+}
+
+/** A key of an object. */
+interface Item {
+  readonly path: Path;
+  /** As {@linkcode foldKey} returns it. */
+  readonly key: string;
+  readonly value: JsonValue;
 }
 
 function firstOf<T>(
@@ -127,22 +136,21 @@ function firstOf<T>(
 }
 
 /** Plugins read the last one of several. */
-function typeOf(object: JsonObject): string | undefined {
-  const [, type] =
-    Object.entries(object).findLast(([key, item]) => isType(key, item)) ?? [];
-  return type as string | undefined;
+function typeOf(items: readonly Item[]): string | undefined {
+  return items.findLast(isType)?.value;
 }
 
-function isType(key: string, value: JsonValue): value is string {
-  return foldKey(key) === "type" && typeof value === "string" && value !== "";
+function isType(item: Item): item is Item & { readonly value: string } {
+  const { key, value } = item;
+  return key === "type" && typeof value === "string" && value !== "";
 }
 
 function findTypeProblem(
-  path: Path,
-  value: JsonValue,
+  item: Item,
   { definitionTypes }: DefinitionPolicy,
 ): string | undefined {
-  if (!isType(String(path.at(-1)), value)) return undefined;
+  if (!isType(item)) return undefined;
+  const { path, value } = item;
   const what = `${quotePath(path)} is ${quote(value)}`;
   if (isOwnType(value)) return `${what}: multus would call itself`;
   const isAllowed = definitionTypes.includes(value) ||
@@ -154,12 +162,11 @@ function findTypeProblem(
 }
 
 function findKeyProblem(
-  path: Path,
-  value: JsonValue,
+  { path, key, value }: Item,
   type: string,
   { definitionKeys }: DefinitionPolicy,
 ): string | undefined {
-  const row = findNodeKey(String(path.at(-1)));
+  const row = findNodeKey(key);
   if (row === undefined || row.names === "interface") return undefined;
   if (!isSet(value) || isUsual(row, value)) return undefined;
   // A capability has the name of the key that the runtime sets.
