@@ -101,9 +101,9 @@ Deno.test("Connection's time limit excludes the credential program", async () =>
   await using scene = await KubeScene.start();
   using client = await scene.open("exec");
   const path = `${scene.folder.path}/credentials.sh`;
-  const slow = (await Deno.readTextFile(path)).replace("\n", "\nsleep 2.5\n");
+  const slow = (await Deno.readTextFile(path)).replace("\n", "\nsleep 1.2\n");
   await Deno.writeTextFile(path, slow);
-  const times = { perTryMs: 2000, overallMs: 2000 };
+  const times = { perTryMs: 1000, overallMs: 1000 };
   const pod = await client.getPod("test", "p1", times);
   assertEquals(pod.metadata?.uid, "u1");
 });
