@@ -45,6 +45,42 @@ rootTest("dhcp leases an address until DEL", needsDnsmasq, async () => {
 });
 
 rootTest(
+  "dhcp stays out of a namespace that takes the sandbox's place",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    const server = await scene.startDnsmasq();
+    const { folder, sandbox } = scene.hosts;
+    const netns = `${folder}/netns`, path = `${folder}/between.sock`;
+    await Deno.symlink(sandbox.path, netns);
+    // The path leads elsewhere before the daemon has the request.
+    const other = scene.hosts.addNetns();
+    runIn(other, "ip", "link", "add", "eth0", "type", "veth");
+    using listener = Deno.listen({ transport: "unix", path });
+    const passing = listener.accept().then(async (plugin) => {
+      await Deno.remove(netns);
+      await Deno.symlink(other.path, netns);
+      const daemon = await Deno.connect({
+        transport: "unix",
+        path: scene.socket,
+      });
+      await Promise.allSettled([
+        plugin.readable.pipeTo(daemon.writable),
+        daemon.readable.pipeTo(plugin.writable),
+      ]);
+    });
+    const config = scene.config({ daemonSocketPath: path });
+    const env = { CNI_NETNS: netns };
+    assertFailure(await scene.run("ADD", config, { env }), 8, "");
+    await passing;
+    assertEquals(server.log.includes("DHCPDISCOVER"), false);
+    assertEquals(scene.leases, []);
+    await scene.succeed("ADD");
+    await scene.succeed("DEL");
+  },
+);
+
+rootTest(
   "dhcp asks for options, and takes routes and DNS from them",
   needsDnsmasq,
   async () => {

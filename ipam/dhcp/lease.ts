@@ -22,6 +22,8 @@ export interface LeaseKey {
 export interface LeaseRequest extends LeaseKey {
   /** Path of the container's namespace. */
   readonly netns: string;
+  /** Device and inode that the path led to when the call began. */
+  readonly netnsId?: string;
   /** The options to send, as of {@linkcode Options.toJSON}. */
   readonly options: Readonly<Record<string, string>>;
   /** The metric of all routes; 0 for the kernel's. */

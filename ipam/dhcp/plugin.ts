@@ -27,6 +27,7 @@
 import { resolve } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { findNetnsId } from "../../cni/own_netns.ts";
 import type { Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { ask, DEFAULT_SOCKET, NoDaemonError, type Request } from "./ask.ts";
@@ -43,9 +44,11 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
   async add(call): Promise<Result> {
     const { wantedOptions } = await import("./wanted.ts");
     const { config: { ipam = {} }, args } = call;
+    const netnsId = findNetnsId(args);
     const request = {
       ...keyOf(call),
       netns: resolve(args.netns),
+      ...netnsId === undefined ? {} : { netnsId },
       options: wantedOptions(ipam, args.args).toJSON(),
       priority: ipam.priority ?? 0,
     };

@@ -67,7 +67,8 @@ export class KeptLease {
   /**
    * Gets a lease, and keeps it.
    *
-   * @throws {CniError} 11 if no server grants one until the time limit or the
+   * @throws {CniError} 8 if the namespace is another one than the plugin has
+   *   seen; 11 if no server grants one until the time limit or the
    *   signal; 999 if the link does not exist, or the lease lacks a subnet mask
    */
   static async acquire(
@@ -77,6 +78,7 @@ export class KeptLease {
   ): Promise<KeptLease> {
     using port = openPort(request, keeping);
     if (port === undefined) throw missingLink(request);
+    if (!isSeen(port, request)) throw replaced(request);
     if (!port.link.isUp) port.setUp(true);
     const reply = await insist(
       (signal) => discover(port, request, { ...keeping, signal }),
@@ -113,7 +115,8 @@ export class KeptLease {
   /** Reports whether this is a valid lease of the link that a request is for. */
   isFor(request: LeaseRequest): boolean {
     using port = this.#openPort(request);
-    return port !== undefined && this.#lease.isLost !== true;
+    if (port === undefined || !isSeen(port, request)) return false;
+    return this.#lease.isLost !== true;
   }
 
   /** Keeps the lease by a newer request, also one that is marked as released. */
@@ -299,6 +302,18 @@ function openPort(
   { hostPrefix, events }: Keeping,
 ): Port | undefined {
   return Port.open(`${hostPrefix}${netns}`, ifName, events);
+}
+
+/** Reports whether a port is in the namespace that the plugin has seen: the path may lead to another one since. */
+function isSeen({ netnsId }: Port, request: LeaseRequest): boolean {
+  return (request.netnsId ?? netnsId) === netnsId;
+}
+
+function replaced({ netns }: LeaseRequest): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetns,
+    `Network namespace "${netns}" was replaced during the call`,
+  );
 }
 
 function missingLink({ netns, ifName }: LeaseRequest): CniError {
