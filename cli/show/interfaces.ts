@@ -7,7 +7,7 @@
 import type { Result } from "../../cni/result.ts";
 import type { Address } from "../../ffi/rtnl/address.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
@@ -182,7 +182,7 @@ function viewInterface(
         formatRoute(destination, gateway) +
         (table === Table.Main ? "" : ` table ${table}`)
       ),
-    vlans: link.vlanId === undefined ? [] : [`${link.vlanId}`],
+    vlans: link.data?.kind === "vlan" ? [`${link.data.id}`] : [],
     limits: { ingress: null, egress: null },
     masquerade: false,
     portMaps: [],
@@ -220,7 +220,7 @@ async function connect(
       differences: link.mtu === end.mtu
         ? view.differences
         : [...view.differences, `MTU ${link.mtu}, ${end.name} has ${end.mtu}`],
-      vlans: master?.hasVlanFiltering ? listVlans(rtnl, end) : view.vlans,
+      vlans: master && filtersVlans(master) ? listVlans(rtnl, end) : view.vlans,
       limits: {
         ingress: limits.ofSent(end.index),
         egress: limits.ofReceived(end.index),

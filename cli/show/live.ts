@@ -8,6 +8,7 @@ import { basename } from "@std/path/posix";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { CURRENT_NETNS, isMissingNetns } from "../../ffi/netns.ts";
+import { filtersVlans } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
@@ -111,7 +112,7 @@ function viewGroup(
     isUp: link?.isUp ?? true,
     mtu: link?.mtu ?? null,
     addresses: link === undefined ? [] : formatAddresses(addresses, link),
-    hasVlanFiltering: link?.hasVlanFiltering ?? false,
+    hasVlanFiltering: link !== undefined && filtersVlans(link),
     foreignPorts: [...links.values()]
       .filter((port) => link && port.masterIndex === link.index)
       .map((port) => port.name)

@@ -24,6 +24,7 @@ import {
 import type {
   Link,
   LinkChange,
+  LinkData,
   NewBridge,
   NewIfb,
   NewLinkElsewhere,
@@ -46,6 +47,11 @@ const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
  * Source: include/uapi/linux/rtnetlink.h.
  */
 const RTEXT_FILTER_SKIP_STATS = 8;
+
+/** Reports whether a link is a bridge that filters VLANs. */
+export function filtersVlans({ data }: Link): boolean {
+  return data?.kind === "bridge" && data.vlanFiltering;
+}
 
 /** Links of the namespace in which the socket was opened. */
 export class LinkRequests {
@@ -446,14 +452,28 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
     isPromiscuous: (header.flags & IFF_PROMISC) !== 0,
     isAllMulticast: (header.flags & IFF_ALLMULTI) !== 0,
     transmitQueueLength: attributes.transmitQueueLength ?? 0,
-    vrfTable: linkInfo?.kind === "vrf" ? linkInfo.data?.table : undefined,
-    hasVlanFiltering: linkInfo?.kind === "bridge" &&
-      linkInfo.data?.vlanFiltering === 1,
-    hasHairpin: linkInfo?.portData?.hairpin === 1,
-    isIsolated: linkInfo?.portData?.isolated === 1,
-    mode: linkInfo?.kind === "macvlan" || linkInfo?.kind === "ipvlan"
-      ? linkInfo.data?.mode
+    data: linkInfo === undefined ? undefined : decodeData(linkInfo),
+    port: linkInfo?.portKind === "bridge"
+      ? {
+        hairpin: linkInfo.portData?.hairpin === 1,
+        isolated: linkInfo.portData?.isolated === 1,
+      }
       : undefined,
-    vlanId: linkInfo?.kind === "vlan" ? linkInfo.data?.id : undefined,
   };
+}
+
+function decodeData(info: LinkInfo): LinkData | undefined {
+  switch (info.kind) {
+    case "bridge":
+      return { kind: info.kind, vlanFiltering: info.data?.vlanFiltering === 1 };
+    case "vrf":
+      return { kind: info.kind, table: info.data?.table ?? 0 };
+    case "macvlan":
+    case "ipvlan":
+      return { kind: info.kind, mode: info.data?.mode ?? 0 };
+    case "vlan":
+      return { kind: info.kind, id: info.data?.id ?? 0 };
+    default:
+      return undefined;
+  }
 }

@@ -49,12 +49,8 @@ rootTest("LinkRequests.addVeth() makes both ends where they belong", () => {
     isPromiscuous: false,
     isAllMulticast: false,
     transmitQueueLength: 1000,
-    vrfTable: undefined,
-    hasVlanFiltering: false,
-    hasHairpin: false,
-    isIsolated: false,
-    mode: undefined,
-    vlanId: undefined,
+    data: undefined,
+    port: undefined,
   });
   assertEquals(inner.address, String(mac));
   assertEquals([outer.flags.includes("UP"), inner.flags.includes("UP")], [
@@ -164,12 +160,14 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     isPromiscuous: link.flags.includes("PROMISC"),
     isAllMulticast: link.flags.includes("ALLMULTI"),
     transmitQueueLength: link.txqlen,
-    vrfTable: undefined,
-    hasVlanFiltering: link.linkinfo?.info_data?.vlan_filtering === 1,
-    hasHairpin: link.linkinfo?.info_slave_data?.hairpin === true,
-    isIsolated: link.linkinfo?.info_slave_data?.isolated === true,
-    mode: undefined,
-    vlanId: undefined,
+    data: link.linkinfo?.info_kind !== "bridge" ? undefined : {
+      kind: "bridge",
+      vlanFiltering: link.linkinfo.info_data.vlan_filtering === 1,
+    },
+    port: link.linkinfo?.info_slave_kind !== "bridge" ? undefined : {
+      hairpin: link.linkinfo.info_slave_data.hairpin,
+      isolated: link.linkinfo.info_slave_data.isolated,
+    },
   }));
   assertEquals(rtnl.link.list(), expected);
 });
@@ -264,18 +262,23 @@ rootTest("LinkRequests.setBridge() switches VLAN filtering", () => {
   const { index } = rtnl.link.addBridge({ name: "br0" });
   const set = (vlanFiltering: boolean): void =>
     rtnl.link.set(index, { bridge: { vlanFiltering } });
+  const filtering = (): boolean => {
+    const { data } = rtnl.link.get(index);
+    assert(data?.kind === "bridge");
+    return data.vlanFiltering;
+  };
   try {
     set(true);
   } catch (error) {
     // Not every kernel supports bridge VLANs.
     assert(error instanceof NetlinkError && error.errno === "EOPNOTSUPP");
-    assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
+    assertEquals(filtering(), false);
     return;
   }
-  assertEquals(rtnl.link.get(index).hasVlanFiltering, true);
+  assertEquals(filtering(), true);
   assertEquals(show(host, "br0").linkinfo.info_data.vlan_filtering, 1);
   set(false);
-  assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
+  assertEquals(filtering(), false);
 });
 
 rootTest("LinkRequests makes ports of a bridge, and changes them", () => {
@@ -294,11 +297,10 @@ rootTest("LinkRequests makes ports of a bridge, and changes them", () => {
     rtnl.link.set(index, { port: { hairpin, isolated } });
     const { info_slave_data: port } = show(host, "veth0").linkinfo;
     assertEquals([port.hairpin, port.isolated], [hairpin, isolated]);
-    const link = rtnl.link.get(index);
-    assertEquals([link.hasHairpin, link.isIsolated], [hairpin, isolated]);
+    assertEquals(rtnl.link.get(index).port, { hairpin, isolated });
   }
   rtnl.link.set(index, { port: { hairpin: true } });
-  assertEquals(rtnl.link.get(index).isIsolated, true);
+  assertEquals(rtnl.link.get(index).port?.isolated, true);
   rtnl.link.set(index, { masterIndex: 0 });
   assertEquals(rtnl.link.get(index).masterIndex, undefined);
   const port = { hairpin: true };
@@ -352,7 +354,8 @@ rootTest("LinkRequests.addVrf() creates a VRF that is up", needsVrf, () => {
   const vrf = rtnl.link.addVrf({ name: "blue", table: 77 });
   const { ifindex, linkinfo, flags } = show(hosts.host, "blue");
   assertEquals([vrf.index, vrf.kind, vrf.isUp], [ifindex, "vrf", true]);
-  assertEquals([vrf.vrfTable, linkinfo.info_data.table], [77, 77]);
+  assertEquals(vrf.data, { kind: "vrf", table: 77 });
+  assertEquals(linkinfo.info_data.table, 77);
   assertEquals([linkinfo.info_kind, flags.includes("UP")], ["vrf", true]);
   const again = { name: "blue", table: 78 };
   assertEquals(errnoOf(() => rtnl.link.addVrf(again)), "EEXIST");

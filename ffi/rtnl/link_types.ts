@@ -38,18 +38,41 @@ export interface Link {
   readonly isAllMulticast: boolean;
   /** Length of its queue in packets, if the qdisc has no limit of its own. */
   readonly transmitQueueLength: number;
-  /** For a VRF: its routing table. */
-  readonly vrfTable: number | undefined;
-  /** For a bridge: whether VLAN filtering is on. */
-  readonly hasVlanFiltering: boolean;
-  /** For a bridge port: whether frames may leave by the port they came in by. */
-  readonly hasHairpin: boolean;
-  /** For a bridge port: whether it is isolated from other isolated ports. */
-  readonly isIsolated: boolean;
-  /** For a macvlan or an ipvlan: its mode. */
-  readonly mode: number | undefined;
-  /** For a VLAN's link: the VLAN. */
-  readonly vlanId: number | undefined;
+  /** What its kind adds; undefined for kinds that are not decoded. */
+  readonly data: LinkData | undefined;
+  /** Its options as a port of a bridge; undefined if it is none. */
+  readonly port: BridgePort | undefined;
+}
+
+/** What links of a kind have besides. */
+export type LinkData =
+  | {
+    readonly kind: "bridge";
+    /** Whether VLAN filtering is on. */
+    readonly vlanFiltering: boolean;
+  }
+  | {
+    readonly kind: "vrf";
+    /** The routing table of its ports. */
+    readonly table: number;
+  }
+  | {
+    readonly kind: "macvlan" | "ipvlan";
+    /** One of `MacvlanMode` or `IpvlanMode`. */
+    readonly mode: number;
+  }
+  | {
+    readonly kind: "vlan";
+    /** The VLAN, 0 to 4094. */
+    readonly id: number;
+  };
+
+/** Options of a bridge port. */
+export interface BridgePort {
+  /** Whether frames may leave by the port they came in by. */
+  readonly hairpin: boolean;
+  /** Whether it is isolated from other isolated ports. */
+  readonly isolated: boolean;
 }
 
 /**
@@ -116,12 +139,7 @@ export interface LinkChange {
     readonly vlanFiltering: boolean;
   } | undefined;
   /** Of a bridge port. */
-  readonly port?: {
-    /** Whether frames may leave by the port they came in by. */
-    readonly hairpin?: boolean | undefined;
-    /** Whether it is isolated from other isolated ports. */
-    readonly isolated?: boolean | undefined;
-  } | undefined;
+  readonly port?: Partial<BridgePort> | undefined;
 }
 
 /** A veth pair to create. */

@@ -8,7 +8,7 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { NetlinkError } from "../../ffi/netlink/error.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import { named } from "../parts/configure_link.ts";
@@ -70,7 +70,7 @@ function addBridge(host: Rtnl, wanted: WantedBridge): Link {
 }
 
 function completeBridge(host: Rtnl, link: Link, wanted: WantedBridge): void {
-  if (hasVlans(wanted) && !link.hasVlanFiltering) {
+  if (hasVlans(wanted) && !filtersVlans(link)) {
     forVlans(wanted, () => {
       host.link.set(link.index, { bridge: { vlanFiltering: true } });
     });

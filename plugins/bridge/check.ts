@@ -6,7 +6,7 @@
 
 import type { Call } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
   checkAddresses,
@@ -103,7 +103,7 @@ async function checkBridge(
     throw checkFailure(`Bridge "${link.name}" is not promiscuous`);
   });
   await differences.collect(() => {
-    if (!hasVlans(settings) || link.hasVlanFiltering) return;
+    if (!hasVlans(settings) || filtersVlans(link)) return;
     throw checkFailure(`Bridge "${link.name}" does not tell VLANs apart`);
   });
   if (settings.isLayer3 && settings.isGateway) {
@@ -145,10 +145,10 @@ async function checkPort(
     throw checkFailure(`"${port.name}" is no port of "${bridge.name}"`);
   });
   await differences.collect(() =>
-    checkPortOption(port, "hairpin mode", port.hasHairpin, hairpin)
+    checkPortOption(port, "hairpin mode", port.port?.hairpin, hairpin)
   );
   await differences.collect(() =>
-    checkPortOption(port, "isolation", port.isIsolated, isolated)
+    checkPortOption(port, "isolation", port.port?.isolated, isolated)
   );
   await differences.collect(() => checkVlans(checked, port));
 }
@@ -156,7 +156,7 @@ async function checkPort(
 function checkPortOption(
   { name }: Link,
   option: string,
-  isOn: boolean,
+  isOn: boolean | undefined,
   isWanted: boolean,
 ): void {
   if (isOn === isWanted) return;

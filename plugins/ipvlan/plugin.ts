@@ -69,7 +69,7 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
       kind: "ipvlan",
       missing: "Required prevResult missing",
       settings: (link) => [
-        ["mode", nameOfMode(MODES, link.mode), nameOfMode(MODES, mode)],
+        ["mode", nameOfMode(MODES, link), nameOfMode(MODES, mode)],
       ],
     });
   },

@@ -68,7 +68,7 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
       kind: "macvlan",
       missing: "required prevResult missing",
       settings: (link) => [
-        ["mode", nameOfMode(MODES, link.mode), nameOfMode(MODES, mode)],
+        ["mode", nameOfMode(MODES, link), nameOfMode(MODES, mode)],
       ],
     });
   },

@@ -120,11 +120,16 @@ function checkedMtu(
 /** The kernel's modes by name; the first one is the default. */
 export type Modes = Readonly<Record<string, number>>;
 
-/** Returns the name of a mode, or its number if it has none. */
+/** Returns the name of a mode or of a link's mode, or its number if it has none. */
 export function nameOfMode(
   modes: Modes,
-  mode: number | undefined,
+  of: number | Link,
 ): string | undefined {
+  const mode = typeof of === "number"
+    ? of
+    : of.data !== undefined && "mode" in of.data
+    ? of.data.mode
+    : undefined;
   const row = Object.entries(modes).find(([, known]) => known === mode);
   return row?.[0] ?? mode?.toString();
 }

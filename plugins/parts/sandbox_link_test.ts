@@ -48,7 +48,7 @@ rootTest("createSandboxLink() creates, replaces and undoes", async () => {
     const link = createSandboxLink(host, adding, wanted);
     assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
     assertEquals([link.name, link.alias], ["eth0", "cni/net1/c1/eth0"]);
-    assertEquals([link.kind, link.mode, link.mtu], ["macvlan", 1, 1400]);
+    assertEquals([link.data, link.mtu], [{ kind: "macvlan", mode: 1 }, 1400]);
     assertEquals([link.linkIndex, link.isUp], [lower.index, false]);
   }
   assertEquals(linkNames(hosts.sandbox), ["lo"]);

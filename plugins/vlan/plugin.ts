@@ -59,7 +59,7 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
       kind: "vlan",
       missing: "vlan: Required prevResult missing",
       settings: (link) => [
-        ["VLAN", link.vlanId, id],
+        ["VLAN", link.data?.kind === "vlan" ? link.data.id : undefined, id],
         ["MTU", link.mtu, mtu || link.mtu],
       ],
     });

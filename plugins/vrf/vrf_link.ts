@@ -19,8 +19,8 @@ export interface Vrf {
 
 /** Finds a VRF. Returns undefined for a link of another kind. */
 export function findVrf({ link }: Rtnl, name: string): Vrf | undefined {
-  const { index = 0, vrfTable: table } = link.find(name) ?? {};
-  return table === undefined ? undefined : { index, table };
+  const { index = 0, data } = link.find(name) ?? {};
+  return data?.kind === "vrf" ? { index, table: data.table } : undefined;
 }
 
 /**
@@ -66,8 +66,10 @@ export function ensureVrf(
 const RESERVED: readonly number[] = [Table.Default, Table.Main, Table.Local];
 
 /** Returns the lowest table, from 1, that no VRF has. */
-export function freeTable(links: readonly Pick<Link, "vrfTable">[]): number {
-  const taken = new Set(links.map(({ vrfTable }) => vrfTable));
+export function freeTable(links: readonly Pick<Link, "data">[]): number {
+  const taken = new Set(
+    links.map(({ data }) => data?.kind === "vrf" ? data.table : undefined),
+  );
   let table = 1;
   while (taken.has(table) || RESERVED.includes(table)) table++;
   return table;
