@@ -8,7 +8,7 @@
  * (`scripts/compile/call_stub/`), so there is nothing in them to escape.
  *
  * A request has a header of {@linkcode HEADER_BYTES}, the parts of
- * {@linkcode RequestPart} one after the other, and a line feed. The daemon reads
+ * {@linkcode REQUEST_PARTS} one after the other, and a line feed. The daemon reads
  * everything else about the caller from its process. It sends a series of
  * messages: {@linkcode MessageKind}, number of bytes, and the bytes.
  *
@@ -26,26 +26,25 @@ export const WORD_BYTES = 8;
 /** How a request begins. The last character is the version of the format. */
 export const MAGIC = "cnicall3";
 
-/** The parts of a request, in order; the header has their lengths. */
-export const RequestPart = {
-  /** Identifies the caller's code. */
-  build: 0,
-  /** How the program was called: its `argv[0]`. */
-  name: 1,
-  /** The variables of {@linkcode SENT_VARIABLES}: `NAME=value`, each with a NUL at its end. */
-  environment: 2,
-  /** The configuration. */
-  stdin: 3,
-} as const;
+/**
+ * The parts of a request, in order: what identifies the caller's code; how the
+ * program was called (`argv[0]`); the variables of {@linkcode SENT_VARIABLES} as
+ * `NAME=value`, each with a NUL at its end; the configuration. Whoever writes or
+ * reads them is made from this list.
+ */
+export const REQUEST_PARTS = ["build", "name", "env", "stdin"] as const;
 
-/** Where the fields of the header begin, in bytes. */
-export const HeaderField = {
-  magic: 0,
-  lengths: 8,
-} as const;
+/** A part of a request. */
+export type RequestPart = typeof REQUEST_PARTS[number];
 
-/** Size of the header. */
-export const HEADER_BYTES = 40;
+/** Size of the header: {@linkcode MAGIC}, and the length of each part. */
+export const HEADER_BYTES: number = MAGIC.length +
+  WORD_BYTES * REQUEST_PARTS.length;
+
+/** Returns where the header has the length of a part, in bytes. */
+export function lengthAt(part: RequestPart): number {
+  return MAGIC.length + WORD_BYTES * REQUEST_PARTS.indexOf(part);
+}
 
 /**
  * Variables that a call may need; no others are sent. A name that ends in `*`

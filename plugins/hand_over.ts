@@ -11,12 +11,13 @@ import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
 import {
   GO,
   HEADER_BYTES,
-  HeaderField,
   HURRIED_READY_MS,
+  lengthAt,
   MAGIC,
   MESSAGE_HEADER_BYTES,
   MessageKind,
   READY_MS,
+  REQUEST_PARTS,
   type RequestPart,
   SENT_VARIABLES,
   SILENCE_MS,
@@ -161,21 +162,22 @@ function encodeRequest(
   const variables = Object.entries(env)
     .filter(([name]) => isSent(name))
     .map(([name, value]) => `${name}=${value}\0`);
-  const parts: Record<keyof typeof RequestPart, Uint8Array> = {
+  const parts: Record<RequestPart, Uint8Array> = {
     build: text.encode(buildIdentity),
     name: text.encode(name),
-    environment: text.encode(variables.join("")),
+    env: text.encode(variables.join("")),
     stdin,
   };
-  const lengths = Object.values(parts).map(({ length }) => length);
-  const total = lengths.reduce((sum, length) => sum + length, HEADER_BYTES);
+  const total = Object.values(parts)
+    .reduce((sum, { length }) => sum + length, HEADER_BYTES);
   const request = new Uint8Array(total + 1);
   request.set(text.encode(MAGIC));
-  const { lengths: lengthsAt } = HeaderField;
-  new BigUint64Array(request.buffer, lengthsAt, lengths.length)
-    .set(lengths.map(BigInt));
   let at = HEADER_BYTES;
-  for (const part of Object.values(parts)) {
+  for (const name of REQUEST_PARTS) {
+    const part = parts[name];
+    new BigUint64Array(request.buffer, lengthAt(name), 1)[0] = BigInt(
+      part.length,
+    );
     request.set(part, at);
     at += part.length;
   }

@@ -23,9 +23,8 @@ import { snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import {
   HEADER_BYTES,
-  HeaderField,
+  lengthAt,
   MAGIC,
-  RequestPart,
   WORD_BYTES,
 } from "../cni/call_format.ts";
 import { concat } from "../net/bytes.ts";
@@ -664,8 +663,7 @@ test("is there for others while callers dawdle", async (scene, daemon) => {
 
 test("keeps no more than 64 MiB of requests", async (scene, daemon) => {
   const header = new BigUint64Array(HEADER_BYTES / WORD_BYTES).fill(0n);
-  header[HeaderField.lengths / WORD_BYTES + RequestPart.stdin] = 15n *
-    2n ** 20n;
+  header[lengthAt("stdin") / WORD_BYTES] = 15n * 2n ** 20n;
   const begin = new Uint8Array(header.buffer);
   begin.set(new TextEncoder().encode(MAGIC));
   // All but the end of a request.

@@ -5,27 +5,32 @@
  * @module
  */
 
+import type { Bytes } from "../../net/bytes.ts";
 import {
   HEADER_BYTES,
-  HeaderField,
+  lengthAt,
   MAGIC,
   MESSAGE_HEADER_BYTES,
   MessageKind,
-  RequestPart,
+  REQUEST_PARTS,
+  type RequestPart,
   WORD_BYTES,
 } from "../../cni/call_format.ts";
 
-/** A call. */
-export interface CallRequest {
-  /** Identifies the caller's code. */
-  readonly build: string;
-  /** The plugin's type. */
-  readonly name: string;
-  /** The variables that a call may need. */
-  readonly env: Readonly<Record<string, string>>;
-  /** The configuration, byte for byte. */
-  readonly stdin: Uint8Array<ArrayBuffer>;
-}
+/** Reads each part. */
+const readers = {
+  build: decodeText,
+  // The plugin's type.
+  name: (bytes: Bytes): string => decodeText(bytes).replace(/^.*\//s, ""),
+  env: decodeEnvironment,
+  // Byte for byte.
+  stdin: (bytes: Bytes): Bytes => bytes,
+} satisfies Record<RequestPart, (bytes: Bytes) => unknown>;
+
+/** A call: what {@linkcode REQUEST_PARTS} says. */
+export type CallRequest = {
+  readonly [Part in RequestPart]: ReturnType<typeof readers[Part]>;
+};
 
 /** What the daemon says. The answer and `notMine` end the conversation. */
 export type Message =
@@ -47,7 +52,7 @@ export function sizeOfRequest(bytes: Uint8Array): number | undefined {
   const magic = decoder.decode(bytes.subarray(0, length));
   if (magic !== MAGIC.slice(0, length)) throw new Error("Unknown format");
   if (bytes.length < HEADER_BYTES) return undefined;
-  const lengths = readLengths(readHeader(bytes));
+  const lengths = readLengths(bytes);
   return lengths.reduce((sum, length) => sum + length, HEADER_BYTES) + 1;
 }
 
@@ -60,42 +65,33 @@ export function decodeRequest(bytes: Uint8Array<ArrayBuffer>): CallRequest {
   if (sizeOfRequest(bytes) !== bytes.length || bytes.at(-1) !== LINE_FEED) {
     throw new Error("Cannot read the request: its size is another");
   }
-  const parts = splitParts(bytes, readLengths(readHeader(bytes)));
-  const text = (part: keyof typeof RequestPart): string =>
-    decoder.decode(parts[RequestPart[part]]);
-  const argv0 = text("name");
-  return {
-    build: text("build"),
-    name: argv0.slice(argv0.lastIndexOf("/") + 1),
-    env: decodeEnvironment(text("environment")),
-    stdin: parts[RequestPart.stdin] ?? new Uint8Array(),
-  };
+  const lengths = readLengths(bytes);
+  let at = HEADER_BYTES;
+  const parts = REQUEST_PARTS.map((part, index) => [
+    part,
+    readers[part](bytes.subarray(at, at += lengths[index] ?? 0)),
+  ]);
+  return Object.fromEntries(parts);
 }
 
 const LINE_FEED = 0x0a;
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-function readHeader(bytes: Uint8Array): BigUint64Array {
-  return new BigUint64Array(bytes.slice(0, HEADER_BYTES).buffer);
+function readLengths(bytes: Uint8Array): number[] {
+  const words = new BigUint64Array(bytes.slice(0, HEADER_BYTES).buffer);
+  return REQUEST_PARTS.map((part) =>
+    Number(words[lengthAt(part) / WORD_BYTES])
+  );
 }
 
-function readLengths(header: BigUint64Array): number[] {
-  const first = HeaderField.lengths / WORD_BYTES;
-  return Object.values(RequestPart).map((part) => Number(header[first + part]));
-}
-
-function splitParts(
-  bytes: Uint8Array<ArrayBuffer>,
-  lengths: readonly number[],
-): Uint8Array<ArrayBuffer>[] {
-  let at = HEADER_BYTES;
-  return lengths.map((length) => bytes.subarray(at, at += length));
+function decodeText(bytes: Bytes): string {
+  return decoder.decode(bytes);
 }
 
 /** Where a name occurs twice the first one counts, as for getenv(3). */
-function decodeEnvironment(text: string): Record<string, string> {
+function decodeEnvironment(bytes: Bytes): Readonly<Record<string, string>> {
   const env: Record<string, string> = {};
-  for (const entry of text.split("\0")) {
+  for (const entry of decodeText(bytes).split("\0")) {
     const end = entry.indexOf("=");
     const name = entry.slice(0, Math.max(end, 0));
     if (name !== "" && !Object.hasOwn(env, name)) {

@@ -6,7 +6,6 @@
 
 import {
   HEADER_BYTES,
-  HeaderField,
   MAGIC,
   MESSAGE_HEADER_BYTES,
   MessageKind,
@@ -29,7 +28,7 @@ export function encodeRequest(
   const header = new BigUint64Array(HEADER_BYTES / WORD_BYTES);
   header.set(
     parts.map(({ length }) => BigInt(length)),
-    HeaderField.lengths / WORD_BYTES,
+    MAGIC.length / WORD_BYTES,
   );
   const bytes = new Uint8Array(header.buffer);
   bytes.set(text.encode(MAGIC));

@@ -6,9 +6,9 @@
 
 import {
   HEADER_BYTES,
-  HeaderField,
+  lengthAt,
   MAGIC,
-  RequestPart,
+  type RequestPart,
   SENT_VARIABLES,
   WORD_BYTES,
 } from "../../../cni/call_format.ts";
@@ -18,11 +18,6 @@ import { codeOf, Step, type Writer } from "./writer.ts";
 /** Longest text of an environment. Source: linux/binfmts.h `MAX_ARG_STRLEN`. */
 const MAX_VARIABLE = 128 * 1024;
 
-/** Returns where the header has the length of a part. */
-export function lengthAt(part: keyof typeof RequestPart): number {
-  return HeaderField.lengths + WORD_BYTES * RequestPart[part];
-}
-
 /** Writes the header and the parts before stdin to the mapping, and finds where stdin begins. */
 export function beginRequest(w: Writer, build: string): void {
   const { p } = w;
@@ -30,7 +25,7 @@ export function beginRequest(w: Writer, build: string): void {
   p.load(request, "frame", Frame.memory);
   p.labelAddress(from, w.text(MAGIC));
   p.load(from, from, 0);
-  p.store(from, request, HeaderField.magic);
+  p.store(from, request, 0);
   p.move(end, request);
   p.addNumber(end, HEADER_BYTES);
 
@@ -44,14 +39,14 @@ export function beginRequest(w: Writer, build: string): void {
   w.copyText(from, end, byte);
   finishPart(w, "name");
 
-  p.store(end, request, lengthAt("environment"));
+  p.store(end, request, lengthAt("env"));
   copyEnvironment(w);
-  finishPart(w, "environment");
+  finishPart(w, "env");
   p.store(end, "frame", Frame.stdin);
 }
 
 /** Stores the length of a part that ends at d, in place of where it begins; changes a and b. */
-function finishPart({ p }: Writer, part: keyof typeof RequestPart): void {
+function finishPart({ p }: Writer, part: RequestPart): void {
   const [length, request, begin, end] = ["a", "b", "c", "d"] as const;
   p.load(request, "frame", Frame.memory);
   p.load(begin, request, lengthAt(part));
