@@ -9,9 +9,10 @@ import { loadAll } from "js-yaml";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
 import { cni } from "../cli/commands.ts";
-import { hasCommand } from "../testing/capabilities.ts";
+import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
 import { parseCommandLine } from "../tool/parse.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
 const FOLDER = `${ROOT}deploy/`;
@@ -127,6 +128,77 @@ Deno.test("deploy: workflows pin actions by commit, with the version in a commen
     assertMatch(line, /uses: [\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   }
 });
+
+const needsKubectl = ignoreUnless(hasCommand("kubectl"), "needs kubectl");
+
+/** Folders, what is appended to their kustomization, and the containers. */
+const KUSTOMIZATIONS: readonly [string, string, readonly string[]][] = [
+  ["multus", "", ["install-multus", "kube-multus"]],
+  [
+    "multus",
+    "components: [daemon]",
+    [
+      "install-multus",
+      "multus-daemon",
+      "kube-multus --daemon-socket-dir=/run/multus",
+    ],
+  ],
+  ["plugins", "", ["install", "cni-daemon", "pause"]],
+  ["whereabouts", "", ["cluster-gc"]],
+];
+
+Deno.test({
+  name: `deploy: kustomize builds every folder${needsKubectl.suffix}`,
+  ignore: needsKubectl.ignore,
+  fn: async (t) => {
+    const nameOf = ([folder, more]: readonly [string, string, unknown]) =>
+      `${folder} ${more}`.trim();
+    await eachRow(t, KUSTOMIZATIONS, ([folder, more, containers]) => {
+      const { resources } = loadAll(
+        Deno.readTextFileSync(`${FOLDER}${folder}/kustomization.yaml`),
+      )[0] as Manifest;
+      const objects = resources.flatMap((file: string) =>
+        loadAll(Deno.readTextFileSync(`${FOLDER}${folder}/${file}`))
+      );
+      const built = kustomize(folder, more);
+      assertEquals(describe(built), describe(objects));
+      assertEquals(built.flatMap(listContainers), containers);
+    }, nameOf);
+  },
+});
+
+/** Has kubectl build a copy of a folder. */
+function kustomize(folder: string, more: string): Manifest[] {
+  const copy = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const args = ["-r", `${FOLDER}${folder}/.`, copy];
+  new Deno.Command("cp", { args }).outputSync();
+  const file = `${copy}/kustomization.yaml`;
+  Deno.writeTextFileSync(file, `\n${more}\n`, { append: true });
+  const { success, stdout, stderr } = new Deno.Command("kubectl", {
+    args: ["kustomize", copy],
+  }).outputSync();
+  Deno.removeSync(copy, { recursive: true });
+  const decoder = new TextDecoder();
+  assert(success, decoder.decode(stderr));
+  return loadAll(decoder.decode(stdout)) as Manifest[];
+}
+
+function describe(objects: readonly Manifest[]): string[] {
+  return objects.map(({ kind, metadata: { name, namespace } }) =>
+    `${kind} ${namespace} ${name}`
+  ).toSorted();
+}
+
+/** Lists the containers of an object's pods, with the daemon's folder if they name it. */
+function listContainers({ spec }: Manifest): string[] {
+  const pod = (spec?.jobTemplate?.spec ?? spec)?.template?.spec;
+  return [...pod?.initContainers ?? [], ...pod?.containers ?? []]
+    .map(({ name, args = [] }) => {
+      const isNamed = (arg: string): boolean =>
+        arg.startsWith("--daemon-socket-dir=");
+      return [name, ...args.filter(isNamed)].join(" ");
+    });
+}
 
 const units = listFiles([".service", ".timer", ".socket"]);
 /** Parses the command line of a timer's unit. */
