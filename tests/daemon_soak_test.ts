@@ -1,6 +1,7 @@
 /**
  * A busy node with a daemon: pods come and go, 16 at a time, on networks of
- * several kinds, while callers and the daemon are killed.
+ * several kinds, while callers and the daemon are killed, and the daemon is
+ * stopped for a while.
  *
  * The suite runs 160 attachments. `CNI_SOAK=10000` runs so many,
  * `CNI_SOAK_MINUTES=10` runs so long (`deno task soak`), and both print figures.
@@ -12,6 +13,8 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
+import { pause } from "../cni/deadline.ts";
+import { ifPossible } from "../cni/files/io.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import {
   allOf,
@@ -50,6 +53,9 @@ const WARM = isSoak ? 1000 : 40;
 const MANY = 1000;
 /** How many calls begin between two kills of a caller, and of the daemon. */
 const CALLS_PER_KILL = 6, CALLS_PER_DAEMON = Math.min(100, ATTACHMENTS / 2);
+/** How many calls begin between two stops of the daemon, and how long these are, in ms. */
+const CALLS_PER_STOP = isSoak ? 500 : 250;
+const STOPS_MS = isSoak ? [10, 300, 1500, 6000] as const : [300, 1500] as const;
 /** How often a caller is killed besides, in ms. */
 const KILL_MS = 200;
 /**
@@ -171,7 +177,7 @@ const NETWORKS: readonly Network[] = [
 /** How a call ended. */
 interface EndedCall extends ExecOutput {
   readonly isKilled: boolean;
-  /** Whether the daemon was killed meanwhile. */
+  /** Whether the daemon was killed or stopped meanwhile. */
   readonly lostDaemon: boolean;
 }
 
@@ -194,6 +200,7 @@ class Node implements AsyncDisposable {
   /** The pod of each address in use. */
   readonly #holders = new Map<string, string>();
   #restarting: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
   #pods = 0;
   /** Whether the daemon is killed, too. */
   killsDaemon = true;
@@ -204,7 +211,13 @@ class Node implements AsyncDisposable {
 
   /** Violations so far, in words. */
   readonly failures: string[] = [];
-  readonly figures = { calls: 0, kills: 0, daemonKills: 0, lostAdds: 0 };
+  readonly figures = {
+    calls: 0,
+    kills: 0,
+    daemonKills: 0,
+    stops: 0,
+    lostAdds: 0,
+  };
 
   private constructor(hosts: TestHosts, daemon: NodeDaemon) {
     this.#hosts = hosts;
@@ -257,6 +270,7 @@ class Node implements AsyncDisposable {
       }
     }));
     await this.#restarting;
+    await this.#stopping;
   }
 
   #killNowAndThen(): Disposable {
@@ -333,9 +347,9 @@ class Node implements AsyncDisposable {
     keys: Readonly<Record<string, unknown>> = {},
     isSpared = false,
   ): Promise<EndedCall> {
-    const { daemonKills } = this.figures;
+    const { daemonKills, stops } = this.figures;
     // A killed daemon's socket takes connections until its process has ended.
-    const isRestarting = this.#restarting !== undefined;
+    const isInTrouble = (this.#restarting ?? this.#stopping) !== undefined;
     const spawned = this.#start(command, pod, keys);
     if (!isSpared) this.#running.add(spawned);
     this.#disturb();
@@ -346,7 +360,8 @@ class Node implements AsyncDisposable {
     return {
       ...output,
       isKilled,
-      lostDaemon: isRestarting || this.figures.daemonKills > daemonKills,
+      lostDaemon: isInTrouble || this.figures.daemonKills > daemonKills ||
+        this.figures.stops > stops,
     };
   }
 
@@ -371,16 +386,27 @@ class Node implements AsyncDisposable {
     });
   }
 
-  /** Kills somebody now and then, at whatever they are doing. */
+  /** Kills or stops somebody now and then, at whatever they are doing. */
   #disturb(): void {
     const { figures } = this;
     figures.calls++;
     if (figures.calls % CALLS_PER_KILL === 0) this.#killOne();
+    if (figures.calls % CALLS_PER_STOP === 0) this.#stopping ??= this.#stop();
     if (!this.killsDaemon || this.#restarting !== undefined) return;
     if (figures.calls % CALLS_PER_DAEMON === 0) {
       figures.daemonKills++;
       this.#restarting = this.#restart();
     }
+  }
+
+  async #stop(): Promise<void> {
+    const daemon = this.#daemon;
+    this.figures.stops++;
+    daemon.signal("SIGSTOP");
+    await pause(this.#random.pick(STOPS_MS));
+    // It may have been killed meanwhile.
+    ifPossible(() => daemon.signal("SIGCONT"));
+    this.#stopping = undefined;
   }
 
   async #restart(): Promise<void> {
@@ -473,7 +499,9 @@ class Node implements AsyncDisposable {
       runIn(host, "flock", "--nonblock", `${leases}/${name}/lock`, "true");
     }
     const remembered = runIn(host, "find", `${folder}/multus`, "-type", "f")
-      .split("\n").filter((path) => !/^$|\/locks\/\.(gate|all)$/.test(path));
+      .split("\n").filter((path) => !/^$|\/locks\/\.(gate|all)$/.test(path))
+      // Of writers that were killed; the next ones use them again.
+      .filter((path) => !/\/\.unfinished\/\d+$/.test(path));
     assertEquals(remembered, []);
   }
 
@@ -543,7 +571,10 @@ rootTest(
     await node.assertNothingIsLeft();
     await node.collectGarbage();
     await node.assertNothingIsLeft();
-    assert(node.figures.kills > 0 && node.figures.daemonKills > 0);
+    assert(
+      node.figures.kills > 0 && node.figures.daemonKills > 0 &&
+        node.figures.stops > 0,
+    );
     await eventually(
       "the daemon has the descriptors of before",
       () => added(warm, node.resources).length === 0,
