@@ -168,6 +168,11 @@ export class SystemdNode implements AsyncDisposable {
     return `/proc/${this.#init}/root${path}`;
   }
 
+  /** Path of its network namespace. */
+  get netns(): string {
+    return `/proc/${this.#init}/ns/net`;
+  }
+
   /** Shuts it down. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#container.kill("SIGTERM");
