@@ -78,26 +78,30 @@ export function resolveRangeSet(
   if (ranges.some(({ subnet }) => subnet.family !== first.subnet.family)) {
     throw refuse("mixed address families");
   }
-  const clash = findOverlap(ranges, ranges);
-  if (clash !== undefined) {
-    throw refuse(`subnets ${clash.map(formatRange).join(" and ")} overlap`);
-  }
-  return ranges;
+  const clashing = findClashing(ranges);
+  const one = ranges.find((range) => clashing.has(range));
+  if (one === undefined) return ranges;
+  const other = ranges.filter((range) => range !== one && overlaps(range, one));
+  const names = [one, ...other.slice(0, 1)].map(formatRange);
+  throw refuse(`subnets ${names.join(" and ")} overlap`);
 }
 
 /**
  * Checks that no address is in two sets.
  *
+ * @param sets Each without ranges that overlap
  * @throws {CniError} 7 if one is
  */
 export function checkDisjoint(sets: readonly RangeSet[]): void {
-  for (const [i, left] of sets.entries()) {
-    for (const [j, right] of sets.entries()) {
-      if (j > i && findOverlap(left, right) !== undefined) {
-        throw invalid(`range set ${i} overlaps with ${j}`);
-      }
-    }
-  }
+  const clashing = findClashing(sets.flat());
+  const clashes = sets.map((set) => set.some((range) => clashing.has(range)));
+  const left = clashes.indexOf(true);
+  if (left === -1) return;
+  const sorted = sortByStart(sets[left] ?? []);
+  const right = sets.findIndex((set, j) =>
+    j > left && clashes[j] && set.some((range) => overlapsAny(sorted, range))
+  );
+  throw invalid(`range set ${left} overlaps with ${right}`);
 }
 
 /**
@@ -185,11 +189,15 @@ function countInRange(range: Range): bigint {
 
 /** Drops the blocks that are within others, so that no two overlap. */
 function listOutermost(blocks: readonly Cidr[]): Cidr[] {
-  return blocks.filter((block, i) =>
-    !blocks.some((other, j) =>
-      other.containsCidr(block) && (j < i || !block.equals(other))
-    )
+  const sorted = blocks.toSorted((one, other) =>
+    one.network.compare(other.network) || one.prefixLength - other.prefixLength
   );
+  let outer: Cidr | undefined;
+  return sorted.filter((block) => {
+    if (outer?.containsCidr(block)) return false;
+    outer = block;
+    return true;
+  });
 }
 
 /** Counts addresses, both ends included; 0 if the ends are reversed. */
@@ -215,17 +223,40 @@ function formatRange({ start, end }: Range): string {
   return `${start}-${end}`;
 }
 
-/** Finds two different ranges, one from each set, that share an address. */
-function findOverlap(
-  left: RangeSet,
-  right: RangeSet,
-): [Range, Range] | undefined {
-  for (const one of left) {
-    for (const other of right) {
-      if (one !== other && overlaps(one, other)) return [one, other];
+/**
+ * Finds all ranges that share an address with another one. A configuration may
+ * have so many that comparing each with each would take minutes.
+ */
+function findClashing(ranges: RangeSet): ReadonlySet<Range> {
+  const clashing = new Set<Range>();
+  /** Of those that start before, one that ends last. */
+  let longest: Range | undefined;
+  for (const range of sortByStart(ranges)) {
+    if (longest !== undefined && overlaps(longest, range)) {
+      clashing.add(longest).add(range);
     }
+    const isLonger = longest === undefined ||
+      longest.end.compare(range.end) < 0;
+    if (isLonger) longest = range;
   }
-  return undefined;
+  return clashing;
+}
+
+/** Reports whether a range shares an address with one of a sorted set. */
+function overlapsAny(sorted: RangeSet, range: Range): boolean {
+  let [first, end] = [0, sorted.length];
+  while (first < end) {
+    const middle = (first + end) >> 1;
+    const found = sorted[middle] as Range;
+    if (overlaps(found, range)) return true;
+    if (found.start.compare(range.start) < 0) first = middle + 1;
+    else end = middle;
+  }
+  return false;
+}
+
+function sortByStart(ranges: RangeSet): Range[] {
+  return ranges.toSorted((one, other) => one.start.compare(other.start));
 }
 
 function overlaps(one: Range, other: Range): boolean {

@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
@@ -14,6 +14,7 @@ import {
   resolveRange,
   resolveRangeSet,
 } from "./range.ts";
+import { createRandom } from "../../tests/_harness/random.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** `subnet [start]-[end] [gateway]`, the form of ranges in the rows below. */
@@ -247,6 +248,94 @@ Deno.test("checkDisjoint() names the sets of all their ranges (RS-3)", () => {
   checkDisjoint(sets.slice(0, 2));
   assertRefused(() => checkDisjoint(sets), "range set 0 overlaps with 2");
 });
+
+/** Resolves so many ranges, and counts how often their starts are read. */
+function countReads(
+  count: number,
+): { ranges: Range[]; reads: { count: number } } {
+  const reads = { count: 0 };
+  const ranges = Array.from({ length: count }, (_, number) => {
+    const [high, low] = [number >> 8, number & 255];
+    const { start, ...range } = resolve(`10.${high}.${low}.0/24`);
+    return {
+      ...range,
+      get start(): Ip {
+        reads.count++;
+        return start;
+      },
+    };
+  });
+  return { ranges, reads };
+}
+
+Deno.test("checkDisjoint() does not compare each range with each", () => {
+  const { ranges, reads } = countReads(4000);
+  const sets = ranges.map((range) => [range]);
+  checkDisjoint(sets);
+  // The last one clashes with the first.
+  const last = [resolve("10.0.0.128/25")];
+  assertRefused(
+    () => checkDisjoint([...sets, last]),
+    "range set 0 overlaps with 4000",
+  );
+  // All in one set, which is the first to clash.
+  const others = countReads(4000);
+  assertRefused(
+    () => checkDisjoint([ranges, ...others.ranges.map((range) => [range])]),
+    "range set 0 overlaps with 1",
+  );
+  const count = reads.count + others.reads.count;
+  assert(count < 4000 * 200, `${count} reads`);
+});
+
+Deno.test("checkDisjoint() finds what comparing each with each finds", () => {
+  const random = createRandom(1);
+  const text = (): RangeText => {
+    const length = 24 + random.below(5);
+    const size = 2 ** (32 - length);
+    return `10.1.${random.below(4)}.${
+      random.below(256 / size) * size
+    }/${length}`;
+  };
+  const outcomes = new Set<string>();
+  for (let round = 0; round < 500; round++) {
+    const sets = Array.from(
+      { length: 1 + random.below(4) },
+      () => findDisjoint(Array.from({ length: 1 + random.below(3) }, text)),
+    );
+    const expected = compareAll(sets);
+    outcomes.add(expected ?? "");
+    if (expected === undefined) checkDisjoint(sets);
+    else assertRefused(() => checkDisjoint(sets), expected);
+  }
+  // Of each kind.
+  assert(outcomes.size > 6, [...outcomes].join());
+});
+
+/** Resolves those that can be in one set. */
+function findDisjoint(texts: readonly RangeText[]): Range[] {
+  const set: Range[] = [];
+  for (const text of texts) {
+    const range = resolve(text);
+    if (set.every((other) => !other.subnet.overlaps(range.subnet))) {
+      set.push(range);
+    }
+  }
+  return set;
+}
+
+function compareAll(sets: readonly Range[][]): string | undefined {
+  for (const [i, left] of sets.entries()) {
+    for (const [j, right] of sets.entries()) {
+      const isClash = j > i &&
+        left.some((one) =>
+          right.some((other) => one.subnet.overlaps(other.subnet))
+        );
+      if (isClash) return `range set ${i} overlaps with ${j}`;
+    }
+  }
+  return undefined;
+}
 
 Deno.test("findRange() finds the range of an address (RS-1)", () => {
   const set = resolveSet("192.168.0.0/24", "172.16.1.0/24");
