@@ -57,7 +57,7 @@ const NAMESPACE_SYMBOLS = {
 } as const;
 
 /** Symbols that a resident process calls on other threads, with their own errno. */
-const ASIDE_SYMBOLS = {
+const THREADED_SYMBOLS = {
   send: {
     parameters: ["i32", "buffer", "i32", "i32"],
     result: "i32",
@@ -229,10 +229,12 @@ export function recv(fd: number, buffer: Bytes, flags: number): number {
   );
 }
 
-let aside: Deno.DynamicLibrary<typeof ASIDE_SYMBOLS>["symbols"] | undefined;
+let threaded:
+  | Deno.DynamicLibrary<typeof THREADED_SYMBOLS>["symbols"]
+  | undefined;
 
-function asideCalls(): NonNullable<typeof aside> {
-  return aside ??= Deno.dlopen("libc.so.6", ASIDE_SYMBOLS).symbols;
+function threadedCalls(): NonNullable<typeof threaded> {
+  return threaded ??= Deno.dlopen("libc.so.6", THREADED_SYMBOLS).symbols;
 }
 
 /**
@@ -241,8 +243,11 @@ function asideCalls(): NonNullable<typeof aside> {
  * @param message Must not change meanwhile
  * @returns Negative if it was not sent; errno is not available
  */
-export function sendAside(fd: number, message: Bytes): PromiseLike<number> {
-  return asideCalls().send(fd, message, message.length, 0);
+export function sendInBackground(
+  fd: number,
+  message: Bytes,
+): PromiseLike<number> {
+  return threadedCalls().send(fd, message, message.length, 0);
 }
 
 /** Source: include/uapi/asm-generic/poll.h. */
@@ -254,7 +259,7 @@ export function waitReadable(
   timeoutMs: number,
 ): PromiseLike<number> {
   const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
-  return asideCalls().poll(request, 1n, timeoutMs);
+  return threadedCalls().poll(request, 1n, timeoutMs);
 }
 
 /**

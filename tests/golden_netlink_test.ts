@@ -14,7 +14,8 @@ import {
   type MessageType,
   type RawMessage,
 } from "../ffi/netlink/message.ts";
-import type { NetlinkSocket, Request } from "../ffi/netlink/socket.ts";
+import type { Request } from "../ffi/netlink/request.ts";
+import type { NetlinkSocket } from "../ffi/netlink/socket.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { AddressRequests } from "../ffi/rtnl/address.ts";
 import { BridgeVlanRequests } from "../ffi/rtnl/bridge_vlan.ts";

@@ -13,7 +13,8 @@ import * as routes from "../ffi/rtnl/route_message.ts";
 import * as rules from "../ffi/rtnl/rule_message.ts";
 import * as traffic from "../ffi/rtnl/traffic_control_message.ts";
 import { Flag } from "../ffi/netlink/message.ts";
-import { type EncodedRequest, NetlinkSocket } from "../ffi/netlink/socket.ts";
+import type { EncodedRequest } from "../ffi/netlink/request.ts";
+import { NetlinkSocket } from "../ffi/netlink/socket.ts";
 import { toJson } from "./record.ts";
 import type { Recorder, Subject } from "./recorder.ts";
 
@@ -122,7 +123,7 @@ export function traceNetlink(recorder: Recorder): () => void {
         return original.call(this, changes.map(collect));
       },
   );
-  for (const name of ["requestAll", "requestEach", "startAside"]) {
+  for (const name of ["requestAll", "requestEach", "sendInBackground"]) {
     replace(
       name,
       (original) =>

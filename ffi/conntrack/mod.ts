@@ -7,7 +7,8 @@
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import { addressFamily, AF_UNSPEC } from "../rtnl/constants.ts";
 import type { SyscallError } from "../errno.ts";
-import { encodeRequest, NetlinkSocket, Protocol } from "../netlink/socket.ts";
+import { encodeRequest } from "../netlink/request.ts";
+import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { Flag } from "../netlink/message.ts";
 import { NetNs } from "../netns.ts";
 import { delConnection, getConnections, newConnection } from "./message.ts";

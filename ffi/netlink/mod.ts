@@ -31,14 +31,12 @@
 
 export {
   type Answer,
-  type Aside,
-  type DumpOptions,
   type EncodedRequest,
   encodeRequest,
-  NetlinkSocket,
-  Protocol,
   type Request,
-} from "./socket.ts";
+} from "./request.ts";
+export { type DumpOptions, NetlinkSocket, Protocol } from "./socket.ts";
+export type { BackgroundRequests } from "./background.ts";
 export {
   type Body,
   type Describe,

@@ -4,21 +4,22 @@
  * @module
  */
 
-import {
-  type Bytes,
-  concat,
-  type Fields,
-  struct,
-  type StructValue,
-  u16,
-  u32,
-  u64,
-} from "../../net/bytes.ts";
+import { type Bytes, concat, type Fields } from "../../net/bytes.ts";
 import { isErrno, SyscallError } from "../errno.ts";
-import { Fd } from "../fd.ts";
+import type { Fd } from "../fd.ts";
 import * as libc from "../libc.ts";
-import { inNetns, NetNs } from "../netns.ts";
-import type { DecodedAttributes, Rows } from "./attribute.ts";
+import type { NetNs } from "../netns.ts";
+import type { Rows } from "./attribute.ts";
+import { BackgroundRequests } from "./background.ts";
+import {
+  dropAnswers,
+  makeRoom,
+  makeStrict,
+  openSocket,
+  receive,
+  receiveNow,
+  subscribe,
+} from "./datagram.ts";
 import {
   decodeDone,
   decodeError,
@@ -26,71 +27,37 @@ import {
   type Verdict,
 } from "./error.ts";
 import {
-  type Body,
   ControlType,
   encodeMessage,
   Flag,
-  messageHeader,
   type MessageType,
   type RawMessage,
   splitMessages,
 } from "./message.ts";
+import {
+  acknowledgeLast,
+  type Answer,
+  decodeAnswers,
+  during,
+  type EncodedRequest,
+  encodeRequest,
+  refusalOf,
+  type Request,
+  throwIfRefused,
+} from "./request.ts";
+
+/** Source: include/uapi/asm-generic/errno-base.h. */
+const EINTR = 4;
 
 /** Sequence numbers have 32 bits; 0 is that of messages nobody asked for. */
 const MAX_SEQUENCE = 0xffff_ffff;
-/** Source: include/linux/socket.h, include/linux/net.h. */
-const AF_NETLINK = 16, SOCK_RAW = 3, SOCK_CLOEXEC = 0o2000000;
-const MSG_TRUNC = 0x20, MSG_DONTWAIT = 0x40;
-/** Source: include/uapi/asm-generic/socket.h. */
-const SOL_SOCKET = 1, SO_SNDBUF = 7, SO_RCVBUF = 8, SO_RCVTIMEO = 20;
-const SO_SNDBUFFORCE = 32, SO_RCVBUFFORCE = 33;
-/** Source: include/uapi/linux/netlink.h. */
-const SOL_NETLINK = 270;
-const NETLINK_ADD_MEMBERSHIP = 1,
-  NETLINK_EXT_ACK = 11,
-  NETLINK_GET_STRICT_CHK = 12;
-
-/** Address of a netlink socket; port 0 is the kernel. Source: `struct sockaddr_nl`. */
-const socketAddress = struct({
-  family: u16,
-  padding: u16,
-  portId: u32,
-  groups: u32,
-});
-const KERNEL = socketAddress.encode({ family: AF_NETLINK });
-
-/** Source: include/uapi/asm-generic/errno-base.h. */
-const EINTR = 4, EMSGSIZE = 90, ENOBUFS = 105;
-
 /** Netlink families. Source: include/uapi/linux/netlink.h. */
 export const Protocol = { Route: 0, Netfilter: 12 } as const;
 
-/** Source: include/uapi/linux/time_types.h `struct timeval`. */
-const timeval = struct({ seconds: u64, microseconds: u64 });
-/** How long to wait for an answer before it counts as lost. */
-const RECEIVE_TIMEOUT_SECONDS = 10n;
-/**
- * Larger than any message: a dump comes in parts of at most 32 KiB, and one
- * object has a few attributes of at most 64 KiB. Memory that no message has
- * reached yet costs nothing.
- */
-const RECEIVE_BUFFER_BYTES = 1 << 20;
 /** How many requests are acknowledged together: the answers must fit the buffer. */
 const MOST_AT_ONCE = 100;
-/** Room for notifications, which come faster than a busy thread reads them. */
-const NOTIFICATION_BYTES = 4 << 20;
-/** How often to look whether a request on another thread could not be sent. */
-const ASIDE_POLL_MS = 100;
-/** Every socket accepts this much in one send(2), however the machine is tuned. */
-const SAFE_SEND_BYTES = 64 * 1024;
 /** How often a dump is tried while the list keeps changing. */
 const DUMP_ATTEMPTS = 10, INCOMPLETE_DUMP_ATTEMPTS = 3;
-
-/** A request: its body and any flags besides REQUEST and ACK. */
-export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
-  /** Values of {@linkcode Flag}. */
-  readonly flags?: number;
-}
 
 /** Options of a dump. */
 export interface DumpOptions {
@@ -100,59 +67,6 @@ export interface DumpOptions {
    */
   readonly mayBeIncomplete?: boolean | undefined;
 }
-
-/** One of several requests, encoded except for its sequence number. */
-export interface EncodedRequest {
-  /** The kernel's name of its type, used in errors. */
-  readonly name: string;
-  /** Names its object in errors. */
-  readonly describe: () => string | undefined;
-  /** The kernel's number of its type. */
-  readonly type: number;
-  /** All flags, including REQUEST and ACK. */
-  readonly flags: number;
-  /** The bytes after the common header. */
-  readonly body: Bytes;
-  /** Names the attribute at an offset of the body. */
-  readonly locate: (offset: number) => string | undefined;
-}
-
-/** Encodes a request to send together with others. */
-export function encodeRequest<F extends Fields, R extends Rows>(
-  type: MessageType<F, R>,
-  request: Request<F, R>,
-): EncodedRequest {
-  const body = type.encode(request);
-  return {
-    name: type.name,
-    describe: () => type.describe?.(request),
-    type: type.type,
-    flags: Flag.Request | (request.flags ?? 0),
-    body,
-    locate: (offset) => type.locate?.(body, offset),
-  };
-}
-
-/** Asks for an acknowledgement of the last request only: it ends the answers. */
-export function acknowledgeLast(
-  request: EncodedRequest,
-  index: number,
-  { length }: readonly EncodedRequest[],
-): EncodedRequest {
-  if (index < length - 1) return request;
-  return { ...request, flags: request.flags | Flag.Ack };
-}
-
-/** A decoded answer. */
-export interface Answer<F extends Fields, R extends Rows> {
-  /** All fields of the fixed header. */
-  readonly header: StructValue<F>;
-  /** The attributes of the answer. */
-  readonly attributes: DecodedAttributes<R>;
-}
-
-/** Shared by all sockets: its content never outlives one synchronous call. */
-let receiveBuffer: Bytes | undefined;
 
 /** A netlink socket that stays in the namespace where it was opened. */
 export class NetlinkSocket implements Disposable {
@@ -173,19 +87,7 @@ export class NetlinkSocket implements Disposable {
    * @throws {SyscallError} If the namespace cannot be entered, or EPROTONOSUPPORT
    */
   static open(netns: NetNs, protocol: number): NetlinkSocket {
-    const fd = new Fd(
-      inNetns(
-        netns,
-        () => libc.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
-      ),
-    );
-    try {
-      configure(fd.number);
-      return new NetlinkSocket(fd);
-    } catch (error) {
-      fd[Symbol.dispose]();
-      throw error;
-    }
+    return new NetlinkSocket(openSocket(netns, protocol));
   }
 
   /**
@@ -307,10 +209,7 @@ export class NetlinkSocket implements Disposable {
    * @param group The kernel's number of the group
    */
   subscribe(group: number): void {
-    const fd = this.#fd.number;
-    setBuffer(fd, [SO_RCVBUFFORCE, SO_RCVBUF], NOTIFICATION_BYTES);
-    const name = NETLINK_ADD_MEMBERSHIP;
-    libc.setSocketOption(fd, { level: SOL_NETLINK, name, value: group });
+    subscribe(this.#fd.number, group);
   }
 
   /**
@@ -334,11 +233,11 @@ export class NetlinkSocket implements Disposable {
    * Starts the same as {@linkcode requestEach} on another thread. The socket
    * must not be used otherwise, nor closed, until the requests are sent.
    */
-  startAside(requests: readonly EncodedRequest[]): Aside {
+  sendInBackground(requests: readonly EncodedRequest[]): BackgroundRequests {
     const fd = this.#fd.number;
     const { bytes, first } = this.#encodeAll(requests.map(acknowledgeLast));
-    if (bytes.length > SAFE_SEND_BYTES) makeRoom(fd, bytes.length);
-    return new Aside(fd, { requests, first, bytes });
+    makeRoom(fd, bytes.length);
+    return new BackgroundRequests(fd, { requests, first, bytes });
   }
 
   /**
@@ -370,7 +269,7 @@ export class NetlinkSocket implements Disposable {
     const { bytes, ...encoded } = this.#encodeAll(requests);
     const fd = this.#fd.number;
     during(encoded.begin, () => {
-      if (bytes.length > SAFE_SEND_BYTES) makeRoom(fd, bytes.length);
+      makeRoom(fd, bytes.length);
       libc.send(fd, bytes, 0);
     });
     return encoded;
@@ -404,16 +303,7 @@ export class NetlinkSocket implements Disposable {
 
   /** Drops unread answers, to make room for the next request's. */
   dropAnswers(): void {
-    const buffer = new Uint8Array(1);
-    for (;;) {
-      try {
-        libc.recv(this.#fd.number, buffer, MSG_DONTWAIT);
-      } catch (error) {
-        if (isErrno(error, "EAGAIN")) return;
-        // Some did not fit.
-        if (!isErrno(error, "ENOBUFS", "EINTR")) throw error;
-      }
-    }
+    dropAnswers(this.#fd.number);
   }
 
   /**
@@ -457,12 +347,7 @@ export class NetlinkSocket implements Disposable {
   /** Makes the kernel honour the filters of dumps. */
   #beStrict(): void {
     if (this.#isStrict) return;
-    const name = NETLINK_GET_STRICT_CHK;
-    libc.setSocketOption(this.#fd.number, {
-      level: SOL_NETLINK,
-      name,
-      value: 1,
-    });
+    makeStrict(this.#fd.number);
     this.#isStrict = true;
   }
 
@@ -505,157 +390,6 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
-/** Requests that the kernel handles on another thread. */
-export class Aside {
-  readonly #fd: number;
-  readonly #requests: readonly EncodedRequest[];
-  readonly #first: number;
-  readonly #refusals: (SyscallError | undefined)[];
-  /** Resolves when the kernel has handled all requests. */
-  readonly sent: PromiseLike<void>;
-  #isSent = false;
-
-  /** Sends the requests. Use {@linkcode NetlinkSocket.startAside}. */
-  constructor(
-    fd: number,
-    { requests, first, bytes }: {
-      readonly requests: readonly EncodedRequest[];
-      readonly first: number;
-      readonly bytes: Bytes;
-    },
-  ) {
-    this.#fd = fd;
-    this.#requests = requests;
-    this.#first = first;
-    this.#refusals = requests.map(() => undefined);
-    this.sent = libc.sendAside(fd, bytes).then(() => {
-      this.#isSent = true;
-    });
-  }
-
-  /** Waits until there may be something to take. */
-  wait(): PromiseLike<unknown> {
-    return libc.waitReadable(this.#fd, ASIDE_POLL_MS);
-  }
-
-  /**
-   * Takes what has arrived, without waiting.
-   *
-   * @param onNotice Receives each notification, or undefined if the kernel had
-   * to drop some
-   * @returns What the kernel refuses, as of {@linkcode NetlinkSocket.requestEach};
-   * undefined if it is not finished
-   * @throws {NetlinkError} ENOBUFS if the requests or the answers are lost
-   */
-  take(
-    onNotice: (notice: RawMessage | undefined) => void,
-  ): readonly (SyscallError | undefined)[] | undefined {
-    // Once the requests are sent, all answers are there.
-    const isLast = this.#isSent;
-    const last = this.#requests.length - 1;
-    for (let bytes; (bytes = this.#receive(onNotice)) !== undefined;) {
-      for (const message of splitMessages(bytes)) {
-        const position = message.sequence - this.#first;
-        const request = this.#requests[position];
-        if (request === undefined || message.type !== ControlType.Error) {
-          onNotice(message);
-          continue;
-        }
-        this.#refusals[position] = refusalOf(request, decodeError(message));
-        if (position === last) return this.#refusals;
-      }
-    }
-    if (!isLast) return undefined;
-    throw new NetlinkError(this.#requests[last]?.name ?? "", ENOBUFS);
-  }
-
-  /** Receives one datagram if there is one. */
-  #receive(onNotice: (notice: undefined) => void): Bytes | undefined {
-    for (;;) {
-      try {
-        return receiveNow(this.#fd);
-      } catch (error) {
-        if (!isErrno(error, "ENOBUFS")) throw error;
-        onNotice(undefined);
-      }
-    }
-  }
-}
-
-/**
- * Prepares a socket. Connecting it to the kernel blocks messages from other
- * sockets: root in a user namespace may send to any port of the network
- * namespaces it owns, and could forge answers.
- *
- * Source: net/netlink/af_netlink.c `netlink_getsockbyportid`.
- */
-function configure(fd: number): void {
-  libc.connect(fd, KERNEL);
-  const option = { level: SOL_NETLINK, name: NETLINK_EXT_ACK, value: 1 };
-  libc.setSocketOption(fd, option);
-}
-
-/**
- * Enlarges the send buffer, which must hold everything that is sent at once.
- * Only CAP_NET_ADMIN in the machine's own user namespace may exceed the limit
- * `net.core.wmem_max`; other processes get as much as it allows.
- */
-function makeRoom(fd: number, bytes: number): void {
-  setBuffer(fd, [SO_SNDBUFFORCE, SO_SNDBUF], bytes);
-}
-
-/** @param names The options, first the one that needs the privilege */
-function setBuffer(
-  fd: number,
-  [forced, name]: readonly [forced: number, name: number],
-  value: number,
-): void {
-  const level = SOL_SOCKET;
-  try {
-    libc.setSocketOption(fd, { level, name: forced, value });
-  } catch (error) {
-    if (!isErrno(error, "EPERM")) throw error;
-    libc.setSocketOption(fd, { level, name, value });
-  }
-}
-
-/**
- * Receives one whole datagram. The kernel answers before send(2) returns, so
- * there is nothing to wait for; if it ever answers later, this waits.
- */
-function receive(fd: number): Bytes {
-  const bytes = receiveNow(fd);
-  if (bytes !== undefined) return bytes;
-  const value = timeval.encode({ seconds: RECEIVE_TIMEOUT_SECONDS });
-  const option = { level: SOL_SOCKET, name: SO_RCVTIMEO, value };
-  libc.setSocketOptionBytes(fd, option);
-  return receiveWith(fd, MSG_TRUNC);
-}
-
-/** Receives one whole datagram if there is one. */
-function receiveNow(fd: number): Bytes | undefined {
-  try {
-    return receiveWith(fd, MSG_TRUNC | MSG_DONTWAIT);
-  } catch (error) {
-    if (isErrno(error, "EAGAIN")) return undefined;
-    throw error;
-  }
-}
-
-function receiveWith(fd: number, flags: number): Bytes {
-  receiveBuffer ??= new Uint8Array(RECEIVE_BUFFER_BYTES);
-  for (;;) {
-    try {
-      const length = libc.recv(fd, receiveBuffer, flags);
-      if (length <= receiveBuffer.length) return receiveBuffer.slice(0, length);
-    } catch (error) {
-      if (!isErrno(error, "EINTR")) throw error;
-      continue;
-    }
-    throw new SyscallError("recv", EMSGSIZE);
-  }
-}
-
 const ACCEPTED: Verdict = { errno: 0, extAck: "", offset: undefined };
 
 /** Requests in one piece. */
@@ -672,46 +406,4 @@ interface Outcome {
   readonly verdict: Verdict;
   /** All answers to the request, undecoded. */
   readonly replies: readonly RawMessage[];
-}
-
-function decodeAnswers<F extends Fields, R extends Rows>(
-  replies: readonly RawMessage[],
-  answers: MessageType<F, R> | undefined,
-): Answer<F, R>[] {
-  if (answers === undefined) return [];
-  return replies.filter(({ type }) => type === answers.type)
-    .map(({ body }) => answers.decode(body));
-}
-
-/**
- * Runs `work`, and names the request in the error of a failed system call.
- *
- * @throws {NetlinkError} With the call's errno
- */
-function during<T>({ name, describe }: EncodedRequest, work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    const { syscall, number } = error;
-    throw new NetlinkError(name, number, { object: describe(), syscall });
-  }
-}
-
-/** @throws {NetlinkError} If the verdict is an error */
-function throwIfRefused(request: EncodedRequest, verdict: Verdict): void {
-  const refusal = refusalOf(request, verdict);
-  if (refusal !== undefined) throw refusal;
-}
-
-function refusalOf(
-  { name, describe, locate }: EncodedRequest,
-  { errno, extAck, offset }: Verdict,
-): NetlinkError | undefined {
-  if (errno === 0) return undefined;
-  const attribute = offset === undefined
-    ? undefined
-    : locate(offset - messageHeader.size);
-  const object = describe();
-  return new NetlinkError(name, errno, { object, extAck, attribute });
 }

@@ -21,12 +21,8 @@ import { NeighborRequests } from "../rtnl/neighbor.ts";
 import { getRoute, newRoute } from "../rtnl/route_message.ts";
 import { NetlinkError } from "./error.ts";
 import { Flag } from "./message.ts";
-import {
-  type DumpOptions,
-  encodeRequest,
-  NetlinkSocket,
-  Protocol,
-} from "./socket.ts";
+import { encodeRequest } from "./request.ts";
+import { type DumpOptions, NetlinkSocket, Protocol } from "./socket.ts";
 import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -408,10 +404,8 @@ rootTest("NetlinkSocket.requestAll() needs no root to send much", () => {
   using hosts = TestHosts.create();
   const script = `
       import { NetNs } from "${new URL("../netns.ts", import.meta.url)}";
-      import { encodeRequest, NetlinkSocket } from "${new URL(
-    "./socket.ts",
-    import.meta.url,
-  )}";
+      import { encodeRequest } from "${import.meta.resolve("./request.ts")}";
+      import { NetlinkSocket } from "${import.meta.resolve("./socket.ts")}";
       import { newLink } from "${new URL(
     "../rtnl/link_message.ts",
     import.meta.url,

@@ -9,7 +9,7 @@
 
 import { alignUp, type Bytes, concat } from "../../net/bytes.ts";
 import { Flag } from "../netlink/message.ts";
-import { type EncodedRequest, encodeRequest } from "../netlink/socket.ts";
+import { type EncodedRequest, encodeRequest } from "../netlink/request.ts";
 import {
   type Expression,
   INTERFACE_NAME_BYTES,

@@ -13,12 +13,8 @@ import type { Bytes } from "../../net/bytes.ts";
 import { isErrno } from "../errno.ts";
 import { splitAttributes } from "../netlink/attribute.ts";
 import { NetlinkError } from "../netlink/error.ts";
-import {
-  acknowledgeLast,
-  encodeRequest,
-  NetlinkSocket,
-  Protocol,
-} from "../netlink/socket.ts";
+import { acknowledgeLast, encodeRequest } from "../netlink/request.ts";
+import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
 import { type Change, delTableOf, type Element, type Table } from "./change.ts";
 import { type Expression } from "./expression.ts";

@@ -6,13 +6,9 @@
 
 import { isErrno, type SyscallError } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
-import {
-  type Aside,
-  type DumpOptions,
-  type EncodedRequest,
-  encodeRequest,
-  type NetlinkSocket,
-} from "../netlink/socket.ts";
+import { type DumpOptions, type NetlinkSocket } from "../netlink/socket.ts";
+import type { BackgroundRequests } from "../netlink/background.ts";
+import { type EncodedRequest, encodeRequest } from "../netlink/request.ts";
 import { AF_UNSPEC } from "./constants.ts";
 import {
   delLink,
@@ -287,31 +283,31 @@ export class LinkRequests {
    */
   startDeletion(indexes: readonly number[]): LinkDeletion {
     this.#socket.subscribe(RTNLGRP_LINK);
-    return new LinkDeletion(this.#socket.startAside(deletionOf(indexes)));
+    return new LinkDeletion(this.#socket.sendInBackground(deletionOf(indexes)));
   }
 }
 
 /** A deletion of links that is under way. The socket must stay open meanwhile. */
 export class LinkDeletion {
-  readonly #aside: Aside;
+  readonly #requests: BackgroundRequests;
 
   /**
-   * Follows a request.
+   * Follows a deletion.
    *
-   * @param aside The request
+   * @param requests Those that delete the links
    */
-  constructor(aside: Aside) {
-    this.#aside = aside;
+  constructor(requests: BackgroundRequests) {
+    this.#requests = requests;
   }
 
   /** Resolves when the kernel has handled the request; then the socket is free. */
   get ended(): PromiseLike<void> {
-    return this.#aside.sent;
+    return this.#requests.sent;
   }
 
   /** Waits until there may be something to take. */
   wait(): PromiseLike<unknown> {
-    return this.#aside.wait();
+    return this.#requests.wait();
   }
 
   /**
@@ -324,7 +320,7 @@ export class LinkDeletion {
    * stay. ENOBUFS if the outcome is unknown
    */
   take(onGone: (index: number | undefined) => void): boolean {
-    const refusals = this.#aside.take((notice) => {
+    const refusals = this.#requests.take((notice) => {
       if (notice === undefined) return onGone(undefined);
       if (notice.type !== delLink.type) return;
       const { family, index } = linkHeader.decode(notice.body);

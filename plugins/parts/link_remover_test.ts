@@ -72,10 +72,12 @@ rootTest("LinkRemover deletes links of many calls in few groups", async () => {
 /** Counts what is sent on other threads. */
 function countGroups(onGroup: () => void): Disposable {
   const stack = new DisposableStack();
-  stack.defer(intercept(NetlinkSocket.prototype, "startAside", (_, work) => {
-    onGroup();
-    return work();
-  }));
+  stack.defer(
+    intercept(NetlinkSocket.prototype, "sendInBackground", (_, work) => {
+      onGroup();
+      return work();
+    }),
+  );
   return stack;
 }
 
@@ -141,17 +143,17 @@ rootTest(
         (stack) =>
           stack.defer(intercept(
             NetlinkSocket.prototype,
-            "startAside",
+            "sendInBackground",
             (_, work) => {
-              const aside = work() as {
+              const requests = work() as {
                 take: (onNotice: (notice: undefined) => void) => unknown;
               };
-              const take = aside.take.bind(aside);
-              aside.take = (onNotice): unknown => {
+              const take = requests.take.bind(requests);
+              requests.take = (onNotice): unknown => {
                 onNotice(undefined);
                 return take(() => onNotice(undefined));
               };
-              return aside;
+              return requests;
             },
           )),
       ],

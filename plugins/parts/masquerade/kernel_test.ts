@@ -5,10 +5,8 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { NetlinkError } from "../../../ffi/netlink/error.ts";
-import {
-  type EncodedRequest,
-  NetlinkSocket,
-} from "../../../ffi/netlink/socket.ts";
+import type { EncodedRequest } from "../../../ffi/netlink/request.ts";
+import { NetlinkSocket } from "../../../ffi/netlink/socket.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { dualStack } from "../../../tests/_harness/dual_stack.ts";
 import { intercept } from "../../../testing/fault_injector.ts";
