@@ -8,6 +8,7 @@ import {
   type Measurement,
   measureUndisturbed,
 } from "../../tests/_harness/flows.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -86,10 +87,16 @@ for (
     for (const [at, rate] of RATES.entries()) {
       assertNear(limited[at] ?? 0, rate);
     }
-    const free = await measureFlows(hosts.host, containers, other, UNLIMITED);
-    for (const [at, rate] of RATES.entries()) {
-      assert((free[at] ?? 0) > 2 * rate, `${free[at]} of ${rate}`);
-    }
+    let free: number[] = [];
+    // A busy machine is slower for a while; a limit would stay.
+    await eventually(
+      "the other direction is faster",
+      async () => {
+        free = await measureFlows(hosts.host, containers, other, UNLIMITED);
+        return RATES.every((rate, at) => (free[at] ?? 0) > 2 * rate);
+      },
+      () => `than twice ${RATES}, not ${free}`,
+    );
   });
 }
 
