@@ -1,11 +1,11 @@
 /**
  * A busy node with a daemon: pods come and go, 16 at a time, on networks of
- * several kinds, while callers and the daemon are killed, and the daemon is
- * stopped for a while.
+ * several kinds, while callers and the daemon are killed.
  *
  * The suite runs 160 attachments. `CNI_SOAK=10000` runs so many,
  * `CNI_SOAK_MINUTES=10` runs so long (`deno task soak`), and both print figures.
- * The daemon is killed in the first half only. In a long run its memory is then
+ * In a long run the daemon is also stopped for up to 6 s, so that callers do its
+ * work. The daemon is killed in the first half only. In a long run its memory is then
  * compared with that after its first 1000 attachments: until then, V8 compiles
  * what is used often, and the heap gets as large as 16 calls at once need.
  *
@@ -54,8 +54,8 @@ const MANY = 1000;
 /** How many calls begin between two kills of a caller, and of the daemon. */
 const CALLS_PER_KILL = 6, CALLS_PER_DAEMON = Math.min(100, ATTACHMENTS / 2);
 /** How many calls begin between two stops of the daemon, and how long these are, in ms. */
-const CALLS_PER_STOP = isSoak ? 500 : 250;
-const STOPS_MS = isSoak ? [10, 300, 1500, 6000] as const : [300, 1500] as const;
+const CALLS_PER_STOP = 500;
+const STOPS_MS = [10, 300, 1500, 6000] as const;
 /** How often a caller is killed besides, in ms. */
 const KILL_MS = 200;
 /**
@@ -391,7 +391,9 @@ class Node implements AsyncDisposable {
     const { figures } = this;
     figures.calls++;
     if (figures.calls % CALLS_PER_KILL === 0) this.#killOne();
-    if (figures.calls % CALLS_PER_STOP === 0) this.#stopping ??= this.#stop();
+    if (isSoak && figures.calls % CALLS_PER_STOP === 0) {
+      this.#stopping ??= this.#stop();
+    }
     if (!this.killsDaemon || this.#restarting !== undefined) return;
     if (figures.calls % CALLS_PER_DAEMON === 0) {
       figures.daemonKills++;
@@ -501,7 +503,7 @@ class Node implements AsyncDisposable {
     const remembered = runIn(host, "find", `${folder}/multus`, "-type", "f")
       .split("\n").filter((path) => !/^$|\/locks\/\.(gate|all)$/.test(path))
       // Of writers that were killed; the next ones use them again.
-      .filter((path) => !/\/\.unfinished\/\d+$/.test(path));
+      .filter((path) => !isSoak || !/\/\.unfinished\/\d+$/.test(path));
     assertEquals(remembered, []);
   }
 
@@ -571,10 +573,8 @@ rootTest(
     await node.assertNothingIsLeft();
     await node.collectGarbage();
     await node.assertNothingIsLeft();
-    assert(
-      node.figures.kills > 0 && node.figures.daemonKills > 0 &&
-        node.figures.stops > 0,
-    );
+    assert(node.figures.kills > 0 && node.figures.daemonKills > 0);
+    assert(!isSoak || node.figures.stops > 0);
     await eventually(
       "the daemon has the descriptors of before",
       () => added(warm, node.resources).length === 0,
