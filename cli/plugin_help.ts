@@ -10,11 +10,12 @@ import { calledAs } from "../cni/stdio.ts";
 import { COMMANDS } from "../cni/args.ts";
 import { chooseStyle } from "../tool/style.ts";
 import { explain } from "./schema/explain.ts";
-import { findKey, loadSchemas } from "./schema/schemas.ts";
+import { makeSchemas } from "./schema/make.ts";
+import { findKey } from "./schema/schemas.ts";
 
 /** Prints what the plugin is, its keys and an example. */
 async function main(): Promise<void> {
-  const key = findKey(await loadSchemas(), calledAs());
+  const key = findKey(await makeSchemas(), calledAs());
   const text = typeof key === "string"
     ? key
     : `${explain(key, chooseStyle(false))}\n\n` +

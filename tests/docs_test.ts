@@ -9,7 +9,10 @@ import project from "../deno.json" with { type: "json" };
 import site from "../docs/site/package.json" with { type: "json" };
 import { ErrorCode } from "../cni/error.ts";
 import { pluginNames } from "../plugins/registry.ts";
-import { parsePage } from "../scripts/schemas/tables.ts";
+import { makeSchemas } from "../cli/schema/make.ts";
+import type { PluginKeys } from "../cni/plugin_keys.ts";
+import { KEYS } from "../plugins/keys.ts";
+import { type KeyRow, parsePage } from "./_harness/plugin_page.ts";
 import { listErrorTexts } from "./_harness/error_texts.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 import { testRows } from "./_harness/table.ts";
@@ -196,10 +199,11 @@ testRows(
     type,
     SHARED_PAGES[type] ?? type,
   ]),
-  ([type, name]: [string, string]) => {
+  async ([type, name]: [string, string]) => {
     const text = read(`docs/${name}.md`);
     const { rows, examples } = parsePage(text);
-    const keys = listKeys(JSON.parse(read(`schemas/${type}.json`)));
+    const { definitions } = await makeSchemas();
+    const keys = listKeys(definitions[type]);
     assertEquals(
       rows.map(({ key }) => key).filter((key) =>
         !OTHER_INPUT.test(key) && !keys.some((known) => known.endsWith(key))
@@ -213,6 +217,41 @@ testRows(
     if (name === "multus") return;
     assertMatch(text, /^\| DEL |^- \*\*DEL\*\* |^### What DEL/m);
     if (name !== "chain") assertMatch(text, /^## Differences from /m);
+  },
+);
+
+/** The part of a page that is about a plugin. */
+function readPage(type: string): string {
+  const page = read(`docs/${SHARED_PAGES[type] ?? type}.md`);
+  if (SHARED_PAGES[type] !== "multus-networks") return page;
+  return page.slice(page.indexOf(`### ${type}`)).split(/^## /m)[0] ?? "";
+}
+
+testRows(
+  "docs: a plugin's page says of its keys what keys.ts says",
+  KEYS.map((table): [string, PluginKeys] => [table.type, table]),
+  ([type, { text, example, keys }]: [string, PluginKeys]) => {
+    const { about, rows, examples } = parsePage(readPage(type));
+    assertEquals([about, examples[0]], [text, example]);
+    const facts = Object.entries(keys)
+      .map(([path, key]) => ({ ...key, path: path.replaceAll("[]", "") }));
+    const isOf = ({ key }: KeyRow) => ({ path }: { path: string }): boolean =>
+      path === key || path.split(".").at(-1) === key;
+    const isSaid = (row: KeyRow): boolean =>
+      facts.filter(isOf(row)).some((key) =>
+        key.text === row.meaning && (key.default ?? "") === row.default &&
+        (key.type ?? "") === row.type
+      );
+    const others = rows.filter((row) =>
+      !OTHER_INPUT.test(row.key) && facts.some(isOf(row)) && !isSaid(row)
+    );
+    assertEquals(others, []);
+    // The other way round: only tables have defaults.
+    const untold = facts.filter((key) =>
+      key.default !== undefined &&
+      !rows.some(({ meaning }) => meaning === key.text)
+    );
+    assertEquals(untold, []);
   },
 );
 

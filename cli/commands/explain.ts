@@ -10,20 +10,16 @@ import { formatTable } from "../../tool/table.ts";
 import { refuse } from "../../tool/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "../schema/explain.ts";
-import {
-  findKey,
-  type JsonSchema,
-  type Key,
-  loadSchemas,
-  selectSchema,
-} from "../schema/schemas.ts";
+import type { JsonSchema } from "../../cni/json_schema.ts";
+import { makeSchemas } from "../schema/make.ts";
+import { findKey, type Key, selectSchema } from "../schema/schemas.ts";
 import { didYouMean } from "../../tool/suggest.ts";
 import { writeTarget } from "../written_file.ts";
 
 /** Explains a plugin or one of its keys; without arguments, lists plugins. */
 export async function explain({ args }: CniCall): Promise<Output> {
-  const list = await loadSchemas();
   const [name] = args;
+  const list = await makeSchemas();
   if (name === undefined) {
     const rows = Object.entries(list.definitions);
     return {
@@ -71,7 +67,7 @@ function print(schema: unknown, file = "-"): Output {
 /** Prints or writes the schema of a plugin or of lists, or all of them. */
 export async function schema(call: CniCall): Promise<Output> {
   const { args, flags, command } = call;
-  const list = await loadSchemas();
+  const list = await makeSchemas();
   const names = ["conflist", "conf", ...Object.keys(list.definitions)];
   const [name = "conflist"] = args;
   if (!flags.all) {

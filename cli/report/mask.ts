@@ -4,15 +4,21 @@
  * @module
  */
 
+import { SECRET_KEYS } from "../../cni/secret_keys.ts";
+
 /** Stands for a secret. */
 const MASK = "***";
+
+/** Keys that plugins say are secret. */
+const DECLARED = SECRET_KEYS.map((key) => `|${RegExp.escape(key)}`).join("");
 
 /** Keys of secrets in JSON, YAML, arguments and environments. */
 const KEY =
   "[\\w.-]{0,64}(?:token|passw(?:or)?d|passphrase|pwd|secret|credential|" +
   "authorization|pre_?shared|api[_-]?key|access[_-]?key|private[_-]?key|" +
   "(?:client-key|certificate-authority|client-certificate)-data)" +
-  "[\\w.-]{0,64}|[\\w.-]{0,64}(?:pass|psk)|(?:set-)?cookie";
+  "[\\w.-]{0,64}|[\\w.-]{0,64}(?:pass|psk)|(?:set-)?cookie" +
+  DECLARED;
 /** Values; with escaped quotes, they are in JSON that is a string itself. */
 const VALUE = String.raw`(?<escapes>\\+)["'][^]*?(?<!\\)\k<escapes>["']|` +
   String.raw`"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[[^\]{]*\]|\{[^{}]*\}|` +

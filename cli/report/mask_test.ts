@@ -1,4 +1,5 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
+import { SECRET_KEYS } from "../../cni/secret_keys.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { Collection } from "./collect.ts";
@@ -92,4 +93,11 @@ Deno.test("Collection follows links to files, and waits for no device", async ()
     "config/link",
   ]);
   assertEquals([...collection.missing.keys()], ["config/zero"]);
+});
+
+Deno.test("maskSecrets() masks what plugins say is secret", () => {
+  assert(SECRET_KEYS.includes("etcd_password"));
+  for (const key of SECRET_KEYS) {
+    assertEquals(maskSecrets(`{"${key}":"abc"}`), `{"${key}":"***"}`);
+  }
 });

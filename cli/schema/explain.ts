@@ -7,7 +7,8 @@
 import { formatSection, wrap } from "../../tool/help.ts";
 import type { Style } from "../../tool/style.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { innerOf, type JsonSchema, type Key } from "./schemas.ts";
+import type { JsonSchema } from "../../cni/json_schema.ts";
+import { innerOf, type Key } from "./schemas.ts";
 
 /** Keys that all plugins have; they come last. */
 const COMMON_KEYS = [

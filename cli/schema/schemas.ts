@@ -1,58 +1,18 @@
 /**
- * The JSON Schemas of plugins, as in `schemas/`.
+ * The JSON Schemas of plugins, and of lists of them.
  *
  * @module
  */
 
+import type { JsonSchema } from "../../cni/json_schema.ts";
 import { didYouMean } from "../../tool/suggest.ts";
+import type { ListSchema } from "./make.ts";
 
-/** A JSON Schema, as far as the tool reads it. */
-export interface JsonSchema {
-  readonly [keyword: string]: unknown;
-  readonly title?: string;
-  readonly description?: string;
-  readonly type?: string;
-  readonly enum?: readonly unknown[];
-  readonly const?: unknown;
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly required?: readonly string[];
-  readonly items?: JsonSchema;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly default?: unknown;
-  readonly examples?: readonly unknown[];
-  /** A default in words. */
-  readonly "x-default"?: string;
-  /** The first release of the Go plugins that has it. */
-  readonly "x-since"?: string;
-}
-
-/** The schema of lists, with those of all plugins. */
-export interface ListSchema extends JsonSchema {
-  readonly definitions: Readonly<Record<string, JsonSchema>>;
-}
-
-/** Loads all schemas. */
-export async function loadSchemas(): Promise<ListSchema> {
-  const { default: list } = await import("../../schemas/conflist.json", {
-    with: { type: "json" },
-  });
-  if (!isPacked(list)) return list as unknown as ListSchema;
-  const bytes = new Blob([Uint8Array.fromBase64(list.deflate)]).stream()
-    .pipeThrough(new DecompressionStream("deflate-raw"));
-  return await new Response(bytes).json();
-}
-
-/** As the build packs the schemas: each start reads all code, and few calls need them. */
-function isPacked(list: object): list is { readonly deflate: string } {
-  return "deflate" in list;
-}
-
-/** A file of `schemas/`. */
+/** A file of schemas: a plugin's type, or one of these. */
 export type SchemaFile = "conflist" | "conf" | string;
 
 /**
- * Builds the schema in a file of `schemas/`.
+ * Builds the schema in a file.
  *
  * @param name A plugin's type, `conflist` or `conf`
  * @returns Undefined if there is none

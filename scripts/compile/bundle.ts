@@ -6,6 +6,7 @@
 
 import { basename, extname, isAbsolute } from "@std/path/posix";
 import { DIGEST_PLACEHOLDER } from "../../cni/build_identity.ts";
+import { makeSchemas } from "../../cli/schema/make.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsing } from "./keep_using.ts";
@@ -43,14 +44,20 @@ async function copySources(folder: string): Promise<void> {
   throw new Error(`Cannot copy the sources to "${folder}": ${why}`);
 }
 
-/** Compresses the schemas, as `loadSchemas()` reads them. */
+/** Puts the schemas in place of what makes them, compressed: few calls need them. */
 async function packSchemas(folder: string): Promise<void> {
-  const path = `${folder}/schemas/conflist.json`;
-  const text = JSON.stringify(JSON.parse(await Deno.readTextFile(path)));
-  const bytes = new Blob([text]).stream()
+  const bytes = new Blob([JSON.stringify(await makeSchemas())]).stream()
     .pipeThrough(new CompressionStream("deflate-raw"));
-  const deflate = (await new Response(bytes).bytes()).toBase64();
-  await Deno.writeTextFile(path, JSON.stringify({ deflate }));
+  const packed = (await new Response(bytes).bytes()).toBase64();
+  await Deno.writeTextFile(
+    `${folder}/cli/schema/make.ts`,
+    `const PACKED = "${packed}";
+     export async function makeSchemas() {
+       const bytes = new Blob([Uint8Array.fromBase64(PACKED)]).stream()
+         .pipeThrough(new DecompressionStream("deflate-raw"));
+       return await new Response(bytes).json();
+     }`,
+  );
 }
 
 /** Writes a missing `main.ts`, which runs the plugin in the same folder. */

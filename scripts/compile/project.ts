@@ -20,7 +20,6 @@ export const PROGRAM_SOURCES = [
   "node",
   "cli",
   "tool",
-  "schemas",
   "tracing",
   "deploy/daemon",
   "scripts/offline",

@@ -43,6 +43,7 @@ const LAYERS: readonly Layer[] = [
     "ipam/*/plugin.ts",
   ]),
   layer("plugins/abouts.ts", ["cni/", "plugins/*/about.ts", "ipam/*/about.ts"]),
+  layer("plugins/keys.ts", ["cni/", "plugins/*/keys.ts", "ipam/*/keys.ts"]),
   layer("plugins/leftovers.ts", [
     "cni/",
     "plugins/*/leftovers.ts",
@@ -77,7 +78,11 @@ const LAYERS: readonly Layer[] = [
     "plugins/parts/",
   ]),
   // Another name of remote.
-  layer("plugins/contivk8s/", ["cni/about.ts", "plugins/remote/"]),
+  layer("plugins/contivk8s/", [
+    "cni/about.ts",
+    "cni/plugin_keys.ts",
+    "plugins/remote/",
+  ]),
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("ipam/whereabouts/", ["net/", "cni/", "kube/"]),
   layer("ipam/*/", ["net/", "cni/"]),
@@ -119,13 +124,14 @@ const LAYERS: readonly Layer[] = [
     "tool/",
     "runtime/",
     "plugins/abouts.ts",
+    "plugins/keys.ts",
     "plugins/registry.ts",
     "node/daemon/",
     "tracing/",
     "node/orphans/",
     "node/cluster_gc/",
     "deploy/daemon/",
-  ], ["plugins/multus/networks/annotations.ts", "schemas/"]),
+  ], ["plugins/multus/networks/annotations.ts"]),
   // The entry points: importing one must not load the others.
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("nftables.ts", ["ffi/"]),

@@ -5,6 +5,7 @@
  */
 
 import { ROOT } from "../compile/project.ts";
+import { writeSchemas } from "../schemas.ts";
 import type { Component } from "./components.ts";
 import { run } from "./run.ts";
 import { formatNotices, formatSbom, type Release } from "./sbom.ts";
@@ -30,7 +31,7 @@ export async function addDocuments(
   for (const name of ["LICENSE", "CHANGELOG.md"]) {
     await Deno.copyFile(ROOT + name, `${folder}/${name}`);
   }
-  await run("cp", ["-R", `${ROOT}schemas`, folder]);
+  await writeSchemas(`${folder}/schemas`);
   const texts = {
     "THIRD-PARTY-NOTICES": formatNotices(components),
     "sbom.cdx.json": formatSbom(release, components),

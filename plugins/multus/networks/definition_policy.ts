@@ -15,7 +15,8 @@ import {
   type JsonObject,
   type JsonValue,
 } from "../../../cni/json.ts";
-import { findNodeKey, isUsual, type Named } from "../../../cni/node_keys.ts";
+import { findNodeKey, isUsual } from "../../../cni/node_keys.ts";
+import type { Named } from "../../../cni/node_key.ts";
 import type { MultusConfig } from "../config.ts";
 import { NetworkError } from "../failure.ts";
 import { type Delegate, isList } from "./delegate.ts";

@@ -1,0 +1,85 @@
+/**
+ * What the keys of dhcp's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "dhcp",
+  text:
+    "Gets a container's address from a DHCP server of its network (IPv4). Use it as the IPAM plugin of bridge, macvlan, ipvlan, vlan or host-device. It does not work with ptp, which needs the address before it creates the link.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "lan",
+    "type": "macvlan",
+    "master": "eth0",
+    "ipam": {
+      "type": "dhcp",
+      "provide": [
+        {
+          "option": "host-name",
+          "fromArg": "K8S_POD_NAME",
+        },
+        {
+          "option": "vendor-class-identifier",
+          "value": "cni",
+        },
+      ],
+      "request": [
+        {
+          "option": "domain-name-servers",
+        },
+        {
+          "option": "121",
+        },
+      ],
+      "priority": 100,
+    },
+  },
+  keys: {
+    "daemonSocketPath": {
+      text: "The daemon's socket.",
+      default: "`/run/cni/dhcp.sock`",
+      since: "0.8.0",
+      names: "socket",
+      usual: [
+        "/run/cni/dhcp.sock",
+        "/var/run/cni/dhcp.sock",
+      ],
+    },
+    "priority": {
+      text: "Metric of the routes.",
+      default: "the kernel's",
+      since: "1.6.0",
+    },
+    "provide": {
+      text:
+        "Options to send: `option`, and `value` or `fromArg`, the name of a value in CNI_ARGS. At most 255 bytes.",
+      since: "1.1.0",
+    },
+    "provide[].option": {
+      text: "Option to send, by number or name.",
+    },
+    "provide[].value": {
+      text: "The option's value.",
+    },
+    "provide[].fromArg": {
+      text: "Name of the value in CNI_ARGS.",
+    },
+    "request": {
+      text:
+        "More options to ask for. With `skipDefault` in one of them, the default ones are not asked for.",
+      default: "`routers` and `subnet-mask`",
+      since: "1.1.0",
+    },
+    "request[].option": {
+      text: "Option to ask for, by number or name.",
+    },
+    "request[].skipDefault": {
+      text: "Whether not to ask for the default options.",
+    },
+  },
+};

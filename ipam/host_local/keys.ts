@@ -1,0 +1,110 @@
+/**
+ * What the keys of host-local's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "host-local",
+  text:
+    "Allocates addresses from ranges in the configuration and stores the leases as files on this host. It creates no interfaces, needs no daemon, and does not know other hosts: give each host its own ranges.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "mynet",
+    "type": "ptp",
+    "ipam": {
+      "type": "host-local",
+      "ranges": [
+        [
+          {
+            "subnet": "10.1.2.0/24",
+            "rangeStart": "10.1.2.10",
+          },
+          {
+            "subnet": "10.1.4.0/24",
+          },
+        ],
+        [
+          {
+            "subnet": "2001:db8:1::/64",
+          },
+        ],
+      ],
+      "routes": [
+        {
+          "dst": "0.0.0.0/0",
+        },
+        {
+          "dst": "::/0",
+        },
+      ],
+    },
+  },
+  keys: {
+    "rangeStart": {
+      text: "One more range, as a set before those of `ranges`",
+    },
+    "rangeEnd": {
+      text: "One more range, as a set before those of `ranges`",
+    },
+    "gateway": {
+      text: "One more range, as a set before those of `ranges`",
+    },
+    "exclude": {
+      text: "One more range, as a set before those of `ranges`",
+    },
+    "subnet": {
+      text: "One more range, as a set before those of `ranges`",
+    },
+    "ranges": {
+      text: "List of range sets, each a list of ranges of one family",
+    },
+    "ranges[][].rangeStart": {
+      text: "First address to allocate, within the subnet",
+      default: "the subnet's second address",
+    },
+    "ranges[][].rangeEnd": {
+      text: "Last address to allocate, within the subnet",
+      default: "the last but one; in IPv6 the last",
+    },
+    "ranges[][].gateway": {
+      text:
+        "Copied into the result and never allocated from this range; may be outside it",
+      default: "the subnet's second address",
+    },
+    "ranges[][].exclude": {
+      text:
+        "List of addresses and networks within the subnet that are never allocated",
+      default: "none",
+    },
+    "ranges[][].subnet": {
+      text: "Network without host bits. Required",
+    },
+    "routes": {
+      text:
+        "Copied into the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`",
+      default: "none",
+    },
+    "dataDir": {
+      text:
+        "Folder of the leases. On a tmpfs they disappear at reboot, as the containers do",
+      default: "`/var/lib/cni/networks`",
+      names: "directory",
+      usual: [
+        "/var/lib/cni/networks",
+      ],
+    },
+    "resolvConf": {
+      text: "A resolv.conf(5) to fill the result's `dns` from",
+      default: "none",
+      names: "path",
+      usual: [
+        "/etc/resolv.conf",
+        "/run/systemd/resolve/resolv.conf",
+      ],
+    },
+  },
+};

@@ -1,0 +1,79 @@
+/**
+ * What the keys of bandwidth's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "bandwidth",
+  text:
+    "Limits how fast a container receives and sends. Chain it after any plugin that connects the container with a veth pair, such as ptp or bridge.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "net1",
+    "plugins": [
+      {
+        "type": "ptp",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.1.2.0/24",
+        },
+      },
+      {
+        "type": "bandwidth",
+        "capabilities": {
+          "bandwidth": true,
+        },
+        "ingressRate": 100000000,
+        "ingressBurst": 10000000,
+        "egressRate": 100000000,
+        "egressBurst": 10000000,
+      },
+    ],
+  },
+  keys: {
+    "ingressRate": {
+      text: "The rate at which the container may receive.",
+      type: "integer, bits per second",
+      default: "no limit",
+    },
+    "ingressBurst": {
+      text: "How much it may receive at once. Required with `ingressRate`.",
+      type: "integer, bits",
+    },
+    "egressRate": {
+      text: "The rate at which the container may send.",
+      type: "integer, bits per second",
+      default: "no limit",
+    },
+    "egressBurst": {
+      text: "How much it may send at once. Required with `egressRate`.",
+      type: "integer, bits",
+    },
+    "shapedSubnets": {
+      text:
+        "Limits only traffic with these subnets. Not together with `unshapedSubnets`.",
+      type: "list of CIDRs",
+      default: "everything",
+    },
+    "unshapedSubnets": {
+      text: "Limits all traffic except with these subnets.",
+      type: "list of CIDRs",
+      default: "none",
+    },
+    "runtimeConfig": {
+      text:
+        "`bandwidth` with the four numbers, set by the runtime (see below).",
+      type: "object",
+    },
+    "runtimeConfig.bandwidth.shapedSubnets": {
+      text: "Limits only traffic with these subnets.",
+    },
+    "runtimeConfig.bandwidth.unshapedSubnets": {
+      text: "Limits all traffic except with these subnets.",
+    },
+  },
+};

@@ -1,0 +1,67 @@
+/**
+ * What the keys of chain's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "chain",
+  text:
+    "Runs several plugins in one process. A runtime starts one process per plugin, one after the other, and most of the time goes into starting them. With chain the runtime starts a single process:",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "pods",
+    "plugins": [
+      {
+        "type": "chain",
+        "capabilities": {
+          "bandwidth": true,
+        },
+        "plugins": [
+          {
+            "type": "ptp",
+            "ipam": {
+              "type": "host-local",
+              "subnet": "10.1.2.0/24",
+            },
+          },
+          {
+            "type": "bandwidth",
+            "capabilities": {
+              "bandwidth": true,
+            },
+          },
+          {
+            "type": "sbr",
+          },
+        ],
+      },
+    ],
+  },
+  keys: {
+    "plugins": {
+      text:
+        "The plugins, in the order ADD runs them, as in a network's `plugins`.",
+      type: "list of objects",
+      default: "required",
+    },
+    "capabilities": {
+      text:
+        "The capabilities to request from the runtime: all that any plugin declares.",
+      type: "object",
+      default: "none",
+    },
+    "args": {
+      text:
+        "Set by runtimes such as multus. Merged into the `args` of each plugin.",
+      type: "object",
+      default: "none",
+    },
+    "ipMasq": {
+      text: "Whether to masquerade traffic that leaves the network.",
+    },
+  },
+};

@@ -1,0 +1,79 @@
+/**
+ * What the keys of debug's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "debug",
+  text:
+    "Records what the plugins of a list receive, and runs commands inside the sandbox. It changes nothing itself: it passes on the previous plugin's result.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "mynet",
+    "plugins": [
+      {
+        "type": "ptp",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.1.2.0/24",
+        },
+      },
+      {
+        "type": "debug",
+        "cniOutput": "/tmp/cni_output.txt",
+        "addHooks": [
+          [
+            "sh",
+            "-c",
+            "ip address > /tmp/$CNI_CONTAINERID.address",
+          ],
+          [
+            "sh",
+            "-c",
+            "ip route show table all > /tmp/$CNI_CONTAINERID.route",
+          ],
+        ],
+      },
+    ],
+  },
+  keys: {
+    "cniOutput": {
+      text:
+        "The file to append each call to. It is created with mode 0644; its folder must exist.",
+      type: "string",
+      default: "none",
+      names: "path",
+    },
+    "addHooks": {
+      text:
+        "Commands to run in the sandbox's network namespace, each a program followed by its arguments.",
+      type: "list of lists",
+      default: "none",
+      names: "program",
+    },
+    "delHooks": {
+      text:
+        "Commands to run in the sandbox's network namespace, each a program followed by its arguments.",
+      type: "list of lists",
+      default: "none",
+      names: "program",
+    },
+    "checkHooks": {
+      text:
+        "Commands to run in the sandbox's network namespace, each a program followed by its arguments.",
+      type: "list of lists",
+      default: "none",
+      names: "program",
+    },
+    "hookTimeoutSeconds": {
+      text:
+        "How long one hook may take. After that the hook and its children are killed.",
+      type: "number",
+      default: "30",
+    },
+  },
+};

@@ -1,0 +1,72 @@
+/**
+ * What the keys of flannel's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "flannel",
+  text:
+    "Connects containers with the subnet that flannel has leased for this node. It builds the configuration of another plugin, usually bridge, and runs it.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "cbr0",
+    "plugins": [
+      {
+        "type": "flannel",
+        "delegate": {
+          "hairpinMode": true,
+          "isDefaultGateway": true,
+        },
+      },
+      {
+        "type": "portmap",
+        "capabilities": {
+          "portMappings": true,
+        },
+      },
+    ],
+  },
+  keys: {
+    "ipam": {
+      text:
+        "Base of the delegate's `ipam`. Its `ranges` are replaced, its `routes` are kept.",
+      type: "object",
+      default: "host-local",
+    },
+    "ipam.routes": {
+      text: "Routes of the container.",
+    },
+    "subnetFile": {
+      text: "The file that flanneld writes.",
+      type: "path",
+      default: "`/run/flannel/subnet.env`",
+      names: "path",
+      usual: [
+        "/run/flannel/subnet.env",
+      ],
+    },
+    "dataDir": {
+      text: "Where the delegate's configurations are saved.",
+      type: "path",
+      default: "`/var/lib/cni/flannel`",
+      names: "directory",
+      usual: [
+        "/var/lib/cni/flannel",
+      ],
+    },
+    "delegate": {
+      text:
+        "Keys of the delegate's configuration (see below). `type` is the plugin.",
+      type: "object",
+      default: "bridge",
+    },
+    "runtimeConfig": {
+      text: "Passed on to the delegate, in place of its own.",
+      type: "object",
+    },
+  },
+};

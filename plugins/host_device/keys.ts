@@ -1,0 +1,75 @@
+/**
+ * What the keys of host-device's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "host-device",
+  text:
+    "Gives a container one of the host's devices, whole: a network card, a virtual function (VF) of one, or any other link.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "net1",
+    "plugins": [
+      {
+        "type": "host-device",
+        "device": "ens5",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.1.2.0/24",
+          "routes": [
+            {
+              "dst": "0.0.0.0/0",
+            },
+          ],
+        },
+      },
+    ],
+  },
+  keys: {
+    "ipam": {
+      text: "IPAM plugin. Without it, the device gets no address.",
+      type: "object",
+    },
+    "device": {
+      text:
+        "Name of the device on the host, such as `ens5`. An alternative name works, too.",
+      type: "string",
+      names: "interface",
+    },
+    "hwaddr": {
+      text: "Its MAC (48 bits).",
+      type: "string",
+      names: "interface",
+    },
+    "kernelpath": {
+      text:
+        "Its folder in sysfs, such as `/sys/devices/pci0000:00/0000:00:1f.6`.",
+      type: "string",
+      names: "interface",
+    },
+    "pciBusID": {
+      text: "Its PCI address, such as `0000:00:1f.6`.",
+      type: "string",
+      since: "0.8.1",
+      names: "interface",
+    },
+    "runtimeConfig": {
+      text:
+        "`deviceID`, set by the runtime: a PCI address, or a device of the auxiliary bus such as `mlx5_core.sf.2` (see below).",
+      type: "object",
+    },
+    "runtimeConfig.deviceID": {
+      since: "0.8.6",
+      names: "interface",
+    },
+    "dns": {
+      text: "Overrides the IPAM plugin's.",
+      type: "object",
+    },
+  },
+};

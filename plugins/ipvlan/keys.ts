@@ -1,0 +1,79 @@
+/**
+ * What the keys of ipvlan's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "ipvlan",
+  text:
+    "Puts containers next to the host on the network of one of the host's links. They all have the MAC of that link.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "lan",
+    "plugins": [
+      {
+        "type": "ipvlan",
+        "master": "eth0",
+        "mode": "l2",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "192.168.1.0/24",
+          "rangeStart": "192.168.1.100",
+          "rangeEnd": "192.168.1.150",
+          "gateway": "192.168.1.1",
+          "routes": [
+            {
+              "dst": "0.0.0.0/0",
+            },
+          ],
+        },
+      },
+    ],
+  },
+  keys: {
+    "ipam": {
+      text:
+        "The IPAM plugin. Required unless a plugin before this one returned addresses.",
+      type: "object",
+    },
+    "master": {
+      text: "The link whose network the container joins. In a chain see below.",
+      type: "string",
+      default: "the link of the default route",
+      names: "interface",
+    },
+    "mtu": {
+      text: "At most the master's. 0 means the master's.",
+      type: "integer, bytes",
+      default: "the master's",
+    },
+    "linkInContainer": {
+      text: "The master is in the container, not on the host.",
+      type: "boolean",
+      default: "`false`",
+      since: "1.3.0",
+    },
+    "enabledad": {
+      text:
+        "With `false`, IPv6 addresses are not [checked for duplicates][dad].",
+      type: "boolean",
+      default: "the kernel's setting",
+    },
+    "dns": {
+      text:
+        "`nameservers`, `domain`, `search` and `options` for the container.",
+      type: "object",
+      default: "from the IPAM plugin",
+    },
+    "mode": {
+      text:
+        "`l2`, `l3` or `l3s` (see below). All containers of a master share one mode.",
+      type: "string",
+      default: "`l2`",
+    },
+  },
+};

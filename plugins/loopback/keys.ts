@@ -1,0 +1,20 @@
+/**
+ * What the keys of loopback's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "loopback",
+  text:
+    "Brings up the sandbox's lo. containerd and other runtimes call it for every container.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "lo",
+    "type": "loopback",
+  },
+  keys: {},
+};

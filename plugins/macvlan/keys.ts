@@ -1,0 +1,99 @@
+/**
+ * What the keys of macvlan's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "macvlan",
+  text:
+    "Puts containers next to the host on the network of one of the host's links. Each container has its own MAC.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "lan",
+    "plugins": [
+      {
+        "type": "macvlan",
+        "master": "eth0",
+        "mode": "bridge",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "192.168.1.0/24",
+          "rangeStart": "192.168.1.100",
+          "rangeEnd": "192.168.1.150",
+          "gateway": "192.168.1.1",
+          "routes": [
+            {
+              "dst": "0.0.0.0/0",
+            },
+          ],
+        },
+      },
+    ],
+  },
+  keys: {
+    "ipam": {
+      text:
+        "The IPAM plugin. Without it, the interface is up and has no addresses.",
+      type: "object",
+      default: "none",
+    },
+    "master": {
+      text: "The link whose network the container joins.",
+      type: "string",
+      default: "the link of the default route",
+      names: "interface",
+    },
+    "mtu": {
+      text: "At most the master's. 0 means the master's.",
+      type: "integer, bytes",
+      default: "the master's",
+    },
+    "linkInContainer": {
+      text: "The master is in the container, not on the host.",
+      type: "boolean",
+      default: "`false`",
+      since: "1.3.0",
+    },
+    "enabledad": {
+      text:
+        "With `false`, IPv6 addresses are not checked for duplicates (see below).",
+      type: "boolean",
+      default: "the kernel's setting",
+    },
+    "dns": {
+      text:
+        "`nameservers`, `domain`, `search` and `options` for the container.",
+      type: "object",
+      default: "from the IPAM plugin",
+    },
+    "mode": {
+      text: "`bridge`, `private`, `vepa` or `passthru` (see below).",
+      type: "string",
+      default: "`bridge`",
+    },
+    "mac": {
+      text:
+        "The container's MAC. `MAC` in CNI_ARGS overrides it, and `runtimeConfig.mac` overrides both.",
+      type: "string",
+      default: "random",
+    },
+    "bcqueuelen": {
+      text:
+        "How many broadcasts may wait for delivery. The kernel uses the largest value of a master's macvlans.",
+      type: "integer",
+      default: "1000 (the kernel's)",
+      since: "1.6.0",
+    },
+    "runtimeConfig": {
+      text: '`mac`, set by the runtime with `"capabilities": { "mac": true }`.',
+      type: "object",
+    },
+    "runtimeConfig.mac": {
+      since: "0.8.7",
+    },
+  },
+};

@@ -1,0 +1,201 @@
+/**
+ * What the keys of multus's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "multus",
+  text:
+    "Attaches a pod to several networks. The runtime calls multus like any other plugin. multus runs the plugins of the cluster's primary network, the _master_, and then those of each network named by the pod's annotation:",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "multus-cni-network",
+    "plugins": [
+      {
+        "type": "multus",
+        "capabilities": {
+          "bandwidth": true,
+        },
+        "kubeconfig": "/etc/cni/net.d/multus.d/multus.kubeconfig",
+        "delegates": [
+          {
+            "cniVersion": "1.0.0",
+            "name": "pods",
+            "plugins": [
+              {
+                "type": "ptp",
+                "ipam": {
+                  "type": "host-local",
+                  "subnet": "10.22.0.0/24",
+                },
+              },
+              {
+                "type": "bandwidth",
+                "capabilities": {
+                  "bandwidth": true,
+                },
+              },
+            ],
+          },
+        ],
+      },
+    ],
+  },
+  keys: {
+    "delegates": {
+      text: "Networks of every pod: plugins or lists. The first is the master.",
+    },
+    "clusterNetwork": {
+      text:
+        "The master, in one of [four forms](multus-networks.md#networks). Overrides `delegates`. One of the two is required.",
+      names: "network",
+    },
+    "defaultNetworks": {
+      text:
+        "Additional networks of every pod, in the same forms. Only with `clusterNetwork`.",
+      default: "`[]`",
+      names: "network",
+    },
+    "systemNamespaces": {
+      text: "Namespaces whose pods do not get `defaultNetworks`.",
+      default: '`["kube-system"]`',
+    },
+    "multusNamespace": {
+      text:
+        "Namespace of the definitions named by `clusterNetwork`, `defaultNetworks` and the annotation `default-network`.",
+      default: "`kube-system`",
+    },
+    "kubeconfig": {
+      text:
+        "How to reach the API server. Without it, multus uses the service account if it runs in a pod. Otherwise it has no API and attaches only the configuration's networks.",
+      names: "path",
+      usual: [
+        "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig",
+        "/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.kubeconfig",
+      ],
+    },
+    "apiTimeoutSeconds": {
+      text:
+        "How long each request of ADD waits for the API server, in seconds: more than 0, at most 219. See [API requests](multus-operation.md#api-requests).",
+      default: "`60`",
+    },
+    "namespaceIsolation": {
+      text:
+        "Pods may only use networks of their own namespace and of `globalNamespaces`. Otherwise the error is `namespace isolation enabled, annotation violates permission, …`.",
+      default: "`false`",
+    },
+    "globalNamespaces": {
+      text:
+        "Namespaces whose networks all pods may use, separated by commas. Replaces the default.",
+      default: "`default`",
+    },
+    "definitionTypes": {
+      text:
+        "Types of plugins that [definitions may run](multus-networks.md#what-a-definition-may-do). `*` stands for all but `chain`, `debug`, `remote` and `contivk8s`.",
+      default: '`["*"]`',
+    },
+    "definitionKeys": {
+      text:
+        "Keys that definitions may set although they name a file, a program or a socket of the node, such as `host-local.dataDir`.",
+      default: "`[]`",
+    },
+    "trustedNamespaces": {
+      text:
+        "Namespaces whose definitions may do all that a file of the node may.",
+      default: "`[]`",
+    },
+    "readinessindicatorfile": {
+      text:
+        "A file that the master network creates when it is ready. ADD and GC wait for it for up to 45 s, then return code 11. STATUS does not wait and returns 50.",
+      names: "path",
+    },
+    "confDir": {
+      text:
+        "Folder of networks that are named but have no configuration of their own. `cniConf`, which the Go installer writes, works too.",
+      default: "`/etc/cni/multus/net.d`",
+      names: "directory",
+    },
+    "cniConf": {
+      text: "Older name of confDir.",
+      names: "directory",
+    },
+    "cniDir": {
+      text:
+        "Folder of [the records](multus-operation.md#files) between ADD and DEL.",
+      default: "`/var/lib/cni/multus`",
+      names: "directory",
+    },
+    "binDir": {
+      text: "Searched for plugins before the runtime's CNI_PATH.",
+      default: "`/opt/cni/bin`",
+      names: "directory",
+    },
+    "logFile": {
+      text: "[Log file](multus-operation.md#log), in addition to stderr.",
+      names: "path",
+    },
+    "logLevel": {
+      text: "`panic` (nothing), `error`, `verbose`, `debug`.",
+      default: "`error`",
+    },
+    "logToStderr": {
+      text: "Whether to log to stderr.",
+      default: "`true`",
+    },
+    "logOptions": {
+      text:
+        "`maxAge` in days, `maxSize` in megabytes, `maxBackups`, `compress`.",
+      default: "`{5, 100, 5, true}`",
+    },
+    "logOptions.maxAge": {
+      text: "Age in days at which a rotated file is removed.",
+    },
+    "logOptions.maxSize": {
+      text: "Size in MiB at which the file is rotated.",
+    },
+    "logOptions.maxBackups": {
+      text: "Number of rotated files to keep.",
+    },
+    "logOptions.compress": {
+      text: "Whether to compress rotated files.",
+    },
+    "capabilities": {
+      text: "Capabilities to request from the runtime.",
+    },
+    "runtimeConfig": {
+      text:
+        "Set by the runtime. `portMappings`, `bandwidth`, `ips`, `mac`, `infinibandGUID`, `deviceID` and `CNIDeviceInfoFile` are offered to every network; other keys only to the master.",
+    },
+    "runtimeConfig.ips": {
+      text: "Addresses to request.",
+    },
+    "runtimeConfig.infinibandGUID": {
+      text: "GUID of the InfiniBand interface.",
+    },
+    "runtimeConfig.CNIDeviceInfoFile": {
+      text: "Path of the device information file.",
+      names: "path",
+    },
+    "auxiliaryCNIChainName": {
+      text:
+        "Name of a last network for every pod: [`passthru`](multus-networks.md#passthru), then each plugin `*.conf` in the folder of that name beside `clusterNetwork`, which must be a path. If one is malformed, the network is skipped and logged.",
+    },
+    "retryDeleteOnError": {
+      text: "No effect: a failed DEL always keeps what the next one needs.",
+      default: "`false`",
+    },
+    "daemonSocketDir": {
+      text: "Folder of the sockets of a [daemon](daemon.md) to hand calls to.",
+      names: "directory",
+      usual: [
+        "/run/cni",
+        "/run/multus",
+        "/var/run/multus",
+      ],
+    },
+  },
+};

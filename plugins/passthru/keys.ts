@@ -1,0 +1,15 @@
+/**
+ * What the keys of passthru's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "passthru",
+  text:
+    "Does nothing, and has no keys. ADD returns the prevResult, or an empty result. Use it as the first plugin of a list whose other plugins expect a prevResult. It supports versions from 0.3.0 on.",
+  keys: {},
+};

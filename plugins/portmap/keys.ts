@@ -1,0 +1,83 @@
+/**
+ * What the keys of portmap's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "portmap",
+  text:
+    "Makes ports of a container reachable as ports of the host. Chain it after a plugin that gives the container an address, such as bridge or ptp.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "net1",
+    "plugins": [
+      {
+        "type": "ptp",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.1.2.0/24",
+        },
+      },
+      {
+        "type": "portmap",
+        "capabilities": {
+          "portMappings": true,
+        },
+      },
+    ],
+  },
+  keys: {
+    "backend": {
+      text:
+        "`iptables` or `nftables`. The default is iptables, unless only nftables works on the host for the container's families.",
+      type: "string",
+      default: "what the host has",
+      since: "1.6.0",
+    },
+    "snat": {
+      text:
+        "Masquerades connections that could not return otherwise (see below).",
+      type: "boolean",
+      default: "`true`",
+    },
+    "conditionsV4": {
+      text: "Words that IPv4 packets must match, in the backend's syntax.",
+      type: "list of strings",
+      default: "none",
+      names: "program",
+    },
+    "conditionsV6": {
+      text: "Like `conditionsV4`, for IPv6 packets.",
+      type: "list of strings",
+      default: "none",
+      names: "program",
+    },
+    "masqAll": {
+      text:
+        "Masquerades all connections to the ports. The container does not see the clients' addresses.",
+      type: "boolean",
+      default: "`false`",
+      since: "1.2.0",
+    },
+    "markMasqBit": {
+      text:
+        "iptables: the bit of the packet mark that means masquerade. nftables needs no mark.",
+      type: "integer, 0–31",
+      default: "`13`",
+    },
+    "externalSetMarkChain": {
+      text:
+        "iptables: a chain that sets such a mark. Not together with `markMasqBit`.",
+      type: "string",
+      default: "none",
+    },
+    "runtimeConfig": {
+      text: "`portMappings`, a list that the runtime sets.",
+      type: "object",
+    },
+  },
+};

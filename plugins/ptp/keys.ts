@@ -1,0 +1,67 @@
+/**
+ * What the keys of ptp's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "ptp",
+  text:
+    "Connects each container to the host with a veth pair. The host's end has the gateway address, and the container reaches everything through it, including its own subnet. Containers share no link.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "mynet",
+    "type": "ptp",
+    "mtu": 1450,
+    "dns": {
+      "nameservers": [
+        "10.0.0.10",
+      ],
+    },
+    "ipam": {
+      "type": "host-local",
+      "subnet": "10.1.2.0/24",
+      "routes": [
+        {
+          "dst": "0.0.0.0/0",
+        },
+      ],
+    },
+  },
+  required: [
+    "ipam",
+  ],
+  keys: {
+    "ipam": {
+      text: "The IPAM plugin, `type`, and its configuration.",
+      type: "object",
+      default: "required",
+    },
+    "mtu": {
+      text: "MTU of both ends in bytes; 0 or less means the default.",
+      type: "integer",
+      default: "the kernel's",
+    },
+    "ipMasq": {
+      text: "Whether to masquerade (see below).",
+      type: "boolean",
+      default: "`false`",
+    },
+    "ipMasqBackend": {
+      text:
+        "Which firewall backend to use (see below). Ignored unless `ipMasq` is true.",
+      type: "`nftables`, `iptables`",
+      default: "what the host has",
+      since: "1.6.0",
+    },
+    "dns": {
+      text:
+        "`nameservers`, `domain`, `search`, `options`. Any of these keys, even an empty list, overrides the IPAM plugin's result.",
+      type: "object",
+      default: "the IPAM plugin's",
+    },
+  },
+};

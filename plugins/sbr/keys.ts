@@ -1,0 +1,52 @@
+/**
+ * What the keys of sbr's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "sbr",
+  text:
+    "Routes packets by their source: packets from an interface's addresses leave through that interface, whatever other networks the container is on. So replies leave through the interface the request came in on, even if two networks have the same routes or the same subnet.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "storage",
+    "plugins": [
+      {
+        "type": "macvlan",
+        "master": "eth1",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.9.0.0/24",
+        },
+      },
+      {
+        "type": "sbr",
+      },
+    ],
+  },
+  keys: {
+    "table": {
+      text:
+        "Looks up packets from the addresses in this table, which another plugin fills, such as an IPAM plugin through its routes' `table`. No route is touched and the other two keys are ignored.",
+      type: "integer from 1",
+      default: "new tables",
+      since: "1.6.0",
+    },
+    "gateways": {
+      text:
+        "Gateways, at most one per family. They take precedence over the addresses' gateways and the interface's default routes.",
+      type: "list of strings",
+      default: "none",
+    },
+    "addSourceHints": {
+      text:
+        "Keeps the addresses' subnets in table main, with the address as source. Programs that do not choose a source address reach them directly, with the right one.",
+      type: "boolean",
+      default: "`false`",
+    },
+  },
+};

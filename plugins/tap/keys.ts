@@ -1,0 +1,85 @@
+/**
+ * What the keys of tap's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "tap",
+  text:
+    "Gives a container an interface with a program at its other end, such as a virtual machine's.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "net1",
+    "plugins": [
+      {
+        "type": "tap",
+        "multiQueue": true,
+        "mtu": 1400,
+        "owner": 1000,
+        "group": 1000,
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.1.2.0/24",
+        },
+      },
+    ],
+  },
+  keys: {
+    "ipam": {
+      text: "IPAM plugin.",
+      type: "object",
+      default: "no addresses",
+    },
+    "multiQueue": {
+      text:
+        "Lets a program open several queues. It must open the device in this way.",
+      type: "boolean",
+      default: "`false`",
+    },
+    "mtu": {
+      text: "MTU of the interface.",
+      type: "integer, bytes",
+      default: "the kernel's",
+    },
+    "mac": {
+      text: "MAC of the interface.",
+      type: "string",
+      default: "the kernel's",
+    },
+    "owner": {
+      text: "ID of the user who may open the device without CAP_NET_ADMIN.",
+      type: "integer",
+      default: "any",
+    },
+    "group": {
+      text: "ID of the group that may.",
+      type: "integer",
+      default: "any",
+    },
+    "selinuxContext": {
+      text: "SELinux context of the device (see below).",
+      type: "string",
+      default: "the plugin's",
+    },
+    "bridge": {
+      text:
+        "Name of a bridge **in the container** that the interface becomes a port of.",
+      type: "string",
+      default: "none",
+      since: "1.4.0",
+    },
+    "runtimeConfig": {
+      text: '`mac`, set by the runtime (`"capabilities": { "mac": true }`).',
+      type: "object",
+    },
+    "dns": {
+      text: "Overrides the IPAM plugin's.",
+      type: "object",
+      default: "the IPAM's",
+    },
+  },
+};

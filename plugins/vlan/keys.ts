@@ -1,0 +1,72 @@
+/**
+ * What the keys of vlan's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "vlan",
+  text:
+    "Puts a container into one VLAN of the network of one of the host's links.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "vlan5",
+    "plugins": [
+      {
+        "type": "vlan",
+        "master": "eth0",
+        "vlanId": 5,
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.5.0.0/24",
+        },
+      },
+    ],
+  },
+  required: [
+    "ipam",
+    "master",
+  ],
+  keys: {
+    "ipam": {
+      text: "The IPAM plugin. Required.",
+      type: "object",
+    },
+    "master": {
+      text: "The link whose VLAN the container joins. Required.",
+      type: "string",
+      names: "interface",
+    },
+    "mtu": {
+      text: "At most the master's. 0 means the master's.",
+      type: "integer, bytes",
+      default: "the master's",
+    },
+    "linkInContainer": {
+      text: "The master is in the container, not on the host.",
+      type: "boolean",
+      default: "`false`",
+      since: "1.3.0",
+    },
+    "enabledad": {
+      text:
+        "With `false`, IPv6 addresses are not [checked for duplicates][dad].",
+      type: "boolean",
+      default: "the kernel's setting",
+    },
+    "dns": {
+      text:
+        "`nameservers`, `domain`, `search` and `options` for the container.",
+      type: "object",
+      default: "from the IPAM plugin",
+    },
+    "vlanId": {
+      text: "The VLAN, 0 to 4094. 0 tags frames with a priority, but no VLAN.",
+      type: "integer",
+      default: "0",
+    },
+  },
+};

@@ -1,0 +1,54 @@
+/**
+ * What the keys of vrf's configuration are.
+ *
+ * @module
+ */
+
+import type { PluginKeys } from "../../cni/plugin_keys.ts";
+
+/** See {@linkcode PluginKeys}. */
+export const keys: PluginKeys = {
+  type: "vrf",
+  text:
+    "Puts a container's interface into a virtual routing and forwarding domain (VRF). Its packets are routed by the VRF's table only, so a container can be on networks with the same addresses or the same routes. Chain it after the plugin that creates the interface.",
+  example: {
+    "cniVersion": "1.0.0",
+    "name": "storage",
+    "plugins": [
+      {
+        "type": "macvlan",
+        "master": "eth1",
+        "ipam": {
+          "type": "host-local",
+          "subnet": "10.9.0.0/24",
+          "routes": [
+            {
+              "dst": "0.0.0.0/0",
+            },
+          ],
+        },
+      },
+      {
+        "type": "vrf",
+        "vrfname": "blue",
+      },
+    ],
+  },
+  required: [
+    "vrfname",
+  ],
+  keys: {
+    "vrfname": {
+      text:
+        "Name of the VRF, a valid interface name. Interfaces with the same `vrfname` share the VRF.",
+      type: "string",
+      default: "required",
+    },
+    "table": {
+      text:
+        "Routing table of the VRF. If the VRF exists, it must have this table. By default, tables count from 1.",
+      type: "integer",
+      default: "the lowest free table",
+    },
+  },
+};

@@ -1,0 +1,81 @@
+/**
+ * Makes tables of keys from what plugins say of them, for code that does not load
+ * that: those that name something of the node, and those that are secret.
+ *
+ * @module
+ */
+
+import { COMMON_KEYS } from "../../cni/common_keys.ts";
+import type { NodeKey } from "../../cni/node_key.ts";
+import type { KeyFacts } from "../../cni/plugin_keys.ts";
+import { KEYS } from "../../plugins/keys.ts";
+
+/**
+ * Lists the keys, sorted.
+ *
+ * @throws {Error} If a key names different things
+ */
+function listNodeKeys(): NodeKey[] {
+  const rows = [COMMON_KEYS, ...KEYS.map(({ keys }) => keys)]
+    .flatMap((keys) => Object.entries<KeyFacts>(keys))
+    .flatMap(([path, { names, usual = [] }]) => {
+      const key = path.split(".").at(-1) ?? "";
+      return names === undefined ? [] : [{ key, names, usual }];
+    });
+  return [...Map.groupBy(rows, ({ key }) => key)].map(([key, same]) => {
+    const [names, ...others] = new Set(same.map(({ names }) => names));
+    if (names === undefined || others.length > 0) {
+      throw new Error(`"${key}" names ${[names, ...others].join(" and ")}`);
+    }
+    const usual = [...new Set(same.flatMap(({ usual }) => usual))].sort();
+    return { key, names, ...usual.length > 0 && { usual } };
+  }).sort((left, right) => left.key < right.key ? -1 : 1);
+}
+
+function formatNodeKeys(): string {
+  const rows = listNodeKeys().map((row) => `  ${JSON.stringify(row)},\n`);
+  return `/**
+ * The keys of plugins that name something of the node. \`deno task schemas\`
+ * writes it from \`keys.ts\` of all plugins.
+ *
+ * @module
+ */
+
+// deno-fmt-ignore-file
+import type { NodeKey } from "./node_key.ts";
+
+/** Sorted by key. */
+export const PLUGIN_NODE_KEYS: readonly NodeKey[] = [
+${rows.join("")}];
+`;
+}
+
+function formatSecretKeys(): string {
+  const keys = KEYS.flatMap(({ keys }) =>
+    Object.entries(keys).flatMap(([path, { isSecret }]) =>
+      isSecret ? path.split(".").slice(-1) : []
+    )
+  );
+  return `/**
+ * The keys of plugins that are secret. \`deno task schemas\` writes it from
+ * \`keys.ts\` of all plugins.
+ *
+ * @module
+ */
+
+// deno-fmt-ignore-file
+
+/** Sorted. */
+export const SECRET_KEYS: readonly string[] = ${
+    JSON.stringify([...new Set(keys)].sort())
+  };
+`;
+}
+
+/** The texts of the tables, by path from the project's root. */
+export function formatKeyTables(): Record<string, string> {
+  return {
+    "cni/node_key_table.ts": formatNodeKeys(),
+    "cni/secret_keys.ts": formatSecretKeys(),
+  };
+}
