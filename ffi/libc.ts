@@ -125,6 +125,11 @@ const MESSAGE_SYMBOLS = {
   recvmsg: { parameters: ["i32", "buffer", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
+/** Symbols of a process that lives for long. */
+const MEMORY_SYMBOLS = {
+  malloc_trim: { parameters: ["usize", UNCOMPILED], result: "i32" },
+} as const;
+
 /** The opened library, and the address of this thread's errno. */
 interface Libc {
   readonly symbols: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
@@ -562,3 +567,13 @@ export function controlEpoll(
   const symbols = serverCalls();
   checked("epoll_ctl", symbols.epoll_ctl(epoll, operation, fd, event, PADDING));
 }
+
+/** Gives memory back that the C library keeps for later, malloc_trim(3). It takes some ms. */
+export function trimMemory(): void {
+  memory ??= Deno.dlopen("libc.so.6", MEMORY_SYMBOLS).symbols;
+  memory.malloc_trim(0n, PADDING);
+}
+
+let memory:
+  | Deno.DynamicLibrary<typeof MEMORY_SYMBOLS>["symbols"]
+  | undefined;

@@ -7,6 +7,7 @@
  */
 
 import { JoinedSignal } from "../../cni/deadline.ts";
+import { trimMemory } from "../../ffi/libc.ts";
 
 /** How many calls make a collection worth while, and how many force one. */
 const LEAST_CALLS = 100, MOST_CALLS = 1000;
@@ -62,7 +63,10 @@ export class GarbageCollector {
   }
 }
 
-/** Collects all garbage now. V8 has the function only in contexts that are made after the flag is set. */
+/**
+ * Collects all garbage now, and gives the memory back to the kernel. V8 has the
+ * function only in contexts that are made after the flag is set.
+ */
 export async function collectGarbage(): Promise<void> {
   // Lazy: executables cannot have Node's modules any other way.
   const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([
@@ -71,4 +75,5 @@ export async function collectGarbage(): Promise<void> {
   ]);
   setFlagsFromString("--expose-gc");
   runInNewContext("gc")();
+  trimMemory();
 }

@@ -1,6 +1,6 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { GarbageCollector } from "./garbage.ts";
+import { collectGarbage, GarbageCollector } from "./garbage.ts";
 
 function collector(): {
   calls: (count: number) => void;
@@ -50,4 +50,19 @@ Deno.test("GarbageCollector frees memory", async () => {
     "the heap is small",
     () => Deno.memoryUsage().heapUsed < before + 10e6,
   );
+});
+
+Deno.test("collectGarbage() gives the C library's memory back between what stays", async () => {
+  const count = 40_000, size = 2000, each = 1000;
+  const buffers: (Uint8Array | undefined)[] = Array.from(
+    { length: count },
+    () => new Uint8Array(size).fill(1),
+  );
+  const { rss: before } = Deno.memoryUsage();
+  buffers.forEach((_, at) => at % each && (buffers[at] = undefined));
+  await collectGarbage();
+  const { rss: after } = Deno.memoryUsage();
+  const bytes = count * size;
+  assert(after < before - bytes / 2, `${before} bytes, then ${after}`);
+  assertEquals(buffers.filter((buffer) => buffer).length, count / each);
 });
