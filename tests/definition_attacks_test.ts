@@ -5,6 +5,11 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  isExecutable,
+} from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { type Attack, ATTACKS } from "./_harness/definition_attacks.ts";
 import { MultusDaemon } from "./_harness/multus_daemon.ts";
@@ -14,6 +19,7 @@ import {
   MultusHost,
   onHost,
 } from "./_harness/multus_host.ts";
+import { GO_MULTUS } from "./_harness/thick_daemon.ts";
 
 /** How a call ended: the error, or undefined. */
 type Ending = { readonly code: number; readonly msg: string } | undefined;
@@ -35,7 +41,7 @@ class Node implements AsyncDisposable {
 
   static async start(): Promise<Node> {
     const host = await MultusHost.start();
-    const folder = `${host.hosts.folder}/author`;
+    const folder = folderOf(host);
     Deno.mkdirSync(folder);
     Deno.writeTextFileSync(
       `${folder}/evil`,
@@ -43,8 +49,9 @@ class Node implements AsyncDisposable {
     );
     Deno.chmodSync(`${folder}/evil`, 0o755);
     Deno.writeTextFileSync(`${folder}/secret`, "topsecret\n");
+    host.api.put("namespaces", { metadata: { name: "kube-system" } });
     for (const attack of ATTACKS) {
-      host.api.putNad("default", nameOf(attack), confOf(attack, folder));
+      host.api.putNad("default", nameOf(attack), confOf(attack, host));
     }
     const daemon = await MultusDaemon.start(host);
     return new Node(host, daemon, folder);
@@ -64,7 +71,7 @@ class Node implements AsyncDisposable {
 
   /** Has the daemon attach a pod to one more network. */
   async plug(pod: HostPod, attack: Attack): Promise<Ending> {
-    const conf = JSON.stringify(confOf(attack, this.folder));
+    const conf = JSON.stringify(confOf(attack, this.host));
     const path = `${this.daemon.socketDir}/multus.sock`;
     using client = Deno.createHttpClient({
       proxy: { transport: "unix", path },
@@ -97,11 +104,15 @@ class Node implements AsyncDisposable {
   }
 }
 
-function confOf(attack: Attack, folder: string): JsonObject {
+/** Returns the folder of the author. */
+const folderOf = ({ hosts }: MultusHost): string => `${hosts.folder}/author`;
+
+function confOf(attack: Attack, host: MultusHost): JsonObject {
+  const { kubeconfig } = host;
   return {
     cniVersion: "1.0.0",
     name: nameOf(attack),
-    ...attack.conf({ folder }),
+    ...attack.conf({ folder: folderOf(host), kubeconfig }),
   };
 }
 
@@ -165,10 +176,129 @@ Deno.test({
   },
 });
 
+const MULTUS = `${GO_MULTUS}/multus`;
+
+/** Runs it where /run and /var/lib are its own, and notes what it opens. */
+const GO_COMMAND: readonly string[] = [
+  "/usr/bin/unshare",
+  "-m",
+  "sh",
+  "-c",
+  `mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib &&
+   mkdir /run/flannel && echo "$SUBNETS" > /run/flannel/subnet.env &&
+   exec strace -f -qq -e trace=openat,connect -o "$TRACE" "$0"`,
+  MULTUS,
+];
+const SUBNETS = `FLANNEL_NETWORK=10.67.0.0/16
+FLANNEL_SUBNET=10.67.1.1/24
+FLANNEL_MTU=1400
+FLANNEL_IPMASQ=false`;
+
+/** The address of a server that a definition names. */
+const FAR = "192.0.2.1";
+
+/** The API of the tests does not take the status that Go multus writes. */
+const UNTOLD = "error setting the networks status";
+
+/** What a definition reaches: files of its author, and servers. */
+class Observer implements Disposable {
+  readonly #folder: string;
+  readonly #listener: Deno.UnixListener;
+  /** The file for the calls of a program. */
+  readonly trace: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.trace = `${folder}/../trace`;
+    this.#listener = Deno.listen({
+      transport: "unix",
+      path: `${folder}/evil.sock`,
+    });
+    this.#accept().catch(() => {}); // It was closed while it waited.
+  }
+
+  async #accept(): Promise<void> {
+    for await (const connection of this.#listener) connection.close();
+  }
+
+  /** Returns what a call makes, reads and reaches. */
+  async observe(call: () => Promise<void>): Promise<string[]> {
+    const list = (): string[] =>
+      [...Deno.readDirSync(this.#folder)].map(({ name }) => name);
+    const before = list();
+    await call();
+    const made = list().filter((name) => !before.includes(name));
+    for (const name of made) {
+      Deno.removeSync(`${this.#folder}/${name}`, { recursive: true });
+    }
+    const trace = Deno.readTextFileSync(this.trace);
+    const named = [`${this.#folder}/secret`, `${this.#folder}/evil.sock`, FAR];
+    return [...made, ...named.filter((name) => trace.includes(`"${name}"`))];
+  }
+
+  [Symbol.dispose](): void {
+    this.#listener.close();
+  }
+}
+
+/** Runs a definition with Go multus, and says what became of it. */
+async function tryWithGo(
+  node: Node,
+  observer: Observer,
+  attack: Attack,
+): Promise<Attack["withGo"]> {
+  const { host } = node;
+  const pod = node.addPod(attack, "go");
+  let said = "";
+  const seen = await observer.observe(async () => {
+    const call = {
+      command: GO_COMMAND,
+      env: { SUBNETS, TRACE: observer.trace },
+    };
+    const { code, stdout, stderr } = await host.call("ADD", pod, call);
+    said = code === 0 || stdout.includes(UNTOLD) ? "" : stdout + stderr;
+  });
+  const links = host.interfaces(pod).filter((name) => name !== "lo");
+  // The node's directories are new for each call, so addresses repeat.
+  for (const link of links.filter((name) => name !== "wire0")) {
+    runIn(pod.sandbox, "ip", "link", "delete", link);
+  }
+  if (seen.length > 0) return "done";
+  if (said.includes("failed to find plugin")) return "absent";
+  if (said !== "") return "refused";
+  return attack.key === undefined && links.includes("net1")
+    ? "done"
+    : "ignored";
+}
+
+Deno.test({
+  ...onHost(
+    "Go multus leaves it to the plugins what a definition may do",
+    ignoreUnless(
+      isExecutable(MULTUS),
+      "needs CNI_GO_MULTUS, the folder of Go's multus",
+    ),
+    ignoreUnless(hasCommand("strace"), "needs strace"),
+  ),
+  async fn(t): Promise<void> {
+    await using node = await Node.start();
+    using observer = new Observer(node.folder);
+    const veth = ["type", "veth", "peer", "wire1"];
+    runIn(node.host.hosts.host, "ip", "link", "add", "wire0", ...veth);
+    for (const attack of ATTACKS) {
+      await t.step(attack.title, async () => {
+        const ending = await tryWithGo(node, observer, attack);
+        assertEquals(ending, attack.withGo);
+      });
+    }
+  },
+});
+
 const OUTCOMES: Readonly<Record<Attack["withGo"], string>> = {
   done: "done",
   refused: "refused by the plugin",
-  "not run": "not looked at",
+  ignored: "without effect",
+  absent: "not installed",
 };
 
 Deno.test("docs/security.md lists what definitions may try", () => {

@@ -12,6 +12,8 @@ import type { JsonObject } from "../../cni/json.ts";
 export interface AttackPlace {
   /** A folder of the author: what is written to it, or run from it, is seen. */
   readonly folder: string;
+  /** Of the node's plugins. */
+  readonly kubeconfig: string;
 }
 
 /** A definition. */
@@ -20,8 +22,11 @@ export interface Attack {
   readonly title: string;
   /** The key that refusals name; undefined if it is allowed. */
   readonly key: string | undefined;
-  /** What happens with Go multus and this project's plugins. */
-  readonly withGo: "done" | "refused" | "not run";
+  /**
+   * What happens with Go multus and this project's plugins: done; refused by
+   * a plugin; attached without what it tries; or the plugin is not installed.
+   */
+  readonly withGo: "done" | "refused" | "ignored" | "absent";
   /** The configuration, without cniVersion and name. */
   readonly conf: (place: AttackPlace) => JsonObject;
 }
@@ -46,7 +51,7 @@ export const ATTACKS: readonly Attack[] = [
   attack(
     "run a program by `multus` in `ipam`",
     "binDir",
-    "not run",
+    "done",
     (place) => ({
       type: "bridge",
       bridge: "br-evil",
@@ -58,7 +63,7 @@ export const ATTACKS: readonly Attack[] = [
   attack(
     "run a program by `multus` in a list",
     "itself",
-    "not run",
+    "done",
     (place) => ({
       plugins: [{ type: "passthru" }, {
         type: "multus",
@@ -104,10 +109,10 @@ export const ATTACKS: readonly Attack[] = [
   attack(
     "run a program by another case of `type`",
     "plugins[0].TYPE",
-    "refused",
+    "ignored",
     ({ folder }) => ({
       plugins: [{
-        type: "ptp",
+        ...hostLocal({}),
         TYPE: "debug",
         addHooks: [["touch", `${folder}/ran`]],
       }],
@@ -116,24 +121,32 @@ export const ATTACKS: readonly Attack[] = [
   attack(
     "run a program by a key of another project's plugin",
     "steps[0].type",
-    "not run",
+    "ignored",
     ({ folder }) => ({
-      type: "ptp",
+      ...hostLocal({}),
       steps: [{ type: "debug", addHooks: [["touch", `${folder}/ran`]] }],
     }),
   ),
   attack(
     "run commands of `nft` by conditions of `portmap`",
     "plugins[1].conditionsV4",
-    "done",
+    "refused",
     ({ folder }) => ({
-      plugins: [{ type: "ptp" }, {
+      plugins: [hostLocal({}), {
         type: "portmap",
+        backend: "nftables",
         conditionsV4: [`\ninclude "${folder}/secret"`],
+        runtimeConfig: {
+          portMappings: [{
+            hostPort: 8080,
+            containerPort: 80,
+            protocol: "tcp",
+          }],
+        },
       }],
     }),
   ),
-  attack("run `cni` as a plugin", "type", "not run", () => ({ type: "cni" })),
+  attack("run `cni` as a plugin", "type", "refused", () => ({ type: "cni" })),
   attack(
     "write a file by `cniOutput` of `debug`",
     "type",
@@ -180,31 +193,39 @@ export const ATTACKS: readonly Attack[] = [
     "write files by `dataDir` of `whereabouts`",
     "ipam.dataDir",
     "done",
-    ({ folder }) => whereabouts({ dataDir: `${folder}/written` }),
+    ({ folder, kubeconfig }) =>
+      whereabouts({
+        dataDir: `${folder}/written`,
+        kubernetes: { kubeconfig },
+      }),
   ),
   attack(
     "write a log by `log_file`",
     "ipam.log_file",
-    "not run",
-    ({ folder }) => whereabouts({ log_file: `${folder}/written` }),
+    "ignored",
+    ({ folder, kubeconfig }) =>
+      whereabouts({
+        log_file: `${folder}/written`,
+        kubernetes: { kubeconfig },
+      }),
   ),
-  attack("write a log by `logFile`", "logFile", "not run", ({ folder }) => ({
-    type: "ptp",
+  attack("write a log by `logFile`", "logFile", "ignored", ({ folder }) => ({
+    ...hostLocal({}),
     logFile: `${folder}/written`,
   })),
   attack(
     "write device information by `CNIDeviceInfoFile`",
     "runtimeConfig.CNIDeviceInfoFile",
-    "not run",
+    "ignored",
     ({ folder }) => ({
-      type: "ptp",
+      ...hostLocal({}),
       runtimeConfig: { CNIDeviceInfoFile: `${folder}/written` },
     }),
   ),
   attack(
     "write a file by the test double `noop`",
     "type",
-    "done",
+    "absent",
     ({ folder }) => ({
       type: "noop",
       debugFile: `${folder}/written`,
@@ -236,8 +257,11 @@ export const ATTACKS: readonly Attack[] = [
   attack(
     "send credentials to another API server",
     "ipam.kubernetes.k8s_api_root",
-    "not run",
-    () => whereabouts({ kubernetes: { k8s_api_root: "https://192.0.2.1" } }),
+    "ignored",
+    ({ kubeconfig }) =>
+      whereabouts({
+        kubernetes: { k8s_api_root: "https://192.0.2.1", kubeconfig },
+      }),
   ),
   attack("reach a socket by `remote`", "type", "done", ({ folder }) => ({
     type: "remote",
@@ -254,15 +278,15 @@ export const ATTACKS: readonly Attack[] = [
     "daemonSocket",
     "done",
     ({ folder }) => ({
-      type: "ptp",
+      ...hostLocal({}),
       daemonSocket: `${folder}/evil.sock`,
     }),
   ),
   attack(
     "reach a socket by `daemonSocket` of an IPAM plugin",
     "ipam.daemonSocket",
-    "done",
-    ({ folder }) => whereabouts({ daemonSocket: `${folder}/evil.sock` }),
+    "ignored",
+    ({ folder }) => hostLocal({ daemonSocket: `${folder}/evil.sock` }),
   ),
   attack(
     "reach a socket by `daemonSocketPath` of `dhcp`",

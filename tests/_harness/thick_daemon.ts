@@ -15,8 +15,8 @@ import { BIN, type MultusHost } from "./multus_host.ts";
 import { type Spawned, spawnIn } from "./spawn_in.ts";
 
 /**
- * Folder with multus-daemon and multus-shim of the Go version, which cannot be
- * built from the module proxy; "" if there is none.
+ * Folder with multus, multus-daemon and multus-shim of the Go version, which
+ * cannot be built from the module proxy; "" if there is none.
  */
 export const GO_MULTUS: string = Deno.env.get("CNI_GO_MULTUS") ?? "";
 
