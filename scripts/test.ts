@@ -204,11 +204,13 @@ async function main(options: TestOptions): Promise<Tally> {
   const result = options.denoArgs.length > 0
     ? await runSome(options.denoArgs, setting)
     : await runEverything(options, setting);
-  for (const change of node?.listChanges() ?? []) {
-    console.log(`A test has changed the machine: ${change}`);
+  const changes = node?.listChanges() ?? [];
+  for (const change of changes) {
+    console.log(`FAILED A test has changed the node: ${change}`);
   }
   console.log(`conformance rows: ${formatTally(result.conformance)}`);
-  return sumTallies([build, judge(result)]);
+  const left = { passed: 0, failed: changes.length, skipped: 0 };
+  return sumTallies([build, judge(result), left]);
 }
 
 const HELP = `Run all tests, or some with deno test.

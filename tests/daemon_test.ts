@@ -16,6 +16,7 @@ import {
   allOf,
   hasCommand,
   ignoreUnless,
+  type Needs,
   rootTest,
 } from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";
@@ -38,6 +39,7 @@ import {
   NodeDaemon,
   type NodeDaemonOptions,
 } from "./_harness/node_daemon.ts";
+import { needsOtherUser } from "./_harness/other_user.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 import { eachRow } from "./_harness/table.ts";
 
@@ -138,8 +140,9 @@ function test(
   name: string,
   work: (scene: Scene, daemon: NodeDaemon) => Promise<void>,
   options: NodeDaemonOptions = {},
+  needs: Needs = needsBin,
 ): void {
-  rootTest(`daemon: ${name}`, needsBin, () => Scene.start(work, options));
+  rootTest(`daemon: ${name}`, needs, () => Scene.start(work, options));
 }
 
 function assertDone({ code, stderr, stdout }: ExecOutput): void {
@@ -331,7 +334,7 @@ test(
 
 rootTest(
   "daemon: serves its own user without any capability",
-  needsBin,
+  allOf(needsBin, needsOtherUser),
   async () => {
     await using scene = new Scene();
     const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
@@ -750,21 +753,26 @@ test(
   { wrapper: ["prlimit", "--nofile=40:40"] },
 );
 
-test("closes connections of other users", async (scene, daemon) => {
-  // As if an administrator had opened the way to it.
-  for (const path of [daemon.socket, daemon.folder]) {
-    Deno.chmodSync(path, 0o777);
-  }
-  for (
-    let folder = daemon.folder;
-    folder !== "/tmp";
-    folder = folder.slice(0, folder.lastIndexOf("/"))
-  ) Deno.chmodSync(folder, 0o777);
-  const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
-  await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output;
-  await daemon.says("Refused a caller of another user");
-  assertEquals(daemon.story, []);
-});
+test(
+  "closes connections of other users",
+  async (scene, daemon) => {
+    // As if an administrator had opened the way to it.
+    for (const path of [daemon.socket, daemon.folder]) {
+      Deno.chmodSync(path, 0o777);
+    }
+    for (
+      let folder = daemon.folder;
+      folder !== "/tmp";
+      folder = folder.slice(0, folder.lastIndexOf("/"))
+    ) Deno.chmodSync(folder, 0o777);
+    const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
+    await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output;
+    await daemon.says("Refused a caller of another user");
+    assertEquals(daemon.story, []);
+  },
+  {},
+  allOf(needsBin, needsOtherUser),
+);
 
 rootTest(
   "daemon: that cannot return from a namespace ends with 70",

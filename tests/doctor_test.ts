@@ -12,7 +12,7 @@ import { SyscallError } from "../ffi/errno.ts";
 import { UnixListener } from "../ffi/unix_socket.ts";
 import type { Output } from "../tool/command.ts";
 import { chooseStyle } from "../tool/style.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
+import { allOf, ignoreUnless, rootTest } from "../testing/capabilities.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";
 import { KubeApi } from "./_harness/kube_api.ts";
 import {
@@ -23,7 +23,20 @@ import {
 import { ToolHost } from "./_harness/tool_host.ts";
 
 const DAEMON_SET = new URL("../deploy/multus/daemonset.yaml", import.meta.url);
-const NEEDS = allOf(needsRuleTools, needsInetRules);
+/** In a user namespace, root may not open it, and a check says so. */
+const mayOpenTun = ((): boolean => {
+  try {
+    Deno.openSync("/dev/net/tun", { read: true, write: true }).close();
+    return true;
+  } catch (error) {
+    return !(error instanceof Deno.errors.PermissionDenied);
+  }
+})();
+const NEEDS = allOf(
+  needsRuleTools,
+  needsInetRules,
+  ignoreUnless(mayOpenTun, "may not open /dev/net/tun"),
+);
 const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();
 
 /** Mends what was broken. */

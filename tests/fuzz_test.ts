@@ -26,9 +26,16 @@ const COUNT = Number(Deno.env.get("CNI_FUZZ_COUNT") ?? 20_000);
 /** How long the process may say nothing, which it does before each call. */
 const STALL_MS = 10_000;
 
-/** Nothing may be written but to the folder; what is in there goes in the end. */
+/**
+ * Nothing may be written but to the folder; what is in there goes in the end.
+ * Each mount is read-only by itself. What another mount covers is none.
+ */
 const CONFINE = `set -e
-mount -o remount,bind,ro /
+cut -d ' ' -f 5 /proc/self/mountinfo | while read -r path; do
+  path=$(printf %b "$path")
+  case $path in /proc | /proc/* | /dev | /dev/*) continue ;; esac
+  ! mountpoint -q "$path" || mount -o remount,bind,ro "$path"
+done
 mount -t tmpfs cni-test /run
 mount -t tmpfs cni-test "$TMPDIR"
 cd "$TMPDIR"

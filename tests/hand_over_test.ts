@@ -16,6 +16,7 @@ import { concat } from "../net/bytes.ts";
 import { encodeMessage, type Message } from "../node/daemon/protocol.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
+import { canBeOtherUser } from "./_harness/other_user.ts";
 import { eachRow } from "./_harness/table.ts";
 import { leaveSocket } from "./_harness/unix_server.ts";
 
@@ -36,18 +37,6 @@ function testBoth(
   test(name, (t) => fn(t, "daemonSocket"));
   test(`${name}, by deno`, (t) => fn(t, "DaemonSocket"));
 }
-
-/** Whether processes can have another user: not as an ordinary one, nor with one user mapped. */
-const canBeSomebodyElse = ((): boolean => {
-  try {
-    return new Deno.Command(`${BIN}/static`, {
-      uid: 65534,
-      env: { CNI_COMMAND: "VERSION" },
-    }).outputSync().success;
-  } catch {
-    return false;
-  }
-})();
 
 const CONFIG = {
   cniVersion: "1.1.0",
@@ -250,7 +239,7 @@ testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
 Deno.test({
   name: "a call runs in its process if it may not use the socket" +
     needsBin.suffix,
-  ignore: needsBin.ignore || !canBeSomebodyElse,
+  ignore: needsBin.ignore || !canBeOtherUser,
   fn: async () => {
     await using daemon = new FakeDaemon(sayDone);
     const call = {
@@ -281,7 +270,7 @@ while (accept(my $caller, $listener)) {
 
 Deno.test({
   name: "a listener of another user gets nothing" + needsBin.suffix,
-  ignore: needsBin.ignore || !canBeSomebodyElse || !hasCommand("perl"),
+  ignore: needsBin.ignore || !canBeOtherUser || !hasCommand("perl"),
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
     await Deno.chmod(folder, 0o777);
@@ -439,7 +428,7 @@ testBoth("a daemon that is turned off is not asked", async (_, key) => {
 Deno.test({
   name: "a configuration that names no daemon asks the usual one" +
     needsBin.suffix,
-  ignore: needsBin.ignore || !canBeSomebodyElse,
+  ignore: needsBin.ignore || !canBeOtherUser,
   fn: async (t) => {
     await using daemon = new FakeDaemon(sayDone);
     const off = { env: { CNI_NO_DAEMON: "yes" } };

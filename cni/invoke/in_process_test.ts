@@ -42,7 +42,13 @@ function pluginNamed(name: string, operations: Partial<Plugin> = {}): Plugin {
 function invocationIn(path: string, env: Environment = {}): Invocation {
   return {
     type: "plugin",
-    env: { CNI_COMMAND: "STATUS", CNI_PATH: path, HOME, ...env },
+    env: {
+      CNI_COMMAND: "STATUS",
+      CNI_PATH: path,
+      CNI_LOG_FILE: "stderr",
+      HOME,
+      ...env,
+    },
     stdin: STDIN,
     hostNetns: "/proc/self/ns/net",
     onStderr(): void {},
@@ -280,6 +286,7 @@ Deno.test("createInvoker() lets plugins in one process delegate to each other", 
         CNI_NETNS: "/proc/0/ns/net",
         CNI_IFNAME: "eth0",
         CNI_PATH: folder.path,
+        CNI_LOG_FILE: "stderr",
       },
       onStderr: (text) => written.push(text),
     }), CniError);

@@ -25,6 +25,7 @@ async function run(
       CNI_NETNS: "/run/netns/c1",
       CNI_IFNAME: "eth0",
       CNI_PATH: host.folder.path,
+      CNI_LOG_FILE: "stderr",
     },
     stdin: () => new TextEncoder().encode(text),
     invoker: createInvoker(dispatch, findPlugin),

@@ -22,7 +22,11 @@ for path in /etc /opt /var/lib; do
   mount -t overlay overlay \
     -o "lowerdir=$path,upperdir=$layer/upper,workdir=$layer/work" "$path"
 done
-rm -rf /etc/cni /opt/cni /var/lib/cni
+# Not removed: in a user namespace, root's own cannot be read.
+for path in /etc/cni /opt/cni /var/lib/cni; do
+  mkdir -p "$path"
+  mount -t tmpfs -o mode=755 tmpfs "$path"
+done
 mkdir -p /etc/cni/net.d /opt/cni/bin /run/cni /run/lock /run/multus /run/netns
 
 # Networks of podman, and of a file that nobody can read.
@@ -48,6 +52,8 @@ cat > /etc/cni/net.d/87-podman-bridge.conflist << 'END'
 END
 echo '{' > /etc/cni/net.d/00-broken.conflist
 echo '{"logFile":"/run/foreign.log"}' > /etc/cni/log.json
+# Any iptables-legacy leaves its lock.
+touch /run/xtables.lock
 # A build of another machine.
 printf '#!/bin/sh\nexit 1\n' > /opt/cni/bin/bridge
 chmod 755 /opt/cni/bin/bridge

@@ -59,7 +59,7 @@ export class UsedNode implements AsyncDisposable {
     return new UsedNode(holder.pid, stack.move());
   }
 
-  /** Lists the files that tests have added to the node, or removed from it. */
+  /** Lists the files that tests have added to the node, or removed from it: failures. */
   listChanges(): string[] {
     const now = this.#list();
     return [

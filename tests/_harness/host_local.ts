@@ -37,6 +37,8 @@ function environment(command: string, env: Environment): Environment {
     CNI_NETNS: "/some/netns",
     CNI_IFNAME: "eth0",
     CNI_PATH: "/some/bin",
+    // Not the log that the node's /etc/cni/log.json names.
+    CNI_LOG_FILE: "stderr",
     ...env,
   };
 }

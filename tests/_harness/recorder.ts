@@ -21,6 +21,8 @@ export type Operation = typeof OPERATIONS[number];
 
 /** A complete environment without the command. */
 export const ENV: Environment = {
+  // Not the log that the node's /etc/cni/log.json names.
+  CNI_LOG_FILE: "stderr",
   CNI_CONTAINERID: "some-container-id",
   CNI_NETNS: "/proc/0/ns/net",
   CNI_IFNAME: "eth0",
