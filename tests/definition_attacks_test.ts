@@ -53,7 +53,13 @@ class Node implements AsyncDisposable {
     for (const attack of ATTACKS) {
       host.api.putNad("default", nameOf(attack), confOf(attack, host));
     }
-    const daemon = await MultusDaemon.start(host);
+    // Hot plug keeps its state there.
+    const config = `${host.hosts.folder}/daemon.json`;
+    const { cniDir, kubeconfig } = host;
+    const keys = { cniDir, kubeconfig, binDir: BIN };
+    Deno.writeTextFileSync(config, JSON.stringify(keys));
+    const flags = [`--config=${config}`];
+    const daemon = await MultusDaemon.start(host, kubeconfig, flags);
     return new Node(host, daemon, folder);
   }
 

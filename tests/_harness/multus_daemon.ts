@@ -34,8 +34,9 @@ export class MultusDaemon implements AsyncDisposable {
   static async start(
     host: DaemonNode,
     kubeconfig: string = host.kubeconfig,
+    flags: readonly string[] = [],
   ): Promise<MultusDaemon> {
-    const daemon = MultusDaemon.spawn(host, kubeconfig);
+    const daemon = MultusDaemon.spawn(host, kubeconfig, flags);
     await eventually("it watches", () => daemon.isWatching());
     return daemon;
   }
@@ -44,6 +45,7 @@ export class MultusDaemon implements AsyncDisposable {
   static spawn(
     host: DaemonNode,
     kubeconfig: string = host.kubeconfig,
+    flags: readonly string[] = [],
   ): MultusDaemon {
     const socketDir = `${host.hosts.folder}/run`;
     const command = new Deno.Command(`${BIN}/multus`, {
@@ -52,6 +54,7 @@ export class MultusDaemon implements AsyncDisposable {
         `--kubeconfig=${kubeconfig}`,
         `--socket-dir=${socketDir}`,
         "--log-level=debug",
+        ...flags,
       ],
       clearEnv: true,
       env: { MULTUS_NODE_NAME: "node1", CNI_LOG_FILE: "stderr" },
