@@ -57,6 +57,19 @@ export {
   parseArgs,
 } from "./cni/args.ts";
 export { dispatch, runMain, runNamed } from "./cni/skel.ts";
+
+// What a plugin tells tools: validate, explain, schema, gc --orphans.
+export type { About, Linted } from "./cni/about.ts";
+export { answerTools, type Told } from "./cni/describe.ts";
+export type { Leftovers } from "./cni/leftovers.ts";
+export type { Question } from "./cni/tool_question.ts";
+export {
+  errorAt,
+  keyWarningAt,
+  type Problem,
+  warningAt,
+} from "./cni/problem.ts";
+
 export type {
   Dispatch,
   InvokerOptions,

@@ -20,13 +20,7 @@ export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 export interface About {
   /** The `type` in configurations and the executable's name. */
   readonly type: string;
-  /** What it does, in a clause that begins with a verb; Markdown. */
-  readonly summary: string;
   readonly kind: PluginKind;
-  /** Whether users may rely on its keys and results. */
-  readonly status: "stable" | "experimental";
-  /** The Go plugin that it replaces: its repository and directory. */
-  readonly goPeer?: string;
   /** Its page in docs/, and the section; its type if absent. */
   readonly page?: string;
   /** How `cni install` installs it; a link if absent, unless it is told otherwise. */

@@ -5,25 +5,11 @@
  * @module
  */
 
-import type { Ip } from "../net/ip.ts";
 import type { NetworkRuntime } from "./libcni/mod.ts";
 import type { Log } from "./log.ts";
-import type { Orphan } from "./orphan.ts";
+import type { Claim, Orphan } from "./orphan.ts";
 import type { MaybePromise } from "./plugin.ts";
 import type { Invoker, Surroundings } from "./surroundings.ts";
-
-/** A leftover's statement about its container. */
-export interface Claim {
-  /** "" if unknown. */
-  readonly container?: string;
-  /** Whether the container's ID may be cut off at its end. */
-  readonly isCut?: boolean;
-  readonly addresses?: readonly Ip[];
-  /** Path of the container's namespace; "" if unknown. */
-  readonly netns?: string;
-  /** When the leftover was made or last changed. */
-  readonly since?: Date | undefined;
-}
 
 /** What is known of the living containers of a node. */
 export interface Proofs {

@@ -33,7 +33,11 @@ export const OTHER_NODE_KEYS: readonly NodeKey[] = [
 
 /** The keys. `deno task schemas` writes those of plugins. */
 export const NODE_KEYS: readonly NodeKey[] = [
-  ...PLUGIN_NODE_KEYS,
+  ...PLUGIN_NODE_KEYS.map(([key, names, ...usual]): NodeKey => ({
+    key,
+    names,
+    usual,
+  })),
   ...OTHER_NODE_KEYS,
 ];
 

@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { Ip } from "../net/ip.ts";
+
 /** The kinds of leftovers. */
 export const ORPHAN_KINDS = [
   "attachment",
@@ -35,4 +37,17 @@ export interface Orphan {
    * @throws {Error} If it cannot be removed
    */
   remove(): Promise<void>;
+}
+
+/** A leftover's statement about its container. */
+export interface Claim {
+  /** "" if unknown. */
+  readonly container?: string;
+  /** Whether the container's ID may be cut off at its end. */
+  readonly isCut?: boolean;
+  readonly addresses?: readonly Ip[];
+  /** Path of the container's namespace; "" if unknown. */
+  readonly netns?: string;
+  /** When the leftover was made or last changed. */
+  readonly since?: Date | undefined;
 }

@@ -10,6 +10,7 @@ import type { JsonObject, Schema } from "./json.ts";
 import type { Log } from "./log.ts";
 import type { Result } from "./result.ts";
 import type { Surroundings } from "./surroundings.ts";
+import type { Question } from "./tool_question.ts";
 import type { Together } from "./together.ts";
 import type { NetConf, ValidAttachment } from "./types.ts";
 
@@ -94,6 +95,11 @@ export interface Plugin<Config extends NetConf = NetConf> {
    * VERSION does not need it.
    */
   readonly configSchema: () => MaybePromise<Schema<Config>>;
+  /**
+   * Answers what tools ask: `answerTools` of this package does, with what
+   * `about.ts` tells. Load both lazily: calls do not need them.
+   */
+  readonly tell?: (question: Question, plugin: Plugin) => Promise<object>;
   /** Attaches the container. Undoes everything if it fails. */
   add?(call: Call<Config>): MaybePromise<Result | ForeignResult>;
   /** Throws unless the attachment is as ADD left it. */

@@ -29,10 +29,16 @@ export interface KeyFacts {
   readonly isSecret?: boolean;
 }
 
-/** The keys of a plugin's configuration. */
+/** What a plugin is, and the keys of its configuration: for docs and schemas. */
 export interface PluginKeys {
   /** The plugin's type. */
   readonly type: string;
+  /** What it does, in a clause that begins with a verb; Markdown. */
+  readonly summary?: string;
+  /** Whether users may rely on its keys and results. */
+  readonly status?: "stable" | "experimental";
+  /** The Go plugin that it replaces: its repository and directory. */
+  readonly goPeer?: string;
   /** What the plugin does, in a sentence. */
   readonly text: string;
   /** A configuration: a list, or the plugin's own object. */

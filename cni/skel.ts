@@ -12,6 +12,7 @@ import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./surroundings.ts";
 import { OWN_NETNS, shareNetnsId } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
+import { QUESTION_KEY, QUESTION_VARIABLE } from "./tool_question.ts";
 import {
   calledAs,
   readStdin,
@@ -52,7 +53,11 @@ export async function dispatch(
     }
     const args = readCmdArgs(command, input.env);
     if (command === "VERSION") {
-      return { stdout: formatVersions(plugin.versions), stderr, exitCode: 0 };
+      const asked = input.env[QUESTION_VARIABLE] && plugin.tell;
+      const stdout = asked
+        ? await answer(plugin, input.stdin())
+        : formatVersions(plugin.versions);
+      return { stdout, stderr, exitCode: 0 };
     }
     shareNetnsId(input.caller, args);
     // Loaded lazily: VERSION does not need the rest.
@@ -62,6 +67,16 @@ export async function dispatch(
   } catch (error) {
     return { ...formatFailure(error, CURRENT_VERSION), stderr };
   }
+}
+
+/** Answers VERSION, and what a tool asks besides. */
+async function answer(plugin: Plugin, stdin: Uint8Array): Promise<string> {
+  const { [QUESTION_KEY]: question } = JSON.parse(
+    new TextDecoder().decode(stdin),
+  );
+  const versions = JSON.parse(formatVersions(plugin.versions));
+  const told = await plugin.tell?.(question, plugin);
+  return JSON.stringify({ ...versions, [QUESTION_KEY]: told }) + "\n";
 }
 
 /**

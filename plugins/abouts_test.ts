@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { ifPossible } from "../cni/files/io.ts";
 import type { About, PluginKind } from "../cni/about.ts";
 import { ABOUTS, findAbout } from "./abouts.ts";
+import { KEYS } from "./keys.ts";
 import { LEFTOVERS } from "./leftovers.ts";
 import { NEEDS } from "./needs.ts";
 import { pluginNames, registry } from "./registry.ts";
@@ -30,7 +31,7 @@ Deno.test("the types that plugins name are of plugins that tell of themselves", 
 });
 
 Deno.test("each file beside a plugin is in the list of its name", async () => {
-  for (const name of ["about", "leftovers", "needs"]) {
+  for (const name of ["about", "keys", "leftovers", "needs"]) {
     const list = name === "about" ? "abouts" : name;
     const file = new URL(`${list}.ts`, import.meta.url);
     const text = await Deno.readTextFile(file);
@@ -54,7 +55,8 @@ const GROUPS: Readonly<Record<PluginKind, string>> = {
   meta: "Several plugins",
 };
 
-function rowOf({ type, summary, page = type }: About): string[] {
+function rowOf({ type, page = type }: About): (string | undefined)[] {
+  const summary = KEYS.find((one) => one.type === type)?.summary;
   return [`[\`${type}\`](docs/${page.replace(/(#|$)/, ".md$1")})`, summary];
 }
 

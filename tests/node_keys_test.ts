@@ -77,7 +77,7 @@ Deno.test("the tables of keys are what deno task schemas writes", async () => {
   }
   const all = pluginNames.flatMap((type) => [...readKeys(type)]);
   assertEquals(
-    PLUGIN_NODE_KEYS.filter(({ key }) => !all.includes(key)),
+    PLUGIN_NODE_KEYS.filter(([key]) => !all.includes(key)),
     [],
   );
 });

@@ -11,15 +11,19 @@ import { refuse } from "../../tool/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "../schema/explain.ts";
 import type { JsonSchema } from "../../cni/json_schema.ts";
-import { makeSchemas } from "../schema/make.ts";
+import { readFolders } from "../network.ts";
+import { pluginNames } from "../../plugins/registry.ts";
+import { findTold } from "../told_plugin.ts";
+import { type ListSchema, makeSchemas } from "../schema/make.ts";
 import { findKey, type Key, selectSchema } from "../schema/schemas.ts";
 import { didYouMean } from "../../tool/suggest.ts";
 import { writeTarget } from "../written_file.ts";
 
 /** Explains a plugin or one of its keys; without arguments, lists plugins. */
-export async function explain({ args }: CniCall): Promise<Output> {
+export async function explain(call: CniCall): Promise<Output> {
+  const { args } = call;
   const [name] = args;
-  const list = await makeSchemas();
+  const list = await makeAll(call, name);
   if (name === undefined) {
     const rows = Object.entries(list.definitions);
     return {
@@ -46,6 +50,20 @@ export async function explain({ args }: CniCall): Promise<Output> {
   };
 }
 
+/** Makes all schemas, with that of a plugin outside of this project if it is meant. */
+async function makeAll(
+  call: CniCall,
+  name: string | undefined,
+): Promise<ListSchema> {
+  const list = await makeSchemas();
+  const [type = ""] = name?.split(/[.[]/) ?? [];
+  if (type === "" || pluginNames.includes(type)) return list;
+  const told = await findTold(type, readFolders(call).pluginDirs, call);
+  if (told === undefined) return list;
+  const definitions = { ...list.definitions, [type]: told.jsonSchema };
+  return { ...list, definitions };
+}
+
 type Row = readonly [type: string, schema: JsonSchema];
 
 /** Returns the first sentence, which may be long. */
@@ -67,7 +85,7 @@ function print(schema: unknown, file = "-"): Output {
 /** Prints or writes the schema of a plugin or of lists, or all of them. */
 export async function schema(call: CniCall): Promise<Output> {
   const { args, flags, command } = call;
-  const list = await makeSchemas();
+  const list = await makeAll(call, args[0]);
   const names = ["conflist", "conf", ...Object.keys(list.definitions)];
   const [name = "conflist"] = args;
   if (!flags.all) {

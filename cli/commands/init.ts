@@ -178,6 +178,7 @@ async function check(
   const { problems } = await validateNetwork({ document, form: "list" }, {
     runtime,
     pluginDirs: folders.pluginDirs,
+    env: call.env,
     signal: call.signal,
   });
   const errors = problems.filter(({ severity }) => severity === "error");

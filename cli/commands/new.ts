@@ -14,6 +14,7 @@ import type { Output } from "../../tool/command.ts";
 import { refuse } from "../../tool/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import {
+  formatAbout,
   formatTest,
   type Kind,
   listPlugins,
@@ -71,12 +72,14 @@ function makeFiles(
   const fill = (text: string): string =>
     text.replaceAll("NAME", name).replaceAll("IDENT", `${ident}Plugin`)
       // The words themselves would end in this executable, which cannot have them.
-      .replaceAll("IS_MAIN", ["import", "meta", "main"].join("."));
+      .replaceAll("IS_MAIN", ["import", "meta", "main"].join("."))
+      .replaceAll("LOAD(", ["im", "port("].join(""));
   const plugins = listPlugins(kind, name);
   const network = { cniVersion: CURRENT_VERSION, name: `${name}-net`, plugins };
   return {
     "main.ts": fill(SOURCES[kind]),
     "plugin_test.ts": fill(formatTest(kind)),
+    "about.ts": fill(formatAbout(kind)),
     [`10-${name}.conflist`]: formatJson(network),
     ...checkout === undefined
       ? configurePublished(name)

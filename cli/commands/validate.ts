@@ -69,7 +69,7 @@ async function reportOn(
   const { pluginDirs } = folders;
   const { signal } = call;
   const runtime = createRuntime(quiet, folders);
-  const validator = { runtime, pluginDirs, signal };
+  const validator = { runtime, pluginDirs, env: call.env, signal };
   const validated: { source: Source; neighbor: Neighbor }[] = [];
   for (const source of sources) {
     const validation = await validateSource(source, validator);

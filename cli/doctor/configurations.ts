@@ -109,7 +109,7 @@ async function validate(
   const isBroken = typesOf(network)
     .some((type, at) => missing[at] === undefined && !usable(type));
   if (isBroken) return [];
-  const validator = { runtime, pluginDirs, signal };
+  const validator = { runtime, pluginDirs, env: node.env, signal };
   const { problems } = await validateNetwork(
     givenOf(network.list),
     validator,

@@ -171,14 +171,6 @@ export class Node implements Disposable {
       first.some(({ name, problem }) => name === type && problem === undefined);
   }
 
-  /** Lists the configured plugins of some types, with their networks. */
-  pluginsOf(...types: readonly string[]): PlacedConf[] {
-    return this.networks.flatMap((network) =>
-      network.plugins.filter(({ type }) => types.includes(type))
-        .map((conf) => ({ network, conf }))
-    );
-  }
-
   /** Closes the sockets. */
   [Symbol.dispose](): void {
     this.#host?.[Symbol.dispose]();

@@ -102,7 +102,7 @@ async function judge(
   changes: ReadonlyMap<string, Change>,
 ): Promise<NetworkVerdict> {
   // Without a folder, the keys of all plugins are checked, installed or not.
-  const validator = { runtime, pluginDirs: [], signal };
+  const validator = { runtime, pluginDirs: [], env: {}, signal };
   const { problems, types } = await validateNetwork(givenOf(list), validator);
   const listChanged = (document: JsonObject | undefined): string[] =>
     listTypes(document).filter((type) => changes.get(type) === "replaced");

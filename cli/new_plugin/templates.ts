@@ -31,6 +31,7 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({}),
+  tell: async (...asked) => (await LOAD("./about.ts")).tell(...asked),
 
   async add(call): Promise<Result> {
     const { args, hostNetns, ipam, log } = call;
@@ -105,6 +106,7 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({ mtu: z._default(z.int(), 1400) }),
+  tell: async (...asked) => (await LOAD("./about.ts")).tell(...asked),
 
   add({ args, config, prevResult }): Result {
     if (prevResult === undefined) {
@@ -158,6 +160,7 @@ export const IDENT = definePlugin({
     const keys = { type: z.string(), subnet: cidrSchema() };
     return netConf({ ipam: z.optional(z.looseObject(keys)) });
   },
+  tell: async (...asked) => (await LOAD("./about.ts")).tell(...asked),
 
   add({ args, config }): Result {
     if (config.ipam === undefined) {
@@ -189,6 +192,72 @@ function hash(text: string): bigint {
 if (IS_MAIN) await runMain(IDENT);
 `,
 };
+
+/** What a kind of plugin tells tools: lines of `about`, a text, and keys. */
+const TELLINGS: Readonly<Record<Kind, readonly [string, string, string]>> = {
+  main: [
+    `kind: "interface",
+  ipam: "required",
+  makesInterface: true,`,
+    "Connects the container to the host with a veth pair.",
+    "{}",
+  ],
+  chained: [
+    `kind: "chained",
+  lint,`,
+    "Sets the MTU of the container's interface.",
+    `{
+    mtu: { text: "MTU of the interface in bytes.", example: 1400 },
+  }`,
+  ],
+  ipam: [
+    'kind: "ipam",',
+    "Derives an address from the container and the interface.",
+    `{
+    subnet: { text: "Network of the addresses.", example: "10.88.0.0/24" },
+  }`,
+  ],
+};
+
+/** Returns what the plugin tells tools: `about.ts`. */
+export function formatAbout(kind: Kind): string {
+  const [about, text, keys] = TELLINGS[kind];
+  const has = (lines: string): string => kind === "chained" ? lines : "";
+  return `import {
+  type About,
+  answerTools,
+${has("  type Linted,\n")}  type Plugin,
+${has("  type Problem,\n")}  type Question,
+  type Told,
+${has("  warningAt,\n")}} from "@cni/plugins";
+
+const about: About = {
+  type: "NAME",
+  ${about}
+};
+
+/** What cni validate, explain and schema know of the plugin. */
+const told: Told = {
+  about,
+  text: "${text}",
+  keys: ${keys},
+};
+${
+    has(`
+/** Lists what is wrong although the schema reads it. */
+function lint({ conf }: Linted): Problem[] {
+  return Number(conf["mtu"]) < 1280
+    ? [warningAt(["mtu"], "less than the 1280 bytes that IPv6 needs")]
+    : [];
+}
+`)
+  }
+/** Answers what tools ask. Calls do not load it. */
+export function tell(question: Question, plugin: Plugin): Promise<object> {
+  return answerTools(question, plugin, told);
+}
+`;
+}
 
 /** Configurations of the list in the test, the tested plugin last. */
 const LISTS: Readonly<Record<Kind, string>> = {

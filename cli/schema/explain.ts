@@ -68,14 +68,26 @@ export function explain(key: Key, style: Style): string {
           : `${JSON.stringify(last)}: ${JSON.stringify(example, null, 2)}`,
       )
     }`,
-    `${style.bold("See")} docs/${pageOf(type)}.md` +
-    (isPlugin ? `, and cni explain ${name}.KEY` : ""),
+    formatSources(key, style),
   ].filter((part) => part !== "").join("\n\n");
 }
 
-function pageOf(type: string): string {
+function formatSources({ name, type }: Key, style: Style): string {
+  const page = pageOf(type);
+  const sources = [
+    ...page === undefined ? [] : [`docs/${page}.md`],
+    ...name === type ? [`cni explain ${name}.KEY`] : [],
+  ];
+  return sources.length === 0
+    ? ""
+    : `${style.bold("See")} ${sources.join(", and ")}`;
+}
+
+/** Returns undefined for plugins outside of this project. */
+function pageOf(type: string): string | undefined {
   if (type === "conflist") return "validate";
-  return (findAbout(type)?.page ?? type).replace(/#.*/, "");
+  const about = findAbout(type);
+  return about && (about.page ?? type).replace(/#.*/, "");
 }
 
 function indent(text: string): string {

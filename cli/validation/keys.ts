@@ -52,6 +52,8 @@ export interface CheckedPlugin {
   readonly about: About | undefined;
   /** What the IPAM plugin tells of itself. */
   readonly ipamAbout: About | undefined;
+  /** Problems that a plugin outside of this project finds itself. */
+  readonly told: readonly Problem[];
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice?: boolean;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Environment } from "../../cni/args.ts";
 import { CniError, ErrorCode, type ErrorObject } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import {
@@ -42,6 +43,7 @@ import {
 export interface Validator {
   readonly runtime: NetworkRuntime;
   readonly pluginDirs: readonly string[];
+  readonly env: Environment;
   readonly signal: AbortSignal;
 }
 

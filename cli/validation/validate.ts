@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { GivenRange } from "../../cni/about.ts";
+import type { About, GivenRange } from "../../cni/about.ts";
 import { ErrorCode, toCniError } from "../../cni/error.ts";
 import {
   isObject,
@@ -22,7 +22,9 @@ import {
 } from "../../cni/libcni/conf.ts";
 import { type PlacedPlugin, placePlugins } from "../chain_form.ts";
 import { formatFailureText } from "../../tool/failure.ts";
+import { pluginNames } from "../../plugins/registry.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
+import { findTold, type ToldPlugin } from "../told_plugin.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { checkAddresses, listRanges } from "./addresses.ts";
 import { type Given, readConf } from "./document.ts";
@@ -40,7 +42,14 @@ import {
   checkExecutables,
   type Validator,
 } from "./plugin_calls.ts";
-import { errorAt, type Place, type Problem, under } from "../../cni/problem.ts";
+import {
+  errorAt,
+  formatPlace,
+  type Place,
+  type Problem,
+  under,
+} from "../../cni/problem.ts";
+import { advise } from "./advice.ts";
 import {
   checkCapabilities,
   checkChain,
@@ -85,10 +94,11 @@ export async function validateNetwork(
   try {
     const placed = placePlugins(list.plugins);
     const document = objectOf(given.document);
+    for (const { conf } of placed) await checks.learn(conf.type);
     checks.problems.push(
       ...problems,
       ...checkList(list, isBare ? undefined : document),
-      ...checkOrder(placed, findAbout),
+      ...checkOrder(placed, (type) => checks.aboutOf(type)),
     );
     for (const plugin of placed) await checks.checkPlugin(plugin);
   } catch (error) {
@@ -127,6 +137,8 @@ class NetworkChecks {
   readonly ranges: NetworkRange[] = [];
   /** The types of other projects' plugins. */
   readonly foreign: Set<string> = new Set();
+  readonly #told = new Map<string, Promise<ToldPlugin | undefined>>();
+  readonly #abouts = new Map<string, About>();
   readonly #list: NetworkConfList;
   readonly #validator: Validator;
   readonly #hasDevice: boolean;
@@ -163,6 +175,12 @@ class NetworkChecks {
       ...checkCapabilities(checked),
       ...checkAddresses(checked),
     ];
+    // The plugin finds some of them, too.
+    const places = new Set(found.map(({ place }) => formatPlace(place)));
+    found.push(
+      ...under(path, checked.told)
+        .filter(({ place }) => !places.has(formatPlace(place))),
+    );
     this.problems.push(...found);
     // A known problem would only be repeated in other words.
     if (!found.some(({ severity }) => severity === "error")) {
@@ -173,12 +191,39 @@ class NetworkChecks {
     await this.#checkDelegates(checked);
   }
 
+  /** Has a plugin outside of this project tell of itself, if it does. */
+  async learn(type: string): Promise<ToldPlugin | undefined> {
+    const { pluginDirs, signal, env } = this.#validator;
+    if (pluginNames.includes(type)) return undefined;
+    const told = this.#told.get(type) ??
+      findTold(type, pluginDirs, { signal, env });
+    this.#told.set(type, told);
+    const plugin = await told;
+    if (plugin !== undefined) this.#abouts.set(type, plugin.about);
+    return plugin;
+  }
+
+  /** Finds what a plugin tells; those of other projects are asked before. */
+  aboutOf(type: string): About | undefined {
+    return findAbout(type) ?? this.#abouts.get(type);
+  }
+
   async #addSchemas(conf: PluginConf, place: Place): Promise<CheckedPlugin> {
+    const told: Problem[] = [];
     const find = async (type: string): Promise<Schema<unknown> | undefined> => {
       const { pluginDirs } = this.#validator;
       const plugin = await findOwnPlugin(type, pluginDirs);
-      if (plugin === undefined) this.foreign.add(type);
-      return await plugin?.configSchema();
+      if (plugin !== undefined) return await plugin.configSchema();
+      const other = await this.learn(type);
+      if (other === undefined) this.foreign.add(type);
+      for (const problem of await other?.lint(conf, this.#hasDevice) ?? []) {
+        const { message, place } = problem;
+        told.push({
+          ...problem,
+          message: advise(message, place, conf.document),
+        });
+      }
+      return other?.schema;
     };
     const own = await find(conf.type);
     const ipamType = findIpamType(conf.document);
@@ -188,8 +233,9 @@ class NetworkChecks {
       place,
       own,
       ipam,
-      about: findAbout(conf.type),
-      ipamAbout: ipamType === undefined ? undefined : findAbout(ipamType),
+      about: this.aboutOf(conf.type),
+      ipamAbout: ipamType === undefined ? undefined : this.aboutOf(ipamType),
+      told,
       folded: foldPlugin(conf, [own, ipam]),
       hasDevice: this.#hasDevice,
     };

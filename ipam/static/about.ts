@@ -10,9 +10,6 @@ import { lint } from "./lint.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "static",
-  summary: "assigns fixed addresses",
   kind: "ipam",
-  status: "stable",
-  goPeer: "containernetworking/plugins plugins/ipam/static",
   lint,
 };

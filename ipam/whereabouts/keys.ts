@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "whereabouts",
+  summary: "allocates addresses for the whole cluster, kept in Kubernetes",
+  status: "stable",
+  goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:
     "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, behind macvlan, ipvlan, bridge or host-device, usually by multus.",
   example: {

@@ -6,7 +6,8 @@
  */
 
 import { findFileId } from "../../cni/files/same_file.ts";
-import type { Claim, FoundLease, Proofs } from "../../cni/leftovers.ts";
+import type { FoundLease, Proofs } from "../../cni/leftovers.ts";
+import type { Claim } from "../../cni/orphan.ts";
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
 import { decodeResult } from "../../cni/result_decoding.ts";
 import type { Ip } from "../../net/ip.ts";

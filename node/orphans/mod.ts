@@ -24,6 +24,7 @@ import { LEFTOVERS } from "../../plugins/leftovers.ts";
 import { findAttachments } from "./attachments.ts";
 import { Evidence } from "./evidence.ts";
 import { findPairs } from "./links.ts";
+import { askOthers } from "./others.ts";
 import { findLocks } from "./records.ts";
 import {
   createRuntime,
@@ -65,6 +66,7 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
     ...findLocks(scene),
     ...findPairs(scene),
     ...await askPlugins(scene, places),
+    ...await askOthers(scene),
   ];
   return withoutDuplicates(
     found.sort(({ kind: left }, { kind: right }) =>

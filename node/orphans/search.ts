@@ -5,7 +5,7 @@
  */
 
 import { ifPossible, readFile } from "../../cni/files/io.ts";
-import { isObject, parseJson } from "../../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
@@ -54,10 +54,10 @@ const STATES = new Map(
   ),
 );
 
-/** Lists the places that configurations name, and the default ones. */
-export function listStatePlaces(
+/** Reads the configurations, those of attachments too. */
+export function readConfs(
   { confDir, cacheDir }: Pick<OrphanSearch, "confDir" | "cacheDir">,
-): StatePlaces {
+): unknown[] {
   const files =
     ifPossible(() => listConfFiles(confDir, [".conflist", ".conf", ".json"])) ??
       [];
@@ -67,33 +67,32 @@ export function listStatePlaces(
     ...files.map((file) => ifPossible(() => readFile(file))),
     ...cached.map(({ config }) => config),
   ];
-  const found = texts.flatMap((text) =>
-    text === undefined ? [] : findPlaces(ifPossible(() => parseJson(text)))
-  );
-  return new Map(
-    [...STATES].map(([type, { usual }]) => [
-      type,
-      [
-        ...new Set([
-          usual,
-          ...found.filter((one) => one.type === type).map(({ place }) => place),
-        ]),
-      ],
-    ]),
+  return texts.flatMap((text) =>
+    text === undefined ? [] : [ifPossible(() => parseJson(text))]
   );
 }
 
-/** Finds the places in a configuration, however deep plugins are nested. */
-function findPlaces(value: unknown): { type: string; place: string }[] {
-  if (Array.isArray(value)) return value.flatMap(findPlaces);
+/** Lists the places that configurations name, and the default ones. */
+export function listStatePlaces(
+  search: Pick<OrphanSearch, "confDir" | "cacheDir">,
+): StatePlaces {
+  const plugins = readConfs(search).flatMap(listPlugins);
+  return new Map(
+    [...STATES].map(([type, { key, usual }]) => {
+      const named = plugins.filter((plugin) => plugin["type"] === type)
+        .map((plugin) => plugin[key])
+        .filter((place) => typeof place === "string" && place.startsWith("/"));
+      return [type, [...new Set([usual, ...named as string[]])]];
+    }),
+  );
+}
+
+/** Lists the plugins in a configuration, however deep they are nested. */
+export function listPlugins(value: unknown): JsonObject[] {
+  if (Array.isArray(value)) return value.flatMap(listPlugins);
   if (!isObject(value)) return [];
-  const type = String(value["type"]);
-  const key = STATES.get(type)?.key;
-  const place = key === undefined ? undefined : value[key];
-  const own = typeof place === "string" && place.startsWith("/")
-    ? [{ type, place }]
-    : [];
-  return [...own, ...Object.values(value).flatMap(findPlaces)];
+  const own = typeof value["type"] === "string" ? [value as JsonObject] : [];
+  return [...own, ...Object.values(value).flatMap(listPlugins)];
 }
 
 /** Lists the folders with caches of attachments: the runtimes' and multus'. */

@@ -10,10 +10,7 @@ import { lint } from "./lint.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "bandwidth",
-  summary: "limits a container's traffic in both directions",
   kind: "chained",
-  status: "stable",
-  goPeer: "containernetworking/plugins plugins/meta/bandwidth",
   start: { keys: () => ({ capabilities: { bandwidth: true } }) },
   lint,
 };

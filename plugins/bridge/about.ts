@@ -11,10 +11,7 @@ import { lint } from "./lint.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "bridge",
-  summary: "connects the containers of a host to a bridge",
   kind: "interface",
-  status: "stable",
-  goPeer: "containernetworking/plugins plugins/main/bridge",
   ipam: "possible",
   makesInterface: true,
   network: {

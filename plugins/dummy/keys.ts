@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "dummy",
+  summary: "creates an interface that is connected to nothing",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/dummy",
   text:
     "Gives a container an interface that no packet leaves, for addresses that it owns without a network.",
   example: {

@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "firewall",
+  summary: "lets the container's traffic through the host's firewall",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/meta/firewall",
   text:
     "Lets a container's traffic through the host's firewall, and can keep networks apart. Chain it after a plugin that gives the container an address, such as bridge or ptp.",
   example: {

@@ -9,10 +9,7 @@ import type { About } from "../../cni/about.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "flannel",
-  summary: "runs bridge or another plugin with the node's flannel subnet",
   kind: "meta",
-  status: "stable",
-  goPeer: "flannel-io/cni-plugin",
   install: { onRequest: true, isCopy: true },
   ipam: "possible",
   makesInterface: true,

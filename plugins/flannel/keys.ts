@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "flannel",
+  summary: "runs bridge or another plugin with the node's flannel subnet",
+  status: "stable",
+  goPeer: "flannel-io/cni-plugin",
   text:
     "Connects containers with the subnet that flannel has leased for this node. It builds the configuration of another plugin, usually bridge, and runs it.",
   example: {

@@ -9,10 +9,7 @@ import type { About } from "../../cni/about.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "ipvlan",
-  summary: "the same with the MAC of the host link",
   kind: "interface",
-  status: "stable",
-  goPeer: "containernetworking/plugins plugins/main/ipvlan",
   ipam: "possible",
   makesInterface: "with ipam",
   network: { joins: "lower link" },

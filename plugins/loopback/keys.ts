@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "loopback",
+  summary: "brings up the container's `lo`",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/loopback",
   text:
     "Brings up the sandbox's lo. containerd and other runtimes call it for every container.",
   example: {

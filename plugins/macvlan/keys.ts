@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "macvlan",
+  summary: "gives the container an interface with its own MAC on a host link",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/macvlan",
   text:
     "Puts containers next to the host on the network of one of the host's links. Each container has its own MAC.",
   example: {

@@ -10,10 +10,7 @@ import { lint } from "./lint.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "multus",
-  summary: "attaches a pod to several networks, chosen by its annotations",
   kind: "meta",
-  status: "stable",
-  goPeer: "k8snetworkplumbingwg/multus-cni cmd/multus",
   install: { onRequest: true },
   ipam: "possible",
   makesInterface: true,

@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "multus",
+  summary: "attaches a pod to several networks, chosen by its annotations",
+  status: "stable",
+  goPeer: "k8snetworkplumbingwg/multus-cni cmd/multus",
   text:
     "Attaches a pod to several networks. The runtime calls multus like any other plugin. multus runs the plugins of the cluster's primary network, the _master_, and then those of each network named by the pod's annotation:",
   example: {

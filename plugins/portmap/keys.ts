@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "portmap",
+  summary: "forwards ports of the host to the container",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/meta/portmap",
   text:
     "Makes ports of a container reachable as ports of the host. Chain it after a plugin that gives the container an address, such as bridge or ptp.",
   example: {

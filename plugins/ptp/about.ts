@@ -9,10 +9,7 @@ import type { About } from "../../cni/about.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "ptp",
-  summary: "connects each container to the host with a veth pair",
   kind: "interface",
-  status: "stable",
-  goPeer: "containernetworking/plugins plugins/main/ptp",
   ipam: "required",
   refusesIpam: ["dhcp"],
   makesInterface: true,

@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "ptp",
+  summary: "connects each container to the host with a veth pair",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/ptp",
   text:
     "Connects each container to the host with a veth pair. The host's end has the gateway address, and the container reaches everything through it, including its own subnet. Containers share no link.",
   example: {

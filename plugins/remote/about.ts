@@ -9,9 +9,7 @@ import type { About } from "../../cni/about.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "remote",
-  summary: "has a daemon of another program attach the container",
   kind: "meta",
-  status: "experimental",
   runs: {},
   passesOn: true,
   hasDeepStatus: true,

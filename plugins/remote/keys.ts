@@ -9,6 +9,8 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "remote",
+  summary: "has a daemon of another program attach the container",
+  status: "experimental",
   text:
     "Has a daemon on the node attach the container. Every command is an HTTP request on a unix socket. Use it for network agents that keep their state in one long-lived process.",
   example: {

@@ -10,10 +10,7 @@ import { lint } from "./lint.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "sbr",
-  summary: "replies leave through the interface the request came in on",
   kind: "chained",
-  status: "stable",
-  goPeer: "containernetworking/plugins plugins/meta/sbr",
   network: { hasRules: true },
   lint,
 };

@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "tap",
+  summary: "creates a tap device, for virtual machines",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/tap",
   text:
     "Gives a container an interface with a program at its other end, such as a virtual machine's.",
   example: {

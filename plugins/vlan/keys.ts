@@ -9,6 +9,9 @@ import type { PluginKeys } from "../../cni/plugin_keys.ts";
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
   type: "vlan",
+  summary: "gives the container a VLAN of a host link",
+  status: "stable",
+  goPeer: "containernetworking/plugins plugins/main/vlan",
   text:
     "Puts a container into one VLAN of the network of one of the host's links.",
   example: {

@@ -10,9 +10,6 @@ import { lint } from "./lint.ts";
 /** See {@linkcode About}. */
 export const about: About = {
   type: "vrf",
-  summary: "puts the interface into a VRF",
   kind: "chained",
-  status: "stable",
-  goPeer: "containernetworking/plugins plugins/meta/vrf",
   lint,
 };

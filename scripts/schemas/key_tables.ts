@@ -33,7 +33,9 @@ function listNodeKeys(): NodeKey[] {
 }
 
 function formatNodeKeys(): string {
-  const rows = listNodeKeys().map((row) => `  ${JSON.stringify(row)},\n`);
+  const rows = listNodeKeys().map(({ key, names, usual = [] }) =>
+    `  ${JSON.stringify([key, names, ...usual])},\n`
+  );
   return `/**
  * The keys of plugins that name something of the node. \`deno task schemas\`
  * writes it from \`keys.ts\` of all plugins.
@@ -42,10 +44,14 @@ function formatNodeKeys(): string {
  */
 
 // deno-fmt-ignore-file
-import type { NodeKey } from "./node_key.ts";
+import type { Named } from "./node_key.ts";
 
-/** Sorted by key. */
-export const PLUGIN_NODE_KEYS: readonly NodeKey[] = [
+/** A key, what it names, and the usual values. Sorted by key. */
+export const PLUGIN_NODE_KEYS: readonly (readonly [
+  key: string,
+  names: Named,
+  ...usual: string[],
+])[] = [
 ${rows.join("")}];
 `;
 }

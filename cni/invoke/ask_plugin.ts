@@ -1,0 +1,57 @@
+/**
+ * Asks an executable what it tells tools.
+ *
+ * @module
+ */
+
+import { isObject, type JsonObject, parseJson } from "../json.ts";
+import type { Surroundings } from "../surroundings.ts";
+import {
+  type Description,
+  type LeftoverAnswer,
+  type LintAnswer,
+  type Question,
+  QUESTION_KEY,
+  QUESTION_VARIABLE,
+} from "../tool_question.ts";
+import { CURRENT_VERSION } from "../version.ts";
+import { execPlugin } from "./exec.ts";
+import { runtimeEnv } from "./runtime_env.ts";
+
+/** The answers, by what is asked. */
+interface Answers {
+  describe: Description;
+  lint: LintAnswer;
+  leftovers: LeftoverAnswer;
+}
+
+/**
+ * Asks the executable at a path.
+ *
+ * @returns Undefined if it does not answer questions, or fails
+ */
+export async function askPlugin<Q extends Question>(
+  path: string,
+  question: Q,
+  { env, signal }: Pick<Surroundings, "env" | "signal">,
+): Promise<Answers[Q["ask"]] | undefined> {
+  const call = { command: "VERSION", netns: "dummy", path: "/" } as const;
+  const document = { cniVersion: CURRENT_VERSION, [QUESTION_KEY]: question };
+  try {
+    const stdout = await execPlugin(path, {
+      env: {
+        ...runtimeEnv({ ...call, ifName: "eth0" }, env),
+        [QUESTION_VARIABLE]: question.ask,
+      },
+      stdin: new TextEncoder().encode(JSON.stringify(document)),
+      onStderr(): void {},
+      signal,
+    });
+    const answer = parseJson(stdout, "answer") as JsonObject;
+    const told = isObject(answer) ? answer[QUESTION_KEY] : undefined;
+    return isObject(told) ? told as unknown as Answers[Q["ask"]] : undefined;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    return undefined;
+  }
+}
