@@ -47,14 +47,14 @@ async function copySources(folder: string): Promise<void> {
 /** Puts the schemas in place of what makes them, compressed: few calls need them. */
 async function packSchemas(folder: string): Promise<void> {
   const bytes = new Blob([JSON.stringify(await makeSchemas())]).stream()
-    .pipeThrough(new CompressionStream("deflate-raw"));
+    .pipeThrough(new CompressionStream("brotli"));
   const packed = (await new Response(bytes).bytes()).toBase64();
   await Deno.writeTextFile(
     `${folder}/cli/schema/make.ts`,
     `const PACKED = "${packed}";
      export async function makeSchemas() {
        const bytes = new Blob([Uint8Array.fromBase64(PACKED)]).stream()
-         .pipeThrough(new DecompressionStream("deflate-raw"));
+         .pipeThrough(new DecompressionStream("brotli"));
        return await new Response(bytes).json();
      }`,
   );
