@@ -144,7 +144,7 @@ export const FLAGS = {
   "type": {
     value: "TYPE",
     summary: "plugin: bridge, ptp, macvlan, ipvlan or vlan (default bridge)",
-    completes: ["bridge", "ptp", "macvlan", "ipvlan", "vlan"],
+    completes: "starter",
   },
   "subnet": {
     value: "CIDR",

@@ -29,7 +29,7 @@ export interface Told {
   /** What the plugin does, in a sentence. */
   readonly text: string;
   /** A configuration: a list, or the plugin's own object. */
-  readonly example?: JsonObject;
+  readonly example?: Readonly<Record<string, unknown>>;
   /** Keys that it cannot do without, although its schema does. */
   readonly required?: readonly string[];
   /** What its keys mean, by their path; those of an IPAM plugin are in `ipam`. */

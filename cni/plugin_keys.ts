@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { JsonObject, JsonValue } from "./json.ts";
+import type { JsonValue } from "./json.ts";
 import type { Named } from "./node_key.ts";
 
 /** What a key is. */
@@ -42,7 +42,7 @@ export interface PluginKeys {
   /** What the plugin does, in a sentence. */
   readonly text: string;
   /** A configuration: a list, or the plugin's own object. */
-  readonly example?: JsonObject;
+  readonly example?: Readonly<Record<string, unknown>>;
   /** Keys that the plugin cannot do without, although its schema does. */
   readonly required?: readonly string[];
   /**

@@ -144,7 +144,7 @@ async function moveOut(projects: Projects, type: string): Promise<void> {
       .replaceAll('"../', `"${ROOT}plugins/`)
       .replaceAll(
         new RegExp(`("?)(type|name)\\1: "${type}"`, "g"),
-        `$2: "${type}-out"`,
+        `$1$2$1: "${type}-out"`,
       );
     await Deno.writeTextFile(`${folder}/${name}`, moved);
   }

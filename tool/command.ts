@@ -21,6 +21,7 @@ export type Completes =
   | "command"
   | "file"
   | "directory"
+  | "starter"
   | readonly string[];
 
 /** A flag: with a value if that has a name, else a switch. */

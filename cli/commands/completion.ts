@@ -5,6 +5,7 @@
  * @module
  */
 
+import { STARTERS } from "../init/make_network.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import {
   type CommandRow,
@@ -273,6 +274,8 @@ function offer(
       return { kind: completes };
     case "help":
       return { words: listCommandWords(call.program, call.words.slice(1)) };
+    case "starter":
+      return { words: describe(STARTERS.map(({ type }) => type)) };
     case "container":
       return offerPlain(listCached(call).map(({ containerId }) => containerId));
     case "attached":

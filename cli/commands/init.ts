@@ -87,10 +87,9 @@ function choose(
     /^y/i.test(ask(`${question} (y/n)`, fallback ? "y" : "n"));
   const name = flags.name ?? ask("Name of the network", "pods");
   const types = STARTERS.map(({ type }) => type);
-  const about = readType(
-    call,
-    flags.type ?? ask(`Type: ${types.join(", ")}`, types[0] ?? ""),
-  );
+  const about = flags.type === undefined
+    ? readType(call, ask(`Type: ${types.join(", ")}`, types[0] ?? ""))
+    : readFlag(call, flags.type);
   const { start } = about;
   const needsMaster = start?.asks?.includes("master") === true;
   const master = needsMaster
@@ -136,9 +135,20 @@ function choose(
   };
 }
 
+function findStarter(given: string): About | undefined {
+  return STARTERS.find(({ type }) => type === given.trim().toLowerCase());
+}
+
+function readFlag({ command }: CniCall, given: string): About {
+  const about = findStarter(given);
+  if (about !== undefined) return about;
+  const types = STARTERS.map(({ type }) => type).join(", ")
+    .replace(/, (\w+)$/, " or $1");
+  throw refuse(command, `--type must be ${types}, not "${given}"`);
+}
+
 function readType({ command }: CniCall, given: string): About {
-  const about = STARTERS
-    .find(({ type }) => type === given.trim().toLowerCase());
+  const about = findStarter(given);
   if (about !== undefined) return about;
   const types = STARTERS.map(({ type }) => type).join(", ");
   throw refuse(command, `the type must be ${types}, not "${given}"`);

@@ -57,7 +57,11 @@ export function listPools(node: Pick<Node, "networks">): Pool[] {
 
 /** @throws {CniError} 7 If the ranges are invalid, which validation reports */
 function readPool({ network, conf }: PlacedConf): Pool {
-  const config = decode(hostLocalSchema(), conf.document, "host-local");
+  const config = decode(
+    hostLocalSchema(),
+    conf.document,
+    ipamTypeOf(conf) ?? "",
+  );
   return {
     network,
     conf,

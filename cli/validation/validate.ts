@@ -127,7 +127,7 @@ export async function validateNetwork(
 }
 
 /** Keys that name the host's interface of a plugin. */
-const SEGMENT_KEYS = ["master", "bridge", "vlan", "vlanId"];
+const SEGMENT_KEYS = ["master", "bridge", "vlanId"];
 
 /** The checks of one network. */
 class NetworkChecks {

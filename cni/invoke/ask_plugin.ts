@@ -35,7 +35,7 @@ export async function askPlugin<Q extends Question>(
   question: Q,
   { env, signal }: Pick<Surroundings, "env" | "signal">,
 ): Promise<Answers[Q["ask"]] | undefined> {
-  const call = { command: "VERSION", netns: "dummy", path: "/" } as const;
+  const call = { command: "VERSION", netns: "none", path: "/" } as const;
   const document = { cniVersion: CURRENT_VERSION, [QUESTION_KEY]: question };
   try {
     const stdout = await execPlugin(path, {

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,34 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/ipam/dhcp",
   text:
     "Gets a container's address from a DHCP server of its network (IPv4). Use it as the IPAM plugin of bridge, macvlan, ipvlan, vlan or host-device. It does not work with ptp, which needs the address before it creates the link.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "lan",
-    "type": "macvlan",
-    "master": "eth0",
-    "ipam": {
-      "type": "dhcp",
-      "provide": [
-        {
-          "option": "host-name",
-          "fromArg": "K8S_POD_NAME",
-        },
-        {
-          "option": "vendor-class-identifier",
-          "value": "cni",
-        },
-      ],
-      "request": [
-        {
-          "option": "domain-name-servers",
-        },
-        {
-          "option": "121",
-        },
-      ],
-      "priority": 100,
-    },
-  },
+  example,
   keys: {
     "daemonSocketPath": {
       text: "The daemon's socket.",

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,38 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/ipam/host-local",
   text:
     "Allocates addresses from ranges in the configuration and stores the leases as files on this host. It creates no interfaces, needs no daemon, and does not know other hosts: give each host its own ranges.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "mynet",
-    "type": "ptp",
-    "ipam": {
-      "type": "host-local",
-      "ranges": [
-        [
-          {
-            "subnet": "10.1.2.0/24",
-            "rangeStart": "10.1.2.10",
-          },
-          {
-            "subnet": "10.1.4.0/24",
-          },
-        ],
-        [
-          {
-            "subnet": "2001:db8:1::/64",
-          },
-        ],
-      ],
-      "routes": [
-        {
-          "dst": "0.0.0.0/0",
-        },
-        {
-          "dst": "::/0",
-        },
-      ],
-    },
-  },
+  example,
   keys: {
     "rangeStart": {
       text: "One more range, as a set before those of `ranges`",

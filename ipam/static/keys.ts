@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,40 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/ipam/static",
   text:
     "Assigns the addresses listed in the configuration, or passed by the runtime with each ADD. It creates no interfaces and stores nothing. It does not prevent two attachments from using the same address. To allocate addresses from a range, use host-local.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "mynet",
-    "type": "ptp",
-    "ipam": {
-      "type": "static",
-      "addresses": [
-        {
-          "address": "10.10.0.1/24",
-          "gateway": "10.10.0.254",
-        },
-        {
-          "address": "2001:db8:1::1/64",
-          "gateway": "2001:db8:1::ff",
-        },
-      ],
-      "routes": [
-        {
-          "dst": "0.0.0.0/0",
-        },
-        {
-          "dst": "::/0",
-        },
-      ],
-      "dns": {
-        "nameservers": [
-          "10.10.0.53",
-        ],
-        "search": [
-          "example.test",
-        ],
-      },
-    },
-  },
+  example,
   keys: {
     "addresses": {
       text: "List of `address` (with prefix length, required) and `gateway`",

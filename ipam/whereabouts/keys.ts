@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,24 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:
     "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, behind macvlan, ipvlan, bridge or host-device, usually by multus.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "storage",
-    "type": "macvlan",
-    "master": "eth1",
-    "ipam": {
-      "type": "whereabouts",
-      "range": "192.168.2.0/24",
-      "range_start": "192.168.2.20",
-      "exclude": [
-        "192.168.2.128/28",
-      ],
-      "gateway": "192.168.2.1",
-      "kubernetes": {
-        "kubeconfig": "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig",
-      },
-    },
-  },
+  example,
   keys: {
     "range": {
       text:

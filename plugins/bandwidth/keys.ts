@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,29 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/meta/bandwidth",
   text:
     "Limits how fast a container receives and sends. Chain it after any plugin that connects the container with a veth pair, such as ptp or bridge.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "net1",
-    "plugins": [
-      {
-        "type": "ptp",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-        },
-      },
-      {
-        "type": "bandwidth",
-        "capabilities": {
-          "bandwidth": true,
-        },
-        "ingressRate": 100000000,
-        "ingressBurst": 10000000,
-        "egressRate": 100000000,
-        "egressBurst": 10000000,
-      },
-    ],
-  },
+  example,
   keys: {
     "ingressRate": {
       text: "The rate at which the container may receive.",

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,18 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/bridge",
   text:
     "Connects the containers of a host to a bridge. They reach each other through it. With isGateway they also reach the host and the networks behind it.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "mynet",
-    "type": "bridge",
-    "bridge": "cni0",
-    "isDefaultGateway": true,
-    "ipMasq": true,
-    "ipam": {
-      "type": "host-local",
-      "subnet": "10.1.2.0/24",
-    },
-  },
+  example,
   keys: {
     "ipam": {
       text:

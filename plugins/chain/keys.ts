@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -13,36 +14,7 @@ export const keys: PluginKeys = {
   status: "stable",
   text:
     "Runs several plugins in one process. A runtime starts one process per plugin, one after the other, and most of the time goes into starting them. With chain the runtime starts a single process:",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "pods",
-    "plugins": [
-      {
-        "type": "chain",
-        "capabilities": {
-          "bandwidth": true,
-        },
-        "plugins": [
-          {
-            "type": "ptp",
-            "ipam": {
-              "type": "host-local",
-              "subnet": "10.1.2.0/24",
-            },
-          },
-          {
-            "type": "bandwidth",
-            "capabilities": {
-              "bandwidth": true,
-            },
-          },
-          {
-            "type": "sbr",
-          },
-        ],
-      },
-    ],
-  },
+  example,
   keys: {
     "plugins": {
       text:

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,35 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/cni plugins/debug",
   text:
     "Records what the plugins of a list receive, and runs commands inside the sandbox. It changes nothing itself: it passes on the previous plugin's result.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "mynet",
-    "plugins": [
-      {
-        "type": "ptp",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-        },
-      },
-      {
-        "type": "debug",
-        "cniOutput": "/tmp/cni_output.txt",
-        "addHooks": [
-          [
-            "sh",
-            "-c",
-            "ip address > /tmp/$CNI_CONTAINERID.address",
-          ],
-          [
-            "sh",
-            "-c",
-            "ip route show table all > /tmp/$CNI_CONTAINERID.route",
-          ],
-        ],
-      },
-    ],
-  },
+  example,
   keys: {
     "cniOutput": {
       text:

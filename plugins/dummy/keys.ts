@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,19 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/dummy",
   text:
     "Gives a container an interface that no packet leaves, for addresses that it owns without a network.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "net1",
-    "plugins": [
-      {
-        "type": "dummy",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-        },
-      },
-    ],
-  },
+  example,
   required: [
     "ipam",
   ],

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,26 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/meta/firewall",
   text:
     "Lets a container's traffic through the host's firewall, and can keep networks apart. Chain it after a plugin that gives the container an address, such as bridge or ptp.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "net1",
-    "plugins": [
-      {
-        "type": "bridge",
-        "bridge": "cni0",
-        "isGateway": true,
-        "ipMasq": true,
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-        },
-      },
-      {
-        "type": "firewall",
-        "ingressPolicy": "same-bridge",
-      },
-    ],
-  },
+  example,
   keys: {
     "backend": {
       text: "Where the rules are kept (see below).",

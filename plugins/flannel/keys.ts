@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,25 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "flannel-io/cni-plugin",
   text:
     "Connects containers with the subnet that flannel has leased for this node. It builds the configuration of another plugin, usually bridge, and runs it.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "cbr0",
-    "plugins": [
-      {
-        "type": "flannel",
-        "delegate": {
-          "hairpinMode": true,
-          "isDefaultGateway": true,
-        },
-      },
-      {
-        "type": "portmap",
-        "capabilities": {
-          "portMappings": true,
-        },
-      },
-    ],
-  },
+  example,
   keys: {
     "ipam": {
       text:

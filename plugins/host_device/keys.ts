@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,25 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/host-device",
   text:
     "Gives a container one of the host's devices, whole: a network card, a virtual function (VF) of one, or any other link.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "net1",
-    "plugins": [
-      {
-        "type": "host-device",
-        "device": "ens5",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-          "routes": [
-            {
-              "dst": "0.0.0.0/0",
-            },
-          ],
-        },
-      },
-    ],
-  },
+  example,
   keys: {
     "ipam": {
       text: "IPAM plugin. Without it, the device gets no address.",

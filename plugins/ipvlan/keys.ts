@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,29 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/ipvlan",
   text:
     "Puts containers next to the host on the network of one of the host's links. They all have the MAC of that link.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "lan",
-    "plugins": [
-      {
-        "type": "ipvlan",
-        "master": "eth0",
-        "mode": "l2",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "192.168.1.0/24",
-          "rangeStart": "192.168.1.100",
-          "rangeEnd": "192.168.1.150",
-          "gateway": "192.168.1.1",
-          "routes": [
-            {
-              "dst": "0.0.0.0/0",
-            },
-          ],
-        },
-      },
-    ],
-  },
+  example,
   keys: {
     "ipam": {
       text:

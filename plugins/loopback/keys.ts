@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,10 +15,6 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/loopback",
   text:
     "Brings up the sandbox's lo. containerd and other runtimes call it for every container.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "lo",
-    "type": "loopback",
-  },
+  example,
   keys: {},
 };

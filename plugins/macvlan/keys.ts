@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,29 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/macvlan",
   text:
     "Puts containers next to the host on the network of one of the host's links. Each container has its own MAC.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "lan",
-    "plugins": [
-      {
-        "type": "macvlan",
-        "master": "eth0",
-        "mode": "bridge",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "192.168.1.0/24",
-          "rangeStart": "192.168.1.100",
-          "rangeEnd": "192.168.1.150",
-          "gateway": "192.168.1.1",
-          "routes": [
-            {
-              "dst": "0.0.0.0/0",
-            },
-          ],
-        },
-      },
-    ],
-  },
+  example,
   keys: {
     "ipam": {
       text:

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,40 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "k8snetworkplumbingwg/multus-cni cmd/multus",
   text:
     "Attaches a pod to several networks. The runtime calls multus like any other plugin. multus runs the plugins of the cluster's primary network, the _master_, and then those of each network named by the pod's annotation:",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "multus-cni-network",
-    "plugins": [
-      {
-        "type": "multus",
-        "capabilities": {
-          "bandwidth": true,
-        },
-        "kubeconfig": "/etc/cni/net.d/multus.d/multus.kubeconfig",
-        "delegates": [
-          {
-            "cniVersion": "1.0.0",
-            "name": "pods",
-            "plugins": [
-              {
-                "type": "ptp",
-                "ipam": {
-                  "type": "host-local",
-                  "subnet": "10.22.0.0/24",
-                },
-              },
-              {
-                "type": "bandwidth",
-                "capabilities": {
-                  "bandwidth": true,
-                },
-              },
-            ],
-          },
-        ],
-      },
-    ],
-  },
+  example,
   keys: {
     "delegates": {
       text: "Networks of every pod: plugins or lists. The first is the master.",

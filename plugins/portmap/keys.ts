@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,25 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/meta/portmap",
   text:
     "Makes ports of a container reachable as ports of the host. Chain it after a plugin that gives the container an address, such as bridge or ptp.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "net1",
-    "plugins": [
-      {
-        "type": "ptp",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-        },
-      },
-      {
-        "type": "portmap",
-        "capabilities": {
-          "portMappings": true,
-        },
-      },
-    ],
-  },
+  example,
   keys: {
     "backend": {
       text:

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,26 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/ptp",
   text:
     "Connects each container to the host with a veth pair. The host's end has the gateway address, and the container reaches everything through it, including its own subnet. Containers share no link.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "mynet",
-    "type": "ptp",
-    "mtu": 1450,
-    "dns": {
-      "nameservers": [
-        "10.0.0.10",
-      ],
-    },
-    "ipam": {
-      "type": "host-local",
-      "subnet": "10.1.2.0/24",
-      "routes": [
-        {
-          "dst": "0.0.0.0/0",
-        },
-      ],
-    },
-  },
+  example,
   required: [
     "ipam",
   ],

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -13,16 +14,7 @@ export const keys: PluginKeys = {
   status: "experimental",
   text:
     "Has a daemon on the node attach the container. Every command is an HTTP request on a unix socket. Use it for network agents that keep their state in one long-lived process.",
-  example: {
-    "cniVersion": "1.1.0",
-    "name": "pods",
-    "plugins": [
-      {
-        "type": "remote",
-        "socket": "/run/cni-remote/cni.sock",
-      },
-    ],
-  },
+  example,
   keys: {
     "socket": {
       text:

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,23 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/meta/sbr",
   text:
     "Routes packets by their source: packets from an interface's addresses leave through that interface, whatever other networks the container is on. So replies leave through the interface the request came in on, even if two networks have the same routes or the same subnet.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "storage",
-    "plugins": [
-      {
-        "type": "macvlan",
-        "master": "eth1",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.9.0.0/24",
-        },
-      },
-      {
-        "type": "sbr",
-      },
-    ],
-  },
+  example,
   keys: {
     "table": {
       text:

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,23 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/tap",
   text:
     "Gives a container an interface with a program at its other end, such as a virtual machine's.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "net1",
-    "plugins": [
-      {
-        "type": "tap",
-        "multiQueue": true,
-        "mtu": 1400,
-        "owner": 1000,
-        "group": 1000,
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-        },
-      },
-    ],
-  },
+  example,
   keys: {
     "ipam": {
       text: "IPAM plugin.",

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,30 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/meta/tuning",
   text:
     "Sets kernel parameters in a container's network namespace, and changes its interface: MAC, MTU, promiscuous and all-multicast mode, queue length. Chain it after the plugin that creates the interface.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "net1",
-    "plugins": [
-      {
-        "type": "ptp",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.1.2.0/24",
-        },
-      },
-      {
-        "type": "tuning",
-        "capabilities": {
-          "mac": true,
-        },
-        "sysctl": {
-          "net.core.somaxconn": "500",
-          "net.ipv4.conf.IFNAME.arp_filter": "1",
-        },
-        "mtu": 1400,
-      },
-    ],
-  },
+  example,
   keys: {
     "sysctl": {
       text: "Kernel parameters, written in this order (see below).",

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,21 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/main/vlan",
   text:
     "Puts a container into one VLAN of the network of one of the host's links.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "vlan5",
-    "plugins": [
-      {
-        "type": "vlan",
-        "master": "eth0",
-        "vlanId": 5,
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.5.0.0/24",
-        },
-      },
-    ],
-  },
+  example,
   required: [
     "ipam",
     "master",

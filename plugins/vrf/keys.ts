@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../cni/plugin_keys.ts";
+import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
@@ -14,29 +15,7 @@ export const keys: PluginKeys = {
   goPeer: "containernetworking/plugins plugins/meta/vrf",
   text:
     "Puts a container's interface into a virtual routing and forwarding domain (VRF). Its packets are routed by the VRF's table only, so a container can be on networks with the same addresses or the same routes. Chain it after the plugin that creates the interface.",
-  example: {
-    "cniVersion": "1.0.0",
-    "name": "storage",
-    "plugins": [
-      {
-        "type": "macvlan",
-        "master": "eth1",
-        "ipam": {
-          "type": "host-local",
-          "subnet": "10.9.0.0/24",
-          "routes": [
-            {
-              "dst": "0.0.0.0/0",
-            },
-          ],
-        },
-      },
-      {
-        "type": "vrf",
-        "vrfname": "blue",
-      },
-    ],
-  },
+  example,
   required: [
     "vrfname",
   ],
