@@ -22,6 +22,8 @@ export interface ToldPlugin {
   readonly jsonSchema: JsonSchema;
   /** Knows the keys, but not what their values may be. */
   readonly schema: Schema<unknown>;
+  /** Keys that are secret. */
+  readonly secrets: readonly string[];
   /** Lists what is wrong with a configuration, from its own place on. */
   lint(conf: PluginConf, hasDevice: boolean): Promise<readonly Problem[]>;
 }
@@ -36,13 +38,14 @@ export async function findTold(
   if (path === undefined) return undefined;
   const told = await askPlugin(path, { ask: "describe" }, options);
   if (told === undefined) return undefined;
-  const { about, schema } = told;
+  const { about, schema, secrets } = told;
   const keys = about.kind === "ipam"
     ? { type: "object", properties: { ipam: schema } }
     : schema;
   return {
     about,
     jsonSchema: schema,
+    secrets,
     schema: schemaOfKeys(keys),
     async lint(
       { document: conf, capabilities },

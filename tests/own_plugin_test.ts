@@ -4,6 +4,7 @@
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { findTold } from "../cli/told_plugin.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { createLog } from "../cni/log.ts";
 import type { Orphan } from "../cni/orphan.ts";
@@ -116,6 +117,20 @@ Example:
     assertEquals(schema.title, "marker plugin");
   },
 );
+
+rootTest("a plugin tells which of its keys are secret", async () => {
+  using projects = new Projects();
+  await projects.make("marker", "--chained");
+  const file = `${projects.path}/marker/about.ts`;
+  const about = await Deno.readTextFile(file);
+  await Deno.writeTextFile(
+    file,
+    about.replace("mtu: {", "mtu: { isSecret: true,"),
+  );
+  const { signal } = new AbortController();
+  const told = await findTold("marker", [projects.bin], { env: {}, signal });
+  assertEquals(told?.secrets, ["mtu"]);
+});
 
 rootTest("an IPAM plugin that cni new plugin made is validated", async () => {
   using projects = new Projects();

@@ -11,9 +11,13 @@ import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import type { Output, Run } from "../../tool/command.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
-import { type Folders, readFolders } from "../network.ts";
+import { pluginNames } from "../../plugins/registry.ts";
+import { listTypes } from "../install/plugin_types.ts";
+import { type Folders, listNetworks, readFolders } from "../network.ts";
 import { Collection } from "../report/collect.ts";
+import { maskKeys } from "../report/mask.ts";
 import { makeTarGz } from "../report/tar.ts";
+import { findTold } from "../told_plugin.ts";
 
 /** Commands of the tool in the report, with their arguments. */
 const COMMANDS: Readonly<Record<string, () => Promise<Run>>> = {
@@ -88,6 +92,7 @@ export async function report(call: CniCall): Promise<Output> {
 
 async function collect(call: CniCall, into: Collection): Promise<void> {
   const folders = readFolders(call);
+  maskKeys(await listSecrets(call, folders));
   await into.addJson("versions.json", listVersions);
   for (const [path, load] of Object.entries(COMMANDS)) {
     await into.addJson(path, async () => {
@@ -109,6 +114,24 @@ async function collect(call: CniCall, into: Collection): Promise<void> {
       await into.addOutput(`netns/${name}/${path}`, command, netns);
     }
   }
+}
+
+/** Lists the secret keys of plugins outside of this project. */
+async function listSecrets(
+  call: CniCall,
+  { confDir, pluginDirs }: Folders,
+): Promise<string[]> {
+  const networks = ifPossible(() => listNetworks(confDir)) ?? [];
+  const types = networks.flatMap(({ list }) =>
+    list.plugins.flatMap(({ document }) => listTypes(document))
+  );
+  const secrets: string[] = [];
+  for (const type of new Set(types)) {
+    if (pluginNames.includes(type)) continue;
+    const told = await findTold(type, pluginDirs, call);
+    secrets.push(...told?.secrets ?? []);
+  }
+  return secrets;
 }
 
 /** Keeps only the flags for folders; others mean something else to a command. */

@@ -9,42 +9,60 @@ import { SECRET_KEYS } from "../../cni/secret_keys.ts";
 /** Stands for a secret. */
 const MASK = "***";
 
-/** Keys that plugins say are secret. */
-const DECLARED = SECRET_KEYS.map((key) => `|${RegExp.escape(key)}`).join("");
-
 /** Keys of secrets in JSON, YAML, arguments and environments. */
 const KEY =
   "[\\w.-]{0,64}(?:token|passw(?:or)?d|passphrase|pwd|secret|credential|" +
   "authorization|pre_?shared|api[_-]?key|access[_-]?key|private[_-]?key|" +
   "(?:client-key|certificate-authority|client-certificate)-data)" +
-  "[\\w.-]{0,64}|[\\w.-]{0,64}(?:pass|psk)|(?:set-)?cookie" +
-  DECLARED;
+  "[\\w.-]{0,64}|[\\w.-]{0,64}(?:pass|psk)|(?:set-)?cookie";
 /** Values; with escaped quotes, they are in JSON that is a string itself. */
 const VALUE = String.raw`(?<escapes>\\+)["'][^]*?(?<!\\)\k<escapes>["']|` +
   String.raw`"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[[^\]{]*\]|\{[^{}]*\}|` +
   String.raw`[^\s,;}\]]+`;
 
-const KEYED = new RegExp(
-  `(\\\\*["']?)(${KEY})\\1([ \\t]*[:=][ \\t]*)(${VALUE})`,
-  "gi",
-);
-/** A variable as Kubernetes writes it: `name: TOKEN`, `value: abc`. */
-const VARIABLE = new RegExp(
-  `(\\bname["']?\\s*:\\s*["']?)(${KEY})(["']?\\s*,?\\s*["']?value["']?\\s*:\\s*)` +
-    `(${VALUE})`,
-  "gi",
-);
-/** An argument of a program, and the next. */
-const ARGUMENT = new RegExp(
-  `(--?(?:${KEY})["']?(?:\\s*,\\s*|\\s+)["']?)([^\\s"',=-][^\\s"',]*)`,
-  "gi",
-);
-/** A key at the start of a line, and the rest of the line. */
-const LINE = new RegExp(
-  `^(\\s*(?:- +)*)(["']?)(${KEY})\\2:(?:[ \\t]+(.*))?$`,
-  "i",
-);
-const WHOLE_KEY = new RegExp(`^(?:${KEY})$`, "i");
+/** Matches what has one of some keys. */
+interface Patterns {
+  readonly keyed: RegExp;
+  /** A variable as Kubernetes writes it: `name: TOKEN`, `value: abc`. */
+  readonly variable: RegExp;
+  /** An argument of a program, and the next. */
+  readonly argument: RegExp;
+  /** A key at the start of a line, and the rest of the line. */
+  readonly line: RegExp;
+  readonly wholeKey: RegExp;
+}
+
+/** @param declared Keys that plugins say are secret */
+function patternsOf(declared: readonly string[]): Patterns {
+  const key = [KEY, ...declared.map((one) => RegExp.escape(one))].join("|");
+  return {
+    keyed: new RegExp(
+      `(\\\\*["']?)(${key})\\1([ \\t]*[:=][ \\t]*)(${VALUE})`,
+      "gi",
+    ),
+    variable: new RegExp(
+      `(\\bname["']?\\s*:\\s*["']?)(${key})` +
+        `(["']?\\s*,?\\s*["']?value["']?\\s*:\\s*)(${VALUE})`,
+      "gi",
+    ),
+    argument: new RegExp(
+      `(--?(?:${key})["']?(?:\\s*,\\s*|\\s+)["']?)([^\\s"',=-][^\\s"',]*)`,
+      "gi",
+    ),
+    line: new RegExp(
+      `^(\\s*(?:- +)*)(["']?)(${key})\\2:(?:[ \\t]+(.*))?$`,
+      "i",
+    ),
+    wholeKey: new RegExp(`^(?:${key})$`, "i"),
+  };
+}
+
+let patterns = patternsOf(SECRET_KEYS);
+
+/** Masks further keys from now on: those of plugins outside of this project. */
+export function maskKeys(keys: readonly string[]): void {
+  patterns = patternsOf([...SECRET_KEYS, ...keys]);
+}
 
 /** Texts that are secrets wherever they are. */
 const ANYWHERE: readonly [RegExp, string][] = [
@@ -65,13 +83,13 @@ export function maskSecrets(text: string): string {
   );
   return maskLines(unkeyed)
     .replaceAll(
-      VARIABLE,
+      patterns.variable,
       (_, name: string, key: string, between: string, value: string) =>
         `${name}${key}${between}${maskValue(key, value)}`,
     )
-    .replaceAll(ARGUMENT, `$1${MASK}`)
+    .replaceAll(patterns.argument, `$1${MASK}`)
     .replaceAll(
-      KEYED,
+      patterns.keyed,
       (_, quote: string, key: string, colon: string, value: string) =>
         `${quote}${key}${quote}${colon}${maskValue(key, value)}`,
     );
@@ -90,7 +108,7 @@ function maskLines(text: string): string {
       continue;
     }
     depth = undefined;
-    const [, start, quote, key, rest = ""] = LINE.exec(line) ?? [];
+    const [, start, quote, key, rest = ""] = patterns.line.exec(line) ?? [];
     const isJson = quote !== "" || /^["'[{]/.test(rest);
     if (start === undefined || key === undefined || isJson) {
       shown.push(line);
@@ -133,7 +151,7 @@ function findFlag(argument: unknown): string | undefined {
 
 /** @param key The key of the value, or of what it is in */
 function maskInside(value: unknown, key: string): unknown {
-  const isSecret = WHOLE_KEY.test(key);
+  const isSecret = patterns.wholeKey.test(key);
   if (typeof value === "number") return isSecret ? MASK : value;
   if (typeof value === "string") {
     const whole = isSecret ? maskValue(key, JSON.stringify(value)) : "";

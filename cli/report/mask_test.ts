@@ -3,7 +3,7 @@ import { SECRET_KEYS } from "../../cni/secret_keys.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { Collection } from "./collect.ts";
-import { formatMasked, maskSecrets } from "./mask.ts";
+import { formatMasked, maskKeys, maskSecrets } from "./mask.ts";
 
 testRows("maskSecrets() hides values of secrets, and nothing else", [
   ['{"token":"abc","name":"x"}', '{"token":"***","name":"x"}'],
@@ -99,5 +99,17 @@ Deno.test("maskSecrets() masks what plugins say is secret", () => {
   assert(SECRET_KEYS.includes("etcd_password"));
   for (const key of SECRET_KEYS) {
     assertEquals(maskSecrets(`{"${key}":"abc"}`), `{"${key}":"***"}`);
+  }
+});
+
+Deno.test("maskKeys() masks what plugins outside of the project say is secret", () => {
+  const text = '{"phrase":"abc"}';
+  assertEquals(maskSecrets(text), text);
+  maskKeys(["phrase"]);
+  try {
+    assertEquals(maskSecrets(text), '{"phrase":"***"}');
+    assertEquals(JSON.parse(formatMasked({ phrase: 1 })), { phrase: "***" });
+  } finally {
+    maskKeys([]);
   }
 });
