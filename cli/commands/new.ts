@@ -14,15 +14,13 @@ import type { Output } from "../../tool/command.ts";
 import { refuse } from "../../tool/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import {
-  formatAbout,
-  formatTest,
   type Kind,
-  listPlugins,
-  SOURCES,
+  loadTemplates,
+  type Templates,
 } from "../new_plugin/templates.ts";
 
 /** Writes the files into a new folder of the plugin's name. */
-export function newPlugin(call: CniCall): Output {
+export async function newPlugin(call: CniCall): Promise<Output> {
   const [name = ""] = call.args;
   const { command, flags } = call;
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
@@ -38,7 +36,8 @@ export function newPlugin(call: CniCall): Output {
     throw refuse(command, "use --chained or --ipam, not both");
   }
   const kind = flags.chained ? "chained" : flags.ipam ? "ipam" : "main";
-  const files = makeFiles(kind, name, flags.checkout);
+  const templates = (await loadTemplates())[kind];
+  const files = makeFiles(templates, kind, name, flags.checkout);
   const folder = resolve(name);
   withIoFailure(`create "${folder}"`, () => Deno.mkdirSync(folder));
   for (const [file, content] of Object.entries(files)) {
@@ -64,27 +63,39 @@ export function newPlugin(call: CniCall): Output {
 }
 
 function makeFiles(
+  templates: Templates,
   kind: Kind,
   name: string,
   checkout: string | undefined,
 ): Record<string, string> {
   const ident = name.replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase());
   const fill = (text: string): string =>
-    text.replaceAll("NAME", name).replaceAll("IDENT", `${ident}Plugin`)
-      // The words themselves would end in this executable, which cannot have them.
-      .replaceAll("IS_MAIN", ["import", "meta", "main"].join("."))
-      .replaceAll("LOAD(", ["im", "port("].join(""));
+    text.replaceAll("NAME", name).replaceAll("IDENT", `${ident}Plugin`);
   const plugins = listPlugins(kind, name);
   const network = { cniVersion: CURRENT_VERSION, name: `${name}-net`, plugins };
   return {
-    "main.ts": fill(SOURCES[kind]),
-    "plugin_test.ts": fill(formatTest(kind)),
-    "about.ts": fill(formatAbout(kind)),
+    ...Object.fromEntries(
+      Object.entries(templates).map(([file, text]) => [file, fill(text)]),
+    ),
     [`10-${name}.conflist`]: formatJson(network),
     ...checkout === undefined
       ? configurePublished(name)
       : configureCheckout(name, resolve(checkout)),
   };
+}
+
+const HOST_LOCAL = { type: "host-local", subnet: "10.88.0.0/24" };
+
+/** Returns the plugins of the example network. */
+function listPlugins(kind: Kind, type: string): object[] {
+  switch (kind) {
+    case "main":
+      return [{ type, ipam: HOST_LOCAL }];
+    case "chained":
+      return [{ type: "ptp", ipam: HOST_LOCAL }, { type }];
+    case "ipam":
+      return [{ type: "ptp", ipam: { type, subnet: "10.88.0.0/24" } }];
+  }
 }
 
 function formatJson(value: unknown): string {

@@ -9,7 +9,7 @@
 export type Kind = "main" | "chained" | "ipam";
 
 /** The plugin: `main.ts`. */
-export const SOURCES: Readonly<Record<Kind, string>> = {
+const SOURCES: Readonly<Record<Kind, string>> = {
   main: `import {
   type Call,
   checkIfNameIsFree,
@@ -31,7 +31,7 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({}),
-  tell: async (...asked) => (await LOAD("./about.ts")).tell(...asked),
+  tell: async (...asked) => (await import("./about.ts")).tell(...asked),
 
   async add(call): Promise<Result> {
     const { args, hostNetns, ipam, log } = call;
@@ -86,7 +86,7 @@ function hostEndOf({ network, args }: Call): string {
   return stableName("NAME", network, args.containerId, args.ifName);
 }
 
-if (IS_MAIN) await runMain(IDENT);
+if (import.meta.main) await runMain(IDENT);
 `,
   chained: `import {
   CniError,
@@ -106,7 +106,7 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({ mtu: z._default(z.int(), 1400) }),
-  tell: async (...asked) => (await LOAD("./about.ts")).tell(...asked),
+  tell: async (...asked) => (await import("./about.ts")).tell(...asked),
 
   add({ args, config, prevResult }): Result {
     if (prevResult === undefined) {
@@ -136,7 +136,7 @@ export const IDENT = definePlugin({
   },
 });
 
-if (IS_MAIN) await runMain(IDENT);
+if (import.meta.main) await runMain(IDENT);
 `,
   ipam: `import {
   Cidr,
@@ -160,7 +160,7 @@ export const IDENT = definePlugin({
     const keys = { type: z.string(), subnet: cidrSchema() };
     return netConf({ ipam: z.optional(z.looseObject(keys)) });
   },
-  tell: async (...asked) => (await LOAD("./about.ts")).tell(...asked),
+  tell: async (...asked) => (await import("./about.ts")).tell(...asked),
 
   add({ args, config }): Result {
     if (config.ipam === undefined) {
@@ -189,7 +189,7 @@ function hash(text: string): bigint {
   return BigInt(sum % 251);
 }
 
-if (IS_MAIN) await runMain(IDENT);
+if (import.meta.main) await runMain(IDENT);
 `,
 };
 
@@ -220,7 +220,7 @@ const TELLINGS: Readonly<Record<Kind, readonly [string, string, string]>> = {
 };
 
 /** Returns what the plugin tells tools: `about.ts`. */
-export function formatAbout(kind: Kind): string {
+function formatAbout(kind: Kind): string {
   const [about, text, keys] = TELLINGS[kind];
   const has = (lines: string): string => kind === "chained" ? lines : "";
   return `import {
@@ -274,7 +274,7 @@ const LISTS: Readonly<Record<Kind, string>> = {
 };
 
 /** Returns the test: `plugin_test.ts`. */
-export function formatTest(kind: Kind): string {
+function formatTest(kind: Kind): string {
   return `import { conformPlugin } from "@cni/plugins/testing";
 import { IDENT } from "./main.ts";
 
@@ -282,16 +282,21 @@ ${LISTS[kind]}
 `;
 }
 
-const HOST_LOCAL = { type: "host-local", subnet: "10.88.0.0/24" };
+/** The texts of a kind of plugin, by file. */
+export type Templates = Readonly<
+  Record<"main.ts" | "plugin_test.ts" | "about.ts", string>
+>;
 
-/** Returns the plugins of the example network. */
-export function listPlugins(kind: Kind, type: string): object[] {
-  switch (kind) {
-    case "main":
-      return [{ type, ipam: HOST_LOCAL }];
-    case "chained":
-      return [{ type: "ptp", ipam: HOST_LOCAL }, { type }];
-    case "ipam":
-      return [{ type: "ptp", ipam: { type, subnet: "10.88.0.0/24" } }];
-  }
+/** Loads the texts. The build packs what this returns. */
+export function loadTemplates(): Promise<Readonly<Record<Kind, Templates>>> {
+  const build = (kind: Kind): Templates => ({
+    "main.ts": SOURCES[kind],
+    "plugin_test.ts": formatTest(kind),
+    "about.ts": formatAbout(kind),
+  });
+  return Promise.resolve({
+    main: build("main"),
+    chained: build("chained"),
+    ipam: build("ipam"),
+  });
 }

@@ -6,6 +6,7 @@
 
 import { basename, extname, isAbsolute } from "@std/path/posix";
 import { DIGEST_PLACEHOLDER } from "../../cni/build_identity.ts";
+import { loadTemplates } from "../../cli/new_plugin/templates.ts";
 import { makeSchemas } from "../../cli/schema/make.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
@@ -44,19 +45,20 @@ async function copySources(folder: string): Promise<void> {
   throw new Error(`Cannot copy the sources to "${folder}": ${why}`);
 }
 
-/** Puts the schemas in place of what makes them, compressed: few calls need them. */
-async function packSchemas(folder: string): Promise<void> {
-  const bytes = new Blob([JSON.stringify(await makeSchemas())]).stream()
+/** Puts what functions return in place of them, compressed: few calls need it. */
+async function packValues(folder: string): Promise<void> {
+  await pack(`${folder}/cli/schema/make.ts`, makeSchemas);
+  await pack(`${folder}/cli/new_plugin/templates.ts`, loadTemplates);
+}
+
+async function pack(path: string, make: () => Promise<object>): Promise<void> {
+  const bytes = new Blob([JSON.stringify(await make())]).stream()
     .pipeThrough(new CompressionStream("brotli"));
   const packed = (await new Response(bytes).bytes()).toBase64();
   await Deno.writeTextFile(
-    `${folder}/cli/schema/make.ts`,
-    `const PACKED = "${packed}";
-     export async function makeSchemas() {
-       const bytes = new Blob([Uint8Array.fromBase64(PACKED)]).stream()
-         .pipeThrough(new DecompressionStream("brotli"));
-       return await new Response(bytes).json();
-     }`,
+    path,
+    `import { unpack } from "../packed.ts";
+     export const ${make.name} = () => unpack("${packed}");`,
   );
 }
 
@@ -169,7 +171,7 @@ export async function bundle(
   });
   try {
     await copySources(staging);
-    await packSchemas(staging);
+    await packValues(staging);
     if (!isAbsolute(entry)) await ensureEntry(`${staging}/${entry}`);
     const flags = await resolutionFlags(entry, staging);
     const resolved = [...flags, "--node-modules-dir=auto", entry];
