@@ -542,10 +542,14 @@ export function getSocketOption(
   );
 }
 
-/** poll(2) without waiting. Returns whether something can be received. */
-export function isReadable(fd: number): boolean {
+/**
+ * poll(2). Returns whether something can be received.
+ *
+ * @param waitMs How long to wait for it; this thread does nothing else meanwhile
+ */
+export function isReadable(fd: number, waitMs = 0): boolean {
   const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
-  return checked("poll", serverCalls().poll(request, 1n, 0, PADDING)) > 0;
+  return checked("poll", serverCalls().poll(request, 1n, waitMs, PADDING)) > 0;
 }
 
 /** shutdown(2). */

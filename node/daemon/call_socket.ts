@@ -100,9 +100,13 @@ class SignsOfLife {
   readonly #connections = new Set<Connection>();
   #isTicking = false;
 
-  /** Begins with a sign; they end with the disposal of what this returns. */
+  /** Whether no call waits or runs. */
+  get areNone(): boolean {
+    return this.#connections.size === 0;
+  }
+
+  /** Begins; they end with the disposal of what this returns. */
   begin(connection: Connection): Disposable {
-    connection.send(ALIVE);
     this.#connections.add(connection);
     this.#tick();
     return {
@@ -210,6 +214,8 @@ class Conversation implements Exchange {
       const work = await this.#findWork(request);
       if (typeof work === "string") return this.#refuse(work);
       this.#connection.send(encodeMessage("ready"));
+      // It comes sooner than another thread could tell.
+      if (this.#signs.areNone) this.#connection.look(GO_MS);
       const isToGo = await this.#go.promise;
       // The end of the connection may have come with it.
       this.#connection.look();
@@ -287,6 +293,8 @@ class Conversation implements Exchange {
   }
 }
 
+/** How long the process may stand still for a caller's word, in ms, if no call runs. */
+const GO_MS = 1;
 const GO_BYTE = GO.charCodeAt(0);
 
 /** Most characters of a call's description: both words are the caller's. */

@@ -7,6 +7,7 @@
 import { deadline } from "../../cni/deadline.ts";
 import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
 import type { Fd } from "../../ffi/fd.ts";
+import { isReadable } from "../../ffi/libc.ts";
 import {
   type Peer,
   UnixListener,
@@ -34,6 +35,8 @@ export class Connection {
   readonly #events: Events;
   readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
   #unsentBytes = 0;
+  /** Whether an event tells that the peer has room. */
+  #isBlocked = false;
   #handler: ConnectionHandler | undefined;
   #isEnding = false;
   #isClosed = false;
@@ -73,10 +76,13 @@ export class Connection {
   /**
    * Receives what has arrived, the end included, without waiting for the next
    * event: its handler knows of a peer that is gone when this returns.
+   *
+   * @param waitMs How long to keep this process waiting for something
    */
-  look(): void {
+  look(waitMs = 0): void {
     if (this.#isClosed) return;
     try {
+      if (waitMs > 0 && !isReadable(this.#stream.fd, waitMs)) return;
       this.#receive();
     } catch {
       this.#abandon(); // ECONNRESET
@@ -134,6 +140,7 @@ export class Connection {
         this.#unsentBytes -= sent;
         if (sent < next.length) {
           this.#unsent[0] = next.subarray(sent);
+          this.#isBlocked = true;
           return this.#events.change(fd, EPOLLIN | EPOLLOUT);
         }
         this.#unsent.shift();
@@ -141,8 +148,9 @@ export class Connection {
     } catch {
       return this.#abandon(); // EPIPE, ECONNRESET
     }
-    if (this.#isEnding) this.close();
-    else this.#events.change(fd, EPOLLIN);
+    if (this.#isEnding) return this.close();
+    if (this.#isBlocked) this.#events.change(fd, EPOLLIN);
+    this.#isBlocked = false;
   }
 
   #abandon(): void {
