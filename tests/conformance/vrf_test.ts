@@ -4,6 +4,7 @@
  * Source: containernetworking/plugins plugins/meta/vrf/vrf_test.go.
  */
 
+import type { Link } from "../../ffi/rtnl/link.ts";
 import { assertEquals } from "@std/assert";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import { freeTable } from "../../plugins/vrf/vrf_link.ts";
@@ -181,8 +182,10 @@ for (const cniVersion of listVersionsFrom("0.3.1")) {
 /** Lists links whose tables these are; undefined for another kind. */
 function linksWith(
   ...tables: (number | undefined)[]
-): { vrfTable: number | undefined }[] {
-  return tables.map((vrfTable) => ({ vrfTable }));
+): Pick<Link, "data">[] {
+  return tables.map((table) => ({
+    data: table === undefined ? undefined : { kind: "vrf", table },
+  }));
 }
 
 conformance("vrf", {
