@@ -4,6 +4,7 @@
  * @module
  */
 
+import { JoinedSignal } from "../deadline.ts";
 import { isObject, type JsonObject, parseJson } from "../json.ts";
 import type { Surroundings } from "../surroundings.ts";
 import {
@@ -25,18 +26,23 @@ interface Answers {
   leftovers: LeftoverAnswer;
 }
 
+/** How long a plugin may take for an answer, in ms. */
+const ANSWER_MS = 10_000;
+
 /**
  * Asks the executable at a path.
  *
- * @returns Undefined if it does not answer questions, or fails
+ * @returns Undefined if it does not answer questions, not in time, or fails
  */
 export async function askPlugin<Q extends Question>(
   path: string,
   question: Q,
   { env, signal }: Pick<Surroundings, "env" | "signal">,
+  limitMs: number = ANSWER_MS,
 ): Promise<Answers[Q["ask"]] | undefined> {
   const call = { command: "VERSION", netns: "none", path: "/" } as const;
   const document = { cniVersion: CURRENT_VERSION, [QUESTION_KEY]: question };
+  using limit = new JoinedSignal(limitMs, signal);
   try {
     const stdout = await execPlugin(path, {
       env: {
@@ -45,7 +51,7 @@ export async function askPlugin<Q extends Question>(
       },
       stdin: new TextEncoder().encode(JSON.stringify(document)),
       onStderr(): void {},
-      signal,
+      signal: limit.signal,
     });
     const answer = parseJson(stdout, "answer") as JsonObject;
     const told = isObject(answer) ? answer[QUESTION_KEY] : undefined;
