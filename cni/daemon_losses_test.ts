@@ -1,6 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import { HURRIED_READY_MS, READY_MS } from "./call_format.ts";
-import { hasRecentLoss, LOSS_PERIOD_MS, recordLoss } from "./daemon_losses.ts";
+import {
+  hasRecentLoss,
+  LOSS_PERIOD_MS,
+  recordLoss,
+  recordUnasked,
+  takeUnasked,
+} from "./daemon_losses.ts";
 import { lossesFile, offFile } from "./daemon_socket.ts";
 
 /** Runs a test with the path of a socket in a directory of its own. */
@@ -94,4 +100,45 @@ test("a loss follows no link and waits for no pipe", async (socket, isOff) => {
 
 Deno.test("a loss that cannot be recorded is ignored", async () => {
   await recordLoss("/nonexistent/daemon.sock");
+});
+
+const CALL = {
+  command: "ADD",
+  containerId: "a b\n",
+  ifName: "eth0",
+  network: '"n"',
+};
+
+test("calls that do not ask are told in order", async (socket, isOff) => {
+  assertEquals(takeUnasked(socket), []);
+  await recordUnasked(socket, CALL);
+  assertEquals([takeUnasked(socket), isOff()], [[], false]);
+  await Deno.writeTextFile(offFile(socket), "");
+  assertEquals([takeUnasked(socket), isOff()], [[], false]);
+  await Deno.writeTextFile(offFile(socket), "");
+  const calls = ["DEL", "ADD", "DEL"].map((command) => ({ ...CALL, command }));
+  for (const call of calls) await recordUnasked(socket, call);
+  assertEquals([takeUnasked(socket), isOff()], [calls, false]);
+  assertEquals(takeUnasked(socket), []);
+});
+
+test("calls that do not ask fill no disk", async (socket, isOff) => {
+  await Deno.writeTextFile(offFile(socket), "");
+  const long = { ...CALL, network: "x".repeat(300_000) };
+  for (let index = 0; index < 9; index++) await recordUnasked(socket, long);
+  assert((await Deno.stat(offFile(socket))).size < 1_500_000);
+  assertEquals([takeUnasked(socket), isOff()], [undefined, false]);
+});
+
+test("what cannot be read may be any calls", async (socket, isOff) => {
+  const line = JSON.stringify(Object.values(CALL));
+  for (const text of [line, `${line}\n[`, "5\n", `${line}\n\n`]) {
+    await Deno.writeTextFile(offFile(socket), text);
+    assertEquals([takeUnasked(socket), isOff()], [undefined, false], text);
+  }
+  await Deno.writeTextFile(`${socket}.other`, "");
+  await Deno.symlink(`${socket}.other`, offFile(socket));
+  await recordUnasked(socket, CALL);
+  assertEquals([takeUnasked(socket), isOff()], [undefined, false]);
+  assertEquals(await Deno.readTextFile(`${socket}.other`), "");
 });

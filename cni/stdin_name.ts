@@ -13,6 +13,8 @@ export const StdinName = {
   notAsked: "cni-stdin",
   /** Nobody is at the first socket, or somebody who is not to be trusted. */
   nobody: "cni-nobody",
+  /** The daemon is turned off (`cni/daemon_losses.ts`). */
+  off: "cni-off",
   /** This process must run the call: no daemon is to be asked, or it does not run it. */
   refused: "cni-refused",
   /** The same: the daemon did not take the call in time. */

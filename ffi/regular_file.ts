@@ -21,21 +21,26 @@ const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
  * Opens a regular file to append to it, and creates it with mode 0600. Does not
  * follow a symbolic link at the end of the path, nor wait for a pipe.
  *
+ * @param options.create False to open only a file that exists
+ *
  * @throws {Error} If the file is not a regular one
- * @throws {Deno.errors.NotFound} If its folder is missing
+ * @throws {Deno.errors.NotFound} If its folder is missing, or the file itself
  * @throws {SyscallError} EACCES, EROFS
  */
-export function openRegularFile(path: string): Deno.FsFile {
-  using fd = new Fd(openToAppend(path));
+export function openRegularFile(
+  path: string,
+  { create = true }: { readonly create?: boolean } = {},
+): Deno.FsFile {
+  using fd = new Fd(openToAppend(path, create ? O_CREAT : 0));
   // Deno cannot adopt a descriptor, but can open the same file again.
   const again = `/proc/self/fd/${fd.number}`;
   if (!Deno.statSync(again).isFile) throw new Error("it is not a regular file");
   return Deno.openSync(again, { append: true });
 }
 
-function openToAppend(path: string): number {
+function openToAppend(path: string, more: number): number {
   if (path.includes("\0")) throw new Error("the path has a NUL");
-  const flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC;
+  const flags = O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | more;
   try {
     return libc.open(path, flags | O_NOFOLLOW, "open", 0o600);
   } catch (error) {

@@ -76,7 +76,7 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   }
   const asked = stdinName === StdinName.nobody ? 1 : 0;
   for (const path of sockets.slice(asked)) {
-    using stream = connect(path);
+    using stream = await connect(path, call, config);
     if (stream === undefined) continue;
     const readyMs = await findPatience(path);
     stream.setLimit(readyMs);
@@ -93,8 +93,31 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
 }
 
 /** Connects to a daemon that has not been turned off. */
-function connect(path: string): UnixStream | undefined {
-  return exists(offFile(path)) ? undefined : UnixStream.connect(path);
+async function connect(
+  path: string,
+  { env }: HandedCall,
+  config: ConfigKeys,
+): Promise<UnixStream | undefined> {
+  if (exists(offFile(path))) {
+    await tellLater(path, env, config);
+    // The daemon may have read what others told it, and removed the file.
+    if (exists(offFile(path))) return undefined;
+  }
+  return UnixStream.connect(path);
+}
+
+/** Has a daemon that is turned off know later what this process does. */
+async function tellLater(
+  path: string,
+  env: HandedCall["env"],
+  config: ConfigKeys,
+): Promise<void> {
+  const { CNI_COMMAND: command = "" } = env;
+  if (!["ADD", "DEL"].includes(command)) return;
+  const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
+  const network = String(config.get("name") ?? "");
+  const { recordUnasked } = await import("../cni/daemon_losses.ts");
+  await recordUnasked(path, { command, containerId, ifName, network });
 }
 
 /** Returns how long to wait for `ready`, in ms: less soon after another call has waited in vain. */

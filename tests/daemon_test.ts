@@ -64,8 +64,10 @@ class Scene implements AsyncDisposable {
       "slow",
       `cat > /dev/null
       echo "$CNI_COMMAND $CNI_CONTAINERID" >> ${path}/calls
-      test "$CNI_COMMAND" = ADD || exit 0
+      test "$CNI_COMMAND" = ADD || exec rm -f ${path}/lease
       while test ! -e ${path}/go; do sleep 0.02; done
+      : > ${path}/lease
+      echo "$CNI_COMMAND" >> ${path}/ended
       echo '${RESULT}'`,
     );
   }
@@ -116,6 +118,18 @@ class Scene implements AsyncDisposable {
       () =>
         this.plugins.read("calls") === calls.map((it) => `${it}\n`).join(""),
     );
+  }
+
+  /** Waits until every ADD of `slow` has ended. */
+  async slowEnds(): Promise<void> {
+    const count = (file: string): number =>
+      this.plugins.read(file).split("ADD").length;
+    await eventually("slow ends", () => count("ended") === count("calls"));
+  }
+
+  /** Whether `slow` has a lease. */
+  get isLeased(): boolean {
+    return findFileId(`${this.plugins.path}/lease`) !== undefined;
   }
 
   /** Lets every ADD of `slow` end. */
@@ -467,6 +481,8 @@ const givenUp: [caller: "waits" | "killed", others: string[], isOff?: "off"][] =
     ["killed", ["DEL"]],
     ["killed", ["DEL", "ADD", "DEL"]],
     ["killed", ["DEL", "ADD"], "off"],
+    ["killed", ["DEL"], "off"],
+    ["killed", ["DEL", "ADD", "DEL"], "off"],
   ];
 
 rootTest(
@@ -482,16 +498,20 @@ rootTest(
         if (caller === "killed") add.kill();
         const ended = await add.output;
         if (caller === "waits") assertEquals(codeIn(ended), 11);
-        scene.go();
         if (isOff) Deno.writeTextFileSync(offFile(daemon.socket), "");
         for (const command of others) {
+          if (command === "ADD") scene.go();
           assertDone(await daemon.call("ptp", command, slow).output);
         }
+        scene.go();
+        // The first ADD of `slow` may end after the last DEL.
+        await scene.slowEnds();
         const [left, calls] = [scene.state, scene.plugins.read("calls")];
         daemon.signal("SIGCONT");
         await eventually("the ADD has ended", () => daemon.story.length === 1);
         assertEquals(daemon.story, ["ptp ADD 11"]);
         assertEquals(scene.state, left);
+        assertEquals(scene.isLeased, others.at(-1) === "ADD");
         if (others.at(-1) === "ADD") {
           assertEquals(scene.plugins.read("calls"), calls);
         }

@@ -419,8 +419,16 @@ testBoth("a daemon that is turned off is not asked", async (_, key) => {
   await using daemon = new FakeDaemon(sayDone);
   const config = { ...CONFIG, [key]: daemon.path };
   await Deno.writeTextFile(offFile(daemon.path), "");
-  assertEquals(await run({ config }), await runAlone({ config }));
+  const commands = ["ADD", "CHECK", "DEL"];
+  for (const command of commands) {
+    const call = { command, config };
+    assertEquals(await run(call), await runAlone(call));
+  }
   assertEquals(daemon.requests.length, 0);
+  const told = (await Deno.readTextFile(offFile(daemon.path))).split("\n")
+    .map((line) => line && JSON.parse(line));
+  const names = ["pod-1", "eth0", CONFIG.name];
+  assertEquals(told, [["ADD", ...names], ["DEL", ...names], ""]);
   await Deno.remove(offFile(daemon.path));
   assertEquals((await run({ config })).stdout, "{}");
 });

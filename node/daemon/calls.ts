@@ -5,6 +5,7 @@
  */
 
 import type { Environment } from "../../cni/args.ts";
+import type { UnaskedCall } from "../../cni/daemon_losses.ts";
 import { JoinedSignal, waitUntil } from "../../cni/deadline.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
@@ -233,18 +234,42 @@ export class Calls {
   ): void {
     const { CNI_COMMAND: command = "" } = env;
     if (!["ADD", "DEL"].includes(command)) return;
-    for (const { call, subject, later } of this.#entries) {
-      const names = ["CNI_CONTAINERID", "CNI_IFNAME"];
-      if (names.some((name) => call.env[name] !== env[name])) continue;
+    const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
+    for (const { subject, later } of this.#find({ containerId, ifName })) {
       if (subject.network !== (readConfig(stdin).get("name") ?? "")) continue;
       later.push({ command, isLeft });
     }
   }
 
-  /** Notes that callers may have run any calls without asking this process. */
-  noteUnseen(): void {
-    for (const { later } of this.#entries) {
-      later.push({ command: "ADD", isLeft: Promise.resolve(true) });
+  /**
+   * Notes calls that did not ask this process, in order.
+   *
+   * @param calls Undefined if they may be any
+   */
+  noteUnasked(calls: readonly UnaskedCall[] | undefined): void {
+    const isLeft = Promise.resolve(true);
+    if (calls === undefined) {
+      // What is left can be removed; a later attachment would be lost.
+      for (const { later } of this.#entries) {
+        later.push({ command: "ADD", isLeft });
+      }
+    }
+    for (const { command, network, ...names } of calls ?? []) {
+      for (const { subject, later } of this.#find(names)) {
+        if (subject.network === network) later.push({ command, isLeft });
+      }
+    }
+  }
+
+  /** Finds the calls of an interface. */
+  *#find(
+    names: Record<"containerId" | "ifName", string | undefined>,
+  ): Generator<Entry> {
+    for (const entry of this.#entries) {
+      const { CNI_CONTAINERID, CNI_IFNAME } = entry.call.env;
+      const isOf = CNI_CONTAINERID === names.containerId &&
+        CNI_IFNAME === names.ifName;
+      if (isOf) yield entry;
     }
   }
 

@@ -175,15 +175,44 @@ Deno.test("Calls undoes no ADD after a later one of another process", async (t) 
   }, (row) => JSON.stringify(row));
 });
 
-Deno.test("Calls undoes no ADD if others may have come unseen", async () => {
-  const told = new Told();
-  const gone = new AbortController();
-  const added = told.run("ADD", "c1", gone.signal);
-  await told.until("ADD c1");
-  told.calls.noteUnseen();
-  gone.abort(new Error("the caller is gone"));
-  assertEquals(codeOf(await added), 11);
-  assertEquals(told.story, ["ADD c1", "ADD c1 ends"]);
+/** What did not ask the daemon, and whether an ADD of before is undone. */
+const unasked: [
+  calls: [command: string, ...Partial<Attachment>][] | "any",
+  isUndone: boolean,
+][] = [
+  [[], true],
+  [[["DEL"]], true],
+  [[["ADD"]], false],
+  [[["DEL"], ["ADD"]], false],
+  [[["DEL"], ["ADD"], ["DEL"]], true],
+  [[["ADD"], ["DEL", "c2"], ["DEL", "c1", "eth1"]], false],
+  [[["ADD"], ["DEL", "c1", "eth0", "other"]], false],
+  [[["ADD", "c2"], ["ADD", "c1", "eth1"], ["ADD", "c1", "eth0", "m"]], true],
+  ["any", false],
+];
+
+type Attachment = [containerId: string, ifName: string, network: string];
+
+Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) => {
+  await eachRow(t, unasked, async ([calls, isUndone]) => {
+    const told = new Told();
+    const gone = new AbortController();
+    const added = told.run("ADD", "c1", gone.signal);
+    await told.until("ADD c1");
+    told.calls.noteUnasked(
+      calls === "any" ? undefined : calls.map((call) => {
+        const [command, containerId = "c1", ifName = "eth0", network = "n"] =
+          call;
+        return { command, containerId, ifName, network };
+      }),
+    );
+    // What is known stays known.
+    told.calls.noteUnasked([]);
+    gone.abort(new Error("the caller is gone"));
+    assertEquals(codeOf(await added), 11);
+    const undo = isUndone ? ["DEL c1 with its result"] : [];
+    assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
+  }, (row) => JSON.stringify(row));
 });
 
 Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", async () => {

@@ -7,6 +7,7 @@
 
 import type { Environment } from "../../cni/args.ts";
 import { pause } from "../../cni/deadline.ts";
+import { takeUnasked } from "../../cni/daemon_losses.ts";
 import { lossesFile, offFile } from "../../cni/daemon_socket.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
@@ -144,12 +145,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     together,
     log,
     onChild: openPluginCgroup(),
-    lookForCalls(): void {
-      if (exists(offFile(`${options.socketDir}/${CALL_SOCKET}`))) {
-        calls.noteUnseen();
-      }
-      callSocket.look();
-    },
+    lookForCalls,
     onEnded(call): void {
       metrics.countCall(call);
       history.addDone(call);
@@ -157,6 +153,12 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       options.afterCall?.();
     },
   });
+  const callPath = `${options.socketDir}/${CALL_SOCKET}`;
+  /** Notes what has come to the socket, and then what came when nobody asked any more. */
+  function lookForCalls(): void {
+    callSocket.look();
+    calls.noteUnasked(takeUnasked(callPath));
+  }
   const admission = new Admission({ maxConnections });
   const callSocket = new CallSocket({
     admission,
@@ -220,7 +222,10 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   using _watching = manager.watch();
   log.info("listening", { folder, maxCalls });
 
-  const reason = await keepInPlace(files, options, () => calls.noteUnseen());
+  const reason = await keepInPlace(files, options, () => {
+    // This loop goes on, so callers need not keep away any more.
+    if (exists(offFile(callPath))) lookForCalls();
+  });
   isEnding = true;
   manager.tell("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
@@ -233,13 +238,13 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 /**
  * Looks after the sockets.
  *
- * @param onUnseen Called if callers did not ask this daemon
+ * @param onWell Called each time a socket is found in place
  * @returns Why the daemon ends
  */
 async function keepInPlace(
   files: readonly SocketFile[],
   { log, signal, lookMs = LOOK_MS }: DaemonOptions,
-  onUnseen: () => void,
+  onWell: () => void,
 ): Promise<string> {
   for (;;) {
     await pause(lookMs, signal);
@@ -251,11 +256,7 @@ async function keepInPlace(
           return `another daemon has taken "${file.path}"`;
         }
         if (owner === "we") {
-          // This loop goes on, so callers need not keep away any more.
-          ifPossible(() => {
-            Deno.removeSync(offFile(file.path));
-            onUnseen();
-          });
+          onWell();
           ifPossible(() => Deno.removeSync(lossesFile(file.path)));
           continue;
         }

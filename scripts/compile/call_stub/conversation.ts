@@ -67,7 +67,7 @@ function findOffFile(w: Writer): void {
     OFF,
     (path) => p.systemCall("faccessat", AT_FDCWD, path, F_OK),
   );
-  w.setText("a", StdinName.nobody, Frame.stdinName);
+  w.setText("a", StdinName.off, Frame.stdinName);
   p.jumpIf("result", "==", 0, Step.putBack);
   w.setText("a", StdinName.notAsked, Frame.stdinName);
 }
