@@ -6,6 +6,8 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
+import { FileLock } from "../cni/files/lock.ts";
+import { findFileId } from "../cni/files/same_file.ts";
 import {
   hostTest,
   LIMITED,
@@ -114,11 +116,19 @@ hostTest("multus' GC releases only what pods have left", async () => {
     Deno.removeSync(`${host.cniDir}/${file}`);
   }
   for (const pod of [crashed, unseen]) pod[Symbol.dispose]();
+  // A process that was killed after the last DEL, and one that still works.
+  const [dead, held] = ["dead", "held"]
+    .map((name) => `${host.cniDir}/locks/${name}`);
+  assert(dead && held);
+  Deno.writeTextFileSync(dead, "");
+  using holder = FileLock.tryAcquire(held);
   const attachments = [{ containerID: live.containerId, ifname: "eth0" }];
   await host.succeed("GC", live, {
     keys: { "cni.dev/valid-attachments": attachments },
     env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
   });
+  assertEquals([dead, held].filter((path) => findFileId(path)), [held]);
+  holder?.remove();
   assertEquals(host.leftoversOf(live), [
     "live: link eth0",
     "live: link net1",

@@ -115,7 +115,7 @@ export class AttachmentLocks {
     stack.use(await this.#queues.takeTurn(GATE, gate));
     stack.use(await pollUntil(() => this.#tryGate(), gate));
     stack.use(await pollUntil(() => this.#tryAll(), containers));
-    this.#sweep();
+    this.sweep();
     return stack.move();
   }
 
@@ -167,10 +167,11 @@ export class AttachmentLocks {
     });
   }
 
-  /** Removes files left by killed processes, as far as possible. */
-  #sweep(): void {
+  /** Removes the files of processes that were killed, as far as possible. */
+  sweep(): void {
     for (const name of this.#listContainers()) {
-      this.#tryLock(name)?.remove();
+      // On a read-only file system they stay.
+      ifPossible(() => this.#tryLock(name)?.remove());
     }
   }
 

@@ -13,6 +13,7 @@ import { asMultus } from "./failure.ts";
 import { waitUntilReady } from "./pod/readiness.ts";
 import { findMaster } from "./networks/pod_networks.ts";
 import type { Session } from "./session.ts";
+import { removeDeadLocks } from "./memory/container_lock.ts";
 import { releaseStaleContainers } from "./memory/stale_containers.ts";
 
 /**
@@ -38,6 +39,7 @@ export async function gc(session: Session): Promise<void> {
   if (valid !== undefined) {
     failures.push(...await releaseStaleContainers(session, valid));
   }
+  removeDeadLocks(session);
   try {
     await collectOfMaster(session, valid ?? []);
   } catch (error) {

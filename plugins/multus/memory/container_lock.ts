@@ -10,6 +10,7 @@
 import { describeError } from "../../../cni/error.ts";
 import { JoinedSignal } from "../../../cni/deadline.ts";
 import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
+import type { MultusConfig } from "../config.ts";
 import { isNested } from "../networks/self_guard.ts";
 import type { Session } from "../session.ts";
 
@@ -32,7 +33,7 @@ export async function lockContainer(
 ): Promise<Disposable | undefined> {
   const { config, command, surroundings, signal } = call;
   if (isNested(surroundings.env)) return undefined;
-  const locks = new AttachmentLocks(lockFolderOf(config.cniDir));
+  const locks = locksOf(config);
   using limit = new JoinedSignal(PATIENCE_MS, signal);
   const patience = { signal: limit.signal, log };
   try {
@@ -45,4 +46,13 @@ export async function lockContainer(
     });
     return undefined;
   }
+}
+
+/** Removes the lock files of processes that were killed. */
+export function removeDeadLocks({ call }: Pick<Session, "call">): void {
+  locksOf(call.config).sweep();
+}
+
+function locksOf({ cniDir }: MultusConfig): AttachmentLocks {
+  return new AttachmentLocks(lockFolderOf(cniDir));
 }
