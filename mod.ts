@@ -59,14 +59,47 @@ export {
 export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 
 // What a plugin tells tools: validate, explain, schema, gc --orphans.
-export type { About, Linted } from "./cni/about.ts";
+export type {
+  About,
+  GivenRange,
+  Lint,
+  Linted,
+  NetworkFacts,
+  PluginKind,
+  Runs,
+  StartingConf,
+} from "./cni/about.ts";
 export { answerTools, type Told } from "./cni/describe.ts";
-export type { Leftovers } from "./cni/leftovers.ts";
-export type { Question } from "./cni/tool_question.ts";
+export type {
+  FoundLease,
+  LeftoverFinder,
+  Leftovers,
+  LeftoverSearch,
+  Proofs,
+} from "./cni/leftovers.ts";
+export type { JsonSchema } from "./cni/json_schema.ts";
+export type { Named } from "./cni/node_key.ts";
+export {
+  type Claim,
+  type Orphan,
+  ORPHAN_KINDS,
+  type OrphanKind,
+} from "./cni/orphan.ts";
+export type { KeyFacts } from "./cni/plugin_keys.ts";
+export type {
+  Description,
+  LeftoverAnswer,
+  LeftoverQuestion,
+  LintAnswer,
+  Question,
+  ToldLeftover,
+} from "./cni/tool_question.ts";
 export {
   errorAt,
   keyWarningAt,
+  type Place,
   type Problem,
+  type Severity,
   warningAt,
 } from "./cni/problem.ts";
 

@@ -20,6 +20,7 @@ export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 export interface About {
   /** The `type` in configurations and the executable's name. */
   readonly type: string;
+  /** Its place in a list. */
   readonly kind: PluginKind;
   /** Its page in docs/, and the section; its type if absent. */
   readonly page?: string;
@@ -117,9 +118,13 @@ export type Lint = (given: Linted) => Problem[];
 
 /** A range of addresses that an IPAM plugin gives to containers. */
 export interface GivenRange {
+  /** Where it is in the configuration. */
   readonly place: readonly PropertyKey[];
+  /** The subnet that it belongs to. */
   readonly subnet: Cidr;
+  /** The first address. */
   readonly start: Ip;
+  /** The last address. */
   readonly end: Ip;
 }
 

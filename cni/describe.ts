@@ -25,6 +25,7 @@ import type {
 
 /** What a plugin tells tools. */
 export interface Told {
+  /** What it tells of itself. */
   readonly about: About;
   /** What the plugin does, in a sentence. */
   readonly text: string;

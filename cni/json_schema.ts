@@ -13,18 +13,31 @@ import type { KeyFacts, PluginKeys } from "./plugin_keys.ts";
 
 /** A JSON Schema, as far as tools read it. Source: draft-07, which editors know best. */
 export interface JsonSchema {
+  /** Keywords that have no meaning here. */
   readonly [keyword: string]: unknown;
+  /** A name for people. */
   readonly title?: string;
+  /** What the value means. */
   readonly description?: string;
+  /** The JSON type. */
   readonly type?: string;
+  /** The values that are allowed. */
   readonly enum?: readonly unknown[];
+  /** The only value that is allowed. */
   readonly const?: unknown;
+  /** Schemas of an object's keys. */
   readonly properties?: Readonly<Record<string, JsonSchema>>;
+  /** Keys that an object must have. */
   readonly required?: readonly string[];
+  /** Schema of an array's items. */
   readonly items?: JsonSchema;
+  /** The least number. */
   readonly minimum?: number;
+  /** The greatest number. */
   readonly maximum?: number;
+  /** The default. */
   readonly default?: unknown;
+  /** Values that make sense. */
   readonly examples?: readonly unknown[];
   /** A default in words. */
   readonly "x-default"?: string;

@@ -29,12 +29,17 @@ export interface Proofs {
 export interface LeftoverSearch {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
+  /** The tool's environment. */
   readonly env: Surroundings["env"];
   /** Runs plugins of this project in this process. */
   readonly invoker: Invoker;
+  /** Receives what is worth knowing. */
   readonly log: Log;
+  /** Receives what plugins write to stderr. */
   readonly onStderr?: (text: string) => void;
+  /** Ends the search. */
   readonly signal?: AbortSignal;
+  /** What is known of the containers. */
   readonly evidence: Proofs;
   /** Gathers evidence again. */
   readonly renew: () => Proofs;
@@ -46,8 +51,11 @@ export interface LeftoverSearch {
 
 /** A lease that tells its container. */
 export interface FoundLease {
+  /** The container's ID. */
   readonly container: string;
+  /** The address, without a prefix length. */
   readonly address: string;
+  /** When the lease was made. */
   readonly since: Date;
 }
 

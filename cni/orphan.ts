@@ -22,6 +22,7 @@ export type OrphanKind = typeof ORPHAN_KINDS[number];
 
 /** A leftover of a container that is gone. */
 export interface Orphan {
+  /** What kind of thing it is. */
   readonly kind: OrphanKind;
   /** The file, link, chain or table, for people. */
   readonly where: string;
@@ -45,6 +46,7 @@ export interface Claim {
   readonly container?: string;
   /** Whether the container's ID may be cut off at its end. */
   readonly isCut?: boolean;
+  /** The container's addresses. */
   readonly addresses?: readonly Ip[];
   /** Path of the container's namespace; "" if unknown. */
   readonly netns?: string;

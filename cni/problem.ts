@@ -14,6 +14,7 @@ export type Place = readonly PropertyKey[];
 
 /** A problem. */
 export interface Problem {
+  /** Whether the network cannot work. */
   readonly severity: Severity;
   /** Empty for the whole configuration. */
   readonly place: Place;

@@ -29,6 +29,7 @@ export type Question =
 
 /** The question for what is left of containers, or to remove some of it. */
 export interface LeftoverQuestion {
+  /** Which question it is. */
   readonly ask: "leftovers";
   /** Path of the host's namespace. */
   readonly hostNetns: string;
@@ -44,6 +45,7 @@ export interface LeftoverQuestion {
 export interface Description {
   /** As JSON has it: without functions. */
   readonly about: About;
+  /** The schema of its configuration. */
   readonly schema: JsonSchema;
   /** Keys that are secret. */
   readonly secrets: readonly string[];
@@ -51,6 +53,7 @@ export interface Description {
 
 /** The answer to `lint`. */
 export interface LintAnswer {
+  /** What is wrong; nothing if it is empty. */
   readonly problems: readonly Problem[];
 }
 
@@ -63,11 +66,13 @@ export interface ToldLeftover
     /** In ms since 1970. */
     readonly since?: number;
   };
+  /** Why its container is known to be gone; "" if a claim tells. */
   readonly why: string;
 }
 
 /** The answer to `leftovers`. */
 export interface LeftoverAnswer {
+  /** What is left. */
   readonly leftovers: readonly ToldLeftover[];
 }
 
