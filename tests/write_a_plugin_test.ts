@@ -82,7 +82,10 @@ Deno.test("the code in the documentation type-checks", async () => {
     [`file://${ROOT}docs/main.ts`]: `file://${EXAMPLE}/main.ts`,
   };
   const path = await Deno.makeTempFile({ suffix: ".json" });
+  // Deno finds none without a configuration, and writes to the one that it gets.
+  const lock = `${path}.lock`;
   try {
+    await Deno.copyFile(`${ROOT}deno.lock`, lock);
     const map = { imports: { ...imports, ...besides } };
     await Deno.writeTextFile(path, JSON.stringify(map));
     const docs = await Array.fromAsync(Deno.readDir(`${ROOT}docs`));
@@ -93,13 +96,14 @@ Deno.test("the code in the documentation type-checks", async () => {
       "--no-config",
       ...await isOffline() ? ["--no-remote"] : [],
       `--import-map=${path}`,
+      `--lock=${lock}`,
       ...Object.values(project.exports),
       "README.md",
       ...docs.filter(({ name }) => name.endsWith(".md"))
         .map(({ name }) => `docs/${name}`),
     ]);
   } finally {
-    await Deno.remove(path);
+    for (const file of [path, lock]) await Deno.remove(file);
   }
 });
 

@@ -91,7 +91,7 @@ export class OwnSocket {
 
   /** Ends all connections. Answers that are due are sent before. */
   async close(): Promise<void> {
-    this.#hurry([...this.#connections.values()], "the daemon ends");
+    this.#hurry([...this.#connections], "the daemon ends");
     if (this.#connections.size > 0) {
       const { promise: empty, resolve } = Promise.withResolvers<void>();
       this.#onEmpty = resolve;
@@ -127,9 +127,16 @@ export class OwnSocket {
     connection.look();
   }
 
-  #hurry(exchanges: readonly Exchange[], reason: Reason): void {
-    for (const exchange of exchanges) {
-      if (!exchange.isBegun) exchange.refuse(reason);
+  /** Refuses what has not begun, after a look at what has come: closing would reset it. */
+  #hurry(
+    connections: readonly (readonly [Connection, Exchange])[],
+    reason: Reason,
+  ): void {
+    for (const [connection, exchange] of connections) {
+      if (!exchange.isBegun) connection.look();
+      if (!exchange.isBegun && this.#connections.has(connection)) {
+        exchange.refuse(reason);
+      }
     }
   }
 
@@ -143,12 +150,12 @@ export class OwnSocket {
     if (this.#willHurry) return;
     this.#willHurry = true;
     const { patienceMs = PATIENCE_MS } = this.#options;
-    const exchanges = [...this.#connections.values()];
+    const connections = [...this.#connections];
     const startMs = performance.now();
     deadline(patienceMs).addEventListener("abort", () => {
       this.#willHurry = false;
       const isLate = performance.now() - startMs > 2 * patienceMs;
-      if (!isLate) this.#hurry(exchanges, "request not arrived");
+      if (!isLate) this.#hurry(connections, "request not arrived");
       if (this.#connections.size > 0) this.#hurryLater();
     });
   }
