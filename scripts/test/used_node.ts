@@ -16,6 +16,9 @@ const SCRIPT = new URL("used_node.sh", import.meta.url).pathname;
 /** Directories that tests must leave alone. */
 const DIRECTORIES = ["/etc/cni", "/opt/cni", "/var/lib/cni", "/run"];
 
+/** Bytes of a file to quote. */
+const MAX_QUOTED = 500;
+
 /** A mount and a network namespace; they end with it. */
 export class UsedNode implements AsyncDisposable {
   readonly #stack: AsyncDisposableStack;
@@ -64,10 +67,23 @@ export class UsedNode implements AsyncDisposable {
     const now = this.#list();
     return [
       ...now.filter((path) => !this.#before.includes(path))
-        .map((path) => `added ${path}`),
+        .map((path) => `added ${path}${this.#quote(path)}`),
       ...this.#before.filter((path) => !now.includes(path))
         .map((path) => `removed ${path}`),
     ];
+  }
+
+  /** Quotes the beginning of a file: it may tell which test has made it. */
+  #quote(path: string): string {
+    try {
+      using file = Deno.openSync(this.#root + path);
+      const bytes = new Uint8Array(MAX_QUOTED);
+      const length = file.readSync(bytes) ?? 0;
+      const text = new TextDecoder().decode(bytes.subarray(0, length));
+      return `: ${JSON.stringify(text)}`;
+    } catch {
+      return ""; // A socket, or a file of another file system.
+    }
   }
 
   #list(): string[] {

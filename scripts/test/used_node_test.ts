@@ -20,9 +20,9 @@ Deno.test(`UsedNode hides the machine, and lists what changes${suffix}`, {
   );
   assertEquals(run("ip -o -4 address show eth0").includes("192.0.2.2"), true);
   assertEquals(node.listChanges(), []);
-  run("touch /run/left; rm /var/lib/cni/networks/net1/10.1.2.2");
+  run("echo who > /run/left; rm /var/lib/cni/networks/net1/10.1.2.2");
   assertEquals(node.listChanges(), [
-    "added /run/left",
+    'added /run/left: "who\\n"',
     "removed /var/lib/cni/networks/net1/10.1.2.2",
   ]);
   assertEquals(listOwn(), own);
