@@ -88,7 +88,8 @@ export async function run(
 ): Promise<Outcome> {
   const text = typeof config === "string" ? config : JSON.stringify(config);
   const output = await dispatch(plugin, {
-    ...surroundingsWith({ env }),
+    // Never the log of the machine.
+    ...surroundingsWith({ env: { CNI_LOG_FILE: "stderr", ...env } }),
     stdin: () => new TextEncoder().encode(text),
     ...more,
   });

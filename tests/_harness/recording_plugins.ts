@@ -86,7 +86,11 @@ export class RecordingPlugins implements Disposable {
   runtime(options: Partial<NetworkRuntimeOptions> = {}): NetworkRuntime {
     return new NetworkRuntime({
       pluginDirs: [this.folder.path],
-      env: { PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin" },
+      env: {
+        PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin",
+        // Never the log of the machine.
+        CNI_LOG_FILE: "stderr",
+      },
       cacheDir: this.cacheDir,
       onStderr: (text) => void (this.logged += text),
       ...options,
