@@ -95,8 +95,9 @@ Deno.test("prelinkFile() gives deno an address at which it runs", async () => {
       args: ["eval", script],
     }).output();
     const maps = new TextDecoder().decode(stdout);
-    assert(maps.startsWith("200000000-"), maps.slice(0, 200));
-    assert(maps.split("\n", 1)[0]?.endsWith(path));
+    // V8 may have reserved addresses below.
+    const first = maps.split("\n").find((line) => line.endsWith(path));
+    assert(first?.startsWith("200000000-"), first);
     assertEquals((await Deno.stat(path)).mode, 0o100755);
   } finally {
     await Deno.remove(path);
