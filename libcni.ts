@@ -27,7 +27,7 @@
 export * from "./cni/libcni/mod.ts";
 
 // Pods on a node.
-export * from "./runtime/mod.ts";
+export * from "./node/network/mod.ts";
 
 // Runs plugins: as processes, or this project's plugins in this process.
 export { execInvoker } from "./cni/invoke/exec_invoker.ts";
@@ -44,4 +44,4 @@ export {
   type CniServer,
   serveCni,
   type ServeOptions,
-} from "./node/serve/serve_cni.ts";
+} from "./daemon/serve/serve_cni.ts";

@@ -55,7 +55,7 @@ export {
   COMMANDS,
   type Environment,
   parseArgs,
-} from "./cni/args.ts";
+} from "./cni/call/args.ts";
 export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 
 // What a plugin tells tools: validate, explain, schema, gc --orphans.
@@ -68,24 +68,24 @@ export type {
   PluginKind,
   Runs,
   StartingConf,
-} from "./cni/about.ts";
-export { answerTools, type Told } from "./cni/describe.ts";
+} from "./cni/tools/about.ts";
+export { answerTools, type Told } from "./cni/tools/describe.ts";
 export type {
   FoundLease,
   LeftoverFinder,
   Leftovers,
   LeftoverSearch,
   Proofs,
-} from "./cni/leftovers.ts";
-export type { JsonSchema } from "./cni/json_schema.ts";
-export type { Named } from "./cni/node_key.ts";
+} from "./cni/tools/leftovers.ts";
+export type { JsonSchema } from "./cni/tools/json_schema.ts";
+export type { Named } from "./cni/config/node_key.ts";
 export {
   type Claim,
   type Orphan,
   ORPHAN_KINDS,
   type OrphanKind,
-} from "./cni/orphan.ts";
-export type { KeyFacts } from "./cni/plugin_keys.ts";
+} from "./cni/tools/orphan.ts";
+export type { KeyFacts } from "./cni/tools/plugin_keys.ts";
 export type {
   Description,
   LeftoverAnswer,
@@ -93,7 +93,7 @@ export type {
   LintAnswer,
   Question,
   ToldLeftover,
-} from "./cni/tool_question.ts";
+} from "./cni/tools/tool_question.ts";
 export {
   errorAt,
   keyWarningAt,
@@ -101,7 +101,7 @@ export {
   type Problem,
   type Severity,
   warningAt,
-} from "./cni/problem.ts";
+} from "./cni/tools/problem.ts";
 
 export type {
   Dispatch,
@@ -117,12 +117,12 @@ export type {
   Invoker,
   Starter,
   Surroundings,
-} from "./cni/surroundings.ts";
+} from "./cni/call/surroundings.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.
-export type { Together, Work } from "./cni/together.ts";
-export { Rollback, type Step, tryAll, type Undo } from "./cni/rollback.ts";
+export type { Together, Work } from "./cni/call/together.ts";
+export { Rollback, type Step, tryAll, type Undo } from "./cni/call/rollback.ts";
 export {
   CniError,
   describeError,
@@ -130,7 +130,7 @@ export {
   type ErrorObject,
   toCniError,
 } from "./cni/error.ts";
-export type { Log, LogFields, LogLevel } from "./cni/log.ts";
+export type { Log, LogFields, LogLevel } from "./cni/log/log.ts";
 
 // Configurations.
 export {
@@ -143,13 +143,13 @@ export {
   parsedText,
   type TextSchema,
   type ValidAttachment,
-} from "./cni/types.ts";
+} from "./cni/config/types.ts";
 export type {
   JsonObject,
   JsonValue,
   Schema,
   SchemaOutput,
-} from "./cni/json.ts";
+} from "./cni/json/json.ts";
 
 // Results.
 export {
@@ -160,9 +160,9 @@ export {
   type IpConfig,
   type Result,
   type Route,
-} from "./cni/result.ts";
-export { decodeResult } from "./cni/result_decoding.ts";
-export { encodeResult, formatResult } from "./cni/result_encoding.ts";
+} from "./cni/result/result.ts";
+export { decodeResult } from "./cni/result/decoding.ts";
+export { encodeResult, formatResult } from "./cni/result/encoding.ts";
 
 // Addresses.
 export { Cidr } from "./net/cidr.ts";

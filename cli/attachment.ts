@@ -4,16 +4,16 @@
  * @module
  */
 
-import type { JsonObject } from "../cni/json.ts";
-import { checkContainerId, checkInterfaceName } from "../cni/args.ts";
+import type { JsonObject } from "../cni/json/json.ts";
+import { checkContainerId, checkInterfaceName } from "../cni/call/args.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import type {
   AttachmentResult,
   CachedAttachment,
   RuntimeConf,
 } from "../cni/libcni/mod.ts";
-import { encodeResult } from "../cni/result_encoding.ts";
-import { sha512 } from "../cni/sha512.ts";
+import { encodeResult } from "../cni/result/encoding.ts";
+import { sha512 } from "../cni/process/sha512.ts";
 import type { CniCall } from "./flags.ts";
 import { isOfNetns, listAttachments } from "./attachments/node_attachments.ts";
 import { findTarget, resolveNetns } from "./attachments/target.ts";

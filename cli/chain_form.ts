@@ -6,9 +6,9 @@
  * @module
  */
 
-import { checkNetworkName } from "../cni/args.ts";
+import { checkNetworkName } from "../cni/call/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
-import type { JsonObject, JsonValue } from "../cni/json.ts";
+import type { JsonObject, JsonValue } from "../cni/json/json.ts";
 import {
   decodePluginConf,
   decodePluginConfs,

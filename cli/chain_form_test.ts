@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import type { JsonObject } from "../cni/json.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import { decodePluginConfs } from "../cni/libcni/conf.ts";
 import {
   convertTo,

@@ -15,12 +15,12 @@ import {
   NetworkRuntime,
   type RuntimeConf,
 } from "../cni/libcni/mod.ts";
-import type { CommandRow, Output, Program, Run } from "../tool/command.ts";
+import type { CommandRow, Output, Program, Run } from "./program/command.ts";
 import { type CniCall, pick } from "./flags.ts";
 import { readArgs, readFolders } from "./network.ts";
 import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
 import { arrangeResult, makeContainerId } from "./attachment.ts";
-import type { UsageError } from "../tool/usage_error.ts";
+import type { UsageError } from "./program/usage_error.ts";
 
 /** A network, the attachment from the command line, and the runtime. */
 interface Setting {

@@ -4,11 +4,11 @@
  * @module
  */
 
-import { DEFAULT_SOCKET } from "../cni/daemon_socket.ts";
-import { describeClusterGc } from "../node/cluster_gc/row.ts";
-import { describeDaemon } from "../node/daemon/row.ts";
-import type { Argument, CommandRow, Flag, Program } from "../tool/command.ts";
-import { OWN_ROWS } from "../tool/own_rows.ts";
+import { DEFAULT_SOCKET } from "../daemon/protocol/daemon_socket.ts";
+import { describeClusterGc } from "./cluster_gc/row.ts";
+import { describeDaemon } from "./daemon/row.ts";
+import type { Argument, CommandRow, Flag, Program } from "./program/command.ts";
+import { OWN_ROWS } from "./program/own_rows.ts";
 import { FLAGS, FOLDERS, pick } from "./flags.ts";
 
 /** A network. */

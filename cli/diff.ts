@@ -4,7 +4,7 @@
  * @module
  */
 
-import { showControls, type Style } from "../tool/style.ts";
+import { showControls, type Style } from "./program/style.ts";
 
 /** A line of a difference. */
 export interface DiffLine {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { chooseStyle } from "../tool/style.ts";
+import { chooseStyle } from "./program/style.ts";
 import { testRows } from "../tests/_harness/table.ts";
 import { diffLines, formatDiff } from "./diff.ts";
 

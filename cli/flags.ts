@@ -4,13 +4,13 @@
  * @module
  */
 
-import { DEFAULT_SOCKET } from "../cni/daemon_socket.ts";
+import { DEFAULT_SOCKET } from "../daemon/protocol/daemon_socket.ts";
 import type {
   CommandCall,
   FlagTable,
   FlagValues,
   STANDARD_FLAGS,
-} from "../tool/command.ts";
+} from "./program/command.ts";
 
 /** All flags by long name. */
 export const FLAGS = {

@@ -2,12 +2,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { cnitool } from "./cnitool.ts";
 import { cni } from "./commands.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
-import { flagsOf } from "../tool/command.ts";
-import { formatCommandHelp, formatProgramHelp } from "../tool/help.ts";
-import { parseCommandLine } from "../tool/parse.ts";
+import { flagsOf } from "./program/command.ts";
+import { formatCommandHelp, formatProgramHelp } from "./program/help.ts";
+import { parseCommandLine } from "./program/parse.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
-import { chooseStyle } from "../tool/style.ts";
-import { UsageError } from "../tool/usage_error.ts";
+import { chooseStyle } from "./program/style.ts";
+import { UsageError } from "./program/usage_error.ts";
 
 const plain = chooseStyle(false);
 const shown = cni.rows.filter(({ isHidden }) => isHidden !== true);

@@ -6,11 +6,11 @@
  */
 
 import { formatFailure } from "../cni/error.ts";
-import { printAndExit } from "../cni/answer.ts";
-import { calledAs } from "../cni/stdio.ts";
+import { printAndExit } from "../cni/call/answer.ts";
+import { calledAs } from "../cni/process/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import { unknownName } from "../plugins/registry.ts";
-import { runMain } from "../tool/run.ts";
+import { runMain } from "./program/run.ts";
 
 /** Runs the program for the name that the tool was invoked as. */
 async function main(): Promise<void> {

@@ -4,12 +4,12 @@
  * @module
  */
 
-import { checkNetworkName } from "../cni/args.ts";
+import { checkNetworkName } from "../cni/call/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
-import { isTimeout } from "../cni/deadline.ts";
+import { isTimeout } from "../cni/call/deadline.ts";
 import { splitPath } from "../cni/invoke/find.ts";
 import { ifPossible, readFile } from "../cni/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../cni/json/json.ts";
 import {
   AttachmentLocks,
   type CniArgs,
@@ -28,8 +28,8 @@ import {
 } from "../cni/libcni/mod.ts";
 import type { CniCall } from "./flags.ts";
 import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
-import { formatDuration } from "../tool/duration.ts";
-import { didYouMean } from "../tool/suggest.ts";
+import { formatDuration } from "./program/duration.ts";
+import { didYouMean } from "./program/suggest.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
 const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";

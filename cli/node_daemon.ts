@@ -5,12 +5,12 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { JoinedSignal } from "../cni/deadline.ts";
-import { httpSocketIn } from "../cni/daemon_socket.ts";
+import { JoinedSignal } from "../cni/call/deadline.ts";
+import { httpSocketIn } from "../daemon/protocol/daemon_socket.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import { isErrno } from "../ffi/errno.ts";
 import { findListener, type Peer } from "../ffi/unix_socket.ts";
-import type { StateDocument } from "../node/daemon/state_handler.ts";
+import type { StateDocument } from "../daemon/server/state_handler.ts";
 
 export type { StateDocument };
 

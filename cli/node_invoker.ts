@@ -10,11 +10,11 @@ import {
   listSockets,
   NO_DAEMON,
   readKeys,
-} from "../cni/daemon_socket.ts";
+} from "../daemon/protocol/daemon_socket.ts";
 import { execInvoker } from "../cni/invoke/exec_invoker.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { dispatch } from "../cni/skel.ts";
-import type { Invocation, Invoker } from "../cni/surroundings.ts";
+import type { Invocation, Invoker } from "../cni/call/surroundings.ts";
 import { exists } from "../ffi/unix_stream.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import type { CniCall } from "./flags.ts";

@@ -5,9 +5,9 @@
  */
 
 import { join } from "@std/path/posix";
-import type { Environment } from "../cni/args.ts";
+import type { Environment } from "../cni/call/args.ts";
 import { CniError, toCniError } from "../cni/error.ts";
-import { deadline, JoinedSignal } from "../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../cni/call/deadline.ts";
 import { findPlugin as findExecutable } from "../cni/invoke/find.ts";
 import {
   type ProgramFormat,
@@ -19,8 +19,8 @@ import type { Plugin } from "../cni/plugin.ts";
 import { haveSameContent } from "../cni/files/same_content.ts";
 import { isSameFile } from "../cni/files/same_file.ts";
 import { findPlugin, pluginNames } from "../plugins/registry.ts";
-import { formatFailureText } from "../tool/failure.ts";
-import { didYouMean } from "../tool/suggest.ts";
+import { formatFailureText } from "./program/failure.ts";
+import { didYouMean } from "./program/suggest.ts";
 
 /** The executable of this process. */
 const OWN_EXECUTABLE = "/proc/self/exe";

@@ -5,10 +5,10 @@
  * @module
  */
 
-import { printAndExit } from "../cni/answer.ts";
-import { calledAs } from "../cni/stdio.ts";
-import { COMMANDS } from "../cni/args.ts";
-import { chooseStyle } from "../tool/style.ts";
+import { printAndExit } from "../cni/call/answer.ts";
+import { calledAs } from "../cni/process/stdio.ts";
+import { COMMANDS } from "../cni/call/args.ts";
+import { chooseStyle } from "./program/style.ts";
 import { explain } from "./schema/explain.ts";
 import { makeSchemas } from "./schema/make.ts";
 import { findKey } from "./schema/schemas.ts";

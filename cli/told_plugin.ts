@@ -4,16 +4,16 @@
  * @module
  */
 
-import type { About } from "../cni/about.ts";
+import type { About } from "../cni/tools/about.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import { askPlugin } from "../cni/invoke/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../cni/invoke/find.ts";
-import type { Schema } from "../cni/json.ts";
-import type { JsonSchema } from "../cni/json_schema.ts";
-import { schemaOfKeys } from "../cni/key_schema.ts";
+import type { Schema } from "../cni/json/json.ts";
+import type { JsonSchema } from "../cni/tools/json_schema.ts";
+import { schemaOfKeys } from "../cni/tools/key_schema.ts";
 import type { PluginConf } from "../cni/libcni/mod.ts";
-import type { Problem } from "../cni/problem.ts";
-import type { Surroundings } from "../cni/surroundings.ts";
+import type { Problem } from "../cni/tools/problem.ts";
+import type { Surroundings } from "../cni/call/surroundings.ts";
 
 /** What such a plugin tells. */
 export interface ToldPlugin {

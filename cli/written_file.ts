@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../cni/error.ts";
 import { withIoFailure } from "../cni/files/io.ts";
 import { replaceFile } from "../cni/files/replace.ts";
 import type { CniCall } from "./flags.ts";
-import { UsageError } from "../tool/usage_error.ts";
+import { UsageError } from "./program/usage_error.ts";
 
 /**
  * Finds the file for `--output` and `--write`.

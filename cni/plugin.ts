@@ -4,15 +4,15 @@
  * @module
  */
 
-import type { CmdArgs, Command } from "./args.ts";
+import type { CmdArgs, Command } from "./call/args.ts";
 import type { Delegate } from "./invoke/delegate.ts";
-import type { JsonObject, Schema } from "./json.ts";
-import type { Log } from "./log.ts";
-import type { Result } from "./result.ts";
-import type { Surroundings } from "./surroundings.ts";
-import type { Question } from "./tool_question.ts";
-import type { Together } from "./together.ts";
-import type { NetConf, ValidAttachment } from "./types.ts";
+import type { JsonObject, Schema } from "./json/json.ts";
+import type { Log } from "./log/log.ts";
+import type { Result } from "./result/result.ts";
+import type { Surroundings } from "./call/surroundings.ts";
+import type { Question } from "./tools/tool_question.ts";
+import type { Together } from "./call/together.ts";
+import type { NetConf, ValidAttachment } from "./config/types.ts";
 
 /** A value or a promise. Plugins that only talk to the kernel need no promise. */
 export type MaybePromise<T> = T | Promise<T>;

@@ -5,20 +5,20 @@
  * @module
  */
 
-import { formatVersions, printAndExit } from "./answer.ts";
-import { missingVariables, readCmdArgs } from "./args.ts";
+import { formatVersions, printAndExit } from "./call/answer.ts";
+import { missingVariables, readCmdArgs } from "./call/args.ts";
 import { CniError, ErrorCode, formatFailure } from "./error.ts";
 import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
-import type { DispatchInput, DispatchOutput } from "./surroundings.ts";
-import { OWN_NETNS, shareNetnsId } from "./own_netns.ts";
+import type { DispatchInput, DispatchOutput } from "./call/surroundings.ts";
+import { OWN_NETNS, shareNetnsId } from "./call/own_netns.ts";
 import type { Plugin } from "./plugin.ts";
-import { QUESTION_KEY, QUESTION_VARIABLE } from "./tool_question.ts";
+import { QUESTION_KEY, QUESTION_VARIABLE } from "./tools/tool_question.ts";
 import {
   calledAs,
   readStdin,
   sendConsoleToStderr,
   writeStderr,
-} from "./stdio.ts";
+} from "./process/stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
 
 /** The release of these plugins. */
@@ -61,7 +61,7 @@ export async function dispatch(
     }
     shareNetnsId(input.caller, args);
     // Loaded lazily: VERSION does not need the rest.
-    const { runCommand } = await import("./operation.ts");
+    const { runCommand } = await import("./call/operation.ts");
     const call = { plugin, command, args, input: { ...input, onStderr } };
     return { ...await runCommand(call), stderr };
   } catch (error) {

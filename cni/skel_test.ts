@@ -21,12 +21,12 @@ import {
 import { OWN_NETNS } from "../tests/_harness/surroundings.ts";
 import { importFlags } from "../scripts/net.ts";
 import { Cidr } from "../net/cidr.ts";
-import { type Command, COMMANDS, type Environment } from "./args.ts";
+import { type Command, COMMANDS, type Environment } from "./call/args.ts";
 import { CniError } from "./error.ts";
-import type { Invocation, Invoker } from "./surroundings.ts";
+import type { Invocation, Invoker } from "./call/surroundings.ts";
 import type { Call } from "./plugin.ts";
-import { emptyResult, type Result } from "./result.ts";
-import { netConf } from "./types.ts";
+import { emptyResult, type Result } from "./result/result.ts";
+import { netConf } from "./config/types.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { pause } from "../cni/deadline.ts";
+import { pause } from "../cni/call/deadline.ts";
 import { CniError } from "../cni/error.ts";
 import { moduleArgs } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";

@@ -5,7 +5,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../cni/error.ts";
-import { waitUntil } from "../cni/deadline.ts";
+import { waitUntil } from "../cni/call/deadline.ts";
 import type {
   Access,
   ClientCertificate,

@@ -8,17 +8,17 @@
  */
 
 import * as z from "zod/mini";
-import type { Environment } from "../cni/args.ts";
+import type { Environment } from "../cni/call/args.ts";
 import { describeError } from "../cni/error.ts";
 import { type Ending, runToEnd } from "../cni/invoke/child.ts";
-import { deadline } from "../cni/deadline.ts";
+import { deadline } from "../cni/call/deadline.ts";
 import {
   decode,
   type JsonObject,
   omitAbsent,
   type SchemaOutput,
-} from "../cni/json.ts";
-import { once, optional } from "../cni/types.ts";
+} from "../cni/json/json.ts";
+import { once, optional } from "../cni/config/types.ts";
 import type {
   ClientCertificate,
   Credentials,

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../cni/args.ts";
+import type { Environment } from "../cni/call/args.ts";
 import { CniError } from "../cni/error.ts";
-import { deadline } from "../cni/deadline.ts";
+import { deadline } from "../cni/call/deadline.ts";
 import { KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
 import { readAnswer } from "./answer.ts";

@@ -7,8 +7,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../cni/json.ts";
-import { once, optional } from "../cni/types.ts";
+import type { SchemaOutput } from "../cni/json/json.ts";
+import { once, optional } from "../cni/config/types.ts";
 
 /** A kubeconfig. */
 export type Kubeconfig = SchemaOutput<ReturnType<typeof kubeconfigSchema>>;

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../cni/args.ts";
+import type { Environment } from "../cni/call/args.ts";
 import { describeError } from "../cni/error.ts";
 import type { Access, ClientCertificate } from "./access.ts";
 import type {

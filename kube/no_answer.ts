@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../cni/error.ts";
-import { formatAbort, isTimeout } from "../cni/deadline.ts";
+import { formatAbort, isTimeout } from "../cni/call/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 import type { HttpRequest } from "./transport.ts";
 

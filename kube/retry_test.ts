@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { waitUntil } from "../cni/deadline.ts";
+import { waitUntil } from "../cni/call/deadline.ts";
 import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";
 import { limitOverall, retry, type TimeLimits } from "./retry.ts";

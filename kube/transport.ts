@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../cni/args.ts";
+import type { Environment } from "../cni/call/args.ts";
 import type { Access, ClientCertificate, Header } from "./access.ts";
 
 /** An HTTP request. */

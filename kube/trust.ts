@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../cni/args.ts";
+import type { Environment } from "../cni/call/args.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import type { Access } from "./access.ts";
 

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Environment } from "../cni/args.ts";
-import { omitAbsent } from "../cni/json.ts";
+import type { Environment } from "../cni/call/args.ts";
+import { omitAbsent } from "../cni/json/json.ts";
 import type {
   ClientCertificate,
   Credentials,

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { About } from "../cni/about.ts";
+import type { About } from "../cni/tools/about.ts";
 import { about as dhcp } from "../ipam/dhcp/about.ts";
 import { about as hostLocal } from "../ipam/host_local/about.ts";
 import { about as staticAbout } from "../ipam/static/about.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ifPossible } from "../cni/files/io.ts";
-import type { About, PluginKind } from "../cni/about.ts";
+import type { About, PluginKind } from "../cni/tools/about.ts";
 import { ABOUTS, findAbout } from "./abouts.ts";
 import { KEYS } from "./keys.ts";
 import { LEFTOVERS } from "./leftovers.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { PluginKeys } from "../cni/plugin_keys.ts";
+import type { PluginKeys } from "../cni/tools/plugin_keys.ts";
 import { keys as dhcp } from "../ipam/dhcp/keys.ts";
 import { keys as hostLocal } from "../ipam/host_local/keys.ts";
 import { keys as staticKeys } from "../ipam/static/keys.ts";

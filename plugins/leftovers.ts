@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Leftovers } from "../cni/leftovers.ts";
+import type { Leftovers } from "../cni/tools/leftovers.ts";
 import { leftovers as dhcp } from "../ipam/dhcp/leftovers.ts";
 import { leftovers as hostLocal } from "../ipam/host_local/leftovers.ts";
 import { leftovers as bandwidth } from "./bandwidth/leftovers.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { KernelNeeds } from "../cni/about.ts";
+import type { KernelNeeds } from "../cni/tools/about.ts";
 import { needs as bandwidth } from "./bandwidth/needs.ts";
 import { needs as bridge } from "./bridge/needs.ts";
 import { needs as dummy } from "./dummy/needs.ts";

@@ -24,8 +24,8 @@
  */
 
 import { describeError } from "../cni/error.ts";
-import { writeStderr } from "../cni/stdio.ts";
-import { findColumns, Progress } from "../tool/progress.ts";
+import { writeStderr } from "../cni/process/stdio.ts";
+import { findColumns, Progress } from "../cli/program/progress.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { compile, type Executable } from "./compile/executables.ts";

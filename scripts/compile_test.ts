@@ -254,11 +254,11 @@ Deno.test("bundle() gives the same bytes in another folder", async () => {
       cwd: ROOT,
     }).output();
     const script = 'import { bundle } from "./scripts/compile/bundle.ts";' +
-      'await bundle("plugins/main.ts", "same");';
+      'await bundle("main.ts", "same");';
     await Deno.writeTextFile(`${other}/make.ts`, script);
     const args = ["run", "-A", ...await importFlags(), "make.ts"];
     await runDeno(args, { cwd: other });
-    const { path } = await bundle("plugins/main.ts", "same");
+    const { path } = await bundle("main.ts", "same");
     assertEquals(
       await Deno.readTextFile(`${other}/build/same.js`),
       await Deno.readTextFile(path),
@@ -495,10 +495,10 @@ interface Locked {
 }
 
 Deno.test("checkBudget() refuses programs of ours that have grown too large", () => {
-  checkBudget("plugins/main.ts", 1100 * 1024);
+  checkBudget("main.ts", 1100 * 1024);
   checkBudget("/elsewhere/main.ts", 2 ** 30);
   assertThrows(
-    () => checkBudget("plugins/main.ts", 1100 * 1024 + 1),
+    () => checkBudget("main.ts", 1100 * 1024 + 1),
     Error,
     "it has 1126401 bytes of code, and may have 1126400",
   );

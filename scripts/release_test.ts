@@ -225,7 +225,7 @@ Deno.test("the bill of materials names packages of jsr.io that an executable has
     "https://jsr.io/@std/path/1.1.2/posix/join.ts",
     "https://jsr.io/@std/path/1.1.2/posix/dirname.ts",
     "https://jsr.io/@std/cli/1.0.20/parse_args.ts",
-    "file:///checkout/plugins/main.ts",
+    "file:///checkout/main.ts",
   ]);
   assertEquals(listed.map(({ name, version, purl }) => [name, version, purl]), [
     ["@std/cli", "1.0.20", "pkg:jsr/%40std/cli@1.0.20"],

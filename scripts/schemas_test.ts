@@ -5,7 +5,7 @@ import {
   type LanguageService,
   TextDocument,
 } from "vscode-json-languageservice";
-import type { JsonSchema } from "../cni/json_schema.ts";
+import type { JsonSchema } from "../cni/tools/json_schema.ts";
 import { makeSchemas } from "../cli/schema/make.ts";
 import { KEYS } from "../plugins/keys.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";

@@ -18,9 +18,9 @@
  * @module
  */
 
-import { writeStderr } from "../cni/stdio.ts";
+import { writeStderr } from "../cni/process/stdio.ts";
 import { canUseNetns, missingForNetns } from "../testing/capabilities.ts";
-import { findColumns, Progress } from "../tool/progress.ts";
+import { findColumns, Progress } from "../cli/program/progress.ts";
 import { ensureCompiled } from "./compile.ts";
 import { installTestPackages } from "./debian_packages.ts";
 import { startGoPlugins } from "./go_plugins.ts";

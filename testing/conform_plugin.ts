@@ -6,7 +6,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Plugin } from "../cni/plugin.ts";
-import type { NetConf } from "../cni/types.ts";
+import type { NetConf } from "../cni/config/types.ts";
 import { COMMAND_SINCE, isAtLeast } from "../cni/version.ts";
 import { NetNs } from "../ffi/netns.ts";
 import { rootTest } from "./capabilities.ts";

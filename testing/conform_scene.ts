@@ -6,7 +6,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { Plugin } from "../cni/plugin.ts";
-import type { NetConf } from "../cni/types.ts";
+import type { NetConf } from "../cni/config/types.ts";
 import { inNetns, NetNs } from "../ffi/netns.ts";
 import { NeighborRequests } from "../ffi/rtnl/neighbor.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";

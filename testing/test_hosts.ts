@@ -15,13 +15,13 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../cni/args.ts";
+import type { Environment } from "../cni/call/args.ts";
 import { createInvoker, type Dispatch } from "../cni/invoke/in_process.ts";
-import type { DispatchOutput } from "../cni/surroundings.ts";
+import type { DispatchOutput } from "../cni/call/surroundings.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { dispatch } from "../cni/skel.ts";
-import type { Together } from "../cni/together.ts";
-import type { NetConf } from "../cni/types.ts";
+import type { Together } from "../cni/call/together.ts";
+import type { NetConf } from "../cni/config/types.ts";
 import { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { findPlugin, pluginNames } from "../plugins/registry.ts";

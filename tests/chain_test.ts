@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { makeChain } from "../cli/chain_form.ts";
 import { ifPossible } from "../cni/files/io.ts";
-import type { JsonObject } from "../cni/json.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import { decodePluginConf, decodePluginConfs } from "../cni/libcni/conf.ts";
 import { buildRequest, type RequestExtras } from "../cni/libcni/request.ts";
 import {

@@ -6,7 +6,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
-import { pause } from "../cni/deadline.ts";
+import { pause } from "../cni/call/deadline.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 
 const GO_PTP = "#!/bin/sh\n# another project's ptp\n";

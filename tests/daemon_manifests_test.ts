@@ -7,9 +7,9 @@ import { assert, assertEquals } from "@std/assert";
 import { load } from "js-yaml";
 import { testRows } from "./_harness/table.ts";
 import { parseFlags } from "./_harness/tool_call.ts";
-import { DAEMON_FLAGS, readDaemonOptions } from "../node/daemon/options.ts";
-import { INSTALL_FLAGS } from "../node/multus/install/install_flags.ts";
-import { readInstallOptions } from "../node/multus/install/options.ts";
+import { DAEMON_FLAGS, readDaemonOptions } from "../cli/daemon/options.ts";
+import { INSTALL_FLAGS } from "../cli/multus/install/install_flags.ts";
+import { readInstallOptions } from "../cli/multus/install/options.ts";
 import { pluginNames } from "../plugins/registry.ts";
 
 // What is read is as untyped as YAML is, and tests see to what they need.

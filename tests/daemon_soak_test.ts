@@ -13,7 +13,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { pause } from "../cni/deadline.ts";
+import { pause } from "../cni/call/deadline.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import {

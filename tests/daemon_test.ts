@@ -8,8 +8,8 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { lossesFile, offFile } from "../cni/daemon_socket.ts";
-import { pause } from "../cni/deadline.ts";
+import { lossesFile, offFile } from "../daemon/protocol/daemon_socket.ts";
+import { pause } from "../cni/call/deadline.ts";
 import { findFileId } from "../cni/files/same_file.ts";
 import { inNetns } from "../ffi/netns.ts";
 import {
@@ -27,10 +27,10 @@ import {
   lengthAt,
   MAGIC,
   WORD_BYTES,
-} from "../cni/call_format.ts";
+} from "../daemon/protocol/call_format.ts";
 import { concat } from "../net/bytes.ts";
-import type { Message } from "../node/daemon/protocol.ts";
-import type { StateDocument } from "../node/daemon/state_handler.ts";
+import type { Message } from "../daemon/protocol/request.ts";
+import type { StateDocument } from "../daemon/server/state_handler.ts";
 import { decodeMessages, encodeRequest } from "./_harness/call_format.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";

@@ -15,7 +15,7 @@ import {
   ignoreUnless,
 } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
-import { parseCommandLine } from "../tool/parse.ts";
+import { parseCommandLine } from "../cli/program/parse.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;

@@ -10,7 +10,7 @@ import site from "../docs/site/package.json" with { type: "json" };
 import { ErrorCode } from "../cni/error.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import { makeSchemas } from "../cli/schema/make.ts";
-import type { PluginKeys } from "../cni/plugin_keys.ts";
+import type { PluginKeys } from "../cni/tools/plugin_keys.ts";
 import { KEYS } from "../plugins/keys.ts";
 import { type KeyRow, parsePage } from "./_harness/plugin_page.ts";
 import { listErrorTexts } from "./_harness/error_texts.ts";
@@ -49,7 +49,7 @@ Deno.test("docs: errors.md has every message, below its code", () => {
     Object.values(ErrorCode).map(Number).toSorted(),
   );
   const folders = [
-    ...["cni", "ipam", "kube", "node", "plugins", "runtime", "cli", "tool"],
+    ...["cni", "ipam", "kube", "node", "plugins", "daemon", "cli"],
   ];
   const sources = folders.flatMap((folder) => listFiles(folder, ".ts"))
     .filter((path) => !/_(test|sample)\.ts$|\/templates\.ts$/.test(path));

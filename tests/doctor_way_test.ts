@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { STEPS, type Way } from "../cli/doctor/way/walk.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
-import { chooseStyle } from "../tool/style.ts";
+import { chooseStyle } from "../cli/program/style.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 

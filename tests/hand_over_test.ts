@@ -6,14 +6,14 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { pause } from "../cni/deadline.ts";
-import { HURRIED_READY_MS, READY_MS } from "../cni/call_format.ts";
-import { LOSS_PERIOD_MS } from "../cni/daemon_losses.ts";
-import { lossesFile, offFile } from "../cni/daemon_socket.ts";
+import { pause } from "../cni/call/deadline.ts";
+import { HURRIED_READY_MS, READY_MS } from "../daemon/protocol/call_format.ts";
+import { LOSS_PERIOD_MS } from "../daemon/protocol/daemon_losses.ts";
+import { lossesFile, offFile } from "../daemon/protocol/daemon_socket.ts";
 import { UnixStream } from "../ffi/unix_stream.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { concat } from "../net/bytes.ts";
-import { encodeMessage, type Message } from "../node/daemon/protocol.ts";
+import { encodeMessage, type Message } from "../daemon/protocol/request.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
 import { canBeOtherUser } from "./_harness/other_user.ts";

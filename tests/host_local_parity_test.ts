@@ -6,8 +6,8 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../cni/args.ts";
-import type { JsonObject } from "../cni/json.ts";
+import type { Environment } from "../cni/call/args.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import {
   DataFolder,
   type Output,

@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../cni/json.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import { allocated, claimOf, sliceOf } from "./_harness/claims.ts";
 import { FakeKubelet } from "./_harness/kubelet.ts";
 import {

@@ -7,7 +7,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { encodeJson } from "../cni/libcni/json_bytes.ts";
-import type { JsonObject } from "../cni/json.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import {
   BIN,

@@ -2,9 +2,9 @@
 
 import { assertEquals } from "@std/assert";
 import { makeSchemas } from "../cli/schema/make.ts";
-import { foldKey, isObject } from "../cni/json.ts";
-import { PLUGIN_NODE_KEYS } from "../cni/node_key_table.ts";
-import { findNodeKey, isUsual, NODE_KEYS } from "../cni/node_keys.ts";
+import { foldKey, isObject } from "../cni/json/json.ts";
+import { PLUGIN_NODE_KEYS } from "../cni/config/node_key_table.ts";
+import { findNodeKey, isUsual, NODE_KEYS } from "../cni/config/node_keys.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import { formatKeyTables } from "../scripts/schemas/key_tables.ts";
 

@@ -6,8 +6,8 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { findTold } from "../cli/told_plugin.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
-import { createLog } from "../cni/log.ts";
-import type { Orphan } from "../cni/orphan.ts";
+import { createLog } from "../cni/log/log.ts";
+import type { Orphan } from "../cni/tools/orphan.ts";
 import { dispatch } from "../cni/skel.ts";
 import { findOrphans } from "../node/orphans/mod.ts";
 import { findPlugin } from "../plugins/registry.ts";

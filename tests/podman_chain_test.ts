@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { makeChain } from "../cli/chain_form.ts";
 import { unlessMissing } from "../cni/files/io.ts";
-import type { JsonObject } from "../cni/json.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import { decodePluginConf, decodePluginConfs } from "../cni/libcni/conf.ts";
 import { buildRequest } from "../cni/libcni/request.ts";
 import {

@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../cni/json.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { ipJson } from "../testing/ip_json.ts";

@@ -6,7 +6,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { JsonObject } from "../cni/json.ts";
+import type { JsonObject } from "../cni/json/json.ts";
 import { type Run, runAs } from "./_harness/host_local.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { runStatic, staticConfig } from "./_harness/static.ts";

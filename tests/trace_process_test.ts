@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { parseTrace } from "../tracing/record.ts";
+import { parseTrace } from "../cli/trace/record.ts";
 import { requireRoot } from "../testing/capabilities.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";

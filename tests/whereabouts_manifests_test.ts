@@ -7,7 +7,7 @@ import { assertEquals } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
 import { parseFlags, runCni } from "./_harness/tool_call.ts";
-import { CLUSTER_GC_FLAGS } from "../node/cluster_gc/flags.ts";
+import { CLUSTER_GC_FLAGS } from "../cli/cluster_gc/flags.ts";
 import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
 
 const FOLDER = new URL("../deploy/whereabouts/", import.meta.url);

@@ -11,12 +11,12 @@
 import { join } from "@std/path/posix";
 import { ifPossible, readFile } from "../../cni/files/io.ts";
 import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
 } from "../../cni/libcni/mod.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import { isNetns } from "../netns/named.ts";
 import type { Folders } from "../network.ts";
 

@@ -7,7 +7,7 @@
 import { resolve } from "@std/path/posix";
 import { ifPossible } from "../../cni/files/io.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
-import { findNearest } from "../../tool/suggest.ts";
+import { findNearest } from "../program/suggest.ts";
 import { findNetnsProblem, listNamed, pathOfName } from "../netns/named.ts";
 import type { Folders } from "../network.ts";
 import {

@@ -5,9 +5,9 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { deadline } from "../../cni/deadline.ts";
+import { deadline } from "../../cni/call/deadline.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
-import { createLog } from "../../cni/log.ts";
+import { createLog } from "../../cni/log/log.ts";
 import type {
   AttachmentResult,
   CachedAttachment,
@@ -18,11 +18,11 @@ import type {
 import { arrangeResult, describeAttachment } from "../attachment.ts";
 import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
 import { findTarget, findUnknown } from "../attachments/target.ts";
-import { type Output, readDuration } from "../../tool/command.ts";
-import { objectOf } from "../../cni/json.ts";
+import { type Output, readDuration } from "../program/command.ts";
+import { objectOf } from "../../cni/json/json.ts";
 import type { CniCall } from "../flags.ts";
-import { formatDuration } from "../../tool/duration.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatDuration } from "../program/duration.ts";
+import { formatFailureText } from "../program/failure.ts";
 import {
   createLocks,
   createRuntime,
@@ -32,7 +32,7 @@ import {
   refuseLate,
 } from "../network.ts";
 import { suggestPlugin } from "../plugin_file.ts";
-import { showControls } from "../../tool/style.ts";
+import { showControls } from "../program/style.ts";
 
 /** Runs ADD, and DEL if it fails. Returns the result. */
 export async function add(call: CniCall): Promise<Output> {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { listDifferences } from "../../cni/differences.ts";
+import { listDifferences } from "../../cni/call/differences.ts";
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import type {
   NetworkConfList,
@@ -12,7 +12,7 @@ import type {
   RuntimeConf,
 } from "../../cni/libcni/mod.ts";
 import { describeMadeAttachment } from "../attachment.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
   createLocks,
@@ -21,7 +21,7 @@ import {
   readFolders,
   refuseLate,
 } from "../network.ts";
-import { showControls } from "../../tool/style.ts";
+import { showControls } from "../program/style.ts";
 
 /** A difference from the state that ADD left. */
 interface Difference {

@@ -15,8 +15,8 @@ import {
   type Output,
   type Program,
   STANDARD_FLAGS,
-} from "../../tool/command.ts";
-import { findFlag } from "../../tool/parse.ts";
+} from "../program/command.ts";
+import { findFlag } from "../program/parse.ts";
 import {
   listNodeAttachments,
   type NodeAttachment,

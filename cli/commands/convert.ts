@@ -5,9 +5,9 @@
  * @module
  */
 
-import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
+import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
 import { dirname, join } from "@std/path/posix";
-import { type JsonObject, objectOf } from "../../cni/json.ts";
+import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import { CniError, describeError, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
 import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
@@ -24,15 +24,15 @@ import {
   type WrittenNetwork,
 } from "../chain_form.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import type { Output } from "../../tool/command.ts";
-import { whileSignalsKill } from "../../tool/interrupt.ts";
-import { refuse } from "../../tool/usage_error.ts";
+import type { Output } from "../program/command.ts";
+import { whileSignalsKill } from "../program/interrupt.ts";
+import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { isBuiltByGo } from "../doctor/plugins.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "../diff.ts";
-import { readStdin } from "../../cni/stdio.ts";
+import { readStdin } from "../../cni/process/stdio.ts";
 
 /** A conversion. */
 interface Conversion {

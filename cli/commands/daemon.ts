@@ -5,11 +5,11 @@
  * @module
  */
 
-import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
+import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
-import type { Output } from "../../tool/command.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
+import type { Output } from "../program/command.ts";
+import { type Column, formatTable } from "../program/table.ts";
 import type { CniCall } from "../flags.ts";
 import {
   type NodeDaemon,

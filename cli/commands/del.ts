@@ -17,7 +17,7 @@ import {
   isOfNetns,
   listNodeAttachments,
 } from "../attachments/node_attachments.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
   createLocks,

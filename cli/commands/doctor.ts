@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Output } from "../../tool/command.ts";
-import { showControls, type Style } from "../../tool/style.ts";
+import type { Output } from "../program/command.ts";
+import { showControls, type Style } from "../program/style.ts";
 import type { CniCall } from "../flags.ts";
 import {
   diagnose,

@@ -9,8 +9,8 @@ import type { Node } from "../doctor/node.ts";
 import { UPLINK_GATEWAY } from "../doctor/way/host.ts";
 import type { Patience } from "../doctor/way/trip.ts";
 import { type Made, walkAll, type Way } from "../doctor/way/walk.ts";
-import type { Output } from "../../tool/command.ts";
-import { showControls, type Style } from "../../tool/style.ts";
+import type { Output } from "../program/command.ts";
+import { showControls, type Style } from "../program/style.ts";
 
 /**
  * Goes the ways of all addresses of a pod.

@@ -5,18 +5,18 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Output } from "../../tool/command.ts";
-import { formatTable } from "../../tool/table.ts";
-import { refuse } from "../../tool/usage_error.ts";
+import type { Output } from "../program/command.ts";
+import { formatTable } from "../program/table.ts";
+import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "../schema/explain.ts";
-import type { JsonSchema } from "../../cni/json_schema.ts";
+import type { JsonSchema } from "../../cni/tools/json_schema.ts";
 import { readFolders } from "../network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findTold } from "../told_plugin.ts";
 import { type ListSchema, makeSchemas } from "../schema/make.ts";
 import { findKey, type Key, selectSchema } from "../schema/schemas.ts";
-import { didYouMean } from "../../tool/suggest.ts";
+import { didYouMean } from "../program/suggest.ts";
 import { writeTarget } from "../written_file.ts";
 
 /** Explains a plugin or one of its keys; without arguments, lists plugins. */

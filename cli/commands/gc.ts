@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkInterfaceName } from "../../cni/args.ts";
+import { checkInterfaceName } from "../../cni/call/args.ts";
 import type {
   CachedAttachment,
   NetworkConfList,
@@ -13,7 +13,7 @@ import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
 import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
 import { resolveNetns } from "../attachments/target.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { findNetnsProblem, isNetns, pathOfName } from "../netns/named.ts";
 import {
@@ -24,8 +24,8 @@ import {
   readFolders,
   refuseLate,
 } from "../network.ts";
-import { showControls } from "../../tool/style.ts";
-import { UsageError } from "../../tool/usage_error.ts";
+import { showControls } from "../program/style.ts";
+import { UsageError } from "../program/usage_error.ts";
 
 /** Runs DEL for attachments that are not valid, and GC. */
 export async function gc(call: CniCall): Promise<Output> {

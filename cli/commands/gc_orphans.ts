@@ -6,16 +6,16 @@
 
 import { describeError } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import { createLog } from "../../cni/log.ts";
-import { OWN_NETNS } from "../../cni/own_netns.ts";
+import { createLog } from "../../cni/log/log.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { shortenId } from "../attachments/target.ts";
 import { findOrphans, GRACE_MS, type Orphan } from "../../node/orphans/mod.ts";
 import { type Removal, removeOrphans } from "../../node/orphans/remove.ts";
 import { findPlugin } from "../../plugins/registry.ts";
-import { type Output, readDuration } from "../../tool/command.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
-import { refuse } from "../../tool/usage_error.ts";
+import { type Output, readDuration } from "../program/command.ts";
+import { type Column, formatTable } from "../program/table.ts";
+import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, readFolders, refuseLate } from "../network.ts";
 

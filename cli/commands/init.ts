@@ -5,14 +5,14 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import type { About } from "../../cni/about.ts";
+import type { About } from "../../cni/tools/about.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { type Ask, findAsk } from "../../tool/ask.ts";
-import type { Output } from "../../tool/command.ts";
-import { refuse } from "../../tool/usage_error.ts";
+import { type Ask, findAsk } from "../program/ask.ts";
+import type { Output } from "../program/command.ts";
+import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import {
   findFreeSubnet,
@@ -21,7 +21,7 @@ import {
 } from "../init/free_subnets.ts";
 import { type Choices, makeNetwork, STARTERS } from "../init/make_network.ts";
 import { createRuntime, listNetworks, readFolders } from "../network.ts";
-import { formatPlace } from "../../cni/problem.ts";
+import { formatPlace } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import { checkTarget, writeTarget } from "../written_file.ts";
 

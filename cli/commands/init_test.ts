@@ -4,7 +4,7 @@ import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
 import { findFreeSubnet } from "../init/free_subnets.ts";
 import type { NodeSubnets } from "../init/free_subnets.ts";
-import type { Ask } from "../../tool/ask.ts";
+import type { Ask } from "../program/ask.ts";
 import { init } from "./init.ts";
 
 const NODE: NodeSubnets = {

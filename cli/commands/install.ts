@@ -5,7 +5,7 @@
  * @module
  */
 
-import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
+import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
 import { join, resolve } from "@std/path/posix";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { listCachedPlugins, nameAttachment } from "../doctor/live.ts";
@@ -19,11 +19,11 @@ import {
 } from "../../cni/files/libraries.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
-import type { Output } from "../../tool/command.ts";
-import { formatFailureText } from "../../tool/failure.ts";
-import { didYouMean } from "../../tool/suggest.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
-import { refuse } from "../../tool/usage_error.ts";
+import type { Output } from "../program/command.ts";
+import { formatFailureText } from "../program/failure.ts";
+import { didYouMean } from "../program/suggest.ts";
+import { type Column, formatTable } from "../program/table.ts";
+import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import {
   DaemonService,

@@ -11,10 +11,10 @@ import {
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
 import { getPod, shortenId } from "../attachments/target.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, getNetwork, readFolders } from "../network.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
+import { type Column, formatTable } from "../program/table.ts";
 
 /** An attachment, as shown. */
 interface Row {

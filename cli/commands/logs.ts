@@ -10,17 +10,17 @@ import {
   unlessMissing,
   withIoFailure,
 } from "../../cni/files/io.ts";
-import { isObject, type JsonObject } from "../../cni/json.ts";
-import { isJsonLog, LOG_LEVELS } from "../../cni/log.ts";
+import { isObject, type JsonObject } from "../../cni/json/json.ts";
+import { isJsonLog, LOG_LEVELS } from "../../cni/log/log.ts";
 import {
   DEFAULT_LOG,
   findLogPath,
   JOURNAL,
   NO_LOG,
-} from "../../cni/log_file.ts";
-import type { Output } from "../../tool/command.ts";
-import { showControls } from "../../tool/style.ts";
-import { refuse } from "../../tool/usage_error.ts";
+} from "../../cni/log/log_file.ts";
+import type { Output } from "../program/command.ts";
+import { showControls } from "../program/style.ts";
+import { refuse } from "../program/usage_error.ts";
 import { type AttachedTarget, getTarget } from "../attachments/target.ts";
 import type { CniCall } from "../flags.ts";
 import { readFolders } from "../network.ts";

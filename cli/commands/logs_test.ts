@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { openRegularFile } from "../../ffi/regular_file.ts";
-import { appendToLog } from "../../cni/log_file.ts";
+import { appendToLog } from "../../cni/log/log_file.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";

@@ -7,10 +7,10 @@
 import { dirname, resolve } from "@std/path/posix";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
-import { formatGauge, type Labels } from "../../node/daemon/metrics.ts";
-import { ORPHAN_KINDS } from "../../cni/orphan.ts";
-import type { Output } from "../../tool/command.ts";
-import { formatFailureText, hintAtRoot } from "../../tool/failure.ts";
+import { formatGauge, type Labels } from "../../daemon/server/metrics.ts";
+import { ORPHAN_KINDS } from "../../cni/tools/orphan.ts";
+import type { Output } from "../program/command.ts";
+import { formatFailureText, hintAtRoot } from "../program/failure.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { listLeftovers } from "../doctor/leftovers.ts";
 import { Node, type NodeOptions } from "../doctor/node.ts";

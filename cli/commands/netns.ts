@@ -12,9 +12,9 @@ import {
 } from "../attachments/node_attachments.ts";
 import { findTarget, findUnknown } from "../attachments/target.ts";
 import { basename } from "@std/path/posix";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText } from "../program/failure.ts";
 import { execInNetns } from "../netns/exec.ts";
 import {
   addNamed,
@@ -25,7 +25,7 @@ import {
   pathOfName,
 } from "../netns/named.ts";
 import { readFolders } from "../network.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
+import { type Column, formatTable } from "../program/table.ts";
 
 /** Creates a namespace. */
 export async function addNetns(

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { listSockets, readKeys } from "../../cni/daemon_socket.ts";
-import { objectOf } from "../../cni/json.ts";
+import { listSockets, readKeys } from "../../daemon/protocol/daemon_socket.ts";
+import { objectOf } from "../../cni/json/json.ts";
 import { readConfFile } from "../../cni/libcni/conf_files.ts";
 import {
   listConfFiles,
@@ -14,9 +14,9 @@ import {
   readNetworkConf,
 } from "../../cni/libcni/mod.ts";
 import { unfoldChains } from "../chain_form.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText } from "../program/failure.ts";
 import {
   chooseExitCode,
   type Folders,
@@ -26,7 +26,7 @@ import {
 } from "../network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
 import { findMissing, findOwnPlugin } from "../plugin_file.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
+import { type Column, formatTable } from "../program/table.ts";
 
 /** A configuration, as shown. */
 interface Row {

@@ -6,12 +6,12 @@
 
 import { dirname, join, resolve } from "@std/path/posix";
 import { withIoFailure } from "../../cni/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { CURRENT_VERSION } from "../../cni/version.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import type { Output } from "../../tool/command.ts";
-import { refuse } from "../../tool/usage_error.ts";
+import type { Output } from "../program/command.ts";
+import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import {
   type Kind,

@@ -5,11 +5,11 @@
  */
 
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, isFolder, readFolders } from "../network.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
+import { type Column, formatTable } from "../program/table.ts";
 
 /** Asks all plugins for their versions. */
 export async function plugins(call: CniCall): Promise<Output> {

@@ -6,9 +6,9 @@
 
 import { basename, resolve } from "@std/path/posix";
 import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
-import { DEFAULT_LOG, findLogPath, NO_LOG } from "../../cni/log_file.ts";
+import { DEFAULT_LOG, findLogPath, NO_LOG } from "../../cni/log/log_file.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
-import type { Output, Run } from "../../tool/command.ts";
+import type { Output, Run } from "../program/command.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { pluginNames } from "../../plugins/registry.ts";

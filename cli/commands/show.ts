@@ -4,16 +4,16 @@
  * @module
  */
 
-import { writeStdout } from "../../cni/stdio.ts";
+import { writeStdout } from "../../cni/process/stdio.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import {
   chooseStyle,
   measureTerminal,
   type Style,
   wantsColor,
-} from "../../tool/style.ts";
-import { UsageError } from "../../tool/usage_error.ts";
+} from "../program/style.ts";
+import { UsageError } from "../program/usage_error.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { getTarget } from "../attachments/target.ts";
 import type { CniCall } from "../flags.ts";
@@ -25,7 +25,7 @@ import type { NodeView } from "../show/model.ts";
 import { drawNode } from "../show/svg.ts";
 import { formatTree } from "../show/tree.ts";
 import { waitReadable } from "../../ffi/libc.ts";
-import { JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { watchNetworks } from "../show/watch.ts";
 
 /** Shows the attachments of the node, or of one pod, container or namespace. */

@@ -5,12 +5,12 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { objectOf } from "../../cni/json.ts";
+import { objectOf } from "../../cni/json/json.ts";
 import type { NetworkConfList, PluginConf } from "../../cni/libcni/mod.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { unfoldChains } from "../chain_form.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
 import { findMissing, findOwnPlugin } from "../plugin_file.ts";

@@ -4,17 +4,17 @@
  * @module
  */
 
-import { NO_DAEMON } from "../../cni/daemon_socket.ts";
+import { NO_DAEMON } from "../../daemon/protocol/daemon_socket.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { registry } from "../../plugins/registry.ts";
-import { parseTrace } from "../../tracing/record.ts";
-import { startTracing } from "../../tracing/start.ts";
-import { toFailureDocument } from "../../tool/failure.ts";
-import type { Output } from "../../tool/command.ts";
-import { whileSignalsKill } from "../../tool/interrupt.ts";
-import type { Style } from "../../tool/style.ts";
-import { type Column, formatTable } from "../../tool/table.ts";
-import { UsageError } from "../../tool/usage_error.ts";
+import { parseTrace } from "../trace/record.ts";
+import { startTracing } from "../trace/start.ts";
+import { toFailureDocument } from "../program/failure.ts";
+import type { Output } from "../program/command.ts";
+import { whileSignalsKill } from "../program/interrupt.ts";
+import type { Style } from "../program/style.ts";
+import { type Column, formatTable } from "../program/table.ts";
+import { UsageError } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { toChromeTrace } from "../trace/chrome.ts";
 import { drawTrace } from "../trace/svg.ts";

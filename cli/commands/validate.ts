@@ -4,11 +4,11 @@
  * @module
  */
 
-import { readStdin } from "../../cni/stdio.ts";
+import { readStdin } from "../../cni/process/stdio.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { listConfFiles } from "../../cni/libcni/mod.ts";
-import type { Output } from "../../tool/command.ts";
-import { refuse } from "../../tool/usage_error.ts";
+import type { Output } from "../program/command.ts";
+import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { createRuntime, type Folders, readFolders } from "../network.ts";
 import { checkNeighbors, type Neighbor } from "../validation/overlaps.ts";
@@ -18,7 +18,7 @@ import {
   type ReportedProblem,
   toDocument,
 } from "../validation/report.ts";
-import { formatPlace } from "../../cni/problem.ts";
+import { formatPlace } from "../../cni/tools/problem.ts";
 import {
   locate,
   readFile,

@@ -5,7 +5,7 @@
  */
 
 import { join } from "@std/path/posix";
-import { listDifferences } from "../../cni/differences.ts";
+import { listDifferences } from "../../cni/call/differences.ts";
 import { ifPossible, readTextFile } from "../../cni/files/io.ts";
 import {
   CheckNotSupportedError,

@@ -6,11 +6,11 @@
 
 import { ErrorCode } from "../../cni/error.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText } from "../program/failure.ts";
 import { isFolder } from "../network.ts";
 import { findMissing } from "../plugin_file.ts";
 import { givenOf } from "../validation/document.ts";
-import { formatPlace, type Problem } from "../../cni/problem.ts";
+import { formatPlace, type Problem } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import {
   type Check,

@@ -5,8 +5,8 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { buildIdentity } from "../../cni/build_identity.ts";
-import { httpSocketIn, offFile } from "../../cni/daemon_socket.ts";
+import { buildIdentity } from "../../cni/process/build_identity.ts";
+import { httpSocketIn, offFile } from "../../daemon/protocol/daemon_socket.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { type NodeDaemon, type ReasonRow } from "../node_daemon.ts";
 import {
@@ -17,7 +17,7 @@ import {
   warning,
 } from "./finding.ts";
 import type { Node } from "./node.ts";
-import { valueOf } from "../../cni/about.ts";
+import { valueOf } from "../../cni/tools/about.ts";
 
 /** The command that starts a daemon anew, by the unit of `cni install`. */
 const RESTART = "cni daemon restart";

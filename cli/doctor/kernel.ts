@@ -5,7 +5,7 @@
  * @module
  */
 
-import { type KernelNeed, valueOf } from "../../cni/about.ts";
+import { type KernelNeed, valueOf } from "../../cni/tools/about.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { throwAll } from "../../cni/rollback.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
 import {
   findOrphans,
   GRACE_MS,
@@ -12,7 +12,7 @@ import {
   type OrphanSearch,
 } from "../../node/orphans/mod.ts";
 import { removeOrphans } from "../../node/orphans/remove.ts";
-import { createLog } from "../../cni/log.ts";
+import { createLog } from "../../cni/log/log.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";

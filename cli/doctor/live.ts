@@ -5,8 +5,8 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";

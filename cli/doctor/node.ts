@@ -5,11 +5,11 @@
  */
 
 import { basename } from "@std/path/posix";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { type CniError, toCniError } from "../../cni/error.ts";
-import { DEFAULT_SOCKET } from "../../cni/daemon_socket.ts";
+import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import { objectOf } from "../../cni/json.ts";
+import { objectOf } from "../../cni/json/json.ts";
 import {
   type NetworkConfList,
   NetworkRuntime,

@@ -5,9 +5,9 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
-import { objectOf } from "../../cni/json.ts";
+import { objectOf } from "../../cni/json/json.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { valueOf } from "../../cni/about.ts";
+import { valueOf } from "../../cni/tools/about.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import type { ConfiguredNetwork, Node } from "./node.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";

@@ -4,15 +4,15 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { ErrorCode, toCniError } from "../../cni/error.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
-import { formatFailureText, isDenied } from "../../tool/failure.ts";
+import { formatFailureText, isDenied } from "../program/failure.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
-import { valueOf } from "../../cni/about.ts";
+import { valueOf } from "../../cni/tools/about.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import {
   type Check,

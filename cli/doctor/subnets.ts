@@ -5,7 +5,7 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
-import { decode } from "../../cni/json.ts";
+import { decode } from "../../cni/json/json.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { ABOUTS, findAbout } from "../../plugins/abouts.ts";

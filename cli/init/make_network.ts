@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { About } from "../../cni/about.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { About } from "../../cni/tools/about.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { ABOUTS, findAbout } from "../../plugins/abouts.ts";
 

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../../cni/call/deadline.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import {
   ifPossible,

@@ -26,7 +26,7 @@ import {
   replaceFile,
 } from "../../cni/files/replace.ts";
 import { haveSameContent } from "../../cni/files/same_content.ts";
-import { isObject, parseJson } from "../../cni/json.ts";
+import { isObject, parseJson } from "../../cni/json/json.ts";
 
 /** The name of the executable, to which plugins are linked. */
 export const EXECUTABLE = "cni";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isObject, type JsonObject } from "../../cni/json.ts";
+import { isObject, type JsonObject } from "../../cni/json/json.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/limits.ts";
@@ -12,7 +12,7 @@ import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
 import type { CniCall } from "../flags.ts";
 import { readFolders } from "../network.ts";
 import { givenOf } from "../validation/document.ts";
-import { formatPlace, type Place } from "../../cni/problem.ts";
+import { formatPlace, type Place } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import type { Change } from "./installation.ts";
 import { listTypes } from "./plugin_types.ts";

@@ -13,7 +13,7 @@ import { describeError } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { ExitError } from "../../tool/failure.ts";
+import { ExitError } from "../program/failure.ts";
 import { isErrno } from "../../ffi/errno.ts";
 
 /** Source: include/uapi/linux/sched.h. */

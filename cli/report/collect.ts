@@ -10,9 +10,9 @@ import {
   type JsonObject,
   type JsonValue,
   parseJson,
-} from "../../cni/json.ts";
+} from "../../cni/json/json.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText } from "../program/failure.ts";
 import { formatMasked, maskSecrets } from "./mask.ts";
 
 /** Longest file, in characters; the rest is cut. */

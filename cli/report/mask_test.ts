@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { SECRET_KEYS } from "../../cni/secret_keys.ts";
+import { SECRET_KEYS } from "../../cni/config/secret_keys.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { Collection } from "./collect.ts";

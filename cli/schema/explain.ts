@@ -4,10 +4,10 @@
  * @module
  */
 
-import { formatSection, wrap } from "../../tool/help.ts";
-import type { Style } from "../../tool/style.ts";
+import { formatSection, wrap } from "../program/help.ts";
+import type { Style } from "../program/style.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import type { JsonSchema } from "../../cni/json_schema.ts";
+import type { JsonSchema } from "../../cni/tools/json_schema.ts";
 import { innerOf, type Key } from "./schemas.ts";
 
 /** Keys that all plugins have; they come last. */

@@ -8,7 +8,7 @@ import {
   describeCommon,
   describePlugin,
   type JsonSchema,
-} from "../../cni/json_schema.ts";
+} from "../../cni/tools/json_schema.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { KEYS } from "../../plugins/keys.ts";

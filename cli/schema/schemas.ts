@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { JsonSchema } from "../../cni/json_schema.ts";
-import { didYouMean } from "../../tool/suggest.ts";
+import type { JsonSchema } from "../../cni/tools/json_schema.ts";
+import { didYouMean } from "../program/suggest.ts";
 import type { ListSchema } from "./make.ts";
 
 /** A file of schemas: a plugin's type, or one of these. */

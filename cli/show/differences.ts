@@ -5,8 +5,8 @@
  */
 
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
-import type { Result } from "../../cni/result.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
+import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Address } from "../../ffi/rtnl/address.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import type { Address } from "../../ffi/rtnl/address.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";

@@ -6,7 +6,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { chooseStyle } from "../../tool/style.ts";
+import { chooseStyle } from "../program/style.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { listWanted } from "./host.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";

@@ -12,8 +12,8 @@ import {
   escapeXml,
   line,
   textAt,
-} from "../../tool/svg.ts";
-import { shorten } from "../../tool/table.ts";
+} from "../program/svg.ts";
+import { shorten } from "../program/table.ts";
 import { shortenId } from "../attachments/target.ts";
 import {
   describeInterface,

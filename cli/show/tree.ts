@@ -4,8 +4,8 @@
  * @module
  */
 
-import { showControls, type Style } from "../../tool/style.ts";
-import { shorten } from "../../tool/table.ts";
+import { showControls, type Style } from "../program/style.ts";
+import { shorten } from "../program/table.ts";
 import { shortenId } from "../attachments/target.ts";
 import {
   describeInterface,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../../cni/call/deadline.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

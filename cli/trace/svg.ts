@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { Kind } from "../../tracing/record.ts";
+import type { Kind } from "./record.ts";
 import {
   CHARACTER_WIDTH,
   chooseTicks,
@@ -14,8 +14,8 @@ import {
   escapeXml,
   line,
   textAt,
-} from "../../tool/svg.ts";
-import { shorten } from "../../tool/table.ts";
+} from "../program/svg.ts";
+import { shorten } from "../program/table.ts";
 import { nameProcess } from "./chrome.ts";
 import {
   formatMs,

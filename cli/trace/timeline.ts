@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Kind, TraceRecord } from "../../tracing/record.ts";
+import type { Kind, TraceRecord } from "./record.ts";
 
 /** A record and its place. */
 export interface Step extends TraceRecord {

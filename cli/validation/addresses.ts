@@ -4,9 +4,13 @@
  * @module
  */
 
-import type { GivenRange } from "../../cni/about.ts";
-import { listOf, readCidr, readIp } from "../../cni/given_values.ts";
-import { type JsonObject, type JsonValue, objectOf } from "../../cni/json.ts";
+import type { GivenRange } from "../../cni/tools/about.ts";
+import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../cni/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { CheckedPlugin } from "./keys.ts";
@@ -15,7 +19,7 @@ import {
   type Place,
   type Problem,
   warningAt,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 
 /** Lists addresses and routes that make no sense for any plugin. */
 export function checkAddresses(

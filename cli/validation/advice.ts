@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
 
 /** A sort of mistake: where it is made, and what to write instead. */
 interface Advice {

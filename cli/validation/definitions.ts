@@ -7,9 +7,13 @@
 
 import { JSON_SCHEMA, loadAll, YAMLException } from "js-yaml";
 import { toCniError } from "../../cni/error.ts";
-import { type JsonObject, type JsonValue, objectOf } from "../../cni/json.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../cni/json/json.ts";
 import { ConfText } from "./conf_text.ts";
-import { errorAt, type Problem } from "../../cni/problem.ts";
+import { errorAt, type Problem } from "../../cni/tools/problem.ts";
 
 /** A configuration in an object. */
 export interface Definition {

@@ -6,14 +6,14 @@
  */
 
 import { basename } from "@std/path/posix";
-import { checkNetworkName } from "../../cni/args.ts";
+import { checkNetworkName } from "../../cni/call/args.ts";
 import { toCniError } from "../../cni/error.ts";
 import {
   isObject,
   type JsonObject,
   type JsonValue,
   listIssues,
-} from "../../cni/json.ts";
+} from "../../cni/json/json.ts";
 import {
   type NetworkConfList,
   parseNetworkConf,
@@ -23,14 +23,14 @@ import {
 } from "../../cni/libcni/conf.ts";
 import { parseDocument } from "../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText } from "../program/failure.ts";
 import { advise } from "./advice.ts";
 import {
   errorAt,
   type Place,
   type Problem,
   warningAt,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 
 /** A configuration to check. */
 export interface Given {

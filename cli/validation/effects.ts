@@ -4,8 +4,8 @@
  * @module
  */
 
-import { objectOf } from "../../cni/json.ts";
-import { listKnownKeys } from "../../cni/schema_keys.ts";
+import { objectOf } from "../../cni/json/json.ts";
+import { listKnownKeys } from "../../cni/config/schema_keys.ts";
 import { listRanges } from "./addresses.ts";
 import type { CheckedPlugin } from "./keys.ts";
 import {
@@ -14,7 +14,7 @@ import {
   type Problem,
   under,
   warningAt,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 
 /** Lists keys that have no effect, or contradict each other. */
 export function checkEffects(

@@ -4,18 +4,21 @@
  * @module
  */
 
-import type { About } from "../../cni/about.ts";
+import type { About } from "../../cni/tools/about.ts";
 import {
   foldKeys,
   type JsonObject,
   listIssues,
   objectOf,
   type Schema,
-} from "../../cni/json.ts";
+} from "../../cni/json/json.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";
-import { listKnownKeys, listUnknownKeys } from "../../cni/schema_keys.ts";
-import { givenDnsSchema } from "../../cni/types.ts";
-import { didYouMean } from "../../tool/suggest.ts";
+import {
+  listKnownKeys,
+  listUnknownKeys,
+} from "../../cni/config/schema_keys.ts";
+import { givenDnsSchema } from "../../cni/config/types.ts";
+import { didYouMean } from "../program/suggest.ts";
 import { advise } from "./advice.ts";
 import {
   errorAt,
@@ -23,7 +26,7 @@ import {
   keyWarningAt,
   type Place,
   type Problem,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
 const COMMON_KEYS = [

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Problem } from "../../cni/problem.ts";
-import { keyWarningAt, warningAt } from "../../cni/problem.ts";
+import type { Problem } from "../../cni/tools/problem.ts";
+import { keyWarningAt, warningAt } from "../../cni/tools/problem.ts";
 import type { NetworkRange, Validation } from "./validate.ts";
 
 /** A validated configuration. */

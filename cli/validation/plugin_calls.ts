@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { CniError, ErrorCode, type ErrorObject } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import {
@@ -12,7 +12,7 @@ import {
   type JsonValue,
   objectOf,
   parseJson,
-} from "../../cni/json.ts";
+} from "../../cni/json/json.ts";
 import type {
   NetworkConfList,
   NetworkRuntime,
@@ -27,8 +27,8 @@ import {
   pluginNames,
   programNames,
 } from "../../plugins/registry.ts";
-import { formatFailureText, hintAtRoot } from "../../tool/failure.ts";
-import { didYouMean } from "../../tool/suggest.ts";
+import { formatFailureText, hintAtRoot } from "../program/failure.ts";
+import { didYouMean } from "../program/suggest.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { findMissing } from "../plugin_file.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
@@ -37,7 +37,7 @@ import {
   type Place,
   type Problem,
   warningAt,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 
 /** The tools to validate a network. */
 export interface Validator {

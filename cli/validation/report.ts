@@ -5,8 +5,8 @@
  */
 
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
-import { showControls, type Style } from "../../tool/style.ts";
-import type { Severity } from "../../cni/problem.ts";
+import { showControls, type Style } from "../program/style.ts";
+import type { Severity } from "../../cni/tools/problem.ts";
 
 /** A problem as reported. */
 export interface ReportedProblem {

@@ -4,20 +4,20 @@
  * @module
  */
 
-import type { AboutLookup } from "../../cni/about.ts";
-import { type JsonObject, objectOf } from "../../cni/json.ts";
+import type { AboutLookup } from "../../cni/tools/about.ts";
+import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import type { NetworkConfList } from "../../cni/libcni/mod.ts";
 import { compareVersions, SPEC_VERSIONS } from "../../cni/version.ts";
 import { CHAIN, type PlacedPlugin } from "../chain_form.ts";
 import { type CheckedPlugin, listUsedCapabilities } from "./keys.ts";
-import { didYouMean } from "../../tool/suggest.ts";
+import { didYouMean } from "../program/suggest.ts";
 import {
   errorAt,
   keyWarningAt,
   type Problem,
   warningAt,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 
 /** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
 const LIST_KEYS = [

@@ -18,9 +18,9 @@ import {
   type JsonObject,
   type JsonValue,
   parseJson,
-} from "../../cni/json.ts";
+} from "../../cni/json/json.ts";
 import { listConfFiles } from "../../cni/libcni/mod.ts";
-import { whileSignalsKill } from "../../tool/interrupt.ts";
+import { whileSignalsKill } from "../program/interrupt.ts";
 import {
   type Folders,
   getNetwork,
@@ -32,7 +32,7 @@ import {
 import { ConfText, type Position } from "./conf_text.ts";
 import { listDefinitions } from "./definitions.ts";
 import type { Given } from "./document.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/problem.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** A configuration to validate. */
 export interface Source {

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { About, GivenRange } from "../../cni/about.ts";
+import type { About, GivenRange } from "../../cni/tools/about.ts";
 import { ErrorCode, toCniError } from "../../cni/error.ts";
 import {
   isObject,
@@ -13,7 +13,7 @@ import {
   type JsonValue,
   objectOf,
   type Schema,
-} from "../../cni/json.ts";
+} from "../../cni/json/json.ts";
 import {
   decodePluginConf,
   listCapabilities,
@@ -21,7 +21,7 @@ import {
   type PluginConf,
 } from "../../cni/libcni/conf.ts";
 import { type PlacedPlugin, placePlugins } from "../chain_form.ts";
-import { formatFailureText } from "../../tool/failure.ts";
+import { formatFailureText } from "../program/failure.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
 import { findTold, type ToldPlugin } from "../told_plugin.ts";
@@ -48,7 +48,7 @@ import {
   type Place,
   type Problem,
   under,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 import { advise } from "./advice.ts";
 import {
   checkCapabilities,

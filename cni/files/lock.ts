@@ -4,9 +4,9 @@
  * @module
  */
 
-import { formatAbort, JoinedSignal, waitUntil } from "../deadline.ts";
+import { formatAbort, JoinedSignal, waitUntil } from "../call/deadline.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import { unlessMissing, writeAll } from "./io.ts";
 import { describeHolders, Tenure } from "./lock_holders.ts";
 import { countTurns, isAnyWaiting, lockInTurn } from "./lock_queue.ts";

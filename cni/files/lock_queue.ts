@@ -9,7 +9,7 @@
  * @module
  */
 
-import { pause, waitUntil } from "../deadline.ts";
+import { pause, waitUntil } from "../call/deadline.ts";
 
 /** Most threads that wait in the kernel's queues at once. */
 const MAX_THREADS = 8;

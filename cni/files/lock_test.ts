@@ -12,7 +12,7 @@ import { eventually } from "../../tests/_harness/eventually.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { FileLock, readIfLocked } from "./lock.ts";
 import { ifPossible } from "./io.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../log/log.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
 /** Runs `test` with the path of a file that does not exist yet. */

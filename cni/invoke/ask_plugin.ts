@@ -4,9 +4,9 @@
  * @module
  */
 
-import { JoinedSignal } from "../deadline.ts";
-import { isObject, type JsonObject, parseJson } from "../json.ts";
-import type { Surroundings } from "../surroundings.ts";
+import { JoinedSignal } from "../call/deadline.ts";
+import { isObject, type JsonObject, parseJson } from "../json/json.ts";
+import type { Surroundings } from "../call/surroundings.ts";
 import {
   type Description,
   type LeftoverAnswer,
@@ -14,7 +14,7 @@ import {
   type Question,
   QUESTION_KEY,
   QUESTION_VARIABLE,
-} from "../tool_question.ts";
+} from "../tools/tool_question.ts";
 import { CURRENT_VERSION } from "../version.ts";
 import { execPlugin } from "./exec.ts";
 import { runtimeEnv } from "./runtime_env.ts";

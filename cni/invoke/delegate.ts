@@ -4,13 +4,13 @@
  * @module
  */
 
-import type { Command } from "../args.ts";
+import type { Command } from "../call/args.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import type { Log } from "../log.ts";
-import type { Result } from "../result.ts";
-import { Rollback } from "../rollback.ts";
-import type { Surroundings } from "../surroundings.ts";
-import { deadline } from "../deadline.ts";
+import type { Log } from "../log/log.ts";
+import type { Result } from "../result/result.ts";
+import { Rollback } from "../call/rollback.ts";
+import type { Surroundings } from "../call/surroundings.ts";
+import { deadline } from "../call/deadline.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface Delegate {
@@ -137,7 +137,7 @@ async function readResult(
 ): Promise<Result> {
   const [{ readPluginResult }, { haveSameShape }] = await Promise.all([
     import("./plugin_result.ts"),
-    import("../result_versions.ts"),
+    import("../result/versions.ts"),
   ]);
   const output = { stdout, result: undefined };
   const { document, result } = readPluginResult(output, cniVersion);

@@ -4,12 +4,12 @@ import {
   assertRejects,
   assertStrictEquals,
 } from "@std/assert";
-import { COMMANDS } from "../args.ts";
+import { COMMANDS } from "../call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
-import { createLog } from "../log.ts";
-import { emptyResult } from "../result.ts";
+import { createLog } from "../log/log.ts";
+import { emptyResult } from "../result/result.ts";
 import { type Delegate, delegateTo } from "./delegate.ts";
-import type { Invocation, Surroundings } from "../surroundings.ts";
+import type { Invocation, Surroundings } from "../call/surroundings.ts";
 import {
   OWN_NETNS,
   surroundingsWith,

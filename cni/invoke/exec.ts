@@ -5,8 +5,8 @@
  */
 
 import { runToEnd } from "./child.ts";
-import { pause } from "../deadline.ts";
-import type { Invocation, Starter } from "../surroundings.ts";
+import { pause } from "../call/deadline.ts";
+import type { Invocation, Starter } from "../call/surroundings.ts";
 import { readFormat } from "./program_format.ts";
 
 /** The input of a plugin's process. */

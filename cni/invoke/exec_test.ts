@@ -12,7 +12,7 @@ import {
   waitUntilDead,
 } from "../../tests/_harness/process_group.ts";
 import { CniError } from "../error.ts";
-import { deadline } from "../deadline.ts";
+import { deadline } from "../call/deadline.ts";
 import { execPlugin } from "./exec.ts";
 import { execInvoker } from "./exec_invoker.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

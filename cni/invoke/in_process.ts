@@ -15,7 +15,7 @@ import type {
   DispatchOutput,
   Invocation,
   Invoker,
-} from "../surroundings.ts";
+} from "../call/surroundings.ts";
 
 /** Runs a plugin on given input. */
 export type Dispatch = (

@@ -7,20 +7,20 @@ import {
 } from "@std/assert";
 import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import type { Environment } from "../args.ts";
+import type { Environment } from "../call/args.ts";
 import { CniError, type ErrorObject } from "../error.ts";
 import type { Plugin } from "../plugin.ts";
-import { emptyResult, type Result } from "../result.ts";
+import { emptyResult, type Result } from "../result/result.ts";
 import { findFileId } from "../files/same_file.ts";
 import { dispatch } from "../skel.ts";
-import { netConf } from "../types.ts";
+import { netConf } from "../config/types.ts";
 import { createInvoker } from "./in_process.ts";
 import type {
   DispatchInput,
   DispatchOutput,
   Invocation,
   Invoker,
-} from "../surroundings.ts";
+} from "../call/surroundings.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const STDIN = new TextEncoder().encode('{"name":"net1","cniVersion":"1.1.0"}');

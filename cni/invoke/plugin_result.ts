@@ -6,10 +6,10 @@
 
 import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode } from "../error.ts";
-import { decode, type JsonObject, parseJson } from "../json.ts";
-import type { Result } from "../result.ts";
-import { decodeResult } from "../result_decoding.ts";
-import { once } from "../types.ts";
+import { decode, type JsonObject, parseJson } from "../json/json.ts";
+import type { Result } from "../result/result.ts";
+import { decodeResult } from "../result/decoding.ts";
+import { once } from "../config/types.ts";
 import { DEFAULT_VERSION } from "../version.ts";
 
 /** A result in the shape of the version that it names. */

@@ -5,13 +5,13 @@
  */
 
 import * as z from "zod/mini";
-import type { Environment } from "../args.ts";
+import type { Environment } from "../call/args.ts";
 import { CniError, describeError, ErrorCode } from "../error.ts";
-import { decode, parseJson, type SchemaOutput } from "../json.ts";
-import { once, optional } from "../types.ts";
+import { decode, parseJson, type SchemaOutput } from "../json/json.ts";
+import { once, optional } from "../config/types.ts";
 import { CURRENT_VERSION } from "../version.ts";
 import { execPlugin } from "./exec.ts";
-import type { Invocation, Surroundings } from "../surroundings.ts";
+import type { Invocation, Surroundings } from "../call/surroundings.ts";
 import { runtimeEnv } from "./runtime_env.ts";
 
 /** A plugin's answer to VERSION. */

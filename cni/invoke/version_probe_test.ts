@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { CniError } from "../error.ts";
-import { deadline } from "../deadline.ts";
+import { deadline } from "../call/deadline.ts";
 import {
   decodeVersionInfo,
   getVersionInfo,

@@ -5,9 +5,9 @@
  */
 
 import { CniError, ErrorCode, toCniError } from "../error.ts";
-import type { JsonObject } from "../json.ts";
-import { deadline } from "../deadline.ts";
-import { Rollback } from "../rollback.ts";
+import type { JsonObject } from "../json/json.ts";
+import { deadline } from "../call/deadline.ts";
+import { Rollback } from "../call/rollback.ts";
 import { addPlugins, checkNames } from "./add_plugins.ts";
 import type { AttachmentResult } from "./attachment_result.ts";
 import type { Network, OperationOptions } from "./operation.ts";

@@ -8,10 +8,10 @@ import {
   checkContainerId,
   checkInterfaceName,
   checkNetworkName,
-} from "../args.ts";
+} from "../call/args.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { readPluginResult } from "../invoke/plugin_result.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../json/json.ts";
 import { type AttachmentResult, toPrevResult } from "./attachment_result.ts";
 import type { PluginConf } from "./conf.ts";
 import {

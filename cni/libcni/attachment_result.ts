@@ -5,12 +5,12 @@
  */
 
 import { describeError } from "../error.ts";
-import type { JsonObject } from "../json.ts";
-import type { Log } from "../log.ts";
-import type { Result } from "../result.ts";
-import { decodeResult } from "../result_decoding.ts";
-import { encodeResult } from "../result_encoding.ts";
-import { haveSameShape } from "../result_versions.ts";
+import type { JsonObject } from "../json/json.ts";
+import type { Log } from "../log/log.ts";
+import type { Result } from "../result/result.ts";
+import { decodeResult } from "../result/decoding.ts";
+import { encodeResult } from "../result/encoding.ts";
+import { haveSameShape } from "../result/versions.ts";
 import type { AttachmentCache } from "./cache.ts";
 import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
 

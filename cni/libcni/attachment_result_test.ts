@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError, describeError } from "../error.ts";
 import { readPluginResult } from "../invoke/plugin_result.ts";
-import type { JsonObject } from "../json.ts";
-import { createLog } from "../log.ts";
+import type { JsonObject } from "../json/json.ts";
+import { createLog } from "../log/log.ts";
 import { findCachedResult, toPrevResult } from "./attachment_result.ts";
 import { AttachmentCache } from "./cache.ts";
 import { describeAttachment, type RuntimeConf } from "./runtime_conf.ts";

@@ -20,7 +20,7 @@
 
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../error.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../json/json.ts";
 import {
   type Attachment,
   type AttachmentKey,

@@ -14,8 +14,8 @@ import {
   type JsonObject,
   type JsonValue,
   parseJson,
-} from "../json.ts";
-import { once, optional } from "../types.ts";
+} from "../json/json.ts";
+import { once, optional } from "../config/types.ts";
 import { encodeJson } from "./json_bytes.ts";
 
 /** Identifies an attachment. */

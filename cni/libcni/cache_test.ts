@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../error.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../json/json.ts";
 import { SPEC_VERSIONS } from "../version.ts";
 import {
   type Attachment,

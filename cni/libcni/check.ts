@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../error.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../json/json.ts";
 import { COMMAND_SINCE } from "../version.ts";
 import { findCachedResult } from "./attachment_result.ts";
 import { checkPlugins } from "./each_plugin.ts";

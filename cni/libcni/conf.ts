@@ -13,8 +13,13 @@
 
 import * as z from "zod/mini";
 import { CniError, toCniError } from "../error.ts";
-import { decode, type JsonObject, type JsonValue, sortKeys } from "../json.ts";
-import { givenDnsSchema, netConf, once, optional } from "../types.ts";
+import {
+  decode,
+  type JsonObject,
+  type JsonValue,
+  sortKeys,
+} from "../json/json.ts";
+import { givenDnsSchema, netConf, once, optional } from "../config/types.ts";
 import {
   decodeAs,
   malformed,

@@ -9,7 +9,12 @@
 
 import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode, toCniError } from "../error.ts";
-import { decode, type JsonObject, type JsonValue, parseJson } from "../json.ts";
+import {
+  decode,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+} from "../json/json.ts";
 import { compareVersions, CURRENT_VERSION } from "../version.ts";
 
 /** The name of a document in errors. */

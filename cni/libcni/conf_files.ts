@@ -10,7 +10,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { checkNetworkName } from "../args.ts";
+import { checkNetworkName } from "../call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import {
   appendPlugins,

@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../error.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../json/json.ts";
 import { findCachedResult } from "./attachment_result.ts";
 import { restoreAttachment } from "./cached_config.ts";
 import { delPlugins } from "./each_plugin.ts";

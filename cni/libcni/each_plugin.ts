@@ -5,11 +5,11 @@
  * @module
  */
 
-import type { JsonObject } from "../json.ts";
-import { throwAll } from "../rollback.ts";
-import type { Starter } from "../surroundings.ts";
-import { ListWork } from "../together.ts";
-import type { ValidAttachment } from "../types.ts";
+import type { JsonObject } from "../json/json.ts";
+import { throwAll } from "../call/rollback.ts";
+import type { Starter } from "../call/surroundings.ts";
+import { ListWork } from "../call/together.ts";
+import type { ValidAttachment } from "../config/types.ts";
 import {
   type OperationOptions,
   pluginFailure,

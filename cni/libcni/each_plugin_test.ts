@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { surroundingsWith } from "../../tests/_harness/surroundings.ts";
 import { describeError } from "../error.ts";
-import type { Invoker } from "../surroundings.ts";
+import type { Invoker } from "../call/surroundings.ts";
 import { checkPlugins, delPlugins, gcPlugins } from "./each_plugin.ts";
 import { PluginFailure } from "./operation.ts";
 import { createTools, type PluginTools } from "./tools.ts";

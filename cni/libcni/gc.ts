@@ -5,8 +5,8 @@
  */
 
 import type { MaybePromise } from "../plugin.ts";
-import { throwAll } from "../rollback.ts";
-import type { ValidAttachment } from "../types.ts";
+import { throwAll } from "../call/rollback.ts";
+import type { ValidAttachment } from "../config/types.ts";
 import { COMMAND_SINCE } from "../version.ts";
 import type { CachedAttachment } from "./cache.ts";
 import type { NetworkConfList } from "./conf.ts";

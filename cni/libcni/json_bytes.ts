@@ -6,7 +6,7 @@
  */
 
 import { CniError, ErrorCode } from "../error.ts";
-import type { JsonObject, JsonValue } from "../json.ts";
+import type { JsonObject, JsonValue } from "../json/json.ts";
 
 /**
  * Encodes an object in one line, with the keys of all objects sorted.

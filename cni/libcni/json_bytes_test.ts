@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../error.ts";
-import { type JsonObject, parseJson } from "../json.ts";
+import { type JsonObject, parseJson } from "../json/json.ts";
 import { encodeJson } from "./json_bytes.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 

@@ -19,11 +19,11 @@
  */
 
 import { join } from "@std/path/posix";
-import { checkContainerId } from "../args.ts";
+import { checkContainerId } from "../call/args.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { JoinedSignal } from "../deadline.ts";
+import { JoinedSignal } from "../call/deadline.ts";
 import { ifPossible, withIoFailure } from "../files/io.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
 import { describeHolders } from "../files/lock_holders.ts";
 import { FileLock, type LockTry, readIfLocked } from "../files/lock.ts";

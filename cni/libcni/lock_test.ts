@@ -7,7 +7,7 @@ import {
 import { join } from "@std/path/posix";
 import { importFlags } from "../../scripts/net.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../log/log.ts";
 import { AttachmentLocks, lockFolderOf, type LockOptions } from "./lock.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

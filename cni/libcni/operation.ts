@@ -5,12 +5,12 @@
  * @module
  */
 
-import type { Command } from "../args.ts";
+import type { Command } from "../call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { findPlugin } from "../invoke/find.ts";
 import type { PluginOutput } from "../invoke/plugin_result.ts";
 import { runtimeEnv } from "../invoke/runtime_env.ts";
-import type { Result } from "../result.ts";
+import type { Result } from "../result/result.ts";
 import { isAtLeast } from "../version.ts";
 import type { NetworkConfList, PluginConf } from "./conf.ts";
 import { formatCniArgs, type RuntimeConf } from "./runtime_conf.ts";

@@ -4,9 +4,9 @@
  * @module
  */
 
-import { checkContainerId } from "../args.ts";
+import { checkContainerId } from "../call/args.ts";
 import { describeError, ErrorCode, toCniError } from "../error.ts";
-import { omitAbsent } from "../json.ts";
+import { omitAbsent } from "../json/json.ts";
 import type { OperationOptions } from "./operation.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";

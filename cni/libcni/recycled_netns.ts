@@ -4,8 +4,8 @@
  * @module
  */
 
-import { isNetnsOverridden } from "../args.ts";
-import { isOwnNetns } from "../own_netns.ts";
+import { isNetnsOverridden } from "../call/args.ts";
+import { isOwnNetns } from "../call/own_netns.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { PluginTools } from "./tools.ts";
 

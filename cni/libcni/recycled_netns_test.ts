@@ -3,7 +3,7 @@ import {
   OWN_NETNS as OWN,
   surroundingsWith,
 } from "../../tests/_harness/surroundings.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../log/log.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

@@ -8,8 +8,8 @@
  */
 
 import { CniError, ErrorCode } from "../error.ts";
-import { type JsonObject, type JsonValue, omitAbsent } from "../json.ts";
-import type { ValidAttachment } from "../types.ts";
+import { type JsonObject, type JsonValue, omitAbsent } from "../json/json.ts";
+import type { ValidAttachment } from "../config/types.ts";
 import {
   decodePluginConf,
   type NetworkConfList,

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, describeError } from "../error.ts";
-import type { JsonObject, JsonValue } from "../json.ts";
+import type { JsonObject, JsonValue } from "../json/json.ts";
 import { decodePluginConf } from "./conf.ts";
 import { buildRequest, injectConf, type RequestExtras } from "./request.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";

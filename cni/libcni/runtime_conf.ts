@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../json/json.ts";
 import type { Attachment, AttachmentKey, CachedRequest } from "./cache.ts";
 
 /** Pairs of CNI_ARGS, in order. */

@@ -5,10 +5,10 @@
  */
 
 import { execInvoker } from "../invoke/exec_invoker.ts";
-import { createLog, type Log } from "../log.ts";
-import { writeStderr } from "../stdio.ts";
-import { OWN_NETNS } from "../own_netns.ts";
-import type { Surroundings } from "../surroundings.ts";
+import { createLog, type Log } from "../log/log.ts";
+import { writeStderr } from "../process/stdio.ts";
+import { OWN_NETNS } from "../call/own_netns.ts";
+import type { Surroundings } from "../call/surroundings.ts";
 import { AttachmentCache } from "./cache.ts";
 import type { AttachmentLocks } from "./lock.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { pause, waitUntil } from "../deadline.ts";
+import { pause, waitUntil } from "../call/deadline.ts";
 
 /** Time limit of a wait, and what happens then. */
 export interface Patience {

@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { emptyDns, type Result, type Route } from "../../cni/result.ts";
+import { emptyDns, type Result, type Route } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { Options } from "../../net/dhcp/options.ts";

@@ -8,7 +8,7 @@
 import { readTextFile, unlessUnreachable } from "../../cni/files/io.ts";
 import { removeIfThere, withIoFailure } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
-import { sha512 } from "../../cni/sha512.ts";
+import { sha512 } from "../../cni/process/sha512.ts";
 import type { Lease, LeaseKey } from "./lease.ts";
 
 /** Longest name of a file, without its suffix. */

@@ -27,8 +27,8 @@
 import { resolve } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { findNetnsId } from "../../cni/own_netns.ts";
-import type { Result } from "../../cni/result.ts";
+import { findNetnsId } from "../../cni/call/own_netns.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { ask, DEFAULT_SOCKET, NoDaemonError, type Request } from "./ask.ts";
 import { keyOf, type Lease, resultOf } from "./lease.ts";

@@ -5,8 +5,13 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional, uint32Schema } from "../../cni/types.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
+import {
+  netConf,
+  once,
+  optional,
+  uint32Schema,
+} from "../../cni/config/types.ts";
 
 /** Builds the schema of the whole network configuration. */
 export const dhcpSchema = once(() => {

@@ -5,7 +5,11 @@
  */
 
 import type { Call } from "../../cni/plugin.ts";
-import { emptyDns, type IpConfig, type Result } from "../../cni/result.ts";
+import {
+  emptyDns,
+  type IpConfig,
+  type Result,
+} from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Candidate } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf, requestedIpsOf } from "./config.ts";

@@ -4,9 +4,9 @@
  * @module
  */
 
-import { type CmdArgs, loadArgs } from "../../cni/args.ts";
+import { type CmdArgs, loadArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { checkOnePerFamily } from "../../cni/one_per_family.ts";
+import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
   checkDisjoint,

@@ -5,7 +5,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import type { Log } from "../../cni/log.ts";
+import type { Log } from "../../cni/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
 import type { Lease, Owner } from "./lease.ts";

@@ -10,8 +10,8 @@ import type {
   FoundLease,
   Leftovers,
   LeftoverSearch,
-} from "../../cni/leftovers.ts";
-import type { Orphan } from "../../cni/orphan.ts";
+} from "../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { LeaseStore } from "./store.ts";
 

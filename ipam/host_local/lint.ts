@@ -4,16 +4,16 @@
  * @module
  */
 
-import type { GivenRange, Linted } from "../../cni/about.ts";
-import { listOf, readCidr, readIp } from "../../cni/given_values.ts";
-import { type JsonObject, objectOf } from "../../cni/json.ts";
+import type { GivenRange, Linted } from "../../cni/tools/about.ts";
+import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
+import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import {
   errorAt,
   keyWarningAt,
   type Place,
   type Problem,
   warningAt,
-} from "../../cni/problem.ts";
+} from "../../cni/tools/problem.ts";
 import type { Cidr } from "../../net/cidr.ts";
 
 /** See {@linkcode Lint}. */

@@ -27,7 +27,7 @@
  */
 
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { dataDirOf } from "./config.ts";
 import type { HostLocalConfig } from "./schema.ts";

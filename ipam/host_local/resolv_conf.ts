@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Dns } from "../../cni/result.ts";
+import type { Dns } from "../../cni/result/result.ts";
 import { readTextFile } from "../../cni/files/io.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { type Dns, emptyDns } from "../../cni/result.ts";
+import { type Dns, emptyDns } from "../../cni/result/result.ts";
 import { parseResolvConf, readResolvConf } from "./resolv_conf.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 

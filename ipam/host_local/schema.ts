@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
 import {
   cidrSchema,
   netConf,
@@ -14,7 +14,7 @@ import {
   optionalIpSchema,
   parsedText,
   routeSchema,
-} from "../../cni/types.ts";
+} from "../../cni/config/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { parseBlock } from "./range.ts";

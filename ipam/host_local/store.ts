@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { throwAll } from "../../cni/rollback.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
   awaitUnlessUnreachable,

@@ -8,7 +8,7 @@ import {
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { FileLock } from "../../cni/files/lock.ts";
-import { createLog } from "../../cni/log.ts";
+import { createLog } from "../../cni/log/log.ts";
 import { Ip } from "../../net/ip.ts";
 import {
   allOf,

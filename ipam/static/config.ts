@@ -4,9 +4,9 @@
  * @module
  */
 
-import { loadArgs } from "../../cni/args.ts";
+import { loadArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { checkOnePerFamily } from "../../cni/one_per_family.ts";
+import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";

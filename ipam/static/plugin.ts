@@ -23,7 +23,11 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { emptyDns, type IpConfig, type Result } from "../../cni/result.ts";
+import {
+  emptyDns,
+  type IpConfig,
+  type Result,
+} from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { addressesOf, type StaticAddress } from "./config.ts";
 import type { StaticConfig } from "./schema.ts";

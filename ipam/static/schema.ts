@@ -8,7 +8,7 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
 import {
   dnsSchema,
   netConf,
@@ -16,7 +16,7 @@ import {
   optional,
   optionalIpSchema,
   routeSchema,
-} from "../../cni/types.ts";
+} from "../../cni/config/types.ts";
 
 /** Builds the schema of the whole network configuration. */
 export const staticSchema = once(() => {

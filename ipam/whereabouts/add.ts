@@ -5,8 +5,12 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { checkOnePerFamily } from "../../cni/one_per_family.ts";
-import { emptyDns, type IpConfig, type Result } from "../../cni/result.ts";
+import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
+import {
+  emptyDns,
+  type IpConfig,
+  type Result,
+} from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { parseArgs } from "./args.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { loadArgs } from "../../cni/args.ts";
+import { loadArgs } from "../../cni/call/args.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 

@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { type Step, tryAll } from "../../cni/rollback.ts";
+import { type Step, tryAll } from "../../cni/call/rollback.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";
 import { type Session, toStorageError } from "./session.ts";

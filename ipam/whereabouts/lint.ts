@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { Linted } from "../../cni/about.ts";
-import { listOf } from "../../cni/given_values.ts";
-import { objectOf } from "../../cni/json.ts";
-import { type Problem, warningAt } from "../../cni/problem.ts";
+import type { Linted } from "../../cni/tools/about.ts";
+import { listOf } from "../../cni/tools/given_values.ts";
+import { objectOf } from "../../cni/json/json.ts";
+import { type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /**
  * Lists problems. Capabilities, arguments and CNI_ARGS may set the addresses

@@ -28,7 +28,7 @@
 import { describeError } from "../../cni/error.ts";
 import { unlessUnreachable } from "../../cni/files/io.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { WhereaboutsConfig } from "./schema.ts";
 import type { OpenClient, Session } from "./session.ts";

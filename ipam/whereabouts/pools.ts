@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Log } from "../../cni/log.ts";
+import type { Log } from "../../cni/log/log.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { WhereaboutsApi } from "./api.ts";

@@ -6,7 +6,7 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
 import {
   cidrSchema,
   dnsSchema,
@@ -16,7 +16,7 @@ import {
   optionalIpSchema,
   parsedText,
   routeSchema,
-} from "../../cni/types.ts";
+} from "../../cni/config/types.ts";
 import { apiTimeoutSchema } from "../../kube/api_timeout.ts";
 import { AddressError, type Ip, unlessNoAddress } from "../../net/ip.ts";
 import { parseExcluded, parseLenientIp, parseRange } from "./range.ts";

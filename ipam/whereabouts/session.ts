@@ -4,8 +4,8 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/deadline.ts";
-import type { Command } from "../../cni/args.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
+import type { Command } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import type { ClientOptions } from "../../kube/client.ts";

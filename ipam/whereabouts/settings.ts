@@ -7,10 +7,10 @@
  */
 
 import { join } from "@std/path/posix";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { readTextFile, unlessUnreachable } from "../../cni/files/io.ts";
-import { decode, parseJson } from "../../cni/json.ts";
+import { decode, parseJson } from "../../cni/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { type Range, type RangeText, resolveRange } from "./range.ts";

@@ -5,7 +5,7 @@
  */
 
 import { join } from "@std/path/posix";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import type { ApiClient } from "../../ipam/whereabouts/api.ts";

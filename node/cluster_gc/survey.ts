@@ -8,7 +8,7 @@
  * @module
  */
 
-import type { Log } from "../../cni/log.ts";
+import type { Log } from "../../cni/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
 import { isReservationOf } from "../../ipam/whereabouts/names.ts";
 import type {

@@ -7,7 +7,7 @@
  */
 
 import { AttachmentCache } from "../../cni/libcni/mod.ts";
-import type { Orphan } from "../../cni/orphan.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
 import { addressesOf, netnsOf } from "./evidence.ts";
 import type { Scene } from "./search.ts";
 

@@ -6,10 +6,10 @@
  */
 
 import { findFileId } from "../../cni/files/same_file.ts";
-import type { FoundLease, Proofs } from "../../cni/leftovers.ts";
-import type { Claim } from "../../cni/orphan.ts";
+import type { FoundLease, Proofs } from "../../cni/tools/leftovers.ts";
+import type { Claim } from "../../cni/tools/orphan.ts";
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Ip } from "../../net/ip.ts";
 import { findHostEnds, type HostEnds } from "./host_ends.ts";
 import { listNamespaceAddresses, readProcesses } from "./processes.ts";

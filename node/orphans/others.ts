@@ -7,9 +7,9 @@
 import { ifPossible } from "../../cni/files/io.ts";
 import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
-import type { JsonObject } from "../../cni/json.ts";
-import type { Orphan } from "../../cni/orphan.ts";
-import type { ToldLeftover } from "../../cni/tool_question.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
+import type { ToldLeftover } from "../../cni/tools/tool_question.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { listPlugins, readConfs, type Scene } from "./search.ts";

@@ -7,7 +7,7 @@
 import { listFiles } from "../../cni/files/listing.ts";
 import { FileLock, readIfLocked } from "../../cni/files/lock.ts";
 import { lockFolderOf } from "../../cni/libcni/mod.ts";
-import type { Orphan } from "../../cni/orphan.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
 import type { Scene } from "./search.ts";
 
 /** Finds locks. */

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { pause } from "../../cni/deadline.ts";
+import { pause } from "../../cni/call/deadline.ts";
 import { AttachmentLocks, lockFolderOf } from "../../cni/libcni/mod.ts";
 import { toCniError } from "../../cni/error.ts";
 import {

@@ -5,7 +5,7 @@
  */
 
 import { ifPossible, readFile } from "../../cni/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
@@ -13,9 +13,9 @@ import {
   NetworkRuntime,
   type NetworkRuntimeOptions,
 } from "../../cni/libcni/mod.ts";
-import type { LeftoverSearch } from "../../cni/leftovers.ts";
-import type { Log } from "../../cni/log.ts";
-import type { Invoker } from "../../cni/surroundings.ts";
+import type { LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Log } from "../../cni/log/log.ts";
+import type { Invoker } from "../../cni/call/surroundings.ts";
 import { LEFTOVERS } from "../../plugins/leftovers.ts";
 import type { Evidence } from "./evidence.ts";
 

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Log } from "../../cni/log.ts";
-import type { Rollback } from "../../cni/rollback.ts";
+import type { Log } from "../../cni/log/log.ts";
+import type { Rollback } from "../../cni/call/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";

@@ -5,8 +5,8 @@
  * @module
  */
 
-import { sha512 } from "../../cni/sha512.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import { sha512 } from "../../cni/process/sha512.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewIfb } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

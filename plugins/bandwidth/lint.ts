@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { Linted } from "../../cni/about.ts";
-import type { JsonObject } from "../../cni/json.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/problem.ts";
+import type { Linted } from "../../cni/tools/about.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** Source: limits.ts. */
 const MAX_BURST_BITS = 0xffff_ffff * 8;

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { KernelNeeds } from "../../cni/about.ts";
+import type { KernelNeeds } from "../../cni/tools/about.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import { linkNeed } from "../parts/kernel_needs.ts";

@@ -32,8 +32,8 @@
 
 import { describeError } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Interface, Result } from "../../cni/result.ts";
-import { Rollback } from "../../cni/rollback.ts";
+import type { Interface, Result } from "../../cni/result/result.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

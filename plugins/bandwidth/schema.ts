@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
-import { cidrSchema, netConf, once, optional } from "../../cni/types.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
+import { cidrSchema, netConf, once, optional } from "../../cni/config/types.ts";
 
 /**
  * Reads an integer like Go's uint64; the largest ones lose their last digits.

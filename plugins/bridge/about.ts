@@ -4,8 +4,8 @@
  * @module
  */
 
-import { type About, valueOf } from "../../cni/about.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import { type About, valueOf } from "../../cni/tools/about.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */

@@ -5,8 +5,12 @@
  */
 
 import type { Call } from "../../cni/plugin.ts";
-import { emptyResult, type Interface, type Result } from "../../cni/result.ts";
-import type { Rollback } from "../../cni/rollback.ts";
+import {
+  emptyResult,
+  type Interface,
+  type Result,
+} from "../../cni/result/result.ts";
+import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { announce } from "../parts/announce.ts";

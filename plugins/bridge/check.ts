@@ -5,7 +5,7 @@
  */
 
 import type { Call } from "../../cni/plugin.ts";
-import type { Interface, Result } from "../../cni/result.ts";
+import type { Interface, Result } from "../../cni/result/result.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
@@ -18,7 +18,7 @@ import {
   checkLinkThere,
   sandboxInterfaceOf,
 } from "../parts/check_link.ts";
-import type { Differences } from "../../cni/differences.ts";
+import type { Differences } from "../../cni/call/differences.ts";
 import { named } from "../parts/configure_link.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { gatewayAddressesOf } from "./gateway.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { settleVeth, type Veth } from "../parts/veth.ts";

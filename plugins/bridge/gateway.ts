@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";

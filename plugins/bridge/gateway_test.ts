@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import type { IpConfig } from "../../cni/result.ts";
+import type { IpConfig } from "../../cni/result/result.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";

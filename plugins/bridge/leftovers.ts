@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
-import type { Orphan } from "../../cni/orphan.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
 import {
   type Change,
   delChainOf,

@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { Linted } from "../../cni/about.ts";
-import { objectOf } from "../../cni/json.ts";
-import { keyWarningAt, type Problem } from "../../cni/problem.ts";
+import type { Linted } from "../../cni/tools/about.ts";
+import { objectOf } from "../../cni/json/json.ts";
+import { keyWarningAt, type Problem } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ conf }: Linted): Problem[] {

@@ -6,8 +6,8 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { tryAll } from "../../cni/rollback.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import { tryAll } from "../../cni/call/rollback.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type KernelNeeds, valueOf } from "../../cni/about.ts";
+import { type KernelNeeds, valueOf } from "../../cni/tools/about.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkNeed, VETH } from "../parts/kernel_needs.ts";
 

@@ -38,8 +38,8 @@
  */
 
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import { Rollback, tryAll } from "../../cni/rollback.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../parts/attachment.ts";
@@ -119,7 +119,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     const prevResult = requirePrevResult(call, "Required prevResult missing");
     const result = ownPartOf(prevResult, call.args);
     const { checkLinks } = await import("./check.ts");
-    const { Differences } = await import("../../cni/differences.ts");
+    const { Differences } = await import("../../cni/call/differences.ts");
     const differences = new Differences();
     if (settings.isLayer3) {
       await differences.collect(() => call.ipam.check());

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkInterfaceName } from "../../cni/args.ts";
+import { checkInterfaceName } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Mac } from "../../net/mac.ts";

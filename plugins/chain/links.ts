@@ -6,7 +6,11 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
-import { type JsonObject, type JsonValue, objectOf } from "../../cni/json.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../cni/json/json.ts";
 import { decodePluginConfs, type PluginConf } from "../../cni/libcni/conf.ts";
 import type { AttachedOptions } from "../../cni/libcni/each_plugin.ts";
 import type { PluginList } from "../../cni/libcni/operation.ts";

@@ -43,7 +43,7 @@ import {
   type ForeignResult,
   type Plugin,
 } from "../../cni/plugin.ts";
-import { throwAll } from "../../cni/rollback.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
 import type { Links } from "./links.ts";

@@ -10,7 +10,7 @@
 
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { JoinedSignal, pause } from "../../cni/deadline.ts";
+import { JoinedSignal, pause } from "../../cni/call/deadline.ts";
 import { ifPossible, removeQuietly } from "../../cni/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { describeHolders } from "../../cni/files/lock_holders.ts";
@@ -18,7 +18,7 @@ import { isSameFile } from "../../cni/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { InheritedLock } from "../../ffi/inherited_lock.ts";
 import { attachmentOf } from "../parts/attachment.ts";
-import type { Starter } from "../../cni/surroundings.ts";
+import type { Starter } from "../../cni/call/surroundings.ts";
 import { stableName } from "../parts/stable_name.ts";
 
 /** Folder of the locks. */

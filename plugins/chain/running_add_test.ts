@@ -9,7 +9,7 @@ import {
 } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
-import { createLog } from "../../cni/log.ts";
+import { createLog } from "../../cni/log/log.ts";
 import { type Running, RunningAdd, waitForAdd } from "./running_add.ts";
 
 /** An attachment, the folder with its locks, and its log. */

@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
+import { netConf, once, optional } from "../../cni/config/types.ts";
 
 /**
  * Builds the schema of the network configuration. It covers only the keys that

@@ -8,8 +8,8 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible, readTextFile } from "../../cni/files/io.ts";
-import { isObject, parseJson } from "../../cni/json.ts";
-import { foldKey } from "../../cni/json.ts";
+import { isObject, parseJson } from "../../cni/json/json.ts";
+import { foldKey } from "../../cni/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";
 

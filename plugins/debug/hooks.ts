@@ -6,7 +6,7 @@
 
 import { CniError, describeError } from "../../cni/error.ts";
 import { type Ending, runToEnd } from "../../cni/invoke/child.ts";
-import { deadline } from "../../cni/deadline.ts";
+import { deadline } from "../../cni/call/deadline.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { inNetns, type NetNs, StrandedThreadError } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -25,8 +25,8 @@
 
 import { describeError } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { emptyResult, type Result } from "../../cni/result.ts";
-import { encodeResult } from "../../cni/result_encoding.ts";
+import { emptyResult, type Result } from "../../cni/result/result.ts";
+import { encodeResult } from "../../cni/result/encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { checkAskedFor } from "./asked_for.ts";
 import type { DebugConfig } from "./schema.ts";

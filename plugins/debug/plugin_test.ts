@@ -8,7 +8,7 @@ import {
 } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { writeDebugFile } from "../../tests/_harness/debug_file.ts";
 import {
   ENV,

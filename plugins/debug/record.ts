@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Command } from "../../cni/args.ts";
+import type { Command } from "../../cni/call/args.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { COMMANDS } from "../../cni/args.ts";
+import { COMMANDS } from "../../cni/call/args.ts";
 import { formatRecord } from "./record.ts";
 
 const args = {

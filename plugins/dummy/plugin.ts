@@ -24,9 +24,9 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import { Rollback } from "../../cni/rollback.ts";
-import type { NetConf } from "../../cni/types.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
+import type { NetConf } from "../../cni/config/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   configureInterface,
@@ -42,7 +42,8 @@ const KIND = "dummy";
 export const dummy: Plugin = definePlugin({
   name: "dummy",
   versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("../../cni/types.ts")).netConf({}),
+  configSchema: async () =>
+    (await import("../../cni/config/types.ts")).netConf({}),
 
   async add(call): Promise<Result> {
     checkHasIpam(call.config);

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Log } from "../../cni/log.ts";
-import type { Environment } from "../../cni/args.ts";
+import type { Log } from "../../cni/log/log.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { Owner } from "../parts/element_owner.ts";
 

@@ -9,7 +9,7 @@
  * @module
  */
 
-import { tryAll } from "../../cni/rollback.ts";
+import { tryAll } from "../../cni/call/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import type { Backend, FirewallHost } from "./backend.ts";

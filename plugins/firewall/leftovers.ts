@@ -5,8 +5,8 @@
  * @module
  */
 
-import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
-import type { Orphan } from "../../cni/orphan.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { eachIptables } from "../parts/iptables/places.ts";
 import type { Iptables } from "../parts/iptables/program.ts";

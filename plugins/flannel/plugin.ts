@@ -42,11 +42,11 @@ import {
   delegateTo,
 } from "../../cni/invoke/delegate.ts";
 import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import { Rollback, type Step, tryAll } from "../../cni/rollback.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { Rollback, type Step, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { buildDelegateConf, type DelegateConf } from "./delegate_conf.ts";

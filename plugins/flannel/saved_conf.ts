@@ -18,7 +18,7 @@ import {
   withIoFailure,
 } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import type { DelegateConf } from "./delegate_conf.ts";

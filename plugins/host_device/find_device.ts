@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkInterfaceName } from "../../cni/args.ts";
+import { checkInterfaceName } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Linted } from "../../cni/about.ts";
-import { errorAt, type Problem } from "../../cni/problem.ts";
+import type { Linted } from "../../cni/tools/about.ts";
+import { errorAt, type Problem } from "../../cni/tools/problem.ts";
 
 /** Keys that name the device. */
 const DEVICE_KEYS = ["device", "hwaddr", "kernelpath", "pciBusID"];

@@ -10,7 +10,7 @@
 
 import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Rollback } from "../../cni/rollback.ts";
+import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { named } from "../parts/configure_link.ts";

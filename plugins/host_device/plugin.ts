@@ -31,8 +31,8 @@
 
 import { ifPossible } from "../../cni/files/io.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { emptyResult, type Result } from "../../cni/result.ts";
-import { Rollback, tryAll } from "../../cni/rollback.ts";
+import { emptyResult, type Result } from "../../cni/result/result.ts";
+import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {

@@ -38,7 +38,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { IpvlanMode } from "../../ffi/rtnl/link_kinds.ts";
 import { attachToMaster, modeOf, nameOfMode } from "../parts/on_master.ts";

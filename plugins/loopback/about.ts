@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { About } from "../../cni/about.ts";
+import type { About } from "../../cni/tools/about.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {

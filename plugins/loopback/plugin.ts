@@ -16,7 +16,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { emptyResult, type Result } from "../../cni/result.ts";
+import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -39,7 +39,8 @@ const NO_MAC = "00:00:00:00:00:00";
 export const loopback: Plugin = definePlugin({
   name: "loopback",
   versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("../../cni/types.ts")).netConf({}),
+  configSchema: async () =>
+    (await import("../../cni/config/types.ts")).netConf({}),
 
   add(call): Result {
     using sandbox = openSandbox(call.args);

@@ -4,11 +4,11 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
-import { deadline } from "../../cni/deadline.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import { deadline } from "../../cni/call/deadline.ts";
 import type { ForeignResult } from "../../cni/plugin.ts";
-import { emptyResult, type Result } from "../../cni/result.ts";
-import { Rollback } from "../../cni/rollback.ts";
+import { emptyResult, type Result } from "../../cni/result/result.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import {
@@ -133,7 +133,7 @@ async function answerOf(
   if (master === undefined) return { document: {} };
   const { document, result } = master;
   if (document["cniVersion"] === cniVersion) return { document };
-  const { encodeResult } = await import("../../cni/result_encoding.ts");
+  const { encodeResult } = await import("../../cni/result/encoding.ts");
   return { document: encodeResult(result, cniVersion) };
 }
 

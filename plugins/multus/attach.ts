@@ -5,7 +5,7 @@
  */
 
 import { CniError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import type { AttachmentResult } from "../../cni/libcni/attachment_result.ts";
 import { sayWhichFailed } from "../../cni/libcni/operation.ts";
 import { keyOf, type RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
@@ -97,7 +97,7 @@ async function applyRoutes(
   });
   if (document === added.document) return added;
   cache.replaceResult(keyOf(networkOf(delegate), conf), document);
-  const { decodeResult } = await import("../../cni/result_decoding.ts");
+  const { decodeResult } = await import("../../cni/result/decoding.ts");
   return { document, result: decodeResult(document) };
 }
 

@@ -12,9 +12,13 @@
 import { resolve } from "@std/path/posix";
 import * as z from "zod/mini";
 import { ifPossible } from "../../cni/files/io.ts";
-import { type JsonObject, omitAbsent, type Schema } from "../../cni/json.ts";
+import {
+  type JsonObject,
+  omitAbsent,
+  type Schema,
+} from "../../cni/json/json.ts";
 import { apiTimeoutSchema } from "../../kube/api_timeout.ts";
-import { type NetConf, once, optional } from "../../cni/types.ts";
+import { type NetConf, once, optional } from "../../cni/config/types.ts";
 
 /** How log files are rotated. */
 export interface LogOptions {

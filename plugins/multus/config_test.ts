@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { decode, decodeLeniently } from "../../cni/json.ts";
+import { decode, decodeLeniently } from "../../cni/json/json.ts";
 import { type MultusConfig, multusSchema, nodePath } from "./config.ts";
 
 function read(document: object): MultusConfig {

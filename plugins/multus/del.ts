@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { throwAll } from "../../cni/rollback.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
 import {
   findBesideOthers,
   joinAttachments,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import { KNOWN_CAPABILITIES } from "./config.ts";
 import type { Delegate } from "./networks/delegate.ts";

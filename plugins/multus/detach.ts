@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkNetworkName } from "../../cni/args.ts";
+import { checkNetworkName } from "../../cni/call/args.ts";
 import { describeError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";

@@ -6,8 +6,8 @@
 
 import { describeError } from "../../cni/error.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
-import { throwAll } from "../../cni/rollback.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import { isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";
 import { waitUntilReady } from "./pod/readiness.ts";

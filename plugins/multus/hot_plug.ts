@@ -12,7 +12,7 @@
  * @module
  */
 
-import { deadline } from "../../cni/deadline.ts";
+import { deadline } from "../../cni/call/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import {
@@ -21,7 +21,7 @@ import {
   type ForeignResult,
   type Plugin,
 } from "../../cni/plugin.ts";
-import { Rollback } from "../../cni/rollback.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   attach,
@@ -137,7 +137,7 @@ async function plugIn(
     () => detachFrom(session, place, deadline(UNDO_MS)),
   );
   const attached = await attachTo(session, place);
-  const { encodeResult } = await import("../../cni/result_encoding.ts");
+  const { encodeResult } = await import("../../cni/result/encoding.ts");
   const document = encodeResult(attached.result, session.call.cniVersion);
   rollback.commit();
   if (pod !== undefined) await tell(session, pod, attached);

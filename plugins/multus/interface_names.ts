@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkInterfaceName, type CmdArgs } from "../../cni/args.ts";
+import { checkInterfaceName, type CmdArgs } from "../../cni/call/args.ts";
 import {
   CniError,
   describeError,

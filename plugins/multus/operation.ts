@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Command } from "../../cni/args.ts";
+import type { Command } from "../../cni/call/args.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { MultusConfig } from "./config.ts";
 import { asMultus } from "./failure.ts";

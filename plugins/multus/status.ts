@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
-import { JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";

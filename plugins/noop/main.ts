@@ -1,7 +1,7 @@
 import { describeError } from "../../cni/error.ts";
-import { printAndExit } from "../../cni/answer.ts";
+import { printAndExit } from "../../cni/call/answer.ts";
 import { dispatch, processInput } from "../../cni/skel.ts";
-import { once } from "../../cni/types.ts";
+import { once } from "../../cni/config/types.ts";
 import { createNoop } from "./plugin.ts";
 
 /**

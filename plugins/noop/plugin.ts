@@ -15,15 +15,15 @@
  */
 
 import * as z from "zod/mini";
-import { parseArgs } from "../../cni/args.ts";
+import { parseArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { DispatchInput } from "../../cni/surroundings.ts";
-import { decode, parseJson, type SchemaOutput } from "../../cni/json.ts";
+import type { DispatchInput } from "../../cni/call/surroundings.ts";
+import { decode, parseJson, type SchemaOutput } from "../../cni/json/json.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { checkNetns } from "../../cni/request.ts";
-import type { Result } from "../../cni/result.ts";
-import { encodeResult } from "../../cni/result_encoding.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { checkNetns } from "../../cni/call/request.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { encodeResult } from "../../cni/result/encoding.ts";
+import { netConf, once, optional } from "../../cni/config/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   logCall,

@@ -1,8 +1,11 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { CniError } from "../../cni/error.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
-import type { DispatchInput, DispatchOutput } from "../../cni/surroundings.ts";
+import type {
+  DispatchInput,
+  DispatchOutput,
+} from "../../cni/call/surroundings.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { readDebug, writeDebug } from "../../tests/_harness/noop.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";

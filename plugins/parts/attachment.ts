@@ -6,7 +6,7 @@
  */
 
 import type { Call } from "../../cni/plugin.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import { shorten } from "./stable_name.ts";
 
 /** One interface of one container on one network. */

@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
-import { type Differences, formatDetails } from "../../cni/differences.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import { type Differences, formatDetails } from "../../cni/call/differences.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Interface, Result } from "../../cni/result.ts";
+import type { Interface, Result } from "../../cni/result/result.ts";
 import { isSameFile } from "../../cni/files/same_file.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { Differences } from "../../cni/differences.ts";
+import { Differences } from "../../cni/call/differences.ts";
 import type { Call, MaybePromise } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { IpConfig, Route } from "../../cni/result.ts";
+import type { IpConfig, Route } from "../../cni/result/result.ts";
 import type { SyscallError } from "../../ffi/errno.ts";
 import type { Address, NewAddress } from "../../ffi/rtnl/address.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

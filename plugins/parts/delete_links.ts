@@ -5,7 +5,7 @@
  */
 
 import type { Call } from "../../cni/plugin.ts";
-import { throwAll } from "../../cni/rollback.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { alone, ListWork } from "../../cni/together.ts";
+import { alone, ListWork } from "../../cni/call/together.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames } from "../../testing/ip_json.ts";

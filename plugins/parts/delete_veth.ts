@@ -6,7 +6,7 @@
  */
 
 import type { Call } from "../../cni/plugin.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -5,8 +5,12 @@
  */
 
 import * as z from "zod/mini";
-import type { Dns } from "../../cni/result.ts";
-import { completeDns, givenDnsSchema, optional } from "../../cni/types.ts";
+import type { Dns } from "../../cni/result/result.ts";
+import {
+  completeDns,
+  givenDnsSchema,
+  optional,
+} from "../../cni/config/types.ts";
 
 /**
  * Builds a schema that returns undefined if the key sets nothing. An empty list

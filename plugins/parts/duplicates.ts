@@ -4,7 +4,7 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/deadline.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { pollUntil } from "../../cni/libcni/waiting.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";

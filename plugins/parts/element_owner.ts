@@ -10,7 +10,7 @@
  */
 
 import { findFileId } from "../../cni/files/same_file.ts";
-import { sha512 } from "../../cni/sha512.ts";
+import { sha512 } from "../../cni/process/sha512.ts";
 import type { ElementTexts } from "../../ffi/nftables/comment.ts";
 import {
   COMMENT_MAX_BYTES,

@@ -5,11 +5,11 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { type JsonObject, parseJson } from "../../cni/json.ts";
+import { type JsonObject, parseJson } from "../../cni/json/json.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { emptyResult } from "../../cni/result.ts";
-import { formatResult } from "../../cni/result_encoding.ts";
+import { emptyResult } from "../../cni/result/result.ts";
+import { formatResult } from "../../cni/result/encoding.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listAddresses } from "./configure_link.ts";

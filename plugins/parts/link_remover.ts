@@ -9,8 +9,8 @@
  * @module
  */
 
-import { throwAll } from "../../cni/rollback.ts";
-import type { Together, Work } from "../../cni/together.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
+import type { Together, Work } from "../../cni/call/together.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { deleteLinks, type DoomedLink, prepareLinks } from "./delete_links.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { loadArgs } from "../../cni/args.ts";
+import { loadArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Mac } from "../../net/mac.ts";
 

@@ -7,9 +7,9 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call, MaybePromise } from "../../cni/plugin.ts";
-import type { Dns, Result } from "../../cni/result.ts";
-import { Rollback } from "../../cni/rollback.ts";
-import type { NetConf } from "../../cni/types.ts";
+import type { Dns, Result } from "../../cni/result/result.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
+import type { NetConf } from "../../cni/config/types.ts";
 import type { KindData } from "../../ffi/rtnl/link_kinds.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import { once, optional } from "../../cni/types.ts";
+import { once, optional } from "../../cni/config/types.ts";
 import { dnsOverrideSchema } from "./dns_override.ts";
 
 /** Builds the schemas of the keys of `MasterConfig`. */

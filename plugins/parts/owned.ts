@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { ValidAttachment } from "../../cni/types.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { type MasqueradeNames, namesOf } from "./masquerade/names.ts";
 

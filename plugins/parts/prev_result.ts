@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Interface, IpConfig, Result } from "../../cni/result.ts";
+import type { Interface, IpConfig, Result } from "../../cni/result/result.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";

@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
-import { findNetnsId, isOwnNetns } from "../../cni/own_netns.ts";
+import { findNetnsId, isOwnNetns } from "../../cni/call/own_netns.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { isMissingNetns, type NetNs } from "../../ffi/netns.ts";

@@ -7,9 +7,9 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import type { Rollback, Step } from "../../cni/rollback.ts";
-import type { NetConf } from "../../cni/types.ts";
+import type { Result } from "../../cni/result/result.ts";
+import type { Rollback, Step } from "../../cni/call/rollback.ts";
+import type { NetConf } from "../../cni/config/types.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { enableAnnouncements } from "./announce.ts";

@@ -12,8 +12,8 @@
 
 import { CniError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import { type Rollback, tryAll } from "../../cni/rollback.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { type Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewLinkElsewhere } from "../../ffi/rtnl/link.ts";

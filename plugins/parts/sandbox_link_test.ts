@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { createLog } from "../../cni/log.ts";
-import { Rollback } from "../../cni/rollback.ts";
-import { alone } from "../../cni/together.ts";
+import { createLog } from "../../cni/log/log.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
+import { alone } from "../../cni/call/together.ts";
 import { MacvlanMode } from "../../ffi/rtnl/link_kinds.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { INTERFACE_NAME_BYTES } from "../../cni/args.ts";
+import { INTERFACE_NAME_BYTES } from "../../cni/call/args.ts";
 
 /**
  * Builds an interface name from a prefix and a hash. The interface can be found

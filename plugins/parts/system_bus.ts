@@ -11,8 +11,8 @@
  * @module
  */
 
-import type { Environment } from "../../cni/args.ts";
-import { JoinedSignal, waitUntil } from "../../cni/deadline.ts";
+import type { Environment } from "../../cni/call/args.ts";
+import { JoinedSignal, waitUntil } from "../../cni/call/deadline.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { type Bytes, concat, viewOf } from "../../net/bytes.ts";

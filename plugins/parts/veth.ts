@@ -6,7 +6,7 @@
  */
 
 import { CniError } from "../../cni/error.ts";
-import type { Interface } from "../../cni/result.ts";
+import type { Interface } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewVeth } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Log } from "../../cni/log.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import type { Log } from "../../cni/log/log.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import type { ForwardedPort, Forwarding } from "./mapping.ts";

@@ -13,7 +13,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";

@@ -25,7 +25,7 @@
  */
 
 import { findFileId } from "../../cni/files/same_file.ts";
-import { sha512 } from "../../cni/sha512.ts";
+import { sha512 } from "../../cni/process/sha512.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Linted } from "../../cni/about.ts";
-import { type Problem, warningAt } from "../../cni/problem.ts";
+import type { Linted } from "../../cni/tools/about.ts";
+import { type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ capabilities }: Linted): Problem[] {

@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { type Ip, type IpFamily } from "../../net/ip.ts";
 import { type Attachment, attachmentOf } from "../parts/attachment.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { emptyResult } from "../../cni/result.ts";
+import { emptyResult } from "../../cni/result/result.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { type Forwarding, forwardingOf } from "./mapping.ts";

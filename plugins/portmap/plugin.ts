@@ -36,8 +36,8 @@
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { Rollback, tryAll } from "../../cni/rollback.ts";
-import type { Result } from "../../cni/result.ts";
+import { Rollback, tryAll } from "../../cni/call/rollback.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { checkFailure } from "../parts/check_link.ts";

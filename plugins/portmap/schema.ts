@@ -5,8 +5,13 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional, optionalIpSchema } from "../../cni/types.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
+import {
+  netConf,
+  once,
+  optional,
+  optionalIpSchema,
+} from "../../cni/config/types.ts";
 
 /** Where the rules are kept. */
 export type BackendName = "iptables" | "nftables";

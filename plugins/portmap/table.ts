@@ -37,7 +37,7 @@
  * @module
  */
 
-import { sha512 } from "../../cni/sha512.ts";
+import { sha512 } from "../../cni/process/sha512.ts";
 import {
   addChain,
   addDormantTable,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
-import type { Result } from "../../cni/result.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
@@ -18,7 +18,7 @@ import {
   checkRoutes,
   sandboxInterfaceOf,
 } from "../parts/check_link.ts";
-import type { Differences } from "../../cni/differences.ts";
+import type { Differences } from "../../cni/call/differences.ts";
 import { ownPartOf } from "../parts/prev_result.ts";
 import {
   containerRoute,

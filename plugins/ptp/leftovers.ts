@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Leftovers } from "../../cni/leftovers.ts";
+import type { Leftovers } from "../../cni/tools/leftovers.ts";
 import { MASQUERADES } from "../parts/masquerade/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */

@@ -35,8 +35,8 @@
  */
 
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import { Rollback, tryAll } from "../../cni/rollback.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -108,7 +108,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       "ptp: Required prevResult missing",
     );
     const { checkEnds } = await import("./check.ts");
-    const { Differences } = await import("../../cni/differences.ts");
+    const { Differences } = await import("../../cni/call/differences.ts");
     const differences = new Differences();
     await differences.collect(() => call.ipam.check());
     await checkEnds(differences, {

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { Scope } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";

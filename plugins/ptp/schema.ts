@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { SchemaOutput } from "../../cni/json.ts";
-import { mtuSchema, netConf, once, optional } from "../../cni/types.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
+import { mtuSchema, netConf, once, optional } from "../../cni/config/types.ts";
 import { dnsOverrideSchema } from "../parts/dns_override.ts";
 import {
   masqueradeKeys,

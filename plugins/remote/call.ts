@@ -4,11 +4,11 @@
  * @module
  */
 
-import type { CmdArgs, Environment } from "../../cni/args.ts";
-import { JoinedSignal } from "../../cni/deadline.ts";
-import type { Log } from "../../cni/log.ts";
+import type { CmdArgs, Environment } from "../../cni/call/args.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
+import type { Log } from "../../cni/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { toDaemonError } from "./daemon_errors.ts";
 import { exchange, type HttpAnswer, type HttpRequest } from "./http.ts";
 import type { RemoteConfig } from "./schema.ts";

@@ -8,9 +8,9 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { isObject, type JsonObject } from "../../cni/json.ts";
-import type { Result } from "../../cni/result.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import { isObject, type JsonObject } from "../../cni/json/json.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 import { parseDaemonError, parseObject } from "../parts/daemon_error.ts";
 import type { RemoteCall } from "./call.ts";

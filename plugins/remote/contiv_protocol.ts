@@ -6,9 +6,13 @@
  * @module
  */
 
-import { loadArgs } from "../../cni/args.ts";
+import { loadArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { emptyResult, type IpConfig, type Result } from "../../cni/result.ts";
+import {
+  emptyResult,
+  type IpConfig,
+  type Result,
+} from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { parseObject } from "../parts/daemon_error.ts";
 import type { RemoteCall } from "./call.ts";

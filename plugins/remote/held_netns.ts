@@ -6,7 +6,7 @@
  */
 
 import { inNetns, isMissingNetns, NetNs } from "../../ffi/netns.ts";
-import type { CmdArgs } from "../../cni/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { checkSeen } from "../parts/sandbox.ts";
 import type { RemoteCall } from "./call.ts";

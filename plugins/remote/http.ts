@@ -8,7 +8,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { pause, waitUntil } from "../../cni/deadline.ts";
+import { pause, waitUntil } from "../../cni/call/deadline.ts";
 import { CniError, describeError } from "../../cni/error.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
 import {

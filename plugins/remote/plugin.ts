@@ -24,8 +24,8 @@
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import { encodeResult } from "../../cni/result_encoding.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { encodeResult } from "../../cni/result/encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { type Defaults, openCall, type RemoteCall } from "./call.ts";
 import { DaemonMissing, UnusableResult } from "./daemon_errors.ts";

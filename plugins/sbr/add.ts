@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { IpConfig } from "../../cni/result.ts";
+import type { IpConfig } from "../../cni/result/result.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { carryOut } from "./carry_out.ts";
 import type { SbrConfig } from "./schema.ts";

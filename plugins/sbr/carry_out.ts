@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import type { Log } from "../../cni/log.ts";
+import type { Log } from "../../cni/log/log.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
-import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";

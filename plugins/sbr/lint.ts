@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Linted } from "../../cni/about.ts";
-import { type Problem, warningAt } from "../../cni/problem.ts";
+import type { Linted } from "../../cni/tools/about.ts";
+import { type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** Numbers of the kernel's tables. Source: linux/rtnetlink.h. */
 const KERNEL_TABLES: Readonly<Record<number, string>> = {

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { IpConfig } from "../../cni/result.ts";
+import type { IpConfig } from "../../cni/result/result.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { NewRule } from "../../ffi/rtnl/rule.ts";

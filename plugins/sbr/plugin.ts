@@ -32,7 +32,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { IpConfig, Result } from "../../cni/result.ts";
+import type { IpConfig, Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { lockSandbox } from "../parts/lock_sandbox.ts";
 import { isOfAnotherPod, requirePrevResult } from "../parts/prev_result.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { IpConfig } from "../../cni/result.ts";
+import type { IpConfig } from "../../cni/result/result.ts";
 import { Scope } from "../../ffi/rtnl/constants.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";

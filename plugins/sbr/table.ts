@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { IpConfig } from "../../cni/result.ts";
+import type { IpConfig } from "../../cni/result/result.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";

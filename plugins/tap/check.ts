@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Differences } from "../../cni/differences.ts";
+import type { Differences } from "../../cni/call/differences.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { checkFailure } from "../parts/check_link.ts";

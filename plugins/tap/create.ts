@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Rollback } from "../../cni/rollback.ts";
+import type { Rollback } from "../../cni/call/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

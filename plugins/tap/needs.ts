@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { KernelNeeds } from "../../cni/about.ts";
+import type { KernelNeeds } from "../../cni/tools/about.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { createTap } from "../../ffi/tun.ts";
 

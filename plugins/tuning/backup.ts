@@ -6,7 +6,7 @@
  */
 
 import { join } from "@std/path/posix";
-import type { CmdArgs } from "../../cni/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
 import {
   ifPossible,
   readFile,
@@ -16,8 +16,8 @@ import {
   withIoFailure,
 } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
-import { decodeLeniently, isObject, parseJson } from "../../cni/json.ts";
-import type { Log } from "../../cni/log.ts";
+import { decodeLeniently, isObject, parseJson } from "../../cni/json/json.ts";
+import type { Log } from "../../cni/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { LinkSettings } from "./link_settings.ts";
 import { backupSchema, type TuningConfig } from "./schema.ts";

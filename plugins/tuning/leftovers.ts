@@ -5,8 +5,8 @@
  */
 
 import { listFiles } from "../../cni/files/listing.ts";
-import type { Leftovers, LeftoverSearch } from "../../cni/leftovers.ts";
-import type { Orphan } from "../../cni/orphan.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
 import { readJson, recordOf } from "../parts/leftovers/records.ts";
 
 /** See {@linkcode Leftovers}. */

@@ -30,8 +30,8 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Interface, Result } from "../../cni/result.ts";
-import { Rollback } from "../../cni/rollback.ts";
+import type { Interface, Result } from "../../cni/result/result.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { requirePrevResult } from "../parts/prev_result.ts";
 import { openSandbox } from "../parts/sandbox.ts";

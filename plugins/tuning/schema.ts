@@ -5,14 +5,14 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json.ts";
+import type { SchemaOutput } from "../../cni/json/json.ts";
 import {
   netConf,
   once,
   optional,
   parsedText,
   uint32Schema,
-} from "../../cni/types.ts";
+} from "../../cni/config/types.ts";
 import { Mac } from "../../net/mac.ts";
 
 /** Builds the keys of the configuration and of its `args.cni`. */

@@ -5,9 +5,9 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { omitAbsent } from "../../cni/json.ts";
+import { omitAbsent } from "../../cni/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { findRepeatedKey } from "../../cni/repeated_keys.ts";
+import { findRepeatedKey } from "../../cni/json/repeated_keys.ts";
 import type { Mac } from "../../net/mac.ts";
 import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
 import type { LinkSettings } from "./link_settings.ts";

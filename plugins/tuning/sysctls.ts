@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
-import type { Rollback } from "../../cni/rollback.ts";
+import type { Rollback } from "../../cni/call/rollback.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { isReadableSysctl, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 

@@ -6,7 +6,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { type Rollback, throwAll } from "../../cni/rollback.ts";
+import { type Rollback, throwAll } from "../../cni/call/rollback.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isOfAnotherPod } from "../parts/prev_result.ts";
 import { findSandbox } from "../parts/sandbox.ts";

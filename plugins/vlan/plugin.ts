@@ -30,7 +30,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { attachToMaster } from "../parts/on_master.ts";
 import { leaseAddresses } from "../parts/sandbox_addresses.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import { findVrf, portsOf } from "./vrf_link.ts";

@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Address } from "../../ffi/rtnl/address.ts";

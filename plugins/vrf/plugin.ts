@@ -28,11 +28,11 @@
  * @module
  */
 
-import { checkInterfaceName } from "../../cni/args.ts";
+import { checkInterfaceName } from "../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
-import { Rollback, throwAll, tryAll } from "../../cni/rollback.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { Rollback, throwAll, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { lockSandbox } from "../parts/lock_sandbox.ts";
 import {

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Rollback } from "../../cni/rollback.ts";
+import type { Rollback } from "../../cni/call/rollback.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

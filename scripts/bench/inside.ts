@@ -4,8 +4,8 @@
  * @module
  */
 
-import { writeStderr } from "../../cni/stdio.ts";
-import { findColumns, Progress } from "../../tool/progress.ts";
+import { writeStderr } from "../../cni/process/stdio.ts";
+import { findColumns, Progress } from "../../cli/program/progress.ts";
 import { CallRunner, PATH } from "./call.ts";
 import { type ChainName, listExecutables } from "./chain.ts";
 import { measureKernelRequests } from "./kernel_requests.ts";

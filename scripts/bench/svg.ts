@@ -4,7 +4,7 @@
  * @module
  */
 
-import { element, escapeXml, round, textAt } from "../../tool/svg.ts";
+import { element, escapeXml, round, textAt } from "../../cli/program/svg.ts";
 
 export {
   type Attributes,
@@ -14,7 +14,7 @@ export {
   escapeXml,
   line,
   textAt,
-} from "../../tool/svg.ts";
+} from "../../cli/program/svg.ts";
 
 /** Colours that follow the viewer's: light, or dark. */
 const STYLE = `

@@ -5,7 +5,7 @@
  */
 
 import { basename, extname, isAbsolute } from "@std/path/posix";
-import { DIGEST_PLACEHOLDER } from "../../cni/build_identity.ts";
+import { DIGEST_PLACEHOLDER } from "../../cni/process/build_identity.ts";
 import { loadTemplates } from "../../cli/new_plugin/templates.ts";
 import { makeSchemas } from "../../cli/schema/make.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
@@ -67,8 +67,8 @@ async function ensureEntry(path: string): Promise<void> {
   if (await findChangeTime(path) !== undefined) return;
   await Deno.writeTextFile(
     path,
-    `import { calledAs } from "../../cni/stdio.ts";
-     import { runPlugin } from "../../plugins/ask_daemon.ts";
+    `import { calledAs } from "../../cni/process/stdio.ts";
+     import { runPlugin } from "../../daemon/client/ask_daemon.ts";
      import * as exported from "./plugin.ts";
      for (const one of Object.values(exported)) {
        if (one?.configSchema) runPlugin(calledAs(), () => one);

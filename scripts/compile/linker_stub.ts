@@ -26,7 +26,7 @@
 
 import { describeError } from "../../cni/error.ts";
 import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
-import { WORD_BYTES } from "../../cni/call_format.ts";
+import { WORD_BYTES } from "../../daemon/protocol/call_format.ts";
 import {
   type DynamicEntry,
   type Elf,

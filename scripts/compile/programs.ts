@@ -29,7 +29,7 @@ const allNames: readonly string[] = [...pluginNames, ...programNames]
 /** All plugins in one executable. */
 export const multiCall: Program = {
   name: "cni",
-  entry: "plugins/main.ts",
+  entry: "main.ts",
   links: allNames.filter((name) => name !== "cni"),
   handsOver: true,
 };
@@ -60,7 +60,7 @@ export async function listSinglePrograms(
 /** Returns the `main.ts` of a plugin; the bundler writes a missing one. */
 async function getEntry(plugin: string): Promise<string> {
   const folder = plugin.replaceAll("-", "_");
-  const folders = ["plugins", "ipam", "node"].map((layer) =>
+  const folders = ["plugins", "ipam", "cli"].map((layer) =>
     `${layer}/${folder}`
   );
   for (const module of ["main.ts", "plugin.ts"]) {

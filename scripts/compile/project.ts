@@ -18,9 +18,9 @@ export const PROGRAM_SOURCES = [
   "kube",
   "plugins",
   "node",
+  "daemon",
   "cli",
-  "tool",
-  "tracing",
+  "main.ts",
   "deploy/daemon",
   "scripts/offline",
   "deno.json",
@@ -33,7 +33,6 @@ export const LIBRARY_SOURCES = [
   "libcni.ts",
   "nftables.ts",
   "traffic_control.ts",
-  "runtime",
 ] as const;
 
 /**

@@ -50,25 +50,24 @@ const LAYERS: readonly Layer[] = [
     "ipam/*/leftovers.ts",
   ]),
   layer("plugins/needs.ts", ["cni/", "plugins/*/needs.ts"]),
-  layer("plugins/ask_daemon.ts", ["cni/"], ["plugins/hand_over.ts"]),
-  layer("plugins/main.ts", [
+  layer("daemon/protocol/", ["net/", "cni/"], ["ffi/regular_file.ts"]),
+  layer("daemon/client/", ["cni/", "daemon/protocol/", "ffi/unix_stream.ts"], [
+    "daemon/thick/client.ts",
+  ]),
+  layer("main.ts", [
     "net/",
     "ffi/",
     "cni/",
-    "plugins/ask_daemon.ts",
+    "daemon/client/ask_daemon.ts",
     "plugins/registry.ts",
   ], [
-    "plugins/thick/shim.ts",
+    "daemon/thick/shim.ts",
     "cli/main.ts",
     "cli/plugin_help.ts",
-    "node/multus/command.ts",
-    "node/dhcp/command.ts",
+    "cli/multus/command.ts",
+    "cli/dhcp/command.ts",
     "plugins/noop/main.ts",
-    "tracing/start.ts",
-  ]),
-  layer("tracing/", ["net/", "ffi/", "cni/"]),
-  layer("plugins/hand_over.ts", ["cni/", "ffi/unix_stream.ts"], [
-    "plugins/thick/client.ts",
+    "cli/trace/start.ts",
   ]),
   layer("plugins/multus/", [
     "net/",
@@ -79,59 +78,52 @@ const LAYERS: readonly Layer[] = [
   ]),
   // Another name of remote.
   layer("plugins/contivk8s/", [
-    "cni/about.ts",
-    "cni/plugin_keys.ts",
+    "cni/tools/about.ts",
+    "cni/tools/plugin_keys.ts",
     "plugins/remote/",
   ]),
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("ipam/whereabouts/", ["net/", "cni/", "kube/"]),
   layer("ipam/*/", ["net/", "cni/"]),
-  layer("tool/", ["ffi/", "cni/"]),
+  layer("node/network/", ["net/", "ffi/", "cni/"]),
   layer("node/", [
     "net/",
     "ffi/",
     "cni/",
-    "tool/",
     "kube/",
     "plugins/parts/",
-    "plugins/multus/",
-    "plugins/thick/",
     "ipam/",
-    "plugins/ask_daemon.ts",
     "plugins/leftovers.ts",
     "plugins/registry.ts",
   ]),
-  layer("runtime/", ["net/", "ffi/", "cni/"]),
-  layer("cli/doctor/", [
+  layer("daemon/service/", ["ffi/", "cni/"]),
+  layer("daemon/", [
     "net/",
     "ffi/",
     "cni/",
-    "tool/",
     "kube/",
-    "cli/",
-    "plugins/bridge/gateway.ts",
     "plugins/parts/",
-    "plugins/abouts.ts",
-    "plugins/needs.ts",
-    "plugins/registry.ts",
-    "ipam/host_local/",
-    "node/orphans/",
+    "plugins/multus/",
+    "ipam/",
   ]),
+  layer("cli/program/", ["ffi/", "cni/"]),
   layer("cli/", [
     "net/",
     "ffi/",
     "cni/",
-    "tool/",
-    "runtime/",
+    "kube/",
+    "ipam/",
+    "plugins/bridge/gateway.ts",
+    "plugins/multus/",
+    "plugins/parts/",
     "plugins/abouts.ts",
     "plugins/keys.ts",
+    "plugins/needs.ts",
     "plugins/registry.ts",
-    "node/daemon/",
-    "tracing/",
-    "node/orphans/",
-    "node/cluster_gc/",
+    "node/",
+    "daemon/",
     "deploy/daemon/",
-  ], ["plugins/multus/networks/annotations.ts"]),
+  ]),
   // The entry points: importing one must not load the others.
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("nftables.ts", ["ffi/"]),
@@ -139,17 +131,25 @@ const LAYERS: readonly Layer[] = [
   layer("libcni.ts", [
     "net/",
     "cni/",
-    "runtime/",
+    "node/network/",
     "plugins/registry.ts",
-    "node/serve/",
+    "daemon/serve/",
   ]),
 ];
 
 /** Layers that parse configurations, and so may import zod. */
-const ZOD_PLACES = ["cni/", "kube/", "plugins/*/", "ipam/*/", "node/"];
+const ZOD_PLACES = [
+  "cni/",
+  "kube/",
+  "plugins/*/",
+  "ipam/*/",
+  "daemon/",
+  "node/",
+  "cli/multus/",
+];
 
 /** Files that may import Node modules, because Deno has no other way. */
-const NODE_PLACES = ["kube/node_transport.ts", "node/daemon/garbage.ts"];
+const NODE_PLACES = ["kube/node_transport.ts", "daemon/server/garbage.ts"];
 
 /** The fault of an import, or `undefined`. */
 type Fault = string | undefined;

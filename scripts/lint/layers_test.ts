@@ -6,8 +6,8 @@ Deno.test("cni/layers accepts imports that point downward", async (t) => {
     ["net/cidr.ts", 'import { Ip } from "./ip.ts";'],
     ["ffi/rtnl/link.ts", 'import { open } from "../netlink/socket.ts";'],
     ["ffi/rtnl/link.ts", 'import { Mac } from "../../net/mac.ts";'],
-    ["cni/result.ts", 'import type { Cidr } from "../net/cidr.ts";'],
-    ["cni/types.ts", 'import * as z from "zod/mini";'],
+    ["cni/result/result.ts", 'import type { Cidr } from "../../net/cidr.ts";'],
+    ["cni/config/types.ts", 'import * as z from "zod/mini";'],
     ["cni/libcni/cache.ts", 'import { join } from "@std/path/posix";'],
     ["cni/libcni/cache.ts", 'import { join } from "@std/path/posix/join";'],
     ["plugins/parts/a.ts", 'import { Rtnl } from "../../ffi/rtnl/mod.ts";'],
@@ -24,7 +24,7 @@ Deno.test("cni/layers accepts imports that point downward", async (t) => {
       'const a = () => import("../ipam/static/plugin.ts");',
     ],
     ["plugins/registry.ts", 'import type { Plugin } from "../cni/plugin.ts";'],
-    ["plugins/main.ts", 'import { find } from "./registry.ts";'],
+    ["main.ts", 'import { find } from "./plugins/registry.ts";'],
     ["ipam/host_local/config.ts", 'import * as z from "zod/mini";'],
     [
       "ipam/host_local/store.ts",
@@ -36,7 +36,7 @@ Deno.test("cni/layers accepts imports that point downward", async (t) => {
     ],
     ["cli/main.ts", 'import { add } from "./commands/add.ts";'],
     ["mod.ts", 'export { dispatch } from "./cni/skel.ts";'],
-    ["libcni.ts", 'export * from "./runtime/mod.ts";'],
+    ["libcni.ts", 'export * from "./node/network/mod.ts";'],
     ["mod.ts", 'export { Rtnl } from "./ffi/rtnl/mod.ts";'],
     ["libcni.ts", 'export * from "./plugins/registry.ts";'],
     ["kube/node_transport.ts", 'import("node:https");'],
@@ -121,8 +121,8 @@ Deno.test("cni/layers refuses imports against the layering", async (t) => {
     ],
     [
       "mod.ts",
-      'export * from "./runtime/mod.ts";',
-      '"mod.ts" may not import "runtime/mod.ts"',
+      'export * from "./node/network/mod.ts";',
+      '"mod.ts" may not import "node/network/mod.ts"',
     ],
     [
       "mod.ts",
@@ -166,27 +166,27 @@ Deno.test("cni/layers sees every form of import", async (t) => {
 
 Deno.test("cni/layers refuses packages that slow the start", async (t) => {
   await testRows(t, layers, [
-    ["cni/log.ts", 'import * as z from "zod";', 'Import "zod/mini"'],
-    ["cni/log.ts", 'import * as z from "zod/v4";', 'Import "zod/mini"'],
+    ["cni/log/log.ts", 'import * as z from "zod";', 'Import "zod/mini"'],
+    ["cni/log/log.ts", 'import * as z from "zod/v4";', 'Import "zod/mini"'],
     ["net/ip.ts", 'import * as z from "zod/mini";', '"net/ip.ts" may not'],
     ["cli/main.ts", 'import * as z from "zod/mini";', '"cli/main.ts" may not'],
     [
-      "cni/log.ts",
+      "cni/log/log.ts",
       'import { a } from "@std/path";',
       'Import "@std/path/posix"',
     ],
     [
-      "cni/log.ts",
+      "cni/log/log.ts",
       'import { join } from "@std/path/join";',
       'Import "@std/path/posix" rather than "@std/path/join"',
     ],
     [
-      "cni/log.ts",
+      "cni/log/log.ts",
       'import { join } from "@std/path/posixish";',
       'Import "@std/path/posix"',
     ],
     [
-      "cni/log.ts",
+      "cni/log/log.ts",
       'import { join } from "node:path";',
       'Product code may not import "node:path"',
     ],
@@ -195,8 +195,8 @@ Deno.test("cni/layers refuses packages that slow the start", async (t) => {
       'import("node:https");',
       'Product code may not import "node:https"',
     ],
-    ["cni/log.ts", 'import a from "npm:zod@4/mini";', "Import"],
-    ["cni/log.ts", 'import a from "jsr:@std/path@1/posix";', "Import"],
-    ["cni/log.ts", 'import a from "https://example.com/a.ts";', "Import"],
+    ["cni/log/log.ts", 'import a from "npm:zod@4/mini";', "Import"],
+    ["cni/log/log.ts", 'import a from "jsr:@std/path@1/posix";', "Import"],
+    ["cni/log/log.ts", 'import a from "https://example.com/a.ts";', "Import"],
   ]);
 });

@@ -27,7 +27,7 @@ const BANNED_GLOBALS: ReadonlyMap<string, string> = new Map([
 /** Files that may use a banned global. */
 const GLOBAL_HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   // It takes the console away from stdout.
-  ["console", ["cni/stdio.ts"]],
+  ["console", ["cni/process/stdio.ts"]],
 ]);
 
 const LIBC = ["ffi/epoll.ts", "ffi/libc.ts", "ffi/unix_stream.ts"];

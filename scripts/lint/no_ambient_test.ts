@@ -4,16 +4,16 @@ import { testRows } from "./diagnose.ts";
 Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) => {
   await testRows(t, noAmbient, [
     ["cni/skel.ts", "Deno.exit(1);"],
-    ["cni/stdio.ts", "Deno.stdout.writeSync(bytes);"],
-    ["cni/stdio.ts", "console.log = console.error;"],
-    ["plugins/main.ts", "const [command] = Deno.args;"],
-    ["plugins/main.ts", 'Deno.env.get("CNI_COMMAND");'],
+    ["cni/process/stdio.ts", "Deno.stdout.writeSync(bytes);"],
+    ["cni/process/stdio.ts", "console.log = console.error;"],
+    ["main.ts", "const [command] = Deno.args;"],
+    ["main.ts", 'Deno.env.get("CNI_COMMAND");'],
     ["cli/main.ts", "Deno.stdin.readable;"],
     ["ffi/libc.ts", "Deno.dlopen(path, symbols);"],
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
-    ["cni/log.ts", "Deno.stderr.writeSync(bytes);"],
+    ["cni/log/log.ts", "Deno.stderr.writeSync(bytes);"],
     ["cni/invoke/exec.ts", "child.process;"],
-    ["cni/args.ts", 'env.get("CNI_COMMAND");'],
+    ["cni/call/args.ts", 'env.get("CNI_COMMAND");'],
     ["net/ip_test.ts", "console.log(process.argv, Deno.env);"],
     ["tests/soak_test.ts", "setTimeout(() => {}, 1);"],
     ["scripts/ci.ts", "console.log(Deno.args);"],
@@ -22,9 +22,9 @@ Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) 
 
 Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
   await testRows(t, noAmbient, [
-    ["cni/args.ts", "process.env;", 'Product code may not use "process"'],
+    ["cni/call/args.ts", "process.env;", 'Product code may not use "process"'],
     [
-      "cni/args.ts",
+      "cni/call/args.ts",
       "globalThis.process;",
       'Product code may not use "process"',
     ],
@@ -60,20 +60,21 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
 });
 
 Deno.test("cni/no-ambient refuses the process's state outside its owners", async (t) => {
-  const homes = "belongs to cni/answer.ts, cni/skel.ts, cni/stdio.ts, " +
-    "plugins/ask_daemon.ts, plugins/main.ts, " +
-    "node/daemon/stranded.ts, node/multus/main.ts, plugins/noop/main.ts, " +
-    "tool/, cli/main.ts";
+  const homes =
+    "belongs to cni/call/answer.ts, cni/skel.ts, cni/process/stdio.ts, " +
+    "daemon/client/ask_daemon.ts, main.ts, " +
+    "daemon/service/stranded.ts, cli/multus/main.ts, plugins/noop/main.ts, " +
+    "cli/program/, cli/main.ts";
   await testRows(t, noAmbient, [
     ["plugins/ptp/plugin.ts", "Deno.exit(1);", `Deno.exit ${homes}`],
     ["plugins/ptp/plugin.ts", "Deno.exitCode = 1;", `Deno.exitCode ${homes}`],
-    ["cni/args.ts", "Deno.args;", `Deno.args ${homes}`],
-    ["cni/args.ts", 'Deno.env.get("A");', `Deno.env ${homes}`],
-    ["cni/log.ts", "Deno.stdout.writeSync(a);", `Deno.stdout ${homes}`],
+    ["cni/call/args.ts", "Deno.args;", `Deno.args ${homes}`],
+    ["cni/call/args.ts", 'Deno.env.get("A");', `Deno.env ${homes}`],
+    ["cni/log/log.ts", "Deno.stdout.writeSync(a);", `Deno.stdout ${homes}`],
     ["ipam/static/plugin.ts", "Deno.stdin.readable;", `Deno.stdin ${homes}`],
-    ["cni/log.ts", 'Deno["stdout"];', `Deno.stdout ${homes}`],
-    ["cni/log.ts", "globalThis.Deno.stdout;", `Deno.stdout ${homes}`],
-    ["cni/log.ts", "const { stdout } = Deno;", `Deno.stdout ${homes}`],
+    ["cni/log/log.ts", 'Deno["stdout"];', `Deno.stdout ${homes}`],
+    ["cni/log/log.ts", "globalThis.Deno.stdout;", `Deno.stdout ${homes}`],
+    ["cni/log/log.ts", "const { stdout } = Deno;", `Deno.stdout ${homes}`],
     [
       "ffi/netns.ts",
       "Deno.dlopen(a, b);",

@@ -15,10 +15,9 @@ const PRODUCT = [
   "ipam/",
   "plugins/",
   "node/",
-  "runtime/",
-  "tool/",
+  "daemon/",
   "cli/",
-  "tracing/",
+  "main.ts",
   "mod.ts",
   "libcni.ts",
   "nftables.ts",
@@ -27,17 +26,17 @@ const PRODUCT = [
 
 /** The files that speak for the process: its arguments, streams and exit code. */
 export const PROCESS_OWNERS = [
-  "cni/answer.ts",
+  "cni/call/answer.ts",
   "cni/skel.ts",
-  "cni/stdio.ts",
-  "plugins/ask_daemon.ts",
-  "plugins/main.ts",
-  "node/daemon/stranded.ts",
-  "node/multus/main.ts",
+  "cni/process/stdio.ts",
+  "daemon/client/ask_daemon.ts",
+  "main.ts",
+  "daemon/service/stranded.ts",
+  "cli/multus/main.ts",
   "plugins/noop/main.ts",
-  "tool/",
+  "cli/program/",
   "cli/main.ts",
-  "tracing/start.ts",
+  "cli/trace/start.ts",
 ];
 
 /**

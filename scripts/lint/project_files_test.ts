@@ -31,7 +31,7 @@ testRows("matchedPart() returns the part that the pattern names", [
   ["net/ipxts", "net/ip.ts", undefined],
   ["cni/net/ip.ts", "net/", undefined],
   ["plugins/ptp/plugin.ts", "plugins/*/", "plugins/ptp/"],
-  ["plugins/main.ts", "plugins/*/", undefined],
+  ["main.ts", "plugins/*/", undefined],
   ["plugins/ptp/a/plugin.ts", "plugins/*/plugin.ts", undefined],
 ], ([path, pattern, part]: [string, string, string | undefined]) => {
   assertEquals(matchedPart(path, pattern), part);

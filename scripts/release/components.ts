@@ -36,7 +36,7 @@ export interface Part {
 }
 
 /** The module with which every executable begins. */
-const ENTRY = "plugins/main.ts";
+const ENTRY = "main.ts";
 
 /** The part of `deno info --json` that is needed here. */
 interface ModuleGraph {

@@ -5,9 +5,9 @@
  * @module
  */
 
-import { COMMON_KEYS } from "../../cni/common_keys.ts";
-import type { NodeKey } from "../../cni/node_key.ts";
-import type { KeyFacts } from "../../cni/plugin_keys.ts";
+import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
+import type { NodeKey } from "../../cni/config/node_key.ts";
+import type { KeyFacts } from "../../cni/tools/plugin_keys.ts";
 import { KEYS } from "../../plugins/keys.ts";
 
 /**
@@ -81,7 +81,7 @@ export const SECRET_KEYS: readonly string[] = ${
 /** The texts of the tables, by path from the project's root. */
 export function formatKeyTables(): Record<string, string> {
   return {
-    "cni/node_key_table.ts": formatNodeKeys(),
-    "cni/secret_keys.ts": formatSecretKeys(),
+    "cni/config/node_key_table.ts": formatNodeKeys(),
+    "cni/config/secret_keys.ts": formatSecretKeys(),
   };
 }

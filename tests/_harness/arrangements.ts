@@ -14,7 +14,7 @@
 import { makeChain } from "../../cli/chain_form.ts";
 import { describeError, toCniError } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
 import type { NetworkRuntime } from "../../cni/libcni/api.ts";
 import {
   decodePluginConfs,

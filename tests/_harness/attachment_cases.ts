@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { NetConf } from "../../cni/types.ts";
+import type { NetConf } from "../../cni/config/types.ts";
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { writeFakeIpam } from "./fake_ipam.ts";

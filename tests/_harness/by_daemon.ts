@@ -5,20 +5,23 @@
  * @module
  */
 
-import { GO } from "../../cni/call_format.ts";
+import { GO } from "../../daemon/protocol/call_format.ts";
 import type { Dispatch } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import type { DispatchInput, DispatchOutput } from "../../cni/surroundings.ts";
+import type {
+  DispatchInput,
+  DispatchOutput,
+} from "../../cni/call/surroundings.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { dispatch } from "../../cni/skel.ts";
 import {
   CallSocket,
   type CallSocketOptions,
-} from "../../node/daemon/call_socket.ts";
-import { Calls } from "../../node/daemon/calls.ts";
-import { type OwnWorld, readOwnWorld } from "../../node/daemon/own_world.ts";
+} from "../../daemon/server/call_socket.ts";
+import { Calls } from "../../daemon/server/calls.ts";
+import { type OwnWorld, readOwnWorld } from "../../daemon/server/own_world.ts";
 import { eventually } from "./eventually.ts";
-import type { Message } from "../../node/daemon/protocol.ts";
+import type { Message } from "../../daemon/protocol/request.ts";
 import { concat } from "../../net/bytes.ts";
 import { decodeMessages, encodeRequest } from "./call_format.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";

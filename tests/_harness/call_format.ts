@@ -10,9 +10,9 @@ import {
   MESSAGE_HEADER_BYTES,
   MessageKind,
   WORD_BYTES,
-} from "../../cni/call_format.ts";
+} from "../../daemon/protocol/call_format.ts";
 import { concat } from "../../net/bytes.ts";
-import type { CallRequest, Message } from "../../node/daemon/protocol.ts";
+import type { CallRequest, Message } from "../../daemon/protocol/request.ts";
 
 /** Encodes a request. */
 export function encodeRequest(

@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 
 /** Where a definition tries it. */
 export interface AttackPlace {

@@ -17,7 +17,7 @@ import { diagnose } from "../../cli/doctor/diagnose.ts";
 import { Node, type NodeOptions } from "../../cli/doctor/node.ts";
 import { parseNetworkConfList } from "../../cni/libcni/mod.ts";
 import type { NetNs } from "../../ffi/netns.ts";
-import type { Output } from "../../tool/command.ts";
+import type { Output } from "../../cli/program/command.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { connectOutside } from "./outside.ts";

@@ -9,8 +9,8 @@
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
-import { runDaemon } from "../../node/daemon/daemon.ts";
-import { readOwnWorld } from "../../node/daemon/own_world.ts";
+import { runDaemon } from "../../daemon/server/daemon.ts";
+import { readOwnWorld } from "../../daemon/server/own_world.ts";
 import { BUILD, worldLike } from "./by_daemon.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 

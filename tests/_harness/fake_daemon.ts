@@ -4,7 +4,7 @@
  * @module
  */
 
-import { GO } from "../../cni/call_format.ts";
+import { GO } from "../../daemon/protocol/call_format.ts";
 import { concat } from "../../net/bytes.ts";
 import {
   type CallRequest,
@@ -12,7 +12,7 @@ import {
   encodeMessage,
   type Message,
   sizeOfRequest,
-} from "../../node/daemon/protocol.ts";
+} from "../../daemon/protocol/request.ts";
 import { say, TalkServer } from "./talk_server.ts";
 
 /** The request of a caller. */

@@ -5,8 +5,8 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json.ts";
-import type { Result } from "../../cni/result.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 

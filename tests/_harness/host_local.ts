@@ -6,8 +6,8 @@
 
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
-import type { Environment } from "../../cni/args.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { Environment } from "../../cni/call/args.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { hostLocal } from "../../ipam/host_local/plugin.ts";
 import { importFlags } from "../../scripts/net.ts";

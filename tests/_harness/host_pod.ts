@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 

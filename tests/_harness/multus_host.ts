@@ -13,9 +13,9 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { unlessMissing } from "../../cni/files/io.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import {
   type Needs,
   requireRoot,

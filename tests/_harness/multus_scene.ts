@@ -12,7 +12,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import type { Row } from "./conformance.ts";
 import { KubeApi } from "./kube_api.ts";
 import {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { decode } from "../../cni/json.ts";
+import { decode } from "../../cni/json/json.ts";
 import { multusSchema } from "../../plugins/multus/config.ts";
 import type { NetworksQuery } from "../../plugins/multus/networks/resolve.ts";
 

@@ -7,7 +7,7 @@
 
 import { assertRejects, assertStringIncludes } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import type { AttachmentResult } from "../../cni/libcni/attachment_result.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
 import {
@@ -17,7 +17,7 @@ import {
   parseNetworkConfList,
 } from "../../cni/libcni/conf.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
 import type { Row } from "./conformance.ts";
 import {
   type Debug,

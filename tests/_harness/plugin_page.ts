@@ -4,7 +4,7 @@
  * @module
  */
 
-import { toPlainText } from "../../cni/json_schema.ts";
+import { toPlainText } from "../../cni/tools/json_schema.ts";
 
 /** A key as a page describes it, in Markdown. */
 export interface KeyRow {

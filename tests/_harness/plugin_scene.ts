@@ -12,7 +12,7 @@
  */
 
 import type { Plugin } from "../../cni/plugin.ts";
-import type { NetConf } from "../../cni/types.ts";
+import type { NetConf } from "../../cni/config/types.ts";
 import { assertFailure, assertSuccess } from "./call_outcome.ts";
 import { callAs, type Who } from "./parity.ts";
 import { stockOf } from "../../testing/ip_json.ts";

@@ -12,9 +12,9 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import {
   applyDefaultRoute,

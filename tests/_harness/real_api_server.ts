@@ -11,8 +11,8 @@
  * @module
  */
 
-import { pause } from "../../cni/deadline.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import { pause } from "../../cni/call/deadline.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import {
   ignoreUnless,
   isExecutable,

@@ -6,11 +6,11 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Environment } from "../../cni/args.ts";
-import type { DispatchInput } from "../../cni/surroundings.ts";
+import type { Environment } from "../../cni/call/args.ts";
+import type { DispatchInput } from "../../cni/call/surroundings.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { netConf } from "../../cni/types.ts";
+import { netConf } from "../../cni/config/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { surroundingsWith } from "./surroundings.ts";
 

@@ -5,8 +5,8 @@
  * @module
  */
 
-import type { Environment } from "../../cni/args.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { Environment } from "../../cni/call/args.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import { staticIpam } from "../../ipam/static/plugin.ts";
 import { Cidr } from "../../net/cidr.ts";

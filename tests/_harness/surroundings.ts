@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Invoker } from "../../cni/surroundings.ts";
-import type { Surroundings } from "../../cni/surroundings.ts";
+import type { Invoker } from "../../cni/call/surroundings.ts";
+import type { Surroundings } from "../../cni/call/surroundings.ts";
 
 /** This process's network namespace, as the host's. */
 export const OWN_NETNS = "/proc/self/ns/net";

@@ -6,7 +6,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { pause } from "../../cni/deadline.ts";
+import { pause } from "../../cni/call/deadline.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import {
   allOf,

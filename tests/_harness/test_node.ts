@@ -16,7 +16,7 @@ import {
   NodeNetwork,
   type NodeNetworkOptions,
   type Pod,
-} from "../../runtime/mod.ts";
+} from "../../node/network/mod.ts";
 import { ConfFolder } from "./conf_folder.ts";
 import { type Answers, RecordingPlugins } from "./recording_plugins.ts";
 

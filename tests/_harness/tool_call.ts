@@ -6,9 +6,9 @@
 
 import { cni } from "../../cli/commands.ts";
 import type { CniCall } from "../../cli/flags.ts";
-import type { FlagTable, FlagValues } from "../../tool/command.ts";
-import { parseCommandLine } from "../../tool/parse.ts";
-import { type Ended, runTool, type World } from "../../tool/run.ts";
+import type { FlagTable, FlagValues } from "../../cli/program/command.ts";
+import { parseCommandLine } from "../../cli/program/parse.ts";
+import { type Ended, runTool, type World } from "../../cli/program/run.ts";
 
 /** Runs `cni`, not on a terminal and with an empty environment. */
 export function runCni(

@@ -8,7 +8,7 @@
  * @module
  */
 
-import { OWN_NETNS } from "../../cni/own_netns.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 
 function mark(name: string): void {

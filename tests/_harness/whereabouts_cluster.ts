@@ -7,7 +7,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import type {
   Allocations,

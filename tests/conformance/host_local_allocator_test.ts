@@ -6,7 +6,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { EXHAUSTED, FIRST_FREE } from "../_harness/allocator_cases.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {

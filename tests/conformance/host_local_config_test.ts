@@ -6,10 +6,10 @@
  */
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { readCmdArgs } from "../../cni/args.ts";
+import { readCmdArgs } from "../../cni/call/args.ts";
 import { CniError } from "../../cni/error.ts";
-import { decode, type JsonObject } from "../../cni/json.ts";
-import { emptyDns } from "../../cni/result.ts";
+import { decode, type JsonObject } from "../../cni/json/json.ts";
+import { emptyDns } from "../../cni/result/result.ts";
 import { FileLock } from "../../cni/files/lock.ts";
 import { rangeSetsOf, requestedIpsOf } from "../../ipam/host_local/config.ts";
 import {

@@ -7,9 +7,9 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../cni/deadline.ts";
+import { deadline, pause, waitUntil } from "../../cni/call/deadline.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
-import type { Invocation } from "../../cni/surroundings.ts";
+import type { Invocation } from "../../cni/call/surroundings.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";

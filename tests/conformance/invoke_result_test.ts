@@ -6,7 +6,7 @@ import {
 } from "@std/assert";
 import { toCniError } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import { encodeResult } from "../../cni/result_encoding.ts";
+import { encodeResult } from "../../cni/result/encoding.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { CONFIG, Delegation, print, TELL } from "./script_plugins.ts";

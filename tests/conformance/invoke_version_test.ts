@@ -4,7 +4,7 @@ import {
   assertRejects,
   assertThrows,
 } from "@std/assert";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { CniError } from "../../cni/error.ts";
 import {
   decodeVersionInfo,

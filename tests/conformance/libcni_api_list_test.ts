@@ -11,7 +11,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { CniError, toCniError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { CheckNotSupportedError } from "../../cni/libcni/check.ts";
 import type { NetworkConf, NetworkConfList } from "../../cni/libcni/conf.ts";
 import { PluginFailure } from "../../cni/libcni/operation.ts";

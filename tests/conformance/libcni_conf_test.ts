@@ -6,7 +6,7 @@
 
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { CniError, describeError } from "../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
 import {
   type NetworkConfList,
   parseNetworkConf,

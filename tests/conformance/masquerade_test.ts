@@ -1,7 +1,7 @@
 /** Behaviour of nftables masquerading that operators and the Go plugins rely on. */
 
 import { assert, assertEquals, fail } from "@std/assert";
-import { createLog } from "../../cni/log.ts";
+import { createLog } from "../../cni/log/log.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Cidr } from "../../net/cidr.ts";
 import {

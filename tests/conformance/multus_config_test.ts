@@ -7,8 +7,8 @@
 
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { decode, type JsonObject, parseJson } from "../../cni/json.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import { decode, type JsonObject, parseJson } from "../../cni/json/json.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import { parseNetworkConfList } from "../../cni/libcni/conf.ts";
 import {
   type MultusConfig,

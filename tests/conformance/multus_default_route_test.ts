@@ -5,9 +5,9 @@
 
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";

@@ -10,7 +10,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { decode, type JsonObject } from "../../cni/json.ts";
+import { decode, type JsonObject } from "../../cni/json/json.ts";
 import type { Pod } from "../../kube/types.ts";
 import { NETWORKS } from "../../plugins/multus/networks/selections.ts";
 import { multusSchema } from "../../plugins/multus/config.ts";

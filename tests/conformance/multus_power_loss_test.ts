@@ -5,7 +5,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path/posix";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { describeAttachment } from "../../cni/libcni/runtime_conf.ts";
 import {

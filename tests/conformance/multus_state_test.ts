@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import {
   type AttachmentRequest,
   type Delegate,

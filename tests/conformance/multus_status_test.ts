@@ -4,8 +4,8 @@
 
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import { Cidr } from "../../net/cidr.ts";
 import {
   buildNetworkStatus,

@@ -8,11 +8,11 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import { OWN_NETNS } from "../../cni/own_netns.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { dispatch } from "../../cni/skel.ts";
-import type { DispatchOutput } from "../../cni/surroundings.ts";
+import type { DispatchOutput } from "../../cni/call/surroundings.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { canBeOtherUser } from "../_harness/other_user.ts";

@@ -8,10 +8,10 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../cni/json.ts";
-import { emptyResult, type Result } from "../../cni/result.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
-import { encodeResult, formatResult } from "../../cni/result_encoding.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
+import { emptyResult, type Result } from "../../cni/result/result.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
+import { encodeResult, formatResult } from "../../cni/result/encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

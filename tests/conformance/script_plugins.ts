@@ -9,9 +9,9 @@ import { CniError } from "../../cni/error.ts";
 import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
-import type { Invocation, Invoker } from "../../cni/surroundings.ts";
-import { createLog } from "../../cni/log.ts";
-import { encodeResult } from "../../cni/result_encoding.ts";
+import type { Invocation, Invoker } from "../../cni/call/surroundings.ts";
+import { createLog } from "../../cni/log/log.ts";
+import { encodeResult } from "../../cni/result/encoding.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
 import { surroundingsWith } from "../_harness/surroundings.ts";
 

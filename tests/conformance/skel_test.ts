@@ -9,9 +9,9 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { CmdArgs, Environment } from "../../cni/args.ts";
+import type { CmdArgs, Environment } from "../../cni/call/args.ts";
 import { CniError } from "../../cni/error.ts";
-import { emptyResult } from "../../cni/result.ts";
+import { emptyResult } from "../../cni/result/result.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   assertFailure,

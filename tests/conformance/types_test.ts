@@ -7,12 +7,12 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { loadArgs, parseArgBoolean } from "../../cni/args.ts";
+import { loadArgs, parseArgBoolean } from "../../cni/call/args.ts";
 import { CniError } from "../../cni/error.ts";
-import { decode } from "../../cni/json.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
-import { encodeResult } from "../../cni/result_encoding.ts";
-import { cidrSchema, routeSchema } from "../../cni/types.ts";
+import { decode } from "../../cni/json/json.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
+import { encodeResult } from "../../cni/result/encoding.ts";
+import { cidrSchema, routeSchema } from "../../cni/config/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

@@ -11,7 +11,7 @@ import {
   checkContainerId,
   checkInterfaceName,
   checkNetworkName,
-} from "../../cni/args.ts";
+} from "../../cni/call/args.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { expand, type Failure, failureOf } from "./rows.ts";
 

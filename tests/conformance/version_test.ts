@@ -9,8 +9,8 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { decodeVersionInfo } from "../../cni/invoke/version_probe.ts";
-import { checkVersion, decodeConfigVersion } from "../../cni/request.ts";
-import { parsePrevResult } from "../../cni/result_decoding.ts";
+import { checkVersion, decodeConfigVersion } from "../../cni/call/request.ts";
+import { parsePrevResult } from "../../cni/result/decoding.ts";
 import {
   compareVersions,
   isAtLeast,

@@ -6,7 +6,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { POOLS, WhereaboutsScene } from "../_harness/whereabouts.ts";
 

@@ -5,9 +5,9 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Environment } from "../../cni/args.ts";
+import type { Environment } from "../../cni/call/args.ts";
 import { ErrorCode } from "../../cni/error.ts";
-import type { DispatchOutput } from "../../cni/surroundings.ts";
+import type { DispatchOutput } from "../../cni/call/surroundings.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 
 /** Codes that have a meaning to all; from 100 on they are the plugins' own. */

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { COMMANDS } from "../../cni/args.ts";
+import { COMMANDS } from "../../cni/call/args.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { type FuzzInput, showBytes } from "./input.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { COMMANDS } from "../../cni/args.ts";
+import { COMMANDS } from "../../cni/call/args.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { createRandom, type Random } from "../_harness/random.ts";

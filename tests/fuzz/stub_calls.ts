@@ -6,13 +6,13 @@
 
 import { assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { buildIdentity } from "../../cni/build_identity.ts";
-import { SENT_VARIABLES } from "../../cni/call_format.ts";
+import { buildIdentity } from "../../cni/process/build_identity.ts";
+import { SENT_VARIABLES } from "../../daemon/protocol/call_format.ts";
 import { UnixStream } from "../../ffi/unix_stream.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
-import { decodeRequest } from "../../node/daemon/protocol.ts";
-import { isForDaemon } from "../../cni/daemon_socket.ts";
-import { handOver } from "../../plugins/hand_over.ts";
+import { decodeRequest } from "../../daemon/protocol/request.ts";
+import { isForDaemon } from "../../daemon/protocol/daemon_socket.ts";
+import { handOver } from "../../daemon/client/hand_over.ts";
 import {
   findKeys,
   findSocket,

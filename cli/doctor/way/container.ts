@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { NetworkFacts } from "../../../cni/about.ts";
-import type { JsonObject } from "../../../cni/json.ts";
+import type { NetworkFacts } from "../../../cni/tools/about.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { findAbout } from "../../../plugins/abouts.ts";
 import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";

@@ -4,11 +4,11 @@
  * @module
  */
 
-import { createLog } from "../../../cni/log.ts";
+import { createLog } from "../../../cni/log/log.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { checkMasquerade } from "../../../plugins/parts/masquerade/mod.ts";
-import { formatFailureText } from "../../../tool/failure.ts";
+import { formatFailureText } from "../../program/failure.ts";
 import { listForwardChains } from "../forward_chains.ts";
 import {
   FORWARDING,

@@ -5,8 +5,8 @@
  */
 
 import { ifPossible } from "../../../cni/files/io.ts";
-import type { JsonObject } from "../../../cni/json.ts";
-import { decodeResult } from "../../../cni/result_decoding.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
+import { decodeResult } from "../../../cni/result/decoding.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Lookup } from "../../../ffi/rtnl/route.ts";

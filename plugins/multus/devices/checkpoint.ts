@@ -7,8 +7,8 @@
 
 import * as z from "zod/mini";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { decode, parseJson } from "../../../cni/json.ts";
-import { once, optional } from "../../../cni/types.ts";
+import { decode, parseJson } from "../../../cni/json/json.ts";
+import { once, optional } from "../../../cni/config/types.ts";
 import type { PodDevice } from "./pod_device.ts";
 import { readFile } from "../../../cni/files/io.ts";
 

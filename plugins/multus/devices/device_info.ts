@@ -18,7 +18,11 @@ import {
   unlessMissing,
   withIoFailure,
 } from "../../../cni/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../../cni/json.ts";
+import {
+  isObject,
+  type JsonObject,
+  parseJson,
+} from "../../../cni/json/json.ts";
 
 /** Parent of both folders. */
 export const DEVICE_INFO_DIR = "/var/run/k8s.cni.cncf.io/devinfo";

@@ -5,8 +5,8 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { JoinedSignal } from "../../../cni/deadline.ts";
-import type { Log } from "../../../cni/log.ts";
+import { JoinedSignal } from "../../../cni/call/deadline.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import type { AllocatedDevice } from "../../../kube/types.ts";
 import {
   DEVICE_ID,

@@ -8,14 +8,14 @@
  * @module
  */
 
-import type { CmdArgs, Command } from "../../../cni/args.ts";
+import type { CmdArgs, Command } from "../../../cni/call/args.ts";
 import { describeError, toCniError } from "../../../cni/error.ts";
 import {
   createLog,
   formatFields,
   type Log,
   type LogFields,
-} from "../../../cni/log.ts";
+} from "../../../cni/log/log.ts";
 import type { MultusConfig } from "../config.ts";
 import type { K8sArgs } from "../pod/k8s_args.ts";
 import { compressFiles, LogFile } from "./log_file.ts";

@@ -8,7 +8,7 @@
  * @module
  */
 
-import type { CmdArgs } from "../../../cni/args.ts";
+import type { CmdArgs } from "../../../cni/call/args.ts";
 import { describeError } from "../../../cni/error.ts";
 import type {
   AttachmentCache,
@@ -20,7 +20,7 @@ import {
   restoreArgs,
   type RuntimeConf,
 } from "../../../cni/libcni/runtime_conf.ts";
-import type { Log } from "../../../cni/log.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import { type Delegate, isList, loadDelegate } from "../networks/delegate.ts";
 import { runtimeConfOf, type RuntimeConfSource } from "../delegate_conf.ts";
 

@@ -8,7 +8,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { JoinedSignal } from "../../../cni/deadline.ts";
+import { JoinedSignal } from "../../../cni/call/deadline.ts";
 import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
 import type { MultusConfig } from "../config.ts";
 import { isNested } from "../networks/self_guard.ts";

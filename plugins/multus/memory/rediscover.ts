@@ -6,7 +6,7 @@
 
 import { join } from "@std/path/posix";
 import { describeError } from "../../../cni/error.ts";
-import { JoinedSignal } from "../../../cni/deadline.ts";
+import { JoinedSignal } from "../../../cni/call/deadline.ts";
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { Delegate } from "../networks/delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "../pod/pod.ts";

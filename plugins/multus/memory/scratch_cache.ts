@@ -21,7 +21,7 @@ import {
   withIoFailure,
 } from "../../../cni/files/io.ts";
 import { replaceFile } from "../../../cni/files/replace.ts";
-import type { Log } from "../../../cni/log.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import type { Delegate } from "../networks/delegate.ts";
 import { nameByPlace } from "../delegate_conf.ts";
 import {

@@ -23,10 +23,10 @@ import {
   type JsonValue,
   omitAbsent,
   parseJson,
-} from "../../../cni/json.ts";
+} from "../../../cni/json/json.ts";
 import type { NetworkConfList } from "../../../cni/libcni/conf.ts";
 import { formatJson } from "../../../cni/libcni/json_bytes.ts";
-import { givenDnsSchema, once, optional } from "../../../cni/types.ts";
+import { givenDnsSchema, once, optional } from "../../../cni/config/types.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import {
   type AttachmentRequest,

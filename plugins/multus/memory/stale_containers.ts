@@ -13,7 +13,7 @@ import type {
   CachedAttachment,
 } from "../../../cni/libcni/cache.ts";
 import { dropRecycledNetns } from "../../../cni/libcni/recycled_netns.ts";
-import type { ValidAttachment } from "../../../cni/types.ts";
+import type { ValidAttachment } from "../../../cni/config/types.ts";
 import {
   joinAttachments,
   type KnownAttachment,

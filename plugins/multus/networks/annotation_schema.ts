@@ -14,8 +14,8 @@ import {
   type JsonObject,
   omitAbsent,
   parseJson,
-} from "../../../cni/json.ts";
-import { ipSchema, once, optional } from "../../../cni/types.ts";
+} from "../../../cni/json/json.ts";
+import { ipSchema, once, optional } from "../../../cni/config/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { AddressError, Ip } from "../../../net/ip.ts";
 import { bandwidthSchema, portMappingsSchema } from "../config.ts";

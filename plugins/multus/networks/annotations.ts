@@ -13,7 +13,10 @@
  * @module
  */
 
-import { checkInterfaceName, INTERFACE_NAME_BYTES } from "../../../cni/args.ts";
+import {
+  checkInterfaceName,
+  INTERFACE_NAME_BYTES,
+} from "../../../cni/call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
 import type { MultusConfig } from "../config.ts";
 import { parseJsonNetworks } from "./annotation_schema.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { JoinedSignal } from "../../../cni/deadline.ts";
+import { JoinedSignal } from "../../../cni/call/deadline.ts";
 import { describeError, toCniError } from "../../../cni/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import {

@@ -11,7 +11,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { checkNetworkName } from "../../../cni/args.ts";
+import { checkNetworkName } from "../../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
 import {
   appendPlugins,
@@ -22,7 +22,7 @@ import {
   readNetworkConf,
 } from "../../../cni/libcni/conf_files.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
-import type { Log } from "../../../cni/log.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import { type MultusConfig, nodePath } from "../config.ts";
 import { type Delegate, toDelegate } from "./delegate.ts";
 import { refuseSelf } from "./self_guard.ts";

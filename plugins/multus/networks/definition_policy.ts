@@ -14,9 +14,9 @@ import {
   isObject,
   type JsonObject,
   type JsonValue,
-} from "../../../cni/json.ts";
-import { findNodeKey, isUsual } from "../../../cni/node_keys.ts";
-import type { Named } from "../../../cni/node_key.ts";
+} from "../../../cni/json/json.ts";
+import { findNodeKey, isUsual } from "../../../cni/config/node_keys.ts";
+import type { Named } from "../../../cni/config/node_key.ts";
 import type { MultusConfig } from "../config.ts";
 import { NetworkError } from "../failure.ts";
 import { type Delegate, isList } from "./delegate.ts";

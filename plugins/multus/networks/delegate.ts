@@ -10,7 +10,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { isObject, type JsonObject } from "../../../cni/json.ts";
+import { isObject, type JsonObject } from "../../../cni/json/json.ts";
 import {
   type NetworkConf,
   type NetworkConfList,

@@ -14,7 +14,7 @@ import { describeError } from "../../../cni/error.ts";
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
-import type { Log } from "../../../cni/log.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import { nodePath } from "../config.ts";
 import { inContext, MissingNetworkError } from "../failure.ts";
 import type {

@@ -10,7 +10,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
 import type { MultusConfig } from "../config.ts";
 import { inContext } from "../failure.ts";
 import type { ChosenNetworks } from "./annotations.ts";

@@ -9,9 +9,9 @@
  * @module
  */
 
-import type { CmdArgs, Environment } from "../../../cni/args.ts";
+import type { CmdArgs, Environment } from "../../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonValue } from "../../../cni/json.ts";
+import type { JsonValue } from "../../../cni/json/json.ts";
 import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./delegate.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../../../cni/args.ts";
+import type { Environment } from "../../../cni/call/args.ts";
 import { CniError } from "../../../cni/error.ts";
 import { loadDelegate } from "./delegate.ts";
 import { enterRecursion, isRecursion, refuseSelf } from "./self_guard.ts";

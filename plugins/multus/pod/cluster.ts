@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Command, Environment } from "../../../cni/args.ts";
+import type { Command, Environment } from "../../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 

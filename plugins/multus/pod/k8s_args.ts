@@ -4,7 +4,7 @@
  * @module
  */
 
-import { loadArgs } from "../../../cni/args.ts";
+import { loadArgs } from "../../../cni/call/args.ts";
 import type { CniArgs } from "../../../cni/libcni/runtime_conf.ts";
 import type { AttachmentRequest } from "../networks/delegate.ts";
 

@@ -9,7 +9,7 @@ import {
   isObject,
   type JsonObject,
   type JsonValue,
-} from "../../../cni/json.ts";
+} from "../../../cni/json/json.ts";
 import type { Pod } from "../../../kube/types.ts";
 import type { Cluster } from "./cluster.ts";
 import type { K8sArgs } from "./k8s_args.ts";

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { pause } from "../../../cni/deadline.ts";
+import { pause } from "../../../cni/call/deadline.ts";
 import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
 import { nodePath } from "../config.ts";
 

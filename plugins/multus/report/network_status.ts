@@ -13,8 +13,13 @@
  * @module
  */
 
-import { type JsonObject, omitAbsent } from "../../../cni/json.ts";
-import type { Dns, Interface, IpConfig, Result } from "../../../cni/result.ts";
+import { type JsonObject, omitAbsent } from "../../../cni/json/json.ts";
+import type {
+  Dns,
+  Interface,
+  IpConfig,
+  Result,
+} from "../../../cni/result/result.ts";
 import type { Delegate } from "../networks/delegate.ts";
 
 /** One interface, with the keys in the order of the output. */

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../../cni/json.ts";
-import { decodeResult } from "../../../cni/result_decoding.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
+import { decodeResult } from "../../../cni/result/decoding.ts";
 import {
   buildNetworkStatus,
   formatNetworkStatus,

@@ -8,8 +8,8 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline, waitUntil } from "../../../cni/deadline.ts";
-import type { IpConfig } from "../../../cni/result.ts";
+import { deadline, waitUntil } from "../../../cni/call/deadline.ts";
+import type { IpConfig } from "../../../cni/result/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";
 import type { NetworkEvent } from "../failure.ts";

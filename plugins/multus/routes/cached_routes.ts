@@ -13,8 +13,8 @@ import {
   isObject,
   type JsonObject,
   type JsonValue,
-} from "../../../cni/json.ts";
-import { listVersionsOf } from "../../../cni/result_versions.ts";
+} from "../../../cni/json/json.ts";
+import { listVersionsOf } from "../../../cni/result/versions.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import { Table } from "../../../ffi/rtnl/constants.ts";
 import { Cidr } from "../../../net/cidr.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../../cni/json.ts";
-import { decodeResult } from "../../../cni/result_decoding.ts";
+import type { JsonObject, JsonValue } from "../../../cni/json/json.ts";
+import { decodeResult } from "../../../cni/result/decoding.ts";
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { addDefaultRoutes, dropDefaultRoutes } from "./cached_routes.ts";

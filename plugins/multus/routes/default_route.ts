@@ -17,9 +17,9 @@
  * @module
  */
 
-import type { CmdArgs } from "../../../cni/args.ts";
+import type { CmdArgs } from "../../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
 import { openSandbox } from "../../parts/sandbox.ts";
 import { addDefaultRoutes, dropDefaultRoutes } from "./cached_routes.ts";

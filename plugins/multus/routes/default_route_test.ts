@@ -1,6 +1,6 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
 import {

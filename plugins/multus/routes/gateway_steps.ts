@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { throwAll } from "../../../cni/rollback.ts";
+import { throwAll } from "../../../cni/call/rollback.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { inNetns, StrandedThreadError } from "../../../ffi/netns.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";

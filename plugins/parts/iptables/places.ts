@@ -6,8 +6,8 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import type { Log } from "../../../cni/log.ts";
-import { throwAll } from "../../../cni/rollback.ts";
+import type { Log } from "../../../cni/log/log.ts";
+import { throwAll } from "../../../cni/call/rollback.ts";
 import { inNetns, NetNs } from "../../../ffi/netns.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 import { getNftables, openNftables } from "../open_nftables.ts";

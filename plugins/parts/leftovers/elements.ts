@@ -5,8 +5,11 @@
  * @module
  */
 
-import type { LeftoverFinder, LeftoverSearch } from "../../../cni/leftovers.ts";
-import type { Orphan } from "../../../cni/orphan.ts";
+import type {
+  LeftoverFinder,
+  LeftoverSearch,
+} from "../../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../../cni/tools/orphan.ts";
 import type { Plugin } from "../../../cni/plugin.ts";
 import { dispatch } from "../../../cni/skel.ts";
 import {

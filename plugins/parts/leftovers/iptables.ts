@@ -6,7 +6,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import type { LeftoverSearch } from "../../../cni/leftovers.ts";
+import type { LeftoverSearch } from "../../../cni/tools/leftovers.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { eachIptables, type Place } from "../iptables/places.ts";
 import {

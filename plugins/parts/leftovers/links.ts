@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { LeftoverSearch } from "../../../cni/leftovers.ts";
-import type { Orphan } from "../../../cni/orphan.ts";
+import type { LeftoverSearch } from "../../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../../cni/tools/orphan.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findLinkOwner } from "../attachment.ts";

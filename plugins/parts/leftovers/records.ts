@@ -5,8 +5,8 @@
  */
 
 import { ifPossible, removeIfThere } from "../../../cni/files/io.ts";
-import { isObject, parseJson } from "../../../cni/json.ts";
-import type { Orphan } from "../../../cni/orphan.ts";
+import { isObject, parseJson } from "../../../cni/json/json.ts";
+import type { Orphan } from "../../../cni/tools/orphan.ts";
 
 /** Describes a file that is left. */
 export function recordOf(

@@ -11,9 +11,9 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
-import type { Log } from "../../../cni/log.ts";
-import { tryAll } from "../../../cni/rollback.ts";
-import type { ValidAttachment } from "../../../cni/types.ts";
+import type { Log } from "../../../cni/log/log.ts";
+import { tryAll } from "../../../cni/call/rollback.ts";
+import type { ValidAttachment } from "../../../cni/config/types.ts";
 import type { Nftables } from "../../../ffi/nftables/mod.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";

@@ -9,7 +9,7 @@
  * @module
  */
 
-import { sha512 } from "../../../cni/sha512.ts";
+import { sha512 } from "../../../cni/process/sha512.ts";
 import { COMMENT_MAX_BYTES } from "../../../ffi/nftables/comment.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { IpFamily } from "../../../net/ip.ts";

@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { Schema } from "../../../cni/json.ts";
-import { once, optional } from "../../../cni/types.ts";
+import type { Schema } from "../../../cni/json/json.ts";
+import { once, optional } from "../../../cni/config/types.ts";
 
 /** Where the rules are kept. */
 export type Backend = "nftables" | "iptables";

@@ -6,8 +6,8 @@
  */
 
 import type { Call } from "../../../cni/plugin.ts";
-import type { Rollback } from "../../../cni/rollback.ts";
-import type { NetConf } from "../../../cni/types.ts";
+import type { Rollback } from "../../../cni/call/rollback.ts";
+import type { NetConf } from "../../../cni/config/types.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { attachmentOf } from "../attachment.ts";
 import { addressesOf, readablePrevResult } from "../prev_result.ts";

@@ -4,14 +4,14 @@
  * @module
  */
 
-import { WORD_BYTES } from "../../../cni/call_format.ts";
+import { WORD_BYTES } from "../../../daemon/protocol/call_format.ts";
 import {
   DEFAULT_SOCKET,
   DIRECTORY_PROGRAMS,
   SOCKET_NAME,
   SocketKey,
-} from "../../../cni/daemon_socket.ts";
-import { StdinName } from "../../../cni/stdin_name.ts";
+} from "../../../daemon/protocol/daemon_socket.ts";
+import { StdinName } from "../../../daemon/protocol/stdin_name.ts";
 import { ADDRESS_PATH, Frame, MAX_STDIN, Memory } from "./frame.ts";
 import { codeOf, Step, type Writer } from "./writer.ts";
 

@@ -12,10 +12,10 @@ import {
   READY_MS,
   SILENCE_MS,
   WORD_BYTES,
-} from "../../../cni/call_format.ts";
-import { LOSS_PERIOD_MS } from "../../../cni/daemon_losses.ts";
-import { LOSSES, OFF } from "../../../cni/daemon_socket.ts";
-import { StdinName } from "../../../cni/stdin_name.ts";
+} from "../../../daemon/protocol/call_format.ts";
+import { LOSS_PERIOD_MS } from "../../../daemon/protocol/daemon_losses.ts";
+import { LOSSES, OFF } from "../../../daemon/protocol/daemon_socket.ts";
+import { StdinName } from "../../../daemon/protocol/stdin_name.ts";
 import { ADDRESS_PATH, Frame, MAX_MESSAGE, Memory } from "./frame.ts";
 import type { Argument } from "./processor.ts";
 import { endRequest } from "./request.ts";

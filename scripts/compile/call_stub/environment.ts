@@ -6,8 +6,11 @@
  * @module
  */
 
-import { WORD_BYTES } from "../../../cni/call_format.ts";
-import { NEEDED_VARIABLES, NO_DAEMON } from "../../../cni/daemon_socket.ts";
+import { WORD_BYTES } from "../../../daemon/protocol/call_format.ts";
+import {
+  NEEDED_VARIABLES,
+  NO_DAEMON,
+} from "../../../daemon/protocol/daemon_socket.ts";
 import { Frame, slotOf, VARIABLES } from "./frame.ts";
 import { codeOf, Step, type Writer } from "./writer.ts";
 

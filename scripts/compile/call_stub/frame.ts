@@ -4,8 +4,8 @@
  * @module
  */
 
-import { NO_DAEMON } from "../../../cni/daemon_socket.ts";
-import { WORD_BYTES } from "../../../cni/call_format.ts";
+import { NO_DAEMON } from "../../../daemon/protocol/daemon_socket.ts";
+import { WORD_BYTES } from "../../../daemon/protocol/call_format.ts";
 
 /**
  * Most bytes of a request before stdin. Linux has a limit of 6 MiB for the

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { StdinName } from "../../../cni/stdin_name.ts";
+import { StdinName } from "../../../daemon/protocol/stdin_name.ts";
 import { ADDRESS_PATH, Frame, Memory, slotOf } from "./frame.ts";
 import { Step, type Writer } from "./writer.ts";
 

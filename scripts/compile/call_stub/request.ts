@@ -11,7 +11,7 @@ import {
   type RequestPart,
   SENT_VARIABLES,
   WORD_BYTES,
-} from "../../../cni/call_format.ts";
+} from "../../../daemon/protocol/call_format.ts";
 import { Frame, MAX_PREFIX } from "./frame.ts";
 import { codeOf, Step, type Writer } from "./writer.ts";
 

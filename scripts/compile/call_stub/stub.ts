@@ -2,16 +2,16 @@
  * The call stub: code that runs before deno starts, and has a node daemon run the
  * call. deno takes some 15 ms to start; a call that the daemon runs does not need it.
  *
- * It does what `plugins/hand_over.ts` does, for the usual case:
+ * It does what `daemon/client/hand_over.ts` does, for the usual case:
  *
  * 1. There are no arguments, the variables of the command are set, and neither
  *    CNI_NO_DAEMON nor CNI_TRACE is there.
- * 2. stdin is read. `cni/daemon_socket.ts` says which socket it leads to.
+ * 2. stdin is read. `daemon/protocol/daemon_socket.ts` says which socket it leads to.
  * 3. The daemon is there, is root's or this user's, and takes the call.
  *
  * In any other case deno starts as if nothing had been. What was read from stdin is
  * then put back, as a file in memory, whose name says how far the stub came
- * (`cni/stdin_name.ts`).
+ * (`daemon/protocol/stdin_name.ts`).
  *
  * It calls the kernel and nothing else, and allocates nothing but one mapping. Each
  * step is a function that writes machine code.

@@ -1,13 +1,19 @@
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { concat } from "../../../net/bytes.ts";
-import { encodeMessage, type Message } from "../../../node/daemon/protocol.ts";
+import {
+  encodeMessage,
+  type Message,
+} from "../../../daemon/protocol/request.ts";
 import { FakeDaemon, type Reply } from "../../../tests/_harness/fake_daemon.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
-import { HURRIED_READY_MS, READY_MS } from "../../../cni/call_format.ts";
-import { LOSS_PERIOD_MS } from "../../../cni/daemon_losses.ts";
-import { lossesFile } from "../../../cni/daemon_socket.ts";
-import { StdinName } from "../../../cni/stdin_name.ts";
+import {
+  HURRIED_READY_MS,
+  READY_MS,
+} from "../../../daemon/protocol/call_format.ts";
+import { LOSS_PERIOD_MS } from "../../../daemon/protocol/daemon_losses.ts";
+import { lossesFile } from "../../../daemon/protocol/daemon_socket.ts";
+import { StdinName } from "../../../daemon/protocol/stdin_name.ts";
 import type { Machine } from "../../mkdenort/elf.ts";
 import { DENO_ENTRY } from "./give_back.ts";
 import type { Processor } from "./processor.ts";

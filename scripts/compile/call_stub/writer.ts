@@ -4,7 +4,7 @@
  * @module
  */
 
-import { WORD_BYTES } from "../../../cni/call_format.ts";
+import { WORD_BYTES } from "../../../daemon/protocol/call_format.ts";
 import { Frame } from "./frame.ts";
 import type { Kept, Processor, Register } from "./processor.ts";
 

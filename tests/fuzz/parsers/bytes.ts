@@ -60,7 +60,7 @@ import {
 import { decodeAnswer } from "../../../plugins/remote/http.ts";
 import type { Golden } from "../../../scripts/capture_netlink.ts";
 import type { Rows } from "../../../ffi/netlink/attribute.ts";
-import { decodeRequest } from "../../../node/daemon/protocol.ts";
+import { decodeRequest } from "../../../daemon/protocol/request.ts";
 import { encodeRequest } from "../../_harness/call_format.ts";
 import { findMessageType } from "../../_harness/netlink_rendering.ts";
 import { bytesParser, type Parser } from "./parser.ts";

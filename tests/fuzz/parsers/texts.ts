@@ -4,7 +4,7 @@
  * @module
  */
 
-import { parseArgs } from "../../../cni/args.ts";
+import { parseArgs } from "../../../cni/call/args.ts";
 import { CniError } from "../../../cni/error.ts";
 import { decodeVersionInfo } from "../../../cni/invoke/version_probe.ts";
 import { readPluginResult } from "../../../cni/invoke/plugin_result.ts";
@@ -16,11 +16,11 @@ import {
   parseNetworkConf,
   parseNetworkConfList,
 } from "../../../cni/libcni/conf.ts";
-import { parseJson } from "../../../cni/json.ts";
-import { decodeConfigVersion, readRequest } from "../../../cni/request.ts";
-import { parsePrevResult } from "../../../cni/result_decoding.ts";
-import { encodeResult } from "../../../cni/result_encoding.ts";
-import { decodeValidAttachments } from "../../../cni/types.ts";
+import { parseJson } from "../../../cni/json/json.ts";
+import { decodeConfigVersion, readRequest } from "../../../cni/call/request.ts";
+import { parsePrevResult } from "../../../cni/result/decoding.ts";
+import { encodeResult } from "../../../cni/result/encoding.ts";
+import { decodeValidAttachments } from "../../../cni/config/types.ts";
 import { parseWritten } from "../../../cli/chain_form.ts";
 import { ConfText } from "../../../cli/validation/conf_text.ts";
 import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
@@ -34,7 +34,7 @@ import { Mac } from "../../../net/mac.ts";
 import {
   readRequest as readThickRequest,
   RequestError,
-} from "../../../node/daemon/thick/request.ts";
+} from "../../../daemon/thick/request.ts";
 import {
   parseInstance,
   parseQuoted,
@@ -52,8 +52,8 @@ import {
 } from "../../../plugins/multus/pod/k8s_args.ts";
 import { splitRule } from "../../../plugins/parts/iptables/program.ts";
 import { readEntries } from "../../../plugins/portmap/iptables_rules.ts";
-import { parseQuantity } from "../../../runtime/quantity.ts";
-import { parseDuration } from "../../../tool/duration.ts";
+import { parseQuantity } from "../../../node/network/quantity.ts";
+import { parseDuration } from "../../../cli/program/duration.ts";
 import { type Parser, textParser } from "./parser.ts";
 
 const utf8 = new TextEncoder();

@@ -1,0 +1,178 @@
+/**
+ * `cni cluster-gc`: shows and releases addresses of pods that are gone.
+ *
+ * @module
+ */
+
+import { pause } from "../../cni/call/deadline.ts";
+import { createLog } from "../../cni/log/log.ts";
+import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
+import { openPools } from "../../node/cluster_gc/access.ts";
+import type { CLUSTER_GC_FLAGS } from "./flags.ts";
+import { type Released, releaseStale } from "../../node/cluster_gc/release.ts";
+import {
+  findLasting,
+  type Survey,
+  type SurveyOptions,
+  surveyPools,
+} from "../../node/cluster_gc/survey.ts";
+import {
+  type CommandCall,
+  type FlagValues,
+  type Output,
+  readDuration,
+} from "../program/command.ts";
+import { formatDuration } from "../program/duration.ts";
+import { type Column, formatTable } from "../program/table.ts";
+import { refuse } from "../program/usage_error.ts";
+
+/** A row of the output. */
+interface Row {
+  /** An address, or the name of a reservation. */
+  readonly what: string;
+  /** `IPPool NAME` or `reservation`. */
+  readonly where: string;
+  readonly pod: string;
+  readonly why: string;
+  readonly problem?: string | undefined;
+}
+
+/** Allocations above which a pool comes near to the largest object of etcd. */
+const LARGE_POOL = 5000;
+
+/** Compares the pools with the pods, and releases what is stale with `--yes`. */
+export async function clusterGc(
+  call: CommandCall<FlagValues<typeof CLUSTER_GC_FLAGS>>,
+): Promise<Output> {
+  const { flags, env, signal, onStderr } = call;
+  if (flags.yes && flags["dry-run"]) {
+    throw refuse(call.command, "use either --yes or --dry-run");
+  }
+  const graceMs = readDuration(call, "grace");
+  const { kubeconfig, namespace: given } = flags;
+  const access = await openPools({ kubeconfig, namespace: given, env });
+  using client = access.client;
+  const { namespace } = access;
+  const log = createLog({ component: "cluster-gc" }, onStderr);
+  const options = { client, namespace, log, signal };
+  const survey = flags.yes
+    ? await surveyTwice(options, graceMs)
+    : await surveyPools(options);
+  if (!flags.yes) {
+    const rows = listRows(
+      survey.records.map((what) => ({ what })),
+      survey.reservations.map((what) => ({ what })),
+    );
+    return {
+      json: { namespace, pools: survey.pools, stale: rows },
+      text: (style) => rows.length ? formatTable(COLUMNS, rows, style) : "",
+      note: formatNote(
+        survey,
+        rows.length === 0
+          ? nothingStale(survey, namespace)
+          : "nothing was released; use --yes",
+      ),
+      exitCode: flags["exit-code"] && rows.length > 0 ? 1 : 0,
+    };
+  }
+  const api = new WhereaboutsApi(client, namespace, { signal });
+  const { records, reservations } = await releaseStale(survey, api);
+  const rows = listRows(records, reservations);
+  const kept = rows.filter(({ problem }) => problem !== undefined);
+  const count = rows.length - kept.length;
+  return {
+    json: {
+      namespace,
+      pools: survey.pools,
+      released: rows.filter(({ problem }) => problem === undefined),
+      kept,
+    },
+    text: rows.map(formatRow).join("\n"),
+    note: formatNote(
+      survey,
+      rows.length === 0
+        ? nothingStale(survey, namespace)
+        : `released ${count} of ${rows.length}`,
+    ),
+    exitCode: kept.length > 0 ? 1 : 0,
+  };
+}
+
+/**
+ * Looks again after a time if something is stale. A pod that was removed by
+ * force, or that has just ended, may have its interfaces until then.
+ */
+async function surveyTwice(
+  options: SurveyOptions,
+  graceMs: number,
+): Promise<Survey> {
+  const { log, signal } = options;
+  const first = await surveyPools(options);
+  const isClean = first.records.length + first.reservations.length === 0;
+  if (isClean || graceMs === 0) return first;
+  log.info("Looking again before addresses are released", {
+    after: formatDuration(graceMs),
+  });
+  await pause(graceMs, signal);
+  signal.throwIfAborted();
+  return findLasting(first, await surveyPools(options));
+}
+
+function listRows(
+  records: readonly Released<Survey["records"][number]>[],
+  reservations: readonly Released<Survey["reservations"][number]>[],
+): Row[] {
+  return [
+    ...records.map(({ what, problem }) => ({
+      what: what.ip,
+      where: `IPPool ${what.pool}`,
+      pod: what.value.podref,
+      why: what.why,
+      ...problem !== undefined && { problem },
+    })),
+    ...reservations.map(({ what, problem }) => ({
+      what: what.name,
+      where: "reservation",
+      pod: what.podref,
+      why: what.why,
+      ...problem !== undefined && { problem },
+    })),
+  ];
+}
+
+function formatRow({ what, where, pod, problem }: Row): string {
+  const about = `${what} (${where}) of ${pod}`;
+  return problem === undefined
+    ? `released ${about}`
+    : `kept ${about}: ${problem}`;
+}
+
+function nothingStale({ pools }: Survey, namespace: string): string {
+  return pools.length > 0
+    ? "every address has its pod"
+    : `the namespace "${namespace}" has none; --namespace names another`;
+}
+
+function formatNote({ pools }: Survey, outcome: string): string {
+  const total = pools.reduce((sum, { allocations }) => sum + allocations, 0);
+  const large = pools.filter(({ allocations }) => allocations > LARGE_POOL)
+    .map(({ pool, allocations }) =>
+      `IPPool ${pool} has ${allocations} allocations; the API server refuses ` +
+      "pools from about 7500 on"
+    );
+  const counted = `${count(total, "address", "addresses")} in ${
+    count(pools.length, "pool", "pools")
+  }: ${outcome}`;
+  return [...large, counted].join("\n");
+}
+
+function count(number: number, one: string, several: string): string {
+  return `${number} ${number === 1 ? one : several}`;
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: "ADDRESS", cell: ({ what }) => what },
+  { heading: "WHERE", cell: ({ where }) => where },
+  { heading: "POD", cell: ({ pod }) => pod },
+  { heading: "WHY", cell: ({ why }) => why },
+];

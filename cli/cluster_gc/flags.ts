@@ -1,0 +1,29 @@
+/**
+ * The flags of `cni cluster-gc`.
+ *
+ * @module
+ */
+
+import type { FlagTable } from "../program/command.ts";
+
+/** The flags of the command. */
+export const CLUSTER_GC_FLAGS = {
+  "yes": { summary: "release what is found" },
+  "grace": {
+    value: "DURATION",
+    default: "1m",
+    summary: "with --yes: look again after this time, before releasing",
+  },
+  "dry-run": { summary: "show what would be released (default)" },
+  "kubeconfig": {
+    value: "FILE",
+    summary: "kubeconfig; overrides KUBECONFIG",
+    completes: "file",
+  },
+  "namespace": {
+    value: "NAME",
+    summary:
+      "namespace of the pools (default the kubeconfig's, or kube-system)",
+  },
+  "exit-code": { summary: "exit with 1 if there is something to release" },
+} as const satisfies FlagTable;

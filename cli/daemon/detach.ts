@@ -1,0 +1,59 @@
+/**
+ * Starting the daemon in the background, on nodes without a service manager.
+ *
+ * @module
+ */
+
+import { deadline, pause } from "../../cni/call/deadline.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Output } from "../program/command.ts";
+import { readPidFile } from "../../daemon/service/pid_file.ts";
+
+/** Time limit until the daemon listens, in ms. It takes a second or two. */
+const START_MS = 60_000;
+
+/** How often the daemon's file is read, in ms. */
+const LOOK_MS = 20;
+
+/**
+ * Starts this command line again in a session of its own, and waits until the
+ * daemon listens. It has this process's stderr.
+ *
+ * @param pidFile The file that the daemon writes when it listens
+ * @throws {CniError} 5 if it ends before, or does not listen in time
+ */
+export async function detach(
+  pidFile: string,
+  signal: AbortSignal,
+): Promise<Output> {
+  const line = await Deno.readTextFile("/proc/self/cmdline");
+  const [program = "", ...args] = line.split("\0").slice(0, -1);
+  const own = args.filter((arg) => !/^--(detach|pid-file)\b/.test(arg));
+  const child = new Deno.Command(program, {
+    args: [...own, `--pid-file=${pidFile}`],
+    detached: true,
+    stdin: "null",
+    stdout: "null",
+  }).spawn();
+  child.unref();
+  let ended: Deno.CommandStatus | undefined;
+  child.status.then((status) => ended = status);
+  const limit = deadline(START_MS);
+  while (readPidFile(pidFile) !== child.pid) {
+    if (ended !== undefined) {
+      throw failure(`it ended with ${ended.signal ?? `code ${ended.code}`}`);
+    }
+    if (limit.aborted || signal.aborted) {
+      child.kill();
+      signal.throwIfAborted();
+      throw failure(`it did not listen within ${START_MS / 1000} s`);
+    }
+    await pause(LOOK_MS, signal);
+  }
+  const { pid } = child;
+  return { json: { pid, pidFile }, text: `daemon started, process ${pid}` };
+}
+
+function failure(why: string): CniError {
+  return new CniError(ErrorCode.IoFailure, `Cannot start the daemon: ${why}`);
+}

@@ -1,0 +1,163 @@
+/**
+ * The options of `cni daemon` and `multus daemon`.
+ *
+ * @module
+ */
+
+import { resolve } from "@std/path/posix";
+import {
+  LOG_LEVELS,
+  type LogLevel,
+} from "../../plugins/multus/log/operation_log.ts";
+import type { CommandCall, FlagTable, FlagValues } from "../program/command.ts";
+import { refuse } from "../program/usage_error.ts";
+
+/** The flags, in the order of the help text. */
+export const DAEMON_FLAGS = {
+  "socket-dir": {
+    default: "/run/cni",
+    value: "FOLDER",
+    summary: "folder of the sockets daemon.sock and multus.sock",
+  },
+  "max-calls": {
+    default: "64",
+    value: "N",
+    summary: "calls to run at once; others wait in order",
+  },
+  "kubeconfig": {
+    default: "",
+    value: "FILE",
+    summary: "kubeconfig for the API server (default the service account)",
+  },
+  "node-name": {
+    default: "",
+    value: "NAME",
+    summary: "node to keep the pods of; overrides MULTUS_NODE_NAME and " +
+      "NODE_NAME",
+  },
+  "dhcp-socket": {
+    default: "",
+    value: "FILE",
+    summary: "also be the daemon of the plugin dhcp, at this socket",
+  },
+  "config": {
+    default: "",
+    value: "FILE",
+    summary:
+      "JSON object with keys for calls through multus.sock; they override the calls' own",
+  },
+  "host": {
+    summary: "enter the host's mount namespace first; for containers",
+  },
+  "host-namespace": {
+    default: "/proc/1/ns/mnt",
+    value: "FILE",
+    summary: "mount namespace for --host",
+  },
+  "metrics-address": {
+    default: "",
+    value: "HOST:PORT",
+    summary: "also serve /metrics, /healthz and /readyz at this address",
+  },
+  "no-warm-up": {
+    summary: "listen at once; the first calls are then slower",
+  },
+  "pid-file": {
+    default: "",
+    value: "FILE",
+    summary: "write the process ID to this file while it listens",
+  },
+  "detach": {
+    summary: "return when the daemon listens in the background (default " +
+      "--pid-file daemon.pid in the folder of the sockets)",
+  },
+  "log-level": {
+    default: "verbose",
+    value: "LEVEL",
+    summary: "level of the log: debug, verbose, error or panic",
+    completes: LOG_LEVELS,
+  },
+} as const satisfies FlagTable;
+
+/** The command's options. */
+export interface DaemonOptions {
+  readonly socketDir: string;
+  readonly maxCalls: number;
+  /** Path of a kubeconfig; "" for the pod's service account. */
+  readonly kubeconfig: string;
+  /** "" if not given. */
+  readonly nodeName: string;
+  readonly metricsAddress: Address | undefined;
+  /** Path of the socket for the plugin dhcp; "" for none. */
+  readonly dhcpSocket: string;
+  /** Path of the configuration for calls by multus.sock; "" for none. */
+  readonly config: string;
+  /** Path of the mount namespace to move to first; undefined to stay. */
+  readonly hostNamespace: string | undefined;
+  /** Whether to make calls in namespaces of its own first. */
+  readonly warmsUp: boolean;
+  /** Absolute path of the file with the process ID; "" for none. */
+  readonly pidFile: string;
+  /** Whether to start it in the background. */
+  readonly detaches: boolean;
+  readonly logLevel: LogLevel;
+}
+
+/** Where a TCP socket listens. */
+export interface Address {
+  readonly hostname: string;
+  readonly port: number;
+}
+
+/** A call of the daemon. */
+export type DaemonCall = Pick<
+  CommandCall<FlagValues<typeof DAEMON_FLAGS>>,
+  "command" | "flags" | "env"
+>;
+
+/**
+ * Reads the options from flags and environment.
+ *
+ * @throws {UsageError} If a flag is invalid
+ */
+export function readDaemonOptions(call: DaemonCall): DaemonOptions {
+  const { command, flags, env } = call;
+  const socketDir = resolve(flags["socket-dir"]);
+  const pidFile = flags["pid-file"] ||
+    (flags.detach ? `${socketDir}/daemon.pid` : "");
+  return {
+    socketDir,
+    maxCalls: readCount(command, flags["max-calls"]),
+    kubeconfig: flags.kubeconfig,
+    nodeName: flags["node-name"] || env["MULTUS_NODE_NAME"] ||
+      env["NODE_NAME"] || "",
+    dhcpSocket: flags["dhcp-socket"],
+    config: flags.config,
+    hostNamespace: flags.host ? flags["host-namespace"] : undefined,
+    metricsAddress: readAddress(command, flags["metrics-address"]),
+    warmsUp: !flags["no-warm-up"],
+    pidFile: pidFile && resolve(pidFile),
+    detaches: flags.detach,
+    logLevel: flags["log-level"],
+  };
+}
+
+function readCount(name: string, text: string): number {
+  if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
+  throw refuse(name, `--max-calls must be 1 to 9999, not "${text}"`);
+}
+
+/** An IPv6 address is in brackets; an empty host stands for all addresses. */
+function readAddress(
+  name: string,
+  text: string,
+): Address | undefined {
+  if (text === "") return undefined;
+  const [, bracketed, plain = "", port = ""] =
+    /^(?:\[([\da-f:.]+)\]|([^:[\]]*)):(\d{1,5})$/i.exec(text) ?? [];
+  const number = Number(port);
+  if (port !== "" && number <= 65535) {
+    return { hostname: bracketed ?? (plain || "::"), port: number };
+  }
+  throw refuse(name, `--metrics-address must be HOST:PORT, not "${text}"`);
+}

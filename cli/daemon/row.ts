@@ -1,0 +1,29 @@
+/**
+ * The command `cni daemon`, also `multus daemon`, without its implementation.
+ *
+ * @module
+ */
+
+import type { CommandRow } from "../program/command.ts";
+import { DAEMON_FLAGS } from "./options.ts";
+
+/**
+ * Describes the command of a program.
+ *
+ * @param socketDir Default folder of the sockets
+ */
+export function describeDaemon(socketDir: string): CommandRow {
+  const flag = { ...DAEMON_FLAGS["socket-dir"], default: socketDir };
+  return {
+    name: "daemon",
+    summary: "Run plugin calls for other processes on this node",
+    about: [
+      "Serves plugins with daemonSocket in their configuration, and caches " +
+      "the Kubernetes objects that multus needs. Without a daemon, plugins do " +
+      "the work themselves.",
+    ],
+    flags: { ...DAEMON_FLAGS, "socket-dir": flag },
+    isService: true,
+    load: async () => (await import("./command.ts")).daemon,
+  };
+}

@@ -1,0 +1,152 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { createLog } from "../../../cni/log/log.ts";
+import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import {
+  Credentials,
+  formatServer,
+  readCaBundle,
+  readToken,
+} from "./credentials.ts";
+import type { CredentialOptions } from "./options.ts";
+import type { Environment } from "../../../cni/call/args.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+
+const ENV = {
+  KUBERNETES_SERVICE_HOST: "fd00::1",
+  KUBERNETES_SERVICE_PORT: "6443",
+};
+
+/** Writes the credentials of the folder `account`; returns the kubeconfig. */
+function write(
+  folder: ConfFolder,
+  options: Partial<CredentialOptions> = {},
+): string {
+  const credentials = new Credentials({
+    serviceAccount: `${folder.path}/account`,
+    folder: `${folder.path}/multus.d`,
+    hostPath: "/etc/cni/net.d/multus.d/multus.kubeconfig",
+    skipTlsVerify: false,
+    env: ENV,
+    isOptional: false,
+    ...options,
+  }, createLog({}, () => {}));
+  credentials.ensure();
+  return Deno.readTextFileSync(`${folder.path}/multus.d/multus.kubeconfig`);
+}
+
+Deno.test("Credentials.ensure() writes a kubeconfig", () => {
+  using folder = new ConfFolder({
+    "account/token": "abc\n",
+    "account/ca.crt": "CA",
+  });
+  assertEquals(JSON.parse(write(folder)), {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{
+      name: "local",
+      cluster: {
+        server: "https://[fd00::1]:6443",
+        "certificate-authority-data": "Q0E=",
+      },
+    }],
+    users: [{
+      name: "multus",
+      user: { token: "abc", tokenFile: "/etc/cni/net.d/multus.d/token" },
+    }],
+    contexts: [{
+      name: "multus-context",
+      context: { cluster: "local", user: "multus" },
+    }],
+    "current-context": "multus-context",
+  });
+});
+
+Deno.test("Credentials.ensure() needs no CA that is not looked at", () => {
+  using folder = new ConfFolder({ "account/token": "abc" });
+  assertThrows(() => write(folder), CniError, "ca.crt");
+  const { clusters } = JSON.parse(write(folder, { skipTlsVerify: true }));
+  assertEquals(clusters[0].cluster, {
+    server: "https://[fd00::1]:6443",
+    "insecure-skip-tls-verify": true,
+  });
+});
+
+Deno.test("Credentials.ensure() leaves what is there if it cannot do better", () => {
+  using folder = new ConfFolder({
+    "account/token": "abc",
+    "multus.d/multus.kubeconfig": "good",
+    "multus.d/token": "good",
+  });
+  assertThrows(() => write(folder));
+  assertThrows(() => write(folder, { skipTlsVerify: true, env: {} }));
+  for (const name of ["multus.kubeconfig", "token"]) {
+    const text = Deno.readTextFileSync(`${folder.path}/multus.d/${name}`);
+    assertEquals(text, "good");
+  }
+});
+
+Deno.test("Credentials.ensure() does without a service account if it may", () => {
+  using folder = new ConfFolder({ "multus.d/multus.kubeconfig": "own" });
+  assertEquals(write(folder, { isOptional: true }), "own");
+  assertThrows(() => write(folder), CniError, "no token in");
+});
+
+Deno.test("formatServer() forms an address of any family", async (t) => {
+  const rows: [string, Environment, string][] = [
+    ["IPv4", { KUBERNETES_SERVICE_HOST: "10.96.0.1" }, "https://10.96.0.1:443"],
+    ["IPv6", { KUBERNETES_SERVICE_HOST: "fd00::1" }, "https://[fd00::1]:443"],
+    [
+      "IPv6 in brackets",
+      { KUBERNETES_SERVICE_HOST: "[fd00::1]" },
+      "https://[fd00::1]:443",
+    ],
+    [
+      "a name",
+      { KUBERNETES_SERVICE_HOST: "api.local" },
+      "https://api.local:443",
+    ],
+    [
+      "another protocol",
+      { KUBERNETES_SERVICE_HOST: "a", KUBERNETES_SERVICE_PROTOCOL: "http" },
+      "http://a:443",
+    ],
+  ];
+  await eachRow(t, rows, ([, env, expected]) => {
+    const server = formatServer({ KUBERNETES_SERVICE_PORT: "443", ...env });
+    assertEquals(server, expected);
+  });
+});
+
+Deno.test("formatServer() needs host and port", () => {
+  const rows: Environment[] = [
+    {},
+    { KUBERNETES_SERVICE_HOST: "a" },
+    { KUBERNETES_SERVICE_PORT: "443" },
+    { KUBERNETES_SERVICE_HOST: "", KUBERNETES_SERVICE_PORT: "443" },
+  ];
+  for (const env of rows) {
+    assertThrows(
+      () => formatServer(env),
+      CniError,
+      "Cannot find the API server",
+    );
+  }
+});
+
+Deno.test("readToken() trims, and tells an empty token from none", () => {
+  using folder = new ConfFolder({ token: " abc \n", "empty/token": "\n" });
+  assertEquals(readToken(folder.path), "abc");
+  assertEquals(readToken(`${folder.path}/none`), undefined);
+  assertThrows(
+    () => readToken(`${folder.path}/empty`),
+    CniError,
+    `Cannot use "${folder.path}/empty/token": it is empty`,
+  );
+});
+
+Deno.test("readCaBundle() needs the file", () => {
+  using folder = new ConfFolder({ "ca.crt": "CA" });
+  assertEquals(new TextDecoder().decode(readCaBundle(folder.path)), "CA");
+  assertThrows(() => readCaBundle("/nowhere"), CniError, "/nowhere/ca.crt");
+});

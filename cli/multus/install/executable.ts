@@ -1,0 +1,146 @@
+/**
+ * The executable on the node, and its links.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { copyLibraries } from "../../../cni/files/libraries.ts";
+import { copyExecutable } from "../../../cni/files/copy_executable.ts";
+import { unlessMissing } from "../../../cni/files/io.ts";
+import { FileLock } from "../../../cni/files/lock.ts";
+import type { Log } from "../../../cni/log/log.ts";
+import { haveSameContent } from "../../../cni/files/same_content.ts";
+import { isSameFile } from "../../../cni/files/same_file.ts";
+import { Contest } from "./contest.ts";
+import { Links } from "./links.ts";
+import { requireFolder } from "./placed_file.ts";
+import type { ExecutableOptions } from "./options.ts";
+
+/** The name that runtimes call. */
+const MULTUS = "multus";
+/** The name of the executable that it links to. */
+const EXECUTABLE = "cni-multus";
+/** The folder of the plugins that links have replaced; uninstall.yaml knows it. */
+const KEPT = ".cni-multus";
+
+/** States of the source and of its copy. */
+interface Twins {
+  readonly source: string;
+  readonly target: string;
+}
+
+/** The executable, and the links to it. */
+export class Executable {
+  readonly #options: ExecutableOptions;
+  readonly #path: string;
+  readonly #log: Log;
+  readonly #contest: Contest;
+  /** `multus`, which replaces any other file. */
+  readonly #command: Links;
+  readonly #plugins: Links;
+  /** The states in which both files last had the same content. */
+  #same: Twins = { source: "", target: "" };
+  /** Whether the node runs this very file. A replacement of it is intended. */
+  #isShared: boolean | undefined;
+
+  /** Nothing is read or written yet. */
+  constructor(options: ExecutableOptions, log: Log) {
+    const { folder } = options;
+    this.#options = options;
+    this.#path = join(folder, EXECUTABLE);
+    this.#log = log;
+    this.#contest = new Contest(this.#path);
+    this.#command = new Links({
+      folder,
+      target: EXECUTABLE,
+      links: [MULTUS],
+      replacesOthers: true,
+    }, log);
+    this.#plugins = new Links({
+      ...options,
+      target: EXECUTABLE,
+      kept: KEPT,
+    }, log);
+  }
+
+  /**
+   * Ensures that the executable and its links exist.
+   *
+   * @throws {NotYetError} If it was restored too often
+   * @throws {CniError} 5 if it cannot be read or written; the existing one
+   *   stays. 11 if another installer keeps the folder locked
+   */
+  async ensure(): Promise<void> {
+    const { folder, source } = this.#options;
+    requireFolder(folder);
+    const command = join(folder, MULTUS);
+    this.#isShared ??= isSameFile(source, command);
+    if (this.#isShared && identify(command) !== "") return;
+    // Another installer would use the same temporary names.
+    using _lock = await FileLock.acquireExisting(folder);
+    if (!await this.#isThere()) await this.#install();
+    this.#command.ensure();
+    this.#plugins.ensure();
+  }
+
+  /** Compares only files that changed since the last comparison. */
+  async #isThere(): Promise<boolean> {
+    const twins = this.#identify();
+    const { source, target } = this.#same;
+    if (twins.source === source && twins.target === target) return true;
+    const isSame = await tellIoFailure(
+      `compare "${this.#options.source}" with "${this.#path}"`,
+      haveSameContent(this.#options.source, this.#path),
+    );
+    if (isSame) this.#same = twins;
+    return isSame;
+  }
+
+  #identify(): Twins {
+    const { source } = this.#options;
+    return { source: identify(source), target: identify(this.#path) };
+  }
+
+  async #install(): Promise<void> {
+    const { source } = this.#options;
+    const { target } = this.#same;
+    const isTaken = target !== "" && identify(this.#path) !== target;
+    if (isTaken) this.#contest.takeTurn();
+    // Taken before reading: a file that replaces the source meanwhile must not
+    // count as copied.
+    const copied = identify(source);
+    let made = "";
+    await tellIoFailure(
+      `copy the libraries of "${source}" to "${this.#options.folder}"`,
+      copyLibraries(source, this.#options.folder),
+    );
+    await tellIoFailure(
+      `copy "${source}" to "${this.#path}"`,
+      copyExecutable(source, this.#path, (copy) => made = identify(copy)),
+    );
+    this.#same = { source: copied, target: made };
+    const fields = { path: this.#path };
+    if (isTaken) this.#log.warn("restored the executable", fields);
+    else this.#log.info("installed the executable", fields);
+  }
+}
+
+/** Identifies a state of a file; "" if it does not exist. */
+function identify(path: string): string {
+  const info = unlessMissing(() => Deno.statSync(path));
+  if (info === undefined) return "";
+  const { dev, ino, size, mtime } = info;
+  return [dev, ino, size, mtime?.getTime()].join(":");
+}
+
+async function tellIoFailure<T>(action: string, over: Promise<T>): Promise<T> {
+  try {
+    return await over;
+  } catch (error) {
+    throw new CniError(ErrorCode.IoFailure, `Cannot ${action}`, {
+      cause: error,
+    });
+  }
+}

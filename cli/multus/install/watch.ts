@@ -1,0 +1,94 @@
+/**
+ * Repeats an action after changes in folders.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../cni/error.ts";
+import {
+  deadline,
+  JoinedSignal,
+  pause,
+  waitUntil,
+} from "../../../cni/call/deadline.ts";
+import type { Log } from "../../../cni/log/log.ts";
+import { isFolder } from "./placed_file.ts";
+
+/**
+ * Poll interval, in ms. It catches changes on file systems without
+ * notification, and in folders that did not exist.
+ */
+const POLL_MS = 10_000;
+/**
+ * Pause after the first failure, in ms, doubled each time up to
+ * {@linkcode POLL_MS}.
+ */
+const FIRST_RETRY_MS = 1000;
+/**
+ * Delay after a change, in ms, because changes come in groups: a file is
+ * created, then written.
+ */
+const SETTLE_MS = 100;
+
+/**
+ * Acts now, and again after each change in a folder or after some time, until
+ * the signal.
+ *
+ * @param folders Missing folders are polled
+ * @param act Returns whether it succeeded; never throws
+ */
+export async function watch(
+  folders: readonly string[],
+  act: () => Promise<boolean>,
+  { log, signal }: { readonly log: Log; readonly signal: AbortSignal },
+): Promise<void> {
+  const open = createOpener(folders, log);
+  for (let failures = 0; !signal.aborted;) {
+    // Opened first, so that a change during the action triggers another one.
+    const watcher = open();
+    try {
+      failures = await act() ? 0 : failures + 1;
+      using end = new JoinedSignal(deadline(chooseWait(failures)), signal);
+      await waitForChange(watcher, end.signal);
+    } finally {
+      watcher?.close();
+    }
+    await pause(SETTLE_MS, signal);
+  }
+}
+
+function chooseWait(failures: number): number {
+  if (failures === 0) return POLL_MS;
+  return Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), POLL_MS);
+}
+
+/** Returns a function that opens a watcher, and logs a failure once. */
+function createOpener(
+  folders: readonly string[],
+  log: Log,
+): () => Deno.FsWatcher | undefined {
+  let isTold = false;
+  return () => {
+    const present = [...new Set(folders)].filter(isFolder);
+    if (present.length === 0) return undefined;
+    try {
+      return Deno.watchFs(present, { recursive: false });
+    } catch (error) {
+      const reason = describeError(error);
+      if (!isTold) log.warn("cannot watch folders, will poll them", { reason });
+      isTold = true;
+      return undefined;
+    }
+  };
+}
+
+async function waitForChange(
+  watcher: Deno.FsWatcher | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  if (watcher === undefined) return void await waitUntil(never, signal);
+  const change = watcher[Symbol.asyncIterator]().next();
+  await waitUntil(change, signal);
+}
+
+const never = new Promise<never>(() => {});

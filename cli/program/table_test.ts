@@ -1,0 +1,86 @@
+import { assertEquals } from "@std/assert";
+import { testRows } from "../../tests/_harness/table.ts";
+import { chooseStyle } from "./style.ts";
+import { type Column, formatTable, wrap } from "./table.ts";
+
+interface Fruit {
+  readonly name: string;
+  readonly note: string;
+}
+
+const columns: Column<Fruit>[] = [
+  { heading: "NAME", cell: ({ name }) => name },
+  {
+    heading: "NOTE",
+    cell: ({ note }) => note,
+    mark: ({ note }, style) => note === "bad" ? style.red : undefined,
+  },
+];
+
+Deno.test("formatTable() aligns columns by characters", () => {
+  const rows = [
+    { name: "🍏 apple", note: "" },
+    { name: "fig", note: "very\tsweet" },
+  ];
+  assertEquals(
+    formatTable(columns, rows, chooseStyle(false)),
+    "NAME     NOTE\n🍏 apple  -\nfig      very\\u0009sweet",
+  );
+});
+
+Deno.test("formatTable() highlights without moving columns", () => {
+  assertEquals(
+    formatTable(columns, [{ name: "kiwi", note: "bad" }], chooseStyle(true)),
+    "\u001b[1mNAME\u001b[22m  \u001b[1mNOTE\u001b[22m\nkiwi  \u001b[31mbad\u001b[39m",
+  );
+});
+
+Deno.test("formatTable() shows only headings without rows", () => {
+  assertEquals(formatTable(columns, [], chooseStyle(false)), "NAME  NOTE");
+});
+
+Deno.test("formatTable() drops columns on a narrow terminal, and says which", () => {
+  const narrow = columns.map((column) =>
+    column.heading === "NOTE" ? { ...column, dropped: 1 } : column
+  );
+  assertEquals(
+    formatTable(
+      narrow,
+      [{ name: "kiwi", note: "sour" }],
+      chooseStyle(false, 8),
+    ),
+    "NAME\nkiwi\nNot shown at this width: NOTE (--wide\nshows all)",
+  );
+});
+
+Deno.test("formatTable() wraps cells on a narrow terminal", () => {
+  const narrow = columns.map((column): Column<Fruit> => ({
+    ...column,
+    narrow: "wrap",
+  }));
+  const rows = [
+    { name: "kiwi", note: "green inside, brown outside" },
+    { name: "orange-of-the-south", note: "round" },
+  ];
+  assertEquals(
+    formatTable(narrow, rows, chooseStyle(false, 28)),
+    [
+      "NAME           NOTE",
+      "kiwi           green inside,",
+      "               brown outside",
+      "orange-of-     round",
+      "the-south",
+    ].join("\n"),
+  );
+});
+
+testRows("wrap() breaks a text into lines", [
+  ["", 4, []],
+  ["a b", 4, ["a b"]],
+  ["one two", 4, ["one", "two"]],
+  ["10.1.0.1,10.2.0.2", 12, ["10.1.0.1,", "10.2.0.2"]],
+  ["abcdefghij", 4, ["abcd", "efgh", "ij"]],
+  ["a abcdefgh", 4, ["a", "abcd", "efgh"]],
+], ([text, width, lines]: [string, number, string[]]) => {
+  assertEquals(wrap(text, width), lines);
+});

@@ -1,0 +1,195 @@
+/**
+ * One operation of a plugin: from the configuration to the result.
+ *
+ * @module
+ */
+
+import { CallLog } from "../log/call_log.ts";
+import type { CmdArgs, Command } from "./args.ts";
+import { formatFailure } from "../error.ts";
+import { type Delegate, delegateTo } from "../invoke/delegate.ts";
+import { decode, decodeLeniently } from "../json/json.ts";
+import type { Log } from "../log/log.ts";
+import type { Call, Plugin } from "../plugin.ts";
+import {
+  checkNetns,
+  checkVersion,
+  decodeConfigVersion,
+  isCommand,
+  readRequest,
+  type Request,
+  unknownCommand,
+} from "./request.ts";
+import type { Result } from "../result/result.ts";
+import { Rollback } from "./rollback.ts";
+import { alone } from "./together.ts";
+import type {
+  DispatchInput,
+  DispatchOutput,
+  Surroundings,
+} from "./surroundings.ts";
+import {
+  decodeValidAttachments,
+  type NetConf,
+  once,
+  type ValidAttachment,
+} from "../config/types.ts";
+import { CURRENT_VERSION, isAtLeast, isSpecVersion } from "../version.ts";
+
+/** From this version on a result can be printed without loss. */
+const LOSSLESS_SINCE = "1.0.0";
+
+/** The method of a plugin that handles each command. */
+const OPERATIONS = {
+  ADD: "add",
+  DEL: "del",
+  CHECK: "check",
+  GC: "gc",
+  STATUS: "status",
+} as const satisfies Record<Command, keyof Plugin>;
+
+/** The call, before the configuration is read. */
+export interface CommandCall {
+  readonly plugin: Plugin;
+  /** CNI_COMMAND, unchecked. */
+  readonly command: string;
+  readonly args: CmdArgs;
+  readonly input: DispatchInput & Surroundings;
+}
+
+/**
+ * Reads the configuration and runs the operation.
+ *
+ * @returns The output and the exit code
+ */
+export async function runCommand(
+  call: CommandCall,
+): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
+  let errorVersion: string = CURRENT_VERSION;
+  const logs = new CallLog(call.input);
+  const { plugin, command, args } = call;
+  try {
+    const request = readRequest(call.input.stdin);
+    if (!isCommand(command)) throw unknownCommand(command);
+    const cniVersion = decodeConfigVersion(request.document);
+    if (isSpecVersion(cniVersion)) errorVersion = cniVersion;
+    checkVersion(plugin, command, cniVersion);
+    const run = { ...call, command, request, cniVersion, logs };
+    const stdout = await runOperation(run);
+    return { stdout, exitCode: 0 };
+  } catch (error) {
+    const { containerId, ifName } = args;
+    const fields = { plugin: plugin.name, command, containerId, ifName };
+    logs.logStack(error, fields);
+    return formatFailure(error, errorVersion);
+  } finally {
+    await logs.keep();
+  }
+}
+
+/** Everything one operation needs. */
+interface Run extends CommandCall {
+  readonly command: Command;
+  readonly request: Request;
+  /** The configuration's. */
+  readonly cniVersion: string;
+  readonly logs: CallLog;
+}
+
+async function runOperation(run: Run): Promise<string> {
+  const { plugin, command, args, input, cniVersion } = run;
+  // On ADD before anything is done, so that stdout never holds a result and an
+  // error; on DEL afterwards, so that DEL cleans up what it can.
+  if (command === "ADD") checkNetns(args, input.hostNetns);
+  const call = await createCall(run);
+  const result = await plugin[OPERATIONS[command]]?.(call);
+  if (command === "DEL") checkNetns(args, input.hostNetns);
+  if (command !== "ADD" || !result) return "";
+  if ("document" in result) return JSON.stringify(result.document, null, 4);
+  // A result that the version has no words for is undone.
+  await using rollback = new Rollback(call.log);
+  rollback.onFailure("undo ADD", () => plugin.del?.(call));
+  const { formatResult } = await import("../result/encoding.ts");
+  const stdout = formatResult(result, cniVersion);
+  rollback.commit();
+  if (isAtLeast(cniVersion, LOSSLESS_SINCE)) input.onResult?.(result);
+  return stdout;
+}
+
+async function createCall(run: Run): Promise<Call> {
+  const { plugin, command, args, request, cniVersion, logs } = run;
+  const { name: network, bytes: stdin } = request;
+  const surroundings = { ...surroundingsOf(run.input), caller: args };
+  const { hostNetns, signal, together = alone } = surroundings;
+  const log = logs.create({
+    plugin: plugin.name,
+    command,
+    containerId: args.containerId,
+    ifName: args.ifName,
+    network,
+  });
+  const config = await decodeConfig(run, log);
+  const context = { caller: plugin.name, surroundings, cniVersion, log };
+  const delegate = (type: string, config = stdin): Delegate =>
+    delegateTo(type, { ...context, stdin: config });
+  const readPrevResult = await prevResultReader(config, cniVersion);
+  return {
+    command,
+    args,
+    config,
+    stdin,
+    network,
+    cniVersion,
+    hostNetns,
+    log,
+    delegate,
+    surroundings,
+    together,
+    signal,
+    get prevResult(): Result | undefined {
+      return readPrevResult();
+    },
+    get validAttachments(): readonly ValidAttachment[] | undefined {
+      return decodeValidAttachments(request.document);
+    },
+    get ipam(): Delegate {
+      return delegate(config.ipam?.type ?? "");
+    },
+  };
+}
+
+/** Drops what is the call's own. */
+function surroundingsOf(
+  { stdin: _stdin, onResult: _onResult, ...surroundings }:
+    & DispatchInput
+    & Surroundings,
+): Surroundings {
+  return surroundings;
+}
+
+/** Loads what reads a prevResult, if there is one; it is read on first use. */
+async function prevResultReader(
+  { prevResult }: NetConf,
+  cniVersion: string,
+): Promise<() => Result | undefined> {
+  if (prevResult === undefined) return () => undefined;
+  const { parsePrevResult } = await import("../result/decoding.ts");
+  return once(() => parsePrevResult({ prevResult, cniVersion }));
+}
+
+/** On tear-down a key that cannot be read is done without: ADD would have refused it. */
+async function decodeConfig(
+  { plugin, command, request }: Run,
+  log: Log,
+): Promise<NetConf> {
+  const schema = await plugin.configSchema();
+  const what = "network configuration";
+  return command === "DEL" || command === "GC"
+    ? decodeLeniently(
+      schema,
+      request.document,
+      what,
+      (problem) => log.warn("Ignoring a configuration key", { problem }),
+    )
+    : decode(schema, request.document, what);
+}

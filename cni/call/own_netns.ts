@@ -1,0 +1,65 @@
+/**
+ * Telling a sandbox from the plugin's own namespace.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "./args.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { findFileId } from "../files/same_file.ts";
+
+/** Path of the network namespace that the calling thread is in. */
+export const OWN_NETNS = "/proc/thread-self/ns/net";
+/** Identifies it. It stays the same as long as the process. */
+let ownId: string | undefined;
+
+function findHostId(hostNetns: string): string | undefined {
+  if (hostNetns !== OWN_NETNS) return findFileId(hostNetns);
+  return ownId ??= findFileId(OWN_NETNS);
+}
+
+/** Where CNI_NETNS led when a call first looked, by the call's arguments. */
+const seen = new WeakMap<Pick<CmdArgs, "netns">, string | undefined>();
+
+/**
+ * Returns the device and inode that CNI_NETNS led to when the call first looked;
+ * undefined if there was no such file. The path may lead to another namespace a
+ * moment later: whoever opens it has to compare.
+ */
+export function findNetnsId(args: Pick<CmdArgs, "netns">): string | undefined {
+  if (!seen.has(args)) seen.set(args, findFileId(args.netns));
+  return seen.get(args);
+}
+
+/** Makes a call of another plugin see what its caller saw, by the same path. */
+export function shareNetnsId(
+  caller: Pick<CmdArgs, "netns"> | undefined,
+  args: Pick<CmdArgs, "netns">,
+): void {
+  if (caller?.netns === args.netns && args.netns !== "") {
+    seen.set(args, findNetnsId(caller));
+  }
+}
+
+/**
+ * Reports whether CNI_NETNS is the plugin's own namespace although it must not be:
+ * a path such as /proc/PID/ns/net whose PID was reused by a process on the host.
+ * False for a namespace that does not exist.
+ *
+ * @param hostNetns Path of the plugin's own namespace
+ * @throws {CniError} 8 if the plugin's own namespace cannot be read
+ */
+export function isOwnNetns(
+  args: Pick<CmdArgs, "netns" | "netnsOverride">,
+  hostNetns: string,
+): boolean {
+  if (args.netnsOverride || args.netns === "") return false;
+  const own = findHostId(hostNetns);
+  if (own === undefined) {
+    throw new CniError(
+      ErrorCode.InvalidNetns,
+      `Cannot read the plugin's own network namespace "${hostNetns}"`,
+    );
+  }
+  return findNetnsId(args) === own;
+}

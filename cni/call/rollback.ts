@@ -1,0 +1,98 @@
+/**
+ * Undoing the steps of a failed operation.
+ *
+ * @module
+ */
+
+import { describeError } from "../error.ts";
+import type { Log } from "../log/log.ts";
+
+/** How to undo one step. */
+export type Undo = () => void | Promise<void>;
+
+/**
+ * A stack of undo steps that runs, last first, unless the operation commits.
+ *
+ * ```ts ignore
+ * await using rollback = new Rollback(call.log);
+ * const lease = await call.ipam.add();
+ * rollback.onFailure("release the lease", () => call.ipam.del());
+ * // ... more steps, each with its undo on the next line
+ * rollback.commit();
+ * ```
+ *
+ * Declare it after the resources that its undo steps use, so that it is disposed
+ * of first. A failed undo is logged; it neither stops the others nor hides the
+ * original error.
+ */
+export class Rollback implements AsyncDisposable {
+  readonly #log: Log;
+  #steps: [label: string, undo: Undo][] = [];
+
+  /**
+   * Starts with nothing to undo.
+   *
+   * @param log Receives undo steps that fail
+   */
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /**
+   * Registers the undo of a step that just succeeded.
+   *
+   * @param label What the undo does, such as "delete veth0"
+   */
+  onFailure(label: string, undo: Undo): void {
+    this.#steps.push([label, undo]);
+  }
+
+  /** Keeps what was done. Call it last. */
+  commit(): void {
+    this.#steps = [];
+  }
+
+  /** Undoes what was not committed. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const [label, undo] of this.#steps.splice(0).reverse()) {
+      try {
+        await undo();
+      } catch (error) {
+        this.#log.error(`Cannot ${label}`, { error: describeError(error) });
+      }
+    }
+  }
+}
+
+/** A step: what it does, such as "release the lease", and how. */
+export type Step = readonly [label: string, run: Undo];
+
+/**
+ * Runs all steps of a tear-down in order, even if some fail.
+ *
+ * @throws The only failure, or an AggregateError of several
+ */
+export async function tryAll(
+  steps: readonly Step[],
+): Promise<void> {
+  const failures: Error[] = [];
+  for (const [label, step] of steps) {
+    try {
+      await step();
+    } catch (error) {
+      failures.push(new Error(`Cannot ${label}`, { cause: error }));
+    }
+  }
+  throwAll(failures, `${failures.length} steps failed`);
+}
+
+/**
+ * Throws caught errors, if any.
+ *
+ * @param message The message for several failures
+ * @throws The only failure, or an AggregateError of several
+ */
+export function throwAll(failures: readonly unknown[], message: string): void {
+  if (failures.length === 1) throw failures[0];
+  if (failures.length > 1) throw new AggregateError(failures, message);
+}

@@ -1,0 +1,110 @@
+/**
+ * How a plugin is run: its surroundings, its input and its output.
+ *
+ * @module
+ */
+
+import type { CmdArgs, Environment } from "./args.ts";
+import type { Result } from "../result/result.ts";
+import type { Together } from "./together.ts";
+
+/**
+ * What a plugin may use of the world. A plugin that runs another one passes it on
+ * whole.
+ */
+export interface Surroundings {
+  /** The CNI_* variables and all others. */
+  readonly env: Environment;
+  /** Runs other plugins. */
+  readonly invoker: Invoker;
+  /** Path of the namespace that stands for the host. */
+  readonly hostNetns: string;
+  /**
+   * The arguments of the call that runs this plugin in the same process, which
+   * has looked at CNI_NETNS before; undefined if there is none.
+   */
+  readonly caller?: Pick<CmdArgs, "netns"> | undefined;
+  /** Receives log text as it is written. */
+  readonly onStderr: (text: string) => void;
+  /**
+   * Whether the node's log has a default place, so that stderr has errors only.
+   * Without it, all lines go to stderr, and to the log if one is configured.
+   */
+  readonly keepsLog?: boolean | undefined;
+  /**
+   * Called before a process is started for a plugin. If it returns a function, the
+   * process is started by it.
+   */
+  readonly onProcess?: (() => Promise<Starter | void>) | undefined;
+  /**
+   * When to give up on other plugins. A process is then killed with its children. A
+   * plugin in this process finishes its step, because half a step would be worse.
+   */
+  readonly signal?: AbortSignal | undefined;
+  /** When the call began; the start of the process if undefined. */
+  readonly startedAt?: Date | undefined;
+  /**
+   * Does work together with the other plugins of a list, or with other calls;
+   * undefined if the plugin is alone.
+   */
+  readonly together?: Together | undefined;
+  /** Lets other calls run during a long wait; undefined if there are none. */
+  readonly giveWay?: GiveWay | undefined;
+}
+
+/**
+ * Waits for something that may take minutes, such as an answer of another
+ * program. Other calls run meanwhile; before it returns, it waits for a turn.
+ */
+export type GiveWay = <T>(wait: () => Promise<T>) => Promise<T>;
+
+/** Calls a function that starts a process and does not wait; returns its value. */
+export type Starter = <T>(start: () => T) => T;
+
+/**
+ * The input of a plugin run: everything it may know about the world. `onStderr` may
+ * be absent, because {@linkcode DispatchOutput.stderr} has the same text.
+ */
+export interface DispatchInput
+  extends
+    Omit<Surroundings, "onStderr">,
+    Partial<Pick<Surroundings, "onStderr">> {
+  /** Reads the whole configuration. Called only if the command needs it. */
+  readonly stdin: () => Uint8Array;
+  /**
+   * Receives the result of ADD, in addition to {@linkcode DispatchOutput.stdout},
+   * if that holds all of it. Saves a caller in this process from parsing it.
+   */
+  readonly onResult?: (result: Result) => void;
+}
+
+/** The output of a plugin run. */
+export interface DispatchOutput {
+  /** One JSON document, or nothing. */
+  readonly stdout: string;
+  /** All log text. */
+  readonly stderr: string;
+  /** 0 for success. */
+  readonly exitCode: 0 | 1;
+}
+
+/** One run of another plugin; the environment is that plugin's. */
+export interface Invocation extends Omit<Surroundings, "invoker"> {
+  /** The plugin's type: a file name to find in CNI_PATH. */
+  readonly type: string;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+  /** Receives the result of ADD if it is available without parsing the output. */
+  readonly onResult?: (result: Result) => void;
+}
+
+/** Runs other plugins by name. */
+export interface Invoker {
+  /**
+   * Runs a plugin to its end.
+   *
+   * @returns Its output
+   * @throws {CniError} The plugin's own error, or why it could not be run
+   */
+  invoke(invocation: Invocation): Promise<string>;
+}

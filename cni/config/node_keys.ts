@@ -1,0 +1,69 @@
+/**
+ * The keys of configurations that name something of the node, for code that
+ * must know them without the plugins' schemas.
+ *
+ * @module
+ */
+
+import { foldKey } from "../json/json.ts";
+import type { NodeKey } from "./node_key.ts";
+import { PLUGIN_NODE_KEYS } from "./node_key_table.ts";
+
+/**
+ * Keys that no schema of a plugin has: other projects' plugins read them, which
+ * definitions in use name, or this project's programs do.
+ */
+export const OTHER_NODE_KEYS: readonly NodeKey[] = [
+  { key: "log_file_path", names: "path" },
+  { key: "multusConfigFile", names: "path" },
+  { key: "socketDir", names: "directory" },
+  { key: "debugFile", names: "path" },
+  { key: "commandLog", names: "path" },
+  {
+    key: "socket_file",
+    names: "socket",
+    usual: ["unix:/var/run/openvswitch/db.sock"],
+  },
+  {
+    key: "server_socket",
+    names: "socket",
+    usual: ["/run/openvswitch/kube-ovn-daemon.sock"],
+  },
+];
+
+/** The keys. `deno task schemas` writes those of plugins. */
+export const NODE_KEYS: readonly NodeKey[] = [
+  ...PLUGIN_NODE_KEYS.map(([key, names, ...usual]): NodeKey => ({
+    key,
+    names,
+    usual,
+  })),
+  ...OTHER_NODE_KEYS,
+];
+
+const byKey: ReadonlyMap<string, NodeKey> = new Map(
+  NODE_KEYS.map((row) => [foldKey(row.key), row]),
+);
+
+/** Finds the row of a key, as {@linkcode foldKey} returns it. */
+export function findNodeKey(folded: string): NodeKey | undefined {
+  return byKey.get(folded);
+}
+
+/** Reports whether a value names a file by a path that is not absolute. */
+export function isRelativePath({ names }: NodeKey, value: string): boolean {
+  if (value === "" || value.startsWith("/")) return false;
+  if (names === "network") return value.includes("/");
+  return names !== "interface" && names !== "request";
+}
+
+/** Reports whether a value is one of the usual ones. */
+export function isUsual({ usual = [] }: NodeKey, value: unknown): boolean {
+  return typeof value === "string" &&
+    usual.some((one) =>
+      one.endsWith("*")
+        ? value.startsWith(one.slice(0, -1)) &&
+          /^[^/]+$/.test(value.slice(one.lastIndexOf("/") + 1))
+        : value === one
+    );
+}

@@ -1,0 +1,172 @@
+/**
+ * A plugin process's name and its standard streams. Reads all of stdin and writes
+ * all of an answer or nothing, also on non-blocking pipes.
+ *
+ * @module
+ */
+
+import { describeError } from "../error.ts";
+
+/**
+ * Returns the name under which this process was started, without folders.
+ * Deno.execPath() would follow links.
+ */
+export function calledAs(): string {
+  const [argv0 = ""] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
+  return argv0.slice(argv0.lastIndexOf("/") + 1);
+}
+
+/** The console methods that print to stdout. */
+const STDOUT_METHODS = [
+  "log",
+  "info",
+  "debug",
+  "dir",
+  "dirxml",
+  "table",
+  "count",
+  "timeLog",
+  "timeEnd",
+  "group",
+  "groupCollapsed",
+  "clear",
+] as const;
+
+/**
+ * Redirects the console to stderr, so that a stray `console.log` in a plugin or a
+ * dependency does not corrupt the answer.
+ */
+export function sendConsoleToStderr(): void {
+  for (const method of STDOUT_METHODS) console[method] = console.error;
+}
+
+/** Most bytes that {@linkcode readStdin} takes. */
+const MAX_STDIN_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Reads all of stdin. Deno itself retries if stdin is non-blocking.
+ *
+ * @throws {Error} If it has more than 16 MiB
+ */
+export function readStdin(): Uint8Array {
+  const chunks: Uint8Array[] = [];
+  const buffer = new Uint8Array(64 * 1024);
+  let size = 0;
+  for (;;) {
+    const length = Deno.stdin.readSync(buffer);
+    if (length === null) return joinChunks(chunks);
+    size += length;
+    if (size > MAX_STDIN_BYTES) {
+      throw new Error(`it has more than ${MAX_STDIN_BYTES} bytes`);
+    }
+    chunks.push(buffer.slice(0, length));
+  }
+}
+
+function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
+  const [first] = chunks;
+  if (first !== undefined && chunks.length === 1) return first;
+  const whole = new Uint8Array(
+    chunks.reduce((length, chunk) => length + chunk.length, 0),
+  );
+  let offset = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return whole;
+}
+
+/** Writes all of a text; returns the error if it cannot. */
+export function writeStderr(text: string): string | undefined {
+  return findProblem(() => {
+    let bytes = new TextEncoder().encode(text);
+    while (bytes.length > 0) {
+      bytes = bytes.subarray(whenReady(() => Deno.stderr.writeSync(bytes)));
+    }
+  });
+}
+
+/**
+ * Writes all of a text; returns the error if it cannot.
+ *
+ * Unlike the Go plugins, this does not notice a closed stdout: Deno opens
+ * /dev/null in its place at start-up, which looks the same as a caller that
+ * discards the answer, such as Python's `subprocess.DEVNULL`.
+ *
+ * Source: Rust's std `sanitize_standard_fds`.
+ */
+export function writeStdout(text: string): string | undefined {
+  return findProblem(() => {
+    let bytes = new TextEncoder().encode(text);
+    while (bytes.length > 0) {
+      const length = lengthOfChunk(bytes);
+      writeChunk(bytes.subarray(0, length));
+      bytes = bytes.subarray(length);
+    }
+  });
+}
+
+function findProblem(write: () => void): string | undefined {
+  try {
+    write();
+    return undefined;
+  } catch (error) {
+    return describeError(error);
+  }
+}
+
+/** Writes up to this size to a pipe are atomic. Source: linux/limits.h `PIPE_BUF`. */
+const ATOMIC_BYTES = 4096;
+/** Less than Deno's line buffer. Source: Rust's std `LineWriter`, 1024. */
+const HELD_BACK_BYTES = 1023;
+const LINE_FEED = 0x0a;
+const NOTHING = new Uint8Array();
+
+/**
+ * Cuts off whole lines, or a part of one line without its end.
+ *
+ * Deno line-buffers stdout: whole lines are written through, a partial line is
+ * buffered first. If a pipe is full, none of the former has been written and all
+ * of the latter is buffered; with a mixture there is no way to tell.
+ */
+function lengthOfChunk(bytes: Uint8Array): number {
+  const lines = bytes.subarray(0, ATOMIC_BYTES).lastIndexOf(LINE_FEED) + 1;
+  return lines || Math.min(bytes.length, HELD_BACK_BYTES);
+}
+
+function writeChunk(chunk: Uint8Array): void {
+  let rest = chunk;
+  const onBusy = (): void => {
+    if (rest.at(-1) !== LINE_FEED) rest = NOTHING;
+  };
+  do {
+    const length = whenReady(() => Deno.stdout.writeSync(rest), onBusy);
+    rest = rest.subarray(length);
+  } while (rest.length > 0);
+}
+
+/** Reads or writes a stream; retries if it is non-blocking. */
+function whenReady<T>(transfer: () => T, onBusy = (): void => {}): T {
+  for (;;) {
+    try {
+      return transfer();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      onBusy();
+      pause();
+    }
+  }
+}
+
+/** EAGAIN: the process at the other end made the stream non-blocking. */
+function isBusy(error: unknown): boolean {
+  return error instanceof Deno.errors.WouldBlock;
+}
+
+const PAUSE_MS = 5;
+
+/** Sleeps: the process can only wait for the stream. */
+function pause(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS);
+}

@@ -1,0 +1,31 @@
+/**
+ * The address limit of old results.
+ *
+ * @module
+ */
+
+import type { IpFamily } from "../../net/ip.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { isAtLeast } from "../version.ts";
+
+/**
+ * Checks that a result has room for an IPAM plugin's addresses. Before 0.3.0 that
+ * is one per family.
+ *
+ * Source: containernetworking/plugins plugins/ipam/host-local/backend/allocator/config.go
+ * `LoadIPAMConfig`, plugins/ipam/static/main.go `LoadIPAMConfig`.
+ *
+ * @param families The family of each address; undefined counts as one family
+ * @throws {CniError} 7 if there are more
+ */
+export function checkOnePerFamily(
+  families: readonly (IpFamily | undefined)[],
+  cniVersion: string,
+): void {
+  if (isAtLeast(cniVersion, "0.3.0")) return;
+  if (new Set(families).size === families.length) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `CNI version ${cniVersion} does not support more than 1 address per family`,
+  );
+}

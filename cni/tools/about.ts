@@ -1,0 +1,163 @@
+/**
+ * What a plugin tells of itself to tools: `about.ts` beside `plugin.ts`. Tools
+ * load it; a plugin's own calls never do.
+ *
+ * @module
+ */
+
+import type { Ip } from "../../net/ip.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { JsonObject } from "../json/json.ts";
+import type { Problem } from "./problem.ts";
+
+/**
+ * A plugin by its place in a list: it makes the container's interface, it comes
+ * after one that does, it hands out addresses, or it runs other plugins.
+ */
+export type PluginKind = "interface" | "chained" | "ipam" | "meta";
+
+/** What a plugin tells of itself. */
+export interface About {
+  /** The `type` in configurations and the executable's name. */
+  readonly type: string;
+  /** Its place in a list. */
+  readonly kind: PluginKind;
+  /** Its page in docs/, and the section; its type if absent. */
+  readonly page?: string;
+  /** How `cni install` installs it; a link if absent, unless it is told otherwise. */
+  readonly install?: {
+    /** Only if it is named. */
+    readonly onRequest?: boolean;
+    /** Always a copy: other programs write to its name, through a link. */
+    readonly isCopy?: boolean;
+  };
+  /** Whether it runs the IPAM plugin that its configuration names. */
+  readonly ipam?: "required" | "possible";
+  /** IPAM plugins that it does not work with: they need a link with a network. */
+  readonly refusesIpam?: readonly string[];
+  /** Whether it makes the container's interface; ipvlan does only with IPAM. */
+  readonly makesInterface?: boolean | "with ipam";
+  /** Whether it makes sense twice in a list. */
+  readonly mayRepeat?: boolean;
+  /** The plugins that it runs. */
+  readonly runs?: Runs;
+  /**
+   * Whether a program that it asks may know keys that its schema does not.
+   */
+  readonly passesOn?: boolean;
+  /** Whether STATUS looks at more than the configuration, or writes files. */
+  readonly hasDeepStatus?: boolean;
+  /** How the container's network and the node's are connected. */
+  readonly network?: NetworkFacts;
+  /** Makes a first configuration of it, for `cni init`. */
+  readonly start?: StartingConf;
+  /** Lists what is wrong with a configuration, or has no effect. */
+  readonly lint?: Lint;
+  /** Lists the ranges that an IPAM plugin gives addresses from. */
+  readonly ranges?: (ipam: JsonObject) => GivenRange[];
+}
+
+/** The plugins that a plugin runs. */
+export interface Runs {
+  /** The key with their configurations; undefined if it is another program that runs them. */
+  readonly key?: string;
+  /** Whether the key has networks, rather than one plugin. */
+  readonly areNetworks?: boolean;
+  /** The type if the configuration does not tell it. */
+  readonly type?: string;
+  /** The type of the IPAM plugin if the configuration does not tell it. */
+  readonly ipamType?: string;
+}
+
+/** How the container's network and the node's are connected. */
+export interface NetworkFacts {
+  /**
+   * `lower link`: containers join the network of one of the host's links.
+   * `node`: the node has a route to them.
+   */
+  readonly joins?: "lower link" | "node";
+  /** Reports whether the host has the containers' gateway. */
+  readonly hasGateway?: (conf: JsonObject) => boolean;
+  /** Returns the name of the host's link that all containers share. */
+  readonly sharedLink?: (conf: JsonObject) => string;
+  /** Reports whether the shared link gets the address of the gateway, which must be free. */
+  readonly addsGateway?: (conf: JsonObject) => boolean;
+  /** Whether it lets the containers' traffic through the host's firewall. */
+  readonly letsThrough?: boolean;
+  /** Whether the container has a routing rule for each of its addresses. */
+  readonly hasRules?: boolean;
+}
+
+/** A first configuration of a plugin. */
+export interface StartingConf {
+  /** Its own keys; the network's name may be part of them. */
+  readonly keys: (network: string) => JsonObject;
+  /** Whether it adds the default routes, so that `ipam` need not. */
+  readonly addsRoutes?: boolean;
+  /** Whether the user chooses a link of the host, or a VLAN of it. */
+  readonly asks?: readonly ("master" | "vlanId")[];
+}
+
+/** A configuration to lint. */
+export interface Linted {
+  /** The plugin's object, with its keys as the schemas spell them. */
+  readonly conf: JsonObject;
+  /** Keys of runtimeConfig, and whether the plugin declares them. */
+  readonly capabilities: Readonly<Record<string, boolean>>;
+  /** Whether multus adds the device that the cluster allocated. */
+  readonly hasDevice: boolean;
+  /** Whether this plugin will read it, and not another of the same name. */
+  readonly isOurs: boolean;
+}
+
+/**
+ * Lists problems of a configuration that its schema cannot tell. Their places
+ * are in the plugin's object; those of an IPAM plugin begin with `ipam`.
+ */
+export type Lint = (given: Linted) => Problem[];
+
+/** A range of addresses that an IPAM plugin gives to containers. */
+export interface GivenRange {
+  /** Where it is in the configuration. */
+  readonly place: readonly PropertyKey[];
+  /** The subnet that it belongs to. */
+  readonly subnet: Cidr;
+  /** The first address. */
+  readonly start: Ip;
+  /** The last address. */
+  readonly end: Ip;
+}
+
+/** A feature of the kernel. */
+export interface KernelNeed {
+  readonly name: string;
+  /** The module that provides it. */
+  readonly module: string;
+  /** Reports whether a configuration needs it; each does if absent. */
+  readonly isNeeded?: (conf: JsonObject) => boolean;
+  /**
+   * Tries it in a throw-away namespace.
+   *
+   * @param netns The namespace's path
+   * @param lower The name of a link in it to put others on
+   * @throws {Error} If the kernel does not have it
+   */
+  readonly probe: (netns: string, lower: string) => void;
+}
+
+/** The features of the kernel that a plugin needs: `needs.ts` beside `plugin.ts`. */
+export interface KernelNeeds {
+  /** The plugin's type. */
+  readonly type: string;
+  readonly features: readonly KernelNeed[];
+}
+
+/** Reads a key of a configuration, in any case as Go does. */
+export function valueOf(conf: JsonObject, key: string): unknown {
+  const found = Object.keys(conf)
+    .findLast((one) => one.toLowerCase() === key.toLowerCase());
+  return found === undefined ? undefined : conf[found];
+}
+
+/** Finds what a plugin tells of itself; undefined if it tells nothing. */
+export type AboutLookup = (type: string) => About | undefined;

@@ -1,0 +1,142 @@
+/**
+ * Answers what tools ask a plugin's executable, for plugins that are not part of
+ * this project: they are validated, explained and cleaned up like its own.
+ *
+ * @module
+ */
+
+import type { About } from "./about.ts";
+import { foldKeys, type JsonObject, listIssues } from "../json/json.ts";
+import { describePlugin } from "./json_schema.ts";
+import type { Leftovers, LeftoverSearch, Proofs } from "./leftovers.ts";
+import { createLog } from "../log/log.ts";
+import type { Claim, Orphan } from "./orphan.ts";
+import type { Plugin } from "../plugin.ts";
+import type { KeyFacts } from "./plugin_keys.ts";
+import { errorAt } from "./problem.ts";
+import type {
+  Description,
+  LeftoverAnswer,
+  LeftoverQuestion,
+  LintAnswer,
+  Question,
+  ToldLeftover,
+} from "./tool_question.ts";
+
+/** What a plugin tells tools. */
+export interface Told {
+  /** What it tells of itself. */
+  readonly about: About;
+  /** What the plugin does, in a sentence. */
+  readonly text: string;
+  /** A configuration: a list, or the plugin's own object. */
+  readonly example?: Readonly<Record<string, unknown>>;
+  /** Keys that it cannot do without, although its schema does. */
+  readonly required?: readonly string[];
+  /** What its keys mean, by their path; those of an IPAM plugin are in `ipam`. */
+  readonly keys?: Readonly<Record<string, KeyFacts>>;
+  /** What it can leave on a node. */
+  readonly leftovers?: Leftovers;
+}
+
+/** Answers a question about a plugin. */
+export async function answerTools(
+  question: Question,
+  plugin: Plugin,
+  told: Told,
+): Promise<Description | LintAnswer | LeftoverAnswer> {
+  switch (question.ask) {
+    case "describe":
+      return await describe(plugin, told);
+    case "lint":
+      return await lint(question, plugin, told);
+    case "leftovers":
+      return await findLeftovers(question, told);
+  }
+}
+
+async function describe(
+  { name, configSchema }: Plugin,
+  { about, keys = {}, ...others }: Told,
+): Promise<Description> {
+  const table = { type: name, keys, ...others };
+  const schema = await configSchema();
+  return {
+    about,
+    schema: describePlugin({ about, keys: table, schema }, []),
+    secrets: Object.entries(keys)
+      .flatMap(([path, { isSecret }]) =>
+        isSecret ? path.split("..").slice(-1) : []
+      ),
+  };
+}
+
+async function lint(
+  { conf, ...given }: Extract<Question, { ask: "lint" }>,
+  { configSchema }: Plugin,
+  { about }: Told,
+): Promise<LintAnswer> {
+  const schema = await configSchema();
+  const folded = foldKeys(schema, conf) as JsonObject;
+  return {
+    problems: [
+      ...listIssues(schema, conf)
+        .map(({ path, message }) => errorAt(path, message)),
+      ...about.lint?.({ ...given, conf: folded, isOurs: true }) ?? [],
+    ],
+  };
+}
+
+/** Says what is claimed, which the tool that asks compares with what is alive. */
+const CLAIMS: Proofs = {
+  isBusy: false,
+  isAlive: () => false,
+  findProof: (claim) => CLAIM + JSON.stringify(encodeClaim(claim)),
+};
+
+const CLAIM = "claim: ";
+
+function encodeClaim(
+  { addresses, since, ...claim }: Claim,
+): ToldLeftover["claim"] {
+  return {
+    ...claim,
+    ...addresses && { addresses: addresses.map(String) },
+    ...since && { since: since.getTime() },
+  };
+}
+
+async function findLeftovers(
+  { hostNetns, path, confs, remove = [] }: LeftoverQuestion,
+  { leftovers }: Told,
+): Promise<LeftoverAnswer> {
+  const { state, finders = [] } = leftovers ?? {};
+  const named = confs.map((conf) => state && conf[state.key])
+    .filter((place) => typeof place === "string" && place.startsWith("/"));
+  const refuse = (): never => {
+    throw new Error("not available to plugins outside of the executable");
+  };
+  const search: LeftoverSearch = {
+    hostNetns,
+    env: { PATH: path },
+    invoker: { invoke: refuse },
+    log: createLog({}, () => {}),
+    evidence: CLAIMS,
+    renew: () => CLAIMS,
+    places: [...new Set([...state ? [state.usual] : [], ...named as string[]])],
+    createRuntime: refuse,
+  };
+  const orphans: Orphan[] = [];
+  for (const find of finders) orphans.push(...await find(search));
+  for (const orphan of orphans) {
+    if (remove.includes(orphan.where)) await orphan.remove();
+  }
+  return { leftovers: orphans.map(tell) };
+}
+
+function tell({ kind, where, container, network, why }: Orphan): ToldLeftover {
+  const told = { kind, where, container, network };
+  return why.startsWith(CLAIM)
+    ? { ...told, why: "", claim: JSON.parse(why.slice(CLAIM.length)) }
+    : { ...told, why };
+}

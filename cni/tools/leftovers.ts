@@ -1,0 +1,82 @@
+/**
+ * What plugins leave of containers that are gone, and how a search for it asks
+ * them: `leftovers.ts` beside `plugin.ts`.
+ *
+ * @module
+ */
+
+import type { NetworkRuntime } from "../libcni/mod.ts";
+import type { Log } from "../log/log.ts";
+import type { Claim, Orphan } from "./orphan.ts";
+import type { MaybePromise } from "../plugin.ts";
+import type { Invoker, Surroundings } from "../call/surroundings.ts";
+
+/** What is known of the living containers of a node. */
+export interface Proofs {
+  /** Whether a CNI plugin is running on this host, of any program. */
+  readonly isBusy: boolean;
+  /** Reports whether a path leads to a container's namespace. */
+  isAlive(netns: string): boolean;
+  /**
+   * Explains why a leftover's container is gone.
+   *
+   * @returns Undefined if it is alive, or nothing proves that it is gone
+   */
+  findProof(claim: Claim): string | undefined;
+}
+
+/** A search under way, as a plugin sees it. */
+export interface LeftoverSearch {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** The tool's environment. */
+  readonly env: Surroundings["env"];
+  /** Runs plugins of this project in this process. */
+  readonly invoker: Invoker;
+  /** Receives what is worth knowing. */
+  readonly log: Log;
+  /** Receives what plugins write to stderr. */
+  readonly onStderr?: (text: string) => void;
+  /** Ends the search. */
+  readonly signal?: AbortSignal;
+  /** What is known of the containers. */
+  readonly evidence: Proofs;
+  /** Gathers evidence again. */
+  readonly renew: () => Proofs;
+  /** Where the plugin's state is: what configurations name, and the default. */
+  readonly places: readonly string[];
+  /** Creates a runtime that takes no locks: the remover holds them. */
+  readonly createRuntime: (cacheDir: string) => NetworkRuntime;
+}
+
+/** A lease that tells its container. */
+export interface FoundLease {
+  /** The container's ID. */
+  readonly container: string;
+  /** The address, without a prefix length. */
+  readonly address: string;
+  /** When the lease was made. */
+  readonly since: Date;
+}
+
+/** Finds leftovers. */
+export type LeftoverFinder = (
+  search: LeftoverSearch,
+) => MaybePromise<Orphan[]>;
+
+/** What a plugin can leave on a node. */
+export interface Leftovers {
+  /** The plugin's type. */
+  readonly type: string;
+  /** Where the plugin keeps state: the key that names it, and the default. */
+  readonly state?: {
+    readonly key: string;
+    readonly usual: string;
+    /** Whether it is a cache of attachments, as runtimes have. */
+    readonly isCache?: boolean;
+  };
+  /** Finders; one that several plugins have runs once. */
+  readonly finders?: readonly LeftoverFinder[];
+  /** Lists leases, which show that containers are alive. */
+  readonly listLeases?: (places: readonly string[]) => FoundLease[];
+}

@@ -1,0 +1,54 @@
+/**
+ * What the keys of a plugin's configuration are: `keys.ts` beside `schema.ts`.
+ * The schema decodes them; this says what they mean, to people and to tools.
+ * Calls never load it.
+ *
+ * @module
+ */
+
+import type { JsonValue } from "../json/json.ts";
+import type { Named } from "../config/node_key.ts";
+
+/** What a key is. */
+export interface KeyFacts {
+  /** What it means, in Markdown as in the tables of docs/. */
+  readonly text?: string;
+  /** Its type in words, such as `integer, 0 to 4094`. */
+  readonly type?: string;
+  /** Its default in Markdown: a value as code, or words. */
+  readonly default?: string;
+  /** A value, if the plugin's example has none. */
+  readonly example?: JsonValue;
+  /** The first release of the Go plugins that has it, if later than 0.7.6. */
+  readonly since?: string;
+  /** What of the node its value names. */
+  readonly names?: Named;
+  /** Values that name what the plugin uses anyway, or what harms nobody. */
+  readonly usual?: readonly string[];
+  /** Whether its value must not be shown. */
+  readonly isSecret?: boolean;
+}
+
+/** What a plugin is, and the keys of its configuration: for docs and schemas. */
+export interface PluginKeys {
+  /** The plugin's type. */
+  readonly type: string;
+  /** What it does, in a clause that begins with a verb; Markdown. */
+  readonly summary?: string;
+  /** Whether users may rely on its keys and results. */
+  readonly status?: "stable" | "experimental";
+  /** The Go plugin that it replaces: its repository and directory. */
+  readonly goPeer?: string;
+  /** What the plugin does, in a sentence. */
+  readonly text: string;
+  /** A configuration: a list, or the plugin's own object. */
+  readonly example?: Readonly<Record<string, unknown>>;
+  /** Keys that the plugin cannot do without, although its schema does. */
+  readonly required?: readonly string[];
+  /**
+   * By the path that leads to a key, such as `ranges[][].subnet`. Those of an
+   * IPAM plugin are in `ipam`. What several plugins have need not be here; see
+   * `common_keys.ts`.
+   */
+  readonly keys: Readonly<Record<string, KeyFacts>>;
+}

@@ -1,0 +1,55 @@
+/**
+ * Problems of a configuration.
+ *
+ * @module
+ */
+
+import { formatPath } from "../json/json.ts";
+
+/** Error: the network cannot work. Warning: it works, but probably not as intended. */
+export type Severity = "error" | "warning";
+
+/** A place: keys and indices. */
+export type Place = readonly PropertyKey[];
+
+/** A problem. */
+export interface Problem {
+  /** Whether the network cannot work. */
+  readonly severity: Severity;
+  /** Empty for the whole configuration. */
+  readonly place: Place;
+  /** Whether the key is the problem, not its value. */
+  readonly isKey: boolean;
+  /** A sentence without a full stop. */
+  readonly message: string;
+  /** Its position in the text, in UTF-16 code units; absent if the place says it. */
+  readonly offset?: number;
+}
+
+/** Creates an error. */
+export function errorAt(place: Place, message: string): Problem {
+  return { severity: "error", place, isKey: false, message };
+}
+
+/** Creates a warning. */
+export function warningAt(place: Place, message: string): Problem {
+  return { severity: "warning", place, isKey: false, message };
+}
+
+/** Creates a warning about a key. */
+export function keyWarningAt(place: Place, message: string): Problem {
+  return { ...warningAt(place, message), isKey: true };
+}
+
+/** Formats a place: `plugins[0].ipam.subnet`; "" for the whole configuration. */
+export function formatPlace(place: Place): string {
+  return formatPath(place);
+}
+
+/** Prefixes the places of problems. */
+export function under(base: Place, problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => ({
+    ...problem,
+    place: [...base, ...problem.place],
+  }));
+}

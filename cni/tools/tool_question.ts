@@ -1,0 +1,80 @@
+/**
+ * What tools ask a plugin's executable, besides its versions: VERSION, with
+ * {@linkcode QUESTION_VARIABLE} in the environment and a question on stdin. A
+ * plugin that knows nothing of it answers with its versions.
+ *
+ * @module
+ */
+
+import type { About, Linted } from "./about.ts";
+import type { JsonObject, JsonValue } from "../json/json.ts";
+import type { JsonSchema } from "./json_schema.ts";
+import type { Claim, Orphan } from "./orphan.ts";
+import type { Problem } from "./problem.ts";
+
+/** Set if stdin has a question, under the key {@linkcode QUESTION_KEY}. */
+export const QUESTION_VARIABLE = "CNI_TOOL_ASKS";
+
+/** The key of the question on stdin, and of the answer on stdout. */
+export const QUESTION_KEY = "tools";
+
+/** A question. */
+export type Question =
+  /** What is the plugin, and what are its keys? */
+  | { readonly ask: "describe" }
+  /** What is wrong with a configuration? */
+  | ({ readonly ask: "lint" } & Omit<Linted, "isOurs">)
+  /** What is left of containers? */
+  | LeftoverQuestion;
+
+/** The question for what is left of containers, or to remove some of it. */
+export interface LeftoverQuestion {
+  /** Which question it is. */
+  readonly ask: "leftovers";
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** PATH, to find programs. */
+  readonly path: string;
+  /** The configurations of the plugin that are known. */
+  readonly confs: readonly JsonObject[];
+  /** What to remove, by what it says of `where` it is. */
+  readonly remove?: readonly string[];
+}
+
+/** The answer to `describe`. */
+export interface Description {
+  /** As JSON has it: without functions. */
+  readonly about: About;
+  /** The schema of its configuration. */
+  readonly schema: JsonSchema;
+  /** Keys that are secret. */
+  readonly secrets: readonly string[];
+}
+
+/** The answer to `lint`. */
+export interface LintAnswer {
+  /** What is wrong; nothing if it is empty. */
+  readonly problems: readonly Problem[];
+}
+
+/** What is left, and what it says of its container; nothing proves it yet. */
+export interface ToldLeftover
+  extends Pick<Orphan, "kind" | "where" | "container" | "network"> {
+  /** Addresses are texts. Absent if the plugin itself knows `why`. */
+  readonly claim?: Omit<Claim, "addresses" | "since"> & {
+    readonly addresses?: readonly string[];
+    /** In ms since 1970. */
+    readonly since?: number;
+  };
+  /** Why its container is known to be gone; "" if a claim tells. */
+  readonly why: string;
+}
+
+/** The answer to `leftovers`. */
+export interface LeftoverAnswer {
+  /** What is left. */
+  readonly leftovers: readonly ToldLeftover[];
+}
+
+/** Answers a question of a tool. */
+export type ToolAnswerer = (question: JsonValue) => Promise<JsonObject>;

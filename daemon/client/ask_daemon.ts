@@ -1,0 +1,99 @@
+/**
+ * What an executable does before it runs a plugin itself: a node daemon may run
+ * the call.
+ *
+ * @module
+ */
+
+import { printAndExit } from "../../cni/call/answer.ts";
+import {
+  DIRECTORY_PROGRAMS,
+  isForDaemon,
+  SocketKey,
+} from "../protocol/daemon_socket.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { readStdinName, StdinName } from "../protocol/stdin_name.ts";
+import { readStdin } from "../../cni/process/stdio.ts";
+
+/** Program that asks further daemons. */
+export const SHIM = "multus-shim";
+
+/** Has a node daemon run a call, if one is to be asked. */
+export async function askDaemon(
+  name: string,
+  stdin: () => Uint8Array,
+): Promise<Parameters<typeof printAndExit>[0] | undefined> {
+  const config = findDaemonConfig(name, stdin);
+  if (config === undefined) return undefined;
+  const { handOver } = await import("./hand_over.ts");
+  return await handOver({ name, env: Deno.env.toObject(), stdin: config });
+}
+
+/**
+ * Reads a configuration for which a node daemon may be asked.
+ *
+ * @returns Undefined if none is to be asked
+ */
+function findDaemonConfig(
+  name: string,
+  stdin: () => Uint8Array,
+): Uint8Array | undefined {
+  if (Deno.args.length > 0 || !isForDaemon((name) => Deno.env.get(name))) {
+    return;
+  }
+  const asked = readStdinName();
+  if (asked === StdinName.refused) return;
+  try {
+    const bytes = stdin();
+    return asked !== StdinName.nobody || hasOthers(name, bytes)
+      ? bytes
+      : undefined;
+  } catch {
+    return undefined; // the call reports it
+  }
+}
+
+/** Reports whether a daemon may be at more than one socket. */
+function hasOthers(name: string, config: Uint8Array): boolean {
+  return name === SHIM || Object.hasOwn(DIRECTORY_PROGRAMS, name) &&
+      new TextDecoder().decode(config).includes(SocketKey.directory);
+}
+
+/**
+ * Returns a function that reads stdin, all of it, at its first call. If that
+ * fails, so do the others: the rest of a stream is no configuration.
+ */
+export function readOnce(): () => Uint8Array {
+  let bytes: Uint8Array | undefined;
+  let failure: unknown;
+  return () => {
+    if (failure !== undefined) throw failure;
+    try {
+      return bytes ??= readStdin();
+    } catch (error) {
+      failure = error;
+      throw error;
+    }
+  };
+}
+
+/**
+ * Runs this process as a plugin, unless a node daemon runs the call.
+ *
+ * @param name As `calledAs()` returns it
+ * @param load Returns the plugin; nothing if there is none
+ * @param lookup As for `runMain()`
+ */
+export async function runPlugin(
+  name: string,
+  load: () => Promise<Plugin> | Plugin | undefined,
+  lookup?: PluginLookup,
+): Promise<void> {
+  const stdin = readOnce();
+  const answer = await askDaemon(name, stdin);
+  if (answer !== undefined) printAndExit(answer);
+  const plugin = load();
+  const { runMain } = await import("../../cni/skel.ts");
+  if (plugin !== undefined) await runMain(await plugin, lookup, stdin);
+}

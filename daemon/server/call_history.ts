@@ -1,0 +1,99 @@
+/**
+ * What became of the calls that came to the daemon, for operators.
+ *
+ * @module
+ */
+
+import type { EndedCall } from "./calls.ts";
+import { type Reason, REASONS } from "../service/reasons.ts";
+
+/** How many of the last calls are known one by one. */
+const RECENT = 100;
+
+/** A reason, and the calls that were left to their callers for it. */
+export interface ReasonRow {
+  readonly reason: Reason;
+  /** What an operator can do about it. */
+  readonly advice: string;
+  /** Since the daemon started. */
+  readonly count: number;
+  /** Among the last {@linkcode RECENT} calls. */
+  readonly recent: number;
+  /** When the last one came, as RFC 3339 has it. */
+  readonly lastAt: string;
+  /** The plugin and the command of the last one, if the daemon has read them. */
+  readonly lastCall?: string;
+}
+
+/** What became of the calls. */
+export interface HistoryDocument {
+  /** Calls that the daemon has run to their end. */
+  readonly done: number;
+  /** Those among them that failed. */
+  readonly failed: number;
+  /** Calls that were left to their callers. */
+  readonly left: number;
+  /** The last calls, both kinds; at most 100. */
+  readonly recent: { readonly calls: number; readonly left: number };
+  /** Why calls were left to their callers, the last reason first. */
+  readonly reasons: readonly ReasonRow[];
+}
+
+interface Entry {
+  count: number;
+  lastMs: number;
+  lastCall?: string | undefined;
+}
+
+/** Counts calls. */
+export class CallHistory {
+  readonly #entries = new Map<Reason, Entry>();
+  /** Reasons of the last calls; undefined for one that was run. */
+  readonly #recent: (Reason | undefined)[] = [];
+  #done = 0;
+  #failed = 0;
+
+  /** Counts a call that the daemon has run. */
+  addDone({ code }: Pick<EndedCall, "code">): void {
+    if (code < 0) return; // It counts as left.
+    this.#done++;
+    if (code > 0) this.#failed++;
+    this.#remember(undefined);
+  }
+
+  /** Counts a call that was left to its caller; `call` is such as `ptp ADD`. */
+  addLeft(reason: Reason, call?: string): void {
+    const count = (this.#entries.get(reason)?.count ?? 0) + 1;
+    this.#entries.set(reason, { count, lastMs: Date.now(), lastCall: call });
+    this.#remember(reason);
+  }
+
+  #remember(reason: Reason | undefined): void {
+    this.#recent.push(reason);
+    if (this.#recent.length > RECENT) this.#recent.shift();
+  }
+
+  /** Describes the calls so far. */
+  describe(): HistoryDocument {
+    const reasons = [...this.#entries]
+      .toSorted(([, left], [, right]) => right.lastMs - left.lastMs)
+      .map(([reason, { count, lastMs, lastCall }]) => ({
+        reason,
+        advice: REASONS[reason],
+        count,
+        recent: this.#recent.filter((each) => each === reason).length,
+        lastAt: new Date(lastMs).toISOString(),
+        ...lastCall !== undefined && { lastCall },
+      }));
+    return {
+      done: this.#done,
+      failed: this.#failed,
+      left: reasons.reduce((sum, { count }) => sum + count, 0),
+      recent: {
+        calls: this.#recent.length,
+        left: this.#recent.filter((each) => each !== undefined).length,
+      },
+      reasons,
+    };
+  }
+}

@@ -1,0 +1,314 @@
+/**
+ * The daemon's side of its own protocol: connections to calls.
+ *
+ * @module
+ */
+
+import { GO } from "../protocol/call_format.ts";
+import { pause } from "../../cni/call/deadline.ts";
+import { describeError } from "../../cni/error.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import type { Log } from "../../cni/log/log.ts";
+import type { Peer } from "../../ffi/unix_socket.ts";
+import type { Admission } from "../service/admission.ts";
+import type { Call, Outcome } from "./calls.ts";
+import { type Exchange, OwnSocket } from "../service/own_socket.ts";
+import {
+  type CallerWorld,
+  findDifference,
+  type OwnWorld,
+  readCallerWorld,
+} from "./own_world.ts";
+import { PeerProcess } from "../service/peer_process.ts";
+import {
+  type CallRequest,
+  decodeRequest,
+  encodeMessage,
+} from "../protocol/request.ts";
+import type { Reason } from "../service/reasons.ts";
+import { RequestBuffer } from "./request_buffer.ts";
+import type { Connection } from "../service/unix_server.ts";
+
+/** Longest request, in bytes. */
+const MAX_REQUEST = 16 * 1024 * 1024;
+
+/** Between two signs that a call waits or runs, in ms. */
+const ALIVE_MS = 1000;
+
+/** What the daemon runs for a program that is not a plugin. */
+export interface Translation
+  extends Pick<Call, "plugin" | "env" | "stdin" | "onStderr"> {
+  /**
+   * Converts the outcome to what the program prints; or says why the caller must
+   * run the call all the same. Never throws: the caller would do so.
+   */
+  readonly answer: (outcome: Ran) => Promise<Outcome>;
+}
+
+type Ran = Exclude<Outcome, { readonly notMine: Reason }>;
+
+/** Options of a {@linkcode CallSocket}. */
+export interface CallSocketOptions {
+  /** Finds plugins by type. */
+  readonly lookup: PluginLookup;
+  /**
+   * Translates calls of programs that are not plugins. Returns undefined for all
+   * others, and a reason if the caller must run the call itself.
+   */
+  readonly translate?:
+    | ((request: CallRequest) => Promise<Translation | Reason | undefined>)
+    | undefined;
+  /**
+   * Called for each call that comes, before it runs. `isLeft`: whether its caller
+   * must run it itself.
+   */
+  readonly onCall?: (request: CallRequest, isLeft: Promise<boolean>) => void;
+  /** Runs a call. */
+  readonly run: (call: Call) => Promise<Outcome>;
+  /** What a caller must have in common with this process. */
+  readonly world: OwnWorld;
+  /** Reads the world of a caller; {@linkcode readCallerWorld} by default. */
+  readonly readWorld?: (folder: string, request: CallRequest) => CallerWorld;
+  readonly log: Pick<Log, "warn" | "info">;
+  /**
+   * Called for each call that its caller must run itself, with the plugin and the
+   * command if they are known.
+   */
+  readonly onNotMine: (reason: Reason, call?: string) => void;
+  /** See {@linkcode MAX_REQUEST}. */
+  readonly maxRequest?: number;
+  /** Least time for a request to arrive, in ms; 10 s by default. */
+  readonly patienceMs?: number;
+  /** Bounds on connections, together with other sockets'; its own if undefined. */
+  readonly admission?: Admission;
+}
+
+/** Serves calls. */
+export class CallSocket extends OwnSocket {
+  /** Creates it; `listen()` opens a socket. */
+  constructor(options: CallSocketOptions) {
+    const signs = new SignsOfLife();
+    super({
+      what: "a call",
+      log: options.log,
+      patienceMs: options.patienceMs,
+      admission: options.admission,
+      begin: (connection, onEnded) =>
+        new Conversation(connection, options, signs, onEnded),
+    });
+  }
+}
+
+/** Tells callers that their calls wait or run. */
+class SignsOfLife {
+  readonly #connections = new Set<Connection>();
+  #isTicking = false;
+
+  /** Whether no call waits or runs. */
+  get areNone(): boolean {
+    return this.#connections.size === 0;
+  }
+
+  /** Begins; they end with the disposal of what this returns. */
+  begin(connection: Connection): Disposable {
+    this.#connections.add(connection);
+    this.#tick();
+    return {
+      [Symbol.dispose]: () => {
+        this.#connections.delete(connection);
+      },
+    };
+  }
+
+  /** One timer for all: one each would wake this process up long after its call. */
+  async #tick(): Promise<void> {
+    if (this.#isTicking) return;
+    this.#isTicking = true;
+    while (this.#connections.size > 0) {
+      await pause(ALIVE_MS);
+      for (const connection of this.#connections) connection.send(ALIVE);
+    }
+    this.#isTicking = false;
+  }
+}
+
+const ALIVE = encodeMessage("alive");
+
+/** One connection: a request, and its answer. */
+class Conversation implements Exchange {
+  readonly #connection: Connection;
+  readonly #options: CallSocketOptions;
+  readonly #signs: SignsOfLife;
+  readonly #onEnded: () => void;
+  readonly #gone = new AbortController();
+  /** Whether the caller wants the call to begin. */
+  readonly #go = Promise.withResolvers<boolean>();
+  /** Whether the caller must run the call itself, once that is known. */
+  readonly #isLeft = Promise.withResolvers<boolean>();
+  #isBegun = false;
+  readonly #process: PeerProcess;
+  readonly #buffer = new RequestBuffer();
+  #hasRequest = false;
+  /** The plugin and the command, once they are known. */
+  #call: string | undefined;
+
+  constructor(
+    connection: Connection,
+    options: CallSocketOptions,
+    signs: SignsOfLife,
+    onEnded: () => void,
+  ) {
+    this.#connection = connection;
+    this.#process = new PeerProcess(connection);
+    this.#options = options;
+    this.#signs = signs;
+    this.#onEnded = onEnded;
+  }
+
+  onData(bytes: Uint8Array<ArrayBuffer>): void {
+    if (this.#hasRequest) {
+      return this.#go.resolve(bytes.length === 1 && bytes[0] === GO_BYTE);
+    }
+    const { maxRequest = MAX_REQUEST } = this.#options;
+    try {
+      const request = this.#buffer.add(bytes, maxRequest);
+      if (request !== undefined) this.#start(request);
+    } catch (error) {
+      const isTooLong = error instanceof RangeError;
+      this.#refuse(isTooLong ? "request too long" : "malformed request");
+    }
+  }
+
+  onGone(): void {
+    this.#gone.abort(new Error("the caller is gone"));
+    this.#go.resolve(false);
+    if (!this.#hasRequest) this.#buffer.free();
+    this.#onEnded();
+  }
+
+  get bytes(): number {
+    return this.#buffer.length;
+  }
+
+  get isBegun(): boolean {
+    return this.#isBegun;
+  }
+
+  refuse(reason: Reason): void {
+    this.#refuse(reason);
+  }
+
+  async #start(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    this.#hasRequest = true;
+    try {
+      const request = decodeRequest(bytes);
+      this.#call = describeCall(request);
+      this.#options.onCall?.(request, this.#isLeft.promise);
+      const { uid } = this.#connection.peer;
+      if (uid !== Deno.uid()) return this.#refuse("another user");
+      const callerWorld = this.#readWorld(request);
+      if (callerWorld === undefined) {
+        this.#connection.look();
+        const isGone = this.#gone.signal.aborted;
+        return this.#refuse(isGone ? "caller gone" : "unknown process");
+      }
+      const { world } = this.#options;
+      const difference = findDifference(world, request, callerWorld);
+      if (difference !== undefined) return this.#refuse(difference);
+      const work = await this.#findWork(request);
+      if (typeof work === "string") return this.#refuse(work);
+      this.#connection.send(encodeMessage("ready"));
+      // It comes sooner than another thread could tell.
+      if (this.#signs.areNone) this.#connection.look(GO_MS);
+      const isToGo = await this.#go.promise;
+      // The end of the connection may have come with it.
+      this.#connection.look();
+      if (!isToGo || this.#gone.signal.aborted) this.#refuse("caller gone");
+      else await this.#run(callerWorld, work);
+    } catch (error) {
+      const { log } = this.#options;
+      log.warn("Cannot read a request", { error: describeError(error) });
+      this.#refuse("malformed request");
+    }
+  }
+
+  #readWorld(request: CallRequest): CallerWorld | undefined {
+    const { readWorld = readCallerWorld, log } = this.#options;
+    try {
+      return this.#process.read((folder) => readWorld(folder, request));
+    } catch (error) {
+      log.info("Cannot read the caller's process", {
+        from: describePeer(this.#connection.peer),
+        error: describeError(error),
+      });
+      return undefined;
+    }
+  }
+
+  async #findWork(request: CallRequest): Promise<Translation | Reason> {
+    const { lookup, translate } = this.#options;
+    const { name, env, stdin } = request;
+    const plugin = lookup(name);
+    if (plugin === undefined) {
+      return await translate?.(request) ?? "no such plugin";
+    }
+    return {
+      plugin: await plugin,
+      env,
+      stdin,
+      onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
+      answer: (outcome) => Promise.resolve(outcome),
+    };
+  }
+
+  async #run(
+    { exe }: CallerWorld,
+    { answer, ...work }: Translation,
+  ): Promise<void> {
+    this.#isBegun = true;
+    this.#isLeft.resolve(false);
+    using _alive = this.#signs.begin(this.#connection);
+    const outcome = await this.#options.run({
+      ...work,
+      exe,
+      signal: this.#gone.signal,
+      look: () => this.#connection.look(),
+      from: describePeer(this.#connection.peer),
+    });
+    if ("notMine" in outcome) return this.#refuse(outcome.notMine);
+    const answered = await answer(outcome);
+    if ("notMine" in answered) return this.#refuse(answered.notMine);
+    const { stdout, exitCode } = answered;
+    this.#end({ stdout, exitCode });
+  }
+
+  #refuse(reason: Reason): void {
+    this.#options.onNotMine(reason, this.#call);
+    this.#isLeft.resolve(true);
+    if (!this.#hasRequest) this.#buffer.free();
+    this.#end({ notMine: reason });
+  }
+
+  #end(message: Parameters<typeof encodeMessage>[0]): void {
+    this.#hasRequest = true;
+    this.#connection.send(encodeMessage(message));
+    this.#connection.end();
+    this.#onEnded();
+  }
+}
+
+/** How long the process may stand still for a caller's word, in ms, if no call runs. */
+const GO_MS = 1;
+const GO_BYTE = GO.charCodeAt(0);
+
+/** Most characters of a call's description: both words are the caller's. */
+const MAX_DESCRIPTION = 100;
+
+function describeCall({ name, env }: CallRequest): string {
+  const text = `${name} ${env["CNI_COMMAND"] ?? ""}`.trim();
+  return text.slice(0, MAX_DESCRIPTION);
+}
+
+function describePeer({ pid, uid }: Peer): string {
+  return `process ${pid} of user ${uid}`;
+}

@@ -1,0 +1,495 @@
+/**
+ * Runs calls of plugins in this process, for callers that wait elsewhere.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/call/args.ts";
+import type { UnaskedCall } from "../protocol/daemon_losses.ts";
+import { JoinedSignal, waitUntil } from "../../cni/call/deadline.ts";
+import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
+import {
+  createInvoker,
+  type PluginLookup,
+} from "../../cni/invoke/in_process.ts";
+import type {
+  DispatchInput,
+  DispatchOutput,
+  GiveWay,
+  Invocation,
+} from "../../cni/call/surroundings.ts";
+import { isObject } from "../../cni/json/json.ts";
+import type { Log } from "../../cni/log/log.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { alone, type Together } from "../../cni/call/together.ts";
+import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
+import type { Reason } from "../service/reasons.ts";
+import { Turns } from "../service/turns.ts";
+
+/** The process that waits for a call. */
+export interface Caller {
+  /** Aborted when it is gone. */
+  readonly signal: AbortSignal;
+  /** Aborts the signal now if it is gone and no event has told so yet. */
+  readonly look: () => void;
+}
+
+/** A call. */
+export interface Call extends Caller {
+  readonly plugin: Plugin;
+  readonly env: Environment;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+  /** Receives log text as it is written. */
+  readonly onStderr: (text: string) => void;
+  /**
+   * The caller's executable, as `findFileId` identifies it: plugins that are
+   * the same file run in this process.
+   */
+  readonly exe?: string;
+  /** The caller, in the log. */
+  readonly from: string;
+}
+
+/** What a call printed, or why it was not begun. */
+export type Outcome =
+  | Pick<DispatchOutput, "stdout" | "exitCode">
+  | { readonly notMine: Reason };
+
+/** A call that has ended. */
+export interface EndedCall {
+  /** The plugin's type. */
+  readonly plugin: string;
+  readonly command: string;
+  /** The code of the error; 0 if it succeeded, -1 if it was not begun. */
+  readonly code: number;
+  /** From its arrival to its answer, in ms. */
+  readonly ms: number;
+  /** The part of it until its turn, in ms. */
+  readonly waitedMs: number;
+}
+
+/** Options of {@linkcode Calls}. */
+export interface CallsOptions {
+  /** Finds plugins that run in this process. */
+  readonly lookup: PluginLookup;
+  /** Path of the namespace that stands for the host. */
+  readonly hostNetns: string;
+  /** Does work of several calls together. */
+  readonly together?: Together | undefined;
+  /** How many calls may run at once. */
+  readonly maxCalls: number;
+  /**
+   * Whether the calls of a container run one after the other; by default, those
+   * of an attachment.
+   */
+  readonly isPerContainer?: boolean;
+  readonly log: Pick<Log, "info" | "warn">;
+  readonly onEnded?: (call: EndedCall) => void;
+  /** Receives the ID of each process that is started for a plugin. */
+  readonly onChild?: ((pid: number) => void) | undefined;
+  /** Notes calls that have come, of which no event has told yet ({@linkcode Calls.note}). */
+  readonly lookForCalls?: () => void;
+  /** How long an undo may wait for other plugins, in ms. */
+  readonly undoMs?: number;
+}
+
+/** Calls that may wait. Their memory is bounded by this and a request's limit. */
+const MAX_WAITING = 4096;
+
+/** See {@linkcode CallsOptions.undoMs}. */
+const UNDO_MS = 30_000;
+
+/** How far the times of files may lag behind, in ms. */
+const CLOCK_MS = 50;
+
+/** Why a call is ended. */
+class Ended extends Error {}
+
+/** Why a call stops short of undoing what another has done. */
+class Superseded extends Error {
+  override readonly message = "the container was attached again meanwhile";
+}
+
+/** A call in the daemon. */
+interface Entry {
+  readonly call: Call;
+  readonly command: string;
+  readonly subject: Subject;
+  /** When it arrived, by the clock of file systems. */
+  readonly startedAt: Date;
+  /** Ends it. */
+  readonly end: AbortController;
+  /** ADDs and DELs of its attachment that have come since, and whether their callers run them. */
+  readonly later: { command: string; isLeft: Promise<boolean> }[];
+}
+
+/** Runs calls. */
+export class Calls {
+  readonly #options: CallsOptions;
+  readonly #turns: Turns;
+  readonly #entries = new Set<Entry>();
+  readonly #stop = new AbortController();
+  #onIdle: (() => void) | undefined;
+
+  /** Starts with no calls. */
+  constructor(options: CallsOptions) {
+    this.#options = options;
+    this.#turns = new Turns(options.maxCalls);
+  }
+
+  /** How many calls run. */
+  get running(): number {
+    return this.#turns.running;
+  }
+
+  /** How many calls wait for their turn. */
+  get waiting(): number {
+    return this.#turns.waiting;
+  }
+
+  /** Runs a call when it is its turn. Never throws. */
+  async run(call: Call): Promise<Outcome> {
+    const arrivedMs = performance.now();
+    const command = call.env["CNI_COMMAND"] ?? "";
+    const subject = readSubject(call, this.#options.isPerContainer);
+    const startedAt = new Date(Date.now() - CLOCK_MS);
+    const end = new AbortController();
+    const later: Entry["later"] = [];
+    const entry = { call, command, subject, startedAt, end, later };
+    let startedMs = arrivedMs;
+    const outcome = await this.#runEntry(entry, () => {
+      startedMs = performance.now();
+    });
+    const endedMs = performance.now();
+    this.#report(entry, outcome, {
+      ms: endedMs - arrivedMs,
+      waitedMs: startedMs - arrivedMs,
+    });
+    return outcome;
+  }
+
+  async #runEntry(entry: Entry, onTurn: () => void): Promise<Outcome> {
+    const { call, command, subject } = entry;
+    if (this.#stop.signal.aborted) return { notMine: "the daemon ends" };
+    if (this.#turns.waiting >= MAX_WAITING) {
+      return { notMine: "too many calls wait" };
+    }
+    if (command === "DEL") this.#endAdds(subject);
+    this.#entries.add(entry);
+    try {
+      const { signal } = new JoinedSignal(call.signal, entry.end.signal);
+      using untilTurn = new JoinedSignal(signal, this.#stop.signal);
+      using turn = await this.#turns.wait(subject.line, untilTurn.signal);
+      if (turn === undefined) {
+        return signal.aborted
+          ? fail(subject, signal)
+          : { notMine: "the daemon ends" };
+      }
+      // It may have gone while this process was stopped.
+      call.look();
+      if (signal.aborted) return fail(subject, signal);
+      onTurn();
+      return await this.#dispatch(entry, { signal, giveWay: turn.giveWay });
+    } finally {
+      this.#entries.delete(entry);
+      if (this.#entries.size === 0) this.#onIdle?.();
+    }
+  }
+
+  /** Ends every ADD of an attachment that is about to be deleted. */
+  #endAdds({ attachment }: Subject): void {
+    for (const { command, subject, end } of this.#entries) {
+      if (command !== "ADD" || subject.attachment !== attachment) continue;
+      end.abort(new Ended("a DEL of the attachment has come"));
+    }
+  }
+
+  async #dispatch(
+    entry: Entry,
+    limits: { readonly signal: AbortSignal; readonly giveWay: GiveWay },
+  ): Promise<Outcome> {
+    const { call, command, subject, startedAt, end } = entry;
+    const output = await this.#runPlugin(entry, { ...limits, startedAt });
+    const { signal } = limits;
+    call.look();
+    if (!signal.aborted || command !== "ADD") return output;
+    // After a DEL that has come, the DEL itself undoes the rest.
+    if (!(end.signal.reason instanceof Ended)) {
+      await this.#undo(entry, output, limits.giveWay);
+    }
+    return fail(subject, signal);
+  }
+
+  /**
+   * Notes a call that has come and is not begun. If its caller runs it instead, an
+   * earlier one that still runs here must not undo it.
+   *
+   * @param isLeft Whether its caller runs it
+   */
+  note(
+    { env, stdin }: Pick<Call, "env" | "stdin">,
+    isLeft: Promise<boolean>,
+  ): void {
+    const { CNI_COMMAND: command = "" } = env;
+    if (!["ADD", "DEL"].includes(command)) return;
+    const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
+    for (const { subject, later } of this.#find({ containerId, ifName })) {
+      if (subject.network !== (readConfig(stdin).get("name") ?? "")) continue;
+      later.push({ command, isLeft });
+    }
+  }
+
+  /**
+   * Notes calls that did not ask this process, in order.
+   *
+   * @param calls Undefined if they may be any
+   */
+  noteUnasked(calls: readonly UnaskedCall[] | undefined): void {
+    const isLeft = Promise.resolve(true);
+    if (calls === undefined) {
+      // What is left can be removed; a later attachment would be lost.
+      for (const { later } of this.#entries) {
+        later.push({ command: "ADD", isLeft });
+      }
+    }
+    for (const { command, network, ...names } of calls ?? []) {
+      for (const { subject, later } of this.#find(names)) {
+        if (subject.network === network) later.push({ command, isLeft });
+      }
+    }
+  }
+
+  /** Finds the calls of an interface. */
+  *#find(
+    names: Record<"containerId" | "ifName", string | undefined>,
+  ): Generator<Entry> {
+    for (const entry of this.#entries) {
+      const { CNI_CONTAINERID, CNI_IFNAME } = entry.call.env;
+      const isOf = CNI_CONTAINERID === names.containerId &&
+        CNI_IFNAME === names.ifName;
+      if (isOf) yield entry;
+    }
+  }
+
+  /**
+   * Reports whether a call's caller is gone, and its attachment was made again by
+   * another process. This process may have stood still meanwhile.
+   */
+  async #isSuperseded({ call, later }: Entry): Promise<boolean> {
+    call.look();
+    if (!call.signal.aborted) return false;
+    this.#options.lookForCalls?.();
+    const left = await Promise.all(later.map(({ isLeft }) => isLeft));
+    return later.findLast((_, index) => left[index])?.command === "ADD";
+  }
+
+  /** @throws {Superseded} */
+  async #checkNotSuperseded(entry: Entry): Promise<void> {
+    if (await this.#isSuperseded(entry)) throw new Superseded();
+  }
+
+  /** Deletes links together, but none of a later attachment. */
+  #togetherFor(entry: Entry): Together {
+    const { together = alone } = this.#options;
+    return {
+      now: async (work, items) => {
+        await this.#checkNotSuperseded(entry);
+        await together.now(work, items);
+      },
+      later: async (work, items) => {
+        await this.#checkNotSuperseded(entry);
+        await together.later(work, items);
+      },
+    };
+  }
+
+  /** Runs another plugin; nothing follows an ADD whose caller is gone. */
+  async #invoke(
+    entry: Entry,
+    { env: { CNI_COMMAND: command } }: Invocation,
+    run: () => Promise<string>,
+  ): Promise<string> {
+    if (command === "DEL") await this.#checkNotSuperseded(entry);
+    const output = await run();
+    if (command !== "ADD") return output;
+    const { look, signal } = entry.call;
+    look();
+    signal.throwIfAborted();
+    return output;
+  }
+
+  async #runPlugin(
+    entry: Entry,
+    changes: Partial<DispatchInput>,
+  ): Promise<DispatchOutput> {
+    const { plugin, env, stdin, onStderr, exe } = entry.call;
+    const { lookup, hostNetns, onChild } = this.#options;
+    const callers = exe === undefined ? [] : [exe];
+    return await dispatch(plugin, {
+      env: { ...env, CNI_NO_DAEMON: "1" },
+      stdin: () => stdin,
+      invoker: createInvoker(dispatch, lookup, {
+        callers,
+        onChild,
+        around: (invocation, run) => this.#invoke(entry, invocation, run),
+      }),
+      hostNetns,
+      together: this.#togetherFor(entry),
+      onStderr,
+      keepsLog: true,
+      ...changes,
+    });
+  }
+
+  /**
+   * Runs the DEL that a runtime runs after an ADD whose outcome it did not get;
+   * unless the runtime has already attached the container again.
+   */
+  async #undo(
+    entry: Entry,
+    { stdout, exitCode }: DispatchOutput,
+    giveWay: GiveWay,
+  ): Promise<void> {
+    const { log, undoMs = UNDO_MS } = this.#options;
+    const { call } = entry;
+    if (await this.#isSuperseded(entry)) {
+      return log.info("The container was attached again: its ADD stays", {
+        container: call.env["CNI_CONTAINERID"],
+      });
+    }
+    const hasResult = exitCode === 0 && stdout !== "";
+    const stdin = hasResult ? withResult(call.stdin, stdout) : call.stdin;
+    const env = { ...call.env, CNI_COMMAND: "DEL" };
+    using limit = new JoinedSignal(undoMs);
+    const undone = await this.#runPlugin({ ...entry, call: { ...call, env } }, {
+      stdin: () => stdin,
+      signal: limit.signal,
+      giveWay,
+    });
+    if (undone.exitCode === 0) return;
+    log.warn("Cannot undo an ADD whose caller is gone", {
+      plugin: call.plugin.name,
+      container: call.env["CNI_CONTAINERID"],
+      error: undone.stdout,
+    });
+  }
+
+  #report(
+    { call, command, subject }: Entry,
+    outcome: Outcome,
+    { ms, waitedMs }: { ms: number; waitedMs: number },
+  ): void {
+    const { log, onEnded } = this.#options;
+    const plugin = call.plugin.name;
+    const code = codeOf(outcome);
+    onEnded?.({ plugin, command, code, ms, waitedMs });
+    log.info("call", {
+      plugin,
+      command,
+      network: subject.network,
+      container: call.env["CNI_CONTAINERID"],
+      ifname: call.env["CNI_IFNAME"],
+      ..."notMine" in outcome ? { notMine: outcome.notMine } : { code },
+      ms: ms.toFixed(1),
+      waitedMs: waitedMs.toFixed(1),
+      from: call.from,
+    });
+  }
+
+  /**
+   * Begins no further calls, and waits for those that run.
+   *
+   * @param withinMs After this time they are ended, in ms
+   * @param undoMs Time for their undo, in ms
+   */
+  async stop(withinMs: number, undoMs: number): Promise<void> {
+    this.#stop.abort();
+    if (this.#entries.size === 0) return;
+    const { promise: idle, resolve } = Promise.withResolvers<true>();
+    this.#onIdle = (): void => resolve(true);
+    using within = new JoinedSignal(withinMs);
+    if (await waitUntil(idle, within.signal)) return;
+    for (const { end } of this.#entries) {
+      end.abort(new Error("the daemon ends"));
+    }
+    using limit = new JoinedSignal(undoMs);
+    await waitUntil(idle, limit.signal);
+  }
+}
+
+/** What a call is about. */
+interface Subject {
+  readonly network: string;
+  readonly cniVersion: string;
+  /** Calls with the same text are about the same attachment. */
+  readonly attachment: string | undefined;
+  /** Calls with the same text run one after the other. */
+  readonly line: string | undefined;
+}
+
+/** Commands of an attachment. */
+const OF_ATTACHMENT = ["ADD", "DEL", "CHECK"];
+
+function readSubject(
+  { plugin, env, stdin }: Call,
+  isPerContainer = false,
+): Subject {
+  const config = readConfig(stdin);
+  const network = config.get("name") ?? "";
+  const version = config.get("cniversion") ?? "";
+  const { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME } = env;
+  const isOfAttachment = OF_ATTACHMENT.includes(CNI_COMMAND ?? "");
+  const parts = [plugin.name, network, CNI_CONTAINERID, CNI_IFNAME];
+  const attachment = isOfAttachment ? JSON.stringify(parts) : undefined;
+  return {
+    network,
+    cniVersion: isSpecVersion(version) ? version : CURRENT_VERSION,
+    attachment,
+    line: isPerContainer && isOfAttachment ? CNI_CONTAINERID : attachment,
+  };
+}
+
+/** Reads the texts of a configuration, by their keys in lower case. */
+function readConfig(stdin: Uint8Array): Map<string, string> {
+  const texts = new Map<string, string>();
+  for (const [key, value] of Object.entries(parse(stdin))) {
+    if (typeof value === "string") texts.set(key.toLowerCase(), value);
+  }
+  return texts;
+}
+
+/** The plugin itself refuses what is not an object. */
+function parse(stdin: Uint8Array): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(stdin));
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function withResult(stdin: Uint8Array, result: string): Uint8Array {
+  const prevResult: unknown = JSON.parse(result);
+  return new TextEncoder().encode(
+    JSON.stringify({ ...parse(stdin), prevResult }),
+  );
+}
+
+function fail({ cniVersion }: Subject, { reason }: AbortSignal): Outcome {
+  const why = reason instanceof Error ? reason.message : String(reason);
+  return formatFailure(
+    new CniError(ErrorCode.TryAgainLater, `The call was ended: ${why}`, {
+      details: "try again later",
+    }),
+    cniVersion,
+  );
+}
+
+function codeOf(outcome: Outcome): number {
+  if ("notMine" in outcome) return -1;
+  if (outcome.exitCode === 0) return 0;
+  const { code } = parse(new TextEncoder().encode(outcome.stdout));
+  return typeof code === "number" ? code : ErrorCode.Internal;
+}

@@ -1,0 +1,326 @@
+import { assert, assertEquals } from "@std/assert";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyResult } from "../../cni/result/result.ts";
+import { netConf } from "../../cni/config/types.ts";
+import { dhcp } from "../../ipam/dhcp/plugin.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { type Call, Calls, type EndedCall, type Outcome } from "./calls.ts";
+
+/** A plugin that does what it is told, and what it was called for. */
+class Told {
+  readonly story: string[] = [];
+  readonly ended: EndedCall[] = [];
+  readonly calls: Calls;
+  #go: (() => void) | undefined;
+  readonly plugin: Plugin;
+
+  constructor(maxCalls = 9) {
+    this.plugin = definePlugin({
+      name: "told",
+      versions: ["1.0.0", "1.1.0"],
+      configSchema: () => netConf({}),
+      add: async ({ args, signal }) => {
+        this.story.push(`ADD ${args.containerId}`);
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.#go = resolve;
+        signal?.addEventListener("abort", () => resolve());
+        await promise;
+        this.story.push(`ADD ${args.containerId} ends`);
+        return emptyResult();
+      },
+      del: ({ args, prevResult }) => {
+        const known = prevResult === undefined ? "" : " with its result";
+        this.story.push(`DEL ${args.containerId}${known}`);
+      },
+    });
+    this.calls = new Calls({
+      lookup: () => undefined,
+      hostNetns: "/proc/self/ns/net",
+      maxCalls,
+      log: { info(): void {}, warn: (text) => void this.story.push(text) },
+      onEnded: (call) => this.ended.push(call),
+    });
+  }
+
+  run(
+    CNI_COMMAND: string,
+    CNI_CONTAINERID = "c1",
+    signal = new AbortController().signal,
+    look = (): void => {},
+    more: Partial<Call> = {},
+  ): Promise<Outcome> {
+    const call: Call = {
+      plugin: this.plugin,
+      env: {
+        CNI_COMMAND,
+        CNI_CONTAINERID,
+        CNI_NETNS: "/no/such/namespace",
+        CNI_IFNAME: "eth0",
+        CNI_PATH: "/no/such/folder",
+      },
+      stdin: new TextEncoder().encode(
+        `{"cniVersion":"1.0.0","name":"n","type":"told"}`,
+      ),
+      onStderr(): void {},
+      signal,
+      look,
+      from: "a test",
+      ...more,
+    };
+    return this.calls.run(call);
+  }
+
+  /** Notes a call that its caller may run. */
+  note(
+    CNI_COMMAND: string,
+    CNI_CONTAINERID: string,
+    isLeft: Promise<boolean>,
+  ): void {
+    const env = { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME: "eth0" };
+    const stdin = new TextEncoder().encode('{"NAME":"n"}');
+    this.calls.note({ env, stdin }, isLeft);
+  }
+
+  /** Waits until the story has a line. */
+  async until(line: string): Promise<void> {
+    while (!this.story.includes(line)) {
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  }
+
+  go(): void {
+    this.#go?.();
+  }
+}
+
+function codeOf(outcome: Outcome): number | string {
+  if ("notMine" in outcome) return outcome.notMine;
+  return outcome.exitCode === 0 ? 0 : JSON.parse(outcome.stdout).code;
+}
+
+Deno.test("Calls undoes an ADD whose caller is gone, with its result", async () => {
+  const told = new Told();
+  const gone = new AbortController();
+  const added = told.run("ADD", "c1", gone.signal);
+  await told.until("ADD c1");
+  gone.abort(new Error("the caller is gone"));
+  assertEquals(codeOf(await added), 11);
+  assertEquals(told.story, [
+    "ADD c1",
+    "ADD c1 ends",
+    "DEL c1 with its result",
+  ]);
+});
+
+Deno.test("Calls undoes an ADD whose caller is found gone when it is done", async () => {
+  const told = new Told();
+  const gone = new AbortController();
+  let isGone = false;
+  const look = (): void => {
+    if (isGone) gone.abort(new Error("the caller is gone"));
+  };
+  const added = told.run("ADD", "c1", gone.signal, look);
+  await told.until("ADD c1");
+  isGone = true;
+  told.go();
+  assertEquals(codeOf(await added), 11);
+  assertEquals(told.story, [
+    "ADD c1",
+    "ADD c1 ends",
+    "DEL c1 with its result",
+  ]);
+});
+
+Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {
+  const told = new Told();
+  const gone = new AbortController();
+  const look = (): void => gone.abort(new Error("the caller is gone"));
+  const { signal } = gone;
+  assertEquals(codeOf(await told.run("ADD", "c1", signal, look)), 11);
+  assertEquals(told.story, []);
+});
+
+/** Calls that come after an ADD, whether their callers run them, and whether it is undone. */
+const later: [
+  calls: [command: string, isLeft: boolean][],
+  isUndone: boolean,
+][] = [
+  [[], true],
+  [[["ADD", true]], false],
+  [[["ADD", false]], true],
+  [[["DEL", true], ["ADD", true]], false],
+  [[["ADD", true], ["DEL", true]], true],
+  [[["ADD", true], ["DEL", false]], false],
+  [[["ADD", true], ["CHECK", true]], false],
+];
+
+Deno.test("Calls undoes no ADD after a later one of another process", async (t) => {
+  await eachRow(t, later, async ([calls, isUndone]) => {
+    const told = new Told();
+    const gone = new AbortController();
+    const added = told.run("ADD", "c1", gone.signal);
+    await told.until("ADD c1");
+    const decide = calls.map(([command, isLeft]) => {
+      const { promise, resolve } = Promise.withResolvers<boolean>();
+      told.note(command, "c1", promise);
+      told.note("ADD", "c2", Promise.resolve(true));
+      return (): void => resolve(isLeft);
+    });
+    gone.abort(new Error("the caller is gone"));
+    await told.until("ADD c1 ends");
+    for (const now of decide) now();
+    assertEquals(codeOf(await added), 11);
+    const undo = isUndone ? ["DEL c1 with its result"] : [];
+    assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
+  }, (row) => JSON.stringify(row));
+});
+
+/** What did not ask the daemon, and whether an ADD of before is undone. */
+const unasked: [
+  calls: [command: string, ...Partial<Attachment>][] | "any",
+  isUndone: boolean,
+][] = [
+  [[], true],
+  [[["DEL"]], true],
+  [[["ADD"]], false],
+  [[["DEL"], ["ADD"]], false],
+  [[["DEL"], ["ADD"], ["DEL"]], true],
+  [[["ADD"], ["DEL", "c2"], ["DEL", "c1", "eth1"]], false],
+  [[["ADD"], ["DEL", "c1", "eth0", "other"]], false],
+  [[["ADD", "c2"], ["ADD", "c1", "eth1"], ["ADD", "c1", "eth0", "m"]], true],
+  ["any", false],
+];
+
+type Attachment = [containerId: string, ifName: string, network: string];
+
+Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) => {
+  await eachRow(t, unasked, async ([calls, isUndone]) => {
+    const told = new Told();
+    const gone = new AbortController();
+    const added = told.run("ADD", "c1", gone.signal);
+    await told.until("ADD c1");
+    told.calls.noteUnasked(
+      calls === "any" ? undefined : calls.map((call) => {
+        const [command, containerId = "c1", ifName = "eth0", network = "n"] =
+          call;
+        return { command, containerId, ifName, network };
+      }),
+    );
+    // What is known stays known.
+    told.calls.noteUnasked([]);
+    gone.abort(new Error("the caller is gone"));
+    assertEquals(codeOf(await added), 11);
+    const undo = isUndone ? ["DEL c1 with its result"] : [];
+    assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
+  }, (row) => JSON.stringify(row));
+});
+
+Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", async () => {
+  const told = new Told();
+  for (const isLater of [false, true]) {
+    const gone = new AbortController();
+    const { promise: standing, resolve } = Promise.withResolvers<void>();
+    const plugin: Plugin = {
+      ...told.plugin,
+      async del({ together }): Promise<void> {
+        told.story.push("DEL");
+        await standing;
+        await together.now(() => void told.story.push("deleted"), [1]);
+      },
+    };
+    const none = (): void => {};
+    const deleted = told.run("DEL", "c1", gone.signal, none, { plugin });
+    await told.until("DEL");
+    if (isLater) told.note("ADD", "c1", Promise.resolve(true));
+    gone.abort(new Error("the caller is gone"));
+    resolve();
+    assertEquals(codeOf(await deleted), isLater ? 999 : 0);
+    assertEquals(told.story.splice(0), isLater ? ["DEL"] : ["DEL", "deleted"]);
+  }
+});
+
+Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", async () => {
+  const told = new Told();
+  const other = told.run("ADD", "c2");
+  await told.until("ADD c2");
+  const adds = [told.run("ADD"), told.run("ADD")];
+  await told.until("ADD c1");
+  assertEquals(codeOf(await told.run("DEL")), 0);
+  assertEquals((await Promise.all(adds)).map(codeOf), [11, 11]);
+  assertEquals(told.story, ["ADD c2", "ADD c1", "ADD c1 ends", "DEL c1"]);
+  assertEquals([told.calls.running, told.calls.waiting], [1, 0]);
+  assertEquals(codeOf(await told.run("DEL", "c2")), 0);
+  assertEquals(codeOf(await other), 11);
+  assertEquals(told.ended.map(({ command, code }) => [command, code]), [
+    ["ADD", 11],
+    ["ADD", 11],
+    ["DEL", 0],
+    ["ADD", 11],
+    ["DEL", 0],
+  ]);
+});
+
+Deno.test("Calls.stop() waits for calls that run, and begins no others", async () => {
+  const told = new Told(1);
+  const running = told.run("ADD");
+  await told.until("ADD c1");
+  const waiting = told.run("ADD", "c2");
+  const stopped = told.calls.stop(60_000, 60_000);
+  assertEquals(codeOf(await waiting), "the daemon ends");
+  assertEquals(codeOf(await told.run("DEL", "c3")), "the daemon ends");
+  told.go();
+  assertEquals(codeOf(await running), 0);
+  await stopped;
+  assertEquals(told.story, ["ADD c1", "ADD c1 ends"]);
+});
+
+Deno.test("Calls.stop() ends calls that take too long, and undoes ADD", async () => {
+  const told = new Told();
+  const running = told.run("ADD");
+  await told.until("ADD c1");
+  await told.calls.stop(1, 60_000);
+  assertEquals(codeOf(await running), 11);
+  assert(told.story.includes("DEL c1 with its result"));
+});
+
+Deno.test("Calls runs what is not a configuration, for its error", async () => {
+  const told = new Told();
+  const outcome = await told.calls.run({
+    plugin: told.plugin,
+    env: { CNI_COMMAND: "ADD" },
+    stdin: new TextEncoder().encode("["),
+    onStderr(): void {},
+    signal: new AbortController().signal,
+    look(): void {},
+    from: "a test",
+  });
+  assertEquals(codeOf(outcome), 4);
+});
+
+Deno.test("Calls: one that waits for a DHCP server holds up no others", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/dhcp.sock`;
+  const told = new Told(1);
+  try {
+    using listener = Deno.listen({ transport: "unix", path });
+    const gone = new AbortController();
+    const ipam = { type: "dhcp", daemonSocketPath: path };
+    const config = { cniVersion: "1.0.0", name: "n", type: "dhcp", ipam };
+    const leasing = told.run("ADD", "c1", gone.signal, () => {}, {
+      plugin: dhcp as Plugin,
+      stdin: new TextEncoder().encode(JSON.stringify(config)),
+    });
+    using _asked = await listener.accept();
+    assertEquals([told.calls.running, told.calls.waiting], [0, 1]);
+    await told.run("DEL", "c2");
+    assertEquals(told.story, ["DEL c2"]);
+    gone.abort();
+    // The undo asks, too.
+    (await listener.accept()).close();
+    const outcome = await leasing;
+    assert("exitCode" in outcome && outcome.exitCode === 1);
+    assertEquals([told.calls.running, told.calls.waiting], [0, 0]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,299 @@
+/**
+ * The node daemon: runs whole calls of plugins for processes that hand them
+ * over.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/call/args.ts";
+import { pause } from "../../cni/call/deadline.ts";
+import { takeUnasked } from "../protocol/daemon_losses.ts";
+import { lossesFile, offFile } from "../protocol/daemon_socket.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import type { Log } from "../../cni/log/log.ts";
+import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { exists } from "../../ffi/unix_stream.ts";
+import { Nftables } from "../../ffi/nftables/mod.ts";
+import { LinkRemover } from "../../plugins/parts/link_remover.ts";
+import { Admission, MAX_CONNECTIONS } from "../service/admission.ts";
+import { CallHistory } from "./call_history.ts";
+import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
+import { type Caller, Calls } from "./calls.ts";
+import { DaemonMetrics } from "./daemon_metrics.ts";
+import { HttpSocket } from "./http_socket.ts";
+import { GarbageCollector } from "./garbage.ts";
+import type { Gauge } from "./metrics.ts";
+import { limitByOpenFiles } from "./open_files.ts";
+import { ServiceManager } from "../service/notify.ts";
+import { openPluginCgroup } from "./plugin_cgroup.ts";
+import { readOwnWorld } from "./own_world.ts";
+import { SocketFile } from "../service/socket_file.ts";
+import { answerState, type State } from "./state_handler.ts";
+
+/** Names of the sockets: the daemon's own protocol, and HTTP. */
+const CALL_SOCKET = "daemon.sock", HTTP_SOCKET = "multus.sock";
+
+/** How often the sockets are looked after, in ms. */
+const LOOK_MS = 1000;
+
+/** Time for calls to finish when the daemon ends, and then for undos, in ms. */
+const FAREWELL_MS = 10_000, UNDO_MS = 5000;
+
+/** Options of {@linkcode runDaemon}. */
+export interface DaemonOptions {
+  /** Folder of the sockets. */
+  readonly socketDir: string;
+  /** How many calls may run at once. */
+  readonly maxCalls: number;
+  /** Where to serve the state over TCP; undefined: only on the socket. */
+  readonly metricsAddress?:
+    | { readonly hostname: string; readonly port: number }
+    | undefined;
+  /** Identifies the code. */
+  readonly build: string;
+  /** Path of the namespace that stands for the host. */
+  readonly hostNetns: string;
+  /** The environment, for the service manager's socket. */
+  readonly env: Environment;
+  /** Finds plugins that run in this process. */
+  readonly lookup: PluginLookup;
+  /** Translates calls of programs that are not plugins. */
+  readonly translate?: CallSocketOptions["translate"];
+  /** Reads the world of a caller; from /proc by default. */
+  readonly readWorld?: CallSocketOptions["readWorld"];
+  /** Called after each call. */
+  readonly afterCall?: (() => void) | undefined;
+  /** Further values for the metrics. */
+  readonly gauges?: readonly Gauge[];
+  /** Answers requests on the HTTP socket other than about the state. */
+  readonly handle?:
+    | ((
+      request: Request,
+      daemon: RunningDaemon,
+    ) => Promise<Response> | undefined)
+    | undefined;
+  /** Called when callers can connect. */
+  readonly onListening?: () => void;
+  readonly log: Log;
+  /** Ends the daemon. */
+  readonly signal: AbortSignal;
+  /** See {@linkcode LOOK_MS}. */
+  readonly lookMs?: number;
+  /** See {@linkcode FAREWELL_MS}. */
+  readonly farewellMs?: number;
+}
+
+/** What parts of the daemon need of it. */
+export interface RunningDaemon {
+  readonly calls: Calls;
+  /** Whether it is about to end. */
+  readonly isEnding: () => boolean;
+  /** Who has sent the request. */
+  readonly caller: Caller;
+}
+
+/**
+ * Runs the daemon until the signal, or until another daemon has its sockets.
+ *
+ * @throws {CniError} 5 if it cannot listen
+ */
+export async function runDaemon(options: DaemonOptions): Promise<void> {
+  const { log, env, lookup, hostNetns } = options;
+  const { maxCalls, maxConnections } = limitByOpenFiles({
+    maxCalls: options.maxCalls,
+    maxConnections: MAX_CONNECTIONS,
+  });
+  const startedAt = new Date().toISOString();
+  let isEnding = false;
+  await using together = new LinkRemover(hostNetns);
+  using _nftables = Nftables.keepOpen(hostNetns);
+  const gauges: Gauge[] = [
+    {
+      name: "cni_daemon_calls_running",
+      help: "Calls that run now.",
+      read: () => [[{}, calls.running]],
+    },
+    {
+      name: "cni_daemon_calls_waiting",
+      help: "Calls that wait for their turn now.",
+      read: () => [[{}, calls.waiting]],
+    },
+    {
+      name: "cni_daemon_connections",
+      help: "Callers that are connected now.",
+      read: () => [[{}, callSocket.connections]],
+    },
+    {
+      name: "cni_daemon_link_deletions_unacknowledged",
+      help: "Groups of links that are gone, for which the kernel still waits.",
+      read: () => [[{}, together.unacknowledged]],
+    },
+    ...options.gauges ?? [],
+  ];
+  const metrics = new DaemonMetrics(gauges);
+  const manager = new ServiceManager(env, log);
+  const history = new CallHistory();
+  const garbage = new GarbageCollector({
+    isIdle: () => calls.running === 0 && calls.waiting === 0,
+  });
+  const calls = new Calls({
+    lookup,
+    hostNetns,
+    maxCalls,
+    together,
+    log,
+    onChild: openPluginCgroup(),
+    lookForCalls,
+    onEnded(call): void {
+      metrics.countCall(call);
+      history.addDone(call);
+      garbage.afterCall();
+      options.afterCall?.();
+    },
+  });
+  const callPath = `${options.socketDir}/${CALL_SOCKET}`;
+  /** Notes what has come to the socket, and then what came when nobody asked any more. */
+  function lookForCalls(): void {
+    callSocket.look();
+    calls.noteUnasked(takeUnasked(callPath));
+  }
+  const admission = new Admission({ maxConnections });
+  const callSocket = new CallSocket({
+    admission,
+    lookup,
+    translate: options.translate,
+    log,
+    onCall: (call, isLeft) => calls.note(call, isLeft),
+    run: (call) => calls.run(call),
+    world: readOwnWorld(options.build, hostNetns),
+    ...options.readWorld && { readWorld: options.readWorld },
+    onNotMine(reason, call): void {
+      metrics.countNotMine(reason);
+      history.addLeft(reason, call);
+    },
+  });
+  const state: State = {
+    isReady: () => !isEnding,
+    metrics: () => metrics.format(),
+    describe: () => ({
+      version: PLUGINS_VERSION,
+      build: options.build,
+      pid: Deno.pid,
+      startedAt,
+      ready: !isEnding,
+      calls: {
+        running: calls.running,
+        waiting: calls.waiting,
+        ...history.describe(),
+      },
+    }),
+  };
+  const running = { calls, isEnding: (): boolean => isEnding };
+  const respond = async (
+    request: Request,
+    caller: Caller,
+  ): Promise<Response> =>
+    await options.handle?.(request, { ...running, caller }) ??
+      answerState(request, state);
+
+  const httpSocket = new HttpSocket({ respond, log, admission });
+
+  const { socketDir: folder } = options;
+  const files = [
+    await SocketFile.create({
+      folder,
+      name: CALL_SOCKET,
+      listen: (path) => callSocket.listen(path),
+    }),
+    await SocketFile.create({
+      folder,
+      name: HTTP_SOCKET,
+      listen: (path) => httpSocket.listen(path),
+    }),
+  ];
+  const { metricsAddress } = options;
+  if (metricsAddress !== undefined) {
+    serveTcp(metricsAddress, (request) => answerState(request, state), log);
+  }
+  options.onListening?.();
+  manager.tell("READY=1");
+  using _watching = manager.watch();
+  log.info("listening", { folder, maxCalls });
+
+  const reason = await keepInPlace(files, options, () => {
+    // This loop goes on, so callers need not keep away any more.
+    if (exists(offFile(callPath))) lookForCalls();
+  });
+  isEnding = true;
+  manager.tell("STOPPING=1");
+  log.info("ending", { reason, running: calls.running });
+  await Promise.all(files.map((file) => file.remove()));
+  await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
+  for (const file of files) file.close();
+  await Promise.all([callSocket.close(), httpSocket.close()]);
+}
+
+/**
+ * Looks after the sockets.
+ *
+ * @param onWell Called each time a socket is found in place
+ * @returns Why the daemon ends
+ */
+async function keepInPlace(
+  files: readonly SocketFile[],
+  { log, signal, lookMs = LOOK_MS }: DaemonOptions,
+  onWell: () => void,
+): Promise<string> {
+  for (;;) {
+    await pause(lookMs, signal);
+    if (signal.aborted) return describeError(signal.reason);
+    for (const file of files) {
+      try {
+        const owner = await file.findOwner();
+        if (owner === "another daemon") {
+          return `another daemon has taken "${file.path}"`;
+        }
+        if (owner === "we") {
+          onWell();
+          ifPossible(() => Deno.removeSync(lossesFile(file.path)));
+          continue;
+        }
+        await file.putBack();
+        log.warn("The socket was gone, and is there again", {
+          path: file.path,
+        });
+      } catch (error) {
+        log.warn("Cannot look after the socket", {
+          path: file.path,
+          error: describeError(error),
+        });
+      }
+    }
+  }
+}
+
+/** @throws {CniError} 5 if it cannot listen */
+function serveTcp(
+  address: NonNullable<DaemonOptions["metricsAddress"]>,
+  respond: (request: Request) => Response,
+  log: Pick<Log, "warn">,
+): void {
+  try {
+    Deno.serve({
+      ...address,
+      onListen(): void {},
+      onError(error: unknown): Response {
+        log.warn("Cannot answer", { error: describeError(error) });
+        return new Response(null, { status: 500 });
+      },
+    }, respond);
+  } catch (error) {
+    const { hostname, port } = address;
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot listen at "${hostname}:${port}": ${describeError(error)}`,
+    );
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * What the daemon counts.
+ *
+ * @module
+ */
+
+import type { EndedCall } from "./calls.ts";
+import type { Reason } from "../service/reasons.ts";
+import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
+
+/** The daemon's metrics. */
+export class DaemonMetrics {
+  readonly #calls = new Counter(
+    "cni_daemon_calls_total",
+    "Calls that the daemon has run, by the code of their error (0: success).",
+  );
+  readonly #notMine = new Counter(
+    "cni_daemon_not_mine_total",
+    "Calls that the daemon left to their callers.",
+  );
+  readonly #durations = new Histogram(
+    "cni_daemon_call_duration_seconds",
+    "Time from the arrival of a call to its answer.",
+  );
+  readonly #waits = new Histogram(
+    "cni_daemon_call_wait_seconds",
+    "Time that calls waited for their turn.",
+  );
+  readonly #gauges: readonly Gauge[];
+
+  /** @param gauges Values that are read when the metrics are shown */
+  constructor(gauges: readonly Gauge[]) {
+    this.#gauges = gauges;
+  }
+
+  /** Counts a call that the daemon has run. */
+  countCall({ plugin, command, code, ms, waitedMs }: EndedCall): void {
+    if (code < 0) return; // It counts as not mine.
+    this.#calls.add({ plugin, command, code });
+    this.#durations.observe({ plugin, command }, ms / 1000);
+    this.#waits.observe({}, waitedMs / 1000);
+  }
+
+  /** Counts a call that its caller runs. */
+  countNotMine(reason: Reason): void {
+    this.#notMine.add({ reason });
+  }
+
+  /** Formats everything for Prometheus. */
+  format(): string {
+    return [
+      this.#calls,
+      this.#notMine,
+      this.#durations,
+      this.#waits,
+    ].map((metric) => metric.format()).join("") +
+      this.#gauges.map(formatGauge).join("");
+  }
+}

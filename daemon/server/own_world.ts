@@ -1,0 +1,187 @@
+/**
+ * The world of the daemon's process, and what of a caller's differs from it.
+ *
+ * @module
+ */
+
+import { foldKey, isObject, parseJson } from "../../cni/json/json.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import { findNodeKey, isRelativePath } from "../../cni/config/node_keys.ts";
+import type { CallRequest } from "../protocol/request.ts";
+import type { Reason } from "../service/reasons.ts";
+
+/**
+ * What decides what paths and names mean to a process, and what it may do. Files
+ * are identified by `findFileId`.
+ */
+export interface World {
+  /** The network namespace. */
+  readonly host: string;
+  /** The mount namespace. */
+  readonly mnt: string;
+  /** The user namespace. */
+  readonly user: string;
+  /** The root directory. */
+  readonly root: string;
+  /** The working directory. */
+  readonly cwd: string;
+  readonly umask: number;
+  /** The effective capabilities in its user namespace: a bit for each. */
+  readonly capabilities: bigint;
+}
+
+/** The world of a caller. */
+export interface CallerWorld extends World {
+  /** Its executable. */
+  readonly exe: string;
+  /** CNI_NETNS; null if there is no such file. */
+  readonly netns: string | null;
+}
+
+/** The world of this process. */
+export interface OwnWorld extends World {
+  /** Identifies the code. */
+  readonly build: string;
+}
+
+/**
+ * Reads this process's world.
+ *
+ * @param build Identifies the code
+ * @param hostNetns Path of the network namespace
+ * @throws {Error} If a part of it cannot be read
+ */
+export function readOwnWorld(build: string, hostNetns: string): OwnWorld {
+  return {
+    ...readWorld("/proc/self"),
+    build,
+    host: requireFileId(hostNetns),
+  };
+}
+
+/**
+ * Reads the world of a process that has sent a call.
+ *
+ * @param folder Its folder in /proc
+ * @throws {Error} If a part of it cannot be read
+ */
+export function readCallerWorld(
+  folder: string,
+  { env }: Pick<CallRequest, "env">,
+): CallerWorld {
+  const netns = (env["CNI_NETNS"] ?? "")
+    .replace(/^\/proc\/(thread-)?self\//, `${folder}/`)
+    .replace(/^\/dev\/fd\//, `${folder}/fd/`);
+  return {
+    ...readWorld(folder),
+    exe: requireFileId(`${folder}/exe`),
+    netns: findFileId(netns) ?? null,
+  };
+}
+
+/** Source: proc_pid_ns(5), proc_pid_status(5). */
+function readWorld(folder: string): World {
+  const status = readBeginning(`${folder}/status`);
+  const [, umask = ""] = /^Umask:\t(\d+)$/m.exec(status) ?? [];
+  const [, capabilities = ""] = /^CapEff:\t(\w+)$/m.exec(status) ?? [];
+  return {
+    host: requireFileId(`${folder}/ns/net`),
+    mnt: requireFileId(`${folder}/ns/mnt`),
+    user: requireFileId(`${folder}/ns/user`),
+    root: requireFileId(`${folder}/root`),
+    cwd: Deno.readLinkSync(`${folder}/cwd`),
+    umask: parseInt(umask, 8),
+    capabilities: BigInt(`0x${capabilities}`),
+  };
+}
+
+const beginning = new Uint8Array(4096);
+
+/** One read: each further one would have the kernel write all of it again. */
+function readBeginning(path: string): string {
+  using file = Deno.openSync(path);
+  const length = file.readSync(beginning) ?? 0;
+  return new TextDecoder("latin1").decode(beginning.subarray(0, length));
+}
+
+function requireFileId(path: string): string {
+  const id = findFileId(path);
+  if (id === undefined) throw new Error(`Cannot find "${path}"`);
+  return id;
+}
+
+/**
+ * Finds why a call cannot be run here as its caller would.
+ *
+ * @returns Undefined if it can
+ */
+export function findDifference(
+  own: OwnWorld,
+  { build, env, stdin }: Omit<CallRequest, "name">,
+  world: CallerWorld,
+): Reason | undefined {
+  if (build !== own.build) return "another build";
+  if (world.user !== own.user) return "another user namespace";
+  if (world.host !== own.host) return "another network namespace";
+  if (world.mnt !== own.mnt) return "another mount namespace";
+  if (world.root !== own.root) return "another root directory";
+  if (world.umask !== own.umask) return "another umask";
+  const lent = own.capabilities & NEEDED & ~world.capabilities;
+  if (lent !== 0n) return "missing capabilities";
+  const netns = findFileId(env["CNI_NETNS"] ?? "") ?? null;
+  if (world.netns !== netns || isOfProcess(env["CNI_NETNS"] ?? "")) {
+    return "CNI_NETNS is another file";
+  }
+  if (world.cwd === own.cwd) return undefined;
+  return hasRelativePath(env, stdin) ? "another working directory" : undefined;
+}
+
+/**
+ * What a caller must be allowed to do unless the daemon is not. Whoever has these
+ * in the node's namespaces can do all that a call does.
+ *
+ * Source: linux/capability.h `CAP_NET_ADMIN`, `CAP_SYS_ADMIN`.
+ */
+const NEEDED = 1n << 12n | 1n << 21n;
+
+/** Reports whether a path is one of descriptors or threads. */
+function isOfProcess(path: string): boolean {
+  return /^\/(proc\/(thread-)?self\/(fd|task)|dev\/fd)\//.test(path);
+}
+
+/** Variables with paths. */
+const PATH_VARIABLES = ["CNI_NETNS", "CNI_PATH", "PATH"];
+
+/** Reports whether the working folder matters to a call. */
+function hasRelativePath(
+  env: CallRequest["env"],
+  stdin: Uint8Array,
+): boolean {
+  const paths = PATH_VARIABLES.flatMap((name) => env[name]?.split(":") ?? []);
+  return paths.some(isRelative) || hasRelativeKey(readLeniently(stdin));
+}
+
+/** What is not JSON is refused before any path in it is used. */
+function readLeniently(stdin: Uint8Array): unknown {
+  try {
+    return parseJson(new TextDecoder().decode(stdin), "it");
+  } catch {
+    return undefined;
+  }
+}
+
+function hasRelativeKey(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasRelativeKey);
+  if (!isObject(value)) return false;
+  return Object.entries(value).some(([key, item]) => {
+    const row = findNodeKey(foldKey(key));
+    const texts = [item].flat().filter((one) => typeof one === "string");
+    return row !== undefined &&
+        texts.some((text) => isRelativePath(row, text)) ||
+      hasRelativeKey(item);
+  });
+}
+
+function isRelative(path: string): boolean {
+  return path !== "" && !path.startsWith("/");
+}

@@ -1,0 +1,141 @@
+/**
+ * Calls that a new daemon makes in namespaces of its own, so that its code is
+ * compiled and optimized before it listens.
+ *
+ * @module
+ */
+
+import { pause } from "../../cni/call/deadline.ts";
+import { describeError } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import {
+  createInvoker,
+  type PluginLookup,
+} from "../../cni/invoke/in_process.ts";
+import type { Log } from "../../cni/log/log.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { LinkRemover } from "../../plugins/parts/link_remover.ts";
+
+/**
+ * Attachments to make. V8 optimizes a function that has run 2000 times, and
+ * then an ADD takes about half the time of the first ones.
+ */
+const ROUNDS = 100;
+
+/** Time limit for all of them, in ms. */
+const LIMIT_MS = 2000;
+
+/** Name of the folder with the leases and links to the executable. */
+const FOLDER = ".warm-up";
+
+/** The plugins of a pod that need no kernel module but veth. multus runs them. */
+const PLUGINS = ["ptp", "host-local", "sbr"];
+
+/** Options of {@linkcode warmUp}. */
+export interface WarmUpOptions {
+  /** Folder to make {@linkcode FOLDER} in. */
+  readonly socketDir: string;
+  /** Finds plugins that run in this process. */
+  readonly lookup: PluginLookup;
+  readonly signal: AbortSignal;
+  readonly log: Pick<Log, "info">;
+  /** See {@linkcode ROUNDS}. */
+  readonly rounds?: number;
+}
+
+/**
+ * Attaches and detaches a pod in network namespaces that only this process has,
+ * again and again, for about a second. Changes nothing else on the machine;
+ * never throws.
+ *
+ * @returns How many rounds it made
+ */
+export async function warmUp(options: WarmUpOptions): Promise<number> {
+  const { socketDir, signal, log, rounds = ROUNDS } = options;
+  const folder = `${socketDir}/${FOLDER}`;
+  const startMs = performance.now();
+  let made = 0;
+  try {
+    makeFolder(folder);
+    using host = NetNs.create();
+    using sandbox = NetNs.create();
+    await using together = new LinkRemover(host.path);
+    const world = { folder, host, sandbox, together };
+    while (made < rounds && performance.now() - startMs < LIMIT_MS) {
+      // Lets signals in.
+      await pause(0, signal);
+      if (signal.aborted) break;
+      await call("ADD", world, options);
+      await call("DEL", world, options);
+      made++;
+    }
+  } catch (error) {
+    log.info("Cannot warm up", { error: describeError(error) });
+  } finally {
+    ifPossible(() => Deno.removeSync(folder, { recursive: true }));
+  }
+  const ms = (performance.now() - startMs).toFixed(0);
+  log.info("warmed up", { rounds: made, ms });
+  return made;
+}
+
+function makeFolder(folder: string): void {
+  // Left by a daemon that was killed.
+  ifPossible(() => Deno.removeSync(folder, { recursive: true }));
+  Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const type of PLUGINS) {
+    Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
+  }
+}
+
+/** Where the calls are made. */
+interface World {
+  readonly folder: string;
+  readonly host: NetNs;
+  readonly sandbox: NetNs;
+  readonly together: LinkRemover;
+}
+
+/** @throws {Error} If the call fails */
+async function call(
+  command: "ADD" | "DEL",
+  { folder, host, sandbox, together }: World,
+  { lookup, signal }: WarmUpOptions,
+): Promise<void> {
+  const ipam = {
+    type: "host-local",
+    subnet: "198.18.0.0/24",
+    dataDir: `${folder}/leases`,
+  };
+  const network = { cniVersion: "1.0.0", name: "warm-up" };
+  const stdin = JSON.stringify({
+    ...network,
+    type: "multus",
+    cniDir: `${folder}/multus`,
+    binDir: folder,
+    delegates: [{
+      ...network,
+      plugins: [{ type: "ptp", ipam }, { type: "sbr" }],
+    }],
+  });
+  const plugin = await lookup("multus");
+  if (plugin === undefined) throw new Error('no plugin "multus"');
+  const { stdout, exitCode } = await dispatch(plugin, {
+    env: {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: "warm-up",
+      CNI_NETNS: sandbox.path,
+      CNI_IFNAME: "eth0",
+      CNI_PATH: folder,
+      // No log file: see `cni/log/log_file.ts`.
+      CNI_LOG_FILE: "stderr",
+    },
+    stdin: () => new TextEncoder().encode(stdin),
+    invoker: createInvoker(dispatch, lookup),
+    hostNetns: host.path,
+    together,
+    signal,
+  });
+  if (exitCode !== 0) throw new Error(stdout);
+}

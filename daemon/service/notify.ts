@@ -1,0 +1,64 @@
+/**
+ * Telling the service manager how the daemon is.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/call/args.ts";
+import { pause } from "../../cni/call/deadline.ts";
+import { describeError } from "../../cni/error.ts";
+import type { Log } from "../../cni/log/log.ts";
+import { sendDatagram } from "../../ffi/unix_socket.ts";
+
+/** The process that started this one as a service, if it wants to know. */
+export class ServiceManager {
+  readonly #env: Environment;
+  readonly #log: Pick<Log, "warn">;
+
+  /** @param env The service's environment */
+  constructor(env: Environment, log: Pick<Log, "warn">) {
+    this.#env = env;
+    this.#log = log;
+  }
+
+  /**
+   * Sends a state, such as `READY=1`. Logs why it cannot.
+   *
+   * Source: sd_notify(3).
+   */
+  tell(state: string): void {
+    const path = this.#env["NOTIFY_SOCKET"];
+    if (!path) return;
+    try {
+      sendDatagram(path, state);
+    } catch (error) {
+      const why = describeError(error);
+      this.#log.warn("Cannot reach the service manager", { error: why });
+    }
+  }
+
+  /**
+   * Says until disposal, from the loop that runs calls, that the loop goes on. If
+   * it does not for the whole time that the service manager waits, it starts the
+   * service again.
+   *
+   * Source: sd_watchdog_enabled(3).
+   */
+  watch(): Disposable {
+    const { WATCHDOG_USEC, WATCHDOG_PID } = this.#env;
+    const ms = Number(WATCHDOG_USEC ?? 0) / 1000;
+    const isForUs = WATCHDOG_PID === undefined ||
+      WATCHDOG_PID === String(Deno.pid);
+    if (!(ms > 0) || !isForUs) return { [Symbol.dispose](): void {} };
+    const end = new AbortController();
+    this.#sayAlive(ms / 2, end.signal);
+    return { [Symbol.dispose]: (): void => end.abort() };
+  }
+
+  async #sayAlive(everyMs: number, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.tell("WATCHDOG=1");
+      await pause(everyMs, signal);
+    }
+  }
+}

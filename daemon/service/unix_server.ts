@@ -1,0 +1,251 @@
+/**
+ * A server on a unix socket that knows who its callers are.
+ *
+ * @module
+ */
+
+import { deadline } from "../../cni/call/deadline.ts";
+import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
+import type { Fd } from "../../ffi/fd.ts";
+import { isReadable } from "../../ffi/libc.ts";
+import {
+  type Peer,
+  UnixListener,
+  type UnixStream,
+} from "../../ffi/unix_socket.ts";
+import { Events } from "./events.ts";
+
+/** Pause after accept4(2) failed, such as with EMFILE, in ms. */
+const ACCEPT_PAUSE_MS = 100;
+
+/** Bytes that may wait for a peer that does not read. */
+const MAX_UNSENT = 16 * 1024 * 1024;
+
+/** Receives what happens on a connection. */
+export interface ConnectionHandler {
+  /** Receives bytes, which are valid until it returns. */
+  onData(bytes: Uint8Array<ArrayBuffer>): void;
+  /** Called once if the peer closes its side; the connection is then closed. */
+  onGone(): void;
+}
+
+/** A connection to a {@linkcode UnixServer}. */
+export class Connection {
+  readonly #stream: UnixStream;
+  readonly #events: Events;
+  readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
+  #unsentBytes = 0;
+  /** Whether an event tells that the peer has room. */
+  #isBlocked = false;
+  #handler: ConnectionHandler | undefined;
+  #isEnding = false;
+  #isClosed = false;
+  #isReleased = false;
+
+  /** Takes ownership of a stream. */
+  constructor(stream: UnixStream, events: Events) {
+    this.#stream = stream;
+    this.#events = events;
+    events.add(stream.fd, (happened) => this.#onEvents(happened));
+  }
+
+  /** Who connected. */
+  get peer(): Peer {
+    return this.#stream.peer;
+  }
+
+  /** See {@linkcode UnixStream.openPeerProcess}. */
+  openPeerProcess(): Fd | undefined {
+    return this.#stream.openPeerProcess();
+  }
+
+  /** Sets the receiver; must be called at once. */
+  handle(handler: ConnectionHandler): void {
+    this.#handler = handler;
+  }
+
+  /** Sends bytes, now or when the peer has room; nothing once it is closed. */
+  send(bytes: Uint8Array<ArrayBuffer>): void {
+    if (this.#isClosed || this.#isEnding || bytes.length === 0) return;
+    this.#unsent.push(bytes);
+    this.#unsentBytes += bytes.length;
+    if (this.#unsentBytes > MAX_UNSENT) this.#abandon();
+    else if (this.#unsent.length === 1) this.#flush();
+  }
+
+  /**
+   * Receives what has arrived, the end included, without waiting for the next
+   * event: its handler knows of a peer that is gone when this returns.
+   *
+   * @param waitMs How long to keep this process waiting for something
+   */
+  look(waitMs = 0): void {
+    if (this.#isClosed) return;
+    try {
+      if (waitMs > 0 && !isReadable(this.#stream.fd, waitMs)) return;
+      this.#receive();
+    } catch {
+      this.#abandon(); // ECONNRESET
+    }
+  }
+
+  /** Closes the connection when all bytes are sent. */
+  end(): void {
+    this.#isEnding = true;
+    if (this.#unsent.length === 0) this.close();
+  }
+
+  /** Cuts the connection. A second call does nothing. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    // The last descriptor is closed at an event, which ends the wait for one.
+    if (this.#events.size === 1) this.#stream.shutDown();
+    else this.#release();
+  }
+
+  #release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#events.remove(this.#stream.fd);
+    this.#stream[Symbol.dispose]();
+  }
+
+  #onEvents(happened: number): void {
+    try {
+      if (happened & EPOLLOUT) this.#flush();
+      // A hang-up ends receive(), too.
+      if (!this.#isClosed && happened & ~EPOLLOUT) this.#receive();
+    } catch {
+      this.#abandon(); // ECONNRESET
+    }
+    if (this.#isClosed) this.#release();
+  }
+
+  #receive(): void {
+    const bytes = this.#stream.receive();
+    if (bytes === undefined) return;
+    if (bytes.length > 0) this.#handler?.onData(bytes);
+    else this.#abandon();
+  }
+
+  #flush(): void {
+    if (this.#isClosed) return;
+    const { fd } = this.#stream;
+    try {
+      for (;;) {
+        const [next] = this.#unsent;
+        if (next === undefined) break;
+        const sent = this.#stream.send(next);
+        this.#unsentBytes -= sent;
+        if (sent < next.length) {
+          this.#unsent[0] = next.subarray(sent);
+          this.#isBlocked = true;
+          return this.#events.change(fd, EPOLLIN | EPOLLOUT);
+        }
+        this.#unsent.shift();
+      }
+    } catch {
+      return this.#abandon(); // EPIPE, ECONNRESET
+    }
+    if (this.#isEnding) return this.close();
+    if (this.#isBlocked) this.#events.change(fd, EPOLLIN);
+    this.#isBlocked = false;
+  }
+
+  #abandon(): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#handler?.onGone();
+  }
+}
+
+/** Options of a {@linkcode UnixServer}. */
+export interface UnixServerOptions {
+  /** Path of the socket, which no file may have; or a socket that listens. */
+  readonly socket: string | Fd;
+  /** Runs when the socket's file exists and nobody can connect yet. */
+  readonly onBound?: (path: string) => void;
+  /** Receives a new connection. */
+  readonly onConnection: (connection: Connection) => void;
+  /**
+   * Receives the error of accept4(2), such as EMFILE. Returns whether it has made
+   * room, so that it is tried again at once.
+   */
+  readonly onRefused: (error: unknown) => boolean;
+}
+
+/** A listening socket, until {@linkcode close}. */
+export class UnixServer {
+  readonly #options: UnixServerOptions;
+  /** Its events; others may add their descriptors, and remove them before it closes. */
+  readonly events: Events;
+  readonly #listener: UnixListener;
+  #isClosing = false;
+  /** Resolves when the socket and all connections are closed. */
+  readonly closed: Promise<void>;
+
+  /**
+   * Listens.
+   *
+   * @throws {SyscallError} EADDRINUSE, ENOENT, EACCES
+   * @throws {RangeError} If the path is too long
+   */
+  constructor(options: UnixServerOptions) {
+    this.#options = options;
+    using stack = new DisposableStack();
+    this.events = stack.use(new Events());
+    this.#listener = stack.use(
+      new UnixListener(options.socket, options.onBound),
+    );
+    this.events.add(this.#listener.fd, () => this.#onCaller());
+    this.closed = this.#run(stack.move());
+  }
+
+  async #run(stack: DisposableStack): Promise<void> {
+    using _all = stack;
+    while (this.events.size > 0) await this.events.handle();
+  }
+
+  #onCaller(): void {
+    if (this.#isClosing) this.events.remove(this.#listener.fd);
+    else this.#accept();
+  }
+
+  #accept(): void {
+    const { onConnection, onRefused } = this.#options;
+    for (;;) {
+      try {
+        const stream = this.#listener.accept();
+        if (stream === undefined) return;
+        onConnection(new Connection(stream, this.events));
+      } catch (error) {
+        if (!onRefused(error)) return this.#pause();
+      }
+    }
+  }
+
+  /** Otherwise the waiting connection would be reported again at once. */
+  #pause(): void {
+    this.events.change(this.#listener.fd, 0);
+    deadline(ACCEPT_PAUSE_MS).addEventListener("abort", () => {
+      if (!this.#isClosing) this.events.change(this.#listener.fd, EPOLLIN);
+    });
+  }
+
+  /** Accepts the connections that wait, without waiting for the next event. */
+  look(): void {
+    if (!this.#isClosing) this.#accept();
+  }
+
+  /**
+   * Accepts the connections that wait, and then no more. Connections stay until
+   * they end.
+   */
+  close(): void {
+    if (this.#isClosing) return;
+    this.#accept();
+    this.#isClosing = true;
+    this.#listener.shutDown();
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * Entry point of the multi-call executable: the name under which it was called
+ * selects the plugin or other program.
+ *
+ * @module
+ */
+
+import { formatVersions, printAndExit } from "./cni/call/answer.ts";
+import { formatFailure } from "./cni/error.ts";
+import { calledAs, writeStderr } from "./cni/process/stdio.ts";
+import { CURRENT_VERSION } from "./cni/version.ts";
+import {
+  askDaemon,
+  readOnce,
+  runPlugin,
+  SHIM,
+} from "./daemon/client/ask_daemon.ts";
+import {
+  findPlugin,
+  findVersions,
+  pluginNames,
+  type ProgramName,
+  programNames,
+  registry,
+  unknownName,
+} from "./plugins/registry.ts";
+
+/** Programs that are not plugins of the registry; importing one runs it. */
+const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
+  "noop": () => import("./plugins/noop/main.ts"),
+  "cni": () => import("./cli/main.ts"),
+  "cnitool": () => import("./cli/main.ts"),
+  "multus-shim": runShim,
+};
+
+/**
+ * Commands of plugins, which run if there are arguments. Runtimes pass none.
+ */
+const commands: Readonly<Record<string, () => Promise<unknown>>> = {
+  "dhcp": () => import("./cli/dhcp/command.ts"),
+  "multus": () => import("./cli/multus/command.ts"),
+  "multus-shim": () => import("./cli/multus/command.ts"),
+};
+
+/** Has the daemon run a call of multus; runs it here if it can be done without. */
+async function runShim(): Promise<void> {
+  const stdin = readOnce();
+  const handed = await askDaemon(SHIM, stdin);
+  if (handed !== undefined) printAndExit(handed);
+  const { shim } = await import("./daemon/thick/shim.ts");
+  const answer = await shim({ env: Deno.env.toObject(), stdin });
+  if (answer !== undefined) printAndExit(answer);
+  const plugin = findPlugin("multus");
+  const { runMain } = await import("./cni/skel.ts");
+  if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);
+}
+
+/** Appends what this process does to a file. A trace that cannot be written must not stop it. */
+async function startTrace(path: string, name: string): Promise<void> {
+  const { startTracing } = await import("./cli/trace/start.ts");
+  const command = Deno.env.get("CNI_COMMAND") ?? Deno.args[0] ?? "";
+  try {
+    startTracing(path, registry, `${name} ${command}`.trimEnd());
+  } catch (error) {
+    writeStderr(`Cannot trace: ${error}\n`);
+  }
+}
+
+/** Runs the plugin or program; lists the known names if the name is unknown. */
+async function main(): Promise<void> {
+  const name = calledAs();
+  const trace = Deno.env.get("CNI_TRACE");
+  if (trace) await startTrace(trace, name);
+  const command = Deno.args.length > 0 ? commands[name] : undefined;
+  if (command !== undefined) return void await command();
+  const asked = Deno.env.get("CNI_COMMAND") === "VERSION";
+  const versions = asked ? findVersions(name) : undefined;
+  if (versions !== undefined) {
+    printAndExit({ stdout: formatVersions(versions), exitCode: 0 });
+  }
+  if (pluginNames.includes(name)) {
+    if (Deno.args[0] === "--help") {
+      return void await import("./cli/plugin_help.ts");
+    }
+    await runPlugin(name, () => findPlugin(name), findPlugin);
+  }
+  const program = programNames.find((known) => known === name);
+  if (program !== undefined) return void await programs[program]();
+  printAndExit(formatFailure(unknownName(name), CURRENT_VERSION));
+}
+
+main();
