@@ -30,7 +30,7 @@ import { ServiceManager } from "../service/notify.ts";
 import { openPluginCgroup } from "./plugin_cgroup.ts";
 import { readOwnWorld } from "./own_world.ts";
 import { SocketFile } from "../service/socket_file.ts";
-import { answerState, type State } from "./state_handler.ts";
+import { answerState } from "./state_handler.ts";
 
 /** Names of the sockets: the daemon's own protocol, and HTTP. */
 const CALL_SOCKET = "daemon.sock", HTTP_SOCKET = "multus.sock";
@@ -94,145 +94,203 @@ export interface RunningDaemon {
   readonly caller: Caller;
 }
 
+/** The parts of a daemon, connected to each other. */
+class NodeDaemon {
+  readonly #options: DaemonOptions;
+  readonly #startedAt = new Date().toISOString();
+  readonly #callPath: string;
+  readonly #metrics: DaemonMetrics;
+  readonly #history = new CallHistory();
+  readonly #garbage: GarbageCollector;
+  readonly #callSocket: CallSocket;
+  readonly #httpSocket: HttpSocket;
+  readonly maxCalls: number;
+  readonly calls: Calls;
+  isEnding = false;
+
+  constructor(options: DaemonOptions, together: LinkRemover) {
+    this.#options = options;
+    this.#callPath = `${options.socketDir}/${CALL_SOCKET}`;
+    const limits = limitByOpenFiles({
+      maxCalls: options.maxCalls,
+      maxConnections: MAX_CONNECTIONS,
+    });
+    const { maxConnections } = limits;
+    this.maxCalls = limits.maxCalls;
+    const admission = new Admission({ maxConnections });
+    this.#metrics = new DaemonMetrics([
+      ...this.#listGauges(together),
+      ...options.gauges ?? [],
+    ]);
+    this.#garbage = new GarbageCollector({
+      isIdle: () => this.calls.running === 0 && this.calls.waiting === 0,
+    });
+    this.calls = this.#makeCalls(together);
+    this.#callSocket = this.#makeCallSocket(admission);
+    this.#httpSocket = new HttpSocket({
+      respond: async (request, caller) => await this.#respond(request, caller),
+      log: options.log,
+      admission,
+    });
+  }
+
+  #listGauges(together: LinkRemover): Gauge[] {
+    return [
+      {
+        name: "cni_daemon_calls_running",
+        help: "Calls that run now.",
+        read: () => [[{}, this.calls.running]],
+      },
+      {
+        name: "cni_daemon_calls_waiting",
+        help: "Calls that wait for their turn now.",
+        read: () => [[{}, this.calls.waiting]],
+      },
+      {
+        name: "cni_daemon_connections",
+        help: "Callers that are connected now.",
+        read: () => [[{}, this.#callSocket.connections]],
+      },
+      {
+        name: "cni_daemon_link_deletions_unacknowledged",
+        help:
+          "Groups of links that are gone, for which the kernel still waits.",
+        read: () => [[{}, together.unacknowledged]],
+      },
+    ];
+  }
+
+  #makeCalls(together: LinkRemover): Calls {
+    const { lookup, hostNetns, log } = this.#options;
+    return new Calls({
+      lookup,
+      hostNetns,
+      maxCalls: this.maxCalls,
+      together,
+      log,
+      onChild: openPluginCgroup(),
+      lookForCalls: () => this.#lookForCalls(),
+      onEnded: (call): void => {
+        this.#metrics.countCall(call);
+        this.#history.addDone(call);
+        this.#garbage.afterCall();
+        this.#options.afterCall?.();
+      },
+    });
+  }
+
+  #makeCallSocket(admission: Admission): CallSocket {
+    const { lookup, translate, log, build, hostNetns, readWorld } =
+      this.#options;
+    return new CallSocket({
+      admission,
+      lookup,
+      translate,
+      log,
+      onCall: (call, isLeft) => this.calls.note(call, isLeft),
+      run: (call) => this.calls.run(call),
+      world: readOwnWorld(build, hostNetns),
+      ...readWorld && { readWorld },
+      onNotMine: (reason, call): void => {
+        this.#metrics.countNotMine(reason);
+        this.#history.addLeft(reason, call);
+      },
+    });
+  }
+
+  /** Puts both sockets in place. */
+  async listen(): Promise<SocketFile[]> {
+    const { socketDir: folder } = this.#options;
+    return [
+      await SocketFile.create({
+        folder,
+        name: CALL_SOCKET,
+        listen: (path) => this.#callSocket.listen(path),
+      }),
+      await SocketFile.create({
+        folder,
+        name: HTTP_SOCKET,
+        listen: (path) => this.#httpSocket.listen(path),
+      }),
+    ];
+  }
+
+  /** Closes the sockets. */
+  async close(): Promise<void> {
+    await Promise.all([this.#callSocket.close(), this.#httpSocket.close()]);
+  }
+
+  /** Notes what has come to the socket, and then what came when nobody asked any more. */
+  #lookForCalls(): void {
+    this.#callSocket.look();
+    this.calls.noteUnasked(takeUnasked(this.#callPath));
+  }
+
+  /** Lets callers ask again that kept away. */
+  welcomeCallers(): void {
+    if (exists(offFile(this.#callPath))) this.#lookForCalls();
+  }
+
+  async #respond(request: Request, caller: Caller): Promise<Response> {
+    const { calls } = this;
+    const isEnding = (): boolean => this.isEnding;
+    const running: RunningDaemon = { calls, isEnding, caller };
+    return await this.#options.handle?.(request, running) ??
+      this.answerState(request);
+  }
+
+  /** Answers requests about the daemon's state. */
+  answerState(request: Request): Response {
+    return answerState(request, {
+      isReady: () => !this.isEnding,
+      metrics: () => this.#metrics.format(),
+      describe: () => ({
+        version: PLUGINS_VERSION,
+        build: this.#options.build,
+        pid: Deno.pid,
+        startedAt: this.#startedAt,
+        ready: !this.isEnding,
+        calls: {
+          running: this.calls.running,
+          waiting: this.calls.waiting,
+          ...this.#history.describe(),
+        },
+      }),
+    });
+  }
+}
+
 /**
  * Runs the daemon until the signal, or until another daemon has its sockets.
  *
  * @throws {CniError} 5 if it cannot listen
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { log, env, lookup, hostNetns } = options;
-  const { maxCalls, maxConnections } = limitByOpenFiles({
-    maxCalls: options.maxCalls,
-    maxConnections: MAX_CONNECTIONS,
-  });
-  const startedAt = new Date().toISOString();
-  let isEnding = false;
+  const { log, env, hostNetns, socketDir: folder, metricsAddress } = options;
   await using together = new LinkRemover(hostNetns);
   using _nftables = Nftables.keepOpen(hostNetns);
-  const gauges: Gauge[] = [
-    {
-      name: "cni_daemon_calls_running",
-      help: "Calls that run now.",
-      read: () => [[{}, calls.running]],
-    },
-    {
-      name: "cni_daemon_calls_waiting",
-      help: "Calls that wait for their turn now.",
-      read: () => [[{}, calls.waiting]],
-    },
-    {
-      name: "cni_daemon_connections",
-      help: "Callers that are connected now.",
-      read: () => [[{}, callSocket.connections]],
-    },
-    {
-      name: "cni_daemon_link_deletions_unacknowledged",
-      help: "Groups of links that are gone, for which the kernel still waits.",
-      read: () => [[{}, together.unacknowledged]],
-    },
-    ...options.gauges ?? [],
-  ];
-  const metrics = new DaemonMetrics(gauges);
-  const manager = new ServiceManager(env, log);
-  const history = new CallHistory();
-  const garbage = new GarbageCollector({
-    isIdle: () => calls.running === 0 && calls.waiting === 0,
-  });
-  const calls = new Calls({
-    lookup,
-    hostNetns,
-    maxCalls,
-    together,
-    log,
-    onChild: openPluginCgroup(),
-    lookForCalls,
-    onEnded(call): void {
-      metrics.countCall(call);
-      history.addDone(call);
-      garbage.afterCall();
-      options.afterCall?.();
-    },
-  });
-  const callPath = `${options.socketDir}/${CALL_SOCKET}`;
-  /** Notes what has come to the socket, and then what came when nobody asked any more. */
-  function lookForCalls(): void {
-    callSocket.look();
-    calls.noteUnasked(takeUnasked(callPath));
-  }
-  const admission = new Admission({ maxConnections });
-  const callSocket = new CallSocket({
-    admission,
-    lookup,
-    translate: options.translate,
-    log,
-    onCall: (call, isLeft) => calls.note(call, isLeft),
-    run: (call) => calls.run(call),
-    world: readOwnWorld(options.build, hostNetns),
-    ...options.readWorld && { readWorld: options.readWorld },
-    onNotMine(reason, call): void {
-      metrics.countNotMine(reason);
-      history.addLeft(reason, call);
-    },
-  });
-  const state: State = {
-    isReady: () => !isEnding,
-    metrics: () => metrics.format(),
-    describe: () => ({
-      version: PLUGINS_VERSION,
-      build: options.build,
-      pid: Deno.pid,
-      startedAt,
-      ready: !isEnding,
-      calls: {
-        running: calls.running,
-        waiting: calls.waiting,
-        ...history.describe(),
-      },
-    }),
-  };
-  const running = { calls, isEnding: (): boolean => isEnding };
-  const respond = async (
-    request: Request,
-    caller: Caller,
-  ): Promise<Response> =>
-    await options.handle?.(request, { ...running, caller }) ??
-      answerState(request, state);
-
-  const httpSocket = new HttpSocket({ respond, log, admission });
-
-  const { socketDir: folder } = options;
-  const files = [
-    await SocketFile.create({
-      folder,
-      name: CALL_SOCKET,
-      listen: (path) => callSocket.listen(path),
-    }),
-    await SocketFile.create({
-      folder,
-      name: HTTP_SOCKET,
-      listen: (path) => httpSocket.listen(path),
-    }),
-  ];
-  const { metricsAddress } = options;
+  const daemon = new NodeDaemon(options, together);
+  const { calls, maxCalls } = daemon;
+  const files = await daemon.listen();
   if (metricsAddress !== undefined) {
-    serveTcp(metricsAddress, (request) => answerState(request, state), log);
+    serveTcp(metricsAddress, (request) => daemon.answerState(request), log);
   }
+  const manager = new ServiceManager(env, log);
   options.onListening?.();
   manager.tell("READY=1");
   using _watching = manager.watch();
   log.info("listening", { folder, maxCalls });
 
-  const reason = await keepInPlace(files, options, () => {
-    // This loop goes on, so callers need not keep away any more.
-    if (exists(offFile(callPath))) lookForCalls();
-  });
-  isEnding = true;
+  // This loop goes on, so callers need not keep away any more.
+  const onWell = (): void => daemon.welcomeCallers();
+  const reason = await keepInPlace(files, options, onWell);
+  daemon.isEnding = true;
   manager.tell("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
   await Promise.all(files.map((file) => file.remove()));
   await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
   for (const file of files) file.close();
-  await Promise.all([callSocket.close(), httpSocket.close()]);
+  await daemon.close();
 }
 
 /**
