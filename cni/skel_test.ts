@@ -508,8 +508,12 @@ Deno.test("runMain() tells by its exit status that nobody got the answer", async
 
 /** Runs a plugin with this ADD as a process, which it does not wait for itself. */
 async function runAdd(add: string): Promise<Ending> {
-  const modules = ["skel", "types", "result"].map((name) =>
-    `import * as ${name} from "${new URL(`${name}.ts`, import.meta.url)}";`
+  const modules = Object.entries({
+    skel: "skel.ts",
+    types: "config/types.ts",
+    result: "result/result.ts",
+  }).map(([name, path]) =>
+    `import * as ${name} from "${new URL(path, import.meta.url)}";`
   );
   const program = `${modules.join("\n")}
     skel.runMain({ name: "test", versions: ["1.1.0"], add: ${add},

@@ -163,7 +163,7 @@ export function checkInterfaceName(name: string): void {
       } characters`,
     );
   }
-  if (name === ".." || name === "../..") {
+  if (name === "." || name === "..") {
     throw invalid("interface name is . or ..");
   }
   if (FORBIDDEN_IN_INTERFACE_NAME.test(name)) {

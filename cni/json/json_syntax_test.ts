@@ -53,7 +53,7 @@ Deno.test("findSyntaxError() agrees with JSON.parse()", () => {
     "0",
     "-",
     "e",
-    "..",
+    ".",
     " ",
     "\n",
     "t",

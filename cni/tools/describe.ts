@@ -66,7 +66,7 @@ async function describe(
     schema: describePlugin({ about, keys: table, schema }, []),
     secrets: Object.entries(keys)
       .flatMap(([path, { isSecret }]) =>
-        isSecret ? path.split("..").slice(-1) : []
+        isSecret ? path.split(".").slice(-1) : []
       ),
   };
 }

@@ -285,7 +285,7 @@ function findExample(
     valueOf(conf, "type").includes(type) ||
     valueOf(valueOf(conf, "ipam")[0], "type").includes(type)
   ).flatMap((conf) =>
-    path.split("..").reduce<unknown[]>((found, part) => {
+    path.split(".").reduce<unknown[]>((found, part) => {
       const key = part.replaceAll("[]", "");
       const depth = part.split("[]").length - 1;
       const inner = found.flatMap((value) => valueOf(value, key));
