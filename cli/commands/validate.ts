@@ -4,6 +4,7 @@
  * @module
  */
 
+import { dirname } from "@std/path/posix";
 import { readStdin } from "../../cni/process/stdio.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { listConfFiles } from "../../cni/libcni/mod.ts";
@@ -18,7 +19,11 @@ import {
   type ReportedProblem,
   toDocument,
 } from "../validation/report.ts";
-import { formatPlace } from "../../cni/tools/problem.ts";
+import {
+  formatPlace,
+  type Problem,
+  warningAt,
+} from "../../cni/tools/problem.ts";
 import {
   locate,
   readFile,
@@ -46,13 +51,13 @@ export async function validate(
   const sources = await readSources(named, folders, stdin);
   const confs = await reportOn(sources, folders, call);
   const document = toDocument(confs);
-  const isValid = confs.every(({ valid }) => valid);
+  const isValid = confs.length > 0 && confs.every(({ valid }) => valid);
   const format = FORMATS[flags.format ?? "text"] ?? FORMATS["text"];
   return {
     json: document,
     text: (style) => format?.(confs, style) ?? "",
     note: sources.length === 0
-      ? "No configuration of a network is there"
+      ? `No configuration of a network is in ${named.join(", ")}`
       : undefined,
     exitCode: isValid ? 0 : 1,
   };
@@ -87,7 +92,8 @@ async function reportOn(
       ...source.problems,
       ...validation.problems,
       ...checkNeighbors(neighbor, others),
-    ];
+      ...isIgnored(source, folders) ? [IGNORED] : [],
+    ].map((problem) => call.flags.strict ? harden(problem) : problem);
     const hasErrors = problems.some(({ severity }) => severity === "error");
     const valid = !hasErrors && (problems.length === 0 || !call.flags.strict);
     return {
@@ -96,15 +102,36 @@ async function reportOn(
       cniVersion: validation.list?.cniVersion ?? "",
       valid,
       problems: problems.map((problem) => {
-        const { severity, place, message } = problem;
+        const { severity, place, message, isUnknownKey = false } = problem;
         const path = formatPlace(place);
-        return { severity, path, message, ...locate(source, problem) };
+        const location = locate(source, problem);
+        return { severity, path, message, isUnknownKey, ...location };
       }).sort(comparePositions),
       plugins: validation.types,
       capabilities: validation.capabilities,
       notChecked: validation.notChecked,
     };
   });
+}
+
+/** A problem of any other file than those that runtimes read. */
+const IGNORED = {
+  ...warningAt(
+    [],
+    "runtimes ignore *.yaml in their folder: an API server takes it",
+  ),
+  offset: 0,
+};
+
+/** Reports whether a file is where runtimes look, but they do not read it. */
+function isIgnored({ file, problems }: Source, { confDir }: Folders): boolean {
+  return problems.length === 0 && /\.ya?ml$/.test(file) &&
+    isSame(dirname(file), confDir.replace(/(.)\/$/, "$1"));
+}
+
+/** A key that nothing reads is not what was meant. */
+function harden(problem: Problem): Problem {
+  return problem.isUnknownKey ? { ...problem, severity: "error" } : problem;
 }
 
 /** The order of positions; plugins in files of their own come by file. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { readIp } from "../../cni/tools/given_values.ts";
 import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
 
 /** A sort of mistake: where it is made, and what to write instead. */
@@ -68,6 +69,24 @@ const ADVICE: readonly Advice[] = [
         : undefined,
   },
   {
+    key: /^(gateway|gw|rangeStart|rangeEnd|range_start|range_end)$/i,
+    problem: /invalid IP address/,
+    write: (value) => {
+      const [address = "", length] = String(value).split("/");
+      return length === undefined || readIp(address) === undefined
+        ? undefined
+        : address;
+    },
+  },
+  {
+    key: /^mode$/i,
+    problem: /^unknown \w+ mode/,
+    write: (value) => {
+      const mode = String(value).toLowerCase();
+      return mode === value ? undefined : JSON.stringify(mode);
+    },
+  },
+  {
     key: /^(in|e)gress(rate|burst)$/i,
     problem: /expected/,
     write: (value) => {
@@ -91,6 +110,11 @@ const ADVICE: readonly Advice[] = [
         ? "false without quotes"
         : undefined;
     },
+  },
+  {
+    key: /./,
+    problem: /expected a boolean, got a number/,
+    write: (value) => value === 1 ? "true" : value === 0 ? "false" : undefined,
   },
   {
     key: /./,

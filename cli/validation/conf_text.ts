@@ -180,8 +180,14 @@ function describeSyntax(code: string, found: string): string {
     code === "ValueExpected" && found === "]";
   const hint = isTrailing
     ? "; remove the comma before it"
-    : found.startsWith("'")
+    : /^['\u2018-\u201f]/.test(found)
     ? "; use double quotes"
+    : found.startsWith("#")
+    ? "; JSON has no comments"
+    : /^(True|False)\b/.test(found)
+    ? `; write ${found.toLowerCase()}`
+    : found === "None"
+    ? "; write null"
     : "";
   return code.endsWith("Expected")
     ? `not JSON: ${problem}, got ${got}${hint}`

@@ -25,8 +25,15 @@ export interface Definition {
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice?: boolean;
   readonly text: ConfText;
-  /** Problems of a text that is not a configuration. */
+  /** Problems of a text that is not a configuration; empty if it need not be one. */
   readonly problems?: readonly Problem[];
+}
+
+/** What a YAML file has. */
+export interface Found {
+  readonly definitions: readonly Definition[];
+  /** Whether it has Kubernetes objects, with or without networks. */
+  readonly hasObjects: boolean;
 }
 
 /** The key of the annotation. Source: Network Plumbing WG specification v1.3. */
@@ -47,7 +54,7 @@ const CNI_FILE = /\.conf(list)?$|^cni-conf\.json$/;
  *
  * @returns With a definition that has only a problem if it is not YAML
  */
-export async function listDefinitions(yaml: string): Promise<Definition[]> {
+export async function listDefinitions(yaml: string): Promise<Found> {
   const scalars = new Map<string, [start: number, end: number][]>();
   let documents: JsonValue[];
   try {
@@ -58,7 +65,8 @@ export async function listDefinitions(yaml: string): Promise<Definition[]> {
     }) as JsonValue[];
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
-    return [describeFailure(yaml, error as unknown as Failure)];
+    const failure = describeFailure(yaml, error as unknown as Failure);
+    return { definitions: [failure], hasObjects: true };
   }
   const place = (value: string): ConfText => {
     const span = scalars.get(value)?.shift();
@@ -66,11 +74,19 @@ export async function listDefinitions(yaml: string): Promise<Definition[]> {
       ? new ConfText(value)
       : new ConfText(value, { text: yaml, toFile: align(yaml, value, span) });
   };
-  const found: Definition[] = [];
-  for (const object of documents.flatMap(listObjects)) {
-    found.push(...await readObject(object, place));
+  const objects = documents.flatMap(listObjects);
+  const definitions: Definition[] = [];
+  for (const object of objects) {
+    definitions.push(...await readObject(object, place));
   }
-  return found;
+  const hasObjects = objects.some(({ kind }) => typeof kind === "string");
+  return { definitions, hasObjects };
+}
+
+/** A configuration of its own, which is not in an object of Kubernetes. */
+function isConf({ kind, plugins, type, cniVersion }: JsonObject): boolean {
+  return kind === undefined &&
+    (Array.isArray(plugins) || typeof type === "string" && Boolean(cniVersion));
 }
 
 /** What js-yaml says of an error; its types may be missing. */
@@ -175,10 +191,19 @@ async function readObject(
     const text = new ConfText("");
     return [{ label, name: undefined, form: "either", text, problems }];
   }
+  const nothing = { label, name: undefined, form: "either" } as const;
+  if (isConf(object)) {
+    const problem =
+      "runtimes ignore YAML: write JSON, in a file *.conflist, *.conf or *.json";
+    const problems = [{ ...errorAt([], problem), offset: 0 }];
+    return [{ ...nothing, text: new ConfText(""), problems }];
+  }
   if (kind === DEFINITION) {
     const { config } = objectOf(spec);
-    // Without it, the configuration is in a file on each node.
-    if (config === undefined || config === null || config === "") return [];
+    if (config === undefined || config === null || config === "") {
+      // The configuration is in a file on each node.
+      return [{ ...nothing, text: new ConfText(""), problems: [] }];
+    }
     const own = typeof name === "string" ? name : undefined;
     if (typeof config !== "string") {
       const problem =
@@ -229,7 +254,8 @@ async function readAnnotation(
   );
   try {
     parseNetworks(networks, String(namespace ?? "default"));
-    return [];
+    const text = place(networks);
+    return [{ label, name: undefined, form: "either", text, problems: [] }];
   } catch (error) {
     const { message } = toCniError(error);
     const text = place(networks);

@@ -23,6 +23,7 @@ import {
 } from "../../cni/libcni/conf.ts";
 import { parseDocument } from "../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
+import { CHAIN } from "../chain_form.ts";
 import { formatFailureText } from "../program/failure.ts";
 import { advise } from "./advice.ts";
 import {
@@ -172,7 +173,12 @@ function checkPlugin(value: JsonValue, place: Place): Problem[] {
     .map(({ path, message }) =>
       errorAt([...place, ...path], advise(message, path, value))
     );
-  return [...untyped, ...pathed, ...issues];
+  const links = type === CHAIN && Array.isArray(value["plugins"])
+    ? value["plugins"].flatMap((link, index) =>
+      checkPlugin(link, [...place, "plugins", index])
+    )
+    : [];
+  return [...untyped, ...pathed, ...issues, ...links];
 }
 
 /** Finds the key of a list that a message of the Go library is about. */

@@ -516,6 +516,251 @@ const lists: Readonly<Record<string, object>> = {
   },
 };
 
+/** NetworkAttachmentDefinitions and lists, as the documents of these projects have them. */
+const definitions: Readonly<Record<string, string>> = {
+  "multus' quick start": `apiVersion: "k8s.cni.cncf.io/v1"
+kind: NetworkAttachmentDefinition
+metadata:
+  name: macvlan-conf
+spec:
+  config: '{
+      "cniVersion": "0.3.0",
+      "type": "macvlan",
+      "master": "eth0",
+      "mode": "bridge",
+      "ipam": {
+        "type": "host-local",
+        "subnet": "192.168.1.0/24",
+        "rangeStart": "192.168.1.200",
+        "rangeEnd": "192.168.1.216",
+        "routes": [
+          { "dst": "0.0.0.0/0" }
+        ],
+        "gateway": "192.168.1.1"
+      }
+    }'
+`,
+  "multus, a definition of a file on the node": define("macvlan-file"),
+  "SR-IOV": define(
+    "sriov-net1",
+    `{
+      "type": "sriov",
+      "cniVersion": "0.3.1",
+      "name": "sriov-network",
+      "vlan": 1000,
+      "spoofchk": "off",
+      "ipam": {
+        "type": "host-local",
+        "subnet": "10.56.217.0/24",
+        "routes": [{ "dst": "0.0.0.0/0" }],
+        "gateway": "10.56.217.1"
+      }
+    }`,
+    "k8s.v1.cni.cncf.io/resourceName: intel.com/intel_sriov_netdevice",
+  ),
+  "SR-IOV without addresses": define(
+    "sriov-dpdk",
+    '{ "cniVersion": "0.3.1", "type": "sriov", "name": "sriov-dpdk", "vlanQoS": 2, "link_state": "enable" }',
+    "k8s.v1.cni.cncf.io/resourceName: intel.com/intel_sriov_dpdk",
+  ),
+  "a device of a plugin for devices": define(
+    "dev",
+    '{ "cniVersion": "0.3.1", "type": "host-device", "ipam": { "type": "dhcp" } }',
+    "k8s.v1.cni.cncf.io/resourceName: intel.com/nic",
+  ),
+  "Open vSwitch": define(
+    "ovs-conf",
+    '{ "cniVersion": "0.4.0", "type": "ovs", "bridge": "br1", "vlan": 100 }',
+  ),
+  "Open vSwitch with a trunk": define(
+    "ovs-trunk",
+    '{ "cniVersion": "0.4.0", "type": "ovs", "bridge": "mynet0", "trunk": [{ "id": 42 }, { "minID": 1000, "maxID": 1010 }] }',
+    "k8s.v1.cni.cncf.io/resourceName: ovs-cni.network.kubevirt.io/br1",
+  ),
+  "KubeVirt's bridge": define(
+    "red",
+    `{
+      "cniVersion": "0.3.1",
+      "name": "red",
+      "plugins": [
+        {
+          "type": "cnv-bridge",
+          "bridge": "br1",
+          "macspoofchk": true,
+          "vlan": 100,
+          "ipam": {}
+        },
+        { "type": "cnv-tuning" }
+      ]
+    }`,
+    "k8s.v1.cni.cncf.io/resourceName: bridge.network.kubevirt.io/br1",
+  ),
+  "KubeVirt, bridge and tuning": define(
+    "a-bridge-network",
+    `{
+      "cniVersion": "0.3.1",
+      "name": "a-bridge-network",
+      "plugins": [
+        { "type": "bridge", "bridge": "br1", "vlan": 1, "preserveDefaultVlan": false },
+        { "type": "tuning" }
+      ]
+    }`,
+  ),
+  "KubeVirt's masquerade": define(
+    "passt",
+    '{ "cniVersion": "1.0.0", "name": "netbindingpasst", "type": "kubevirt-passt-binding" }',
+  ),
+  "OVN-Kubernetes, layer 2": define(
+    "l2",
+    `{
+      "cniVersion": "0.4.0",
+      "name": "l2-network",
+      "type": "ovn-k8s-cni-overlay",
+      "topology": "layer2",
+      "subnets": "10.100.200.0/24",
+      "mtu": 1300,
+      "netAttachDefName": "ns1/l2",
+      "excludeSubnets": "10.100.200.0/29"
+    }`,
+  ),
+  "bond of two": define(
+    "bond-net1",
+    `{
+      "type": "bond",
+      "cniVersion": "0.3.1",
+      "name": "bond-net1",
+      "mode": "active-backup",
+      "failOverMac": 1,
+      "linksInContainer": true,
+      "miimon": "100",
+      "mtu": 1500,
+      "links": [{ "name": "net1" }, { "name": "net2" }],
+      "ipam": { "type": "host-local", "subnet": "10.56.217.0/24" }
+    }`,
+  ),
+  "whereabouts with two ranges": define(
+    "whereabouts",
+    `{
+      "cniVersion": "0.3.0",
+      "name": "whereaboutsexample",
+      "type": "macvlan",
+      "master": "eth0",
+      "mode": "bridge",
+      "ipam": {
+        "type": "whereabouts",
+        "ipRanges": [
+          { "range": "192.168.10.0/24" },
+          { "range": "abcd::/64", "range_start": "abcd::10", "range_end": "abcd::ffff" }
+        ],
+        "log_file": "/tmp/whereabouts.log",
+        "log_level": "debug",
+        "gateway": "192.168.10.1",
+        "enable_overlapping_ranges": true,
+        "network_name": "blue"
+      }
+    }`,
+  ),
+  "whereabouts, overlapping by name": define(
+    "whereabouts-b",
+    '{ "cniVersion": "0.3.1", "type": "ipvlan", "master": "eth1", "mode": "l3", "ipam": { "type": "whereabouts", "range": "192.168.20.20-192.168.20.30/24", "routes": [{ "dst": "10.9.0.0/16" }] } }',
+  ),
+  "VLANs with tuning": define(
+    "vlan-tuned",
+    `{
+      "cniVersion": "1.0.0",
+      "name": "vlan-tuned",
+      "plugins": [
+        { "type": "vlan", "master": "eth1", "vlanId": 100, "ipam": { "type": "static" }, "capabilities": { "ips": true } },
+        {
+          "type": "tuning",
+          "capabilities": { "mac": true },
+          "sysctl": { "net.ipv4.conf.IFNAME.rp_filter": "2", "net.core.somaxconn": "500" },
+          "promisc": true
+        },
+        { "type": "sbr" }
+      ]
+    }`,
+  ),
+  "vrf": define(
+    "vrf-blue",
+    '{ "cniVersion": "0.4.0", "name": "vrf-blue", "plugins": [{ "type": "macvlan", "master": "eth1", "ipam": { "type": "static", "addresses": [{ "address": "191.168.1.23/24" }] } }, { "type": "vrf", "vrfname": "vrf-1", "table": 1001 }] }',
+  ),
+  "tap for a user": define(
+    "mynet",
+    '{ "name": "mynet", "cniVersion": "0.3.1", "plugins": [{ "type": "tap", "multiQueue": true, "selinuxContext": "system_u:system_r:container_t:s0" }, { "type": "tuning", "sysctl": { "net.ipv6.conf.all.disable_ipv6": "1" } }] }',
+  ),
+  "InfiniBand": define(
+    "ib-sriov",
+    '{ "cniVersion": "0.3.1", "name": "ib-sriov-net", "plugins": [{ "type": "ib-sriov", "link_state": "enable", "rdmaIsolation": true, "ipam": {} }, { "type": "rdma" }] }',
+    "k8s.v1.cni.cncf.io/resourceName: nvidia.com/ib",
+  ),
+  "Antrea as a second network": define(
+    "vlan100",
+    '{ "cniVersion": "0.3.0", "type": "antrea", "networkType": "vlan", "mtu": 1200, "vlan": 100, "ipam": { "type": "antrea", "ippools": ["vlan100pool1"] } }',
+  ),
+  "Kube-OVN's IPAM": define(
+    "attachnet",
+    '{ "cniVersion": "0.3.0", "type": "macvlan", "master": "eth0", "mode": "bridge", "ipam": { "type": "kube-ovn", "server_socket": "/run/openvswitch/kube-ovn-daemon.sock", "provider": "attachnet.default" } }',
+  ),
+  "flannel's ConfigMap": `kind: ConfigMap
+apiVersion: v1
+metadata:
+  name: kube-flannel-cfg
+  namespace: kube-flannel
+data:
+  cni-conf.json: |
+    {
+      "name": "cbr0",
+      "cniVersion": "0.3.1",
+      "plugins": [
+        {
+          "type": "flannel",
+          "delegate": {
+            "hairpinMode": true,
+            "isDefaultGateway": true
+          }
+        },
+        {
+          "type": "portmap",
+          "capabilities": {
+            "portMappings": true
+          }
+        }
+      ]
+    }
+  net-conf.json: |
+    { "Network": "10.244.0.0/16", "Backend": { "Type": "vxlan" } }
+`,
+  "pods and workloads": `apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  annotations:
+    k8s.v1.cni.cncf.io/networks: macvlan-conf, prod/ovs-conf@eth1
+spec: { containers: [{ name: web, image: nginx }] }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: web }
+spec:
+  template:
+    metadata:
+      annotations:
+        k8s.v1.cni.cncf.io/networks: '[{ "name": "red", "ips": ["10.1.0.5/24"], "mac": "02:00:5e:10:00:01" }]'
+`,
+};
+
+/** Writes a definition; without a configuration, each node has it in a file. */
+function define(name: string, config = "", annotation = ""): string {
+  const spec = config === "" ? "" : `spec:\n  config: |\n    ${config}\n`;
+  const more = annotation && `  annotations:\n    ${annotation}\n`;
+  return `apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata:
+  name: ${name}
+${more}${spec}`;
+}
+
 Deno.test("validate finds nothing wrong with common networks", async (t) => {
   using temporary = new PluginFolder();
   const check = async (...args: string[]): Promise<void> => {
@@ -523,12 +768,15 @@ Deno.test("validate finds nothing wrong with common networks", async (t) => {
       ...["validate", "--json", "--cni-path=/dev/null"],
       ...["--conf-dir=/dev/null", ...args],
     );
-    const { problems } = JSON.parse(stdout);
-    assertEquals(problems, []);
+    const { problems, valid } = JSON.parse(stdout);
+    assertEquals([problems, valid], [[], true]);
   };
   await eachRow(t, Object.entries(lists), async ([, list]) => {
     const content = JSON.stringify(list, null, 2);
     await check(temporary.addFile("10.conflist", content));
+  });
+  await eachRow(t, Object.entries(definitions), async ([, objects]) => {
+    await check(temporary.addFile("objects.yaml", objects));
   });
   await t.step("kubenet, a bare plugin of 0.1.0", async () => {
     const content = JSON.stringify({

@@ -26,6 +26,7 @@ import {
   keyWarningAt,
   type Place,
   type Problem,
+  unknownKeyAt,
 } from "../../cni/tools/problem.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
@@ -162,9 +163,12 @@ export function listStrangeKeys(
         ? '; it belongs in "ipam"'
         : isTop && inner !== undefined
         ? `; keys of the plugin that it runs belong in "${inner}"`
-        : didYouMean(key, candidates) || didYouMeanWord(key, candidates);
+        : type === ipamType && own !== undefined &&
+            listKnownKeys(own).includes(key)
+        ? '; it belongs beside "ipam"'
+        : didYouMeanWord(key, candidates) || didYouMean(key, candidates);
       const at = type === "dns" ? [...place, "dns"] : place;
-      return [keyWarningAt([...at, ...path], `${type} has no such key${hint}`)];
+      return [unknownKeyAt([...at, ...path], `${type} has no such key${hint}`)];
     });
   });
 }
@@ -174,7 +178,11 @@ const WORDS: Readonly<Record<string, string>> = {
   "cidr": "subnet",
   "destination": "dst",
   "gateway": "gw",
+  "ipvlan_mode": "mode",
+  "macvlan_mode": "mode",
   "parent": "master",
+  "server": "nameservers",
+  "servers": "nameservers",
   "to": "dst",
   "via": "gw",
 };

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { pluginNames } from "../../plugins/registry.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -143,7 +143,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
         ranges: [[{ subnet: "10.60.0.0/24" }], [{ subnet: "10.60.0.0/25" }]],
       },
     }]),
-    "error plugins[0].ipam: range set 0 overlaps with 1",
+    "error plugins[0].ipam.ranges[1][0].subnet: 10.60.0.0/25 overlaps 10.60.0.0/24 in ipam.ranges[0][0].subnet",
   ],
   [
     "v4+v6 in one set",
@@ -154,7 +154,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
         ranges: [[{ subnet: "10.60.0.0/24" }, { subnet: "fd00::/64" }]],
       },
     }]),
-    "error plugins[0].ipam: invalid range set 0: mixed address families",
+    "error plugins[0].ipam.ranges[0][1].subnet: fd00::/64 is IPv6 in a set of IPv4 ranges; write a set for each family",
   ],
   [
     "no dst",
@@ -532,8 +532,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "host-local as plugin",
     list([IPAM]),
-    "error plugins[0]: IPAM config missing 'ipam' key",
-    "warning plugins[0].subnet: host-local has no such key",
+    'error plugins[0].type: host-local makes no interface: name it in "ipam" of a plugin that does',
   ],
   [
     "whereabouts none",
@@ -635,12 +634,20 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     list([PTP, { type: "sbr", gateways: ["x"] }]),
     "error plugins[1].gateways: invalid static gateway IP address: x",
   ],
-  ["small", leased({ subnet: "10.60.0.0/31" })],
-  ["/32", leased({ subnet: "10.60.0.0/32" })],
+  [
+    "small",
+    leased({ subnet: "10.60.0.0/31" }),
+    "error plugins[0].ipam.subnet: 10.60.0.0/31 has one address for containers: the second one gets none; set rangeStart too if that is meant",
+  ],
+  [
+    "/32",
+    leased({ subnet: "10.60.0.0/32" }),
+    "error plugins[0].ipam.subnet: 10.60.0.0/32 has one address for containers: the second one gets none; set rangeStart too if that is meant",
+  ],
   [
     "full",
     leased({ rangeStart: "10.60.0.1", rangeEnd: "10.60.0.1" }),
-    "warning plugins[0].ipam.rangeStart: no address except the gateway",
+    "error plugins[0].ipam.rangeStart: no address except the gateway",
   ],
   [
     "multicast",
@@ -660,7 +667,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "case twice",
     '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"ptp","mtu":1500,"MTU":1400,"ipam":{"type":"host-local","subnet":"10.1.0.0/24"}}]}',
-    'warning plugins[0].MTU: the key is repeated: it is also in line 1, as "mtu"; the last one wins',
+    'warning plugins[0].MTU: the key is repeated: it is also in line 7, as "mtu"; the last one wins',
     'warning plugins[0].MTU: usually spelt "mtu"',
   ],
   [
@@ -686,12 +693,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "trunk",
     bridged({ vlanTrunk: [{ minID: 200 }] }),
-    "error plugins[0]: minID and maxID should be configured simultaneously, maxID is missing",
+    "error plugins[0].vlanTrunk[0].minID: minID and maxID should be configured simultaneously, maxID is missing",
   ],
   [
     "trunk rev",
     bridged({ vlanTrunk: [{ minID: 20, maxID: 10 }] }),
-    "error plugins[0]: minID is greater than maxID in trunk parameter",
+    "error plugins[0].vlanTrunk[0].minID: minID is greater than maxID in trunk parameter",
   ],
   [
     "trunk obj",
@@ -717,7 +724,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "hairpin promisc",
     bridged({ hairpinMode: true, promiscMode: true }),
-    "error plugins[0]: cannot set hairpin mode and promiscuous mode at the same time",
+    "error plugins[0].promiscMode: cannot set hairpin mode and promiscuous mode at the same time",
   ],
   [
     "isGateway no ipam",
@@ -742,7 +749,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "disableContainerInterface ipam",
     bridged({ disableContainerInterface: true }),
-    "error plugins[0]: cannot use IPAM when DisableContainerInterface flag is set",
+    "error plugins[0].disableContainerInterface: cannot use IPAM when DisableContainerInterface flag is set",
   ],
   [
     "spoof",
@@ -876,7 +883,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "exclude",
     leased({ exclude: ["10.61.0.1"] }),
-    "error plugins[0].ipam: invalid range set 0: Exclude 10.61.0.1 not in network 10.60.0.0/24",
+    "error plugins[0].ipam.exclude[0]: 10.61.0.1 is not in 10.60.0.0/24",
   ],
   [
     "ipRanges cap static",
@@ -911,7 +918,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "subnet+ranges overlap",
     leased({ ranges: [[{ subnet: "10.60.0.0/24" }]] }),
-    "error plugins[0].ipam: range set 0 overlaps with 1",
+    "error plugins[0].ipam.ranges[0][0].subnet: 10.60.0.0/24 overlaps 10.60.0.0/24 in ipam.subnet",
   ],
   [
     "vrf",
@@ -981,24 +988,71 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   ],
 ];
 
-Deno.test("validate finds common mistakes", async (t) => {
+Deno.test("validate finds common mistakes at their place", async (t) => {
   using folder = new PluginFolder();
   for (const type of pluginNames) folder.addOwnExecutable(type);
   const { path } = folder;
   await eachRow(t, rows, async ([, content, ...problems]) => {
-    const file = folder.addFile("10.conflist", content);
+    const pretty = indent(content);
+    const file = folder.addFile("10.conflist", pretty);
     const { stdout, exitCode } = await runCni(
       ...["validate", file, `--cni-path=${path}`, "--conf-dir=/dev/null"],
       "--json",
     );
-    const found = JSON.parse(stdout).problems.map((
-      { severity, path: place, message }: Record<string, string>,
-    ) =>
+    const found: Reported[] = JSON.parse(stdout).problems;
+    const words = found.map(({ severity, path: place, message }) =>
       `${severity} ${place === "" ? "" : `${place}: `}${message}`
         .replaceAll(path, "")
     );
-    assertEquals(found, problems);
+    assertEquals(words, problems);
+    if (pretty !== content) {
+      for (const one of found) checkPlace(one, pretty);
+    }
     const isValid = !problems.some((problem) => problem.startsWith("error"));
     assertEquals(exitCode, isValid ? 0 : 1);
   });
 });
+
+/** A problem of the document of --json. */
+interface Reported {
+  readonly severity: string;
+  readonly path: string;
+  readonly message: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** Writes a key in each line; a text that is no JSON, or repeats keys, stays. */
+function indent(content: string): string {
+  try {
+    const document = JSON.parse(content);
+    return JSON.stringify(document) === content
+      ? JSON.stringify(document, null, 2)
+      : content;
+  } catch {
+    return content;
+  }
+}
+
+/** Fails unless a key or its value is at the position, or the object that lacks it. */
+function checkPlace({ path, line, column }: Reported, text: string): void {
+  const rest = (text.split("\n")[line - 1] ?? "").slice(column - 1);
+  const parts = path.match(/[^.[\]]+/g) ?? [];
+  let value: unknown = JSON.parse(text), isThere = true;
+  for (const [at, part] of parts.entries()) {
+    const object = value as Record<string, unknown> | undefined;
+    // The key of a sysctl has dots.
+    const names = [part, parts.slice(at).join(".")]
+      .map((name) => name.toLowerCase());
+    const [, inner] = Object.entries(object ?? {})
+      .find(([key]) => names.includes(key.toLowerCase())) ?? [];
+    isThere = inner !== undefined;
+    if (!isThere) break;
+    value = inner;
+    if (object?.[part] === undefined) break;
+  }
+  const start = JSON.stringify(value, null, 2).split("\n")[0] ?? "";
+  const isKey = isThere && rest.startsWith(JSON.stringify(parts.at(-1) ?? ""));
+  const message = `${path} is not at ${line}:${column}: ${rest}`;
+  assert(isKey || rest.startsWith(start), message);
+}

@@ -27,34 +27,76 @@ export function checkNeighbors(
 ): Problem[] {
   const { list, ranges } = network.validation;
   if (list === undefined) return [];
-  return others.flatMap((other) => {
-    const { list: theirs, ranges: taken } = other.validation;
-    if (theirs === undefined) return [];
-    if (theirs.name === list.name) {
-      const isInSameFolder = folderOf(other.file) === folderOf(network.file) &&
-        other.file !== network.file && isConfFile(other.file) &&
-        isConfFile(network.file);
-      // The file that comes first is used.
-      return isInSameFolder && other.file < network.file
-        ? [
-          keyWarningAt(
-            ["name"],
-            `not used: ${other.label} has this name too, and comes first`,
-          ),
-        ]
-        : [];
-    }
-    return ranges.flatMap((range) => {
-      const clash = taken.find((given) => overlaps(range, given));
-      return clash === undefined ? [] : [
-        warningAt(
-          range.place,
-          `${range.subnet} overlaps ${clash.subnet} of network ` +
-            `"${theirs.name}" in ${other.label}`,
-        ),
-      ];
-    });
-  });
+  const namesakes = others.filter((other) =>
+    other.validation.list?.name === list.name
+  );
+  const strangers = others.filter(({ validation }) =>
+    validation.list !== undefined && validation.list.name !== list.name
+  );
+  return [
+    ...checkName(network, namesakes),
+    ...ranges.flatMap((range) => checkRange(range, strangers)),
+  ];
+}
+
+/** Of the files with one name in a folder, the second has the finding for all. */
+function checkName(
+  network: Neighbor,
+  namesakes: readonly Neighbor[],
+): Problem[] {
+  if (!isConfFile(network.file)) return [];
+  const isSame = ({ file }: Neighbor): boolean =>
+    folderOf(file) === folderOf(network.file) && file !== network.file &&
+    isConfFile(file);
+  const sorted = namesakes.filter(isSame)
+    .toSorted((one, other) => one.file < other.file ? -1 : 1);
+  const before = sorted.filter(({ file }) => file < network.file);
+  const [first] = before;
+  // The file that comes first is used.
+  if (first === undefined || before.length > 1) return [];
+  const more = sorted.length - 1;
+  const others = more === 0
+    ? ""
+    : `; ${more} more ${more === 1 ? "file has" : "files have"} it: ` +
+      listSome(sorted.slice(1).map(({ label }) => label));
+  return [
+    keyWarningAt(
+      ["name"],
+      `not used: ${first.label} has this name too, and comes first${others}`,
+    ),
+  ];
+}
+
+/** Names what a range overlaps: the first network, and how many more. */
+function checkRange(
+  range: NetworkRange,
+  others: readonly Neighbor[],
+): Problem[] {
+  const clashes = new Map<string, string>();
+  for (const { label, validation: { list, ranges } } of others) {
+    const name = list?.name ?? "";
+    if (clashes.has(name)) continue;
+    const clash = ranges.find((given) => overlaps(range, given));
+    if (clash === undefined) continue;
+    clashes.set(name, `${clash.subnet} of network "${name}" in ${label}`);
+  }
+  const [first, ...more] = clashes.values();
+  if (first === undefined) return [];
+  const andMore = more.length === 0
+    ? ""
+    : `, and ranges of ${more.length} more: ` +
+      listSome([...clashes.keys()].slice(1));
+  return [
+    warningAt(range.place, `${range.subnet} overlaps ${first}${andMore}`),
+  ];
+}
+
+/** The most names that a message lists. */
+const SHOWN = 3;
+
+function listSome(names: readonly string[]): string {
+  const rest = names.length > SHOWN ? ", …" : "";
+  return names.slice(0, SHOWN).join(", ") + rest;
 }
 
 function isConfFile(file: string): boolean {

@@ -31,6 +31,7 @@ import { formatFailureText, hintAtRoot } from "../program/failure.ts";
 import { didYouMean } from "../program/suggest.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { findMissing } from "../plugin_file.ts";
+import { advise } from "./advice.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
 import {
   errorAt,
@@ -104,7 +105,7 @@ export async function askForErrors(
     const named = findNamed(message, value);
     // The plugin would report the same as its IPAM plugin.
     if (code === ErrorCode.InvalidNetworkConfig) {
-      return [errorAt([...at, ...named], message)];
+      return [errorAt([...at, ...named], advise(message, named, value))];
     }
     const isFile = NODE_FILES.includes(String(named[0])) &&
       validator.pluginDirs.some(hasFiles);
@@ -179,21 +180,37 @@ function checkSupport(
   ];
 }
 
-/** Finds the value that a plugin's message quotes; the object itself if none. */
+/** Finds the value or key that a plugin's message names; the object itself if none. */
 function findNamed(message: string, value: JsonObject): Place {
   const words = message.split(/[\s"'(),;:]+(?!\S)|[\s"'(),;]+/);
-  const visit = (value: JsonValue, place: Place): Place[] => {
-    if (typeof value !== "object" || value === null) {
-      const isNamed = words.some((word) =>
-        word === String(value) || word.startsWith(`${value}/`)
-      );
-      return isNamed ? [place] : [];
-    }
-    return Object.entries(value).flatMap(([key, item]) =>
-      visit(item, [...place, Array.isArray(value) ? Number(key) : key])
-    );
-  };
   const { type: _, ...others } = value;
-  const found = visit(others, []);
-  return found.length === 1 ? found[0] ?? [] : [];
+  const places = listPlaces(others, []);
+  const values = places.filter(({ value }) =>
+    (typeof value !== "object" || value === null) &&
+    words.some((word) => word === String(value) || word.startsWith(`${value}/`))
+  );
+  if (values.length === 1) return values[0]?.place ?? [];
+  for (const word of words) {
+    const keys = places.filter(({ place }) => isNamedBy(word, place.at(-1)));
+    if (keys.length === 1) return keys[0]?.place ?? [];
+  }
+  return [];
+}
+
+/** Reports whether a word is a key, rather than a word of the sentence. */
+function isNamedBy(word: string, key: PropertyKey | undefined): boolean {
+  return typeof key === "string" && /[a-z][A-Z]|[./]/.test(key) &&
+    word.replaceAll("/", ".").toLowerCase() ===
+      key.replaceAll("/", ".").toLowerCase();
+}
+
+function listPlaces(
+  value: JsonValue,
+  place: Place,
+): { readonly place: Place; readonly value: JsonValue }[] {
+  if (typeof value !== "object" || value === null) return [{ place, value }];
+  const inner = Object.entries(value).flatMap(([key, item]) =>
+    listPlaces(item, [...place, Array.isArray(value) ? Number(key) : key])
+  );
+  return [{ place, value }, ...inner];
 }

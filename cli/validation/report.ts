@@ -21,6 +21,8 @@ export interface ReportedProblem {
   readonly column: number;
   /** The line's text. */
   readonly source: string;
+  /** Whether nothing reads the key. */
+  readonly isUnknownKey: boolean;
 }
 
 /** A configuration as reported. */
@@ -56,13 +58,17 @@ function listProblems(confs: readonly ReportedConf[]): ReportedProblem[] {
 export function toDocument(confs: readonly ReportedConf[]): object {
   const problems = listProblems(confs);
   return {
-    valid: confs.every(({ valid }) => valid),
+    valid: confs.length > 0 && confs.every(({ valid }) => valid),
     errors: count(problems, "error"),
     warnings: count(problems, "warning"),
-    problems: problems.map(({ source: _, ...problem }) => problem),
-    configurations: confs.map(({ label, problems: _, ...conf }) => ({
+    problems: problems.map(({ source: _, isUnknownKey: __, ...problem }) =>
+      problem
+    ),
+    configurations: confs.map(({ label, problems, ...conf }) => ({
       file: label,
       ...conf,
+      unknownKeys: problems.filter(({ isUnknownKey }) => isUnknownKey)
+        .map(({ path }) => path),
     })),
   };
 }
@@ -129,12 +135,26 @@ function cut({ source, column }: ReportedProblem): string {
 }
 
 function formatVerdict(conf: ReportedConf, style: Style): string {
-  const { network, valid, plugins, capabilities, notChecked } = conf;
-  const word = valid ? style.green("valid") : style.red("not valid");
+  const { network, plugins, capabilities, notChecked } = conf;
   const name = network === "" ? "the configuration" : network;
-  return `${showControls(name)} is ${word}` + formatList(": ", plugins) +
+  return `${showControls(name)} ${judge(conf, style)}` +
+    formatList(": ", plugins) +
     formatList("; declares ", capabilities) +
     formatList("; keys not checked: ", notChecked);
+}
+
+/** What is read without effect is not what was meant, so it is not just valid. */
+function judge({ valid, problems }: ReportedConf, style: Style): string {
+  if (!valid) return `is ${style.red("not valid")}`;
+  const unknown = problems.filter(({ isUnknownKey }) => isUnknownKey);
+  if (unknown.length > 0) {
+    const keys = formatCount(unknown.length, "key");
+    return `has ${style.yellow(`${keys} that nothing reads`)}`;
+  }
+  const warnings = count(problems, "warning");
+  return warnings === 0
+    ? `is ${style.green("valid")}`
+    : `is valid ${style.yellow(`with ${formatCount(warnings, "warning")}`)}`;
 }
 
 function formatList(label: string, words: readonly string[]): string {

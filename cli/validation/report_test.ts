@@ -296,3 +296,109 @@ Deno.test("validate refuses nothing to check", async () => {
   assertEquals(missing.exitCode, 1);
   assertMatch(missing.stderr, /Cannot read "\.\/no-such\.conflist"/);
 });
+
+Deno.test("validate says in the verdict that keys are not read", async () => {
+  const misspelt = PODS.replace('"abc"', "1450")
+    .replace(/ *"subnet": "10.61.*\n/, "")
+    .replace('10.60.0.0/24",', '10.60.0.0/24" } }');
+  const lenient = await run({ "pods.conflist": misspelt });
+  assertEquals(
+    lenient.stdout,
+    `pods.conflist:7:7 warning plugins[0].ipMask: ptp has no such key; did you mean "ipMasq"?
+pods has 1 key that nothing reads: ptp
+1 warning
+`,
+  );
+  assertEquals(lenient.exitCode, 0);
+  const strict = await run({ "pods.conflist": misspelt }, "--strict");
+  assertStringIncludes(strict.stdout, "7:7 error   plugins[0].ipMask: ");
+  assertStringIncludes(strict.stdout, "pods is not valid: ptp\n1 error\n");
+  assertEquals(strict.exitCode, 1);
+  const { stdout } = await run({ "pods.conflist": misspelt }, "--json");
+  const { valid, configurations } = JSON.parse(stdout);
+  assertEquals([valid, configurations[0].unknownKeys], [
+    true,
+    ["plugins[0].ipMask"],
+  ]);
+});
+
+/** A network with a range. */
+function network(name: string, subnet: string): string {
+  const ipam = { type: "host-local", subnet };
+  const plugins = [{ type: "bridge", ipam }];
+  return JSON.stringify({ cniVersion: "1.0.0", name, plugins });
+}
+
+Deno.test("validate has one finding for a name that many files have", async () => {
+  const files = Object.fromEntries(
+    Array.from({ length: 75 }, (_, index) => [
+      `${10 + index}-a.conflist`,
+      network("a", "10.1.0.0/24"),
+    ]),
+  );
+  const { stdout, exitCode } = await run(files, "--json");
+  const { problems } = JSON.parse(stdout);
+  assertEquals(
+    problems.map(({ file, path, message }: Record<string, string>) =>
+      `${file} ${path}: ${message}`
+    ),
+    [
+      "11-a.conflist name: not used: 10-a.conflist has this name too, and " +
+      "comes first; 73 more files have it: 12-a.conflist, 13-a.conflist, " +
+      "14-a.conflist, …",
+    ],
+  );
+  assertEquals(exitCode, 0);
+});
+
+Deno.test("validate has one finding for a range that many networks have", async () => {
+  const files = Object.fromEntries(
+    Array.from({ length: 20 }, (_, index) => [
+      `${10 + index}.conflist`,
+      network(`net${index}`, "10.1.0.0/24"),
+    ]),
+  );
+  const { stdout } = await run(files, "--json");
+  const { problems } = JSON.parse(stdout);
+  assertEquals(problems.length, 20);
+  assertEquals(
+    problems[0].message,
+    '10.1.0.0/24 overlaps 10.1.0.0/24 of network "net1" in 11.conflist, ' +
+      "and ranges of 18 more: net2, net3, net4, …",
+  );
+});
+
+Deno.test("validate fails if nothing has a network", async () => {
+  const service = "apiVersion: v1\nkind: Service\nmetadata: { name: a }\n";
+  for (const flag of ["--format=text", "--json"]) {
+    const { exitCode } = await run({ "a.yaml": service }, flag);
+    assertEquals(exitCode, 1);
+  }
+  const beside = await run({
+    "a.yaml": service,
+    "values.yaml": "replicas: 3\n",
+    "b.conflist": network("b", "10.1.0.0/24"),
+  });
+  assertEquals([beside.stdout, beside.exitCode], ["b is valid: bridge\n", 0]);
+});
+
+Deno.test("validate knows which files runtimes ignore", async () => {
+  using folder = new PluginFolder();
+  folder.addFile("10-a.conflist", network("a", "10.1.0.0/24"));
+  folder.addFile("20-b.conflist.yaml", "cniVersion: 1.0.0\nplugins: []\n");
+  folder.addFile("30-c.yaml", DEFINITIONS.split("---")[0] ?? "");
+  const { stdout, exitCode } = await runCni(
+    ...["validate", "--all", "--json", "--cni-path=/dev/null"],
+    `--conf-dir=${folder.path}`,
+  );
+  const found = JSON.parse(stdout).problems.map(
+    ({ severity, file, message }: Record<string, string>) =>
+      `${severity} ${file?.split("/").at(-1)} ${message}`,
+  );
+  assertEquals(found, [
+    "error 20-b.conflist.yaml runtimes ignore YAML: write JSON, in a file *.conflist, *.conf or *.json",
+    "warning 30-c.yaml runtimes ignore *.yaml in their folder: an API server takes it",
+    'error 30-c.yaml unknown macvlan mode: "bridgge"',
+  ]);
+  assertEquals(exitCode, 1);
+});

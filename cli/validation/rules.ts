@@ -16,6 +16,7 @@ import {
   errorAt,
   keyWarningAt,
   type Problem,
+  unknownKeyAt,
   warningAt,
 } from "../../cni/tools/problem.ts";
 
@@ -54,7 +55,7 @@ export function checkList(
       return [keyWarningAt([key], problem)];
     }
     const hint = didYouMean(key, LIST_KEYS);
-    return hint === "" ? [] : [keyWarningAt([key], `no such key${hint}`)];
+    return hint === "" ? [] : [unknownKeyAt([key], `no such key${hint}`)];
   });
   return [...misspelt, ...checkVersion(cniVersion, document === undefined)];
 }
@@ -113,6 +114,14 @@ function checkPositions(
   const early = aboutOf(type)?.kind === "chained"
     ? [errorAt(first.path, `${type} must come after another plugin`)]
     : [];
+  const misplaced = plugins
+    .filter(({ conf }) => aboutOf(conf.type)?.kind === "ipam")
+    .map(({ conf, path }) =>
+      errorAt(
+        [...path, "type"],
+        `${conf.type} makes no interface: name it in "ipam" of a plugin that does`,
+      )
+    );
   const makers = [first, ...others]
     .filter((plugin) => {
       const makes = aboutOf(plugin.conf.type)?.makesInterface;
@@ -124,6 +133,7 @@ function checkPositions(
   const [maker, ...more] = makers;
   return [
     ...early,
+    ...misplaced,
     ...more.map(({ conf, path }) =>
       errorAt(
         path,

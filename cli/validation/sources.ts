@@ -100,7 +100,7 @@ export async function readSources(
       const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(
         whileSignalsKill(stdin),
       );
-      sources.push(...await readText("<stdin>", text));
+      sources.push(...await readText("<stdin>", text, true));
     } else {
       for (const file of listFiles(arg, folders)) {
         sources.push(
@@ -183,13 +183,17 @@ export async function readFile(
         : readRegularFile(file),
   );
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-  return await readText(file, text);
+  return await readText(file, text, isNamed);
 }
 
-async function readText(file: string, content: string): Promise<Source[]> {
+async function readText(
+  file: string,
+  content: string,
+  isNamed: boolean,
+): Promise<Source[]> {
   const isYaml = /\.ya?ml$/.test(file) ||
     !/\.(conflist|conf|json)$/.test(file) && !/^\s*[{[]/.test(content);
-  if (isYaml) return await readYaml(file, content);
+  if (isYaml) return await readYaml(file, content, isNamed);
   const text = new ConfText(content);
   const syntax = text.findSyntaxError();
   if (syntax !== undefined) {
@@ -198,7 +202,7 @@ async function readText(file: string, content: string): Promise<Source[]> {
   }
   const document = parseJson(content) as JsonValue;
   if (isObject(document) && document["kind"] && document["apiVersion"]) {
-    return await readYaml(file, content);
+    return await readYaml(file, content, isNamed);
   }
   return [withParts(file, text, document as JsonValue)];
 }
@@ -258,16 +262,27 @@ function withParts(
   return { ...source, parts, given: { document: complete, form } };
 }
 
-async function readYaml(file: string, content: string): Promise<Source[]> {
-  const definitions = await listDefinitions(content);
+async function readYaml(
+  file: string,
+  content: string,
+  isNamed: boolean,
+): Promise<Source[]> {
+  const { definitions, hasObjects } = await listDefinitions(content);
+  if (!hasObjects && definitions.length === 0 && isNamed) {
+    const text = new ConfText(content);
+    const message = "no network: neither a configuration in JSON nor " +
+      "objects of Kubernetes";
+    const problems = [{ ...errorAt([], message), offset: 0 }];
+    return [{ label: file, file, text, given: undefined, problems, parts: [] }];
+  }
   return definitions.map((definition) => {
-    const { label, name, form, text, problems = [], hasDevice } = definition;
+    const { label, name, form, text, problems, hasDevice } = definition;
     const place = { label: label ? `${file} (${label})` : file, file, text };
-    const syntax = problems.length > 0 ? undefined : text.findSyntaxError();
-    if (problems.length > 0 || syntax !== undefined) {
-      const all = syntax === undefined
-        ? problems
-        : [{ ...errorAt([], syntax.message), ...syntax }];
+    const syntax = problems === undefined ? text.findSyntaxError() : undefined;
+    const all = syntax === undefined
+      ? problems
+      : [{ ...errorAt([], syntax.message), ...syntax }];
+    if (all !== undefined) {
       return { ...place, given: undefined, problems: all, parts: [] };
     }
     const document = parseJson(text.json) as JsonValue;

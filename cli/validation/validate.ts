@@ -164,6 +164,8 @@ class NetworkChecks {
         place: [...path, ...range.place],
       })),
     );
+    // Nothing else matters where an IPAM plugin is in the place of another one.
+    if (checked.about?.kind === "ipam") return;
     const found = [
       ...await checkExecutables(this.#list, checked, this.#validator),
       ...listWrongValues(checked),

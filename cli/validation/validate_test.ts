@@ -228,7 +228,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a parameter outside of net",
     list([PTP, { type: "tuning", sysctl: { "kernel.shmmax": "1" } }]),
-    'error plugins[1]: invalid net sysctl key: "kernel/shmmax"',
+    'error plugins[1].sysctl.kernel.shmmax: invalid net sysctl key: "kernel/shmmax"',
   ],
   [
     "host-device without a device",
@@ -314,7 +314,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a chain of something else",
     list([{ type: "chain", plugins: [{}] }]),
-    "error : failed to parse plugin config 0: error parsing configuration: missing 'type'",
+    "error plugins[0].plugins[0].type: missing",
   ],
   [
     "a plugin that is missing",

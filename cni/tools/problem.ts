@@ -20,6 +20,8 @@ export interface Problem {
   readonly place: Place;
   /** Whether the key is the problem, not its value. */
   readonly isKey: boolean;
+  /** Whether nothing reads the key, which is probably misspelt. */
+  readonly isUnknownKey?: boolean;
   /** A sentence without a full stop. */
   readonly message: string;
   /** Its position in the text, in UTF-16 code units; absent if the place says it. */
@@ -39,6 +41,11 @@ export function warningAt(place: Place, message: string): Problem {
 /** Creates a warning about a key. */
 export function keyWarningAt(place: Place, message: string): Problem {
   return { ...warningAt(place, message), isKey: true };
+}
+
+/** Creates a warning about a key that nothing reads. */
+export function unknownKeyAt(place: Place, message: string): Problem {
+  return { ...keyWarningAt(place, message), isUnknownKey: true };
 }
 
 /** Formats a place: `plugins[0].ipam.subnet`; "" for the whole configuration. */

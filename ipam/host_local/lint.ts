@@ -9,21 +9,43 @@ import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import {
   errorAt,
+  formatPlace,
   keyWarningAt,
   type Place,
   type Problem,
+  under,
   warningAt,
 } from "../../cni/tools/problem.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { unlessNoAddress } from "../../net/ip.ts";
+import {
+  countAddresses,
+  parseBlock,
+  type Range,
+  rangeContains,
+  resolveRange,
+} from "./range.ts";
+
+/** A range as written, and its place. */
+interface WrittenRange {
+  readonly range: JsonObject;
+  readonly place: Place;
+}
 
 /** See {@linkcode Lint}. */
 export function lint({ conf, isOurs }: Linted): Problem[] {
   const ipam = objectOf(conf["ipam"]);
-  return [
+  const sets = listSets(ipam);
+  const found = [
     ...isOurs ? lintRangeKeys(ipam) : [],
-    ...listGivenRanges(ipam)
-      .flatMap(({ range, place }) => checkRange(range, ["ipam", ...place])),
+    ...sets.flat().flatMap(checkRange),
   ];
+  // What is wrong with one range explains what is wrong with several.
+  const areFine = found.every(({ severity }) => severity !== "error");
+  return under(["ipam"], [
+    ...found,
+    ...areFine ? checkTogether(sets, isOurs) : [],
+  ]);
 }
 
 /** Keys of the range that is the `ipam` object itself, if that has none. */
@@ -33,7 +55,7 @@ function lintRangeKeys(ipam: JsonObject): Problem[] {
     .filter((key) => ipam[key] !== undefined)
     .map((key) =>
       keyWarningAt(
-        ["ipam", key],
+        [key],
         'no effect without "subnet" beside it; put it into a range of "ranges"',
       )
     );
@@ -41,7 +63,7 @@ function lintRangeKeys(ipam: JsonObject): Problem[] {
 
 /** Lists the ranges with a subnet, which may have host bits. */
 export function listRanges(ipam: JsonObject): GivenRange[] {
-  return listGivenRanges(ipam).flatMap(({ range, place }) => {
+  return listSets(ipam).flat().flatMap(({ range, place }) => {
     const subnet = readCidr(range["subnet"]);
     if (subnet === undefined) return [];
     const start = readIp(range["rangeStart"]) ?? subnet.network;
@@ -50,19 +72,18 @@ export function listRanges(ipam: JsonObject): GivenRange[] {
   });
 }
 
-function listGivenRanges(
-  ipam: JsonObject,
-): { range: JsonObject; place: Place }[] {
+/** Lists the sets of ranges; `ipam` itself may be a range, the first set. */
+function listSets(ipam: JsonObject): WrittenRange[][] {
   const sets = Array.isArray(ipam["ranges"]) ? ipam["ranges"] : [];
   return [
-    ...ipam["subnet"] === undefined ? [] : [{ range: ipam, place: [] }],
-    ...sets.flatMap((set, i) =>
+    ...ipam["subnet"] === undefined ? [] : [[{ range: ipam, place: [] }]],
+    ...sets.map((set, i) =>
       listOf(set).map((range, j) => ({ range, place: ["ranges", i, j] }))
     ),
   ];
 }
 
-function checkRange(range: JsonObject, place: Place): Problem[] {
+function checkRange({ range, place }: WrittenRange): Problem[] {
   const subnet = readCidr(range["subnet"]);
   if (subnet === undefined) return [];
   const at = [...place, "subnet"];
@@ -86,13 +107,9 @@ function checkRange(range: JsonObject, place: Place): Problem[] {
   }
   const gateway = readIp(range["gateway"]);
   const { network, broadcast } = subnet;
-  const isEmpty = start?.equals(end ?? network) &&
-    start.equals(gateway ?? network.next());
   return [
     ...outside,
-    ...isEmpty
-      ? [warningAt([...place, "rangeStart"], "no address except the gateway")]
-      : [],
+    ...checkExclusions(range, place, subnet),
     ...isStrange(subnet)
       ? [warningAt(at, `${subnet} is not a network for containers`)]
       : [],
@@ -110,6 +127,140 @@ function checkRange(range: JsonObject, place: Place): Problem[] {
         ),
       ]
       : [],
+  ];
+}
+
+function checkExclusions(
+  range: JsonObject,
+  place: Place,
+  subnet: Cidr,
+): Problem[] {
+  const { exclude } = range;
+  return (Array.isArray(exclude) ? exclude : []).flatMap((text, index) => {
+    const block = typeof text === "string"
+      ? unlessNoAddress(() => parseBlock(text))
+      : undefined;
+    if (block === undefined) return [];
+    const at = [...place, "exclude", index];
+    if (block.hasHostBits) {
+      const problem = `${block} has host bits set; write ${block.masked()}`;
+      return [errorAt(at, problem)];
+    }
+    return subnet.containsCidr(block)
+      ? []
+      : [errorAt(at, `${text} is not in ${subnet}`)];
+  });
+}
+
+/** A range with its defaults, as it is used. */
+interface UsedRange extends WrittenRange {
+  readonly used: Range;
+}
+
+function checkTogether(
+  sets: readonly WrittenRange[][],
+  isOurs: boolean,
+): Problem[] {
+  const used = sets.map((set) => set.flatMap(resolve));
+  const mixed = used.flatMap(checkFamilies);
+  if (mixed.length > 0) return mixed;
+  return [
+    ...checkOverlaps(used.flat()),
+    ...used.flatMap((set) => checkRoom(set, isOurs)),
+  ];
+}
+
+/** Fills in the defaults; empty if the plugin cannot read the range. */
+function resolve({ range, place }: WrittenRange): UsedRange[] {
+  const subnet = readCidr(range["subnet"]);
+  if (subnet === undefined) return [];
+  const { exclude } = range;
+  try {
+    const used = resolveRange({
+      subnet,
+      rangeStart: readIp(range["rangeStart"]),
+      rangeEnd: readIp(range["rangeEnd"]),
+      gateway: readIp(range["gateway"]),
+      exclude: Array.isArray(exclude)
+        ? exclude.map((text) => parseBlock(String(text)))
+        : [],
+    });
+    return [{ range, place, used }];
+  } catch {
+    return []; // The plugin's STATUS tells why.
+  }
+}
+
+function checkFamilies([first, ...others]: readonly UsedRange[]): Problem[] {
+  const family = first?.used.subnet.family;
+  return others.filter(({ used }) => used.subnet.family !== family)
+    .map(({ used: { subnet }, place }) =>
+      errorAt(
+        [...place, "subnet"],
+        `${subnet} is IPv${subnet.family} in a set of IPv${family} ranges; ` +
+          "write a set for each family",
+      )
+    );
+}
+
+/** Finds ranges that share addresses, in any set. */
+function checkOverlaps(ranges: readonly UsedRange[]): Problem[] {
+  const sorted = ranges.toSorted((one, other) =>
+    one.used.start.compare(other.used.start)
+  );
+  let longest: UsedRange | undefined;
+  return sorted.flatMap((range) => {
+    const before = longest;
+    const { start, end } = range.used;
+    const overlaps = before !== undefined &&
+      rangeContains(before.used, start);
+    if (before === undefined || before.used.end.compare(end) < 0) {
+      longest = range;
+    }
+    if (!overlaps) return [];
+    // The one that is written later is the one to change.
+    const [earlier, later] = ranges.indexOf(before) < ranges.indexOf(range)
+      ? [before, range]
+      : [range, before];
+    const where = formatPlace(["ipam", ...earlier.place, "subnet"]);
+    return [
+      errorAt(
+        [...later.place, "subnet"],
+        `${later.used.subnet} overlaps ${earlier.used.subnet} in ${where}`,
+      ),
+    ];
+  });
+}
+
+/** Reports sets without an address for a container, or without a second one. */
+function checkRoom(set: readonly UsedRange[], isOurs: boolean): Problem[] {
+  const [first] = set;
+  if (first === undefined) return [];
+  const { range, place, used: { subnet, excluded } } = first;
+  const key = range["rangeStart"] === undefined ? "subnet" : "rangeStart";
+  const room = countAddresses(set.map(({ used }) => used));
+  if (room === 0n) {
+    const problem = excluded.length > 0
+      ? 'no address is left: the gateway and "exclude" have all'
+      : "no address except the gateway";
+    return [errorAt([...place, key], problem)];
+  }
+  const tiny = set.find(({ used: { subnet } }) =>
+    subnet.network.bitLength - subnet.prefixLength <= 1
+  );
+  if (tiny === undefined) return [];
+  if (!isOurs) {
+    const problem =
+      `${tiny.used.subnet} is too small: the Go plugin refuses it`;
+    return [errorAt([...tiny.place, "subnet"], problem)];
+  }
+  // With a start, one address is what is wanted.
+  return room > 1n || key === "rangeStart" ? [] : [
+    errorAt(
+      [...place, key],
+      `${subnet} has one address for containers: the second one gets none; ` +
+        "set rangeStart too if that is meant",
+    ),
   ];
 }
 

@@ -1,17 +1,46 @@
 /**
- * What has no effect in a configuration of bridge.
+ * What is wrong with a configuration of bridge, or has no effect.
  *
  * @module
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
+import { listOf } from "../../cni/tools/given_values.ts";
 import { objectOf } from "../../cni/json/json.ts";
-import { keyWarningAt, type Problem } from "../../cni/tools/problem.ts";
+import {
+  errorAt,
+  keyWarningAt,
+  type Problem,
+} from "../../cni/tools/problem.ts";
+
+import { MAX_VLAN } from "./trunk.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ conf }: Linted): Problem[] {
   const hasIpam = Boolean(objectOf(conf["ipam"])["type"]);
-  return ["isGateway", "isDefaultGateway", "ipMasq", "forceAddress"]
+  const idle = ["isGateway", "isDefaultGateway", "ipMasq", "forceAddress"]
     .filter((key) => conf[key] === true && !hasIpam)
     .map((key) => keyWarningAt([key], 'no effect without "ipam"'));
+  const trunk = listOf(conf["vlanTrunk"]).flatMap((item, index) =>
+    ["id", "minID", "maxID"]
+      .filter((key) => Number(item[key]) < 1 || Number(item[key]) > MAX_VLAN)
+      .map((key) =>
+        errorAt(
+          ["vlanTrunk", index, key],
+          `incorrect trunk ${key} parameter: expected 1 to ${MAX_VLAN}`,
+        )
+      )
+  );
+  return [
+    ...idle,
+    ...trunk,
+    ...conf["hairpinMode"] === true && conf["promiscMode"] === true
+      ? [
+        errorAt(
+          ["promiscMode"],
+          "cannot set hairpin mode and promiscuous mode at the same time",
+        ),
+      ]
+      : [],
+  ];
 }

@@ -1,19 +1,20 @@
 /**
- * What has no effect in a configuration of portmap.
+ * What is wrong with a configuration of portmap, or has no effect.
  *
  * @module
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import { type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */
-export function lint({ capabilities }: Linted): Problem[] {
-  if (capabilities["portMappings"]) return [];
+export function lint({ conf, capabilities }: Linted): Problem[] {
+  const marks = ["externalSetMarkChain", "markMasqBit"]
+    .filter((key) => conf[key] !== undefined);
+  const problem = "Cannot specify externalSetMarkChain and markMasqBit";
+  const idle = 'portmap maps nothing: the capability "portMappings" is missing';
   return [
-    warningAt(
-      [],
-      'portmap maps nothing: the capability "portMappings" is missing',
-    ),
+    ...capabilities["portMappings"] ? [] : [warningAt([], idle)],
+    ...marks.length < 2 ? [] : [errorAt(["externalSetMarkChain"], problem)],
   ];
 }
