@@ -151,10 +151,7 @@ function judge({ valid, problems }: ReportedConf, style: Style): string {
     const keys = formatCount(unknown.length, "key");
     return `has ${style.yellow(`${keys} that nothing reads`)}`;
   }
-  const warnings = count(problems, "warning");
-  return warnings === 0
-    ? `is ${style.green("valid")}`
-    : `is valid ${style.yellow(`with ${formatCount(warnings, "warning")}`)}`;
+  return `is ${style.green("valid")}`;
 }
 
 function formatList(label: string, words: readonly string[]): string {
