@@ -10,6 +10,7 @@ import { type DumpOptions, type NetlinkSocket } from "../netlink/socket.ts";
 import type { BackgroundRequests } from "../netlink/background.ts";
 import { type EncodedRequest, encodeRequest } from "../netlink/request.ts";
 import { AF_UNSPEC } from "./constants.ts";
+import type { DataByKind } from "./link_kinds.ts";
 import {
   delLink,
   getLink,
@@ -21,6 +22,7 @@ import type {
   Link,
   LinkChange,
   LinkData,
+  LinkDataByKind,
   NewBridge,
   NewIfb,
   NewLinkElsewhere,
@@ -458,18 +460,23 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
   };
 }
 
-function decodeData(info: LinkInfo): LinkData | undefined {
-  switch (info.kind) {
-    case "bridge":
-      return { kind: info.kind, vlanFiltering: info.data?.vlanFiltering === 1 };
-    case "vrf":
-      return { kind: info.kind, table: info.data?.table ?? 0 };
-    case "macvlan":
-    case "ipvlan":
-      return { kind: info.kind, mode: info.data?.mode ?? 0 };
-    case "vlan":
-      return { kind: info.kind, id: info.data?.id ?? 0 };
-    default:
-      return undefined;
-  }
+/** What links of each kind have, from the data of their messages. */
+const DECODERS: {
+  readonly [K in keyof LinkDataByKind]: (
+    data: DataByKind[K],
+  ) => LinkDataByKind[K];
+} = {
+  bridge: ({ vlanFiltering }) => ({ vlanFiltering: vlanFiltering === 1 }),
+  vrf: ({ table = 0 }) => ({ table }),
+  macvlan: ({ mode = 0 }) => ({ mode }),
+  ipvlan: ({ mode = 0 }) => ({ mode }),
+  vlan: ({ id = 0 }) => ({ id }),
+};
+
+function decodeData({ kind = "", data = {} }: LinkInfo): LinkData | undefined {
+  if (!Object.hasOwn(DECODERS, kind)) return undefined;
+  const decode = DECODERS[kind as keyof LinkDataByKind] as (
+    data: object,
+  ) => object;
+  return { kind, ...decode(data) } as LinkData;
 }

@@ -72,7 +72,7 @@ export interface VlanData {
 }
 
 /** Data of the supported kinds, by name. */
-interface DataByKind {
+export interface DataByKind {
   readonly veth: VethData;
   readonly bridge: BridgeData;
   readonly vrf: VrfData;

@@ -44,28 +44,41 @@ export interface Link {
   readonly port: BridgePort | undefined;
 }
 
-/** What links of a kind have besides. */
-export type LinkData =
-  | {
-    readonly kind: "bridge";
+/** What links of each kind have besides. */
+export interface LinkDataByKind {
+  /** A bridge. */
+  readonly bridge: {
     /** Whether VLAN filtering is on. */
     readonly vlanFiltering: boolean;
-  }
-  | {
-    readonly kind: "vrf";
+  };
+  /** A VRF. */
+  readonly vrf: {
     /** The routing table of its ports. */
     readonly table: number;
-  }
-  | {
-    readonly kind: "macvlan" | "ipvlan";
-    /** One of `MacvlanMode` or `IpvlanMode`. */
+  };
+  /** A macvlan. */
+  readonly macvlan: {
+    /** One of `MacvlanMode`. */
     readonly mode: number;
-  }
-  | {
-    readonly kind: "vlan";
+  };
+  /** An ipvlan. */
+  readonly ipvlan: {
+    /** One of `IpvlanMode`. */
+    readonly mode: number;
+  };
+  /** A VLAN's link. */
+  readonly vlan: {
     /** The VLAN, 0 to 4094. */
     readonly id: number;
   };
+}
+
+/** What a link of a kind has besides. */
+export type LinkData = {
+  readonly [K in keyof LinkDataByKind]:
+    & { readonly kind: K }
+    & LinkDataByKind[K];
+}[keyof LinkDataByKind];
 
 /** Options of a bridge port. */
 export interface BridgePort {
