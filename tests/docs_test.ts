@@ -3,15 +3,21 @@
  * links and examples.
  */
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { loadAll } from "js-yaml";
 import project from "../deno.json" with { type: "json" };
 import site from "../docs/site/package.json" with { type: "json" };
 import { ErrorCode } from "../cni/error.ts";
+import { findAbout } from "../plugins/abouts.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import { makeSchemas } from "../cli/schema/make.ts";
 import type { PluginKeys } from "../cni/tools/plugin_keys.ts";
-import { KEYS } from "../plugins/keys.ts";
+import { KEYS } from "../plugins/lists/keys.ts";
 import { type KeyRow, parsePage } from "./_harness/plugin_page.ts";
 import { listErrorTexts } from "./_harness/error_texts.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
@@ -226,6 +232,16 @@ function readPage(type: string): string {
   if (SHARED_PAGES[type] !== "multus-networks") return page;
   return page.slice(page.indexOf(`### ${type}`)).split(/^## /m)[0] ?? "";
 }
+
+testRows(
+  "docs: a plugin's page says whether it is stable",
+  pluginNames,
+  (type: string) => {
+    const status = findAbout(type)?.status;
+    assert(status !== undefined);
+    assertStringIncludes(readPage(type), `**Status:** ${status}.`);
+  },
+);
 
 testRows(
   "docs: a plugin's page says of its keys what keys.ts says",

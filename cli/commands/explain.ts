@@ -27,11 +27,16 @@ export async function explain(call: CniCall): Promise<Output> {
   if (name === undefined) {
     const rows = Object.entries(list.definitions);
     return {
-      json: rows.map(([type, { description }]) => ({ type, description })),
+      json: rows.map(([type, schema]) => ({
+        type,
+        status: schema["x-status"],
+        description: schema.description,
+      })),
       text: (style) =>
         formatTable(
           [
             { heading: "TYPE", cell: ([type]: Row) => type },
+            { heading: "STATUS", cell: ([, schema]) => statusOf(schema) },
             { heading: "WHAT IT DOES", cell: ([, schema]) => firstOf(schema) },
           ],
           rows,
@@ -65,6 +70,10 @@ async function makeAll(
 }
 
 type Row = readonly [type: string, schema: JsonSchema];
+
+function statusOf(schema: JsonSchema): string {
+  return schema["x-status"] ?? "";
+}
 
 /** Returns the first sentence, which may be long. */
 function firstOf({ description = "" }: JsonSchema): string {

@@ -6,6 +6,7 @@
 
 import { isObject, type JsonObject } from "../../cni/json/json.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/limits.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
@@ -35,52 +36,6 @@ export interface NodeVerdict {
   /** Limits of the runtime's service that are too low. */
   readonly limits: readonly string[];
 }
-
-/** A difference of some plugins that use a key, as the key is in JSON. */
-type Difference = readonly [plugins: RegExp, key: RegExp, text: string];
-
-/** The plugins' pages have all differences. */
-const DIFFERENCES: readonly Difference[] = [
-  [/^dhcp$/, /^/, "Go's daemon does not answer it: change the daemon too"],
-  [
-    /^(bridge|ptp)$/,
-    /"ipMasq":true/i,
-    "Go plugins up to 1.5 leave a rule of nftables after the way back",
-  ],
-  [
-    /^bridge$/,
-    /"vlan"(?=:[1-9])|"vlanTrunk"(?=:\[\{)/i,
-    "VLAN filtering is enabled on an existing bridge, too",
-  ],
-  [
-    /^portmap$/,
-    /"backend":"nftables"/i,
-    "Go's plugin leaves the rules after the way back",
-  ],
-  [
-    /^bandwidth$/,
-    /"(un)?shapedSubnets"/i,
-    "subnets are matched in the direction of the traffic",
-  ],
-  [
-    /^firewall$/,
-    /^/,
-    "the nftables table inet cni_firewall stays after the way back",
-  ],
-  [/^ipvlan$/, /"mtu"(?=:[1-9])/i, "an MTU above the master's is refused"],
-  [
-    /^(macvlan|ipvlan|vlan|host-device)$/,
-    /"(resolvConf|dns)"/i,
-    "the IPAM plugin's DNS is in the result",
-  ],
-  [/^host-device$/, /"hwaddr"(?=:"(..:){19})/i, "InfiniBand is not supported"],
-  [
-    /^host-local$/,
-    /"ips":true/,
-    "a second ADD with a requested address is refused",
-  ],
-  [/^sbr$/, /^/, "link-local IPv6 stays in table main"],
-];
 
 /** Judges the networks of the configuration folder as if plugins were installed. */
 export async function judgeNode(
@@ -157,8 +112,8 @@ function findPart(
 }
 
 function listDifferences(type: string, conf: string): string[] {
-  return DIFFERENCES.flatMap(([plugins, key, text]) => {
-    const used = plugins.test(type) ? key.exec(conf)?.[0] : undefined;
+  return (findAbout(type)?.differences ?? []).flatMap(({ uses, text }) => {
+    const used = uses === undefined ? "" : uses.exec(conf)?.[0];
     if (used === undefined) return [];
     const about = [type, used].filter((part) => part !== "").join(" ");
     return [`${about}: ${text} (docs/${type}.md)`];

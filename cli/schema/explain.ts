@@ -28,11 +28,14 @@ export function explain(key: Key, style: Style): string {
   const inner = innerOf(schema);
   const { properties = {}, required = [] } = inner;
   const isPlugin = name === type;
-  const facts: [string, string][] = isPlugin ? [] : [
-    ["Type", typeOf(schema)],
-    ...factsOf(schema),
-    ...isRequired ? [["Required", "yes"] as [string, string]] : [],
-  ];
+  const status = schema["x-status"];
+  const facts: [string, string][] = isPlugin
+    ? status === undefined ? [] : [["Status", status]]
+    : [
+      ["Type", typeOf(schema)],
+      ...factsOf(schema),
+      ...isRequired ? [["Required", "yes"] as [string, string]] : [],
+    ];
   const since = schema["x-since"];
   if (since !== undefined) {
     facts.push(["Since", `release ${since} of the Go plugins`]);

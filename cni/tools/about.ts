@@ -16,12 +16,17 @@ import type { Problem } from "./problem.ts";
  */
 export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 
+/** Whether users may rely on a plugin's keys and results. */
+export type PluginStatus = "stable" | "experimental";
+
 /** What a plugin tells of itself. */
 export interface About {
   /** The `type` in configurations and the executable's name. */
   readonly type: string;
   /** Its place in a list. */
   readonly kind: PluginKind;
+  /** Whether its keys and results stay, or may change in any release. */
+  readonly status?: PluginStatus;
   /** Its page in docs/, and the section; its type if absent. */
   readonly page?: string;
   /** How `cni install` installs it; a link if absent, unless it is told otherwise. */
@@ -49,6 +54,8 @@ export interface About {
   readonly hasDeepStatus?: boolean;
   /** How the container's network and the node's are connected. */
   readonly network?: NetworkFacts;
+  /** What changes for a node that used the Go plugin; its page has all. */
+  readonly differences?: readonly GoDifference[];
   /** Makes a first configuration of it, for `cni init`. */
   readonly start?: StartingConf;
   /** Lists what is wrong with a configuration, or has no effect. */
@@ -82,16 +89,27 @@ export interface NetworkFacts {
   readonly sharedLink?: (conf: JsonObject) => string;
   /** Reports whether the shared link gets the address of the gateway, which must be free. */
   readonly addsGateway?: (conf: JsonObject) => boolean;
+  /** Returns the VLAN of the container's port of the shared link; 0 for none. */
+  readonly vlan?: (conf: JsonObject) => number;
   /** Whether it lets the containers' traffic through the host's firewall. */
   readonly letsThrough?: boolean;
   /** Whether the container has a routing rule for each of its addresses. */
   readonly hasRules?: boolean;
 }
 
+/** A difference from the Go plugin that users may notice. */
+export interface GoDifference {
+  /** Finds what it is about in the configuration as JSON; it is about each if absent. */
+  readonly uses?: RegExp;
+  readonly text: string;
+}
+
 /** A first configuration of a plugin. */
 export interface StartingConf {
   /** Its own keys; the network's name may be part of them. */
   readonly keys: (network: string) => JsonObject;
+  /** Its place among the types that are offered; the first is the default. */
+  readonly rank?: number;
   /** Whether it adds the default routes, so that `ipam` need not. */
   readonly addsRoutes?: boolean;
   /** Whether the user chooses a link of the host, or a VLAN of it. */

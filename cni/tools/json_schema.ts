@@ -6,7 +6,7 @@
  */
 
 import * as z from "zod/mini";
-import type { About } from "./about.ts";
+import type { About, PluginStatus } from "./about.ts";
 import { COMMON_KEYS } from "./common_keys.ts";
 import { isObject, type JsonObject, type Schema } from "../json/json.ts";
 import type { KeyFacts, PluginKeys } from "./plugin_keys.ts";
@@ -39,6 +39,8 @@ export interface JsonSchema {
   readonly default?: unknown;
   /** Values that make sense. */
   readonly examples?: readonly unknown[];
+  /** Whether users may rely on the plugin's keys and results. */
+  readonly "x-status"?: PluginStatus;
   /** A default in words. */
   readonly "x-default"?: string;
   /** The first release of the Go plugins that has it. */
@@ -47,7 +49,7 @@ export interface JsonSchema {
 
 /** A plugin to describe. */
 export interface DescribedPlugin {
-  readonly about: Pick<About, "type" | "kind" | "runs">;
+  readonly about: Pick<About, "type" | "kind" | "status" | "runs">;
   readonly keys: PluginKeys;
   readonly schema: Schema<unknown>;
 }
@@ -64,7 +66,7 @@ export function describePlugin(
   { about, keys: table, schema }: DescribedPlugin,
   ipamTypes: readonly string[],
 ): JsonSchema {
-  const { type, kind, runs } = about;
+  const { type, kind, status, runs } = about;
   const generated = z.toJSONSchema(
     schema as unknown as z.core.$ZodType,
     { io: "input", unrepresentable: "any", target: "draft-07" },
@@ -75,6 +77,7 @@ export function describePlugin(
   const head = {
     title: isIpam ? `ipam of ${type}` : `${type} plugin`,
     description: table.text,
+    ...status && { "x-status": status },
     examples: table.example === undefined ? [] : [table.example],
   };
   if (isIpam) {

@@ -35,8 +35,6 @@ export interface PluginKeys {
   readonly type: string;
   /** What it does, in a clause that begins with a verb; Markdown. */
   readonly summary?: string;
-  /** Whether users may rely on its keys and results. */
-  readonly status?: "stable" | "experimental";
   /** The Go plugin that it replaces: its repository and directory. */
   readonly goPeer?: string;
   /** What the plugin does, in a sentence. */

@@ -10,4 +10,8 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "dhcp",
   kind: "ipam",
+  status: "stable",
+  differences: [{
+    text: "Go's daemon does not answer it: change the daemon too",
+  }],
 };

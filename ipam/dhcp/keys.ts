@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "dhcp",
   summary: "leases addresses from a DHCP server, by a daemon",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/ipam/dhcp",
   text:
     "Gets a container's address from a DHCP server of its network (IPv4). Use it as the IPAM plugin of bridge, macvlan, ipvlan, vlan or host-device. It does not work with ptp, which needs the address before it creates the link.",

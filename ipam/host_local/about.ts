@@ -11,6 +11,11 @@ import { lint, listRanges } from "./lint.ts";
 export const about: About = {
   type: "host-local",
   kind: "ipam",
+  status: "stable",
+  differences: [{
+    uses: /"ips":true/,
+    text: "a second ADD with a requested address is refused",
+  }],
   lint,
   ranges: listRanges,
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "host-local",
   summary: "allocates addresses from ranges, with leases in files",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/ipam/host-local",
   text:
     "Allocates addresses from ranges in the configuration and stores the leases as files on this host. It creates no interfaces, needs no daemon, and does not know other hosts: give each host its own ranges.",

@@ -11,5 +11,6 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "static",
   kind: "ipam",
+  status: "stable",
   lint,
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "static",
   summary: "assigns fixed addresses",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/ipam/static",
   text:
     "Assigns the addresses listed in the configuration, or passed by the runtime with each ADD. It creates no interfaces and stores nothing. It does not prevent two attachments from using the same address. To allocate addresses from a range, use host-local.",

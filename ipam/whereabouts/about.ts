@@ -11,6 +11,7 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "whereabouts",
   kind: "ipam",
+  status: "stable",
   install: { onRequest: true, isCopy: true },
   hasDeepStatus: true,
   lint,

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "whereabouts",
   summary: "allocates addresses for the whole cluster, kept in Kubernetes",
-  status: "stable",
   goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:
     "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, behind macvlan, ipvlan, bridge or host-device, usually by multus.",

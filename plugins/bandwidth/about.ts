@@ -11,6 +11,11 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "bandwidth",
   kind: "chained",
+  status: "stable",
+  differences: [{
+    uses: /"(un)?shapedSubnets"/i,
+    text: "subnets are matched in the direction of the traffic",
+  }],
   start: { keys: () => ({ capabilities: { bandwidth: true } }) },
   lint,
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "bandwidth",
   summary: "limits a container's traffic in both directions",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/meta/bandwidth",
   text:
     "Limits how fast a container receives and sends. Chain it after any plugin that connects the container with a veth pair, such as ptp or bridge.",

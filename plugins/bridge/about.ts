@@ -12,17 +12,26 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "bridge",
   kind: "interface",
+  status: "stable",
   ipam: "possible",
   makesInterface: true,
   network: {
     joins: "node",
     hasGateway,
     sharedLink: (conf) => String(valueOf(conf, "bridge") || "cni0"),
+    vlan: (conf) => Number(valueOf(conf, "vlan") ?? 0),
     addsGateway: (conf) =>
       hasGateway(conf) && !valueOf(conf, "vlan") &&
       valueOf(conf, "forceAddress") !== true,
   },
-  start: { keys: startingKeys, addsRoutes: true },
+  differences: [{
+    uses: /"ipMasq":true/i,
+    text: "Go plugins up to 1.5 leave a rule of nftables after the way back",
+  }, {
+    uses: /"vlan"(?=:[1-9])|"vlanTrunk"(?=:\[\{)/i,
+    text: "VLAN filtering is enabled on an existing bridge, too",
+  }],
+  start: { rank: 1, keys: startingKeys, addsRoutes: true },
   lint,
 };
 

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "bridge",
   summary: "connects the containers of a host to a bridge",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/bridge",
   text:
     "Connects the containers of a host to a bridge. They reach each other through it. With isGateway they also reach the host and the networks behind it.",

@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "chain",
   kind: "meta",
+  status: "stable",
   ipam: "possible",
   runs: {},
   hasDeepStatus: true,

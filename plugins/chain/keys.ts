@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "chain",
   summary: "runs the plugins of a list in one process",
-  status: "stable",
   text:
     "Runs several plugins in one process. A runtime starts one process per plugin, one after the other, and most of the time goes into starting them. With chain the runtime starts a single process:",
   example,

@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "contivk8s",
   kind: "meta",
+  status: "experimental",
   page: "remote",
   install: { onRequest: true },
   passesOn: true,

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "contivk8s",
   summary: "is remote, with the name and defaults of contiv's plugin",
-  status: "experimental",
   text:
     "Has a daemon on the node attach the container. Every command is an HTTP request on a unix socket. Use it for network agents that keep their state in one long-lived process.",
   example,

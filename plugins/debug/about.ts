@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "debug",
   kind: "meta",
+  status: "stable",
   install: { onRequest: true },
   ipam: "possible",
   runs: {},

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "debug",
   summary: "records the input of plugins and runs hooks in the sandbox",
-  status: "stable",
   goPeer: "containernetworking/cni plugins/debug",
   text:
     "Records what the plugins of a list receive, and runs commands inside the sandbox. It changes nothing itself: it passes on the previous plugin's result.",

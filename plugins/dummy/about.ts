@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "dummy",
   kind: "interface",
+  status: "stable",
   ipam: "required",
   refusesIpam: ["dhcp"],
   makesInterface: true,

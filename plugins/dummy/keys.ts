@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "dummy",
   summary: "creates an interface that is connected to nothing",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/dummy",
   text:
     "Gives a container an interface that no packet leaves, for addresses that it owns without a network.",

@@ -10,5 +10,9 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "firewall",
   kind: "chained",
+  status: "stable",
   network: { letsThrough: true },
+  differences: [{
+    text: "the nftables table inet cni_firewall stays after the way back",
+  }],
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "firewall",
   summary: "lets the container's traffic through the host's firewall",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/meta/firewall",
   text:
     "Lets a container's traffic through the host's firewall, and can keep networks apart. Chain it after a plugin that gives the container an address, such as bridge or ptp.",

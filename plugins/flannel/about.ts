@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "flannel",
   kind: "meta",
+  status: "stable",
   install: { onRequest: true, isCopy: true },
   ipam: "possible",
   makesInterface: true,

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "flannel",
   summary: "runs bridge or another plugin with the node's flannel subnet",
-  status: "stable",
   goPeer: "flannel-io/cni-plugin",
   text:
     "Connects containers with the subnet that flannel has leased for this node. It builds the configuration of another plugin, usually bridge, and runs it.",

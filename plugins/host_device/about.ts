@@ -11,8 +11,16 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "host-device",
   kind: "interface",
+  status: "stable",
   ipam: "possible",
   makesInterface: true,
   network: { joins: "lower link" },
+  differences: [{
+    uses: /"(resolvConf|dns)"/i,
+    text: "the IPAM plugin's DNS is in the result",
+  }, {
+    uses: /"hwaddr"(?=:"(..:){19})/i,
+    text: "InfiniBand is not supported",
+  }],
   lint,
 };

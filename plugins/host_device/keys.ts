@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "host-device",
   summary: "moves a device of the host into the container",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/host-device",
   text:
     "Gives a container one of the host's devices, whole: a network card, a virtual function (VF) of one, or any other link.",

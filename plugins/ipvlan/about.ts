@@ -10,8 +10,16 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "ipvlan",
   kind: "interface",
+  status: "stable",
   ipam: "possible",
   makesInterface: "with ipam",
   network: { joins: "lower link" },
-  start: { keys: () => ({ mode: "l2" }), asks: ["master"] },
+  differences: [{
+    uses: /"mtu"(?=:[1-9])/i,
+    text: "an MTU above the master's is refused",
+  }, {
+    uses: /"(resolvConf|dns)"/i,
+    text: "the IPAM plugin's DNS is in the result",
+  }],
+  start: { rank: 4, keys: () => ({ mode: "l2" }), asks: ["master"] },
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "ipvlan",
   summary: "the same with the MAC of the host link",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/ipvlan",
   text:
     "Puts containers next to the host on the network of one of the host's links. They all have the MAC of that link.",

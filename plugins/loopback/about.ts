@@ -10,4 +10,5 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "loopback",
   kind: "interface",
+  status: "stable",
 };

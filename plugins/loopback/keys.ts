@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "loopback",
   summary: "brings up the container's `lo`",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/loopback",
   text:
     "Brings up the sandbox's lo. containerd and other runtimes call it for every container.",

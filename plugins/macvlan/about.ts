@@ -10,8 +10,13 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "macvlan",
   kind: "interface",
+  status: "stable",
   ipam: "possible",
   makesInterface: true,
   network: { joins: "lower link" },
-  start: { keys: () => ({ mode: "bridge" }), asks: ["master"] },
+  differences: [{
+    uses: /"(resolvConf|dns)"/i,
+    text: "the IPAM plugin's DNS is in the result",
+  }],
+  start: { rank: 3, keys: () => ({ mode: "bridge" }), asks: ["master"] },
 };

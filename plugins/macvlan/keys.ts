@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "macvlan",
   summary: "gives the container an interface with its own MAC on a host link",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/macvlan",
   text:
     "Puts containers next to the host on the network of one of the host's links. Each container has its own MAC.",

@@ -11,6 +11,7 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "multus",
   kind: "meta",
+  status: "stable",
   install: { onRequest: true },
   ipam: "possible",
   makesInterface: true,

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "multus",
   summary: "attaches a pod to several networks, chosen by its annotations",
-  status: "stable",
   goPeer: "k8snetworkplumbingwg/multus-cni cmd/multus",
   text:
     "Attaches a pod to several networks. The runtime calls multus like any other plugin. multus runs the plugins of the cluster's primary network, the _master_, and then those of each network named by the pod's annotation:",

@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "passthru",
   kind: "meta",
+  status: "stable",
   page: "multus-networks#passthru",
   install: { onRequest: true },
 };

@@ -11,6 +11,11 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "portmap",
   kind: "chained",
+  status: "stable",
+  differences: [{
+    uses: /"backend":"nftables"/i,
+    text: "Go's plugin leaves the rules after the way back",
+  }],
   start: { keys: () => ({ capabilities: { portMappings: true } }) },
   lint,
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "portmap",
   summary: "forwards ports of the host to the container",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/meta/portmap",
   text:
     "Makes ports of a container reachable as ports of the host. Chain it after a plugin that gives the container an address, such as bridge or ptp.",

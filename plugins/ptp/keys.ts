@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "ptp",
   summary: "connects each container to the host with a veth pair",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/ptp",
   text:
     "Connects each container to the host with a veth pair. The host's end has the gateway address, and the container reaches everything through it, including its own subnet. Containers share no link.",

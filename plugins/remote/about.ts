@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "remote",
   kind: "meta",
+  status: "experimental",
   runs: {},
   passesOn: true,
   hasDeepStatus: true,

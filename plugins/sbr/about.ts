@@ -11,6 +11,8 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "sbr",
   kind: "chained",
+  status: "stable",
   network: { hasRules: true },
+  differences: [{ text: "link-local IPv6 stays in table main" }],
   lint,
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "sbr",
   summary: "replies leave through the interface the request came in on",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/meta/sbr",
   text:
     "Routes packets by their source: packets from an interface's addresses leave through that interface, whatever other networks the container is on. So replies leave through the interface the request came in on, even if two networks have the same routes or the same subnet.",

@@ -10,6 +10,7 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "tap",
   kind: "interface",
+  status: "stable",
   ipam: "possible",
   makesInterface: true,
 };

@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "tap",
   summary: "creates a tap device, for virtual machines",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/tap",
   text:
     "Gives a container an interface with a program at its other end, such as a virtual machine's.",

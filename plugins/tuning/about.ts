@@ -10,5 +10,6 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "tuning",
   kind: "chained",
+  status: "stable",
   mayRepeat: true,
 };

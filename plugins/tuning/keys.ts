@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "tuning",
   summary: "sets sysctls, MAC, MTU and other properties of the interface",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/meta/tuning",
   text:
     "Sets kernel parameters in a container's network namespace, and changes its interface: MAC, MTU, promiscuous and all-multicast mode, queue length. Chain it after the plugin that creates the interface.",

@@ -10,8 +10,13 @@ import type { About } from "../../cni/tools/about.ts";
 export const about: About = {
   type: "vlan",
   kind: "interface",
+  status: "stable",
   ipam: "required",
   makesInterface: true,
   network: { joins: "lower link" },
-  start: { keys: () => ({}), asks: ["master", "vlanId"] },
+  differences: [{
+    uses: /"(resolvConf|dns)"/i,
+    text: "the IPAM plugin's DNS is in the result",
+  }],
+  start: { rank: 5, keys: () => ({}), asks: ["master", "vlanId"] },
 };

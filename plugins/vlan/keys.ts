@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "vlan",
   summary: "gives the container a VLAN of a host link",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/main/vlan",
   text:
     "Puts a container into one VLAN of the network of one of the host's links.",

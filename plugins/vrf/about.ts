@@ -11,5 +11,6 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "vrf",
   kind: "chained",
+  status: "stable",
   lint,
 };

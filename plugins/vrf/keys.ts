@@ -11,7 +11,6 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   type: "vrf",
   summary: "puts the interface into a VRF",
-  status: "stable",
   goPeer: "containernetworking/plugins plugins/meta/vrf",
   text:
     "Puts a container's interface into a virtual routing and forwarding domain (VRF). Its packets are routed by the VRF's table only, so a container can be on networks with the same addresses or the same routes. Chain it after the plugin that creates the interface.",

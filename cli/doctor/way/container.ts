@@ -27,9 +27,6 @@ import {
   type Trip,
 } from "./trip.ts";
 
-/** Kinds of links on top of a link of the host. */
-const ON_LOWER_LINK = ["macvlan", "ipvlan", "vlan"];
-
 function networkOf({ type }: JsonObject): NetworkFacts | undefined {
   return findAbout(String(type))?.network;
 }
@@ -72,9 +69,11 @@ function findAddress(trip: Trip): Outcome {
 function findHostSide(trip: Trip): Outcome {
   const { link, node } = trip;
   if (link === undefined) return ends("there is no interface");
-  if (ON_LOWER_LINK.includes(link.kind)) return findLowerLink(trip, link);
   if (link.kind !== "veth") {
-    return leaves(`"${link.name}" is not a veth; its way is not on this node`);
+    // A macvlan, ipvlan or VLAN is on top of another link.
+    return link.linkIndex !== undefined ? findLowerLink(trip, link) : leaves(
+      `"${link.name}" is not a veth; its way is not on this node`,
+    );
   }
   const end = trip.hostEnd = findHostEnd(node, link);
   if (end === undefined) {
@@ -144,7 +143,7 @@ function findBridge(trip: Trip): Outcome | undefined {
       `ip link set ${master.name} up`,
     );
   }
-  const vlan = Number(conf?.["vlan"] ?? 0);
+  const vlan = conf && networkOf(conf)?.vlan?.(conf) || 0;
   if (vlan > 0 && !hasVlan(trip, hostEnd, vlan)) {
     return ends(
       `"${hostEnd.name}" is not in VLAN ${vlan} of "${master.name}"`,
