@@ -1,36 +1,25 @@
 /**
- * Writes the JSON Schemas of plugins to `dist/schemas`, and tables of keys to
- * `cni/`: `deno task schemas`.
+ * Writes what is made from the directories of plugins: the lists in
+ * `plugins/lists`, the tables of keys in `cni/config`, and the JSON Schemas in
+ * `dist/schemas`: `deno task schemas`.
  *
  * @module
  */
 
-import { makeSchemas } from "../cli/schema/make.ts";
-import { selectSchema } from "../cli/schema/schemas.ts";
-import { pluginNames } from "../plugins/registry.ts";
 import { answerHelp } from "./help.ts";
-import { formatKeyTables } from "./schemas/key_tables.ts";
-
-/** Writes a file for each plugin, and for lists and bare plugins. */
-export async function writeSchemas(folder: string): Promise<void> {
-  await Deno.mkdir(folder, { recursive: true });
-  const list = await makeSchemas();
-  for (const name of ["conflist", "conf", ...pluginNames]) {
-    const text = JSON.stringify(selectSchema(list, name), null, 2);
-    await Deno.writeTextFile(`${folder}/${name}.json`, `${text}\n`);
-  }
-}
+import { writePluginLists } from "./schemas/plugin_lists.ts";
 
 if (import.meta.main) {
   answerHelp(
-    `Write the JSON Schemas of all plugins to dist/schemas, and the tables of keys
-in cni/.
+    `Write the lists of plugins to plugins/lists, the tables of their keys to
+cni/config, and their JSON Schemas to dist/schemas.
 
 Usage: deno task schemas`,
   );
   const root = new URL("../", import.meta.url).pathname;
-  for (const [path, text] of Object.entries(formatKeyTables())) {
-    await Deno.writeTextFile(`${root}${path}`, text);
-  }
+  await writePluginLists(root);
+  // It imports the lists.
+  const { writeKeyTables, writeSchemas } = await import("./schemas/write.ts");
+  await writeKeyTables(root);
   await writeSchemas(`${root}dist/schemas`);
 }

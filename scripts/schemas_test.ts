@@ -7,9 +7,9 @@ import {
 } from "vscode-json-languageservice";
 import type { JsonSchema } from "../cni/tools/json_schema.ts";
 import { makeSchemas } from "../cli/schema/make.ts";
-import { KEYS } from "../plugins/keys.ts";
+import { KEYS } from "../plugins/lists/keys.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
-import { writeSchemas } from "./schemas.ts";
+import { writeSchemas } from "./schemas/write.ts";
 
 Deno.test("schemas describe every key", async () => {
   const { definitions } = await makeSchemas();

@@ -10,7 +10,7 @@ import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { NEEDS } from "../../plugins/needs.ts";
+import { NEEDS } from "../../plugins/lists/needs.ts";
 import { CONNTRACK } from "../../plugins/parts/kernel_needs.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import { probeOfMasquerade } from "../../plugins/parts/masquerade/nftables.ts";

@@ -7,12 +7,17 @@
 import type { About } from "../../cni/tools/about.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { ABOUTS, findAbout } from "../../plugins/abouts.ts";
+import { findAbout } from "../../plugins/abouts.ts";
+import { ABOUTS } from "../../plugins/lists/abouts.ts";
 
 /** What plugins that can be the first of a network tell of themselves. */
-export const STARTERS: readonly About[] = ABOUTS.filter(({ kind, start }) =>
-  kind === "interface" && start !== undefined
-);
+export const STARTERS: readonly About[] = ABOUTS
+  .filter(({ kind, start }) => kind === "interface" && start !== undefined)
+  .toSorted((one, other) => rankOf(one) - rankOf(other));
+
+function rankOf({ start }: About): number {
+  return start?.rank ?? Infinity;
+}
 
 /** The choices. */
 export interface Choices {

@@ -11,7 +11,7 @@ import {
 } from "../../cni/tools/json_schema.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { KEYS } from "../../plugins/keys.ts";
+import { KEYS } from "../../plugins/lists/keys.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 
 /** The schema of lists, with those of all plugins. */

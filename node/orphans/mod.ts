@@ -20,7 +20,7 @@
  */
 
 import { type Orphan, ORPHAN_KINDS } from "../../cni/tools/orphan.ts";
-import { LEFTOVERS } from "../../plugins/leftovers.ts";
+import { LEFTOVERS } from "../../plugins/lists/leftovers.ts";
 import { findAttachments } from "./attachments.ts";
 import { Evidence } from "./evidence.ts";
 import { findPairs } from "./links.ts";

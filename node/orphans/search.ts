@@ -16,7 +16,7 @@ import {
 import type { LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Log } from "../../cni/log/log.ts";
 import type { Invoker } from "../../cni/call/surroundings.ts";
-import { LEFTOVERS } from "../../plugins/leftovers.ts";
+import { LEFTOVERS } from "../../plugins/lists/leftovers.ts";
 import type { Evidence } from "./evidence.ts";
 
 /** Where leftovers may be, and what removes them. */

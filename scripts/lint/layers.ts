@@ -38,18 +38,19 @@ const LAYERS: readonly Layer[] = [
   ]),
   layer("kube/", ["net/", "cni/"]),
   layer("plugins/parts/", ["net/", "ffi/", "cni/"]),
-  layer("plugins/registry.ts", ["cni/"], [
+  layer("plugins/registry.ts", ["cni/", "plugins/lists/loaders.ts"]),
+  layer("plugins/abouts.ts", ["cni/", "plugins/lists/abouts.ts"]),
+  layer("plugins/lists/loaders.ts", ["cni/"], [
     "plugins/*/plugin.ts",
     "ipam/*/plugin.ts",
   ]),
-  layer("plugins/abouts.ts", ["cni/", "plugins/*/about.ts", "ipam/*/about.ts"]),
-  layer("plugins/keys.ts", ["cni/", "plugins/*/keys.ts", "ipam/*/keys.ts"]),
-  layer("plugins/leftovers.ts", [
-    "cni/",
-    "plugins/*/leftovers.ts",
-    "ipam/*/leftovers.ts",
-  ]),
-  layer("plugins/needs.ts", ["cni/", "plugins/*/needs.ts"]),
+  ...["about", "keys", "leftovers", "needs"].map((file) =>
+    layer(`plugins/lists/${file.replace(/t$/, "ts")}.ts`, [
+      "cni/",
+      `plugins/*/${file}.ts`,
+      `ipam/*/${file}.ts`,
+    ])
+  ),
   layer("daemon/protocol/", ["net/", "cni/"], ["ffi/regular_file.ts"]),
   layer("daemon/client/", ["cni/", "daemon/protocol/", "ffi/unix_stream.ts"], [
     "daemon/thick/client.ts",
@@ -93,7 +94,7 @@ const LAYERS: readonly Layer[] = [
     "kube/",
     "plugins/parts/",
     "ipam/",
-    "plugins/leftovers.ts",
+    "plugins/lists/leftovers.ts",
     "plugins/registry.ts",
   ]),
   layer("daemon/service/", ["ffi/", "cni/"]),
@@ -117,8 +118,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/multus/",
     "plugins/parts/",
     "plugins/abouts.ts",
-    "plugins/keys.ts",
-    "plugins/needs.ts",
+    "plugins/lists/",
     "plugins/registry.ts",
     "node/",
     "daemon/",

@@ -5,7 +5,7 @@
  */
 
 import { ROOT } from "../compile/project.ts";
-import { writeSchemas } from "../schemas.ts";
+import { writeSchemas } from "../schemas/write.ts";
 import type { Component } from "./components.ts";
 import { run } from "./run.ts";
 import { formatNotices, formatSbom, type Release } from "./sbom.ts";

@@ -8,7 +8,7 @@
 import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
 import type { NodeKey } from "../../cni/config/node_key.ts";
 import type { KeyFacts } from "../../cni/tools/plugin_keys.ts";
-import { KEYS } from "../../plugins/keys.ts";
+import { KEYS } from "../../plugins/lists/keys.ts";
 
 /**
  * Lists the keys, sorted.

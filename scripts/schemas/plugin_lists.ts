@@ -1,0 +1,199 @@
+/**
+ * Makes the lists of plugins from their directories: those of `plugins/` and
+ * `ipam/` that have a `plugin.ts` and an `about.ts`.
+ *
+ * Imports no list, so it works after a directory has come or gone.
+ *
+ * @module
+ */
+
+import type { Plugin } from "../../cni/plugin.ts";
+import type { About } from "../../cni/tools/about.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+
+/** Directories of plugins. */
+const PLACES = ["plugins", "ipam"];
+
+/** Where the lists are. */
+const LISTS = "plugins/lists";
+
+/** A list of what a file beside `plugin.ts` exports. */
+interface ToldList {
+  /** The file, and what it exports. */
+  readonly name: string;
+  /** The list. */
+  readonly list: string;
+  readonly type: string;
+  /** The module with the type, in `cni/tools`. */
+  readonly typeFile: string;
+  readonly text: string;
+}
+
+const TOLD: readonly ToldList[] = [
+  {
+    name: "about",
+    list: "ABOUTS",
+    type: "About",
+    typeFile: "about.ts",
+    text: "What plugins tell of themselves",
+  },
+  {
+    name: "keys",
+    list: "KEYS",
+    type: "PluginKeys",
+    typeFile: "plugin_keys.ts",
+    text: "What the keys of plugins are",
+  },
+  {
+    name: "leftovers",
+    list: "LEFTOVERS",
+    type: "Leftovers",
+    typeFile: "leftovers.ts",
+    text: "What plugins leave on a node",
+  },
+  {
+    name: "needs",
+    list: "NEEDS",
+    type: "KernelNeeds",
+    typeFile: "about.ts",
+    text: "The features of the kernel that plugins need",
+  },
+];
+
+/** A directory of a plugin. */
+interface PluginDirectory {
+  /** The plugin's type. */
+  readonly type: string;
+  /** From the project's root, such as `ipam/host_local`. */
+  readonly path: string;
+  readonly files: ReadonlySet<string>;
+  /** What `plugin.ts` exports. */
+  readonly exported: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Makes the lists.
+ *
+ * @param root The project's root, an absolute path that ends in `/`
+ * @returns Their texts, by path from the root
+ */
+export async function formatPluginLists(
+  root: string,
+): Promise<Record<string, string>> {
+  const plugins = await readPlugins(root);
+  return {
+    [`${LISTS}/loaders.ts`]: formatLoaders(plugins),
+    ...Object.fromEntries(TOLD.map((told) => [
+      `${LISTS}/${told.name.replace(/([^s])$/, "$1s")}.ts`,
+      formatTold(told, plugins),
+    ])),
+  };
+}
+
+/**
+ * Writes the lists.
+ *
+ * @param root See {@linkcode formatPluginLists}
+ */
+export async function writePluginLists(root: string): Promise<void> {
+  await Deno.mkdir(`${root}${LISTS}`, { recursive: true });
+  for (const [path, text] of Object.entries(await formatPluginLists(root))) {
+    await Deno.writeTextFile(`${root}${path}`, text);
+  }
+}
+
+async function readPlugins(root: string): Promise<PluginDirectory[]> {
+  const plugins: PluginDirectory[] = [];
+  for (const place of PLACES) {
+    for await (const { name } of Deno.readDir(`${root}${place}`)) {
+      const path = `${place}/${name}`;
+      const files = listFiles(`${root}${path}`);
+      if (!files.has("plugin.ts") || !files.has("about.ts")) continue;
+      const { about }: { about: About } = await import(
+        `${root}${path}/about.ts`
+      );
+      const exported = await import(`${root}${path}/plugin.ts`);
+      plugins.push({ type: about.type, path, files, exported });
+    }
+  }
+  return plugins.sort((one, other) => one.type < other.type ? -1 : 1);
+}
+
+function listFiles(path: string): Set<string> {
+  if (!Deno.statSync(path).isDirectory) return new Set();
+  return new Set([...Deno.readDirSync(path)].map(({ name }) => name));
+}
+
+/** @throws {Error} If `plugin.ts` exports no plugin of the type */
+function findExport(
+  { type, path, exported }: PluginDirectory,
+): [name: string, plugin: Plugin] {
+  for (const [name, value] of Object.entries(exported)) {
+    if (isPlugin(value) && value.name === type) return [name, value];
+  }
+  throw new Error(`${path}/plugin.ts exports no plugin named "${type}"`);
+}
+
+function isPlugin(value: unknown): value is Plugin {
+  return typeof value === "object" && value !== null &&
+    "versions" in value && "configSchema" in value && "name" in value;
+}
+
+const HEAD = "`deno task schemas` writes it.\n *\n * @module\n */\n\n" +
+  "// deno-fmt-ignore-file\n";
+
+function formatLoaders(plugins: readonly PluginDirectory[]): string {
+  const rows = plugins.map((plugin) => {
+    const [name] = findExport(plugin);
+    return `  "${plugin.type}": async () => ` +
+      `(await import("${importPath(plugin)}/plugin.ts")).${name},\n`;
+  });
+  const since = plugins.flatMap((plugin) => {
+    const [, { versions: [first = ""] }] = findExport(plugin);
+    return first === SPEC_VERSIONS[0]
+      ? []
+      : [`  "${plugin.type}": "${first}",\n`];
+  });
+  return `/**
+ * Loaders of the plugins. ${HEAD}
+import type { Plugin } from "../../cni/plugin.ts";
+import type { SpecVersion } from "../../cni/version.ts";
+
+/** By type. */
+export const LOADERS: Readonly<Record<string, () => Promise<Plugin>>> = {
+${rows.join("")}};
+
+/** The first supported version of the specification, if it is not the oldest one. */
+export const SERVED_SINCE: Readonly<Record<string, SpecVersion>> = {
+${since.join("")}};
+`;
+}
+
+function importPath({ path }: PluginDirectory): string {
+  return path.replace(/^plugins\//, "../").replace(/^ipam\//, "../../ipam/");
+}
+
+function formatTold(
+  { name, list, type, typeFile, text }: ToldList,
+  plugins: readonly PluginDirectory[],
+): string {
+  const telling = plugins.filter(({ files }) => files.has(`${name}.ts`))
+    .map((plugin) => ({ plugin, as: toCamelCase(plugin.type) }));
+  const imports = telling.map(({ plugin, as }) =>
+    `import { ${name} as ${as} } from "${importPath(plugin)}/${name}.ts";\n`
+  );
+  return `/**
+ * ${text}, for tools. ${HEAD}
+import type { ${type} } from "../../cni/tools/${typeFile}";
+${imports.join("")}
+/** In the order of the types. */
+export const ${list}: readonly ${type}[] = [
+${telling.map(({ as }) => `  ${as},\n`).join("")}];
+`;
+}
+
+/** A name that no type makes a reserved word. */
+function toCamelCase(type: string): string {
+  const name = type.replaceAll(/-(.)/g, (_, first) => first.toUpperCase());
+  return `${name}Told`;
+}

@@ -1,0 +1,31 @@
+/**
+ * Writes the JSON Schemas of plugins, and the tables of their keys.
+ *
+ * @module
+ */
+
+import { makeSchemas } from "../../cli/schema/make.ts";
+import { selectSchema } from "../../cli/schema/schemas.ts";
+import { pluginNames } from "../../plugins/registry.ts";
+import { formatKeyTables } from "./key_tables.ts";
+
+/** Writes a file for each plugin, and for lists and bare plugins. */
+export async function writeSchemas(folder: string): Promise<void> {
+  await Deno.mkdir(folder, { recursive: true });
+  const list = await makeSchemas();
+  for (const name of ["conflist", "conf", ...pluginNames]) {
+    const text = JSON.stringify(selectSchema(list, name), null, 2);
+    await Deno.writeTextFile(`${folder}/${name}.json`, `${text}\n`);
+  }
+}
+
+/**
+ * Writes the tables of keys.
+ *
+ * @param root The project's root, which ends in `/`
+ */
+export async function writeKeyTables(root: string): Promise<void> {
+  for (const [path, text] of Object.entries(formatKeyTables())) {
+    await Deno.writeTextFile(`${root}${path}`, text);
+  }
+}

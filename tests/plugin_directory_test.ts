@@ -1,0 +1,222 @@
+/**
+ * A plugin is its directory. Without it, and with the lists made again, the
+ * project is complete; put back, the project is as before.
+ */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { pluginNames } from "../plugins/registry.ts";
+import { ROOT } from "../scripts/compile/project.ts";
+import { importFlags } from "../scripts/net.ts";
+import { rootTest } from "../testing/capabilities.ts";
+
+const SOURCES = [
+  ...["net", "ffi", "cni", "ipam", "kube", "plugins", "node", "daemon", "cli"],
+  ...["main.ts", "mod.ts", "libcni.ts", "nftables.ts", "traffic_control.ts"],
+  ...["scripts", "testing", "tests", "deploy/daemon"],
+  ...["deno.json", "deno.lock", "README.md"],
+];
+
+/** The lists, which are made from the directories. */
+const LISTS = [
+  "plugins/lists/abouts.ts",
+  "plugins/lists/keys.ts",
+  "plugins/lists/loaders.ts",
+  "plugins/lists/needs.ts",
+];
+
+interface Output {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A copy of the project. */
+class Copy implements Disposable {
+  readonly #root = Deno.makeTempDirSync({ prefix: "cni-test-" });
+
+  async run(program: string, ...args: string[]): Promise<Output> {
+    const { code, ...written } = await new Deno.Command(program, {
+      args,
+      cwd: this.#root,
+      env: { NO_COLOR: "1" },
+      stdin: "null",
+    }).output();
+    const decode = (bytes: Uint8Array): string =>
+      new TextDecoder().decode(bytes);
+    return {
+      code,
+      stdout: decode(written.stdout),
+      stderr: decode(written.stderr),
+    };
+  }
+
+  async deno(subcommand: string, ...args: string[]): Promise<Output> {
+    return await this.run(
+      Deno.execPath(),
+      subcommand,
+      "-q",
+      ...await importFlags(),
+      ...args,
+    );
+  }
+
+  /** Runs the tool, in a network namespace of its own. */
+  async cni(...args: string[]): Promise<Output> {
+    const run = ["run", "-q", "-A", "--no-check", ...await importFlags()];
+    return await this.run(
+      "unshare",
+      "-n",
+      ...[Deno.execPath(), ...run, "cli/main.ts", ...args],
+    );
+  }
+
+  /** Copies files or directories of the project. */
+  async take(...paths: string[]): Promise<void> {
+    const copy = `cd ${ROOT} && cp -r --parents ${paths.join(" ")} $OLDPWD`;
+    const { code, stderr } = await this.run("sh", "-c", copy);
+    assertEquals(code, 0, stderr);
+  }
+
+  async remove(path: string): Promise<void> {
+    await Deno.remove(`${this.#root}/${path}`, { recursive: true });
+  }
+
+  /** What `deno task schemas` does. */
+  async makeLists(): Promise<void> {
+    const { code, stderr } = await this.deno("run", "-A", "scripts/schemas.ts");
+    assertEquals(code, 0, stderr);
+  }
+
+  /** Lists the product's files that are others than the project's. */
+  async listChanges(): Promise<string[]> {
+    const changes: string[] = [];
+    for (const part of SOURCES) {
+      const own = `${this.#root}/${part}`;
+      const { stdout } = await this.run("diff", "-rq", ROOT + part, own);
+      changes.push(...stdout.split("\n").filter((line) => line !== ""));
+    }
+    return changes.map((line) =>
+      line.replaceAll(`${this.#root}/`, "").replaceAll(ROOT, "")
+    );
+  }
+
+  /** Runs the tool, which prints JSON. */
+  // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
+  async ask(...args: string[]): Promise<any> {
+    return JSON.parse((await this.cni(...args, "--json")).stdout);
+  }
+
+  async write(name: string, content: string): Promise<void> {
+    await Deno.writeTextFile(`${this.#root}/${name}`, content);
+  }
+
+  async read(name: string): Promise<string> {
+    return await Deno.readTextFile(`${this.#root}/${name}`);
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.#root, { recursive: true });
+  }
+}
+
+const IPAM = { type: "host-local", subnet: "10.61.0.0/24" };
+
+/** Writes networks with two plugins, and links to their executables. */
+async function addNetworks(copy: Copy): Promise<void> {
+  await copy.run("mkdir", "net.d", "bin", "cache");
+  for (const type of ["ptp", "host-local"]) {
+    await copy.run("ln", "-s", "/proc/self/exe", `bin/${type}`);
+  }
+  const plugins = {
+    ptp: { type: "ptp", ipam: IPAM },
+    vlan: { type: "vlan", master: "lo", vlanId: 5, ipam: IPAM },
+  };
+  for (const [name, plugin] of Object.entries(plugins)) {
+    const list = { cniVersion: "1.0.0", name, plugins: [plugin] };
+    await copy.write(`net.d/${name}.conflist`, JSON.stringify(list));
+  }
+}
+
+const VLAN = "net.d/vlan.conflist", PTP = "net.d/ptp.conflist";
+
+const FOLDERS = [
+  ...["--cni-path", "bin", "--conf-dir", "net.d", "--cache-dir", "cache"],
+];
+
+/** Lists the plugins that have an explanation and a schema. */
+async function listKnown(copy: Copy): Promise<string[]> {
+  const explained = await copy.ask("explain");
+  const types = explained.map(({ type }: { type: string }) => type);
+  const { definitions } = await copy.ask("schema");
+  assertEquals(Object.keys(definitions), types);
+  return types;
+}
+
+async function removeRow(copy: Copy): Promise<void> {
+  const readme = await copy.read("README.md");
+  await copy.write("README.md", readme.replace(/^\| \[`vlan`\].*\n/m, ""));
+}
+
+rootTest("a plugin is its directory", async (t) => {
+  using copy = new Copy();
+  await copy.take(...SOURCES);
+  assertEquals(await copy.listChanges(), []);
+  await copy.remove("plugins/vlan");
+  await copy.makeLists();
+  await addNetworks(copy);
+
+  await t.step("without it, only the lists change", async () => {
+    assertEquals(await copy.listChanges(), [
+      ...LISTS.map((path) => `Files ${path} and ${path} differ`),
+      "Only in plugins: vlan",
+    ]);
+  });
+
+  await t.step("without it, the product type-checks", async () => {
+    const { code, stderr } = await copy.deno("check", "main.ts", "libcni.ts");
+    assertEquals(code, 0, stderr);
+  });
+
+  await t.step("without it, the lists and README agree", async () => {
+    await removeRow(copy);
+    const tests = ["plugins/abouts_test.ts", "plugins/registry_test.ts"];
+    const { code, stdout } = await copy.deno(
+      ...["test", "-A", "--no-check", ...tests] as const,
+    );
+    assertEquals(code, 0, stdout);
+  });
+
+  await t.step("without it, the tool does not know it", async () => {
+    const refusals: [string[], string][] = [
+      [["explain", "vlan"], 'no plugin is named "vlan"'],
+      [["schema", "vlan"], 'No schema is named "vlan"'],
+      [["install", "bin", "--only", "vlan"], 'no plugin is named "vlan"'],
+      [["validate", VLAN, ...FOLDERS], 'failed to find plugin "vlan"'],
+    ];
+    for (const [call, refusal] of refusals) {
+      const { code, stdout, stderr } = await copy.cni(...call);
+      assertEquals(code === 0, false, call.join(" "));
+      assertStringIncludes(`${stdout}${stderr}`, refusal);
+    }
+  });
+
+  await t.step("without it, the tool works", async () => {
+    assertEquals(
+      await listKnown(copy),
+      pluginNames.filter((type) => type !== "vlan"),
+    );
+    const { code, stderr } = await copy.cni("validate", PTP, ...FOLDERS);
+    assertEquals([code, stderr], [0, ""]);
+    const { stdout } = await copy.cni("doctor", ...FOLDERS);
+    assertMatch(stdout, /^Plugins +2 in bin: 2 of this project$/m);
+    assertStringIncludes(stdout, '"vlan" needs "vlan": failed to find plugin');
+  });
+
+  await copy.take("plugins/vlan", "README.md");
+  await copy.makeLists();
+
+  await t.step("put back, it is known as before", async () => {
+    assertEquals(await copy.listChanges(), []);
+    assertEquals(await listKnown(copy), pluginNames);
+  });
+});
