@@ -3,7 +3,7 @@
 /**
  * Makes standalone executables of the plugins: `deno task compile`.
  *
- *     deno task compile [--target TARGET] [--out DIRECTORY] [--each] [--no-prelink]
+ *     deno task compile [--target TARGET] [--out DIRECTORY] [--each] [--no-STEP]...
  *     deno task compile --plugin MODULE [--name NAME] [--target ...] [--out ...]
  *
  * By default there is one executable, `cni`, which acts as the plugin by whose
@@ -12,9 +12,12 @@
  * COPY in a Dockerfile keep the links; `scp -r` and `cp -L` make a whole file of
  * each. With `--each` every plugin becomes an executable of its own. noop, a
  * plugin for tests, is not among them. `--plugin` makes one of somebody else's
- * plugin, which need not be in the project (docs/write-a-plugin.md). An executable
- * has a fixed address, so that it starts faster; with `--no-prelink` the kernel
- * chooses another one for each process (docs/install.md).
+ * plugin, which need not be in the project (docs/write-a-plugin.md).
+ *
+ * `deno compile` makes the executables. What the build does besides, so that they
+ * start faster, are steps that can be left out (`compile/steps.ts`). Executables for
+ * this machine are started before they are done; a step without which one starts
+ * is left out, and the build says so.
  *
  * Files appear complete, under their final name, by rename(2): a plugin that is
  * running keeps the old file. The same sources give the same bytes. SHA256SUMS
@@ -30,6 +33,7 @@ import { parseCommandLine } from "./compile/command_line.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { compile, type Executable } from "./compile/executables.ts";
 import { listSinglePrograms, tool } from "./compile/programs.ts";
+import { LINK, STEPS } from "./compile/steps.ts";
 import { answerHelp } from "./help.ts";
 
 export { compile } from "./compile/executables.ts";
@@ -47,8 +51,8 @@ async function main(): Promise<void> {
     onProgress: (text) => progress.show(text),
   });
   progress.clear();
-  const { executables, notes } = result;
-  for (const note of notes) console.error(note);
+  const { executables, notes, leftOut } = result;
+  for (const line of [...notes, ...leftOut]) console.error(line);
   for (const executable of executables) console.log(describe(executable));
   for (const path of await writeDocuments(result, options.programs)) {
     console.log(path);
@@ -66,7 +70,7 @@ function describe({ path, size, bundleSize, linkTo }: Executable): string {
 
 const HELP = `Make standalone executables of the plugins in dist/bin.
 
-Usage: deno task compile [--target TARGET] [--out DIRECTORY] [--no-prelink]
+Usage: deno task compile [--target TARGET] [--out DIRECTORY] [--no-STEP]...
                          [--each | --plugin MODULE [--name NAME]]
 
   --target TARGET    x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu
@@ -74,7 +78,14 @@ Usage: deno task compile [--target TARGET] [--out DIRECTORY] [--no-prelink]
   --each             an executable for each plugin (about 95 MiB each)
   --plugin MODULE    compile a plugin of your own
   --name NAME        its name (default the module's, or the folder's of main.ts)
-  --no-prelink       let the kernel choose addresses; starts slower`;
+
+Steps that can be left out; an executable without one
+
+${
+  [LINK, ...STEPS].map(({ name, without }) =>
+    `  --no-${name}`.padEnd(21) + without
+  ).join("\n")
+}`;
 
 if (import.meta.main) {
   answerHelp(HELP);

@@ -21,6 +21,8 @@ import {
   runDeno,
 } from "./compile/project.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
+import { LINK, type Step, STEPS } from "./compile/steps.ts";
+import { HeaderField, viewOf, writeU64 } from "./mkdenort/elf.ts";
 import { importFlags, OFFLINE_IMPORT_MAP } from "./net.ts";
 import { FakeDaemon } from "../tests/_harness/fake_daemon.ts";
 import { eachRow } from "../tests/_harness/table.ts";
@@ -77,6 +79,24 @@ async function listNames(directory: string): Promise<string[]> {
   return entries.map(({ name }) => name).sort();
 }
 
+/** Has an executable start where nothing is. */
+const BREAK: Step = {
+  name: "break",
+  without: "starts",
+  change(bytes): Uint8Array<ArrayBuffer> {
+    const result = bytes.slice();
+    writeU64(viewOf(result), HeaderField.entry, 8);
+    return result;
+  },
+};
+const FAIL: Step = {
+  name: "fail",
+  without: "does less",
+  change(): never {
+    throw new Error("on purpose");
+  },
+};
+
 Deno.test("compile() makes one executable with many names", async (t) => {
   await using workshop = await openWorkshop();
   const { directory, entry } = workshop;
@@ -128,9 +148,25 @@ Deno.test("compile() makes one executable with many names", async (t) => {
     const { path } = executables[0] ?? { path: "" };
     assertEquals(await readElfType(path), ET_EXEC);
     const other = `${directory}/other`;
-    await compile({ out: other, programs, prelink: false });
+    await compile({ out: other, programs, without: ["prelink"] });
     assertEquals(await readElfType(`${other}/sample`), ET_DYN);
     assertEquals(await callProgram(`${other}/first`), ["first"]);
+  });
+  await t.step("without what would spoil it", async () => {
+    const [linkerStub, callStub, ...rest] = STEPS;
+    assert(linkerStub !== undefined && callStub !== undefined);
+    const spoiled = `${directory}/spoiled`;
+    const { leftOut } = await compile({
+      ...{ out: spoiled, programs },
+      steps: [linkerStub, BREAK, callStub, FAIL, ...rest],
+    });
+    const path = `${spoiled}/sample`;
+    assertEquals(leftOut, [
+      `"${path}" starts (--no-break): VERSION ends with SIGSEGV: , ` +
+      'not with exit status 0: ["first"]',
+      `"${path}" does less (--no-fail): on purpose`,
+    ]);
+    assertEquals(await hashFile(path), await hashFile(`${out}/sample`));
   });
   await t.step("while the old one runs", async () => {
     await using child = new Deno.Command(`${out}/sample`, {
@@ -188,6 +224,23 @@ Deno.test("compile() makes an executable of each plugin", async (t) => {
       assertEquals(await callStatus(path, config), "");
     }
   });
+});
+
+Deno.test("compile() leaves the linker out if its script does not run", async () => {
+  await using workshop = await openWorkshop();
+  const { directory } = workshop;
+  const programs = await listSinglePrograms(["static"]);
+  const link = { ...LINK, change: () => "throw new Error();" };
+  const { leftOut } = await compile({ out: directory, programs, link });
+  const path = `${directory}/static`;
+  assertEquals(leftOut, [
+    `"${path}" reads all of its code at each start (--no-link): ` +
+    "VERSION ends with exit status 1: ",
+  ]);
+  const { stdout } = await new Deno.Command(path, {
+    env: { CNI_COMMAND: "VERSION" },
+  }).output();
+  assertStringIncludes(new TextDecoder().decode(stdout), "supportedVersions");
 });
 
 /** Calls a plugin with STATUS, and returns what it printed. */
@@ -254,11 +307,12 @@ Deno.test("bundle() gives the same bytes in another folder", async () => {
       cwd: ROOT,
     }).output();
     const script = 'import { bundle } from "./scripts/compile/bundle.ts";' +
-      'await bundle("main.ts", "same");';
+      'import { LINK } from "./scripts/compile/steps.ts";' +
+      'await bundle("main.ts", "same", { link: LINK });';
     await Deno.writeTextFile(`${other}/make.ts`, script);
     const args = ["run", "-A", ...await importFlags(), "make.ts"];
     await runDeno(args, { cwd: other });
-    const { path } = await bundle("main.ts", "same");
+    const { path } = await bundle("main.ts", "same", { link: LINK });
     assertEquals(
       await Deno.readTextFile(`${other}/build/same.js`),
       await Deno.readTextFile(path),
@@ -284,7 +338,7 @@ Deno.test("bundle() disposes of what is used but once", async () => {
       }
       console.log("used", useOnce());`,
     );
-    const { path } = await bundle(entry, "disposal");
+    const { path } = await bundle(entry, "disposal", { link: LINK });
     const { stdout } = await new Deno.Command(Deno.execPath(), {
       args: ["run", path],
     }).output();
@@ -443,7 +497,10 @@ Deno.test("digests of files that were compiled before stay", async () => {
       Deno.writeTextFileSync(path, name);
       return { path, size: 1, bundleSize: 1 };
     });
-    const result = { executables, notes: [], denoVersion: "9.9.9" };
+    const result = {
+      ...{ executables, notes: [], leftOut: [] },
+      denoVersion: "9.9.9",
+    };
     await writeDocuments(result, []);
     return await Deno.readTextFile(`${directory}/SHA256SUMS`);
   };

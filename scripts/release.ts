@@ -139,10 +139,11 @@ async function releaseFor(
   try {
     const content = `${staging}/${title}`;
     console.log(`${title}: compiling`);
-    const { denoVersion, notes } = await compile({
+    const { denoVersion, notes, leftOut } = await compile({
       target,
       out: `${content}/bin`,
     });
+    if (leftOut.length > 0) throw new Error(leftOut.join("\n"));
     requireDeno(denoVersion, target);
     await checkRuntime(target);
     for (const note of notes) console.log(`${title}: ${note}`);

@@ -11,7 +11,7 @@ import { makeSchemas } from "../../cli/schema/make.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsing } from "./keep_using.ts";
-import { type Chunks, linkChunks } from "./link.ts";
+import { type Chunks, wrapChunk } from "./link.ts";
 import {
   findChangeTime,
   LIBRARY_SOURCES,
@@ -19,6 +19,7 @@ import {
   ROOT,
   runDeno,
 } from "./project.ts";
+import type { LinkStep } from "./steps.ts";
 
 /** A script on disk. */
 export interface Bundle {
@@ -105,14 +106,15 @@ async function readChunks(folder: string): Promise<Chunks> {
   return chunks;
 }
 
-/** Has `deno bundle` make chunks; what it only warns of is then missing. */
-async function split(
+/** Has `deno bundle` make modules; what it only warns of is then missing. */
+async function makeModules(
   entry: string,
   args: readonly string[],
   folder: string,
 ): Promise<void> {
-  const format = ["--code-splitting", "--format=esm"];
-  const output = await runDeno(["bundle", ...format, ...args], { cwd: folder });
+  const output = await runDeno(["bundle", "--format=esm", ...args], {
+    cwd: folder,
+  });
   const warning = /^bundler warning: [^]*/m.exec(output);
   if (warning === null) return;
   throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
@@ -145,6 +147,14 @@ async function rewriteChunks(
   }
 }
 
+/** How to bundle. */
+export interface BundleOptions {
+  /** Makes a script of chunks; without it there is one chunk. */
+  readonly link?: LinkStep | undefined;
+  /** What is to be its `buildIdentity`; by default the digest of its chunks. */
+  readonly known?: string | undefined;
+}
+
 /**
  * Bundles the module `entry` into `build/<name>.js`, a script without imports.
  *
@@ -152,13 +162,12 @@ async function rewriteChunks(
  * executable.
  *
  * @param entry From the project's root; absolute if it is not the project's
- * @param known What is to be its `buildIdentity`; by default the digest of its chunks
  * @throws {Error} If the module does not exist, or if `deno bundle` fails or warns: it only warns of things that are then missing, such as `import.meta.main`
  */
 export async function bundle(
   entry: string,
   name: string,
-  known?: string,
+  { link, known }: BundleOptions = {},
 ): Promise<Bundle> {
   if (isAbsolute(entry) && await findChangeTime(entry) === undefined) {
     throw new Error(`Cannot bundle "${entry}": there is no such file`);
@@ -175,17 +184,23 @@ export async function bundle(
     if (!isAbsolute(entry)) await ensureEntry(`${staging}/${entry}`);
     const flags = await resolutionFlags(entry, staging);
     const resolved = [...flags, "--node-modules-dir=auto", entry];
-    await split(entry, [...resolved, `--outdir=${staging}/whole`], staging);
+    const splitting = link !== undefined ? ["--code-splitting"] : [];
+    await makeModules(
+      entry,
+      [...splitting, ...resolved, `--outdir=${staging}/whole`],
+      staging,
+    );
     await rewriteChunks(`${staging}/whole`, keepUsing);
     const entryChunk = `${basename(entry, extname(entry))}.js`;
-    const small = ["--minify", `--outdir=${staging}/chunks`];
-    await split(entry, [...small, `whole/${entryChunk}`], staging);
+    const small = [...splitting, "--minify", `--outdir=${staging}/chunks`];
+    await makeModules(entry, [...small, `whole/${entryChunk}`], staging);
     const unfinished = `${staging}/${name}.js`;
     const chunks = await readChunks(`${staging}/chunks`);
     const identity = known ?? await findIdentity(chunks);
+    const identified = identify(chunks, identity);
     await Deno.writeTextFile(
       unfinished,
-      linkChunks(identify(chunks, identity), entryChunk),
+      (link?.change ?? wrapChunk)(identified, entryChunk),
     );
     await Deno.utime(unfinished, 0, 0);
     await Deno.rename(unfinished, path);

@@ -8,6 +8,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import { basename, dirname, extname, resolve } from "@std/path/posix";
 import type { CompileOptions } from "./executables.ts";
 import type { Program } from "./programs.ts";
+import { STEP_NAMES } from "./steps.ts";
 import { parseTarget } from "./target.ts";
 
 /** The options of the command line. */
@@ -23,9 +24,11 @@ export interface CommandLine {
  * @throws {Error} If there is something in it that we do not know
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const { target, out, each, plugin, name, ...flags } = parseArgs([...args], {
+  const { target, out, each = false, plugin, name, ...flags } = parseArgs([
+    ...args,
+  ], {
     string: ["target", "out", "plugin", "name"],
-    boolean: ["each", "no-prelink"],
+    boolean: ["each", ...STEP_NAMES.map((step) => `no-${step}`)],
     unknown: (arg) => {
       throw new Error(`Cannot understand "${arg}": ${USAGE}`);
     },
@@ -34,12 +37,13 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
     const wrong = plugin === undefined ? "--name" : "--each";
     throw new Error(`Cannot understand "${wrong}" here: ${USAGE}`);
   }
+  const without = STEP_NAMES.filter((step) => flags[`no-${step}`]);
   return {
     each,
     options: {
       ...target === undefined ? {} : { target: parseTarget(target) },
       ...out === undefined ? {} : { out },
-      ...flags["no-prelink"] ? { prelink: false } : {},
+      ...without.length === 0 ? {} : { without },
       ...plugin === undefined
         ? {}
         : { programs: [describeForeign(plugin, name)] },
@@ -48,7 +52,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
 }
 
 const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
-  "[--each | --plugin MODULE [--name NAME]] [--no-prelink]";
+  "[--each | --plugin MODULE [--name NAME]] [--no-STEP]...";
 
 /**
  * Describes a program from outside of the project.

@@ -14,9 +14,10 @@ Deno.test("parseCommandLine() reads every option", () => {
   );
 });
 
-Deno.test("parseCommandLine() leaves the executables position-independent", () => {
-  const options = { prelink: false };
-  assertEquals(parseCommandLine(["--no-prelink"]), { each: false, options });
+Deno.test("parseCommandLine() leaves steps out", () => {
+  const options = { without: ["link", "prelink"] };
+  const args = ["--no-prelink", "--no-link"];
+  assertEquals(parseCommandLine(args), { each: false, options });
 });
 
 Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
@@ -39,6 +40,7 @@ const refused: [args: string[], message: string][] = [
   ],
   [["--target"], 'Cannot compile for "": the targets are'],
   [["--output", "x"], 'Cannot understand "--output": usage: deno task compile'],
+  [["--no-bundle"], 'Cannot understand "--no-bundle": usage'],
   [["ptp"], 'Cannot understand "ptp": usage: deno task compile'],
   [["--name", "x"], 'Cannot understand "--name" here: usage'],
   [["--plugin", "a.ts", "--each"], 'Cannot understand "--each" here: usage'],

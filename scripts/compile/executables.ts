@@ -6,14 +6,20 @@
 
 import { isAbsolute, resolve } from "@std/path/posix";
 import { V8_FLAGS } from "../mkdenort.ts";
-import { bundle } from "./bundle.ts";
+import { type Bundle, bundle } from "./bundle.ts";
 import { type Denort, provideDenort } from "./denort.ts";
-import { attachCallStubFile } from "./call_stub/attach.ts";
-import { hideSectionsInFile } from "./hide_sections.ts";
-import { attachLinkerStubFile } from "./linker_stub.ts";
-import { prelinkFile } from "./prelink.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
+import { type Behaviour, findDifference, findFault, observe } from "./start.ts";
+import {
+  applySteps,
+  formatLeftOut,
+  type LeftOut,
+  LINK,
+  type LinkStep,
+  type Step,
+  STEPS,
+} from "./steps.ts";
 import { getOwnTarget, type Target } from "./target.ts";
 
 /** The programs to compile, the target and the output folder. */
@@ -24,8 +30,11 @@ export interface CompileOptions {
   readonly out?: string;
   /** By default all plugins in one. */
   readonly programs?: readonly Program[];
-  /** Whether executables get a fixed address, with which they start faster. By default they do. */
-  readonly prelink?: boolean;
+  /** Names of steps to leave out; by default none. */
+  readonly without?: readonly string[];
+  /** What is done before and after `deno compile`, if not {@linkcode LINK} and {@linkcode STEPS}. */
+  readonly link?: LinkStep;
+  readonly steps?: readonly Step[];
   /** Shows which program is being made. */
   readonly onProgress?: (text: string) => void;
 }
@@ -46,6 +55,8 @@ export interface CompileResult {
   readonly executables: readonly Executable[];
   /** What the user should know. */
   readonly notes: readonly string[];
+  /** A line for each step that an executable is without although it was wanted. */
+  readonly leftOut: readonly string[];
   /** The version of Deno in the executables. */
   readonly denoVersion: string;
 }
@@ -59,7 +70,9 @@ export async function compile(
   options: CompileOptions = {},
 ): Promise<CompileResult> {
   const { target = getOwnTarget(), programs = [multiCall] } = options;
-  const { prelink = true } = options;
+  const { without = [], link = LINK, steps = STEPS } = options;
+  const isWanted = ({ name }: { readonly name: string }): boolean =>
+    !without.includes(name);
   const out = resolve(options.out ?? getDefaultOut(target));
   const denort = await provideDenort(target);
   await Deno.mkdir(out, { recursive: true });
@@ -67,14 +80,20 @@ export async function compile(
   const staging = await Deno.makeTempDir({ dir: out, prefix: ".compile_" });
   try {
     const executables: Executable[] = [];
-    const notes = denort.note === undefined ? [] : [denort.note];
-    const identity = await findIdentity(programs);
-    const build = { target, denort, prelink, staging, out, notes, identity };
+    const leftOut: string[] = [];
+    const wanted = isWanted(link) ? link : undefined;
+    const build: Build = {
+      ...{ target, denort, staging, out, leftOut },
+      link: wanted,
+      steps: steps.filter(isWanted),
+      identity: await findIdentity(programs, wanted),
+    };
     for (const [at, program] of programs.entries()) {
       options.onProgress?.(`${at + 1}/${programs.length} ${program.name}`);
       executables.push(...await compileProgram(program, build));
     }
-    return { executables, notes, denoVersion: denort.version };
+    const notes = denort.note === undefined ? [] : [denort.note];
+    return { executables, notes, leftOut, denoVersion: denort.version };
   } finally {
     await Deno.remove(staging, { recursive: true });
   }
@@ -90,11 +109,12 @@ export function getDefaultOut(target: Target): string {
 interface Build {
   readonly target: Target;
   readonly denort: Denort;
-  readonly prelink: boolean;
+  readonly link: LinkStep | undefined;
+  readonly steps: readonly Step[];
   readonly staging: string;
   readonly out: string;
-  /** Takes what the user should know. */
-  readonly notes: string[];
+  /** Takes lines about steps. */
+  readonly leftOut: string[];
   /** The `buildIdentity` of the project's programs. */
   readonly identity: string | undefined;
 }
@@ -107,12 +127,13 @@ interface Build {
  */
 async function findIdentity(
   programs: readonly Program[],
+  link: LinkStep | undefined,
 ): Promise<string | undefined> {
   const others = programs.filter((one) =>
     one !== multiCall && !isForeign(one.entry)
   );
   if (others.length === 0) return undefined;
-  return (await bundle(multiCall.entry, multiCall.name)).identity;
+  return (await bundle(multiCall.entry, multiCall.name, { link })).identity;
 }
 
 /** Reports whether a program is from outside of the project. */
@@ -139,15 +160,48 @@ export function checkBudget(entry: string, bytes: number): void {
 
 /** Creates the executable and its links, and moves them to the output once complete. */
 async function compileProgram(
-  { name, entry, links, handsOver = false }: Program,
-  { target, denort, prelink, staging, out, notes, identity }: Build,
+  program: Program,
+  build: Build,
 ): Promise<Executable[]> {
+  const { name, links } = program;
+  const { staging, out } = build;
   const started = new Date();
+  for (const link of links) await Deno.symlink(name, `${staging}/${link}`);
+  const plain = await compilePlain(program, build);
+  await change(plain, program, build);
+  // A source that changes while we read it counts as newer than the executable.
+  const made = `${staging}/${name}`;
+  await Deno.utime(made, started, started);
+  const { size } = await Deno.stat(made);
+  const executables: Executable[] = [];
+  for (const file of [name, ...links]) {
+    const path = `${out}/${file}`;
+    await Deno.rename(`${staging}/${file}`, path);
+    const linkTo = file === name ? {} : { linkTo: name };
+    executables.push({ path, size, bundleSize: plain.script.size, ...linkTo });
+  }
+  return executables;
+}
+
+/** An executable as `deno compile` makes it. */
+interface Plain {
+  readonly script: Bundle;
+  /** Undefined if it is for another machine. */
+  readonly behaviour: Behaviour | undefined;
+}
+
+/**
+ * Has `deno compile` make an executable of a program.
+ *
+ * @throws {Error} If a plugin of the project does not start
+ */
+async function compilePlain(program: Program, build: Build): Promise<Plain> {
+  const { name, entry, links, handsOver = false } = program;
+  const { target, denort, link, staging, identity } = build;
   const known = isForeign(entry) ? undefined : identity;
-  const script = await bundle(entry, name, known);
+  const script = await bundle(entry, name, { link, known });
   checkBudget(entry, script.size);
   // The name of the output is part of the executable, so it has to be the final one.
-  const made = `${staging}/${name}`;
   await runDeno([
     "compile",
     "--allow-all",
@@ -156,28 +210,50 @@ async function compileProgram(
     "--no-code-cache",
     V8_FLAGS,
     `--target=${target}`,
-    `--output=${made}`,
+    `--output=${staging}/${name}`,
     script.path,
   ], { env: denort.env });
-  const changes = [
-    await attachLinkerStubFile(made),
-    handsOver ? await attachCallStubFile(made, script.identity) : undefined,
-    prelink ? await prelinkFile(made) : undefined,
-  ];
-  for (const note of changes) {
-    if (note !== undefined) notes.push(note.replace(made, `${out}/${name}`));
+  if (target !== getOwnTarget()) return { script, behaviour: undefined };
+  const path = `${staging}/${links[0] ?? name}`;
+  const behaviour = await observe(path, handsOver);
+  const fault = handsOver ? findFault(behaviour) : undefined;
+  if (fault === undefined) return { script, behaviour };
+  if (link === undefined) {
+    throw new Error(`Cannot compile "${entry}": ${fault}`);
   }
-  await hideSectionsInFile(made);
-  // A source that changes while we read it counts as newer than the executable.
-  await Deno.utime(made, started, started);
-  for (const link of links) await Deno.symlink(name, `${staging}/${link}`);
-  const { size } = await Deno.stat(made);
-  const executables: Executable[] = [];
-  for (const file of [name, ...links]) {
-    const path = `${out}/${file}`;
-    await Deno.rename(`${staging}/${file}`, path);
-    const linkTo = file === name ? {} : { linkTo: name };
-    executables.push({ path, size, bundleSize: script.size, ...linkTo });
-  }
-  return executables;
+  leaveOut(build, program, { step: link, why: fault });
+  return await compilePlain(program, { ...build, link: undefined });
+}
+
+/** Changes the executable of a program by the steps. */
+async function change(
+  { script, behaviour }: Plain,
+  program: Program,
+  build: Build,
+): Promise<void> {
+  const { name, links, handsOver = false } = program;
+  const { staging, steps } = build;
+  const made = `${staging}/${name}`;
+  const changed = await applySteps(
+    await Deno.readFile(made),
+    steps,
+    handsOver ? { build: script.identity } : {},
+    async (bytes) => {
+      if (behaviour === undefined) return undefined;
+      await Deno.writeFile(made, bytes);
+      const path = `${staging}/${links[0] ?? name}`;
+      return findDifference(behaviour, await observe(path, handsOver));
+    },
+  );
+  await Deno.writeFile(made, changed.bytes);
+  for (const one of changed.leftOut) leaveOut(build, program, one);
+}
+
+/** Tells the user of a step that an executable is without. */
+function leaveOut(
+  { out, leftOut }: Build,
+  { name }: Program,
+  one: LeftOut,
+): void {
+  leftOut.push(formatLeftOut(`${out}/${name}`, one));
 }

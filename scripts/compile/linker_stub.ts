@@ -1,8 +1,13 @@
 /**
  * The linker stub: code that starts the dynamic linker, as the kernel would do by
- * PT_INTERP. The kernel knows it by an absolute path only; the stub looks for it in
- * a directory beside the executable first, which has its libraries, too. With that
- * directory an executable runs where there is no glibc, wherever both lie.
+ * PT_INTERP.
+ *
+ * Reason: the kernel knows the dynamic linker by an absolute path only; the stub
+ * looks for it in a directory beside the executable first, which has its libraries,
+ * too.
+ * Gain: no time; with that directory an executable runs where there is no glibc,
+ * wherever both lie.
+ * Off: `--no-linker-stub`.
  *
  * 1. The path is that of the executable, with {@linkcode LIBRARY_DIRECTORY} and the
  *    name of the dynamic linker in place of its last part. If there is no such file,
@@ -24,7 +29,6 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
 import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
 import { WORD_BYTES } from "../../daemon/protocol/call_format.ts";
 import {
@@ -556,21 +560,4 @@ function toWritableAddress({ bytes, segments }: Elf, offset: number): number {
   throw new Error(
     "Cannot add the linker stub: expected dynamic tags that can be written to",
   );
-}
-
-/**
- * Puts the linker stub into the executable in a file. A file that is not as expected
- * stays as it is.
- *
- * @returns What to tell the user; nothing if all went well
- */
-export async function attachLinkerStubFile(
-  path: string,
-): Promise<string | undefined> {
-  try {
-    await Deno.writeFile(path, attachLinkerStub(await Deno.readFile(path)));
-    return undefined;
-  } catch (error) {
-    return `"${path}" needs glibc on the node: ${describeError(error)}`;
-  }
 }

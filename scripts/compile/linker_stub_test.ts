@@ -84,8 +84,9 @@ for (const isPrelinked of [false, true]) {
     async fn(t): Promise<void> {
       const deno = await Deno.readFile(Deno.execPath());
       const bytes = attachCallStub(attachLinkerStub(deno), { build: "b" });
-      if (isPrelinked) prelink(bytes);
-      await using executable = new Executable(bytes);
+      await using executable = new Executable(
+        isPrelinked ? prelink(bytes) : bytes,
+      );
       const usual = listLibraries(await readMaps());
       await t.step("with the machine's libraries", async () => {
         assertEquals(listLibraries(await executable.run(PRINT_MAPS)), usual);

@@ -2,20 +2,21 @@
  * Gives an executable a fixed address, so that the dynamic loader need not move
  * it at every start.
  *
- * deno is position-independent: 159 000 places hold an address that is known only
- * once the kernel has chosen where the executable goes. The dynamic loader writes
- * them in every process, which are 625 pages that this process then has for
+ * Reason: deno is position-independent: 159 000 places hold an address that is known
+ * only once the kernel has chosen where the executable goes. The dynamic loader
+ * writes them in every process, which are 625 pages that this process then has for
  * itself. Here they are written once, for an address that we choose, and the file
  * becomes an ordinary executable (ET_EXEC), as Go's are. The address of the
  * executable is then the same in every process; libraries, heap and stack keep
  * their random ones.
+ * Gain: VERSION takes 17 ms of CPU time instead of 20, and 2.5 MiB less memory.
+ * Off: `--no-prelink`.
  *
  * Source: System V ABI, "Object Files" and "Dynamic Linking"; glibc elf/dl-reloc.c.
  *
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
 import {
   DT_JMPREL,
   DT_PLTRELSZ,
@@ -75,12 +76,13 @@ const OTHER_TAGS = [
 ];
 
 /**
- * Gives an executable a fixed address, in place. The same bytes always give the
- * same result.
+ * Returns a copy of an executable, with a fixed address. The same bytes always give
+ * the same result.
  *
- * @throws {Error} If it is not as expected: not position-independent, with imports that are resolved late, or with a table that we do not know. Its bytes may be changed then
+ * @throws {Error} If it is not as expected: not position-independent, with imports that are resolved late, or with a table that we do not know
  */
-export function prelink(bytes: Uint8Array): void {
+export function prelink(original: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = Uint8Array.from(original);
   const elf = parseElf(bytes);
   const entries = readDynamic(elf);
   checkTags(entries);
@@ -101,25 +103,7 @@ export function prelink(bytes: Uint8Array): void {
     writeU64(view, valueOffset, moveValue(tag, value, relative));
   }
   moveHeaders(elf);
-}
-
-/**
- * Gives the executable in a file a fixed address. A file that is not as expected
- * stays as it is.
- *
- * @returns What to tell the user; nothing if all went well
- */
-export async function prelinkFile(path: string): Promise<string | undefined> {
-  const bytes = await Deno.readFile(path);
-  try {
-    prelink(bytes);
-  } catch (error) {
-    return `"${path}" starts some milliseconds later than it could: ${
-      describeError(error)
-    }`;
-  }
-  await Deno.writeFile(path, bytes);
-  return undefined;
+  return bytes;
 }
 
 /** Refuses what we would leave at the wrong address. */

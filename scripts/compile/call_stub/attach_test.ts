@@ -88,8 +88,10 @@ Deno.test("an ordinary deno starts behind the stub", async () => {
   const machine = Deno.build.arch;
   for (const isPrelinked of [false, true]) {
     const bytes = attachCallStub(deno, { build: BUILD });
-    if (isPrelinked) prelink(bytes);
-    await using file = new ProgramFile(machine, bytes);
+    await using file = new ProgramFile(
+      machine,
+      isPrelinked ? prelink(bytes) : bytes,
+    );
     const version = await file.run({ args: ["--version"] });
     assertEquals(version.stdout.slice(0, 5), "deno ", version.stderr);
     const call = {
