@@ -8,7 +8,7 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
-import type { Lease, Owner } from "./lease.ts";
+import type { Lease, Owner } from "./lease_files.ts";
 import { findRange, type RangeSet } from "./range.ts";
 import type { LeaseStore } from "./store.ts";
 

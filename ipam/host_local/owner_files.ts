@@ -1,10 +1,10 @@
 /**
  * One small file for each attachment with its addresses, so that DEL need not
- * read all leases of a large folder.
+ * read all leases of a large directory.
  *
  * `<dataDir>/.by-owner/<network>/<container ID>:<interface>` holds one line such
  * as `10.1.2.3 2001:db8::5`. Names of networks never begin with a dot, so
- * neither the Go plugin nor tools that list a network's folder see these files.
+ * neither the Go plugin nor tools that list a network's directory see these files.
  *
  * The leases are the truth. A file only tells which of them to read:
  *
@@ -13,7 +13,7 @@
  * - A missing, empty or truncated file is ignored. A line is used only if all
  *   its leases belong to the attachment. Otherwise all leases are read.
  *
- * So no crash, full disk or half-written file hides a lease, and the folder may
+ * So no crash, full disk or half-written file hides a lease, and the directory may
  * be deleted at any time.
  *
  * @module
@@ -27,9 +27,9 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "../../cni/files/io.ts";
-import { formatContainer, type Owner } from "./lease.ts";
+import { formatContainer, type Owner } from "./lease_files.ts";
 
-/** The folder for all networks, next to their lease folders. */
+/** The directory for all networks, next to those of their leases. */
 const BY_OWNER = ".by-owner";
 
 /**
@@ -41,17 +41,17 @@ export class OwnerFiles {
   readonly #path: string;
 
   /**
-   * Names the folder, which need not exist.
+   * Names the directory, which need not exist.
    *
-   * @param leaseFolder The network's lease folder
+   * @param leases Path of the network's leases
    */
-  constructor(leaseFolder: string) {
-    this.#dataDir = dirname(leaseFolder);
-    this.#network = basename(leaseFolder);
+  constructor(leases: string) {
+    this.#dataDir = dirname(leases);
+    this.#network = basename(leases);
     this.#path = join(this.#dataDir, BY_OWNER, this.#network);
   }
 
-  /** Reports whether the network's folder exists, without a failing call. */
+  /** Reports whether the network's directory exists, without a failing call. */
   areKept(): boolean {
     return listNames(this.#dataDir).includes(BY_OWNER) &&
       listNames(join(this.#dataDir, BY_OWNER)).includes(this.#network);

@@ -12,13 +12,13 @@ import type { Ip } from "../../net/ip.ts";
 import { allocate } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf } from "./config.ts";
 import { unlessUnreachable, withIoFailure } from "../../cni/files/io.ts";
-import { findIp } from "./lease.ts";
 import {
+  findIp,
   isBlankFile,
   lastReservedName,
-  LeaseFolder,
+  LeaseFiles,
   LOCK_FILE,
-} from "./lease_folder.ts";
+} from "./lease_files.ts";
 import type { RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
@@ -31,11 +31,11 @@ import type { HostLocalConfig } from "./schema.ts";
 export function checkStatus(call: Call<HostLocalConfig>): void {
   const sets = knownRangeSets(call);
   const { resolvConf } = call.config.ipam ?? {};
-  const folder = new LeaseFolder(dataDirOf(call.config), call.network);
-  asUnavailable(folder, () => {
+  const files = new LeaseFiles(dataDirOf(call.config), call.network);
+  asUnavailable(files, () => {
     if (resolvConf) readResolvConf(resolvConf);
-    checkWritable(folder);
-    for (const set of sets.entries()) checkFree(folder, ...set);
+    checkWritable(files);
+    for (const set of sets.entries()) checkFree(files, ...set);
   });
 }
 
@@ -49,14 +49,14 @@ function knownRangeSets(
   return !hasOwn && isGivenLater ? [] : rangeSetsOf(config, cniVersion);
 }
 
-function asUnavailable(folder: LeaseFolder, run: () => void): void {
+function asUnavailable(files: LeaseFiles, run: () => void): void {
   try {
     run();
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     const { code, message, details } = error;
     const hint = code === ErrorCode.TryAgainLater
-      ? `; the leases are in "${folder.path}"`
+      ? `; the leases are in "${files.path}"`
       : "";
     throw new CniError(ErrorCode.PluginNotAvailable, message, {
       details: details + hint,
@@ -65,20 +65,20 @@ function asUnavailable(folder: LeaseFolder, run: () => void): void {
 }
 
 /** An ADD takes one address from each set, so each must have a free one. */
-function checkFree(folder: LeaseFolder, position: number, set: RangeSet): void {
-  const last = findIp(folder.read(lastReservedName(position)) ?? "");
+function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
+  const last = findIp(files.read(lastReservedName(position)) ?? "");
   // Looks for the address that an ADD would get; nothing is reserved.
-  allocate(set, last, (ip) => isFree(folder, ip));
+  allocate(set, last, (ip) => isFree(files, ip));
 }
 
-function isFree(folder: LeaseFolder, ip: Ip): boolean {
-  return unlessUnreachable(() => isBlankFile(folder.pathOf(`${ip}`))) ?? true;
+function isFree(files: LeaseFiles, ip: Ip): boolean {
+  return unlessUnreachable(() => isBlankFile(files.pathOf(`${ip}`))) ?? true;
 }
 
 /** @throws {CniError} 5 if leases cannot be written */
-function checkWritable(folder: LeaseFolder): void {
-  const lock = folder.pathOf(LOCK_FILE);
-  withIoFailure(`write to the lease folder "${folder.path}"`, () => {
+function checkWritable(files: LeaseFiles): void {
+  const lock = files.pathOf(LOCK_FILE);
+  withIoFailure(`write to the lease folder "${files.path}"`, () => {
     if (!canOpen(lock)) checkCreatable(lock);
   });
 }

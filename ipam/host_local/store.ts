@@ -4,26 +4,26 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { isUnreachable } from "../../cni/files/io.ts";
+import type { FileLock } from "../../cni/files/lock.ts";
 import type { Ip } from "../../net/ip.ts";
-import {
-  awaitUnlessUnreachable,
-  FolderLock,
-  type FolderWait,
-} from "./folder_lock.ts";
 import {
   describeOwner,
   findIp,
   formatContainer,
   formatOwner,
+  lastReservedName,
   type Lease,
+  LeaseFiles,
+  type LeaseWait,
+  type Listing,
   type Owner,
-} from "./lease.ts";
-import { lastReservedName, LeaseFolder, type Listing } from "./lease_folder.ts";
+} from "./lease_files.ts";
 import { OwnerFiles } from "./owner_files.ts";
 
-/** Number of addresses to try one by one before the folder is read. */
+/** Number of addresses to try one by one before the directory is read. */
 const MANY_MISSES = 64;
 
 /**
@@ -31,74 +31,87 @@ const MANY_MISSES = 64;
  * they can be read without the lock.
  */
 export class LeaseStore implements Disposable {
-  readonly #folder: LeaseFolder;
-  readonly #lock: FolderLock;
+  readonly #files: LeaseFiles;
   readonly #owners: OwnerFiles;
+  readonly #lock: FileLock | undefined;
+  /** Why nothing can be changed if nothing is locked. */
+  readonly #refusal: unknown;
   #areOwnersKept: boolean | undefined;
   #misses = 0;
 
-  private constructor(folder: LeaseFolder, lock: FolderLock) {
-    this.#folder = folder;
+  private constructor(
+    files: LeaseFiles,
+    lock: FileLock | undefined,
+    refusal?: unknown,
+  ) {
+    this.#files = files;
+    this.#owners = new OwnerFiles(files.path);
     this.#lock = lock;
-    this.#owners = new OwnerFiles(folder.path);
+    this.#refusal = refusal;
   }
 
   /**
-   * Opens and locks the leases of a network. Creates the folder if necessary.
+   * Opens and locks the leases of a network. Creates the directory if necessary.
    *
-   * @throws {CniError} 5 if the folder cannot be created or written to, 11 if
+   * @throws {CniError} 5 if the directory cannot be created or written to, 11 if
    *   others keep the lock
    */
   static async open(
     dataDir: string,
     network: string,
-    wait?: FolderWait,
+    wait?: LeaseWait,
   ): Promise<LeaseStore> {
-    const folder = new LeaseFolder(dataDir, network);
+    const files = new LeaseFiles(dataDir, network);
     try {
-      const lock = await awaitUnlessUnreachable(
-        FolderLock.acquire(folder, wait),
-      );
-      if (lock !== undefined) return new LeaseStore(folder, lock);
-      Deno.mkdirSync(folder.path, { recursive: true, mode: 0o755 });
-      return new LeaseStore(folder, await FolderLock.acquire(folder, wait));
+      let lock = await unlessUnreachable(files.lock(wait));
+      if (lock === undefined) {
+        files.create();
+        lock = await files.lock(wait);
+      }
+      return new LeaseStore(files, lock);
     } catch (error) {
-      throw asUnopened(folder, error);
+      throw asUnopened(files, error);
     }
   }
 
   /**
-   * Opens and locks the leases of a network if there are any, also on a
-   * read-only file system.
+   * Opens and locks the leases of a network if there are any, for a caller that
+   * may have nothing to write. If the lock's file cannot be opened for writing,
+   * as on a read-only file system, it is opened for reading. If it does not exist
+   * either, nothing is locked, and the leases may still be read: a caller that
+   * cannot create files there cannot remove any.
    *
-   * @throws {CniError} 5 if the folder exists and cannot be locked for another
+   * @throws {CniError} 5 if the directory exists and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
   static async find(
     dataDir: string,
     network: string,
-    wait?: FolderWait,
+    wait?: LeaseWait,
   ): Promise<LeaseStore | undefined> {
-    const folder = new LeaseFolder(dataDir, network);
+    const files = new LeaseFiles(dataDir, network);
     try {
-      const lock = await awaitUnlessUnreachable(
-        FolderLock.acquireToLook(folder, wait),
-      );
-      return lock && new LeaseStore(folder, lock);
-    } catch (error) {
-      throw asUnopened(folder, error);
+      const lock = await unlessUnreachable(files.lock(wait));
+      return lock && new LeaseStore(files, lock);
+    } catch (refusal) {
+      if (!isWritingRefused(refusal)) throw asUnopened(files, refusal);
+      const lock = await unlessUnreachable(files.lockToRead(wait))
+        .catch((error) => {
+          throw asUnopened(files, error);
+        });
+      return new LeaseStore(files, lock, refusal);
     }
   }
 
-  /** Path of the folder. */
+  /** Path of the directory. */
   get path(): string {
-    return this.#folder.path;
+    return this.#files.path;
   }
 
-  /** A folder that was large once keeps its owners' files for good. */
+  /** A directory that was large once keeps its owners' files for good. */
   #keepsOwners(): boolean {
-    return this.#areOwnersKept ??= this.#lock.isHeld &&
-      (this.#folder.isLarge() || this.#owners.areKept());
+    return this.#areOwnersKept ??= this.#lock !== undefined &&
+      (this.#files.isLarge() || this.#owners.areKept());
   }
 
   /**
@@ -108,28 +121,28 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   leasesOf(owner: Owner): Lease[] {
-    if (this.#folder.listIfSmall() === undefined) {
+    if (this.#files.listIfSmall() === undefined) {
       const addresses = this.#owners.find(owner);
       const leases = this.#confirm(owner, addresses);
       const areAll = leases.length === addresses.length;
       if (areAll && leases.length > 0) return leases;
     }
-    return this.#select(owner, this.#folder.listAll());
+    return this.#select(owner, this.#files.listAll());
   }
 
   /**
    * Lists the leases of an owner that is about to get one, in a time that does
-   * not grow with the folder: in a large folder, only leases of this plugin,
+   * not grow with the directory: in a large one, only leases of this plugin,
    * unless an ADD of the owner was interrupted.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
   knownLeasesOf(owner: Owner): Lease[] {
-    const listing = this.#folder.listIfSmall();
+    const listing = this.#files.listIfSmall();
     if (listing !== undefined) return this.#select(owner, listing);
     const addresses = this.#owners.findOrCreate(owner);
     return addresses === undefined
-      ? this.#select(owner, this.#folder.listAll())
+      ? this.#select(owner, this.#files.listAll())
       : this.#confirm(owner, addresses);
   }
 
@@ -137,7 +150,7 @@ export class LeaseStore implements Disposable {
   #confirm(owner: Owner, addresses: readonly string[]): Lease[] {
     const names = addresses.filter((name) => findIp(name) !== undefined);
     const listing = new Map(
-      names.map((name) => [name, this.#folder.read(name)]),
+      names.map((name) => [name, this.#files.read(name)]),
     );
     return this.#filter(listing, formatOwner(owner));
   }
@@ -157,7 +170,7 @@ export class LeaseStore implements Disposable {
     const ip = content === undefined ? undefined : findIp(name);
     return content === undefined || ip === undefined
       ? []
-      : [{ ip, content, path: this.#folder.pathOf(name) }];
+      : [{ ip, content, path: this.#files.pathOf(name) }];
   }
 
   /**
@@ -171,7 +184,7 @@ export class LeaseStore implements Disposable {
       formatOwner(owner),
       formatContainer(owner.containerId),
     ]));
-    return [...this.#folder.listAll()].filter((entry) => !known.has(entry[1]))
+    return [...this.#files.listAll()].filter((entry) => !known.has(entry[1]))
       .flatMap((entry) => this.#toLease(...entry));
   }
 
@@ -211,7 +224,7 @@ export class LeaseStore implements Disposable {
   reserve(ip: Ip, owner: Owner): boolean {
     const address = ip.toString(), content = formatOwner(owner);
     if (this.#isListedAsLeased(address)) return false;
-    if (this.#folder.addLease(address, content)) return true;
+    if (this.#files.addLease(address, content)) return true;
     this.#misses++;
     return false;
   }
@@ -219,8 +232,8 @@ export class LeaseStore implements Disposable {
   #isListedAsLeased(address: string): boolean {
     // After many leased addresses it is quicker to read them all.
     const listing = this.#misses < MANY_MISSES
-      ? this.#folder.listIfSmall()
-      : this.#folder.listAll();
+      ? this.#files.listIfSmall()
+      : this.#files.listAll();
     return listing?.has(address) === true && listing.get(address) !== "";
   }
 
@@ -231,8 +244,8 @@ export class LeaseStore implements Disposable {
    */
   describeLease(ip: Ip): string {
     const name = ip.toString();
-    const content = this.#folder.read(name) ?? "";
-    return `"${this.#folder.pathOf(name)}" is of ${describeOwner(content)}`;
+    const content = this.#files.read(name) ?? "";
+    return `"${this.#files.pathOf(name)}" is of ${describeOwner(content)}`;
   }
 
   /**
@@ -243,7 +256,7 @@ export class LeaseStore implements Disposable {
    */
   release(leases: readonly Lease[]): void {
     if (leases.length === 0) return;
-    this.#requireLock();
+    if (this.#lock === undefined) throw asUnopened(this.#files, this.#refusal);
     const failures: unknown[] = [];
     for (const { ip } of leases) {
       try {
@@ -255,21 +268,13 @@ export class LeaseStore implements Disposable {
     throwAll(failures, `Cannot end ${failures.length} leases`);
   }
 
-  #requireLock(): void {
-    try {
-      this.#lock.requireHeld();
-    } catch (error) {
-      throw asUnopened(this.#folder, error);
-    }
-  }
-
   /**
    * Ends the lease of an address.
    *
    * @throws {CniError} 5 if it cannot be ended
    */
   takeBack(ip: Ip): void {
-    this.#folder.remove(ip.toString());
+    this.#files.remove(ip.toString());
   }
 
   /**
@@ -281,8 +286,8 @@ export class LeaseStore implements Disposable {
   lastReserved(rangeSet: number): Ip | undefined {
     const name = lastReservedName(rangeSet);
     // A missing file is not read: failing calls take long in Deno.
-    if (this.#folder.listIfSmall()?.has(name) === false) return undefined;
-    return findIp(this.#folder.read(name) ?? "");
+    if (this.#files.listIfSmall()?.has(name) === false) return undefined;
+    return findIp(this.#files.read(name) ?? "");
   }
 
   /**
@@ -291,17 +296,35 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if it cannot be written
    */
   setLastReserved(rangeSet: number, ip: Ip): void {
-    this.#folder.replace(lastReservedName(rangeSet), ip.toString());
+    this.#files.replace(lastReservedName(rangeSet), ip.toString());
   }
 
   /** Unlocks the leases. */
   [Symbol.dispose](): void {
-    this.#folder[Symbol.dispose]();
-    this.#lock[Symbol.dispose]();
+    this.#files[Symbol.dispose]();
+    this.#lock?.[Symbol.dispose]();
   }
 }
 
-function asUnopened({ path }: LeaseFolder, error: unknown): unknown {
+/** Returns undefined if opening a file fails because its directory does not exist. */
+async function unlessUnreachable<T>(
+  opening: Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (isUnreachable(error)) return undefined;
+    throw error;
+  }
+}
+
+function isWritingRefused(error: unknown): boolean {
+  return error instanceof Deno.errors.PermissionDenied ||
+    // Deno has no error class for it.
+    error instanceof Error && Reflect.get(error, "code") === "EROFS";
+}
+
+function asUnopened({ path }: LeaseFiles, error: unknown): unknown {
   // Error 11: others keep the lock.
   if (error instanceof CniError) return error;
   return new CniError(

@@ -1,0 +1,352 @@
+/**
+ * The files of one network: what its directory has, and changes that no other
+ * program ever sees half-done.
+ *
+ * The layout is the Go plugin's, and both plugins may use a directory at a time:
+ *
+ * - `lock`: empty; flock(2) on it guards everything else
+ * - `10.1.2.3`, `2001:db8::5`: a lease; holds `<container ID>\r\n<interface>`
+ *   (only the container ID if a very old plugin wrote it)
+ * - `last_reserved_ip.<i>`: the last address handed out from range set i
+ * - `unfinished`: one of these while it is written; left only by a plugin that
+ *   was killed meanwhile, and then meaningless
+ *
+ * All other files are foreign and left alone.
+ *
+ * Source: containernetworking/plugins
+ * plugins/ipam/host-local/backend/disk/backend.go.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import {
+  readTextFile,
+  removeQuietly,
+  unlessUnreachable,
+  withIoFailure,
+  writeAll,
+} from "../../cni/files/io.ts";
+import { FileLock, type LockWait } from "../../cni/files/lock.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
+
+/** The owner of a lease. */
+export interface Owner {
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
+/** A lease. */
+export interface Lease {
+  readonly ip: Ip;
+  /** Path of the file. */
+  readonly path: string;
+  /** The owner as written, without surrounding blanks. */
+  readonly content: string;
+}
+
+const SEPARATOR = "\r\n";
+
+/** Formats the content of an owner's leases. */
+export function formatOwner({ containerId, ifName }: Owner): string {
+  return `${formatContainer(containerId)}${SEPARATOR}${ifName}`;
+}
+
+/** Formats a lease of the container alone, as very old plugins do. */
+export function formatContainer(containerId: string): string {
+  return containerId.trim();
+}
+
+/** Describes the owner of a lease. */
+export function describeOwner(content: string): string {
+  const [containerId, ifName] = content.split(SEPARATOR);
+  return ifName === undefined
+    ? `container "${containerId}"`
+    : `container "${containerId}", interface "${ifName}"`;
+}
+
+/** Parses an address; undefined if the text is not an address. */
+export function findIp(text: string): Ip | undefined {
+  return unlessNoAddress(() => Ip.parse(text));
+}
+
+/** Name of the lock file. */
+export const LOCK_FILE = "lock";
+/** Source: containernetworking/plugins, by alexflint/go-filemutex. */
+const LOCK_MODE = 0o750;
+/** Not an address, so no program mistakes it for a lease. */
+const UNFINISHED_FILE = "unfinished";
+
+/** A directory up to this size is always read whole: some 250 to 400 leases. */
+const LARGE_BYTES = 8 * 1024;
+
+/** Returns the name of the file with the last address handed out from a range set. */
+export function lastReservedName(rangeSet: number): string {
+  return `last_reserved_ip.${rangeSet}`;
+}
+
+/** Files of a directory by name, with the content of possible leases. */
+export type Listing = ReadonlyMap<string, string | undefined>;
+
+/** When to give up waiting, and where the lock's holder is logged. */
+export type LeaseWait = Pick<LockWait, "log" | "signal">;
+
+/** The directory of a network. Hold the lock to change it. */
+export class LeaseFiles implements Disposable {
+  /** Path of the directory. */
+  readonly path: string;
+  #listing: Map<string, string | undefined> | undefined;
+  #isLarge: boolean | undefined;
+  /** What the unfinished file holds, if this process has made it. */
+  #unfinished: string | undefined;
+
+  /** Names the directory, which need not exist. */
+  constructor(dataDir: string, network: string) {
+    this.path = join(dataDir, network);
+  }
+
+  /** Returns the path of a file. */
+  pathOf(name: string): string {
+    return join(this.path, name);
+  }
+
+  /** Creates the directory. */
+  create(): void {
+    Deno.mkdirSync(this.path, { recursive: true, mode: 0o755 });
+  }
+
+  /**
+   * Waits for the lock. Creates its file if necessary.
+   *
+   * @throws {Deno.errors.NotFound} If the directory does not exist
+   * @throws {CniError} 11 if others keep the lock
+   */
+  async lock(wait?: LeaseWait): Promise<FileLock> {
+    return await FileLock.acquire(this.pathOf(LOCK_FILE), LOCK_MODE, wait);
+  }
+
+  /**
+   * Waits for the lock where its file can only be read.
+   *
+   * @throws {Deno.errors.NotFound} If the file does not exist
+   * @throws {CniError} 11 if others keep the lock
+   */
+  async lockToRead(wait?: LeaseWait): Promise<FileLock> {
+    return await FileLock.acquireExisting(this.pathOf(LOCK_FILE), wait);
+  }
+
+  /**
+   * Reports whether reading all leases takes long.
+   *
+   * @throws {CniError} 5 if the directory cannot be read
+   */
+  isLarge(): boolean {
+    return this.#isLarge ??= this.#whileReading(() =>
+      Deno.statSync(this.path).size > LARGE_BYTES
+    );
+  }
+
+  /**
+   * Lists all files if the directory is small or has been read already.
+   *
+   * @throws {CniError} 5 if the directory or a file cannot be read
+   */
+  listIfSmall(): Listing | undefined {
+    if (this.#listing === undefined && this.isLarge()) return undefined;
+    return this.listAll();
+  }
+
+  /**
+   * Lists all files, and reads each one whose name looks like an address.
+   *
+   * Also removes the unfinished file of a killed process. The directory is read
+   * only once: the lock keeps it unchanged.
+   *
+   * @throws {CniError} 5 if the directory or a file cannot be read
+   */
+  listAll(): Listing {
+    return this.#listing ??= this.#readAll();
+  }
+
+  #readAll(): Map<string, string | undefined> {
+    const entries = this.#whileReading(() => [...Deno.readDirSync(this.path)]);
+    this.#sweep(entries);
+    const mayBeLease = ({ name, isFile }: Deno.DirEntry): boolean =>
+      isFile && /^[\da-f.:]+$/.test(name);
+    return new Map(entries.map((entry) => [
+      entry.name,
+      mayBeLease(entry) ? this.#readListed(entry.name) ?? "" : undefined,
+    ]));
+  }
+
+  #whileReading<T>(run: () => T): T {
+    return withIoFailure(`read the lease folder "${this.path}"`, run);
+  }
+
+  #sweep(entries: readonly Deno.DirEntry[]): void {
+    const isLeft = entries.some(({ name }) => name === UNFINISHED_FILE) &&
+      this.#unfinished === undefined;
+    if (isLeft) removeQuietly(this.pathOf(UNFINISHED_FILE));
+  }
+
+  /**
+   * Reads a file, without surrounding blanks.
+   *
+   * @returns Undefined if the file does not exist
+   * @throws {CniError} 5 if it cannot be read
+   */
+  read(name: string): string | undefined {
+    return this.#readBy(readTextFile, name);
+  }
+
+  /** Reads what the directory lists as a file: thousands of them at most. */
+  #readListed(name: string): string | undefined {
+    return this.#readBy(Deno.readTextFileSync, name);
+  }
+
+  #readBy(read: (path: string) => string, name: string): string | undefined {
+    const path = this.pathOf(name);
+    return withIoFailure(
+      `read "${path}"`,
+      () => unlessUnreachable(() => read(path).trim()),
+    );
+  }
+
+  /**
+   * Removes a file, if it exists.
+   *
+   * @throws {CniError} 5 if it cannot be removed
+   */
+  remove(name: string): void {
+    const path = this.pathOf(name);
+    withIoFailure(
+      `remove "${path}"`,
+      () => unlessUnreachable(() => Deno.removeSync(path)),
+    );
+    this.#listing?.delete(name);
+  }
+
+  /**
+   * Writes a file whole or not at all, and replaces an older one.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  replace(name: string, content: string): void {
+    const path = this.pathOf(name);
+    withIoFailure(`write "${path}"`, () => {
+      try {
+        this.#writeUnfinished(content);
+        this.#rename(path);
+      } finally {
+        this.#discard();
+      }
+    });
+  }
+
+  /**
+   * Writes a lease whole or not at all, unless the address is leased.
+   *
+   * An empty file is not a lease: the Go plugin creates a file before it fills
+   * it, so a crash leaves an empty one, which no running container owns.
+   *
+   * @param name The address
+   * @returns False if the address is leased
+   * @throws {CniError} 5 if it cannot be written
+   */
+  addLease(name: string, content: string): boolean {
+    const path = this.pathOf(name);
+    const isAdded = withIoFailure(`write "${path}"`, () => {
+      // Written once, however many addresses are tried. Synced before it gets
+      // its name, or a crash could leave it empty.
+      if (this.#unfinished !== content) {
+        this.#writeUnfinished(content, (file) => file.syncDataSync());
+      }
+      if (this.#link(path)) return true;
+      if (!isBlankFile(path)) return false;
+      this.#rename(path);
+      return true;
+    });
+    if (isAdded) this.#listing?.set(name, content);
+    return isAdded;
+  }
+
+  /**
+   * Writes the unfinished file. If that fails, no file is left.
+   *
+   * A leftover of a killed process may be a hard link to a lease, so it is never
+   * opened, only removed.
+   *
+   * @param finish Runs before the file is closed
+   */
+  #writeUnfinished(
+    content: string,
+    finish: (file: Deno.FsFile) => void = () => {},
+  ): void {
+    this.#unfinished = content;
+    try {
+      using file = openNew(this.pathOf(UNFINISHED_FILE));
+      writeAll(file, new TextEncoder().encode(content));
+      finish(file);
+    } catch (error) {
+      this.#discard();
+      throw error;
+    }
+  }
+
+  /**
+   * Gives the unfinished file its name, unless the name is taken.
+   *
+   * @returns False if the name is taken
+   */
+  #link(path: string): boolean {
+    try {
+      // A check beforehand would take longer: successful calls are quick in
+      // Deno.
+      Deno.linkSync(this.pathOf(UNFINISHED_FILE), path);
+      this.#discard();
+    } catch {
+      if (isThere(path)) return false;
+      // Not every file system has hard links.
+      this.#rename(path);
+    }
+    return true;
+  }
+
+  /** Gives the unfinished file its name, and replaces any file of that name. */
+  #rename(path: string): void {
+    Deno.renameSync(this.pathOf(UNFINISHED_FILE), path);
+    this.#unfinished = undefined;
+  }
+
+  #discard(): void {
+    if (this.#unfinished === undefined) return;
+    removeQuietly(this.pathOf(UNFINISHED_FILE));
+    this.#unfinished = undefined;
+  }
+
+  /** Removes an unfinished lease. */
+  [Symbol.dispose](): void {
+    this.#discard();
+  }
+}
+
+function openNew(path: string): Deno.FsFile {
+  const options = { write: true, createNew: true, mode: 0o600 };
+  try {
+    return Deno.openSync(path, options);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    Deno.removeSync(path);
+    return Deno.openSync(path, options);
+  }
+}
+
+function isThere(path: string): boolean {
+  return unlessUnreachable(() => Deno.lstatSync(path)) !== undefined;
+}
+
+/** Reports whether a path is an empty file. */
+export function isBlankFile(path: string): boolean {
+  return Deno.lstatSync(path).isFile &&
+    Deno.readTextFileSync(path).trim() === "";
+}

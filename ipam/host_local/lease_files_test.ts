@@ -1,0 +1,121 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import {
+  describeOwner,
+  findIp,
+  formatContainer,
+  formatOwner,
+  LeaseFiles,
+} from "./lease_files.ts";
+
+Deno.test("formatOwner() writes what the Go plugin writes", () => {
+  const ifName = "eth0";
+  assertEquals(formatOwner({ containerId: "dummy", ifName }), "dummy\r\neth0");
+  assertEquals(formatOwner({ containerId: " d ", ifName }), "d\r\neth0");
+  assertEquals(formatContainer(" dummy\n"), "dummy");
+});
+
+Deno.test("describeOwner() names what a lease names", () => {
+  assertEquals(
+    describeOwner("dummy\r\neth0"),
+    'container "dummy", interface "eth0"',
+  );
+  assertEquals(describeOwner("dummy"), 'container "dummy"');
+});
+
+Deno.test("findIp() finds an address, or none", () => {
+  assertEquals(findIp("10.1.2.2")?.toString(), "10.1.2.2");
+  assertEquals(findIp("lock"), undefined);
+});
+
+/** Runs `test` in a new directory, as it was left, and returns what it has then. */
+function inDirectory(
+  left: Readonly<Record<string, string>>,
+  test: (files: LeaseFiles) => void,
+): Record<string, string> {
+  const dataDir = Deno.makeTempDirSync();
+  try {
+    using files = new LeaseFiles(dataDir, "net1");
+    files.create();
+    for (const [name, content] of Object.entries(left)) {
+      Deno.writeTextFileSync(files.pathOf(name), content);
+    }
+    test(files);
+    return read(files);
+  } finally {
+    Deno.removeSync(dataDir, { recursive: true });
+  }
+}
+
+/** Reads all files by name. */
+function read(files: LeaseFiles): Record<string, string> {
+  return Object.fromEntries(
+    [...Deno.readDirSync(files.path)].map(({ name }) => [
+      name,
+      Deno.readTextFileSync(files.pathOf(name)),
+    ]),
+  );
+}
+
+Deno.test("LeaseFiles.addLease() gives a name that nothing has", () => {
+  const all = inDirectory({}, (files) => {
+    assert(files.addLease("10.1.2.3", "new"));
+  });
+  assertEquals(all, { "10.1.2.3": "new" });
+});
+
+Deno.test("LeaseFiles.addLease() leaves a name to what has it, and tries the next one", () => {
+  const left = { "10.1.2.3": "old" };
+  const all = inDirectory(left, (files) => {
+    assert(!files.addLease("10.1.2.3", "new"));
+    assertEquals(read(files), { ...left, unfinished: "new" });
+    assert(files.addLease("10.1.2.4", "new"));
+  });
+  assertEquals(all, { ...left, "10.1.2.4": "new" });
+});
+
+Deno.test("LeaseFiles leave nothing unfinished at the end", () => {
+  const left = { "10.1.2.3": "old" };
+  const all = inDirectory(left, (files) => {
+    assert(!files.addLease("10.1.2.3", "new"));
+    files[Symbol.dispose]();
+  });
+  assertEquals(all, left);
+});
+
+Deno.test("LeaseFiles.addLease() takes the name of an empty file", () => {
+  const all = inDirectory({ "10.1.2.3": "" }, (files) => {
+    assert(files.addLease("10.1.2.3", "new"));
+  });
+  assertEquals(all, { "10.1.2.3": "new" });
+});
+
+Deno.test("LeaseFiles.replace() takes a name from what has it", () => {
+  const all = inDirectory({ "10.1.2.3": "old", name: "old" }, (files) => {
+    assert(!files.addLease("10.1.2.3", "new"));
+    files.replace("name", "new");
+    assert(files.addLease("10.1.2.4", "new"));
+  });
+  assertEquals(all, { "10.1.2.3": "old", "10.1.2.4": "new", name: "new" });
+});
+
+Deno.test("LeaseFiles never touch what a killed process left", () => {
+  const all = inDirectory({ "10.1.2.2": "dummy" }, (files) => {
+    // Left by a kill between the two steps of a link: one file with two names.
+    Deno.linkSync(files.pathOf("10.1.2.2"), files.pathOf("unfinished"));
+    assert(files.addLease("10.1.2.3", "other"));
+  });
+  assertEquals(all, { "10.1.2.2": "dummy", "10.1.2.3": "other" });
+});
+
+Deno.test("LeaseFiles leave nothing that cannot be finished", () => {
+  const all = inDirectory({}, (files) => {
+    Deno.mkdirSync(files.pathOf("name"));
+    Deno.mkdirSync(files.pathOf("name/inner"));
+    assertThrows(() => files.replace("name", "new"), CniError);
+    Deno.removeSync(files.pathOf("name"), { recursive: true });
+  });
+  assertEquals(all, {});
+  const none = new LeaseFiles("/nonexistent", "net1");
+  assertThrows(() => none.addLease("10.1.2.3", "new"), CniError);
+});
