@@ -250,7 +250,7 @@ async function readAnnotation(
   const networks = objectOf(annotations)[NETWORKS];
   if (typeof networks !== "string") return [];
   const { parseNetworks } = await import(
-    "../../plugins/multus/networks/annotations.ts"
+    "../../plugins/multus/select/annotations.ts"
   );
   try {
     parseNetworks(networks, String(namespace ?? "default"));

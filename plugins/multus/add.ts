@@ -17,14 +17,14 @@ import {
   attachmentFailure,
   describe,
   type Place,
-} from "./attach.ts";
+} from "./attach/attach.ts";
 import { networkOf } from "./memory/cached_attachments.ts";
-import type { Delegate } from "./networks/delegate.ts";
-import { asMultus } from "./failure.ts";
-import { checkInterfaceNames, InterfaceNameError } from "./interface_names.ts";
+import type { Delegate } from "./model/delegate.ts";
+import { asMultus } from "./model/failure.ts";
+import { checkInterfaceNames, InterfaceNameError } from "./attach/interface_names.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import { waitUntilReady } from "./pod/readiness.ts";
-import { selectDelegates } from "./networks/pod_networks.ts";
+import { selectDelegates } from "./select/pod_networks.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -148,7 +148,7 @@ async function undo(
 ): Promise<void> {
   const conf = describe(session, place);
   const network = networkOf(delegate);
-  const { detach } = await import("./detach.ts");
+  const { detach } = await import("./attach/detach.ts");
   await detach(session, { network, conf }, deadline(UNDO_MS));
 }
 

@@ -9,7 +9,7 @@ import { COMMAND_SINCE } from "../../cni/version.ts";
 import type { KnownAttachment } from "./memory/cached_attachments.ts";
 import { describeAll, findOwn } from "./del.ts";
 import { recall } from "./memory/recall.ts";
-import { selectDelegates } from "./networks/pod_networks.ts";
+import { selectDelegates } from "./select/pod_networks.ts";
 import type { Session } from "./session.ts";
 
 /**

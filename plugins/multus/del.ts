@@ -13,8 +13,8 @@ import {
   listAttachments,
   listCachedAttachments,
 } from "./memory/cached_attachments.ts";
-import { type Delegate, injectCniVersion } from "./networks/delegate.ts";
-import { detach } from "./detach.ts";
+import { type Delegate, injectCniVersion } from "./model/delegate.ts";
+import { detach } from "./attach/detach.ts";
 import { isCached } from "./memory/recall.ts";
 import type { Session } from "./session.ts";
 
@@ -122,7 +122,7 @@ export function describeAll(
 /** Finds the networks that the container may be attached to, if possible. */
 async function askFor(session: Session): Promise<KnownAttachment[]> {
   try {
-    const { rediscoverDelegates } = await import("./memory/rediscover.ts");
+    const { rediscoverDelegates } = await import("./rediscover.ts");
     return describeAll(session, await rediscoverDelegates(session));
   } catch (error) {
     session.log.warn("Cannot find the container's networks", {

@@ -8,13 +8,13 @@ import { describeError } from "../../cni/error.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
-import { isList } from "./networks/delegate.ts";
-import { asMultus } from "./failure.ts";
+import { isList } from "./model/delegate.ts";
+import { asMultus } from "./model/failure.ts";
 import { waitUntilReady } from "./pod/readiness.ts";
-import { findMaster } from "./networks/pod_networks.ts";
+import { findMaster } from "./select/pod_networks.ts";
 import type { Session } from "./session.ts";
 import { removeDeadLocks } from "./memory/container_lock.ts";
-import { releaseStaleContainers } from "./memory/stale_containers.ts";
+import { releaseStaleContainers } from "./stale_containers.ts";
 
 /**
  * Detaches containers that the runtime no longer has from all recorded networks,

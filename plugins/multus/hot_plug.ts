@@ -29,24 +29,24 @@ import {
   attachmentFailure,
   describe,
   type Place,
-} from "./attach.ts";
-import { type MultusConfig, multusSchema } from "./config.ts";
-import { interfaceNameOf } from "./delegate_conf.ts";
-import { detach } from "./detach.ts";
-import { inContext } from "./failure.ts";
-import { checkInterfaceNames } from "./interface_names.ts";
+} from "./attach/attach.ts";
+import { type MultusConfig, multusSchema } from "./model/config.ts";
+import { interfaceNameOf } from "./model/attachment.ts";
+import { detach } from "./attach/detach.ts";
+import { inContext } from "./model/failure.ts";
+import { checkInterfaceNames } from "./attach/interface_names.ts";
 import { networkOf } from "./memory/cached_attachments.ts";
 import { isCached, recall } from "./memory/recall.ts";
-import { checkIp, isHardwareAddress } from "./networks/annotation_schema.ts";
+import { checkIp, isHardwareAddress } from "./select/annotation_schema.ts";
 import {
   type AttachmentRequest,
   type Delegate,
   injectCniArgs,
   isList,
   loadDelegate,
-} from "./networks/delegate.ts";
-import { checkDefinition } from "./networks/definition_policy.ts";
-import { tellPodOf } from "./networks/pod_networks.ts";
+} from "./model/delegate.ts";
+import { checkDefinition } from "./select/definition_policy.ts";
+import { tellPodOf } from "./select/pod_networks.ts";
 import { runOperation } from "./operation.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import type { MultusOptions } from "./plugin.ts";

@@ -7,10 +7,10 @@
 
 import type { Command } from "../../cni/call/args.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { MultusConfig } from "./config.ts";
-import { asMultus } from "./failure.ts";
+import type { MultusConfig } from "./model/config.ts";
+import { asMultus } from "./model/failure.ts";
 import type { OpenCluster } from "./pod/cluster.ts";
-import { parseK8sArgs, parseK8sArgsLeniently } from "./pod/k8s_args.ts";
+import { parseK8sArgs, parseK8sArgsLeniently } from "./model/k8s_args.ts";
 import { OperationLog } from "./log/operation_log.ts";
 import { openSession, type Session } from "./session.ts";
 

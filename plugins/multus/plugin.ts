@@ -22,7 +22,7 @@
 
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { MultusConfig } from "./config.ts";
+import type { MultusConfig } from "./model/config.ts";
 import type { OpenCluster } from "./pod/cluster.ts";
 import type { Session } from "./session.ts";
 
@@ -48,12 +48,12 @@ export function createMultus(
   return definePlugin<MultusConfig>({
     name: "multus",
     versions: SPEC_VERSIONS,
-    configSchema: async () => (await import("./config.ts")).multusSchema(),
+    configSchema: async () => (await import("./model/config.ts")).multusSchema(),
     add: (call) => operate(call, async () => (await import("./add.ts")).add),
     check: (call) =>
       operate(call, async () => (await import("./check.ts")).check),
     async del(call): Promise<void> {
-      const { isRecursion } = await import("./networks/self_guard.ts");
+      const { isRecursion } = await import("./model/self_guard.ts");
       // An error would keep the pod from being deleted.
       if (isRecursion(call.surroundings.env, call.args)) return;
       await operate(call, async () => (await import("./del.ts")).del);

@@ -13,11 +13,11 @@ import {
   type OpenCluster,
   openProcessCluster,
 } from "./pod/cluster.ts";
-import type { MultusConfig } from "./config.ts";
-import type { K8sArgs } from "./pod/k8s_args.ts";
+import type { MultusConfig } from "./model/config.ts";
+import type { K8sArgs } from "./model/k8s_args.ts";
 import type { OperationLog } from "./log/operation_log.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
-import { enterRecursion } from "./networks/self_guard.ts";
+import { enterRecursion } from "./model/self_guard.ts";
 
 /** One call of multus. */
 export interface Session {

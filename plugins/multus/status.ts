@@ -7,10 +7,10 @@
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
-import { type Delegate, isList } from "./networks/delegate.ts";
-import { asMultus } from "./failure.ts";
+import { type Delegate, isList } from "./model/delegate.ts";
+import { asMultus } from "./model/failure.ts";
 import { requireReady } from "./pod/readiness.ts";
-import { findMaster } from "./networks/pod_networks.ts";
+import { findMaster } from "./select/pod_networks.ts";
 import type { Session } from "./session.ts";
 
 /**

@@ -6,7 +6,7 @@
 
 import { parseNetworkConf } from "../../cni/libcni/conf.ts";
 import { Ip } from "../../net/ip.ts";
-import type { Delegate } from "../../plugins/multus/networks/delegate.ts";
+import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 
 /** Gateways that a network is asked to have; undefined if nothing is asked. */
 export type Gateways = readonly string[] | undefined;

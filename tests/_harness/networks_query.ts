@@ -5,8 +5,8 @@
  */
 
 import { decode } from "../../cni/json/json.ts";
-import { multusSchema } from "../../plugins/multus/config.ts";
-import type { NetworksQuery } from "../../plugins/multus/networks/resolve.ts";
+import { multusSchema } from "../../plugins/multus/model/config.ts";
+import type { NetworksQuery } from "../../plugins/multus/select/resolve.ts";
 
 /**
  * Builds a query for a pod in namespace `test`.

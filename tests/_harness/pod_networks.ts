@@ -19,8 +19,8 @@ import type { NetNs } from "../../ffi/netns.ts";
 import {
   applyDefaultRoute,
   markDefaultRoutes,
-} from "../../plugins/multus/routes/default_route.ts";
-import type { Delegate } from "../../plugins/multus/networks/delegate.ts";
+} from "../../plugins/multus/route/default_route.ts";
+import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 import {
   buildNetworkStatus,
   type NetworkStatus,

@@ -13,7 +13,7 @@ import { parseNetworkConfList } from "../../cni/libcni/conf.ts";
 import {
   type MultusConfig,
   multusSchema,
-} from "../../plugins/multus/config.ts";
+} from "../../plugins/multus/model/config.ts";
 import {
   type Delegate,
   injectCniArgs,
@@ -22,13 +22,13 @@ import {
   isList,
   loadDelegate,
   toDelegate,
-} from "../../plugins/multus/networks/delegate.ts";
-import { readNetworkFile } from "../../plugins/multus/networks/network_files.ts";
-import { parseNetworks } from "../../plugins/multus/networks/annotations.ts";
+} from "../../plugins/multus/model/delegate.ts";
+import { readNetworkFile } from "../../plugins/multus/select/network_files.ts";
+import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import { ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { networksQuery } from "../_harness/networks_query.ts";
-import { resolveNetworks } from "../../plugins/multus/networks/resolve.ts";
+import { resolveNetworks } from "../../plugins/multus/select/resolve.ts";
 import { expand } from "./rows.ts";
 
 const WEAVE = { name: "weave1", cniVersion: "0.2.0", type: "weave-net" };

@@ -12,12 +12,12 @@ import {
 import { CniError } from "../../cni/error.ts";
 import { decode, type JsonObject } from "../../cni/json/json.ts";
 import type { Pod } from "../../kube/types.ts";
-import { NETWORKS } from "../../plugins/multus/networks/selections.ts";
-import { multusSchema } from "../../plugins/multus/config.ts";
-import type { Delegate } from "../../plugins/multus/networks/delegate.ts";
+import { NETWORKS } from "../../plugins/multus/select/selections.ts";
+import { multusSchema } from "../../plugins/multus/model/config.ts";
+import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
 import type { ResourceMap } from "../../plugins/multus/devices/resource_map.ts";
-import { resolveNetworks } from "../../plugins/multus/networks/resolve.ts";
+import { resolveNetworks } from "../../plugins/multus/select/resolve.ts";
 import { allocated, claimOf, DRIVER, sliceOf } from "../_harness/claims.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { DeviceNode, takeAll } from "../_harness/device_node.ts";

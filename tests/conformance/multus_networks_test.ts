@@ -8,18 +8,18 @@
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import type { Delegate } from "../../plugins/multus/networks/delegate.ts";
-import { isList } from "../../plugins/multus/networks/delegate.ts";
+import type { Delegate } from "../../plugins/multus/model/delegate.ts";
+import { isList } from "../../plugins/multus/model/delegate.ts";
 import {
   type NetworksQuery,
   resolveMaster,
   resolveNetworks,
-} from "../../plugins/multus/networks/resolve.ts";
-import { parseNetworks } from "../../plugins/multus/networks/annotations.ts";
+} from "../../plugins/multus/select/resolve.ts";
+import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import {
   DEFAULT_NETWORK,
   NETWORKS,
-} from "../../plugins/multus/networks/selections.ts";
+} from "../../plugins/multus/select/selections.ts";
 import { type ConfFiles, ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {

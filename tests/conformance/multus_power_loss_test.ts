@@ -18,8 +18,8 @@ import {
   type AttachmentRequest,
   type Delegate,
   loadDelegate,
-} from "../../plugins/multus/networks/delegate.ts";
-import { parseK8sArgs } from "../../plugins/multus/pod/k8s_args.ts";
+} from "../../plugins/multus/model/delegate.ts";
+import { parseK8sArgs } from "../../plugins/multus/model/k8s_args.ts";
 import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
 import { encodeScratch } from "../../plugins/multus/memory/scratch_document.ts";
 import { needsRoot } from "../../testing/capabilities.ts";

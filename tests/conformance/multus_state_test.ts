@@ -11,13 +11,13 @@ import {
   type AttachmentRequest,
   type Delegate,
   loadDelegate,
-} from "../../plugins/multus/networks/delegate.ts";
-import { runtimeConfOf } from "../../plugins/multus/delegate_conf.ts";
-import { checkInterfaceNames } from "../../plugins/multus/interface_names.ts";
+} from "../../plugins/multus/model/delegate.ts";
+import { runtimeConfOf } from "../../plugins/multus/model/attachment.ts";
+import { checkInterfaceNames } from "../../plugins/multus/attach/interface_names.ts";
 import {
   delegateArgs,
   parseK8sArgs,
-} from "../../plugins/multus/pod/k8s_args.ts";
+} from "../../plugins/multus/model/k8s_args.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
 import { conformance } from "../_harness/conformance.ts";

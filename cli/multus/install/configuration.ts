@@ -12,7 +12,7 @@ import { basename, join } from "@std/path/posix";
 import { describeError } from "../../../cni/error.ts";
 import { removeIfThere, withIoFailure } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import { isOwnConf } from "../../../plugins/multus/networks/self_guard.ts";
+import { isOwnConf } from "../../../plugins/multus/model/self_guard.ts";
 import { findMaster, type Master, readConf, RENAMED } from "./master.ts";
 import {
   FILE_NAMES,

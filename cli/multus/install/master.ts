@@ -20,8 +20,8 @@ import {
   readNetworkConf,
   readNetworkConfList,
 } from "../../../cni/libcni/conf_files.ts";
-import { isList } from "../../../plugins/multus/networks/delegate.ts";
-import { isOwnConf } from "../../../plugins/multus/networks/self_guard.ts";
+import { isList } from "../../../plugins/multus/model/delegate.ts";
+import { isOwnConf } from "../../../plugins/multus/model/self_guard.ts";
 import type { ConfigurationOptions } from "./options.ts";
 
 /** A network's configuration, in the form that the runtime would use. */

@@ -16,7 +16,7 @@ import {
   unlessMissing,
   writeAll,
 } from "../../../cni/files/io.ts";
-import type { LogOptions } from "../config.ts";
+import type { LogOptions } from "../model/config.ts";
 
 const MEGABYTE = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000;
 /** Source: gopkg.in/natefinch/lumberjack.v2 `defaultMaxSize`. */

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { FileLock } from "../../../cni/files/lock.ts";
-import type { LogOptions } from "../config.ts";
+import type { LogOptions } from "../model/config.ts";
 import { compressFiles, LogFile } from "./log_file.ts";
 import { testRows } from "../../../tests/_harness/table.ts";
 

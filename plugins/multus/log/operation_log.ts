@@ -16,8 +16,8 @@ import {
   type Log,
   type LogFields,
 } from "../../../cni/log/log.ts";
-import type { MultusConfig } from "../config.ts";
-import type { K8sArgs } from "../pod/k8s_args.ts";
+import type { MultusConfig } from "../model/config.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
 import { compressFiles, LogFile } from "./log_file.ts";
 
 /** The levels, most verbose first; nothing is logged at `panic`. */

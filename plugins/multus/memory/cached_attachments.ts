@@ -21,8 +21,8 @@ import {
   type RuntimeConf,
 } from "../../../cni/libcni/runtime_conf.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import { type Delegate, isList, loadDelegate } from "../networks/delegate.ts";
-import { runtimeConfOf, type RuntimeConfSource } from "../delegate_conf.ts";
+import { type Delegate, isList, loadDelegate } from "../model/delegate.ts";
+import { runtimeConfOf, type RuntimeConfSource } from "../model/attachment.ts";
 
 /** One attachment, as libcni's operations take it. */
 export interface KnownAttachment {

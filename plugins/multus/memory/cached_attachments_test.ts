@@ -12,7 +12,7 @@ import {
   listCachedAttachments,
   networkOf,
 } from "./cached_attachments.ts";
-import { loadDelegate } from "../networks/delegate.ts";
+import { loadDelegate } from "../model/delegate.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 const ARGS = {

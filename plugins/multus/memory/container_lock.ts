@@ -10,8 +10,8 @@
 import { describeError } from "../../../cni/error.ts";
 import { JoinedSignal } from "../../../cni/call/deadline.ts";
 import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
-import type { MultusConfig } from "../config.ts";
-import { isNested } from "../networks/self_guard.ts";
+import type { MultusConfig } from "../model/config.ts";
+import { isNested } from "../model/self_guard.ts";
 import type { Session } from "../session.ts";
 
 /** How long to wait for another operation on the container, in milliseconds. */

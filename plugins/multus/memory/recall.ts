@@ -12,7 +12,7 @@ import {
   type KnownAttachment,
   networkOf,
 } from "./cached_attachments.ts";
-import { loadDelegate } from "../networks/delegate.ts";
+import { loadDelegate } from "../model/delegate.ts";
 import type { Session } from "../session.ts";
 
 /** A network and the attachment to it. */

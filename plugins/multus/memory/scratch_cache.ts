@@ -22,8 +22,8 @@ import {
 } from "../../../cni/files/io.ts";
 import { replaceFile } from "../../../cni/files/replace.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import type { Delegate } from "../networks/delegate.ts";
-import { nameByPlace } from "../delegate_conf.ts";
+import type { Delegate } from "../model/delegate.ts";
+import { nameByPlace } from "../model/attachment.ts";
 import {
   decodeScratch,
   encodeScratch,

@@ -33,7 +33,7 @@ import {
   type Delegate,
   isList,
   loadDelegate,
-} from "../networks/delegate.ts";
+} from "../model/delegate.ts";
 
 /** The content of a scratch file. */
 export interface ScratchDocument {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { Ip } from "../../../net/ip.ts";
-import { type Delegate, isList, loadDelegate } from "../networks/delegate.ts";
+import { type Delegate, isList, loadDelegate } from "../model/delegate.ts";
 import { decodeScratch, encodeScratch } from "./scratch_document.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 

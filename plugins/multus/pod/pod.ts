@@ -12,7 +12,7 @@ import {
 } from "../../../cni/json/json.ts";
 import type { Pod } from "../../../kube/types.ts";
 import type { Cluster } from "./cluster.ts";
-import type { K8sArgs } from "./k8s_args.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
 
 /** Annotations by key. */
 export type Annotations = Readonly<Record<string, string>>;

@@ -7,7 +7,7 @@
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { pause } from "../../../cni/call/deadline.ts";
 import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
-import { nodePath } from "../config.ts";
+import { nodePath } from "../model/config.ts";
 
 /** How long it is waited for, and how often it is looked for, in milliseconds. */
 const PATIENCE_MS = 45_000, INTERVAL_MS = 1000;

@@ -20,7 +20,7 @@ import type {
   IpConfig,
   Result,
 } from "../../../cni/result/result.ts";
-import type { Delegate } from "../networks/delegate.ts";
+import type { Delegate } from "../model/delegate.ts";
 
 /** One interface, with the keys in the order of the output. */
 export interface NetworkStatus {

@@ -12,7 +12,7 @@ import { deadline, waitUntil } from "../../../cni/call/deadline.ts";
 import type { IpConfig } from "../../../cni/result/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";
-import type { NetworkEvent } from "../failure.ts";
+import type { NetworkEvent } from "../model/failure.ts";
 import type { OperationLog } from "../log/operation_log.ts";
 import type { KnownPod } from "../pod/pod.ts";
 

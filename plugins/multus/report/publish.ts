@@ -5,7 +5,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
-import type { Attached } from "../attach.ts";
+import type { Attached } from "../attach/attach.ts";
 import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
 import { addedInterface, postEvents } from "./pod_events.ts";
 import type { PodKey } from "../../../kube/pod_annotations.ts";

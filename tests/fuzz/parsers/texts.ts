@@ -45,11 +45,11 @@ import { decodeScratch } from "../../../plugins/multus/memory/scratch_document.t
 import {
   parseDefaultNetwork,
   parseNetworks,
-} from "../../../plugins/multus/networks/annotations.ts";
+} from "../../../plugins/multus/select/annotations.ts";
 import {
   parseK8sArgs,
   parseK8sArgsLeniently,
-} from "../../../plugins/multus/pod/k8s_args.ts";
+} from "../../../plugins/multus/model/k8s_args.ts";
 import { splitRule } from "../../../plugins/parts/iptables/program.ts";
 import { readEntries } from "../../../plugins/portmap/iptables_rules.ts";
 import { parseQuantity } from "../../../node/network/quantity.ts";

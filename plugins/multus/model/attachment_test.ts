@@ -1,0 +1,171 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import type { JsonObject } from "../../../cni/json/json.ts";
+import {
+  type AttachmentRequest,
+  type Delegate,
+  loadDelegate,
+} from "./delegate.ts";
+import { interfaceNameOf, runtimeConfOf } from "./attachment.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+
+function delegate(name: string, request: AttachmentRequest = {}): Delegate {
+  const config = JSON.stringify({ name: "n", type: "t" });
+  return loadDelegate(new TextEncoder().encode(config), { name, request });
+}
+
+const ARGS = {
+  containerId: "c1",
+  netns: "/run/netns/a",
+  ifName: "eth0",
+  args: "IgnoreUnknown=1;K8S_POD_NAME=p",
+  path: "/bin",
+  netnsOverride: false,
+};
+const K8S = {
+  podNamespace: "",
+  podName: "p",
+  infraContainerId: "",
+  podUid: "",
+};
+
+Deno.test("interfaceNameOf() names interfaces by request or index", async (t) => {
+  const delegates = [
+    delegate("a"),
+    delegate("b", { ifName: "ext0" }),
+    delegate("c"),
+  ];
+  const rows: [string, readonly Delegate[], number, string][] = [
+    ["the master", delegates, 0, "eth0"],
+    ["one with a request", delegates, 1, "ext0"],
+    ["one without, counting all", delegates, 2, "net2"],
+    ["an empty request", [delegate("a", { ifName: "" })], 0, "eth0"],
+    ["a master with a request", delegates.slice(1), 0, "ext0"],
+  ];
+  await eachRow(t, rows, ([, list, index, expected]) => {
+    assertEquals(interfaceNameOf(list, index, "eth0"), expected);
+  });
+});
+
+/** The runtime's capability arguments. */
+const OFFER: JsonObject = {
+  portMappings: [{ hostPort: 80, containerPort: 8080, protocol: "tcp" }],
+  ips: ["10.0.0.1/24"],
+  mac: "",
+  bandwidth: {},
+  dns: { servers: ["10.0.0.9"] },
+};
+const REQUEST: AttachmentRequest = {
+  mac: "c2:11:22:33:44:66",
+  infinibandGuid: "24:8a:07:03:00:8d:ae:2e",
+  ips: ["10.0.0.2/24"],
+  bandwidth: { ingressRate: 2048 },
+  portMappings: [{ hostPort: 81, containerPort: 8081 }],
+};
+
+/** Returns the runtime configuration of the second of two delegates, or of the first. */
+function offerTo(
+  own: Delegate,
+  { index = 1, capabilityArgs = OFFER }: {
+    readonly index?: number;
+    readonly capabilityArgs?: JsonObject;
+  } = {},
+): JsonObject | undefined {
+  const delegates = index === 0 ? [own] : [delegate("master"), own];
+  return runtimeConfOf({
+    delegates,
+    index,
+    args: ARGS,
+    k8s: K8S,
+    capabilityArgs,
+  })
+    .capabilityArgs;
+}
+
+Deno.test("runtimeConfOf() builds the runtime configuration", () => {
+  const own = delegate("ns/n", { ifName: "a0", ips: ["10.0.0.2"] });
+  const delegates = [delegate("master"), own];
+  assertEquals(
+    runtimeConfOf({
+      delegates,
+      index: 1,
+      args: ARGS,
+      k8s: K8S,
+      capabilityArgs: {},
+    }),
+    {
+      containerId: "c1",
+      netns: "/run/netns/a",
+      ifName: "a0",
+      args: [
+        ["IgnoreUnknown", "true"],
+        ["K8S_POD_NAMESPACE", ""],
+        ["K8S_POD_NAME", "p"],
+        ["K8S_POD_INFRA_CONTAINER_ID", ""],
+        ["K8S_POD_UID", ""],
+        ["IP", "10.0.0.2"],
+      ],
+      capabilityArgs: { ips: ["10.0.0.2"] },
+    },
+  );
+});
+
+Deno.test("runtimeConfOf() merges the runtime's arguments with the request", async (t) => {
+  const { portMappings, ips, dns } = OFFER as Record<string, JsonObject>;
+  const devinfo = "/var/run/k8s.cni.cncf.io/devinfo/cni/";
+  await t.step("the master: all non-empty arguments, no request", () => {
+    const offer = offerTo(delegate("m", REQUEST), { index: 0 });
+    assertEquals(offer, { portMappings, ips, dns } as JsonObject);
+  });
+  await t.step("others: known capabilities", () => {
+    assertEquals(offerTo(delegate("a")), { portMappings, ips } as JsonObject);
+  });
+  await t.step("others: their requests", () => {
+    assertEquals(offerTo(delegate("a", REQUEST)), {
+      portMappings: [{ hostPort: 81, containerPort: 8081 }],
+      ips: ["10.0.0.2/24"],
+      mac: "c2:11:22:33:44:66",
+      infinibandGUID: "24:8a:07:03:00:8d:ae:2e",
+      bandwidth: { ingressRate: 2048 },
+    });
+  });
+  await t.step("others, nothing where nothing is requested", () => {
+    const offer = offerTo(delegate("a", { ips: [], portMappings: [] }));
+    assertEquals(offer, {});
+  });
+  await t.step("a device of the annotation, and where its file is", () => {
+    const own = delegate("ns/n", { deviceId: "d1" });
+    assertEquals(offerTo(own, { capabilityArgs: {} }), {
+      deviceID: "d1",
+      CNIDeviceInfoFile: `${devinfo}ns-n-c1_net1`,
+    });
+  });
+  await t.step("a device that was found, rather than that", () => {
+    const own = { ...delegate("a", { deviceId: "d1" }), deviceId: "d2" };
+    assertEquals(offerTo(own, { capabilityArgs: {} })?.["deviceID"], "d2");
+  });
+  await t.step(
+    "the runtime's device, with our file rather than its own",
+    () => {
+      const capabilityArgs = { deviceID: "d3", CNIDeviceInfoFile: "/x" };
+      assertEquals(offerTo(delegate("m"), { index: 0, capabilityArgs }), {
+        deviceID: "d3",
+        CNIDeviceInfoFile: `${devinfo}m-c1_eth0`,
+      });
+    },
+  );
+  await t.step("the runtime's file without a device", () => {
+    const capabilityArgs = { CNIDeviceInfoFile: "/x" };
+    assertEquals(offerTo(delegate("a"), { capabilityArgs }), capabilityArgs);
+  });
+});
+
+Deno.test("runtimeConfOf() does not change its input", () => {
+  const before = structuredClone(OFFER);
+  offerTo(delegate("a", REQUEST));
+  assertEquals(OFFER, before);
+});
+
+Deno.test("runtimeConfOf() refuses an index without a delegate", () => {
+  const source = { delegates: [], args: ARGS, k8s: K8S, capabilityArgs: {} };
+  assertThrows(() => runtimeConfOf({ ...source, index: 0 }), RangeError);
+});

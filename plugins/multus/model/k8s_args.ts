@@ -1,0 +1,106 @@
+/**
+ * The pod in CNI_ARGS, and CNI_ARGS for delegates.
+ *
+ * @module
+ */
+
+import { loadArgs } from "../../../cni/call/args.ts";
+import type { CniArgs } from "../../../cni/libcni/runtime_conf.ts";
+import type { AttachmentRequest } from "./delegate.ts";
+
+/** The pod in CNI_ARGS; "" means absent. */
+export interface K8sArgs {
+  /** K8S_POD_NAMESPACE. */
+  readonly podNamespace: string;
+  /** K8S_POD_NAME. */
+  readonly podName: string;
+  /** K8S_POD_INFRA_CONTAINER_ID: the sandbox's container. */
+  readonly infraContainerId: string;
+  /** K8S_POD_UID. */
+  readonly podUid: string;
+}
+
+/** Values of CNI_ARGS by key. */
+type ArgTexts = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Parses CNI_ARGS with the keys of Kubernetes and `IP` as the known keys. `IP` is
+ * not checked: the delegates decide whether it may be a list or have a prefix
+ * length.
+ *
+ * Source: multus-cni pkg/k8sclient `GetK8sArgs`, containernetworking/cni
+ * pkg/types/args.go `LoadArgs`.
+ *
+ * @param text The value of CNI_ARGS
+ * @throws {CniError} 4 if a pair does not have exactly one `=`, or a key is
+ *   unknown without `IgnoreUnknown=1`
+ */
+export function parseK8sArgs(text: string): K8sArgs {
+  const asItIs = (value: string): string => value;
+  return pickK8sArgs(loadArgs(text, {
+    IP: asItIs,
+    K8S_POD_NAMESPACE: asItIs,
+    K8S_POD_NAME: asItIs,
+    K8S_POD_INFRA_CONTAINER_ID: asItIs,
+    K8S_POD_UID: asItIs,
+  }));
+}
+
+/** Parses CNI_ARGS for DEL; malformed pairs are ignored. */
+export function parseK8sArgsLeniently(text: string): K8sArgs {
+  return pickK8sArgs(Object.fromEntries(splitPairs(text)));
+}
+
+function pickK8sArgs(args: ArgTexts): K8sArgs {
+  return {
+    podNamespace: args["K8S_POD_NAMESPACE"] ?? "",
+    podName: args["K8S_POD_NAME"] ?? "",
+    infraContainerId: args["K8S_POD_INFRA_CONTAINER_ID"] ?? "",
+    podUid: args["K8S_POD_UID"] ?? "",
+  };
+}
+
+/**
+ * Builds CNI_ARGS of a delegate: five keys that are always present, in this
+ * order; the other keys of multus' own CNI_ARGS; and the hardware address and
+ * the addresses that the annotation requests, for plugins without the capability.
+ *
+ * Each key occurs once. The Go version repeats keys, and plugins use the last
+ * value; here that value is at the key's first position. An empty value does not
+ * replace a known one, and `IgnoreUnknown` stays true, because delegates get keys
+ * that they may not know.
+ *
+ * Source: multus-cni pkg/types `CreateCNIRuntimeConf`.
+ *
+ * @param text The value of multus' own CNI_ARGS
+ */
+export function delegateArgs(
+  k8s: K8sArgs,
+  text: string,
+  { mac, ips = [] }: Pick<AttachmentRequest, "mac" | "ips">,
+): CniArgs {
+  const args = new Map([
+    ["IgnoreUnknown", "true"],
+    ["K8S_POD_NAMESPACE", k8s.podNamespace],
+    ["K8S_POD_NAME", k8s.podName],
+    ["K8S_POD_INFRA_CONTAINER_ID", k8s.infraContainerId],
+    ["K8S_POD_UID", k8s.podUid],
+  ]);
+  for (const [key, value] of splitPairs(text)) {
+    const isNews = value !== "" || !args.has(key);
+    if (isNews && key !== "IgnoreUnknown") args.set(key, value);
+  }
+  if (mac) args.set("MAC", mac);
+  if (ips.length > 0) args.set("IP", ips.join(","));
+  return [...args];
+}
+
+/** Splits CNI_ARGS into pairs at the first `=`; items without one are ignored. */
+function splitPairs(text: string): [key: string, value: string][] {
+  return text.split(";")
+    .filter((pair) => pair.includes("="))
+    .map((pair) => {
+      const end = pair.indexOf("=");
+      return [pair.slice(0, end), pair.slice(end + 1)];
+    });
+}

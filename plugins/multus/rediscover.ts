@@ -1,0 +1,71 @@
+/**
+ * Finds the networks that a container without a record may be attached to.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { describeError } from "../../cni/error.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import type { Delegate } from "./model/delegate.ts";
+import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import { selectDelegates } from "./select/pod_networks.ts";
+import type { Session } from "./session.ts";
+
+/** Time limit for all API requests, in milliseconds. */
+const API_MS = 2500;
+
+/**
+ * Selects the networks that the container may be attached to.
+ *
+ * Asks the API for the pod's networks only if the record of ADD may be lost.
+ * Otherwise multus never attached the container, or has detached it already; but
+ * the networks of every pod may have been attached before multus was installed.
+ *
+ * @throws {CniError} If not even the networks of every pod can be found
+ */
+export async function rediscoverDelegates(
+  session: Session,
+): Promise<Delegate[]> {
+  using limit = new JoinedSignal(API_MS, session.call.signal);
+  const { signal } = limit;
+  const pod = isMemoryLost(session)
+    ? await askForPod(session, signal)
+    : undefined;
+  if (pod !== undefined) {
+    try {
+      return await selectDelegates(session, pod, signal);
+    } catch (error) {
+      session.log.verbose("Detaching from the networks of every pod only", {
+        error: describeError(error),
+      });
+    }
+  }
+  return await selectDelegates(session, undefined, signal);
+}
+
+/** Reports whether the scratch file is unreadable, or the cache was removed. */
+function isMemoryLost({ call, scratch }: Session): boolean {
+  const { args: { containerId }, config: { cniDir } } = call;
+  const results = join(cniDir, "results");
+  return scratch.has(containerId) ||
+    ifPossible(() => Deno.statSync(results)) === undefined;
+}
+
+async function askForPod(
+  { k8s, cluster, log, call }: Session,
+  signal: AbortSignal,
+): Promise<KnownPod | undefined> {
+  const { config: { runtimeConfig } } = call;
+  try {
+    const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
+    return pod === POD_IS_GONE ? undefined : pod;
+  } catch (error) {
+    // Not a warning: kubelets repeat DEL for pods that are long gone.
+    log.verbose("Cannot find the pod's networks", {
+      error: describeError(error),
+    });
+    return undefined;
+  }
+}

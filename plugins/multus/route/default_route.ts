@@ -1,0 +1,128 @@
+/**
+ * Default routes that pods request with `"default-route": ["10.1.1.1"]` of a
+ * selected network. They replace those of the networks' plugins.
+ *
+ * The families are independent. If any network of the pod requests an IPv4
+ * gateway, it becomes the only IPv4 default route of all networks; IPv6 default
+ * routes only change if an IPv6 gateway is requested too. An empty list changes
+ * nothing. Routes in tables other than main, such as sbr's, never change.
+ *
+ * A default route through the requested gateway is kept, with its metric and all
+ * other attributes. A new one has no metric, so that it takes precedence.
+ *
+ * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
+ * 4.1.2.1.9; multus-cni pkg/types/conf.go `CheckGatewayConfig`, where a gateway
+ * of one family also removes the default routes of the other.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
+import type { Ip, IpFamily } from "../../../net/ip.ts";
+import { openSandbox } from "../../parts/sandbox.ts";
+import { addDefaultRoutes, dropDefaultRoutes } from "./cached_routes.ts";
+import type { Delegate } from "../model/delegate.ts";
+import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
+
+const FAMILIES: readonly IpFamily[] = [4, 6];
+
+/**
+ * Marks delegates that lose default routes to another network of the pod, for
+ * the scratch file. Without any list of gateways nothing is marked.
+ *
+ * The reference acts on these marks. Here they are only recorded;
+ * {@linkcode applyDefaultRoute} does not use them.
+ *
+ * @throws {CniError} 7 If two gateways of the same family are requested
+ */
+export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
+  const isAnyAsked = delegates.some(({ request }) => request.defaultRoute);
+  if (!isAnyAsked) return [...delegates];
+  const gateways = delegates.flatMap(({ request }) =>
+    request.defaultRoute ?? []
+  );
+  for (const family of FAMILIES) {
+    const rivals = gateways.filter((ip) => ip.family === family);
+    if (rivals.length > 1) throw severalGateways(rivals);
+  }
+  return delegates.map((delegate) => ({
+    ...delegate,
+    isFilterV4Gateway: findGateway(delegate, 4) === undefined,
+    isFilterV6Gateway: findGateway(delegate, 6) === undefined,
+  }));
+}
+
+/** The message equals the reference's. */
+function severalGateways(gateways: readonly Ip[]): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "multus does not support ECMP for default-route",
+    { details: `the gateways are ${gateways.join(", ")}` },
+  );
+}
+
+function findGateway(
+  { request }: Delegate,
+  family: IpFamily,
+): Ip | undefined {
+  return request.defaultRoute?.find((ip) => ip.family === family);
+}
+
+/** An attachment after its ADD. */
+export interface DefaultRouteOptions {
+  /** The call's arguments, with the path of the sandbox's namespace. */
+  readonly args: Pick<CmdArgs, "netns">;
+  /** The attachment's interface in the sandbox. */
+  readonly ifName: string;
+  /** The network. */
+  readonly delegate: Delegate;
+  /** All networks of the pod. */
+  readonly delegates: readonly Delegate[];
+  /** The result of ADD, in its own version. */
+  readonly document: JsonObject;
+}
+
+/**
+ * Sets the requested default routes of an attachment's interface. A failure
+ * restores the kernel's routes.
+ *
+ * @returns The result of ADD with the new default routes; the same object if the
+ *   pod requests none
+ * @throws {CniError} 1 if the result's version is unknown, 7 if the interface
+ *   cannot reach the gateway or another default route takes precedence, 8 if the
+ *   namespace cannot be opened
+ * @throws {Error} Names the request that the kernel refuses
+ */
+export function applyDefaultRoute(
+  { args, ifName, delegate, delegates, document }: DefaultRouteOptions,
+): JsonObject {
+  const wishes = listWishes(delegate, delegates);
+  if (wishes.length === 0) return document;
+  // Before the kernel's routes: it may fail.
+  const edited = editResult(document, wishes);
+  using sandbox = openSandbox(args);
+  setDefaultRoutes(sandbox, ifName, wishes);
+  return edited;
+}
+
+/** Lists the wishes for each family that any network of the pod requests. */
+function listWishes(
+  delegate: Delegate,
+  delegates: readonly Delegate[],
+): DefaultRouteWish[] {
+  return FAMILIES
+    .filter((family) => delegates.some((one) => findGateway(one, family)))
+    .map((family) => ({ family, gateway: findGateway(delegate, family) }));
+}
+
+function editResult(
+  document: JsonObject,
+  wishes: readonly DefaultRouteWish[],
+): JsonObject {
+  const families = wishes.map(({ family }) => family);
+  const gateways = wishes.flatMap(({ gateway }) => gateway ?? []);
+  const kept = dropDefaultRoutes(document, families, gateways);
+  return addDefaultRoutes(kept, gateways);
+}

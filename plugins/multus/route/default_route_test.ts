@@ -1,0 +1,214 @@
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
+import {
+  delegatesWith,
+  type Gateways,
+} from "../../../tests/_harness/multus_delegates.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import {
+  ETH0,
+  IPV6,
+  NET1,
+  TwoNetworks,
+} from "../../../tests/_harness/two_networks.ts";
+import { applyDefaultRoute, markDefaultRoutes } from "./default_route.ts";
+import type { Delegate } from "../model/delegate.ts";
+
+type Marks = readonly [v4: boolean, v6: boolean];
+
+function marksOf(delegates: readonly Delegate[]): Marks[] {
+  return delegates.map((one) => [one.isFilterV4Gateway, one.isFilterV6Gateway]);
+}
+
+const MARKS: Readonly<
+  Record<
+    string,
+    readonly [requests: readonly Gateways[], marks: readonly Marks[]]
+  >
+> = {
+  "nobody asks": [[undefined, undefined], [[false, false], [false, false]]],
+  "none at all": [[], []],
+  "an empty list": [[undefined, []], [[true, true], [true, true]]],
+  "one of IPv4": [[undefined, ["10.1.1.1"]], [[true, true], [false, true]]],
+  "one of IPv6": [[["2001:db8::1"], undefined], [[true, false], [true, true]]],
+  "one of each": [[["10.1.1.1", "fe80::1"]], [[false, false]]],
+  "one of each, of different networks": [
+    [["10.1.1.1"], ["fe80::1"], []],
+    [[false, true], [true, false], [true, true]],
+  ],
+  "IPv4 in the clothes of IPv6": [[["::ffff:10.1.1.1"]], [[false, true]]],
+};
+
+Deno.test("markDefaultRoutes() marks delegates by family", async (t) => {
+  await eachRow(t, Object.entries(MARKS), ([, [requests, marks]]) => {
+    const delegates = delegatesWith(...requests);
+    const marked = markDefaultRoutes(delegates);
+    assertEquals(marksOf(marked), [...marks]);
+    assertEquals(
+      marked.map(({ name, request }) => ({ name, request })),
+      delegates.map(({ name, request }) => ({ name, request })),
+    );
+    assertEquals(delegates, delegatesWith(...requests));
+  });
+});
+
+Deno.test("markDefaultRoutes() refuses several gateways of a family", async (t) => {
+  const rows: Readonly<Record<string, readonly Gateways[]>> = {
+    "of one network": [["10.1.1.1", "10.1.1.2"]],
+    "of two networks": [["10.1.1.1"], undefined, ["10.2.1.1", "fe80::1"]],
+    "of IPv6": [["fe80::1"], ["fe80::2"]],
+    "the same one": [["10.1.1.1", "10.1.1.1"]],
+  };
+  await eachRow(t, Object.entries(rows), ([, requests]) => {
+    const error = assertThrows(
+      () => markDefaultRoutes(delegatesWith(...requests)),
+      CniError,
+    );
+    assertEquals(
+      error.message,
+      "multus does not support ECMP for default-route",
+    );
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+  });
+});
+
+/** The results of the two interfaces' plugins. */
+const RESULTS: Readonly<Record<"eth0" | "net1", JsonObject>> = {
+  eth0: {
+    cniVersion: "1.1.0",
+    interfaces: [{ name: "eth0", sandbox: "/run/netns/c1" }],
+    ips: [{ address: "10.0.0.2/24", interface: 0, gateway: "10.0.0.1" }],
+    routes: [
+      { dst: "10.2.0.0/24", gw: "10.0.0.5" },
+      { dst: "0.0.0.0/0" },
+      { dst: "::/0", gw: "2001:db8:a::1" },
+    ],
+  },
+  net1: {
+    cniVersion: "0.2.0",
+    ip4: { ip: "192.168.1.209/24" },
+    ip6: { ip: "2001:db8:1::209/64" },
+  },
+};
+const LISTED: Readonly<Record<"eth0" | "net1", readonly string[]>> = {
+  eth0: [" 0.0.0.0/0", "2001:db8:a::1 ::/0"],
+  net1: [],
+};
+const KERNEL = [
+  "via 10.0.0.1 dev eth0",
+  "via 2001:db8:a::1 dev eth0 metric 1024",
+];
+const V4_NET1 = "via 192.168.1.1 dev net1";
+const V6_NET1 = "via 2001:db8:1::1 dev net1 metric 1024";
+
+/** Lists the default routes that a result has, as `gateway destination`. */
+function listDefaults(document: JsonObject): string[] {
+  const { routes, ip4, ip6 } = document as Record<string, JsonObject>;
+  return [routes, ip4?.["routes"], ip6?.["routes"]].flat()
+    .flatMap((route) => {
+      const { dst, gw = "" } = (route ?? {}) as Record<string, string>;
+      return dst?.endsWith("/0") ? [`${gw} ${dst}`] : [];
+    });
+}
+
+interface Row {
+  readonly eth0?: Gateways;
+  readonly net1?: Gateways;
+  readonly kernel: readonly string[];
+  readonly listed: Readonly<Record<"eth0" | "net1", readonly string[]>>;
+}
+
+const ROWS: Readonly<Record<string, Row>> = {
+  "nobody asks": { kernel: KERNEL, listed: LISTED },
+  "empty lists ask for nothing": {
+    eth0: [],
+    net1: [],
+    kernel: KERNEL,
+    listed: LISTED,
+  },
+  "IPv4 of the second network": {
+    net1: ["192.168.1.1"],
+    kernel: [V4_NET1, "via 2001:db8:a::1 dev eth0 metric 1024"],
+    listed: { eth0: ["2001:db8:a::1 ::/0"], net1: ["192.168.1.1 0.0.0.0/0"] },
+  },
+  "IPv6 of the second network": {
+    net1: ["2001:db8:1::1"],
+    kernel: ["via 10.0.0.1 dev eth0", V6_NET1],
+    listed: { eth0: [" 0.0.0.0/0"], net1: ["2001:db8:1::1 ::/0"] },
+  },
+  "both of the second network": {
+    net1: ["2001:db8:1::1", "192.168.1.1"],
+    kernel: [V4_NET1, V6_NET1],
+    listed: { eth0: [], net1: ["192.168.1.1 0.0.0.0/0", "2001:db8:1::1 ::/0"] },
+  },
+  "one of each": {
+    eth0: ["10.0.0.9"],
+    net1: ["2001:db8:1::1"],
+    kernel: ["via 10.0.0.9 dev eth0", V6_NET1],
+    listed: { eth0: ["10.0.0.9 0.0.0.0/0"], net1: ["2001:db8:1::1 ::/0"] },
+  },
+  "what the first network has anyway": {
+    eth0: ["10.0.0.1", "2001:db8:a::1"],
+    kernel: KERNEL,
+    listed: { eth0: ["10.0.0.1 0.0.0.0/0", "2001:db8:a::1 ::/0"], net1: [] },
+  },
+};
+
+rootTest("applyDefaultRoute() keeps kernel and results equal", async (t) => {
+  await eachRow(t, Object.entries(ROWS), ([, row]) => {
+    using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
+    const delegates = markDefaultRoutes(delegatesWith(row.eth0, row.net1));
+    const args = { netns: networks.sandbox.path };
+    const edited = (["eth0", "net1"] as const).map((ifName, position) => {
+      const delegate = delegates[position] as Delegate;
+      const document = RESULTS[ifName];
+      const place = { args, ifName, delegate, delegates };
+      const after = applyDefaultRoute({ ...place, document });
+      assertEquals(applyDefaultRoute({ ...place, document: after }), after);
+      return [ifName, listDefaults(after)];
+    });
+    assertEquals(defaultRoutes(networks.sandbox), [...row.kernel]);
+    assertEquals(Object.fromEntries(edited), row.listed);
+  });
+});
+
+Deno.test("applyDefaultRoute() does not open the namespace if no gateway is requested", () => {
+  const delegates = delegatesWith([], undefined);
+  const [delegate] = delegates as [Delegate];
+  const document = RESULTS.eth0;
+  const args = { netns: "/nowhere" };
+  const options = { args, ifName: "eth0", delegate, delegates, document };
+  assertStrictEquals(applyDefaultRoute(options), document);
+});
+
+Deno.test("applyDefaultRoute() fails with the code of the cause", async (t) => {
+  const delegates = delegatesWith(["10.0.0.1"]);
+  const [delegate] = delegates as [Delegate];
+  const ask = {
+    args: { netns: "/nowhere" },
+    ifName: "eth0",
+    delegate,
+    delegates,
+  };
+  await t.step("no namespace", () => {
+    const document = RESULTS.eth0;
+    const error = assertThrows(
+      () => applyDefaultRoute({ ...ask, document }),
+      CniError,
+      'Cannot open network namespace "/nowhere"',
+    );
+    assertEquals(error.code, ErrorCode.InvalidNetns);
+  });
+  await t.step("a result of another world", () => {
+    const document = { cniVersion: "0.9.0" };
+    const error = assertThrows(
+      () => applyDefaultRoute({ ...ask, document }),
+      CniError,
+      "not supported version: 0.9.0",
+    );
+    assertEquals(error.code, ErrorCode.IncompatibleVersion);
+  });
+});

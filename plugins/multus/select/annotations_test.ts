@@ -1,0 +1,222 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { requireRoot } from "../../../testing/capabilities.ts";
+import { runIn } from "../../../testing/ip_json.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
+import { networksQuery } from "../../../tests/_harness/networks_query.ts";
+import {
+  type ChosenNetworks,
+  parseDefaultNetwork,
+  parseNetworks,
+  readAnnotations,
+} from "./annotations.ts";
+import type { NetworkSelection } from "../model/delegate.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
+
+/** `namespace/name@interface` of each. */
+function names(selections: readonly NetworkSelection[]): string[] {
+  return selections.map(({ namespace, name, request: { ifName } }) =>
+    `${namespace}/${name}${ifName === undefined ? "" : `@${ifName}`}`
+  );
+}
+
+testRows<[string, string[]]>("parseNetworks() reads the short form", [
+  ["", []],
+  ["net1", ["pod/net1"]],
+  ["net1,net2", ["pod/net1", "pod/net2"]],
+  [" net1 ,\n\tother/net2 ", ["pod/net1", "other/net2"]],
+  ["other / net1 @ ext0", ["other/net1@ext0"]],
+  ["net1,net1", ["pod/net1", "pod/net1"]],
+  ["/net1", ["pod/net1"]],
+  ["net1@", ["pod/net1"]],
+  ["net1@Ext_0.5", ["pod/net1@Ext_0.5"]],
+  ["net1@123456789012345", ["pod/net1@123456789012345"]],
+  ["a-1/0-b", ["a-1/0-b"]],
+  ["null", ["pod/null"]],
+], ([text, expected]) => {
+  assertEquals(names(parseNetworks(text, "pod")), expected);
+}, ([text]) => JSON.stringify(text));
+
+const MISMATCH = "one or more items did not match comma-delimited format";
+const BAD_INTERFACE = "Failed to parse interface name: must be less than 15";
+
+testRows<[string, string]>("parseNetworks() refuses a malformed short form", [
+  ["a/b/c", "Invalid network object (failed at '/')"],
+  ["a@b@c", "Invalid network object (failed at '@')"],
+  ["net1@a/b", MISMATCH],
+  ["Net1", `${MISMATCH} (must consist`],
+  ["net.1", "mismatch @ 'net.1'"],
+  ["-net1", "mismatch @ '-net1'"],
+  ["net1-", "mismatch @ 'net1-'"],
+  ["NS/net1", "mismatch @ 'NS'"],
+  ["net 1", "mismatch @ 'net 1'"],
+  ["../net1", "mismatch @ '..'"],
+  ["net1@my ifc", `${BAD_INTERFACE} chars`],
+  ["net1@1234567890123456", "interface name '1234567890123456'"],
+  ["net1@ääääääää", BAD_INTERFACE],
+], ([text, message]) => {
+  const parse = (): unknown => parseNetworks(`ok,${text}`, "pod");
+  assertEquals(assertThrows(parse, CniError, message).code, 7);
+});
+
+testRows<[string, number]>("parseNetworks() reports which item has no name", [
+  [" ", 1],
+  [",", 1],
+  ["net1,", 2],
+  ["net1,,net2", 2],
+  ["other/", 1],
+  ["@ext0", 1],
+  ['[{"name":"a"},{}]', 2],
+  ['[{"name":""}]', 1],
+  ['[{"namespace":"other"}]', 1],
+], ([text, item]) => {
+  assertThrows(
+    () => parseNetworks(text, "pod"),
+    CniError,
+    `parsePodNetworkAnnotation: item ${item} names no network`,
+  );
+}, ([text]) => JSON.stringify(text));
+
+Deno.test("parseNetworks() refuses interface names that no link can have", async (t) => {
+  const KERNEL =
+    "interface name has a character that the kernel does not allow";
+  const FORBIDDEN = "interface name contains / or : or whitespace characters";
+  const rows: [string, string][] = [
+    ["a\0b", KERNEL],
+    ["a\ud800", KERNEL],
+    ["eth%d", KERNEL],
+    ["à0", KERNEL],
+    ["a:0", FORBIDDEN],
+    ["a/b", FORBIDDEN],
+    ["..", "interface name is . or .."],
+    ["1234567890123456", "interface name is too long"],
+  ];
+  await eachRow(t, rows, ([ifName, reason]) => {
+    const item = { name: "net1", interface: ifName };
+    const text = JSON.stringify([{ name: "net0" }, item]);
+    const error = assertThrows(() => parseNetworks(text, "pod"), CniError);
+    assertEquals(
+      error.message,
+      `parsePodNetworkAnnotation: item 2: interface ${
+        JSON.stringify(ifName)
+      }: ${reason}`,
+    );
+    assertEquals(error.code, 7);
+  }, ([ifName]) => JSON.stringify(ifName));
+});
+
+Deno.test({
+  ...requireRoot(
+    "parseNetworks() accepts interface names that the kernel accepts",
+  ),
+  fn(): void {
+    using hosts = TestHosts.create();
+    const characters = "az09_-.@~é\x01";
+    const add = "link add peer0 type veth peer name".split(" ");
+    for (const character of characters) {
+      const ifName = `x${character}0`;
+      const text = JSON.stringify([{ name: "net1", interface: ifName }]);
+      assertEquals(names(parseNetworks(text, "pod")), [`pod/net1@${ifName}`]);
+      runIn(hosts.sandbox, "ip", ...add, ifName);
+      runIn(hosts.sandbox, "ip", "link", "del", "peer0");
+    }
+  },
+});
+
+Deno.test("parseNetworks() refuses more networks than a pod can have", async (t) => {
+  const shortForm = (count: number): string =>
+    Array.from({ length: count }, () => "net1").join();
+  const longForm = (count: number): string =>
+    JSON.stringify(Array.from({ length: count }, () => ({ name: "net1" })));
+  await eachRow(t, [shortForm, longForm], (write) => {
+    assertEquals(parseNetworks(write(128), "pod").length, 128);
+    const parse = (): unknown => parseNetworks(write(129), "pod");
+    const message = "parsePodNetworkAnnotation: the annotation names 129 " +
+      "networks; a pod can have 128";
+    assertEquals(assertThrows(parse, CniError, message).code, 7);
+  }, (write) => write.name);
+});
+
+testRows<[string, string]>("parseDefaultNetwork() reads one network", [
+  ["net1", "kube-system/net1"],
+  ["other/net1@eth5", "other/net1@eth5"],
+  ['[{"name":"net1"}]', "kube-system/net1"],
+], ([text, expected]) => {
+  const selection = parseDefaultNetwork(text, "kube-system");
+  assertEquals(names([selection]), [expected]);
+});
+
+Deno.test("parseDefaultNetwork() refuses no, several and malformed networks", async (t) => {
+  const FAILED = "tryLoadK8sPodDefaultNetwork: ";
+  const PARSE = `${FAILED}failed to parse CRD object: `;
+  const rows: [string, string][] = [
+    [
+      "",
+      `${PARSE}parsePodNetworkAnnotation: pod annotation does not have "network" as key`,
+    ],
+    ["[]", `${FAILED}no default network is specified: []`],
+    ["a,b", `${FAILED}more than one default network is specified: a,b`],
+    ["a/b/c", `${PARSE}parsePodNetworkAnnotation: parsePodNetworkObjectName: `],
+    [" ", `${PARSE}parsePodNetworkAnnotation: item 1 names no network`],
+  ];
+  await eachRow(t, rows, ([text, message]) => {
+    const parse = (): unknown => parseDefaultNetwork(text, "kube-system");
+    assertEquals(assertThrows(parse, CniError, message).code, 7);
+  }, ([text]) => JSON.stringify(text));
+});
+
+function read(
+  annotations: { networks?: string; defaultNetwork?: string },
+  written: object = {},
+): ChosenNetworks {
+  const { config, podNamespace } = networksQuery(written);
+  const { networks, defaultNetwork } = annotations;
+  return readAnnotations({ networks, defaultNetwork, podNamespace, config });
+}
+
+Deno.test("readAnnotations() uses each annotation's default namespace", () => {
+  const { master, others } = read(
+    { networks: "a,other/b", defaultNetwork: "c" },
+    { multusNamespace: "infra" },
+  );
+  assertEquals(master?.namespace, "infra");
+  assertEquals(others.map(({ namespace }) => namespace), ["test", "other"]);
+});
+
+Deno.test("readAnnotations() selects nothing without annotations", () => {
+  assertEquals(read({}), { others: [] });
+  assertEquals(read({ networks: "" }), { others: [] });
+});
+
+Deno.test("readAnnotations() restricts isolated pods to their namespace", async (t) => {
+  const isolated = { namespaceIsolation: true };
+  const rows: [string, string, object, boolean][] = [
+    ["networks", "a,test/b", isolated, true],
+    ["networks", "default/a", isolated, true],
+    ["networks", "other/a", isolated, false],
+    ["networks", "kube-system/a", isolated, false],
+    ["networks", "other/a", {}, true],
+    ["networks", '[{"name":"a","namespace":"other"}]', isolated, false],
+    [
+      "networks",
+      "other/a",
+      { ...isolated, globalNamespaces: "x, other" },
+      true,
+    ],
+    ["networks", "default/a", { ...isolated, globalNamespaces: "x" }, false],
+    ["defaultNetwork", "a", isolated, true],
+    ["defaultNetwork", "kube-system/a", isolated, true],
+    ["defaultNetwork", "test/a", isolated, true],
+    ["defaultNetwork", "default/a", isolated, true],
+    ["defaultNetwork", "other/a", isolated, false],
+    ["defaultNetwork", "other/a", {}, true],
+  ];
+  for (const [annotation, text, config, isPermitted] of rows) {
+    await t.step(`${annotation} ${text} ${JSON.stringify(config)}`, () => {
+      const run = (): unknown => read({ [annotation]: text }, config);
+      if (isPermitted) return void run();
+      const message = "namespace isolation enabled, annotation violates";
+      assertEquals(assertThrows(run, CniError, message).code, 7);
+    });
+  }
+});

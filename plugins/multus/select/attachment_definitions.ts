@@ -1,0 +1,233 @@
+/**
+ * NetworkAttachmentDefinitions: networks that are Kubernetes objects.
+ *
+ * @module
+ */
+
+import { JoinedSignal } from "../../../cni/call/deadline.ts";
+import { describeError, toCniError } from "../../../cni/error.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
+import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
+import type { MultusConfig } from "../model/config.ts";
+import { inContext, MissingNetworkError } from "../model/failure.ts";
+import {
+  type Delegate,
+  injectCniArgs,
+  injectDeviceId,
+  injectName,
+  loadDelegate,
+  type NetworkSelection,
+  toDelegate,
+} from "../model/delegate.ts";
+import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
+import { findNetworkFile } from "./network_files.ts";
+
+/** The part of the Kubernetes API that resolves networks. */
+export type DefinitionSource = Pick<
+  KubeClient,
+  "getNetworkAttachmentDefinition"
+>;
+
+/** The settings of the node about definitions. */
+export type DefinitionsConfig =
+  & DefinitionPolicy
+  & Pick<MultusConfig, "confDir" | "trustedNamespaces">;
+
+/** Identifies a NetworkAttachmentDefinition. */
+export interface DefinitionKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Hands out the pod's devices. */
+export interface DeviceSource {
+  /**
+   * Hands out the next device of a resource; undefined if none is left. If
+   * absent, networks get no devices.
+   */
+  readonly takeDevice?:
+    | ((resourceName: string) => Promise<string | undefined>)
+    | undefined;
+}
+
+/** Limits concurrent requests: an annotation can name many networks. */
+const MAX_REQUESTS = 8;
+
+/**
+ * The definitions of one operation. Each is fetched once, several concurrently.
+ * Disposal aborts requests in flight.
+ */
+export class AttachmentDefinitions implements Disposable {
+  readonly #source: DefinitionSource;
+  readonly #fetched = new Map<string, Promise<NetworkAttachmentDefinition>>();
+  readonly #abort = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  /** @param signal Aborts all requests */
+  constructor(source: DefinitionSource, signal?: AbortSignal) {
+    this.#source = source;
+    const { signal: own } = this.#abort;
+    this.#signal = signal ? new JoinedSignal(signal, own).signal : own;
+  }
+
+  /** Starts to fetch definitions, in this order. */
+  prefetch(keys: readonly DefinitionKey[]): void {
+    // get() reports the failure.
+    for (const key of keys) this.get(key).catch(() => {});
+  }
+
+  /**
+   * Returns a definition.
+   *
+   * @throws {MissingNetworkError} 7 If there is none, 11 if the API cannot be
+   *   asked
+   */
+  get(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
+    const id = `${key.namespace}/${key.name}`;
+    let definition = this.#fetched.get(id);
+    if (definition === undefined) {
+      definition = this.#fetch(key);
+      this.#fetched.set(id, definition);
+    }
+    return definition;
+  }
+
+  /**
+   * Resolves a network that is a definition.
+   *
+   * Source: multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`.
+   *
+   * @throws {MissingNetworkError} As {@linkcode get}
+   * @throws {NetworkError} 7 if the node's policy refuses it
+   * @throws {CniError} 5, 6 or 7 if it is malformed; what `takeDevice` throws
+   */
+  async resolve(
+    selection: NetworkSelection,
+    { config, takeDevice }: DeviceSource & {
+      readonly config: DefinitionsConfig;
+    },
+  ): Promise<Delegate> {
+    const definition = await this.get(selection);
+    const delegate = readDefinition(definition, selection, config.confDir);
+    const resourceName = resourceNameOf(definition);
+    const { request: { cniArgs } } = selection;
+    const withArgs = cniArgs === undefined
+      ? delegate
+      : injectCniArgs(delegate, cniArgs);
+    if (isFromApi(definition) && !isTrusted(selection, config)) {
+      const { namespace, name } = selection;
+      const origin = `NetworkAttachmentDefinition "${namespace}/${name}"`;
+      checkDefinition(withArgs, origin, config);
+    }
+    if (resourceName === undefined) return withArgs;
+    const deviceId = await takeDevice?.(resourceName);
+    return deviceId === undefined
+      ? withArgs
+      : injectDeviceId(withArgs, { resourceName, deviceId });
+  }
+
+  async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
+    const { namespace, name } = key;
+    try {
+      return await this.#inTurn(() =>
+        this.#source.getNetworkAttachmentDefinition(namespace, name, {
+          signal: this.#signal,
+        })
+      );
+    } catch (error) {
+      throw missing(key, error);
+    }
+  }
+
+  async #inTurn<T>(request: () => Promise<T>): Promise<T> {
+    if (this.#running >= MAX_REQUESTS) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    this.#running++;
+    try {
+      this.#signal.throwIfAborted();
+      return await request();
+    } finally {
+      this.#running--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /** Aborts requests in flight. */
+  [Symbol.dispose](): void {
+    this.#abort.abort();
+  }
+}
+
+/** Source: the text, multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`. */
+function missing(
+  { namespace, name }: DefinitionKey,
+  cause: unknown,
+): MissingNetworkError {
+  const code = cause instanceof KubeError
+    ? kubeErrorCode(cause)
+    : toCniError(cause).code;
+  const event =
+    `cannot find a network-attachment-definition (${name}) in namespace (${namespace}): ${
+      describeError(cause)
+    }`;
+  return new MissingNetworkError(
+    code,
+    `getKubernetesDelegate: ${event}`,
+    event,
+  );
+}
+
+/** Reports whether a definition has a configuration of its own. */
+function isFromApi({ spec }: NetworkAttachmentDefinition): boolean {
+  return (spec?.config ?? "") !== "";
+}
+
+function isTrusted(
+  { namespace }: NetworkSelection,
+  { trustedNamespaces }: DefinitionsConfig,
+): boolean {
+  return trustedNamespaces.includes(namespace);
+}
+
+/** Annotation of a definition: the resource that provides its device. */
+const RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName";
+
+/** Returns the resource of the device that a network needs; undefined for none. */
+function resourceNameOf(
+  { metadata }: NetworkAttachmentDefinition,
+): string | undefined {
+  return metadata?.annotations?.[RESOURCE_NAME] || undefined;
+}
+
+/**
+ * Reads the configuration of a definition, or, if it has none, the file with
+ * the definition's name.
+ *
+ * @throws {CniError} 5, 6 or 7 if it is malformed or missing
+ */
+function readDefinition(
+  definition: NetworkAttachmentDefinition,
+  { namespace, name, request }: NetworkSelection,
+  confDir: string,
+): Delegate {
+  const options = { name: `${namespace}/${name}`, request };
+  const config = definition.spec?.config ?? "";
+  const isWritten = isFromApi(definition);
+  try {
+    return isWritten
+      ? loadDelegate(
+        injectName(new TextEncoder().encode(config), name),
+        options,
+      )
+      : toDelegate(findNetworkFile(confDir, name), options);
+  } catch (error) {
+    const context = isWritten
+      ? `Cannot read network-attachment-definition "${options.name}"`
+      : "GetCNIConfig: err in GetCNIConfigFromFile";
+    throw inContext(context, error);
+  }
+}

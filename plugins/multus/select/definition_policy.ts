@@ -1,0 +1,199 @@
+/**
+ * What a configuration from the API may do on the node. Who may create a
+ * NetworkAttachmentDefinition is often a tenant, and plugins run as root.
+ *
+ * Configurations in files of the node are not concerned: root wrote them.
+ *
+ * @module
+ */
+
+import { ErrorCode } from "../../../cni/error.ts";
+import {
+  foldKey,
+  formatPath,
+  isObject,
+  type JsonObject,
+  type JsonValue,
+} from "../../../cni/json/json.ts";
+import { findNodeKey, isUsual } from "../../../cni/config/node_keys.ts";
+import type { Named } from "../../../cni/config/node_key.ts";
+import type { MultusConfig } from "../model/config.ts";
+import { NetworkError } from "../model/failure.ts";
+import { type Delegate, isList } from "../model/delegate.ts";
+import { isOwnType, refuseSelf } from "../model/self_guard.ts";
+
+/** The settings of the node. */
+export type DefinitionPolicy = Pick<
+  MultusConfig,
+  "definitionTypes" | "definitionKeys"
+>;
+
+/** In `definitionTypes`: every plugin but those of {@linkcode RESTRICTED}. */
+const EVERY = "*";
+
+/**
+ * Plugins that run what their configuration names, or send it to a daemon, and
+ * programs of this project that are no plugins.
+ */
+const RESTRICTED: readonly string[] = [
+  "chain",
+  "cni",
+  "cnitool",
+  "contivk8s",
+  "debug",
+  "noop",
+  "remote",
+];
+
+/** Says what a key names. */
+const TEXTS: Readonly<Record<Named, string>> = {
+  path: "a file of the node",
+  directory: "a directory of the node",
+  network: "a network of the node",
+  socket: "a socket of the node",
+  program: "what a program of the node runs",
+  request: "what a daemon gets",
+  interface: "an interface of the node",
+};
+
+/**
+ * Refuses a configuration from the API that names a plugin, a file, a program or
+ * a socket that it may not name. Any object with a `type` counts as the
+ * configuration of a plugin, at any depth, because plugins run further plugins.
+ *
+ * @param origin What errors call it, such as `NetworkAttachmentDefinition "a/b"`
+ * @throws {NetworkError} 7 With the key, and the setting that allows it
+ * @throws {CniError} 7 If it is multus
+ */
+export function checkDefinition(
+  delegate: Delegate,
+  origin: string,
+  policy: DefinitionPolicy,
+): void {
+  refuseSelf(delegate);
+  const { conf } = delegate;
+  const problem = isList(conf)
+    ? conf.plugins
+      .map(({ document }, index) =>
+        findProblem(document, ["plugins", index], "", policy)
+      ).find((one) => one !== undefined)
+    : findProblem(conf.plugin.document, [], "", policy);
+  if (problem === undefined) return;
+  const message = `Refused ${origin}: ${problem}`;
+  throw new NetworkError(ErrorCode.InvalidNetworkConfig, message, {
+    reason: "NetworkRefused",
+    message,
+  });
+}
+
+type Path = readonly PropertyKey[];
+
+/** @param type The plugin that reads the value; "" outside of all */
+function findProblem(
+  value: JsonValue,
+  path: Path,
+  type: string,
+  policy: DefinitionPolicy,
+): string | undefined {
+  if (Array.isArray(value)) {
+    return firstOf(
+      value.entries(),
+      ([index, item]) => findProblem(item, [...path, index], type, policy),
+    );
+  }
+  if (!isObject(value)) return undefined;
+  const items = Object.entries(value as JsonObject)
+    .map(([key, item]): Item => ({
+      path: [...path, key],
+      key: foldKey(key),
+      value: item,
+    }));
+  const own = typeOf(items) ?? type;
+  return firstOf(
+    items,
+    (item) =>
+      findTypeProblem(item, policy) ?? findKeyProblem(item, own, policy) ??
+        findProblem(item.value, item.path, own, policy),
+  );
+}
+
+/** A key of an object. */
+interface Item {
+  readonly path: Path;
+  /** As {@linkcode foldKey} returns it. */
+  readonly key: string;
+  readonly value: JsonValue;
+}
+
+function firstOf<T>(
+  items: Iterable<T>,
+  find: (item: T) => string | undefined,
+): string | undefined {
+  for (const item of items) {
+    const found = find(item);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Plugins read the last one of several. */
+function typeOf(items: readonly Item[]): string | undefined {
+  return items.findLast(isType)?.value;
+}
+
+function isType(item: Item): item is Item & { readonly value: string } {
+  const { key, value } = item;
+  return key === "type" && typeof value === "string" && value !== "";
+}
+
+function findTypeProblem(
+  item: Item,
+  { definitionTypes }: DefinitionPolicy,
+): string | undefined {
+  if (!isType(item)) return undefined;
+  const { path, value } = item;
+  const what = `${quotePath(path)} is ${quote(value)}`;
+  if (isOwnType(value)) return `${what}: multus would call itself`;
+  const isAllowed = definitionTypes.includes(value) ||
+    definitionTypes.includes(EVERY) && !RESTRICTED.includes(value);
+  return isAllowed
+    ? undefined
+    : `${what}, which definitions may not run; "definitionTypes" of the node's ` +
+      "multus configuration allows it";
+}
+
+function findKeyProblem(
+  { path, key, value }: Item,
+  type: string,
+  { definitionKeys }: DefinitionPolicy,
+): string | undefined {
+  const row = findNodeKey(key);
+  if (row === undefined || row.names === "interface") return undefined;
+  if (!isSet(value) || isUsual(row, value)) return undefined;
+  // A capability has the name of the key that the runtime sets.
+  if (value === true && row.names !== "request") return undefined;
+  const name = `${type}.${row.key}`;
+  return definitionKeys.includes(name)
+    ? undefined
+    : `${quotePath(path)} names ${TEXTS[row.names]}; "definitionKeys" of the ` +
+      `node's multus configuration allows it as ${quote(name)}`;
+}
+
+/** Reports whether plugins use a value instead of their default. */
+function isSet(value: JsonValue): boolean {
+  if (typeof value === "object") return Object.keys(value ?? {}).length > 0;
+  return value !== "" && value !== false;
+}
+
+/** Longest part of a name in errors: events have room for 1024 bytes. */
+const MAX_LENGTH = 100;
+
+function quotePath(path: Path): string {
+  return quote(formatPath(path));
+}
+
+function quote(text: string): string {
+  return JSON.stringify(
+    text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text,
+  );
+}

@@ -1,0 +1,156 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
+import {
+  type ConfFiles,
+  ConfFolder,
+} from "../../../tests/_harness/conf_folder.ts";
+import { isList } from "../model/delegate.ts";
+import {
+  findFirstNetworkFile,
+  findNetworkFile,
+  readNetworkFile,
+} from "./network_files.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
+
+/** The types of a network's plugins. */
+function typesOf(conf: NetworkConfList | NetworkConf): string[] {
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
+  return plugins.map(({ type }) => type);
+}
+
+const A = { name: "a", type: "type-a" }, B = { name: "b", type: "type-b" };
+const LIST_A = { name: "a", plugins: [{ type: "list-a" }] };
+const BROKEN = "asdfasdfasfdasfd";
+
+testRows("findNetworkFile() returns the first file of a name", [
+  ["*.conf", { "10.conf": B, "20.conf": A }, ["type-a"]],
+  ["*.json", { "10.json": A }, ["type-a"]],
+  ["*.conflist", { "10.conf": B, "20.conflist": LIST_A }, ["list-a"]],
+  ["a list first", { "10.conflist": LIST_A, "20.conf": A }, ["list-a"]],
+  ["a list last", { "10.conf": A, "20.conflist": LIST_A }, ["type-a"]],
+  ["other files", { "00.txt": BROKEN, "x/00.conf": A, "1.conf": A }, [
+    "type-a",
+  ]],
+  ["a broken file later", { "10.conf": A, "20.conf": BROKEN }, ["type-a"]],
+  [
+    "a list with files beside it",
+    { "1.conflist": LIST_A, "a/1.conf": { type: "x" }, "b/1.conf": BROKEN },
+    ["list-a", "x"],
+  ],
+  [
+    "another list's broken folder",
+    { "1.conflist": { ...LIST_A, name: "b" }, "2.conf": A, "b/1.conf": "{" },
+    ["type-a"],
+  ],
+], ([, files, types]: [string, ConfFiles, string[]]) => {
+  using folder = new ConfFolder(files);
+  const conf = findNetworkFile(folder.path, "a");
+  assertEquals([conf.name, typesOf(conf)], ["a", types]);
+});
+
+Deno.test("findNetworkFile() keeps the bytes of the file", () => {
+  const text = '{ "type": "x",\n  "name": "a" }';
+  using folder = new ConfFolder({ "10.conf": text });
+  const { bytes } = findNetworkFile(folder.path, "a");
+  assertEquals(new TextDecoder().decode(bytes), text);
+});
+
+Deno.test("findNetworkFile() reports the malformed file", async (t) => {
+  const rows: [string, ConfFiles, number, string][] = [
+    ["an empty folder", {}, 7, "No networks found in "],
+    [
+      "no such network",
+      { "1.conf": B },
+      7,
+      "no network available in the name a in cni dir ",
+    ],
+    [
+      "a broken *.conf",
+      { "1.conf": BROKEN, "2.conf": A },
+      6,
+      "1.conf: error parsing configuration: ",
+    ],
+    [
+      "an empty file",
+      { "1.json": "", "2.conf": A },
+      6,
+      "Error loading CNI config file ",
+    ],
+    [
+      "a broken *.conflist",
+      { "1.conflist": BROKEN },
+      6,
+      "Error loading CNI conflist file ",
+    ],
+    ["a list in a *.conf", { "1.conf": LIST_A }, 7, "missing 'type'"],
+    [
+      "a plugin in a *.conflist",
+      { "1.conflist": A },
+      7,
+      "no plugin configs found",
+    ],
+  ];
+  await eachRow(t, rows, ([, files, code, message]) => {
+    using folder = new ConfFolder(files);
+    const find = (): unknown => findNetworkFile(folder.path, "a");
+    const error = assertThrows(find, CniError, message);
+    assert(error.message.includes(folder.path), error.message);
+    assertEquals(error.code, code);
+  });
+  await t.step("no folder", () => {
+    const find = (): unknown => findNetworkFile("/no/such/folder", "a");
+    assertThrows(find, CniError, "No networks found in /no/such/folder");
+  });
+});
+
+Deno.test("findFirstNetworkFile() skips multus, whatever its file's name", async (t) => {
+  const own = { name: "multus-cni-network", type: "multus" };
+  const ownList = { name: "m", plugins: [{ type: "multus-shim" }] };
+  const rows: [string, ConfFiles, string][] = [
+    ["nothing of multus", { "1.conf": B, "0.conflist": LIST_A }, "a"],
+    ["*.conf", { "00-multus.conf": own, "10.conf": B }, "b"],
+    ["*.conflist", { "00-multus.conflist": ownList, "10.conf": B }, "b"],
+    ["renamed", { "00-first.conf": own, "10.conflist": LIST_A }, "a"],
+    ["later", { "10.conf": B, "99-multus.conf": own }, "b"],
+  ];
+  await eachRow(t, rows, ([, files, expected]) => {
+    using folder = new ConfFolder(files);
+    assertEquals(findFirstNetworkFile(folder.path).name, expected);
+  });
+  await t.step("nothing else", () => {
+    using folder = new ConfFolder({ "0.conf": own, "1.conflist": ownList });
+    const find = (): unknown => findFirstNetworkFile(folder.path);
+    assertThrows(find, CniError, "but those of multus itself");
+  });
+  await t.step("a broken file", () => {
+    using folder = new ConfFolder({ "00-multus.conf": "", "10.conf": B });
+    const find = (): unknown => findFirstNetworkFile(folder.path);
+    assertThrows(find, CniError, "00-multus.conf: ");
+  });
+});
+
+Deno.test("readNetworkFile() reads the plugins next to a list, unless the list forbids it", async (t) => {
+  const beside = { "a/2.conf": { type: "y" }, "a/1.conf": { type: "x" } };
+  const rows: [object, string[]][] = [
+    [{}, ["list-a", "x", "y"]],
+    [{ plugins: undefined }, ["x", "y"]],
+    [{ loadOnlyInlinedPlugins: true }, ["list-a"]],
+  ];
+  await eachRow(t, rows, ([more, types]) => {
+    using folder = new ConfFolder({
+      ...beside,
+      "1.conflist": { ...LIST_A, ...more },
+    });
+    const conf = readNetworkFile(`${folder.path}/1.conflist`);
+    assertEquals(typesOf(conf), types);
+    const { plugins } = JSON.parse(new TextDecoder().decode(conf.bytes));
+    assertEquals(plugins.map(({ type }: { type: string }) => type), types);
+  }, ([, types]) => JSON.stringify(types));
+});
+
+Deno.test("readNetworkFile() reports a missing file", () => {
+  const read = (): unknown => readNetworkFile("/no/such/10.conf");
+  const error = assertThrows(read, CniError, "file /no/such/10.conf: error");
+  assertEquals(error.code, 5);
+});

@@ -1,0 +1,181 @@
+/**
+ * Releases containers on record that the runtime no longer has.
+ *
+ * Several multus networks, several runtimes and the Go version may share
+ * `cniDir`. The runtime lists the attachments of one network only, so a container
+ * that is not in its list may still run.
+ *
+ * @module
+ */
+
+import type {
+  AttachmentCache,
+  CachedAttachment,
+} from "../../cni/libcni/cache.ts";
+import { dropRecycledNetns } from "../../cni/libcni/recycled_netns.ts";
+import type { ValidAttachment } from "../../cni/config/types.ts";
+import {
+  joinAttachments,
+  type KnownAttachment,
+  listCachedAttachments,
+} from "./memory/cached_attachments.ts";
+import type { Delegate } from "./model/delegate.ts";
+import { interfaceNameOf } from "./model/attachment.ts";
+import { lockContainer } from "./memory/container_lock.ts";
+import { describeAll, detachEach } from "./del.ts";
+import { isSandboxGone } from "./memory/sandbox.ts";
+import type { ScratchState } from "./memory/scratch_cache.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * Detaches such containers from their networks and removes their records.
+ *
+ * A container belongs to the network that its scratch file names. If the file
+ * names none (as the Go version's), the container is released only once all its
+ * known sandboxes are gone.
+ *
+ * Containers with a record that is newer than this process are kept: the runtime
+ * may have built its list earlier.
+ *
+ * @param valid The runtime's attachments
+ * @returns The failures
+ */
+export async function releaseStaleContainers(
+  session: Session,
+  valid: readonly ValidAttachment[],
+): Promise<unknown[]> {
+  const failures: unknown[] = [];
+  for (const containerId of listStale(session, valid)) {
+    try {
+      await release(session, containerId);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  return failures;
+}
+
+function listStale(
+  session: Session,
+  valid: readonly ValidAttachment[],
+): string[] {
+  const { scratch, cache } = session;
+  const spared = new Set(valid.map(({ containerId }) => containerId));
+  const remembered = new Map<string, CachedAttachment[]>();
+  for (const containerId of scratch.list()) remembered.set(containerId, []);
+  for (const attachment of cache.listAttachments()) {
+    const { containerId, since } = attachment;
+    const others = remembered.get(containerId) ?? [];
+    remembered.set(containerId, [...others, attachment]);
+    if (since > startOf(session)) spared.add(containerId);
+  }
+  return [...remembered]
+    .filter(([containerId]) => !spared.has(containerId))
+    .filter(([containerId]) =>
+      !scratch.isYounger(containerId, startOf(session))
+    )
+    .filter(([containerId, cached]) =>
+      isOurs(session, scratch.readWhatIsLeft(containerId), cached)
+    )
+    .map(([containerId]) => containerId);
+}
+
+/** The runtime listed its attachments before. */
+function startOf({ call: { surroundings } }: Session): Date {
+  return surroundings.startedAt ?? new Date(performance.timeOrigin);
+}
+
+/** Reports whether this call may release a container that the runtime does not list. */
+function isOurs(
+  { call }: Session,
+  { owner }: ScratchState,
+  cached: readonly CachedAttachment[],
+): boolean {
+  if (owner !== "") return owner === call.network;
+  return cached.length > 0 &&
+    cached.every(({ netns }) => isSandboxGone(netns, call.hostNetns));
+}
+
+/** Runs DEL for a container, as the runtime would have. */
+async function release(session: Session, containerId: string): Promise<void> {
+  using _lock = await lockContainer(session, containerId);
+  const { call, scratch, cache, log } = session;
+  const state = scratch.readWhatIsLeft(containerId);
+  const cached = cache.listAttachments(containerId);
+  // It may have changed before this process got the lock.
+  if (!isOurs(session, state, cached)) return;
+  const known = {
+    containerId,
+    netns: cached.find(({ netns }) => netns !== "")?.netns ?? "",
+    ifName: guessIfName(state.delegates, cached),
+  };
+  // The path may resolve to another namespace by now.
+  const { netns } = dropRecycledNetns(
+    { surroundings: call.surroundings, log },
+    known,
+  );
+  const args = { ...call.args, ...known, netns, args: "" };
+  const ofContainer = { ...session, call: { ...call, args } };
+  await detachAll(ofContainer, state, cached);
+  scratch.remove(containerId);
+}
+
+/**
+ * Detaches a container from the networks in its scratch file. An attachment that
+ * only libcni's cache has may belong to another network: it is released once its
+ * sandbox is gone.
+ */
+async function detachAll(
+  session: Session,
+  { delegates }: ScratchState,
+  cached: readonly CachedAttachment[],
+): Promise<void> {
+  const { call: { args, hostNetns }, log } = session;
+  const told = describeAll(session, delegates);
+  const ours = cached.filter((found) =>
+    isTold(told, found) || isSandboxGone(found.netns, hostNetns)
+  );
+  const source: Pick<AttachmentCache, "listAttachments"> = {
+    listAttachments: () => ours,
+  };
+  const known = listCachedAttachments(source, args, log);
+  await detachEach(session, joinAttachments(told, known));
+}
+
+function isTold(
+  told: readonly KnownAttachment[],
+  { network, ifName }: CachedAttachment,
+): boolean {
+  return told.some((known) =>
+    known.network.name === network && known.conf.ifName === ifName
+  );
+}
+/** Finds the master's interface name, which only libcni's cache has. */
+function guessIfName(
+  delegates: readonly Delegate[],
+  cached: readonly CachedAttachment[],
+): string {
+  const others = delegates.slice(1).map((_, index) =>
+    interfaceNameOf(delegates, index + 1, "")
+  );
+  const master = cached.find(({ network, ifName }) =>
+    network === delegates[0]?.conf.name && !others.includes(ifName)
+  );
+  return (master ?? findOldest(cached))?.ifName ?? DEFAULT_IFNAME;
+}
+
+/** The kubelet's name for the interface of a pod's first network. */
+const DEFAULT_IFNAME = "eth0";
+
+/** Finds the oldest attachment: the master is attached first. */
+function findOldest(
+  cached: readonly CachedAttachment[],
+): CachedAttachment | undefined {
+  const isDefault = ({ ifName }: CachedAttachment): number =>
+    ifName === DEFAULT_IFNAME ? 1 : 0;
+  const [oldest] = cached.toSorted((left, right) =>
+    left.since.getTime() - right.since.getTime() ||
+    isDefault(right) - isDefault(left)
+  );
+  return oldest;
+}
