@@ -6,25 +6,22 @@
 
 import type { CmdArgs } from "../../cni/call/args.ts";
 import { deadline } from "../../cni/call/deadline.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
 import type { ForeignResult } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
+import { attach, attachmentFailure, describe } from "./attach/attach.ts";
 import {
-  attach,
-  type Attached,
-  attachmentFailure,
-  describe,
-  type Place,
-} from "./attach/attach.ts";
-import { networkOf } from "./memory/cached_attachments.ts";
+  checkInterfaceNames,
+  InterfaceNameError,
+} from "./attach/interface_names.ts";
+import { type Attached, networkOf, type Place } from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
 import { asMultus } from "./model/failure.ts";
-import { checkInterfaceNames, InterfaceNameError } from "./attach/interface_names.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import { waitUntilReady } from "./pod/readiness.ts";
-import { selectDelegates } from "./select/pod_networks.ts";
+import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -64,7 +61,23 @@ async function findNetworks(session: Session): Promise<
   } else if (k8s.podName !== "" && !cluster.isConfigured) {
     log.verbose("No kubeconfig, so the pod's annotations are not read");
   }
-  return { pod, delegates: await selectDelegates(session, pod) };
+  return { pod, delegates: await select(session, pod) };
+}
+
+/** Selects the pod's networks; an event says why it does not get one. */
+async function select(
+  session: Session,
+  pod: KnownPod | undefined,
+): Promise<Delegate[]> {
+  try {
+    return await selectDelegates(session, pod);
+  } catch (error) {
+    if (pod !== undefined) {
+      const { tellPodOf } = await import("./report/pod_events.ts");
+      await tellPodOf(session, pod, error);
+    }
+    throw error;
+  }
 }
 
 /**
@@ -104,7 +117,7 @@ async function attachAll(
       `detach the pod from network "${delegate.name}"`,
       () => undo(session, place, delegate),
     );
-    attached.push(await attachOne(session, delegates, index));
+    attached.push(await attachOne(session, place, delegate));
   }
   const answer = await answerOf(session, attached);
   if (pod !== undefined) {
@@ -154,16 +167,35 @@ async function undo(
 
 async function attachOne(
   session: Session,
-  delegates: readonly Delegate[],
-  index: number,
+  place: Place,
+  delegate: Delegate,
 ): Promise<Attached> {
-  const delegate = delegates[index] as Delegate;
   try {
-    return await session.log.time(
-      delegate.name,
-      () => attach(session, { delegates, index }, delegate),
-    );
+    return await session.log.time(delegate.name, async () => {
+      const attached = await attach(session, place, delegate);
+      return await setRoutes(session, place, attached);
+    });
   } catch (error) {
     throw attachmentFailure(session, delegate, error);
   }
+}
+
+/** Sets requested default routes in the sandbox, the result, and libcni's cache. */
+async function setRoutes(
+  { call: { args }, cache }: Session,
+  { delegates }: Place,
+  attached: Attached,
+): Promise<Attached> {
+  if (delegates.every(({ request }) => request.defaultRoute === undefined)) {
+    return attached;
+  }
+  const { delegate, ifName } = attached;
+  const { applyDefaultRoute } = await import("./route/default_route.ts");
+  const document = applyDefaultRoute({ ...attached, args, delegates });
+  if (document === attached.document) return attached;
+  const { containerId } = args;
+  const network = networkOf(delegate).name;
+  cache.replaceResult({ network, containerId, ifName }, document);
+  const { decodeResult } = await import("../../cni/result/decoding.ts");
+  return { ...attached, document, result: decodeResult(document) };
 }

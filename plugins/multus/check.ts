@@ -6,10 +6,10 @@
 
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
-import type { KnownAttachment } from "./memory/cached_attachments.ts";
 import { describeAll, findOwn } from "./del.ts";
-import { recall } from "./memory/recall.ts";
-import { selectDelegates } from "./select/pod_networks.ts";
+import { recall } from "./memory/cached_attachments.ts";
+import type { KnownAttachment } from "./model/attachment.ts";
+import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
 
 /**

@@ -6,16 +6,15 @@
 
 import { describeError } from "../../cni/error.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
+import { detach } from "./attach/detach.ts";
 import {
   findBesideOthers,
+  isCached,
   joinAttachments,
-  type KnownAttachment,
-  listAttachments,
   listCachedAttachments,
 } from "./memory/cached_attachments.ts";
+import { type KnownAttachment, listAttachments } from "./model/attachment.ts";
 import { type Delegate, injectCniVersion } from "./model/delegate.ts";
-import { detach } from "./attach/detach.ts";
-import { isCached } from "./memory/recall.ts";
 import type { Session } from "./session.ts";
 
 /**

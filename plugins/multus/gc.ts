@@ -11,7 +11,7 @@ import type { ValidAttachment } from "../../cni/config/types.ts";
 import { isList } from "./model/delegate.ts";
 import { asMultus } from "./model/failure.ts";
 import { waitUntilReady } from "./pod/readiness.ts";
-import { findMaster } from "./select/pod_networks.ts";
+import { findMaster } from "./select/select.ts";
 import type { Session } from "./session.ts";
 import { removeDeadLocks } from "./memory/container_lock.ts";
 import { releaseStaleContainers } from "./stale_containers.ts";

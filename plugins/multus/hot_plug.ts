@@ -23,21 +23,17 @@ import {
 } from "../../cni/plugin.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import {
-  attach,
-  type Attached,
-  attachmentFailure,
-  describe,
-  type Place,
-} from "./attach/attach.ts";
-import { type MultusConfig, multusSchema } from "./model/config.ts";
-import { interfaceNameOf } from "./model/attachment.ts";
+import { attach, attachmentFailure, describe } from "./attach/attach.ts";
 import { detach } from "./attach/detach.ts";
-import { inContext } from "./model/failure.ts";
 import { checkInterfaceNames } from "./attach/interface_names.ts";
-import { networkOf } from "./memory/cached_attachments.ts";
-import { isCached, recall } from "./memory/recall.ts";
-import { checkIp, isHardwareAddress } from "./select/annotation_schema.ts";
+import { isCached, recall } from "./memory/cached_attachments.ts";
+import {
+  type Attached,
+  interfaceNameOf,
+  networkOf,
+  type Place,
+} from "./model/attachment.ts";
+import { type MultusConfig, multusSchema } from "./model/config.ts";
 import {
   type AttachmentRequest,
   type Delegate,
@@ -45,12 +41,12 @@ import {
   isList,
   loadDelegate,
 } from "./model/delegate.ts";
-import { checkDefinition } from "./select/definition_policy.ts";
-import { tellPodOf } from "./select/pod_networks.ts";
-import { runOperation } from "./operation.ts";
-import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import { inContext } from "./model/failure.ts";
 import type { MultusOptions } from "./plugin.ts";
-import type { Session } from "./session.ts";
+import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import { checkIp, isHardwareAddress } from "./select/annotation_schema.ts";
+import { checkDefinition } from "./select/definition_policy.ts";
+import { runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
 export interface HotPlug {
@@ -126,7 +122,10 @@ async function plugIn(
   try {
     checkNetwork(session, delegate);
   } catch (error) {
-    if (pod !== undefined) await tellPodOf(session, pod, error);
+    if (pod !== undefined) {
+      const { tellPodOf } = await import("./report/pod_events.ts");
+      await tellPodOf(session, pod, error);
+    }
     throw error;
   }
   checkInterfaceNames(place.delegates, session.call.args);

@@ -8,8 +8,7 @@
 import { listFiles } from "../../cni/files/listing.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
-import { interfaceNameOf } from "./model/attachment.ts";
-import { networkOf } from "./memory/cached_attachments.ts";
+import { interfaceNameOf, networkOf } from "./model/attachment.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
 
 /** See {@linkcode Leftovers}. */

@@ -42,13 +42,14 @@ export function createMultus(
     call: Call<MultusConfig>,
     load: () => Promise<(session: Session) => Promise<T>>,
   ): Promise<T> => {
-    const { runOperation } = await import("./operation.ts");
+    const { runOperation } = await import("./session.ts");
     return await runOperation(call, await load(), openCluster);
   };
   return definePlugin<MultusConfig>({
     name: "multus",
     versions: SPEC_VERSIONS,
-    configSchema: async () => (await import("./model/config.ts")).multusSchema(),
+    configSchema: async () =>
+      (await import("./model/config.ts")).multusSchema(),
     add: (call) => operate(call, async () => (await import("./add.ts")).add),
     check: (call) =>
       operate(call, async () => (await import("./check.ts")).check),

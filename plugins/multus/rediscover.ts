@@ -10,7 +10,7 @@ import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import type { Delegate } from "./model/delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
-import { selectDelegates } from "./select/pod_networks.ts";
+import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
 
 /** Time limit for all API requests, in milliseconds. */

@@ -1,23 +1,30 @@
 /**
- * State shared within one call of multus.
+ * One call of multus, and the frame of its operation: the log, the container's
+ * lock, and the API client, which is closed at the end.
  *
  * @module
  */
 
+import type { Command } from "../../cni/call/args.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { OperationLog } from "./log/operation_log.ts";
+import { ScratchCache } from "./memory/scratch_cache.ts";
+import type { MultusConfig } from "./model/config.ts";
+import { asMultus } from "./model/failure.ts";
+import {
+  type K8sArgs,
+  parseK8sArgs,
+  parseK8sArgsLeniently,
+} from "./model/k8s_args.ts";
+import { enterRecursion } from "./model/self_guard.ts";
 import {
   type Cluster,
   type OpenCluster,
   openProcessCluster,
 } from "./pod/cluster.ts";
-import type { MultusConfig } from "./model/config.ts";
-import type { K8sArgs } from "./model/k8s_args.ts";
-import type { OperationLog } from "./log/operation_log.ts";
-import { ScratchCache } from "./memory/scratch_cache.ts";
-import { enterRecursion } from "./model/self_guard.ts";
 
 /** One call of multus. */
 export interface Session {
@@ -70,4 +77,45 @@ export function openSession(
       cacheDir: config.cniDir,
     }),
   };
+}
+
+/** Operations that hold the container's lock. */
+const EXCLUSIVE: readonly Command[] = ["ADD", "DEL"];
+
+async function lockOf(session: Session): Promise<Disposable | undefined> {
+  const { command, args: { containerId } } = session.call;
+  if (!EXCLUSIVE.includes(command)) return undefined;
+  const { lockContainer } = await import("./memory/container_lock.ts");
+  return await lockContainer(session, containerId);
+}
+
+/** Runs an operation, and logs one line about it. */
+export async function runOperation<T>(
+  call: Call<MultusConfig>,
+  operation: (session: Session) => Promise<T>,
+  openCluster?: OpenCluster,
+): Promise<T> {
+  const { config, command, args, surroundings } = call;
+  const log = new OperationLog(config, surroundings.onStderr);
+  // Only ADD and CHECK must know the pod.
+  const isStrict = command === "ADD" || command === "CHECK";
+  const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;
+  const subject = { command, args, k8s: parseK8sArgsLeniently(args.args) };
+  try {
+    const k8s = await asMultus(
+      { action: "error getting k8s args" },
+      () => parse(args.args),
+    );
+    const session = openSession({ call, k8s, log, openCluster });
+    await using _cluster = session.cluster;
+    using _lock = await lockOf(session);
+    const result = await operation(session);
+    log.report(subject);
+    return result;
+  } catch (error) {
+    log.report(subject, error);
+    throw error;
+  } finally {
+    await log.finish();
+  }
 }

@@ -14,15 +14,14 @@ import type {
 } from "../../cni/libcni/cache.ts";
 import { dropRecycledNetns } from "../../cni/libcni/recycled_netns.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
+import { describeAll, detachEach } from "./del.ts";
 import {
   joinAttachments,
-  type KnownAttachment,
   listCachedAttachments,
 } from "./memory/cached_attachments.ts";
-import type { Delegate } from "./model/delegate.ts";
-import { interfaceNameOf } from "./model/attachment.ts";
 import { lockContainer } from "./memory/container_lock.ts";
-import { describeAll, detachEach } from "./del.ts";
+import { interfaceNameOf, type KnownAttachment } from "./model/attachment.ts";
+import type { Delegate } from "./model/delegate.ts";
 import { isSandboxGone } from "./memory/sandbox.ts";
 import type { ScratchState } from "./memory/scratch_cache.ts";
 import type { Session } from "./session.ts";

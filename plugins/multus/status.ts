@@ -10,7 +10,7 @@ import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./model/delegate.ts";
 import { asMultus } from "./model/failure.ts";
 import { requireReady } from "./pod/readiness.ts";
-import { findMaster } from "./select/pod_networks.ts";
+import { findMaster } from "./select/select.ts";
 import type { Session } from "./session.ts";
 
 /**

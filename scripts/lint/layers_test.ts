@@ -14,7 +14,12 @@ Deno.test("cni/layers accepts imports that point downward", async (t) => {
     ["plugins/parts/a.ts", 'export * from "./check_link.ts";'],
     ["plugins/ptp/plugin.ts", 'import { a } from "../parts/a.ts";'],
     ["plugins/ptp/plugin.ts", 'import { Rtnl } from "../../ffi/rtnl/mod.ts";'],
-    ["plugins/multus/config.ts", 'import * as z from "zod/mini";'],
+    ["plugins/multus/model/config.ts", 'import * as z from "zod/mini";'],
+    ["plugins/multus/add.ts", 'import { a } from "./select/select.ts";'],
+    [
+      "plugins/multus/select/select.ts",
+      'import { findPod } from "../pod/pod.ts";',
+    ],
     ["plugins/parts/dns.ts", 'import * as z from "zod/mini";'],
     ["plugins/multus/plugin.ts", 'import { Config } from "./config.ts";'],
     ["plugins/ptp/plugin.ts", 'import { runMain } from "../../cni/skel.ts";'],
@@ -91,6 +96,56 @@ Deno.test("cni/layers refuses imports against the layering", async (t) => {
       "plugins/multus/delegates.ts",
       'import { a } from "../registry.ts";',
       '"plugins/multus/" may not import "plugins/registry.ts"',
+    ],
+    [
+      "plugins/multus/model/delegate.ts",
+      'import { a } from "../pod/pod.ts";',
+      '"plugins/multus/model/" may not import "plugins/multus/pod/pod.ts"',
+    ],
+    [
+      "plugins/multus/pod/pod.ts",
+      'import { a } from "../select/select.ts";',
+      '"plugins/multus/pod/" may not import "plugins/multus/select/select.ts"',
+    ],
+    [
+      "plugins/multus/select/select.ts",
+      'import { a } from "../attach/attach.ts";',
+      '"plugins/multus/select/" may not import "plugins/multus/attach/attach.ts"',
+    ],
+    [
+      "plugins/multus/select/select.ts",
+      'import { a } from "../session.ts";',
+      '"plugins/multus/select/" may not import "plugins/multus/session.ts"',
+    ],
+    [
+      "plugins/multus/attach/attach.ts",
+      'import { a } from "../route/default_route.ts";',
+      '"plugins/multus/attach/" may not import "plugins/multus/route/default_route.ts"',
+    ],
+    [
+      "plugins/multus/route/default_route.ts",
+      'import { a } from "../report/publish.ts";',
+      '"plugins/multus/route/" may not import "plugins/multus/report/publish.ts"',
+    ],
+    [
+      "plugins/multus/report/publish.ts",
+      'import { a } from "../session.ts";',
+      '"plugins/multus/report/" may not import "plugins/multus/session.ts"',
+    ],
+    [
+      "plugins/multus/memory/scratch_cache.ts",
+      'import { a } from "../del.ts";',
+      '"plugins/multus/memory/" may not import "plugins/multus/del.ts"',
+    ],
+    [
+      "plugins/multus/devices/device_info.ts",
+      'import { a } from "../select/select.ts";',
+      '"plugins/multus/devices/" may not import "plugins/multus/select/select.ts"',
+    ],
+    [
+      "plugins/multus/log/operation_log.ts",
+      'import { a } from "../pod/pod.ts";',
+      '"plugins/multus/log/" may not import "plugins/multus/pod/pod.ts"',
     ],
     [
       "plugins/lists/loaders.ts",

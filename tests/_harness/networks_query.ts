@@ -6,7 +6,7 @@
 
 import { decode } from "../../cni/json/json.ts";
 import { multusSchema } from "../../plugins/multus/model/config.ts";
-import type { NetworksQuery } from "../../plugins/multus/select/resolve.ts";
+import type { NetworksQuery } from "../../plugins/multus/select/select.ts";
 
 /**
  * Builds a query for a pod in namespace `test`.

@@ -16,10 +16,8 @@ import type { JsonObject } from "../../cni/json/json.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { NetNs } from "../../ffi/netns.ts";
-import {
-  applyDefaultRoute,
-  markDefaultRoutes,
-} from "../../plugins/multus/route/default_route.ts";
+import { applyDefaultRoute } from "../../plugins/multus/route/default_route.ts";
+import { markDefaultRoutes } from "../../plugins/multus/select/annotations.ts";
 import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 import {
   buildNetworkStatus,

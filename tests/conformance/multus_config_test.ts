@@ -28,7 +28,7 @@ import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import { ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { networksQuery } from "../_harness/networks_query.ts";
-import { resolveNetworks } from "../../plugins/multus/select/resolve.ts";
+import { resolveNetworks } from "../../plugins/multus/select/select.ts";
 import { expand } from "./rows.ts";
 
 const WEAVE = { name: "weave1", cniVersion: "0.2.0", type: "weave-net" };

@@ -15,7 +15,7 @@ import {
   addDefaultRoutes,
   dropDefaultRoutes,
 } from "../../plugins/multus/route/cached_routes.ts";
-import { markDefaultRoutes } from "../../plugins/multus/route/default_route.ts";
+import { markDefaultRoutes } from "../../plugins/multus/select/annotations.ts";
 import { setDefaultRoutes } from "../../plugins/multus/route/gateways.ts";
 import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

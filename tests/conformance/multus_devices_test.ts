@@ -17,7 +17,7 @@ import { multusSchema } from "../../plugins/multus/model/config.ts";
 import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
 import type { ResourceMap } from "../../plugins/multus/devices/resource_map.ts";
-import { resolveNetworks } from "../../plugins/multus/select/resolve.ts";
+import { resolveNetworks } from "../../plugins/multus/select/select.ts";
 import { allocated, claimOf, DRIVER, sliceOf } from "../_harness/claims.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { DeviceNode, takeAll } from "../_harness/device_node.ts";

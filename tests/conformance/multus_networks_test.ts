@@ -14,7 +14,7 @@ import {
   type NetworksQuery,
   resolveMaster,
   resolveNetworks,
-} from "../../plugins/multus/select/resolve.ts";
+} from "../../plugins/multus/select/select.ts";
 import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import {
   DEFAULT_NETWORK,

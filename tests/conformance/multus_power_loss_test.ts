@@ -10,10 +10,12 @@ import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { describeAttachment } from "../../cni/libcni/runtime_conf.ts";
 import {
   joinAttachments,
-  type KnownAttachment,
-  listAttachments,
   listCachedAttachments,
 } from "../../plugins/multus/memory/cached_attachments.ts";
+import {
+  type KnownAttachment,
+  listAttachments,
+} from "../../plugins/multus/model/attachment.ts";
 import {
   type AttachmentRequest,
   type Delegate,

@@ -6,35 +6,35 @@
 
 import { CniError } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
+import type { NetworkRuntime } from "../../../cni/libcni/api.ts";
 import type { AttachmentResult } from "../../../cni/libcni/attachment_result.ts";
 import { sayWhichFailed } from "../../../cni/libcni/operation.ts";
-import { keyOf, type RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
-import { networkOf } from "../memory/cached_attachments.ts";
+import type { RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
+import type { Log } from "../../../cni/log/log.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import {
+  type Attached,
+  type Place,
+  runtimeConfOf,
+} from "../model/attachment.ts";
+import type { MultusConfig } from "../model/config.ts";
 import { type Delegate, isList } from "../model/delegate.ts";
-import { runtimeConfOf } from "../model/attachment.ts";
-import type { Session } from "../session.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
 
-/** The position of a network in a pod's list. */
-export interface Place {
-  /** All networks of the pod, in order; the first is the master. */
-  readonly delegates: readonly Delegate[];
-  /** Index of the network, from 0. */
-  readonly index: number;
-  /** Whether the network is the master; by default the first one is. */
-  readonly isMaster?: boolean;
-}
-
-/** The outcome of an attachment. */
-export interface Attached extends AttachmentResult {
-  readonly delegate: Delegate;
-  /** Name of the interface inside the sandbox. */
-  readonly ifName: string;
-  /** Device information for the status. */
-  readonly deviceInfo?: JsonObject;
+/** What attaching needs of a call. */
+export interface AttachingCall {
+  readonly call: Pick<Call<MultusConfig>, "args" | "config" | "signal">;
+  /** The pod, from CNI_ARGS. */
+  readonly k8s: K8sArgs;
+  readonly runtime: Pick<NetworkRuntime, "addNetwork" | "addNetworkList">;
+  readonly log: Pick<Log, "debug" | "warn">;
 }
 
 /** Returns an attachment's runtime configuration, equal for all commands. */
-export function describe({ call, k8s }: Session, place: Place): RuntimeConf {
+export function describe(
+  { call, k8s }: Pick<AttachingCall, "call" | "k8s">,
+  place: Place,
+): RuntimeConf {
   const { args, config } = call;
   return runtimeConfOf({
     ...place,
@@ -45,27 +45,25 @@ export function describe({ call, k8s }: Session, place: Place): RuntimeConf {
 }
 
 /**
- * Runs ADD of a network's plugins, and sets the requested default routes in the
- * sandbox.
+ * Runs ADD of a network's plugins.
  *
  * @throws {CniError} With the code of the cause. DEL removes what was created
  */
 export async function attach(
-  session: Session,
+  session: AttachingCall,
   place: Place,
   delegate: Delegate,
 ): Promise<Attached> {
   const conf = describe(session, place);
   await provideDeviceInfo(session, delegate, conf);
   const added = await runAdd(session, delegate, conf);
-  const routed = await applyRoutes(session, place, { delegate, conf, added });
   const deviceInfo = await readDeviceInfo(session, conf);
   const { ifName } = conf;
-  return { ...routed, delegate, ifName, ...deviceInfo && { deviceInfo } };
+  return { ...added, delegate, ifName, ...deviceInfo && { deviceInfo } };
 }
 
 async function runAdd(
-  { runtime, call: { signal } }: Session,
+  { runtime, call: { signal } }: AttachingCall,
   { conf: network }: Delegate,
   conf: RuntimeConf,
 ): Promise<AttachmentResult> {
@@ -74,35 +72,8 @@ async function runAdd(
     : await runtime.addNetwork(network, conf, { signal });
 }
 
-/** Updates routes in the sandbox, in the result, and in libcni's cache. */
-async function applyRoutes(
-  { call: { args }, cache }: Session,
-  { delegates }: Place,
-  { delegate, conf, added }: {
-    readonly delegate: Delegate;
-    readonly conf: RuntimeConf;
-    readonly added: AttachmentResult;
-  },
-): Promise<AttachmentResult> {
-  if (delegates.every(({ request }) => request.defaultRoute === undefined)) {
-    return added;
-  }
-  const { applyDefaultRoute } = await import("../route/default_route.ts");
-  const document = applyDefaultRoute({
-    args,
-    ifName: conf.ifName,
-    delegate,
-    delegates,
-    document: added.document,
-  });
-  if (document === added.document) return added;
-  cache.replaceResult(keyOf(networkOf(delegate), conf), document);
-  const { decodeResult } = await import("../../../cni/result/decoding.ts");
-  return { document, result: decodeResult(document) };
-}
-
 async function provideDeviceInfo(
-  { log }: Session,
+  { log }: AttachingCall,
   { resourceName, deviceId }: Delegate,
   { capabilityArgs }: RuntimeConf,
 ): Promise<void> {
@@ -117,7 +88,7 @@ async function provideDeviceInfo(
 }
 
 async function readDeviceInfo(
-  { log }: Session,
+  { log }: AttachingCall,
   { capabilityArgs }: RuntimeConf,
 ): Promise<JsonObject | undefined> {
   const path = capabilityArgs?.["CNIDeviceInfoFile"];
@@ -141,7 +112,7 @@ async function readDeviceInfo(
  * @returns An error with the code and details of the cause
  */
 export function attachmentFailure(
-  { k8s }: Pick<Session, "k8s">,
+  { k8s }: Pick<AttachingCall, "k8s">,
   { conf: { name } }: Delegate,
   error: unknown,
 ): CniError {

@@ -7,11 +7,24 @@
 import { checkNetworkName } from "../../../cni/call/args.ts";
 import { describeError, ErrorCode, toCniError } from "../../../cni/error.ts";
 import { findPlugin } from "../../../cni/invoke/find.ts";
+import type { NetworkRuntime } from "../../../cni/libcni/api.ts";
 import type { RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
-import type { KnownAttachment } from "../memory/cached_attachments.ts";
-import { DEVICE_INFO_DIR, removeDeviceInfo } from "../devices/device_info.ts";
-import { isCached, recall, type Recalled } from "../memory/recall.ts";
-import type { Session } from "../session.ts";
+import { removeDeviceInfo } from "../devices/device_info.ts";
+import type { OperationLog } from "../log/operation_log.ts";
+import { DEVICE_INFO_DIR, type KnownAttachment } from "../model/attachment.ts";
+import {
+  isCached,
+  recall,
+  type Recalled,
+} from "../memory/cached_attachments.ts";
+
+/** What detaching needs of a call. */
+export interface DetachingCall {
+  readonly runtime: Pick<NetworkRuntime, "delNetworkList" | "findCachedConfig">;
+  /** Folders to search for plugins, in order. */
+  readonly pluginDirs: readonly string[];
+  readonly log: Pick<OperationLog, "verbose" | "warn">;
+}
 
 /**
  * Runs DEL of a network's plugins, last one first, and continues after failures.
@@ -22,7 +35,7 @@ import type { Session } from "../session.ts";
  *   record is kept
  */
 export async function detach(
-  session: Session,
+  session: DetachingCall,
   attachment: Recalled,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -46,7 +59,7 @@ export async function detach(
 
 /** Reports whether ADD cannot have run either: the plugin refuses the CNI version. */
 function isRefused(
-  session: Session,
+  session: DetachingCall,
   { network, conf }: Recalled,
   error: unknown,
 ): boolean {
@@ -69,7 +82,7 @@ function isNetworkName(name: string): boolean {
  * not be deleted.
  */
 function listRun(
-  session: Session,
+  session: DetachingCall,
   network: KnownAttachment["network"],
   conf: RuntimeConf,
 ): KnownAttachment["network"]["plugins"] {
@@ -89,7 +102,7 @@ function listRun(
 }
 
 function forgetDevice(
-  { log }: Session,
+  { log }: DetachingCall,
   { capabilityArgs }: RuntimeConf,
 ): void {
   const path = capabilityArgs?.["CNIDeviceInfoFile"];

@@ -23,32 +23,13 @@ import {
   type JsonObject,
   parseJson,
 } from "../../../cni/json/json.ts";
-
-/** Parent of both folders. */
-export const DEVICE_INFO_DIR = "/var/run/k8s.cni.cncf.io/devinfo";
-
-/** The attachment of a file. */
-export interface DeviceInfoKey {
-  /** Name of the delegate: `ns/nad`, or the CNI name. */
-  readonly delegateName: string;
-  readonly containerId: string;
-  readonly ifName: string;
-}
-
-/** Builds the path for the capability `CNIDeviceInfoFile` of a CNI plugin. */
-export function deviceInfoPath(
-  { delegateName, containerId, ifName }: DeviceInfoKey,
-  baseDir: string = DEVICE_INFO_DIR,
-): string {
-  const name = `${delegateName}-${containerId}_${ifName}`;
-  return `${baseDir}/cni/${withoutSlashes(name)}`;
-}
+import { DEVICE_INFO_DIR } from "../model/attachment.ts";
 
 /**
  * Copies the device plugin's file to the CNI plugin's path. The copy is atomic and
  * world-readable.
  *
- * @param path From {@linkcode deviceInfoPath}; folders are created as needed
+ * @param path From `deviceInfoPath()`; folders are created as needed
  * @returns Whether the device plugin has a file
  * @throws {CniError} 5 if a file cannot be read or written, or the target exists;
  *   6 if it is not a JSON object
@@ -62,7 +43,7 @@ export function copyDeviceInfo(
   baseDir: string = DEVICE_INFO_DIR,
 ): boolean {
   const name = `${resourceName}-${deviceId}-device.json`;
-  const source = `${baseDir}/dp/${withoutSlashes(name)}`;
+  const source = `${baseDir}/dp/${name.replaceAll("/", "-")}`;
   const bytes = findFile(source);
   if (bytes === undefined) return false;
   parseObject(bytes, source);
@@ -88,10 +69,6 @@ export function findDeviceInfo(path: string): JsonObject | undefined {
  */
 export function removeDeviceInfo(path: string): void {
   removeIfThere(path);
-}
-
-function withoutSlashes(name: string): string {
-  return name.replaceAll("/", "-");
 }
 
 function findFile(path: string): Uint8Array | undefined {

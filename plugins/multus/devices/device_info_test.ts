@@ -7,10 +7,10 @@ import {
 import { CniError } from "../../../cni/error.ts";
 import {
   copyDeviceInfo,
-  deviceInfoPath,
   findDeviceInfo,
   removeDeviceInfo,
 } from "./device_info.ts";
+import { deviceInfoPath } from "../model/attachment.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const DEVICE = { resourceName: "vendor.com/nic", deviceId: "0000:03:02.1" };

@@ -14,43 +14,15 @@ import type {
   AttachmentCache,
   CachedAttachment,
 } from "../../../cni/libcni/cache.ts";
-import { asNetwork } from "../../../cni/libcni/cached_config.ts";
+import type { NetworkRuntime } from "../../../cni/libcni/api.ts";
 import type { Network } from "../../../cni/libcni/operation.ts";
 import {
   restoreArgs,
   type RuntimeConf,
 } from "../../../cni/libcni/runtime_conf.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import { type Delegate, isList, loadDelegate } from "../model/delegate.ts";
-import { runtimeConfOf, type RuntimeConfSource } from "../model/attachment.ts";
-
-/** One attachment, as libcni's operations take it. */
-export interface KnownAttachment {
-  /** Name of the network in errors: `ns/nad` if known, or the CNI name. */
-  readonly name: string;
-  /** The network as ADD received it; a list may disable CHECK. */
-  readonly network: Network & { readonly disableCheck?: boolean };
-  /** The runtime configuration, with the namespace of the current call. */
-  readonly conf: RuntimeConf;
-}
-
-/** Returns the network of a delegate, which may be a single plugin. */
-export function networkOf(
-  { conf }: Pick<Delegate, "conf">,
-): KnownAttachment["network"] {
-  return isList(conf) ? conf : asNetwork(conf);
-}
-
-/** Lists the attachments of delegates, in order. */
-export function listAttachments(
-  source: Omit<RuntimeConfSource, "index">,
-): KnownAttachment[] {
-  return source.delegates.map((delegate, index) => ({
-    name: delegate.name,
-    network: networkOf(delegate),
-    conf: runtimeConfOf({ ...source, index }),
-  }));
-}
+import { type KnownAttachment, networkOf } from "../model/attachment.ts";
+import { loadDelegate } from "../model/delegate.ts";
 
 /**
  * Lists a container's attachments in the cache, in the order of their ADDs. The
@@ -200,4 +172,68 @@ export function findBesideOthers(
 /** An interface name cannot contain a space. */
 function identify({ network, conf }: KnownAttachment): string {
   return `${conf.ifName} ${network.name}`;
+}
+
+/** A network and the attachment to it. */
+export type Recalled = Pick<KnownAttachment, "network" | "conf">;
+
+/** Reads the cache of a call, and reports what it cannot read. */
+export interface CacheReader {
+  readonly runtime: Pick<NetworkRuntime, "findCachedConfig">;
+  readonly log: Pick<Log, "warn">;
+}
+
+/**
+ * Returns an attachment with the configuration and arguments of its ADD, if
+ * libcni's cache has them. A scratch file has no port mappings and no bandwidth,
+ * and may lack plugin keys, and the annotation may have changed.
+ */
+export function recall(
+  { runtime, log }: CacheReader,
+  attachment: Recalled,
+): Recalled {
+  const { network, conf } = attachment;
+  const doWithout = (error: unknown): void =>
+    log.warn("Cannot read the cached arguments of ADD", {
+      network: network.name,
+      error: describeError(error),
+    });
+  const cached = attempt(
+    () => runtime.findCachedConfig(network, conf),
+    doWithout,
+  );
+  if (cached === undefined) return attachment;
+  const added = attempt(
+    () => asAdded(network, networkOf(loadDelegate(cached.config))),
+    doWithout,
+  );
+  return { network: added ?? network, conf: cached.conf };
+}
+
+function attempt<T>(
+  run: () => T,
+  onError: (error: unknown) => void,
+): T | undefined {
+  try {
+    return run();
+  } catch (error) {
+    onError(error);
+    return undefined;
+  }
+}
+
+/**
+ * Reports whether libcni's cache has an attachment, that is, whether its ADD
+ * completed. An unreadable file counts.
+ */
+export function isCached(
+  { runtime }: Pick<CacheReader, "runtime">,
+  network: Pick<Network, "name">,
+  conf: RuntimeConf,
+): boolean {
+  try {
+    return runtime.findCachedConfig(network, conf) !== undefined;
+  } catch {
+    return true;
+  }
 }

@@ -7,11 +7,13 @@ import type { LogFields } from "../../../cni/log/log.ts";
 import {
   findBesideOthers,
   joinAttachments,
+  listCachedAttachments,
+} from "./cached_attachments.ts";
+import {
   type KnownAttachment,
   listAttachments,
-  listCachedAttachments,
   networkOf,
-} from "./cached_attachments.ts";
+} from "../model/attachment.ts";
 import { loadDelegate } from "../model/delegate.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 

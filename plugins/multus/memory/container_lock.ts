@@ -9,10 +9,20 @@
 
 import { describeError } from "../../../cni/error.ts";
 import { JoinedSignal } from "../../../cni/call/deadline.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
 import type { MultusConfig } from "../model/config.ts";
 import { isNested } from "../model/self_guard.ts";
-import type { Session } from "../session.ts";
+
+/** The call that needs the lock. */
+export interface LockingCall {
+  readonly call: Pick<
+    Call<MultusConfig>,
+    "config" | "command" | "surroundings" | "signal"
+  >;
+  readonly log: Log;
+}
 
 /** How long to wait for another operation on the container, in milliseconds. */
 const PATIENCE_MS = 30_000;
@@ -28,7 +38,7 @@ const PATIENCE_MS = 30_000;
  *   lock cannot be created
  */
 export async function lockContainer(
-  { call, log }: Pick<Session, "call" | "log">,
+  { call, log }: LockingCall,
   containerId: string,
 ): Promise<Disposable | undefined> {
   const { config, command, surroundings, signal } = call;
@@ -49,7 +59,7 @@ export async function lockContainer(
 }
 
 /** Removes the lock files of processes that were killed. */
-export function removeDeadLocks({ call }: Pick<Session, "call">): void {
+export function removeDeadLocks({ call }: Pick<LockingCall, "call">): void {
   locksOf(call.config).sweep();
 }
 

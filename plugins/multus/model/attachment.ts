@@ -1,25 +1,68 @@
 /**
- * The runtime configuration of each delegate.
+ * Attachments: a pod and one of its networks, as libcni's operations take them.
  *
  * @module
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import type { JsonObject, JsonValue } from "../../../cni/json/json.ts";
+import type { AttachmentResult } from "../../../cni/libcni/attachment_result.ts";
+import { asNetwork } from "../../../cni/libcni/cached_config.ts";
+import type { Network } from "../../../cni/libcni/operation.ts";
 import type { RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
 import { KNOWN_CAPABILITIES } from "./config.ts";
-import type { Delegate } from "./delegate.ts";
-import { type DeviceInfoKey, deviceInfoPath } from "../devices/device_info.ts";
+import { type Delegate, isList } from "./delegate.ts";
 import { delegateArgs, type K8sArgs } from "./k8s_args.ts";
 
-/** The input of {@linkcode runtimeConfOf}. */
-export interface RuntimeConfSource {
+/** The position of a network in a pod's list. */
+export interface Place {
   /** All networks of the pod, in order; the first is the master. */
   readonly delegates: readonly Delegate[];
-  /** Index of the delegate, from 0. */
+  /** Index of the network, from 0. */
   readonly index: number;
-  /** Whether the delegate is the master; by default the first one is. */
+  /** Whether the network is the master; by default the first one is. */
   readonly isMaster?: boolean;
+}
+
+/** One attachment, as libcni's operations take it. */
+export interface KnownAttachment {
+  /** Name of the network in errors: `ns/nad` if known, or the CNI name. */
+  readonly name: string;
+  /** The network as ADD received it; a list may disable CHECK. */
+  readonly network: Network & { readonly disableCheck?: boolean };
+  /** The runtime configuration, with the namespace of the current call. */
+  readonly conf: RuntimeConf;
+}
+
+/** The outcome of an attachment. */
+export interface Attached extends AttachmentResult {
+  readonly delegate: Delegate;
+  /** Name of the interface inside the sandbox. */
+  readonly ifName: string;
+  /** Device information for the status. */
+  readonly deviceInfo?: JsonObject;
+}
+
+/** Returns the network of a delegate, which may be a single plugin. */
+export function networkOf(
+  { conf }: Pick<Delegate, "conf">,
+): KnownAttachment["network"] {
+  return isList(conf) ? conf : asNetwork(conf);
+}
+
+/** Lists the attachments of delegates, in order. */
+export function listAttachments(
+  source: Omit<RuntimeConfSource, "index">,
+): KnownAttachment[] {
+  return source.delegates.map((delegate, index) => ({
+    name: delegate.name,
+    network: networkOf(delegate),
+    conf: runtimeConfOf({ ...source, index }),
+  }));
+}
+
+/** The input of {@linkcode runtimeConfOf}. */
+export interface RuntimeConfSource extends Place {
   /** The arguments of multus itself. */
   readonly args: CmdArgs;
   /** The pod. */
@@ -120,4 +163,24 @@ function withDeviceInfo(
 ): JsonObject {
   if (offer["deviceID"] === undefined) return offer;
   return { ...offer, CNIDeviceInfoFile: deviceInfoPath(key) };
+}
+
+/** Parent of the folders with device information files. */
+export const DEVICE_INFO_DIR = "/var/run/k8s.cni.cncf.io/devinfo";
+
+/** The attachment of a device information file. */
+export interface DeviceInfoKey {
+  /** Name of the delegate: `ns/nad`, or the CNI name. */
+  readonly delegateName: string;
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
+/** Builds the path for the capability `CNIDeviceInfoFile` of a CNI plugin. */
+export function deviceInfoPath(
+  { delegateName, containerId, ifName }: DeviceInfoKey,
+  baseDir: string = DEVICE_INFO_DIR,
+): string {
+  const name = `${delegateName}-${containerId}_${ifName}`;
+  return `${baseDir}/cni/${name.replaceAll("/", "-")}`;
 }

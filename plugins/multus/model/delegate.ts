@@ -20,7 +20,7 @@ import {
 import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
 import { injectConf } from "../../../cni/libcni/request.ts";
-import type { Ip } from "../../../net/ip.ts";
+import type { Ip, IpFamily } from "../../../net/ip.ts";
 
 /** The settings that an annotation requests for one attachment. */
 export interface AttachmentRequest {
@@ -96,6 +96,14 @@ export function isList(
   conf: NetworkConfList | NetworkConf,
 ): conf is NetworkConfList {
   return !("plugin" in conf);
+}
+
+/** Returns the gateway of a family that a delegate's annotation requests. */
+export function findGateway(
+  { request }: Delegate,
+  family: IpFamily,
+): Ip | undefined {
+  return request.defaultRoute?.find((ip) => ip.family === family);
 }
 
 /**

@@ -7,13 +7,14 @@
  * @module
  */
 
-import { describeError } from "../../../cni/error.ts";
+import { describeError, ErrorCode } from "../../../cni/error.ts";
 import { deadline, waitUntil } from "../../../cni/call/deadline.ts";
 import type { IpConfig } from "../../../cni/result/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";
-import type { NetworkEvent } from "../model/failure.ts";
+import { NetworkError, type NetworkEvent } from "../model/failure.ts";
 import type { OperationLog } from "../log/operation_log.ts";
+import type { Cluster } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
 
 /** The pod of an event. */
@@ -97,6 +98,26 @@ function nameEvent(podName: string, time: Date): string {
   const suffix = `.${nanoseconds.toString(16)}`;
   const room = NAME_MAX - suffix.length;
   return podName.slice(0, room).replace(/[^a-z\d]+$/, "") + suffix;
+}
+
+/** How long ADD waits for the event about a missing network, in milliseconds. */
+const EVENT_MS = 500;
+
+/** Posts the event of an error about a network, if it has one. */
+export async function tellPodOf(
+  { cluster, log }: {
+    readonly cluster: Pick<Cluster, "client">;
+    readonly log: PostOptions["log"];
+  },
+  pod: KnownPod,
+  error: unknown,
+): Promise<void> {
+  if (!(error instanceof NetworkError)) return;
+  // If the API cannot be asked for the network, it cannot take an event either.
+  if (error.code === ErrorCode.TryAgainLater) return;
+  const events = [networkFailed(pod, error.event)];
+  const client = await cluster.client();
+  await postEvents(client, events, { withinMs: EVENT_MS, log });
 }
 
 /** How events are posted. */

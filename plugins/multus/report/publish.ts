@@ -5,13 +5,20 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
-import type { Attached } from "../attach/attach.ts";
+import type { PodKey } from "../../../kube/pod_annotations.ts";
+import type { OperationLog } from "../log/operation_log.ts";
+import type { Attached } from "../model/attachment.ts";
+import type { Cluster, ClusterClient } from "../pod/cluster.ts";
+import type { KnownPod } from "../pod/pod.ts";
 import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
 import { addedInterface, postEvents } from "./pod_events.ts";
-import type { PodKey } from "../../../kube/pod_annotations.ts";
-import type { ClusterClient } from "../pod/cluster.ts";
-import type { KnownPod } from "../pod/pod.ts";
-import type { Session } from "../session.ts";
+
+/** What reporting needs of a call. */
+export interface ReportingCall {
+  readonly call: { readonly signal?: AbortSignal | undefined };
+  readonly cluster: Pick<Cluster, "client">;
+  readonly log: Pick<OperationLog, "verbose" | "warn">;
+}
 
 /** The annotation. Source: Network Custom Resource Definition De-facto Standard 1.3. */
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
@@ -39,7 +46,7 @@ const ORDINARY_MS = 15_000, TAKE_BACK_MS = 5000;
  *   another pod of that name
  */
 export async function publish(
-  session: Session,
+  session: ReportingCall,
   pod: KnownPod,
   attached: readonly Attached[],
 ): Promise<void> {
@@ -61,7 +68,7 @@ export async function publish(
 
 /** Posts an event for each attachment; lost events are not failures. */
 export async function announce(
-  { log }: Pick<Session, "log">,
+  { log }: Pick<ReportingCall, "log">,
   client: ClusterClient,
   pod: KnownPod,
   attached: readonly Attached[],
@@ -96,7 +103,7 @@ function describeStatus(
 }
 
 async function writeStatus(
-  { log, call: { signal } }: Session,
+  { log, call: { signal } }: ReportingCall,
   client: ClusterClient,
   status: WrittenStatus,
   isOrdinary: boolean,
@@ -120,7 +127,7 @@ async function writeStatus(
 }
 
 async function takeBack(
-  log: Session["log"],
+  log: ReportingCall["log"],
   client: ClusterClient,
   { pod, text }: WrittenStatus,
 ): Promise<void> {

@@ -18,57 +18,14 @@
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
-import type { Ip, IpFamily } from "../../../net/ip.ts";
+import type { IpFamily } from "../../../net/ip.ts";
 import { openSandbox } from "../../parts/sandbox.ts";
 import { addDefaultRoutes, dropDefaultRoutes } from "./cached_routes.ts";
-import type { Delegate } from "../model/delegate.ts";
+import { type Delegate, findGateway } from "../model/delegate.ts";
 import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
-
-/**
- * Marks delegates that lose default routes to another network of the pod, for
- * the scratch file. Without any list of gateways nothing is marked.
- *
- * The reference acts on these marks. Here they are only recorded;
- * {@linkcode applyDefaultRoute} does not use them.
- *
- * @throws {CniError} 7 If two gateways of the same family are requested
- */
-export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
-  const isAnyAsked = delegates.some(({ request }) => request.defaultRoute);
-  if (!isAnyAsked) return [...delegates];
-  const gateways = delegates.flatMap(({ request }) =>
-    request.defaultRoute ?? []
-  );
-  for (const family of FAMILIES) {
-    const rivals = gateways.filter((ip) => ip.family === family);
-    if (rivals.length > 1) throw severalGateways(rivals);
-  }
-  return delegates.map((delegate) => ({
-    ...delegate,
-    isFilterV4Gateway: findGateway(delegate, 4) === undefined,
-    isFilterV6Gateway: findGateway(delegate, 6) === undefined,
-  }));
-}
-
-/** The message equals the reference's. */
-function severalGateways(gateways: readonly Ip[]): CniError {
-  return new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    "multus does not support ECMP for default-route",
-    { details: `the gateways are ${gateways.join(", ")}` },
-  );
-}
-
-function findGateway(
-  { request }: Delegate,
-  family: IpFamily,
-): Ip | undefined {
-  return request.defaultRoute?.find((ip) => ip.family === family);
-}
 
 /** An attachment after its ADD. */
 export interface DefaultRouteOptions {

@@ -18,9 +18,14 @@ import {
   INTERFACE_NAME_BYTES,
 } from "../../../cni/call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
+import type { Ip } from "../../../net/ip.ts";
 import type { MultusConfig } from "../model/config.ts";
 import { parseJsonNetworks } from "./annotation_schema.ts";
-import type { NetworkSelection } from "../model/delegate.ts";
+import {
+  type Delegate,
+  findGateway,
+  type NetworkSelection,
+} from "../model/delegate.ts";
 
 /** The networks that a pod chooses by its annotations. */
 export interface ChosenNetworks {
@@ -56,6 +61,41 @@ export function readAnnotations(query: AnnotationQuery): ChosenNetworks {
   // The reference lets a pod take its master from any namespace.
   checkIsolation(master, [...permitted, config.multusNamespace], query);
   return { master, others };
+}
+
+/**
+ * Marks delegates that lose default routes to another network of the pod, for
+ * the scratch file. Without any list of gateways nothing is marked.
+ *
+ * The reference acts on these marks. Here they are only recorded:
+ * `applyDefaultRoute()` does not use them.
+ *
+ * @throws {CniError} 7 If two gateways of the same family are requested
+ */
+export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
+  const isAnyAsked = delegates.some(({ request }) => request.defaultRoute);
+  if (!isAnyAsked) return [...delegates];
+  const gateways = delegates.flatMap(({ request }) =>
+    request.defaultRoute ?? []
+  );
+  for (const family of [4, 6]) {
+    const rivals = gateways.filter((ip) => ip.family === family);
+    if (rivals.length > 1) throw severalGateways(rivals);
+  }
+  return delegates.map((delegate) => ({
+    ...delegate,
+    isFilterV4Gateway: findGateway(delegate, 4) === undefined,
+    isFilterV6Gateway: findGateway(delegate, 6) === undefined,
+  }));
+}
+
+/** The message equals the reference's. */
+function severalGateways(gateways: readonly Ip[]): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "multus does not support ECMP for default-route",
+    { details: `the gateways are ${gateways.join(", ")}` },
+  );
 }
 
 function checkIsolation(

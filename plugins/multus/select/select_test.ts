@@ -9,7 +9,7 @@ import {
   type NetworksQuery,
   resolveMaster,
   resolveNetworks,
-} from "./resolve.ts";
+} from "./select.ts";
 import { DEFAULT_NETWORK, NETWORKS } from "./selections.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 

@@ -15,7 +15,10 @@ import { ifPossible } from "../../../cni/files/io.ts";
 import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import { nodePath } from "../model/config.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
+import type { ResourceMap } from "../devices/resource_map.ts";
+import { type MultusConfig, nodePath } from "../model/config.ts";
 import { inContext, MissingNetworkError } from "../model/failure.ts";
 import type {
   AttachmentDefinitions,
@@ -28,6 +31,9 @@ import {
   type NetworkSelection,
   toDelegate,
 } from "../model/delegate.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
+import type { Cluster } from "../pod/cluster.ts";
+import type { KnownPod } from "../pod/pod.ts";
 import {
   findFirstNetworkFile,
   findNetworkFile,
@@ -40,6 +46,102 @@ import {
   type SelectionQuery,
 } from "./selections.ts";
 import { refuseSelf } from "../model/self_guard.ts";
+
+/** What selecting networks needs of a call. */
+export interface SelectingCall {
+  readonly call: Pick<Call<MultusConfig>, "config" | "cniVersion" | "signal">;
+  /** The pod, from CNI_ARGS. */
+  readonly k8s: K8sArgs;
+  readonly cluster: Cluster;
+  readonly log: Pick<Log, "warn">;
+}
+
+/**
+ * Selects the networks of a call's pod, and marks those that lose default routes
+ * to another one.
+ *
+ * @param pod Undefined without Kubernetes: selects the configuration's networks
+ * @param signal Aborts the requests
+ * @returns The master first
+ * @throws {CniError} 7 If a network is missing or malformed, 11 if the API
+ *   cannot be asked
+ */
+export async function selectDelegates(
+  session: SelectingCall,
+  pod: KnownPod | undefined,
+  signal: AbortSignal | undefined = session.call.signal,
+): Promise<Delegate[]> {
+  const delegates = await resolveNetworks(buildQuery(session, pod, signal));
+  if (delegates.every(({ request }) => !request.defaultRoute)) {
+    return delegates;
+  }
+  const { markDefaultRoutes } = await import("./annotations.ts");
+  return markDefaultRoutes(delegates);
+}
+
+/**
+ * Resolves the configuration's master, for operations that concern no pod.
+ *
+ * @throws {CniError} As {@linkcode selectDelegates}
+ */
+export async function findMaster(
+  session: SelectingCall,
+  signal: AbortSignal | undefined = session.call.signal,
+): Promise<Delegate> {
+  return await resolveMaster(buildQuery(session, undefined, signal));
+}
+
+function buildQuery(
+  session: SelectingCall,
+  pod: KnownPod | undefined,
+  signal: AbortSignal | undefined,
+): NetworksQuery {
+  const { call: { config, cniVersion }, k8s, cluster, log } = session;
+  return {
+    config,
+    cniVersion,
+    podNamespace: k8s.podNamespace,
+    annotations: pod?.annotations,
+    client: cluster.isConfigured ? definitionsOf(cluster) : undefined,
+    takeDevice: pod && deviceTaker(session, pod),
+    log,
+    signal,
+  };
+}
+
+/** Opens the client for the first definition: files need none. */
+function definitionsOf(cluster: Cluster): DefinitionSource {
+  return {
+    async getNetworkAttachmentDefinition(
+      ...key
+    ): Promise<NetworkAttachmentDefinition> {
+      const client = await cluster.client();
+      return await client.getNetworkAttachmentDefinition(...key);
+    },
+  };
+}
+
+/** Looks up the devices when the first network needs one. */
+function deviceTaker(
+  session: SelectingCall,
+  pod: KnownPod,
+): (resourceName: string) => Promise<string | undefined> {
+  let devices: Promise<ResourceMap> | undefined;
+  return async (resourceName) => {
+    devices ??= readDevices(session, pod);
+    return (await devices).take(resourceName);
+  };
+}
+
+async function readDevices(
+  { cluster, log, call: { signal } }: SelectingCall,
+  { namespace, name, object }: KnownPod,
+): Promise<ResourceMap> {
+  const client = await cluster.client();
+  const pod = object ?? await client.getPod(namespace, name, { signal });
+  const { readResourceMap } = await import("../devices/resource_map.ts");
+  return await readResourceMap({ pod, client, log, signal });
+}
 
 /** Decides which networks a pod has, and where they are looked up. */
 export interface NetworksQuery extends SelectionQuery, DeviceSource {
