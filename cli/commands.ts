@@ -244,16 +244,19 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "explain",
-    summary: "Explain a plugin or a key of its configuration",
+    summary: "Explain a plugin, a key of its configuration, or a finding",
     about: ["Without KEY, lists the plugins. See docs/schemas.md."],
     args: [{
       name: "KEY",
-      summary: "plugin, or plugin and key, such as bridge.vlanTrunk",
+      summary:
+        "plugin, or plugin and key, such as bridge.vlanTrunk; or a code " +
+        "of cni doctor",
       isOptional: true,
     }],
     examples: {
       "cni explain bridge": "show the keys of bridge",
       "cni explain bridge.vlanTrunk": "show one key",
+      "cni explain CNI0601": "show what a finding means, and its fix",
     },
     load: async () => (await import("./commands/explain.ts")).explain,
   },
@@ -459,15 +462,19 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "doctor",
-    summary: "Find what is wrong with this node, and how to mend it",
+    summary: "Find what is wrong with this node, and how to fix it",
     about: [
-      "Looks at the kernel, plugins, configurations, addresses, sysctls, rules, " +
-      "limits, daemons and every attachment. Each finding has its consequence and " +
-      "the command that mends it. Exits with 1 if there are errors or a check could " +
-      "not run; with --strict, also if there are warnings.",
+      "Looks at the kernel, plugins, configurations, disks, addresses, sysctls, " +
+      "rules, limits, daemons and every attachment. Each finding has its " +
+      "consequence, what fixes it, and a code that cni explain describes.",
+      "Exits with 0 if nothing is wrong, with 1 if there are errors, and with 3 if " +
+      "there are none but a check could not run. With --strict, warnings count as " +
+      "errors.",
       "--pod goes the way of a packet from a pod to the outside, step by step.",
-      "--fix mends what is safe to mend, and says what it did. It never changes " +
+      "--fix fixes what is safe to fix, and says what it did. It never changes " +
       "anything of a running container.",
+      "--wait looks again until the exit code is 0 or the time is up; --timeout is " +
+      "then the limit of one look.",
     ],
     flags: {
       pod: {
@@ -476,14 +483,15 @@ const NODE_COMMANDS: readonly CommandRow[] = [
         summary: "show where the packets of a pod, container, pid:N or " +
           "namespace end",
       },
-      ...pick("fix", "strict", ...FOLDERS),
+      ...pick("fix", "wait", "strict", ...FOLDERS),
     },
     timeout: "2m",
     examples: {
       "cni doctor": "check the node",
+      "cni doctor --wait 2m": "in a script: wait until the node is ready",
       "cni doctor --pod default/web": "show where the packets of a pod end",
-      "cni doctor --fix": "also mend what is safe to mend",
-      "cni doctor --json | jq -r '.findings[].check'": "use in a script",
+      "cni doctor --fix": "also fix what is safe to fix",
+      "cni doctor --json | jq -r '.findings[].code'": "use in a script",
     },
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },

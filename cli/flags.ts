@@ -116,7 +116,11 @@ export const FLAGS = {
     summary: "only attachments of this pod, as namespace/name",
     completes: "netns",
   },
-  "fix": { summary: "mend what is safe to mend" },
+  "fix": { summary: "fix what is safe to fix" },
+  "wait": {
+    value: "TIME",
+    summary: "look again until nothing is wrong, for at most this long",
+  },
   "exit-code": { summary: "exit with 1 if there is a problem" },
   "undo-timeout": {
     value: "TIME",

@@ -125,6 +125,11 @@ const MESSAGE_SYMBOLS = {
   recvmsg: { parameters: ["i32", "buffer", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
+/** Symbols that tell of file systems. */
+const DISK_SYMBOLS = {
+  statfs: { parameters: ["buffer", "buffer", UNCOMPILED], result: "i32" },
+} as const;
+
 /** Symbols of a process that lives for long. */
 const MEMORY_SYMBOLS = {
   malloc_trim: { parameters: ["usize", UNCOMPILED], result: "i32" },
@@ -581,3 +586,12 @@ export function trimMemory(): void {
 let memory:
   | Deno.DynamicLibrary<typeof MEMORY_SYMBOLS>["symbols"]
   | undefined;
+
+let disks: Deno.DynamicLibrary<typeof DISK_SYMBOLS>["symbols"] | undefined;
+
+/** statfs(2). Fills `value`, a `struct statfs`. */
+export function statFileSystem(path: string, value: Bytes): void {
+  libc(); // finds errno
+  disks ??= Deno.dlopen("libc.so.6", DISK_SYMBOLS).symbols;
+  checked("statfs", disks.statfs(cString(path), value, PADDING));
+}

@@ -19,7 +19,10 @@ Usage: deno task schemas`,
   const root = new URL("../", import.meta.url).pathname;
   await writePluginLists(root);
   // It imports the lists.
-  const { writeKeyTables, writeSchemas } = await import("./schemas/write.ts");
+  const { writeFindingsPage, writeKeyTables, writeSchemas } = await import(
+    "./schemas/write.ts"
+  );
   await writeKeyTables(root);
+  await writeFindingsPage(root);
   await writeSchemas(`${root}dist/schemas`);
 }

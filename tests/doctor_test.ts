@@ -4,22 +4,28 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { CHECKS } from "../cli/doctor/checks.ts";
-import { summarizeKernel } from "../cli/doctor/kernel.ts";
-import type { NodeOptions } from "../cli/doctor/node.ts";
+import { formatFindingsPage } from "../scripts/schemas/findings_page.ts";
 import { diagnose } from "../cli/doctor/diagnose.ts";
 import { error, type Finding } from "../cli/doctor/finding.ts";
 import { SyscallError } from "../ffi/errno.ts";
-import { UnixListener } from "../ffi/unix_socket.ts";
 import type { Output } from "../cli/program/command.ts";
 import { chooseStyle } from "../cli/program/style.ts";
 import { allOf, ignoreUnless, rootTest } from "../testing/capabilities.ts";
-import { DoctorScene } from "./_harness/doctor_scene.ts";
-import { KubeApi } from "./_harness/kube_api.ts";
 import {
-  needsInetRules,
-  needsLegacyIptables,
-  needsRuleTools,
-} from "./_harness/rules.ts";
+  getLanguageService,
+  type JSONSchema,
+  TextDocument,
+} from "vscode-json-languageservice";
+import jsonSchema from "../cli/doctor/doctor.schema.json" with { type: "json" };
+import { DoctorScene } from "./_harness/doctor_scene.ts";
+import {
+  attachmentOfNone,
+  network,
+  VERSIONS,
+} from "./_harness/doctor_fault.ts";
+import { FAULTS } from "./_harness/doctor_faults.ts";
+import { KubeApi } from "./_harness/kube_api.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
 
 const DAEMON_SET = new URL("../deploy/multus/daemonset.yaml", import.meta.url);
@@ -37,185 +43,6 @@ const NEEDS = allOf(
   needsInetRules,
   ignoreUnless(mayOpenTun, "may not open /dev/net/tun"),
 );
-const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();
-
-/** Mends what was broken. */
-type Undo = () => void;
-
-/** A fault: what it is, the checks that find it, the text, and how to break the node. */
-interface Fault {
-  readonly name: string;
-  readonly checks: readonly string[];
-  readonly message: RegExp;
-  readonly seed: (scene: DoctorScene) => Undo;
-  /** The command that the report names. */
-  readonly command?: RegExp;
-  readonly options?: (scene: DoctorScene) => Partial<NodeOptions>;
-  readonly ignore?: boolean;
-}
-
-/** Adds a network as the third file. */
-function network(
-  plugin: object,
-  more: object = {},
-): (scene: DoctorScene) => Undo {
-  return (scene) => {
-    const path = scene.writeNetwork("30-more", [plugin], more);
-    return () => Deno.removeSync(path);
-  };
-}
-
-/** Runs commands of `ip` on the host, or in a container. */
-function ip(
-  breaks: string,
-  mends: string,
-  where: (scene: DoctorScene) => DoctorScene["other"] = ({ hosts }) =>
-    hosts.host,
-): (scene: DoctorScene) => Undo {
-  return (scene) => {
-    scene.sh(breaks, where(scene));
-    return () => void scene.sh(mends, where(scene));
-  };
-}
-
-const inPod = ({ hosts }: DoctorScene): DoctorScene["other"] => hosts.sandbox;
-const inOther = ({ other }: DoctorScene): DoctorScene["other"] => other;
-
-/** Writes a file that stands for a plugin. */
-function plugin(
-  type: string,
-  content: string | Uint8Array,
-  mode = 0o755,
-): (scene: DoctorScene) => Undo {
-  return (scene) => {
-    const path = `${scene.hosts.path}/${type}`;
-    const bytes = typeof content === "string"
-      ? new TextEncoder().encode(content)
-      : content;
-    Deno.writeFileSync(path, bytes, { mode });
-    const undo = network({ type })(scene);
-    return () => {
-      undo();
-      Deno.removeSync(path);
-    };
-  };
-}
-
-/** Takes a plugin out of the folder. */
-function without(type: string): (scene: DoctorScene) => Undo {
-  return ({ hosts }) => {
-    const path = `${hosts.path}/${type}`;
-    const kept = `${hosts.folder}/${type}`;
-    Deno.renameSync(path, kept);
-    return () => Deno.renameSync(kept, path);
-  };
-}
-
-/** A whole ELF header, without a segment. */
-function elf(machine: number): Uint8Array {
-  const bytes = Deno.readFileSync("/bin/true");
-  bytes[18] = machine & 0xff;
-  bytes[19] = machine >> 8;
-  return bytes;
-}
-
-/** Starts a runtime, as far as /proc shows it. */
-function runtime(
-  limits: string,
-  cgroup?: number,
-): (scene: DoctorScene) => Undo {
-  return ({ proc }) => {
-    const folder = `${proc}/4711`;
-    Deno.mkdirSync(folder);
-    Deno.writeTextFileSync(`${folder}/comm`, "containerd\n");
-    Deno.writeTextFileSync(`${folder}/limits`, limits);
-    if (cgroup !== undefined) {
-      const path = `${folder}/root/sys/fs/cgroup/system.slice/c.service`;
-      Deno.writeTextFileSync(
-        `${folder}/cgroup`,
-        "0::/system.slice/c.service\n",
-      );
-      Deno.mkdirSync(path, { recursive: true });
-      Deno.writeTextFileSync(`${path}/memory.max`, `${cgroup}\n`);
-    }
-    return () => Deno.removeSync(folder, { recursive: true });
-  };
-}
-
-/** Configures multus with a kubeconfig, whose token has an expiry. */
-function multus(
-  expiresInSeconds: number,
-  server = "https://127.0.0.1:1",
-): (scene: DoctorScene) => Undo {
-  return (scene) => {
-    const exp = Math.floor(Date.now() / 1000) + expiresInSeconds;
-    const payload = new TextEncoder().encode(JSON.stringify({ exp }))
-      .toBase64({ alphabet: "base64url", omitPadding: true });
-    const kubeconfig = `${scene.hosts.folder}/kubeconfig`;
-    Deno.writeTextFileSync(
-      kubeconfig,
-      JSON.stringify({
-        "current-context": "c",
-        contexts: [{ name: "c", context: { cluster: "k", user: "u" } }],
-        clusters: [{ name: "k", cluster: { server } }],
-        users: [{ name: "u", user: { token: `e30.${payload}.c2ln` } }],
-      }),
-    );
-    return network({ type: "multus", clusterNetwork: "pods", kubeconfig })(
-      scene,
-    );
-  };
-}
-
-/** Writes a file of the cache. */
-function cached(name: string, text: string): (scene: DoctorScene) => Undo {
-  return ({ cacheDir }) => {
-    const path = `${cacheDir}/results/${name}`;
-    Deno.writeTextFileSync(path, text);
-    makeOld(path);
-    return () => Deno.removeSync(path);
-  };
-}
-
-/** Caches an attachment of a container that is gone. */
-function attachmentOfNone(scene: DoctorScene): Undo {
-  const path = `${scene.cacheDir}/results/lan-fedcba9876543210-eth0`;
-  // Another container may have the address of one that is gone. Its links
-  // are gone, too.
-  const document = JSON.parse(
-    Deno.readTextFileSync(path).replaceAll("10.2.0.2/", "10.2.0.77/"),
-  );
-  return cached(
-    "lan-feedfacefeed-eth0",
-    JSON.stringify({
-      ...document,
-      containerId: "feedfacefeed",
-      netns: "/run/netns/no-such-namespace",
-      cniArgs: [],
-      result: { ...document.result, interfaces: [] },
-    }),
-  )(scene);
-}
-
-/** Writes a lease of a container that is gone. */
-function leaseOfNone({ hosts }: DoctorScene): Undo {
-  const path = `${hosts.folder}/leases/lan/10.2.0.200`;
-  Deno.writeTextFileSync(path, "feedfacefeed\r\neth0");
-  makeOld(path);
-  return () => Deno.removeSync(path);
-}
-
-/** Makes a file older than the time for which leftovers are kept. */
-function makeOld(path: string): void {
-  Deno.utimeSync(path, LONG_AGO, LONG_AGO);
-}
-
-/** A time before the grace period of leftovers. */
-const LONG_AGO = new Date(Date.now() - 3_600_000);
-
-/** A plugin that knows its versions and no other command. */
-const VERSIONS = `#!/bin/sh
-echo '{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}'`;
 
 /** The document of the command, in part. */
 interface Report {
@@ -228,524 +55,66 @@ function plain(text: Output["text"]): string {
   return typeof text === "string" ? text : text(chooseStyle(false));
 }
 
-const LACKS = summarizeKernel().lacks;
-const KINDS = ["vlan", "ipvlan", "dummy", "vrf"];
-const lacking = KINDS.find((kind) => LACKS.includes(kind));
-const DHCP = { type: "dhcp", daemonSocketPath: "/nonexistent/dhcp.sock" };
+Deno.test("docs/findings.md is made of the checks: deno task schemas", () => {
+  const words = (text: string): string =>
+    text.replace(/-{3,}/g, "---").replace(/\s+/g, " ");
+  const page = Deno.readTextFileSync("docs/findings.md");
+  assertEquals(words(page), words(formatFindingsPage()));
+});
 
-const FAULTS: readonly Fault[] = [
-  {
-    name: "an earlier file is broken",
-    checks: ["conf-unusable"],
-    message: /05-x.conflist" cannot be used: .*unexpected end at line 1/,
-    seed: (scene) => {
-      const path = scene.writeConf("05-x.conflist", "{");
-      return () => Deno.removeSync(path);
-    },
-  },
-  {
-    name: "a pipe that nobody writes to",
-    checks: ["conf-unusable"],
-    message: /05-x.conf" cannot be read: .*not a file/,
-    seed: (scene) => {
-      const path = scene.writeConf("05-x.conf", "");
-      Deno.removeSync(path);
-      new Deno.Command("mkfifo", { args: [path] }).outputSync();
-      return () => Deno.removeSync(path);
-    },
-  },
-  {
-    name: "a chain with something else than plugins",
-    checks: ["conf-unusable"],
-    message: /30-more.conflist" cannot be used: /,
-    seed: network({ type: "chain", plugins: [5] }),
-  },
-  {
-    name: "two files with one name",
-    checks: ["conf-same-name"],
-    message: /"30-pods.conflist" is not used: "10-pods.conflist"/,
-    seed: (scene) => {
-      const { plugins } = scene.readNetwork("10-pods");
-      const path = scene.writeNetwork("30-pods", plugins);
-      return () => Deno.removeSync(path);
-    },
-  },
-  {
-    name: "a value of the wrong type",
-    checks: ["conf-invalid"],
-    message: /30-more.conflist": plugins\[0\].mtu: /,
-    seed: network({ type: "bridge", mtu: "abc" }),
-  },
-  {
-    name: "a misspelt key",
-    checks: ["conf-doubtful"],
-    message: /did you mean "isGateway"/,
-    seed: network({ type: "bridge", isGatway: true }),
-  },
-  {
-    name: "no network",
-    checks: ["no-network"],
-    message: /has no usable network configuration/,
-    seed: () => () => {},
-    options: ({ hosts, cacheDir, proc }) => ({
-      folders: { pluginDirs: [hosts.path], confDir: proc, cacheDir },
-    }),
-  },
-  {
-    name: "a plugin that is not installed",
-    checks: ["plugin-missing"],
-    message: /"more" needs "brigde": .*did you mean "bridge"/,
-    seed: network({ type: "brigde" }),
-    command: /^cni validate \/.*\/30-more.conflist$/,
-  },
-  {
-    name: "an attachment's plugin that is not installed any more",
-    checks: ["plugin-missing"],
-    message: /^"pods" needs "bandwidth": /,
-    seed: without("bandwidth"),
-    command: /^cni install \/.* --only bandwidth$/,
-  },
-  {
-    name: "an attachment's plugin that is not executable any more",
-    checks: ["plugin-mode"],
-    message: /bin\/bandwidth" is not executable/,
-    seed: (scene) => {
-      const restore = without("bandwidth")(scene);
-      const path = `${scene.hosts.path}/bandwidth`;
-      Deno.writeTextFileSync(path, "#!/bin/sh\n", { mode: 0o644 });
-      return () => {
-        Deno.removeSync(path);
-        restore();
-      };
-    },
-  },
-  {
-    name: "a plugin that is not executable",
-    checks: ["plugin-mode"],
-    message: /bin\/custom" is not executable/,
-    seed: plugin("custom", "#!/bin/sh\n", 0o644),
-  },
-  {
-    name: "a plugin for another machine",
-    checks: ["plugin-machine"],
-    message: /bin\/custom" is for s390x, and this machine is /,
-    seed: plugin("custom", elf(22)),
-  },
-  {
-    name: "a plugin that was cut off",
-    checks: ["plugin-broken"],
-    message: /bin\/custom" does not work: /,
-    seed: plugin("custom", "\x7fELF"),
-  },
-  {
-    name: "a plugin folder that does not exist",
-    checks: ["plugin-folder"],
-    message: /"\/nonexistent" does not exist/,
-    seed: () => () => {},
-    options: ({ hosts, confDir, cacheDir }) => ({
-      folders: { pluginDirs: [hosts.path, "/nonexistent"], confDir, cacheDir },
-    }),
-  },
-  {
-    name: "another project's plugin comes first",
-    checks: ["plugin-shadowed"],
-    message: /bin\/bandwidth" is not used: ".*first\/bandwidth"/,
-    seed: ({ hosts: { folder } }) => {
-      Deno.mkdirSync(`${folder}/first`);
-      Deno.writeTextFileSync(`${folder}/first/bandwidth`, VERSIONS, {
-        mode: 0o755,
-      });
-      return () => Deno.removeSync(`${folder}/first`, { recursive: true });
-    },
-    options: ({ hosts, confDir, cacheDir }) => ({
-      folders: {
-        pluginDirs: [`${hosts.folder}/first`, hosts.path],
-        confDir,
-        cacheDir,
-      },
-    }),
-  },
-  {
-    name: "a kernel without a kind of link",
-    checks: ["kernel-feature"],
-    message: new RegExp(`has no ${lacking}, which ${lacking} of "more" needs`),
-    seed: network({
-      type: lacking,
-      master: "out0",
-      vlanId: 5,
-      ipam: { type: "static", addresses: [{ address: "10.9.9.9/24" }] },
-    }),
-    ignore: lacking === undefined,
-  },
-  {
-    name: "no DHCP daemon",
-    checks: ["not-ready"],
-    message: /"more" is not ready: .*dhcp.sock/,
-    seed: network({ type: "macvlan", master: "out0", ipam: DHCP }),
-  },
-  {
-    name: "no kubeconfig for whereabouts",
-    checks: ["not-ready"],
-    message: /"more" is not ready: Cannot use kubeconfig "\/nonexistent"/,
-    seed: network({
-      type: "macvlan",
-      master: "out0",
-      ipam: {
-        type: "whereabouts",
-        range: "192.168.9.0/24",
-        kubernetes: { kubeconfig: "/nonexistent" },
-      },
-    }),
-  },
-  {
-    name: "a node daemon that does not answer",
-    checks: ["daemon-unused"],
-    message: /the node daemon at ".*\/daemon.sock" does not answer/,
-    command: /^cni daemon restart$/,
-    seed: ({ hosts: { folder } }) => {
-      const path = `${folder}/daemon.sock`;
-      const listener = new UnixListener(path);
-      return (): void => {
-        listener[Symbol.dispose]();
-        Deno.removeSync(path);
-      };
-    },
-  },
-  {
-    name: "no node daemon",
-    checks: ["daemon"],
-    message: /no daemon answers at "\/nonexistent\/daemon.sock" of "more"/,
-    seed: network({
-      type: "bridge",
-      daemonSocket: "/nonexistent/daemon.sock",
-    }),
-  },
-  {
-    name: "no kubeconfig",
-    checks: ["multus-kubeconfig"],
-    message: /multus of "more" cannot use its kubeconfig: .*cannot be read/,
-    seed: network({
-      type: "multus",
-      clusterNetwork: "pods",
-      kubeconfig: "/nonexistent/kubeconfig",
-    }),
-  },
-  {
-    name: "a token that has expired, and no API server",
-    checks: ["multus-token", "api-server"],
-    message: /token in ".*kubeconfig" of "more" expired at 20/,
-    seed: multus(-60),
-  },
-  {
-    name: "a token that was not renewed",
-    checks: ["api-server", "multus-token"],
-    message:
-      /the API server https:\/\/127.0.0.1:1 of "more" does not serve multus: /,
-    seed: multus(60),
-  },
-  {
-    name: "two networks with one subnet",
-    checks: ["subnet-overlap"],
-    message: /"lan" and "more" overlap: 10.2.0.0\/24 and 10.2.0.0\/16/,
-    seed: (scene) =>
-      network({
-        type: "bridge",
-        bridge: "br9",
-        isGateway: true,
-        ipam: scene.hosts.hostLocal("10.2.0.0/16"),
-      })(scene),
-  },
-  {
-    name: "a subnet of the host's neighbours",
-    checks: ["subnet-host"],
-    message: /192.0.2.128\/25 of "more" overlaps .*192.0.2.0\/24 by "out0"/,
-    seed: (scene) =>
-      network({
-        type: "bridge",
-        bridge: "br9",
-        isGateway: true,
-        ipam: scene.hosts.hostLocal("192.0.2.128/25"),
-      })(scene),
-  },
-  {
-    name: "a bridge of an earlier configuration",
-    checks: ["bridge-address"],
-    message: /the bridge "br9" has 10.8.0.1\/16, and "more" needs 10.9.0.1\/24/,
-    seed: (scene) => {
-      const undo = network({
-        type: "bridge",
-        bridge: "br9",
-        isGateway: true,
-        ipam: scene.hosts.hostLocal("10.9.0.0/24", "fd00:9::/64"),
-      })(scene);
-      scene.sh(
-        "ip link add br9 up type bridge; ip addr add 10.8.0.1/16 dev br9; ip addr add fd00:9:1::1/64 dev br9",
-        scene.hosts.host,
-      );
-      return () => {
-        scene.sh("ip link del br9", scene.hosts.host);
-        undo();
-      };
-    },
-  },
-  {
-    name: "no address left",
-    checks: ["pool-full"],
-    message: /"more" has 0 of 1 addresses of 10.9.0.0\/30 left/,
-    seed: (scene) => {
-      const folder = `${scene.hosts.folder}/leases/more`;
-      Deno.mkdirSync(folder);
-      Deno.writeTextFileSync(`${folder}/10.9.0.2`, "0123456789abcdef\r\neth9");
-      const ipam = scene.hosts.hostLocal("10.9.0.0/30");
-      const undo = network({ type: "bridge", isGateway: true, ipam })(scene);
-      return () => {
-        undo();
-        Deno.removeSync(folder, { recursive: true });
-      };
-    },
-  },
-  {
-    name: "IPv4 is not forwarded",
-    checks: ["ip-forward"],
-    message: /net.ipv4.ip_forward is 0, and 2 interfaces/,
-    seed: ip(
-      "echo 0 > /proc/sys/net/ipv4/ip_forward",
-      "echo 1 > /proc/sys/net/ipv4/ip_forward",
-    ),
-  },
-  {
-    name: "IPv6 is not forwarded",
-    checks: ["ip-forward"],
-    message: /net.ipv6.conf.all.forwarding is 0, and 1 interface .*uses IPv6/,
-    seed: ip(
-      "echo 0 > /proc/sys/net/ipv6/conf/all/forwarding",
-      "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
-    ),
-  },
-  {
-    name: "strict reverse path filtering against a route",
-    checks: ["rp-filter", "subnet-host"],
-    message:
-      /rp_filter of "lan0" is 1 \(strict\), but the route to 10.2.0.2 of/,
-    seed: ip(
-      "echo 1 > /proc/sys/net/ipv4/conf/lan0/rp_filter; ip route add 10.2.0.2 dev out0",
-      "echo 0 > /proc/sys/net/ipv4/conf/lan0/rp_filter; ip route del 10.2.0.2 dev out0",
-    ),
-  },
-  {
-    name: "kube-proxy does not see what a bridge forwards",
-    checks: ["bridge-nf-call"],
-    message: /bridge-nf-call-iptables (is 0|does not exist)/,
-    seed: ip(
-      "nft add table ip kube-proxy; f=/proc/sys/net/bridge/bridge-nf-call-iptables; test ! -e $f || echo 0 > $f",
-      "nft delete table ip kube-proxy; f=/proc/sys/net/bridge/bridge-nf-call-iptables; test ! -e $f || echo 1 > $f",
-    ),
-  },
-  {
-    name: "a forward chain of nftables with policy drop",
-    checks: ["forward-policy"],
-    message:
-      /"inet fw f1" has policy drop, and has no rule that accepts 10.1.0.0\/28/,
-    seed: ip(
-      "nft 'table inet fw { chain f1 { type filter hook forward priority 0; policy drop; ct state established accept; }; }'",
-      "nft delete table inet fw",
-    ),
-  },
-  {
-    name: "a forward chain like firewalld's",
-    checks: ["forward-policy"],
-    message: /filter_FORWARD" ends with a rule that drops/,
-    seed: ip(
-      "nft 'table inet firewalld { chain filter_FORWARD { type filter hook forward priority 10; ct state established accept; iifname \"docker0\" accept; reject with icmpx admin-prohibited; }; }'",
-      "nft delete table inet firewalld",
-    ),
-  },
-  {
-    name: "FORWARD of iptables-nft with policy drop",
-    checks: ["forward-policy"],
-    message: /"ip filter FORWARD" has policy drop/,
-    seed: ip("iptables-nft -P FORWARD DROP", "nft delete table ip filter"),
-  },
-  {
-    name: "FORWARD of iptables-legacy with policy drop",
-    checks: ["forward-policy"],
-    message: /chain FORWARD of iptables-legacy has policy DROP/,
-    ignore: HAS_NO_LEGACY,
-    seed: ip(
-      "iptables-legacy -P FORWARD DROP",
-      "iptables-legacy -P FORWARD ACCEPT",
-    ),
-  },
-  {
-    name: "rules of both variants of iptables",
-    checks: ["iptables-mixed"],
-    message: /the legacy iptables has 1 rule/,
-    ignore: HAS_NO_LEGACY,
-    seed: ip(
-      "iptables-legacy -A INPUT -s 203.0.113.9 -j DROP; iptables-nft -A INPUT -s 203.0.113.9 -j DROP",
-      "iptables-legacy -F INPUT; nft delete table ip filter",
-    ),
-  },
-  {
-    name: "too little address space",
-    checks: ["service-limit"],
-    message: /LimitAS of containerd is 1073741824 bytes, and plugins need/,
-    seed: runtime(
-      "Limit                     Soft Limit           Hard Limit           Units\n" +
-        "Max address space         1073741824           unlimited            bytes\n" +
-        "Max open files            1024                 524288               files\n",
-    ),
-  },
-  {
-    name: "too little memory",
-    checks: ["service-limit"],
-    message: /MemoryMax of containerd is 8388608 bytes/,
-    seed: runtime("", 8 * 1024 * 1024),
-  },
-  {
-    name: "a cache file with garbage",
-    checks: ["cache-broken"],
-    message: /results\/pods-x-eth0" is not readable/,
-    seed: cached("pods-x-eth0", "{"),
-  },
-  {
-    name: "an empty cache file",
-    checks: ["cache-broken"],
-    message: /results\/pods-x-eth0" is empty/,
-    seed: cached("pods-x-eth0", ""),
-  },
-  {
-    name: "a pipe in the place of a cache file",
-    checks: ["cache-broken"],
-    message: /results\/pods-x-eth0" is not a file/,
-    seed: ({ cacheDir }): Undo => {
-      const path = `${cacheDir}/results/pods-x-eth0`;
-      new Deno.Command("mkfifo", { args: [path] }).outputSync();
-      return () => Deno.removeSync(path);
-    },
-  },
-  {
-    name: "a container that ended without DEL",
-    checks: ["leftover"],
-    message: /"lan" has 1 leftover of .*: attachment .*feedfacefeed/,
-    seed: attachmentOfNone,
-  },
-  {
-    name: "a lease of no container",
-    checks: ["leftover"],
-    message: /"lan" has 1 leftover of .*: lease .*10.2.0.200/,
-    seed: leaseOfNone,
-  },
-  {
-    name: "an interface that is down",
-    checks: ["attachment-changed"],
-    message: /default\/db eth0 on "lan": bridge: /,
-    seed: ip(
-      "ip link set eth0 down",
-      "ip link set eth0 up; ip route add default via 10.2.0.1",
-      inOther,
-    ),
-  },
-  {
-    name: "a route that is gone",
-    checks: ["attachment-changed"],
-    message: /default\/web eth0 on "pods": ptp: .*0.0.0.0\/0/,
-    seed: ip(
-      "ip route del default",
-      "ip route add default via 10.1.0.1",
-      inPod,
-    ),
-  },
-  {
-    name: "an address that is gone",
-    checks: ["attachment-changed"],
-    message: /default\/db eth0 on "lan": bridge: .*10.2.0.2/,
-    seed: ip(
-      "ip addr del 10.2.0.2/24 dev eth0",
-      "ip addr add 10.2.0.2/24 dev eth0; ip route add default via 10.2.0.1",
-      inOther,
-    ),
-  },
-  {
-    name: "another MAC",
-    checks: ["attachment-changed"],
-    message: /default\/db eth0 on "lan": bridge: .*(MAC|mac)/,
-    seed: (scene) => {
-      const before = scene.sh("cat /sys/class/net/eth0/address", scene.other);
-      const [{ address }] = JSON.parse(
-        scene.ip("-j link show eth0", scene.other),
-      );
-      void before;
-      scene.ip("link set eth0 address 02:00:00:00:00:09", scene.other);
-      return () =>
-        void scene.ip(`link set eth0 address ${address}`, scene.other);
-    },
-  },
-  {
-    name: "a lease that is gone",
-    checks: ["attachment-changed"],
-    message: /default\/db eth0 on "lan": bridge: .*10.2.0.2/,
-    seed: ({ hosts }) => {
-      const path = `${hosts.folder}/leases/lan/10.2.0.2`;
-      const lease = Deno.readTextFileSync(path);
-      Deno.removeSync(path);
-      return () => Deno.writeTextFileSync(path, lease);
-    },
-  },
-  {
-    name: "a masquerade that is gone",
-    checks: ["attachment-changed"],
-    message: /default\/web eth0 on "pods": ptp: The masquerade is gone/,
-    seed: (scene) => {
-      const table = "inet cni_plugins_masquerade";
-      const saved = scene.sh(`nft list table ${table}`);
-      const file = `${scene.hosts.folder}/saved.nft`;
-      Deno.writeTextFileSync(file, saved);
-      scene.sh(`nft delete table ${table}`);
-      return () => void scene.sh(`nft -f ${file}`);
-    },
-  },
-  {
-    name: "a rate limit that is gone",
-    checks: ["attachment-changed"],
-    message: /default\/web eth0 on "pods": bandwidth: /,
-    seed: (scene) => {
-      const [{ ifname }] = JSON.parse(scene.ip("-j link show type veth"))
-        .filter((link: { ifname: string; master?: string }) =>
-          link.ifname !== "out0" && link.master === undefined
-        );
-      const shown = scene.sh(`tc qdisc show dev ${ifname} root`);
-      const [, rate, burst, latency] =
-        /rate (\S+) burst (\S+) lat (\S+)/.exec(shown) ?? [];
-      scene.sh(`tc qdisc del dev ${ifname} root`);
-      return () =>
-        void scene.sh(
-          `tc qdisc add dev ${ifname} root handle 1: tbf rate ${rate} burst ${burst} latency ${latency}`,
-        );
-    },
-  },
-  {
-    name: "an MTU that differs from the other end's",
-    checks: ["mtu"],
-    message:
-      /MTU of default\/db eth0 is 1300, and that of "veth.*", its other end, 1500/,
-    seed: ip("ip link set eth0 mtu 1300", "ip link set eth0 mtu 1500", inOther),
-    command: /^nsenter --net=\/\S+ ip link set eth0 mtu 1500$/,
-  },
-  {
-    name: "an uplink with a smaller MTU",
-    checks: ["mtu"],
-    message:
-      /MTU of default\/web eth0 is 1500, and that of the uplink "out0" only 1400/,
-    seed: ip("ip link set out0 mtu 1400", "ip link set out0 mtu 1500"),
-  },
-];
+Deno.test("codes of findings are unique, and stay", () => {
+  const codes = CHECKS.map(({ code, name }) => `${code} ${name}`).sort();
+  assertEquals(new Set(CHECKS.map(({ code }) => code)).size, codes.length);
+  assertEquals(
+    codes.filter((code) => !/^CNI0[1-7]\d\d [a-z\d-]+$/.test(code)),
+    [],
+  );
+  // Scripts and runbooks name these.
+  const released = Deno.readTextFileSync("tests/golden/doctor/codes.txt");
+  const missing = released.trim().split("\n")
+    .filter((code) => !codes.includes(code));
+  assertEquals(missing, []);
+});
 
-Deno.test("docs/doctor.md describes every check, and no other", () => {
-  const page = Deno.readTextFileSync("docs/doctor.md");
-  const rows = page.matchAll(/^\| `([\w-]+)` +\|(?:.*\|){3}$/gm);
-  const names = [...rows].map(([, name]) => name).sort();
-  assertEquals(names, CHECKS.map(({ name }) => name).sort());
+/** Returns what a document has that a schema does not allow. */
+async function validate(document: unknown, schema: object): Promise<string[]> {
+  const service = getLanguageService({});
+  const text = JSON.stringify(document);
+  const file = TextDocument.create("file:///a.json", "json", 1, text);
+  const parsed = service.parseJSONDocument(file);
+  const problems = await service.doValidation(
+    file,
+    parsed,
+    {},
+    schema as JSONSchema,
+  );
+  return problems.map(({ message }) => `${message}`);
+}
+
+/** Lists the paths that a schema promises, with their types. */
+function listPromises(schema: JSONSchema, path = ""): string[] {
+  const { required = [], properties = {}, items, type } = schema;
+  return [
+    `${path}: ${[type].flat().join(" or ")}`,
+    ...required.map((key) => `${path}.${key} is there`),
+    ...Object.entries(properties).flatMap(([key, value]) =>
+      listPromises(value as JSONSchema, `${path}.${key}`)
+    ),
+    ...items === undefined
+      ? []
+      : listPromises(items as JSONSchema, `${path}[]`),
+  ];
+}
+
+Deno.test("what version 1 of the JSON promises is still promised", () => {
+  const released = JSON.parse(
+    Deno.readTextFileSync("tests/golden/doctor/schema_v1.json"),
+  );
+  const now = listPromises(jsonSchema as JSONSchema);
+  assertEquals(
+    listPromises(released).filter((promise) => !now.includes(promise)),
+    [],
+  );
 });
 
 Deno.test("every check has a fault that it finds", () => {
@@ -833,15 +202,19 @@ rootTest(
     );
     forget();
     const undo = network({ type: "bridge", isGatway: true })(scene);
+    assertEquals(await validate(well.json, jsonSchema), []);
     const codes: (number | undefined)[] = [];
     for (const strict of [false, true]) {
       codes.push((await scene.doctor({ strict })).exitCode);
     }
     assertEquals(codes, [0, 1]);
-    const { text } = await scene.doctor();
+    const { text, json } = await scene.doctor();
+    assertEquals(await validate(json, jsonSchema), []);
+    const wrong = { ...json as object, errors: "1", findings: [{}] };
+    assertEquals((await validate(wrong, jsonSchema)).length > 1, true);
     assertMatch(
       plain(text),
-      /\n\nwarning conf-doubtful: .*\n {4}so: .*\n {4}run: cni validate .*\n\n1 warning$/,
+      /\n\nwarning CNI0105 conf-doubtful: .*\n {4}so: {3}.*\n {4}fix: {2}.*\n {4}look: cni validate .*\n {4}see: .*\n\n1 warning$/,
     );
     undo();
   },
@@ -850,9 +223,12 @@ rootTest(
 rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   using scene = await DoctorScene.create();
   using node = scene.node();
+  const page = { effect: "", cause: "", look: "", fix: "" };
   const refused = {
+    code: "CNI9998",
     name: "refused",
     finds: "",
+    page,
     run: (): never => {
       throw new SyscallError("setns", 1);
     },
@@ -865,8 +241,10 @@ rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   const end = new AbortController();
   using dying = scene.node({ signal: end.signal });
   const cut = {
+    code: "CNI9999",
     name: "cut",
     finds: "",
+    page,
     run: (): Finding[] => {
       end.abort();
       return [error("a plugin was killed", "")];
@@ -876,7 +254,7 @@ rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   assertEquals(rest.findings, []);
   assertEquals(rest.unchecked.map(({ check }) => check), ["cut"]);
   const late = await scene.doctor({}, { signal: AbortSignal.abort() });
-  assertEquals(late.exitCode, 1);
+  assertEquals(late.exitCode, 3);
   assertMatch(
     plain(late.text),
     /\n\nNot checked: no-network, .*, leftover; the time is up.*\n\nNothing is wrong in what was checked$/,
@@ -898,16 +276,24 @@ rootTest(
           const undo = seed(scene);
           try {
             // Looking at all processes of the machine takes as long as the rest.
-            const found = await scene.find({
-              without: checks.includes("leftover") ? [] : ["leftover"],
-              ...options?.(scene),
-            });
+            const without = checks.includes("leftover") ? [] : ["leftover"];
+            const found = await scene.find({ without, ...options?.(scene) });
             const names = [...new Set(found.map(({ check }) => check))];
             const texts = found.map((one) => one.message);
             assertEquals(names, checks, texts.join("\n"));
             assertMatch(texts.join("\n"), message);
-            if (command === undefined) return;
-            assertMatch(found.map((one) => one.command).join("\n"), command);
+            // Every finding says what to do, or that nothing helps.
+            assertEquals(
+              found.filter((one) => !one.command && !one.advice),
+              [],
+            );
+            const help = found.map((one) => one.command ?? one.look);
+            assertMatch(help.join("\n"), command ?? /./);
+            if (fault.follow !== true) return;
+            const [first] = found;
+            scene.sh(first?.command ?? "exit 1");
+            const left = await scene.find({ without, ...options?.(scene) });
+            assertEquals(left.map((one) => one.message), []);
           } finally {
             undo();
           }

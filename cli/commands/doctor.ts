@@ -4,10 +4,15 @@
  * @module
  */
 
-import type { Output } from "../program/command.ts";
+import { deadline, JoinedSignal, pause } from "../../cni/call/deadline.ts";
+import { type Output, readDuration } from "../program/command.ts";
+import { refuse } from "../program/usage_error.ts";
 import { showControls, type Style } from "../program/style.ts";
+import { wrap } from "../program/table.ts";
 import type { CniCall } from "../flags.ts";
 import {
+  collapse,
+  type Collapsed,
   diagnose,
   type Diagnosis,
   type Found,
@@ -26,13 +31,31 @@ export interface Replaced
   readonly patience?: Patience;
 }
 
-/** Runs all checks. */
+/** Runs all checks, or what else the flags say. */
 export async function doctor(
   call: CniCall,
-  { patience, ...replaced }: Replaced = {},
+  replaced: Replaced = {},
+): Promise<Output> {
+  const { flags } = call;
+  if (flags.wait === undefined) return await look(call, replaced);
+  if (flags.pod !== undefined || flags.fix) {
+    throw refuse(call.command, "--wait goes with neither --pod nor --fix");
+  }
+  return await waitUntilWell(call, replaced);
+}
+
+async function look(
+  call: CniCall,
+  { patience, ...replaced }: Replaced,
 ): Promise<Output> {
   const { env, signal, flags } = call;
-  const options = { folders: readFolders(call), env, signal, ...replaced };
+  const options = {
+    folders: readFolders(call),
+    env,
+    signal,
+    ...replaced,
+    ...patience && { patience },
+  };
   using node = new Node(options);
   if (flags.pod !== undefined) {
     const { showWay } = await import("./doctor_way.ts");
@@ -48,8 +71,41 @@ export async function doctor(
   return report(call, left, mended, await summarize(again));
 }
 
+/** How long to wait between two looks, in ms. */
+const BETWEEN_LOOKS_MS = 2000;
+
+/** Looks again and again, until nothing is wrong or the time is up. */
+async function waitUntilWell(
+  call: CniCall,
+  replaced: Replaced,
+): Promise<Output> {
+  const waitMs = readDuration(call, "wait");
+  const end = performance.now() + waitMs;
+  for (;;) {
+    // The time limit is that of one look.
+    using limit = new JoinedSignal(
+      call.timeoutMs === 0 ? undefined : deadline(call.timeoutMs),
+      call.interrupt,
+    );
+    const output = await look({ ...call, signal: limit.signal }, replaced);
+    const leftMs = end - performance.now();
+    if (output.exitCode === EXIT.well || leftMs <= 0) return output;
+    if (call.interrupt.aborted) return output;
+    call.onProgress?.("Waiting until nothing is wrong");
+    await pause(Math.min(BETWEEN_LOOKS_MS, leftMs), call.interrupt);
+  }
+}
+
+/** Where the findings' codes are described, in the project's documentation. */
+const PAGE = "docs/findings.md";
+
+/** Returns the place of a code in the documentation. */
+function urlOf(code: string): string {
+  return `${PAGE}#${code.toLowerCase()}`;
+}
+
 function report(
-  { flags }: CniCall,
+  { flags }: Pick<CniCall, "flags">,
   { findings, unchecked }: Diagnosis,
   mended: readonly Mended[],
   summary: readonly Line[],
@@ -57,19 +113,20 @@ function report(
   const count = (severity: Found["severity"]): number =>
     findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings] = [count("error"), count("warning")];
-  const isStrict = flags.strict === true;
-  const isWell = errors === 0 && unchecked.length === 0 &&
-    (!isStrict || warnings === 0) &&
-    mended.every(({ failure }) => failure === undefined);
+  const isWrong = errors > 0 || flags.strict === true && warnings > 0 ||
+    mended.some(({ failure }) => failure !== undefined);
+  const isWhole = unchecked.length === 0;
+  const shown = collapse(findings);
   return {
     json: {
-      ok: isWell,
+      version: JSON_VERSION,
+      ok: !isWrong && isWhole,
       errors,
       warnings,
       summary: Object.fromEntries(
         summary.map(({ label, text }) => [label.toLowerCase(), text]),
       ),
-      findings: findings.map(toDocument),
+      findings: shown.map(toDocument),
       mended: mended.map(({ check, did, failure }) => ({
         check,
         did: did ?? null,
@@ -81,55 +138,115 @@ function report(
       [
         formatSummary(summary, style),
         ...mended.map((one) => formatMended(one, style)),
-        ...findings.map((finding) => formatFinding(finding, style)),
+        ...shown.map((finding) => formatFinding(finding, style)),
         ...formatUnchecked(unchecked),
-        formatVerdict(
-          { errors, warnings, isWhole: unchecked.length === 0 },
-          style,
-        ),
+        formatVerdict({ errors, warnings, isWhole }, style),
       ].join("\n\n"),
-    exitCode: isWell ? 0 : 1,
+    exitCode: isWrong ? EXIT.wrong : isWhole ? EXIT.well : EXIT.unchecked,
   };
 }
 
+/** Version of the document: it grows if something is removed or changes its meaning. */
+const JSON_VERSION = 1;
+
+/** Exit codes, for scripts. */
+export const EXIT = {
+  /** Everything was checked, and nothing is wrong. */
+  well: 0,
+  /** Something is wrong. */
+  wrong: 1,
+  /** Nothing wrong was found, but something could not be checked. */
+  unchecked: 3,
+} as const;
+
 function toDocument(
-  { check, severity, message, consequence, command, mend }: Found,
+  { check, code, severity, message, consequence, ...more }: Collapsed,
 ): Record<string, unknown> {
+  const { command, advice, look, mend, count, also } = more;
   return {
     check,
+    code,
     severity,
     message,
     consequence,
-    command: command ?? null,
+    command: command ?? look ?? null,
+    fix: command ?? null,
+    advice: advice ?? null,
+    look: look ?? null,
     fixable: mend !== undefined,
+    count,
+    also,
+    url: urlOf(code),
   };
 }
 
 function formatSummary(summary: readonly Line[], style: Style): string {
   const width = Math.max(...summary.map(({ label }) => label.length)) + 2;
   return summary.map(({ label, text }) =>
-    style.bold(label.padEnd(width)) + showControls(text)
+    hang(style.bold(label.padEnd(width)), width, text, style)
   ).join("\n");
 }
 
-const INDENT = "    ";
+/** Puts a text behind its heading; further lines begin below the text. */
+function hang(
+  heading: string,
+  indent: number,
+  text: string,
+  { width = Infinity }: Style,
+): string {
+  const room = Math.max(width - indent, LEAST_ROOM);
+  return heading + wrap(showControls(text), room).join(
+    `\n${" ".repeat(indent)}`,
+  );
+}
+
+/** A terminal that is narrower breaks words. */
+const LEAST_ROOM = 20;
+const INDENT = 4, LABEL = 6;
+/** How many of the findings that one stands for are shown. */
+const MOST_ALSO = 2;
 
 function formatFinding(
-  { check, severity, message, consequence, command, mend }: Found,
+  { check, code, severity, message, consequence, ...more }: Collapsed,
   style: Style,
 ): string {
+  const { command, advice, look, mend, count, also } = more;
   const mark = severity === "error"
     ? style.red
     : severity === "warning"
     ? style.yellow
     : style.bold;
+  const times = count > 1 ? ` (${count} times)` : "";
+  const head = `${mark(severity)} ${style.bold(`${code} ${check}`)}${times}: `;
+  const plain = `${severity} ${code} ${check}${times}: `;
+  const room = Math.max((style.width ?? Infinity) - INDENT, LEAST_ROOM);
+  // The first line is shorter by its heading.
+  const [first = "", ...rest] = wrap(plain + showControls(message), room)
+    .map((line, at) => at === 0 ? line.slice(plain.length) : line);
+  const labelled = (label: string, text: string): string =>
+    hang(
+      " ".repeat(INDENT) + label.padEnd(LABEL),
+      INDENT + LABEL,
+      text,
+      style,
+    );
+  // Commands are pasted, so they stay in one line.
+  const literal = (label: string, text: string): string =>
+    " ".repeat(INDENT) + label.padEnd(LABEL) + showControls(text);
   const hint = mend === undefined ? "" : "  (or: cni doctor --fix)";
+  const left = also.length - MOST_ALSO;
   return [
-    `${mark(severity)} ${style.bold(check)}: ${showControls(message)}`,
-    `${INDENT}so: ${showControls(consequence)}`,
-    ...command === undefined
+    head + first,
+    ...rest.map((line) => " ".repeat(INDENT) + line),
+    ...also.slice(0, MOST_ALSO).map((text) => labelled("also:", text)),
+    ...left > 0 ? [labelled("also:", `${left} more, which --json lists`)] : [],
+    labelled("so:", consequence),
+    ...command === undefined ? [] : [literal("fix:", command + hint)],
+    ...advice === undefined
       ? []
-      : [`${INDENT}run: ${showControls(command)}${hint}`],
+      : [labelled(command === undefined ? "fix:" : "note:", advice)],
+    ...look === undefined ? [] : [literal("look:", look)],
+    literal("see:", `cni explain ${code}, ${urlOf(code)}`),
   ].join("\n");
 }
 

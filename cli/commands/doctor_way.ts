@@ -45,9 +45,14 @@ export async function showWay(
       ways: ways.map(({ endsAt, steps, ...way }) => ({
         ...way,
         endsAt: endsAt ?? null,
-        steps: steps.map(({ command, ...step }) => ({
-          ...step,
-          command: command ?? null,
+        steps: steps.map(({ step, state, text, ...help }) => ({
+          step,
+          state,
+          text,
+          command: help.command ?? help.look ?? null,
+          fix: help.command ?? null,
+          advice: help.advice ?? null,
+          look: help.look ?? null,
         })),
       })),
     },
@@ -79,7 +84,7 @@ function describeArrival(last: Made | undefined): string {
 }
 
 function formatStep(
-  { step, state, text, command }: Made,
+  { step, state, text, command, advice, look }: Made,
   width: number,
   style: Style,
 ): string {
@@ -92,7 +97,11 @@ function formatStep(
   const mark = colors[state](MARKS[state].padEnd(7));
   const line = `${INDENT}${mark}${step.padEnd(width)}${showControls(text)}`;
   const indent = " ".repeat(INDENT.length + 7 + width);
-  return command === undefined || state === "ok"
-    ? line
-    : `${line}\n${indent}run: ${showControls(command)}`;
+  if (state === "ok") return line;
+  const help = [
+    ...command === undefined ? [] : [`fix:  ${command}`],
+    ...advice === undefined ? [] : [`do:   ${advice}`],
+    ...look === undefined ? [] : [`look: ${look}`],
+  ];
+  return [line, ...help.map((text) => indent + showControls(text))].join("\n");
 }

@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Output } from "../program/command.ts";
-import { formatTable } from "../program/table.ts";
+import { formatTable, wrap } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "../schema/explain.ts";
@@ -23,6 +23,7 @@ import { writeTarget } from "../written_file.ts";
 export async function explain(call: CniCall): Promise<Output> {
   const { args } = call;
   const [name] = args;
+  if (/^cni\d+$/i.test(name ?? "")) return await explainFinding(name ?? "");
   const list = await makeAll(call, name);
   if (name === undefined) {
     const rows = Object.entries(list.definitions);
@@ -52,6 +53,43 @@ export async function explain(call: CniCall): Promise<Output> {
   return {
     json: toDocument(found),
     text: (style) => explainKey(found, style),
+  };
+}
+
+/** Explains a code of `cni doctor`. */
+async function explainFinding(given: string): Promise<Output> {
+  const { CHECKS } = await import("../doctor/checks.ts");
+  const wanted = given.toUpperCase();
+  const found = CHECKS.find(({ code }) => code === wanted);
+  if (found === undefined) {
+    const hint = didYouMean(wanted, CHECKS.map(({ code }) => code));
+    const problem =
+      `Cannot explain "${given}": no finding has this code${hint}`;
+    throw new CniError(ErrorCode.InvalidEnvironment, problem);
+  }
+  const { code, name, finds, page } = found;
+  const rows = [
+    ["Effect", page.effect],
+    ["Cause", page.cause],
+    ["Look", page.look],
+    ["Fix", page.fix],
+  ] as const;
+  const indent = 8;
+  return {
+    json: { code, check: name, finds, ...page },
+    text: (style) =>
+      [
+        `${style.bold(`${code} ${name}`)}: ${finds}`,
+        "",
+        ...rows.map(([label, text]) => {
+          const lines = wrap(
+            text.replaceAll("`", ""),
+            Math.max((style.width ?? Infinity) - indent, 2 * indent),
+          );
+          return style.bold(label.padEnd(indent)) +
+            lines.join(`\n${" ".repeat(indent)}`);
+        }),
+      ].join("\n"),
   };
 }
 

@@ -253,7 +253,8 @@ async function findEnds(
       if (endsAt === undefined || last === undefined) continue;
       const at = STEPS.findIndex(({ name: step }) => step === endsAt);
       if (at >= LEAVING && isOnNode) continue;
-      const { text, command = null } = last;
+      const { text, look } = last;
+      const command = last.command ?? look ?? null;
       stops.push({ name, endsAt, text, command });
     }
   }

@@ -28,9 +28,11 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { listLive, nameAttachment } from "./live.ts";
+import { adviseRestart, listLive, nameAttachment } from "./live.ts";
 import { ipamTypeOf, type Node, typesOf } from "./node.ts";
+import { listHeldLocks } from "./storage.ts";
 import { findUplink } from "./subnets.ts";
+import { walkAll } from "./way/walk.ts";
 
 /** Finds files of the cache that nobody can read. */
 function findBroken(node: Node): Findings {
@@ -86,21 +88,59 @@ async function findChanged(node: Node): Promise<Findings> {
   const known = [...listNotForwarded(node).keys()]
     .map((family) => `: IPv${family} forwarding is off`);
   for (const one of listChecked(node)) {
-    for (const difference of await check(node, one, isUsable)) {
-      if (known.some((text) => difference.endsWith(text))) continue;
+    const subject = nameAttachment(one);
+    const differences = (await findDifferences(node, one, isUsable))
+      .filter((text) => !known.some((end) => text.endsWith(end)));
+    if (differences.length === 0) continue;
+    const help = await findHelp(node, one);
+    for (const difference of differences) {
       findings.push(error(
-        `${nameAttachment(one)} on "${one.network}": ${difference}`,
+        `${subject} on "${one.network}": ${difference}`,
         "the container's network does not work as it was set up",
-        {
-          command: one.pod === undefined
-            ? `cni doctor --pod ${one.containerId}`
-            : `cni doctor --pod ${one.pod}`,
-        },
+        { ...help, subject },
       ));
     }
   }
   return findings;
 }
+
+const DIFFERENCES = new WeakMap<NodeAttachment, Promise<string[]>>();
+
+/** Returns what CHECK of each plugin finds, and remembers it. */
+export async function findDifferences(
+  node: Node,
+  attachment: NodeAttachment,
+  isUsable?: (type: string) => boolean,
+): Promise<string[]> {
+  const usable = isUsable ?? await findStartable(node);
+  // CHECK would wait for the lock.
+  const isHeld = (await listHeldLocks(node))
+    .some(({ network }) => network === attachment.network);
+  if (isHeld) return [];
+  const found = DIFFERENCES.get(attachment) ??
+    check(node, attachment, usable);
+  DIFFERENCES.set(attachment, found);
+  return await found;
+}
+
+/** Returns what fixes a difference: what ends the packet's way, or another ADD. */
+async function findHelp(
+  node: Node,
+  attachment: NodeAttachment,
+): Promise<Pick<Finding, "command" | "advice" | "look">> {
+  const look = `cni doctor --pod ${attachment.pod ?? attachment.containerId}`;
+  const ways = await walkAll(node, attachment.netns, [attachment], SILENT)
+    .catch(() => []);
+  const last = ways.map(({ steps }) => steps.at(-1))
+    .find((step) => step?.state === "end");
+  const { command, advice } = last ?? {};
+  return command === undefined && advice === undefined
+    ? { ...adviseRestart(attachment), look }
+    : { command, advice, look };
+}
+
+/** Asks no neighbour: what CHECK finds is on this node. */
+const SILENT = { attempts: 0, timeoutMs: 0 };
 
 /**
  * Returns a test for types of plugins whose CHECK tells of the container. Other
@@ -216,7 +256,13 @@ function findMtu(node: Node): Findings {
         `the MTU of ${attachment} is ${mtu}, and that of the uplink ` +
           `"${uplink.name}" only ${uplink.mtu}`,
         "large packets are cut up or lost on their way out",
-        { command: `set "mtu": ${uplink.mtu} in "${live.cached.network}"` },
+        {
+          command: `${set} mtu ${uplink.mtu}` +
+            (hostEnd === undefined
+              ? ""
+              : `; ip link set ${hostEnd.name} mtu ${uplink.mtu}`),
+          advice: `and "mtu": ${uplink.mtu} in "${live.cached.network}"`,
+        },
       ));
     }
     return findings;
@@ -226,18 +272,44 @@ function findMtu(node: Node): Findings {
 /** Checks of attachments. */
 export const ATTACHMENT_CHECKS: readonly Check[] = [
   {
+    code: "CNI0701",
     name: "cache-broken",
     finds: "a file of the attachment cache cannot be read",
+    page: {
+      effect:
+        "DEL runs without the configuration of ADD, and may leave something.",
+      cause: "A power loss, a full disk, or another program's file.",
+      look: "`ls -l` of the file.",
+      fix: "Remove it; `cni doctor --fix` removes empty files.",
+    },
     run: findBroken,
   },
   {
+    code: "CNI0702",
     name: "attachment-changed",
     finds: "CHECK of an attachment finds a difference",
+    page: {
+      effect: "The container's network does not work as it was set up.",
+      cause:
+        "Somebody, or a program of the node, has changed links, routes, rules or leases since ADD.",
+      look: "`cni doctor --pod NAME` shows the path of its packets.",
+      fix:
+        "The command of the finding, if a change can be taken back; otherwise another ADD: restart the pod. Rules that were flushed come back by no other way.",
+    },
     run: findChanged,
   },
   {
+    code: "CNI0703",
     name: "mtu",
     finds: "a container's MTU does not fit its other end, IPv6 or the uplink",
+    page: {
+      effect: "Large packets are lost, or IPv6 addresses go away.",
+      cause:
+        "One end was set by hand, or the uplink has a smaller MTU than the network, as with tunnels.",
+      look: "`ip link show`, in the container and on the node.",
+      fix:
+        "`ip link set LINK mtu N`; for further containers, `mtu` in the configuration.",
+    },
     run: findMtu,
   },
 ];

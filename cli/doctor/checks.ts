@@ -9,25 +9,47 @@ import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import { DAEMON_CHECKS } from "./daemons.ts";
 import type { Check } from "./finding.ts";
 import { FORWARDING_CHECKS } from "./forwarding.ts";
+import { DROP_CHECKS } from "./drops.ts";
 import { KERNEL_CHECKS } from "./kernel.ts";
 import { LEFTOVER_CHECKS } from "./leftovers.ts";
 import { LIMIT_CHECKS } from "./limits.ts";
+import { LINK_CHECKS } from "./links.ts";
+import { NAMESPACE_CHECKS } from "./namespaces.ts";
+import { NEIGHBOR_CHECKS } from "./neighbors.ts";
+import { PATH_CHECKS } from "./paths.ts";
 import { PLUGIN_CHECKS } from "./plugins.ts";
+import { PORT_CHECKS } from "./ports.ts";
+import { PROGRAM_CHECKS } from "./programs.ts";
+import { RUNTIME_CHECKS } from "./runtimes.ts";
 import { SERVICE_CHECKS } from "./services.ts";
+import { STORAGE_CHECKS } from "./storage.ts";
 import { SUBNET_CHECKS } from "./subnets.ts";
 import { SYSCTL_CHECKS } from "./sysctls.ts";
+import { UPLINK_CHECKS } from "./uplinks.ts";
+import { WRITABLE_CHECKS } from "./writable.ts";
 
 /** The checks of `cni doctor`. */
 export const CHECKS: readonly Check[] = [
   ...CONFIGURATION_CHECKS,
   ...PLUGIN_CHECKS,
+  ...WRITABLE_CHECKS,
+  ...PROGRAM_CHECKS,
   ...KERNEL_CHECKS,
+  ...STORAGE_CHECKS,
+  ...LIMIT_CHECKS,
+  ...RUNTIME_CHECKS,
   ...DAEMON_CHECKS,
   ...SERVICE_CHECKS,
+  ...LINK_CHECKS,
   ...SUBNET_CHECKS,
+  ...NEIGHBOR_CHECKS,
+  ...PORT_CHECKS,
   ...SYSCTL_CHECKS,
   ...FORWARDING_CHECKS,
-  ...LIMIT_CHECKS,
+  ...DROP_CHECKS,
+  ...UPLINK_CHECKS,
   ...ATTACHMENT_CHECKS,
+  ...PATH_CHECKS,
+  ...NAMESPACE_CHECKS,
   ...LEFTOVER_CHECKS,
 ];

@@ -5,6 +5,7 @@
  */
 
 import { ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { formatFailureText } from "../program/failure.ts";
 import { isFolder } from "../network.ts";
@@ -30,7 +31,10 @@ function findNoNetwork({ folders: { confDir }, networks }: Node): Findings {
         ? `"${confDir}" has no usable network configuration`
         : `the folder "${confDir}" does not exist`,
       "the runtime reports NetworkPluginNotReady, and no pod starts",
-      { command: `cni init --help` },
+      {
+        advice: `write one by cni init, or start what writes it`,
+        look: `ls -l ${confDir}`,
+      },
     ),
   ];
 }
@@ -50,7 +54,35 @@ function findUnreadable({ configuration }: Node): Findings {
         ? `runtimes skip it and take "${next.file}"; cni and multus find no ` +
           "network by name behind it"
         : "runtimes skip it; cni and multus find no network by name behind it",
-      { command: `cni validate ${path}` },
+      {
+        advice: `correct it, or move it away`,
+        look: `cni validate ${path}`,
+      },
+    );
+  });
+}
+
+/** Ends of names under which people write configurations, and runtimes do not look. */
+const IGNORED = /\.(ya?ml|jsonc|json5|txt)$|\.(CONFLIST|CONF|JSON)$/;
+
+/** Finds configurations that no runtime reads because of their names. */
+function findIgnored({ folders: { confDir }, networks }: Node): Findings {
+  const entries = ifPossible(() => [...Deno.readDirSync(confDir)]) ?? [];
+  const [first] = networks;
+  return entries.filter(({ name }) => IGNORED.test(name)).map(({ name }) => {
+    const path = `${confDir}/${name}`;
+    const isFirst = first !== undefined && name < first.file;
+    return warning(
+      `"${path}" is not read: runtimes read .conflist, .conf and .json only`,
+      isFirst
+        ? `"${first.name}" of "${first.file}" is the default network instead`
+        : "its network does not exist",
+      {
+        advice:
+          "write it as JSON under a name that ends in .conflist, or move " +
+          "it away",
+        look: `cni validate ${path}`,
+      },
     );
   });
 }
@@ -129,7 +161,7 @@ function describeProblem(
     isError
       ? `containers of "${name}" do not start`
       : `"${name}" may not do what it was written for`,
-    { command: `cni validate ${path}` },
+    { advice: `correct it in that file`, look: `cni validate ${path}` },
   );
 }
 
@@ -155,28 +187,82 @@ export function findDefault({ networks }: Node): DefaultNetwork | undefined {
 /** Checks of configurations. */
 export const CONFIGURATION_CHECKS: readonly Check[] = [
   {
+    code: "CNI0101",
     name: "no-network",
     finds: "no network is configured",
+    page: {
+      effect: "The runtime reports NetworkPluginNotReady, and no pod starts.",
+      cause:
+        "Nothing has written a configuration yet, or it is in another directory than the runtime's.",
+      look: "`ls /etc/cni/net.d`, and the runtime's `conf_dir`.",
+      fix:
+        "`cni init`, or start the program that writes the configuration, such as the DaemonSet of flannel or multus.",
+    },
     run: findNoNetwork,
   },
   {
+    code: "CNI0102",
     name: "conf-unusable",
     finds: "a file of the configuration folder cannot be used",
+    page: {
+      effect:
+        "Runtimes skip the file, and may take the next one as the default network. Networks behind it are not found by name.",
+      cause:
+        "It is not JSON, has no plugins or an invalid name, or cannot be read.",
+      look: "`cni validate FILE` shows the place.",
+      fix: "Correct the file, or move it away.",
+    },
     run: findUnreadable,
   },
   {
+    code: "CNI0103",
     name: "conf-same-name",
     finds: "a file is not used because another one has the network's name",
+    page: {
+      effect: "Changes of that file have no effect.",
+      cause: "A copy, or two programs that write a network of the same name.",
+      look: "`cni networks`.",
+      fix: "Rename one of them, or move it away.",
+    },
     run: findSameName,
   },
   {
+    code: "CNI0106",
+    name: "conf-ignored",
+    finds: "a file is not read because of its name",
+    page: {
+      effect:
+        "Its network does not exist, or another one becomes the default network.",
+      cause: "A configuration in YAML, or a name that ends otherwise.",
+      look: "`ls` of the directory, `cni networks`.",
+      fix: "Write it as JSON, under a name that ends in `.conflist`.",
+    },
+    run: findIgnored,
+  },
+  {
+    code: "CNI0104",
     name: "conf-invalid",
     finds: "a plugin would refuse a configuration",
+    page: {
+      effect: "Containers of that network do not start.",
+      cause:
+        "A value of the wrong type or form, or one that contradicts another.",
+      look: "`cni validate FILE` shows the place, `cni explain KEY` the key.",
+      fix: "Correct the value.",
+    },
     run: (node) => findInvalid(node, "error"),
   },
   {
+    code: "CNI0105",
     name: "conf-doubtful",
     finds: "a configuration has keys or values that are probably mistakes",
+    page: {
+      effect: "The network may not do what it was written for.",
+      cause:
+        "A misspelt key, a key of another plugin, or a value without effect.",
+      look: "`cni validate FILE` shows the place, `cni explain TYPE` the keys.",
+      fix: "Correct or remove the key.",
+    },
     run: (node) => findInvalid(node, "warning"),
   },
 ];

@@ -6,7 +6,13 @@
 
 import { dirname } from "@std/path/posix";
 import { buildIdentity } from "../../cni/process/build_identity.ts";
-import { httpSocketIn, offFile } from "../../daemon/protocol/daemon_socket.ts";
+import {
+  DEFAULT_SOCKET,
+  httpSocketIn,
+  listSockets,
+  NO_DAEMON,
+  offFile,
+} from "../../daemon/protocol/daemon_socket.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { type NodeDaemon, type ReasonRow } from "../node_daemon.ts";
 import {
@@ -16,7 +22,9 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
+import { listRuntimes } from "./limits.ts";
 import type { Node } from "./node.ts";
+import { findOwnPlugin } from "../plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 
 /** The command that starts a daemon anew, by the unit of `cni install`. */
@@ -70,7 +78,9 @@ async function findAbsent(node: Node): Promise<Findings> {
       `no daemon answers at "${socket}" of ${networks.join(", ")}: ` +
         "nothing listens there",
       isNeeded ? "containers of that network neither start nor end" : SLOWER,
-      { command: isNeeded ? SHOW_THICK : RESTART },
+      isNeeded
+        ? { advice: "start the DaemonSet of multus again", look: SHOW_THICK }
+        : { command: RESTART },
     ));
   }
   return findings;
@@ -96,7 +106,10 @@ function judge(socket: string, daemon: NodeDaemon): Finding[] {
       return [warning(
         `process ${daemon.pid} of user ${daemon.uid} listens at "${socket}"`,
         `plugins do not trust it; ${SLOWER}`,
-        { command: `ps -p ${daemon.pid} -o user,args` },
+        {
+          advice: "stop that process: only root may listen there",
+          look: `ps -p ${daemon.pid} -o user,args`,
+        },
       )];
     case "silent":
       return [warning(
@@ -108,6 +121,7 @@ function judge(socket: string, daemon: NodeDaemon): Finding[] {
         { command: daemon.isStopped ? `kill -CONT ${daemon.pid}` : RESTART },
       )];
     case "running":
+      // What is not used is reported by daemon-idle.
       return [...judgeBuild(socket, daemon), ...judgeCalls(socket, daemon)];
   }
 }
@@ -142,10 +156,66 @@ function judgeCalls(socket: string, { state }: Running): Finding[] {
         `${recent} of the last ${calls} calls of the node daemon did the work ` +
           `themselves: ${reason}` +
           (lastCall === undefined ? "" : ` (the last one: ${lastCall})`),
-        advice,
-        { command: `curl --unix-socket ${http} http://localhost/state` },
+        SLOWER,
+        {
+          advice,
+          look: `curl --unix-socket ${http} http://localhost/state`,
+        },
       )
     );
+}
+
+/** Finds a daemon that no call asks. */
+async function findIdle(node: Node): Promise<Findings> {
+  const { daemonSocket, networks, folders: { pluginDirs } } = node;
+  if (networks.length === 0) return [];
+  const daemon = await node.daemonAt(daemonSocket).catch(() => undefined);
+  if (daemon?.is !== "running") return [];
+  const off = listRuntimes(node).filter(({ pid }) =>
+    readEnvironment(node, pid).includes(`${NO_DAEMON}=`)
+  );
+  const [service] = off;
+  if (service !== undefined) {
+    return [warning(
+      `${NO_DAEMON} is set for ${service.name} (${service.pid}), and a node ` +
+        `daemon runs at "${daemonSocket}"`,
+      `plugins do not ask it; ${SLOWER}`,
+      {
+        advice:
+          `remove ${NO_DAEMON} from the unit, and restart ${service.name}`,
+        look: `systemctl cat ${service.name}`,
+      },
+    )];
+  }
+  for (const { plugins } of networks) {
+    for (const { type, document } of plugins) {
+      const keys = new Map(
+        Object.entries(document).map((
+          [key, value],
+        ) => [key.toLowerCase(), value]),
+      );
+      const asks = listSockets(type, keys).some((socket) =>
+        socket === daemonSocket || socket === DEFAULT_SOCKET
+      );
+      if (asks && await findOwnPlugin(type, pluginDirs)) return [];
+    }
+  }
+  return [warning(
+    `a node daemon runs at "${daemonSocket}", and no network of ` +
+      `"${node.folders.confDir}" uses it`,
+    SLOWER,
+    {
+      advice: "remove daemonSocket from the networks, and install this " +
+        "project's plugins in CNI_PATH; or stop the daemon",
+      look: "cni networks",
+    },
+  )];
+}
+
+/** Reads the environment of a process; "" if it may not be read. */
+function readEnvironment({ proc }: Node, pid: number): string {
+  return ifPossible(() => Deno.readTextFileSync(`${proc}/${pid}/environ`)) ??
+    "";
 }
 
 /** Reports whether callers have stopped asking the daemon at a socket. */
@@ -156,13 +226,45 @@ function isOff(socket: string): boolean {
 /** Checks of daemons. */
 export const DAEMON_CHECKS: readonly Check[] = [
   {
+    code: "CNI0402",
     name: "daemon",
     finds: "the node daemon, or the daemon of thick multus, does not listen",
+    page: {
+      effect:
+        "Plugins do their work themselves, which is slower. Without the daemon of thick multus no pod starts.",
+      cause:
+        "The service was stopped or failed, or the configuration names another socket.",
+      look: "`cni daemon status`, `journalctl -u cni-daemon`.",
+      fix: "`cni daemon restart`.",
+    },
     run: findAbsent,
   },
   {
+    code: "CNI0403",
     name: "daemon-unused",
     finds: "the node daemon does not answer, or calls do not use it",
+    page: {
+      effect:
+        "Calls do their work themselves, which is slower. If the daemon is stopped, each call waits for it first.",
+      cause:
+        "It was stopped by a signal, hangs, is of another build since an update, or runs in other namespaces than the callers.",
+      look: "`cni daemon status`.",
+      fix: "`cni daemon restart`; `kill -CONT PID` for a stopped one.",
+    },
     run: findUnused,
+  },
+  {
+    code: "CNI0404",
+    name: "daemon-idle",
+    finds: "a node daemon runs, and no network uses it",
+    page: {
+      effect: "Each call starts an engine of its own, which is slower.",
+      cause:
+        "Another program has written the configurations again, they name another socket, other plugins are first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
+      look: "`cni networks`, `cni plugins`, `cni daemon status`.",
+      fix:
+        "Remove `daemonSocket`, for the default socket; install this project's plugins first in CNI_PATH; or stop the daemon.",
+    },
+    run: findIdle,
   },
 ];

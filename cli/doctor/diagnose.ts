@@ -1,5 +1,5 @@
 /**
- * Runs the checks, and mends what can be mended.
+ * Runs the checks, and fixes what can be fixed without harm.
  *
  * @module
  */
@@ -14,6 +14,8 @@ import type { Node } from "./node.ts";
 export interface Found extends Finding {
   /** Name of the check. */
   readonly check: string;
+  /** The check's code. */
+  readonly code: string;
 }
 
 /** A check that could not be run. */
@@ -50,7 +52,7 @@ export async function diagnose(
   const findings: Found[] = [];
   const unchecked: Unchecked[] = [];
   let yieldedAt = performance.now();
-  for (const { name, run } of checks) {
+  for (const { code, name, run } of checks) {
     onStart(name);
     try {
       if (performance.now() - yieldedAt > BETWEEN_YIELDS_MS) {
@@ -62,7 +64,9 @@ export async function diagnose(
       const found = await run(node);
       // What was interrupted may look like a fault.
       node.signal.throwIfAborted();
-      findings.push(...found.map((finding) => ({ check: name, ...finding })));
+      findings.push(
+        ...found.map((finding) => ({ check: name, code, ...finding })),
+      );
     } catch (error) {
       unchecked.push({
         check: name,
@@ -104,4 +108,43 @@ export async function mendAll(
     }
   }
   return done;
+}
+
+/** Findings of one kind, shown as the first of them. */
+export interface Collapsed extends Found {
+  /** How many there are. */
+  readonly count: number;
+  /** What the others say, unless it is the same. */
+  readonly also: readonly string[];
+}
+
+/** More findings of one shape than this are shown as one. */
+const MOST_ALIKE = 3;
+
+/** Makes one finding of those that say the same, or the same of many things. */
+export function collapse(findings: readonly Found[]): Collapsed[] {
+  const groups = Map.groupBy(findings, shapeOf);
+  return [...groups.values()].flatMap((some) => {
+    const byText = [...Map.groupBy(some, textOf).values()];
+    const parts = byText.length > MOST_ALIKE ? [byText.flat()] : byText;
+    return parts.flatMap((same) => {
+      const [first] = same;
+      if (first === undefined) return [];
+      const texts = new Set(same.map(({ message }) => message));
+      texts.delete(first.message);
+      return [{ ...first, count: same.length, also: [...texts] }];
+    });
+  });
+}
+
+function textOf({ message, command = "" }: Found): string {
+  return `${message}\n${command}`;
+}
+
+/** A finding without names, addresses and numbers. */
+function shapeOf({ code, severity, message, subject = "" }: Found): string {
+  const text = message.replaceAll(subject === "" ? "\0" : subject, "*")
+    .replace(/"[^"]*"/g, '"')
+    .replace(/[\w.:-]*\d[\w.:/-]*/g, "#");
+  return `${code} ${severity} ${text}`;
 }

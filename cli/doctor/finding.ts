@@ -27,21 +27,49 @@ export interface Finding {
   readonly message: string;
   /** The effect on containers; one sentence without a full stop. */
   readonly consequence: string;
-  /** The command line that mends it, or shows more. */
+  /** The command line that fixes it: once it has run, the finding is gone. */
   readonly command?: string | undefined;
+  /** What a person does where no command can decide; no full stop. */
+  readonly advice?: string | undefined;
+  /** The command line that shows more. */
+  readonly look?: string | undefined;
+  /** What differs between findings that are otherwise the same, such as a pod. */
+  readonly subject?: string | undefined;
   /** Absent if a person must decide. */
   readonly mend?: Mend | undefined;
 }
 
+/** What a finding has besides its texts. */
+export type More = Pick<
+  Finding,
+  "command" | "advice" | "look" | "subject" | "mend"
+>;
+
 /** Things that a check found. */
 export type Findings = readonly Finding[];
 
+/** What the page of a finding says, in Markdown sentences. */
+export interface Page {
+  /** What containers have of it. */
+  readonly effect: string;
+  /** How nodes come to it. */
+  readonly cause: string;
+  /** How to see more. */
+  readonly look: string;
+  /** What ends it, or that nothing on the node does. */
+  readonly fix: string;
+}
+
 /** A check of the node. */
 export interface Check {
+  /** The stable code of its findings, such as `CNI0601`. Never used again. */
+  readonly code: string;
   /** Names the kind of finding, such as `ip-forward`. */
   readonly name: string;
   /** A description of the finding, without a full stop. */
   readonly finds: string;
+  /** Its page in docs/findings.md. */
+  readonly page: Page;
   /**
    * Looks at the node.
    *
@@ -54,7 +82,7 @@ export interface Check {
 export function error(
   message: string,
   consequence: string,
-  more: Pick<Finding, "command" | "mend"> = {},
+  more: More = {},
 ): Finding {
   return { severity: "error", message, consequence, ...more };
 }
@@ -63,7 +91,7 @@ export function error(
 export function warning(
   message: string,
   consequence: string,
-  more: Pick<Finding, "command" | "mend"> = {},
+  more: More = {},
 ): Finding {
   return { severity: "warning", message, consequence, ...more };
 }

@@ -26,8 +26,12 @@ import {
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import type { Node } from "./node.ts";
 
-/** Source: include/uapi/linux/netfilter.h `NF_INET_FORWARD`. */
-const FORWARD = 2;
+/**
+ * The hooks that forwarded packets pass.
+ *
+ * Source: include/uapi/linux/netfilter.h `NF_INET_*`.
+ */
+const HOOKS = [0, 2, 4];
 /** Expressions that decide nothing and match every packet. */
 const IDLE = ["counter", "immediate", "reject", "log", "notrack"];
 
@@ -53,7 +57,7 @@ export interface Traffic {
 }
 
 /**
- * Lists the forward chains that may drop packets of containers, of nf_tables
+ * Lists the chains that may drop packets of containers, of nf_tables
  * and of the legacy iptables.
  *
  * @throws {Error} If the rules cannot be listed
@@ -67,7 +71,7 @@ export async function listForwardChains(
   const hooked = nftables?.listHookedChains() ?? [];
   const own = family === 4 ? "ip" : "ip6";
   const found = hooked.filter(({ hook, type, table }) =>
-    hook === FORWARD && type === "filter" &&
+    HOOKS.includes(hook) && type === "filter" &&
     ["inet", own].includes(table.family)
   ).flatMap((chain) => judge(nftables as Nftables, chain, traffic) ?? []);
   return [...found, ...await listLegacyChains(node, traffic)];

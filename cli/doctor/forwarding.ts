@@ -98,7 +98,12 @@ async function findMixedIptables(node: Node): Promise<Findings> {
       `the legacy iptables has ${count} rules or policies of IPv${family}, and ` +
         "iptables-nft has chains too",
       "a packet must pass both, and each program shows only its own",
-      { command: "update-alternatives --config iptables" },
+      {
+        advice:
+          "move all programs to one variant by update-alternatives, then " +
+          `end the other's rules: ${path} -F`,
+        look: `${path} -S`,
+      },
     ));
   }
   return findings;
@@ -107,13 +112,31 @@ async function findMixedIptables(node: Node): Promise<Findings> {
 /** Checks of rules that drop packets. */
 export const FORWARDING_CHECKS: readonly Check[] = [
   {
+    code: "CNI0604",
     name: "forward-policy",
     finds: "a forward chain drops the packets of a network",
+    page: {
+      effect: "Containers reach only the node itself.",
+      cause:
+        "docker, ufw, firewalld or an administrator closes the forward chain.",
+      look: "`nft list ruleset`, `iptables -S FORWARD`.",
+      fix:
+        "The command of the finding, in the words of that program; or the plugin firewall in the network.",
+    },
     run: findForwardPolicy,
   },
   {
+    code: "CNI0608",
     name: "iptables-mixed",
     finds: "both variants of iptables have rules",
+    page: {
+      effect:
+        "A packet must pass both, and each program shows only its own rules.",
+      cause: "Programs of the node were built with different variants.",
+      look: "`iptables-legacy-save`, `iptables-nft-save`.",
+      fix:
+        "Move all programs to one variant: `update-alternatives --config iptables`, then restart them; `iptables-legacy -F` and `-t nat -F` end the others' rules.",
+    },
     run: findMixedIptables,
   },
 ];

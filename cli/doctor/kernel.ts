@@ -147,7 +147,12 @@ function findLacking(node: Node): Findings {
           listed([...new Set(users)])
         } needs`,
         "containers of that network do not start",
-        { command: `modprobe ${word}` },
+        {
+          command: `modprobe ${word}`,
+          advice:
+            "if modprobe does not find it, the kernel was built without " +
+            "it: nothing on this node fixes it",
+        },
       ),
     ];
   });
@@ -156,8 +161,16 @@ function findLacking(node: Node): Findings {
 /** Checks of the kernel. */
 export const KERNEL_CHECKS: readonly Check[] = [
   {
+    code: "CNI0305",
     name: "kernel-feature",
     finds: "a configured plugin needs a feature that the kernel does not have",
+    page: {
+      effect: "Containers of that network do not start.",
+      cause: "The module is not installed, or the kernel was built without it.",
+      look: "`modprobe MODULE`; `zcat /proc/config.gz`.",
+      fix:
+        "Load the module, also at boot, by a file in /etc/modules-load.d; or install the package with the kernel's further modules. Nothing on the node helps if the kernel was built without it.",
+    },
     run: findLacking,
   },
 ];

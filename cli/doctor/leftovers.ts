@@ -79,8 +79,16 @@ function searchOf(
 /** Checks for leftovers. */
 export const LEFTOVER_CHECKS: readonly Check[] = [
   {
+    code: "CNI0706",
     name: "leftover",
     finds: "a container that is gone has left leases, links, rules or files",
+    page: {
+      effect: "Addresses, links and rules stay in use.",
+      cause:
+        "A container ended without DEL: a crash, a restart of the node, or a runtime that was removed.",
+      look: "`cni gc --orphans`.",
+      fix: "`cni gc --orphans --yes`, or `cni doctor --fix`.",
+    },
     run: findLeftovers,
   },
 ];

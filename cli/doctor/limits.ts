@@ -98,7 +98,10 @@ function findProcessLimits(
         `${limit.setting} of ${name} is ${value} ${limit.unit}, and plugins ` +
           `need ${limit.least}`,
         "this project's plugins crash or fail when that service starts them",
-        { command: `systemctl edit ${name}` },
+        {
+          advice: `remove ${limit.setting} from the unit, and restart ${name}`,
+          look: `systemctl cat ${name}`,
+        },
       ),
     ];
   });
@@ -132,8 +135,17 @@ function readText(path: string): string | undefined {
 /** Checks of limits. */
 export const LIMIT_CHECKS: readonly Check[] = [
   {
+    code: "CNI0306",
     name: "service-limit",
     finds: "the runtime's service has less than a plugin needs",
+    page: {
+      effect:
+        "This project's plugins crash or fail when that service starts them.",
+      cause: "A unit or a drop-in of the runtime sets the limit.",
+      look: "`systemctl show SERVICE`, and `/proc/PID/limits`.",
+      fix:
+        "`systemctl edit SERVICE`, remove the limit, and restart the service.",
+    },
     run: findLowLimits,
   },
 ];

@@ -102,6 +102,33 @@ export function nameAttachment(
   return `${pod ?? shortenId(containerId)} ${ifName}`;
 }
 
+/**
+ * Says how what ADD had set up comes back: nothing but another ADD does it.
+ *
+ * @param attachment Undefined if no runtime has it in its cache
+ */
+export function adviseRestart(
+  attachment: NodeAttachment | undefined,
+): { readonly command?: string; readonly advice?: string } {
+  if (attachment === undefined) return { advice: "restart the container" };
+  const { pod, network, netns, containerId, ifName, via } = attachment;
+  const { cniArgs, capabilityArgs } = attachment;
+  if (pod !== undefined) {
+    const [namespace, name] = pod.split("/");
+    return {
+      advice: "only another ADD sets it up again: restart the pod, for " +
+        `instance by kubectl -n ${namespace} delete pod ${name}`,
+    };
+  }
+  const isPlain = via === undefined && cniArgs.length === 0 &&
+    Object.keys(capabilityArgs).length === 0;
+  const named = `${network} ${netns} --container-id ${containerId} ` +
+    `--ifname ${ifName}`;
+  return isPlain
+    ? { command: `cni del ${named} && cni add ${named}` }
+    : { advice: "only another ADD sets it up again: restart the container" };
+}
+
 /** Lists the plugins of the configuration with which an attachment was made. */
 export function listCachedPlugins({ config }: NodeAttachment): JsonObject[] {
   const document = ifPossible(() => parseJson(config));

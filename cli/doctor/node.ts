@@ -27,6 +27,7 @@ import {
 import { unfoldChains } from "../chain_form.ts";
 import type { Folders } from "../network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
+import type { Patience } from "./way/trip.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
 
 /** Where to look. */
@@ -41,6 +42,8 @@ export interface NodeOptions {
   readonly proc?: string;
   /** The node daemon's socket; by default, where plugins look for it. */
   readonly daemonSocket?: string;
+  /** How neighbours are asked; twice, a second each, by default. */
+  readonly patience?: Patience;
 }
 
 /** A network that is configured. */
@@ -69,6 +72,9 @@ export interface Configuration {
   readonly unusable: readonly UnusableFile[];
 }
 
+/** Once is enough on a node that is well. */
+const PATIENCE: Patience = { attempts: 2, timeoutMs: 1000 };
+
 /** Time limit for a plugin to print its versions, in ms. */
 const VERSION_TIMEOUT_MS = 5_000;
 
@@ -83,6 +89,8 @@ export class Node implements Disposable {
   readonly proc: string;
   /** The node daemon's socket. */
   readonly daemonSocket: string;
+  /** How neighbours are asked. */
+  readonly patience: Patience;
   /** Runs plugins. Their log is not shown. */
   readonly runtime: NetworkRuntime;
   #host: Rtnl | undefined;
@@ -100,6 +108,7 @@ export class Node implements Disposable {
     this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
     this.proc = options.proc ?? "/proc";
     this.daemonSocket = options.daemonSocket ?? DEFAULT_SOCKET;
+    this.patience = options.patience ?? PATIENCE;
     this.runtime = new NetworkRuntime({
       pluginDirs: folders.pluginDirs,
       cacheDir: folders.cacheDir,

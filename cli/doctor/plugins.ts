@@ -4,6 +4,7 @@
  * @module
  */
 
+import { dirname } from "@std/path/posix";
 import { ifPossible } from "../../cni/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findMissing, type PluginFile } from "../plugin_file.ts";
@@ -17,6 +18,7 @@ import {
   warning,
 } from "./finding.ts";
 import { type Node, typesOf } from "./node.ts";
+import { listNoExec } from "./writable.ts";
 
 /** Machines by their number in an ELF header. Source: linux/elf-em.h. */
 const MACHINES: Readonly<Record<number, string>> = {
@@ -102,7 +104,10 @@ function findMissingPlugins(node: Node): Findings {
       error(
         message,
         `${consequence}, and "cni install" has no such plugin`,
-        { command: `cni validate ${path}` },
+        {
+          advice: `correct the type, or install that program in "${folder}"`,
+          look: `cni validate ${path}`,
+        },
       ),
     ];
   });
@@ -114,8 +119,13 @@ async function findUnusable(
   select: (file: PluginFile) => boolean,
   describe: (file: PluginFile, users: readonly string[]) => Finding,
 ): Promise<Findings> {
+  // Reported once, by plugin-noexec.
+  const noExec = [...listNoExec(node).values()].flat();
   return (await node.plugins())
-    .filter((file) => file.shadowedBy === undefined && select(file))
+    .filter((file) =>
+      file.shadowedBy === undefined && select(file) &&
+      !noExec.includes(dirname(file.path))
+    )
     .map((file) => describe(file, usersOf(node, file.name)));
 }
 
@@ -137,7 +147,7 @@ function findForeignMachine(node: Node): Promise<Findings> {
     return make(
       `"${path}" is for ${findMachine(path)}, and this machine is ${own}`,
       consequenceFor(users),
-      { command: `file ${path}` },
+      { advice: "install the archive for this machine", look: `file ${path}` },
     );
   });
 }
@@ -171,7 +181,7 @@ function findBroken(node: Node): Promise<Findings> {
       return make(
         `"${path}" does not work: ${problem}`,
         consequenceFor(users),
-        { command: "cni plugins" },
+        { advice: "install it again", look: "cni plugins" },
       );
     },
   );
@@ -189,7 +199,10 @@ async function findShadowed(node: Node): Promise<Findings> {
       warning(
         `"${path}" is not used: "${first.path}" of another project comes first`,
         `${listed(users)} runs the other one`,
-        { command: "cni plugins" },
+        {
+          advice: "change the order of CNI_PATH, or move the other one away",
+          look: "cni plugins",
+        },
       ),
     ];
   });
@@ -198,34 +211,80 @@ async function findShadowed(node: Node): Promise<Findings> {
 /** Checks of plugins. */
 export const PLUGIN_CHECKS: readonly Check[] = [
   {
+    code: "CNI0201",
     name: "plugin-folder",
     finds: "a folder of CNI_PATH does not exist",
+    page: {
+      effect: "Plugins are searched elsewhere, or nowhere.",
+      cause:
+        "The plugins were not installed, or the runtime names another directory.",
+      look: "The runtime's `bin_dir`, and `ls` of the directory.",
+      fix: "`cni install DIRECTORY`.",
+    },
     run: findMissingFolders,
   },
   {
+    code: "CNI0202",
     name: "plugin-missing",
     finds: "a network needs a plugin that is not installed",
+    page: {
+      effect: "Containers of that network do not start.",
+      cause:
+        "It was not installed, its type is misspelt, or an update removed it.",
+      look: "`cni plugins`.",
+      fix:
+        "`cni install DIRECTORY --only TYPE` for a plugin of this project; the program's own installation for others.",
+    },
     run: findMissingPlugins,
   },
   {
+    code: "CNI0203",
     name: "plugin-machine",
     finds: "a plugin is built for another machine",
+    page: {
+      effect: "Containers of the networks that need it do not start.",
+      cause: "An archive for another processor.",
+      look: "`file PATH`.",
+      fix: "Install the archive for this machine.",
+    },
     run: findForeignMachine,
   },
   {
+    code: "CNI0204",
     name: "plugin-mode",
     finds: "a plugin is not executable",
+    page: {
+      effect: "Containers of the networks that need it do not start.",
+      cause: "A copy without its mode.",
+      look: "`ls -l PATH`.",
+      fix: "`chmod 755 PATH`, or `cni doctor --fix`.",
+    },
     run: findNotExecutable,
   },
   {
+    code: "CNI0205",
     name: "plugin-broken",
     finds:
       "a plugin is cut off, a dangling link, or does not print its versions",
+    page: {
+      effect: "Containers of the networks that need it do not start.",
+      cause:
+        "A copy was cut off, a link leads nowhere, or a library or a script's interpreter is missing.",
+      look: "Run it with `CNI_COMMAND=VERSION`.",
+      fix: "Install it again.",
+    },
     run: findBroken,
   },
   {
+    code: "CNI0206",
     name: "plugin-shadowed",
     finds: "another project's plugin comes before this project's",
+    page: {
+      effect: "The other program runs, and may do something else.",
+      cause: "Two installations, in two directories of CNI_PATH.",
+      look: "`cni plugins`.",
+      fix: "Change the order in CNI_PATH, or remove one of them.",
+    },
     run: findShadowed,
   },
 ];

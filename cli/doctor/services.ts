@@ -53,7 +53,10 @@ async function findUnready(node: Node): Promise<Findings> {
     findings.push(error(
       `"${network.name}" is not ready: ${problem}`,
       "containers of that network do not start",
-      { command: `cni status ${network.name}` },
+      {
+        advice: "install or start what is missing",
+        look: `cni status ${network.name}`,
+      },
     ));
   }
   return findings;
@@ -189,7 +192,11 @@ async function findApiServers(node: Node): Promise<Findings> {
       `the API server ${access.server} of "${name}" does not serve multus: ` +
         problem.text,
       "multus cannot ask for a pod's networks, and no pod starts",
-      { command: problem.command },
+      {
+        command: problem.command,
+        advice: problem.advice,
+        look: problem.look,
+      },
     ));
   }
   return findings;
@@ -199,8 +206,12 @@ async function findApiServers(node: Node): Promise<Findings> {
 async function askServer(
   kubeconfig: string,
   { env, signal }: Node,
-): Promise<{ readonly text: string; readonly command: string } | undefined> {
-  const command = `kubectl --kubeconfig ${kubeconfig} version`;
+): Promise<
+  | ({ readonly text: string } & Pick<Finding, "command" | "advice" | "look">)
+  | undefined
+> {
+  const look = `kubectl --kubeconfig ${kubeconfig} version`;
+  const advice = "bring the API server back, or correct its address";
   using end = new JoinedSignal(ANSWER_TIMEOUT_MS, signal);
   try {
     using channel = await openConnection({ kubeconfig, env });
@@ -210,36 +221,68 @@ async function askServer(
     if (status === 401) {
       const text = "it refuses the credentials, as it does once the pod that " +
         "installed them is gone";
-      return { text, command: REINSTALL };
+      return { text, command: REINSTALL, look };
     }
     const text = `it answers with status ${status}`;
-    return status < 400 ? undefined : { text, command };
+    return status < 400 ? undefined : { text, advice, look };
   } catch (cause) {
     if (signal.aborted) throw cause;
-    return { text: formatFailureText(cause), command };
+    return { text: formatFailureText(cause), advice, look };
   }
 }
 
 /** Checks of services. */
 export const SERVICE_CHECKS: readonly Check[] = [
   {
+    code: "CNI0401",
     name: "not-ready",
     finds: "STATUS of a plugin fails: a program, a daemon or a file is missing",
+    page: {
+      effect: "Containers of that network do not start.",
+      cause:
+        "STATUS of a plugin fails: a program, a daemon, a file or a kubeconfig is missing.",
+      look: "`cni status NETWORK`.",
+      fix: "What the message names: install the program, or start the daemon.",
+    },
     run: findUnready,
   },
   {
+    code: "CNI0405",
     name: "multus-kubeconfig",
     finds: "multus cannot use its kubeconfig",
+    page: {
+      effect: "No pod starts, because multus cannot ask for its networks.",
+      cause:
+        "The file was removed, or the DaemonSet of multus has not written it.",
+      look: "`ls -l` of the file.",
+      fix: "Restart the DaemonSet of multus.",
+    },
     run: findKubeconfigs,
   },
   {
+    code: "CNI0406",
     name: "multus-token",
     finds: "the token of multus has expired, or is about to",
+    page: {
+      effect: "The API server refuses multus, and no pod starts.",
+      cause: "The pod of multus that renews the token does not run.",
+      look: "`kubectl -n kube-system get pods -l app=multus`.",
+      fix: "Restart the DaemonSet of multus.",
+    },
     run: findTokens,
   },
   {
+    code: "CNI0407",
     name: "api-server",
     finds: "the API server does not answer multus",
+    page: {
+      effect: "multus cannot ask for a pod's networks, and no pod starts.",
+      cause:
+        "The API server is down or not reached, or refuses the credentials.",
+      look: "`kubectl --kubeconfig FILE version`.",
+      fix:
+        "Bring the API server back; restart the DaemonSet of multus if it refuses the credentials.",
+    },
     run: findApiServers,
   },
 ];

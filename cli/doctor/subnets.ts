@@ -102,6 +102,7 @@ const NEARLY_FULL_SHARE = 10n;
 function findFullPools(node: Node): Findings {
   return countPools(node).flatMap(({ network, subnets, used, all, folder }) => {
     const left = all - used;
+    const path = node.networks.find(({ name }) => name === network)?.path;
     if (left * NEARLY_FULL_SHARE > all) return [];
     const make = left <= 0n ? error : warning;
     return [
@@ -112,7 +113,13 @@ function findFullPools(node: Node): Findings {
         left <= 0n
           ? "no further container of that network starts"
           : "soon no further container of that network starts",
-        { command: "cni gc --orphans" },
+        {
+          command: "cni gc --orphans --yes",
+          advice:
+            "if nothing is left over, the range is too small: enlarge it " +
+            `in ${path}`,
+          look: "cni gc --orphans",
+        },
       ),
     ];
   });
@@ -150,7 +157,10 @@ function findOverlaps({ networks }: Node): Findings {
           areApart
             ? "the node reaches the containers of one of them only"
             : "two containers may get the same address",
-          { command: `cni validate ${one.network.path}` },
+          {
+            advice: `give one of them another subnet, in ${one.network.path}`,
+            look: `cni validate ${one.network.path}`,
+          },
         ),
       );
     }
@@ -229,7 +239,12 @@ function findHostOverlaps(node: Node): Findings {
                 `${route.destination} by "${link}"`,
               "the node and its containers do not reach hosts there, or " +
                 "containers are not reached",
-              { command: `ip route show ${route.destination}` },
+              {
+                advice:
+                  `give the network another subnet, in ${network.path}, ` +
+                  "or remove the route if nobody needs it",
+                look: `ip route show ${route.destination}`,
+              },
             ),
           ];
         })
@@ -271,7 +286,9 @@ function findBridgeAddresses(node: Node): Findings {
             `needs ${gateway}`,
           isUsed ? `${so}; others use ${other}: choose another bridge` : so,
           // Without the address, containers that use it are cut off.
-          isUsed ? {} : { command },
+          isUsed
+            ? { advice: `set "bridge" in ${network.path} to another name` }
+            : { command },
         ),
       ];
     });
@@ -285,23 +302,58 @@ function gatewayOf({ gateway, subnet }: Range): Cidr[] {
 /** Checks of subnets. */
 export const SUBNET_CHECKS: readonly Check[] = [
   {
+    code: "CNI0507",
     name: "subnet-overlap",
     finds: "two networks have the same addresses",
+    page: {
+      effect:
+        "Two containers may get one address, or the node reaches the containers of one network only.",
+      cause: "Two networks were configured by hand or by two programs.",
+      look: "`cni networks`.",
+      fix: "Give one of them another subnet, and restart its containers.",
+    },
     run: findOverlaps,
   },
   {
+    code: "CNI0508",
     name: "subnet-host",
     finds: "a network has addresses that the host has a route to",
+    page: {
+      effect:
+        "The node and its containers do not reach hosts there, or containers are not reached.",
+      cause:
+        "The subnet is also that of the node's network, a VPN or another program.",
+      look: "`ip route`.",
+      fix: "Give the network another subnet; `cni init` suggests a free one.",
+    },
     run: findHostOverlaps,
   },
   {
+    code: "CNI0509",
     name: "bridge-address",
     finds: "a bridge has an address of another subnet than its network's",
+    page: {
+      effect: "Containers of that network do not start.",
+      cause:
+        "The network had another subnet before, and the bridge has kept its address.",
+      look: "`ip address show dev BRIDGE`.",
+      fix:
+        "`ip address del` if no container uses it; another `bridge` otherwise.",
+    },
     run: findBridgeAddresses,
   },
   {
+    code: "CNI0510",
     name: "pool-full",
     finds: "a network has few or no addresses left",
+    page: {
+      effect: "No further container of that network starts.",
+      cause:
+        "More containers than addresses, or leases of containers that are gone.",
+      look: "`cni networks`, `cni gc --orphans`.",
+      fix:
+        "`cni gc --orphans --yes` removes what is left over; otherwise a larger range.",
+    },
     run: findFullPools,
   },
 ];

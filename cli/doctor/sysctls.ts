@@ -101,7 +101,12 @@ function findReversePath(node: Node): Findings {
           `rp_filter of "${entry.name}" is 1 (strict), but the route to ${ip} ` +
             `of ${attachment} leaves by "${other}"`,
           "the node drops what that container sends",
-          { command: `ip route get ${ip}` },
+          {
+            command: `sysctl -w net.ipv4.conf.all.rp_filter=0; ` +
+              `echo 2 > /proc/sys/net/ipv4/conf/${entry.name}/rp_filter`,
+            advice: `or remove the route by "${other}"`,
+            look: `ip route get ${ip}`,
+          },
         ),
       ];
     });
@@ -152,18 +157,42 @@ function hasKubeProxy({ hostNetns }: Node): boolean {
 /** Checks of kernel parameters. */
 export const SYSCTL_CHECKS: readonly Check[] = [
   {
+    code: "CNI0601",
     name: "ip-forward",
     finds: "forwarding is off while containers need it",
+    page: {
+      effect: "Packets of containers do not leave the node.",
+      cause:
+        "Another program or a file in /etc/sysctl.d has turned it off since ADD turned it on.",
+      look: "`sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding`.",
+      fix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
+    },
     run: findForwarding,
   },
   {
+    code: "CNI0602",
     name: "rp-filter",
     finds: "strict reverse path filtering drops a container's packets",
+    page: {
+      effect: "The node drops what that container sends.",
+      cause: "Strict filtering, and a route to the container by another link.",
+      look: "`ip route get ADDRESS`.",
+      fix: "Remove the route, or set `rp_filter` of the link to 2.",
+    },
     run: findReversePath,
   },
   {
+    code: "CNI0603",
     name: "bridge-nf-call",
     finds: "packets within a bridge do not pass kube-proxy's rules",
+    page: {
+      effect:
+        "A pod does not reach a Service whose pod is behind the same bridge.",
+      cause:
+        "The module br_netfilter is not loaded, or something has turned the sysctl off.",
+      look: "`sysctl net.bridge.bridge-nf-call-iptables`.",
+      fix: "Load br_netfilter, and set the sysctl to 1.",
+    },
     run: findBridgeCalls,
   },
 ];

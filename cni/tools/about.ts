@@ -58,6 +58,8 @@ export interface About {
   readonly differences?: readonly GoDifference[];
   /** Makes a first configuration of it, for `cni init`. */
   readonly start?: StartingConf;
+  /** Reports whether a configuration has it run iptables, if the host has it. */
+  readonly runsIptables?: (conf: JsonObject) => boolean;
   /** Lists what is wrong with a configuration, or has no effect. */
   readonly lint?: Lint;
   /** Lists the ranges that an IPAM plugin gives addresses from. */
@@ -91,10 +93,25 @@ export interface NetworkFacts {
   readonly addsGateway?: (conf: JsonObject) => boolean;
   /** Returns the VLAN of the container's port of the shared link; 0 for none. */
   readonly vlan?: (conf: JsonObject) => number;
+  /** Returns the host's link that ADD needs; undefined if it needs none. */
+  readonly lowerLink?: (conf: JsonObject) => LowerLink | undefined;
   /** Whether it lets the containers' traffic through the host's firewall. */
   readonly letsThrough?: boolean;
   /** Whether the container has a routing rule for each of its addresses. */
   readonly hasRules?: boolean;
+}
+
+/** A link of the host that ADD needs. */
+export interface LowerLink {
+  /** Its name; undefined for the link of the default route. */
+  readonly name: string | undefined;
+  /** The key that names it. */
+  readonly key: string;
+  /**
+   * What becomes of it. `moved`: the container gets it. `receives`: the plugin
+   * takes the frames that it receives, as no other may. `shared`: nothing.
+   */
+  readonly use: "moved" | "receives" | "shared";
 }
 
 /** A difference from the Go plugin that users may notice. */
@@ -175,6 +192,20 @@ export function valueOf(conf: JsonObject, key: string): unknown {
   const found = Object.keys(conf)
     .findLast((one) => one.toLowerCase() === key.toLowerCase());
   return found === undefined ? undefined : conf[found];
+}
+
+/**
+ * Returns the master of a plugin that creates its link on one; undefined if it
+ * is in the container.
+ */
+export function masterOf(
+  conf: JsonObject,
+  use: LowerLink["use"],
+): LowerLink | undefined {
+  if (valueOf(conf, "linkInContainer") === true) return undefined;
+  const name = valueOf(conf, "master");
+  const isNamed = typeof name === "string" && name !== "";
+  return { name: isNamed ? name : undefined, key: "master", use };
 }
 
 /** Finds what a plugin tells of itself; undefined if it tells nothing. */

@@ -472,6 +472,53 @@ export function comparedValues(expressions: readonly Expression[]): Bytes[] {
   );
 }
 
+/** A comparison of a rule: a part of the packet, or a fact about it, with a value. */
+export interface Comparison {
+  /** The number of a fact about the packet; undefined for a part of it. */
+  readonly meta: number | undefined;
+  /** Where the part begins, in the header of a layer; undefined for a fact. */
+  readonly payload:
+    | { readonly base: number; readonly offset: number }
+    | undefined;
+  /** Whether it must be the value, or anything but it. */
+  readonly isEqual: boolean;
+  readonly value: Bytes;
+}
+
+/** Steps of rules that compare nothing. */
+const WITHOUT_COMPARISON = ["counter", "immediate", "reject", "log", "notrack"];
+
+/**
+ * Lists what a rule of any program compares.
+ *
+ * @returns Undefined if it has a step that is not understood
+ */
+export function readComparisons(
+  expressions: readonly Expression[],
+): Comparison[] | undefined {
+  const found: Comparison[] = [];
+  let loaded: Pick<Comparison, "meta" | "payload"> | undefined;
+  for (const { name, data } of expressions) {
+    if (WITHOUT_COMPARISON.includes(name)) continue;
+    if (name === "meta") {
+      const { key = 0 } = metaAttributes.decode(data);
+      loaded = { meta: key, payload: undefined };
+    } else if (name === "payload") {
+      const { base = 0, offset = 0 } = payloadAttributes.decode(data);
+      loaded = { meta: undefined, payload: { base, offset } };
+    } else if (name === "cmp" && loaded !== undefined) {
+      const { operator = 0, data: given } = compareAttributes.decode(data);
+      // Only equal and not equal: others are of ranges.
+      if (operator > 1) return undefined;
+      const value = given?.value ?? new Uint8Array(0);
+      found.push({ ...loaded, isEqual: operator === 0, value });
+    } else if (name !== "bitwise") {
+      return undefined;
+    }
+  }
+  return found;
+}
+
 /**
  * Returns the name of the input link that a rule matches.
  *

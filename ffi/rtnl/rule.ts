@@ -13,7 +13,7 @@ import { headerTable } from "./route_body.ts";
 import { delRule, getRule, hasCondition, newRule } from "./rule_message.ts";
 
 /** Source: include/uapi/linux/fib_rules.h. */
-const FR_ACT_TO_TBL = 1, FIB_RULE_INVERT = 2;
+const FR_ACT_TO_TBL = 1, FR_ACT_BLACKHOLE = 6, FIB_RULE_INVERT = 2;
 /** The FRA_SUPPRESS_PREFIXLEN of rules that suppress nothing: -1. */
 const SUPPRESS_NOTHING = 0xffff_ffff;
 
@@ -37,6 +37,8 @@ export interface Rule extends NewRule {
   readonly priority: number;
   /** Whether it matches by source only, and looks packets up in the table. */
   readonly isBySource: boolean;
+  /** Whether it stops packets: blackhole, unreachable or prohibit. */
+  readonly stops: boolean;
 }
 
 /** Policy rules of the namespace in which the socket was opened. */
@@ -121,5 +123,6 @@ function decodeRule(
       (header.flags & FIB_RULE_INVERT) === 0 &&
       suppressPrefixLength === SUPPRESS_NOTHING &&
       !hasCondition(attributes),
+    stops: header.action >= FR_ACT_BLACKHOLE,
   };
 }

@@ -4,12 +4,16 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import { type About, valueOf } from "../../cni/tools/about.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
   type: "firewall",
   kind: "chained",
+  runsIptables: (conf) =>
+    ["iptables", undefined, ""].includes(
+      valueOf(conf, "backend") as string | undefined,
+    ),
   status: "stable",
   network: { letsThrough: true },
   differences: [{

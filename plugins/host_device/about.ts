@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import { type About, valueOf } from "../../cni/tools/about.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
@@ -14,7 +14,15 @@ export const about: About = {
   status: "stable",
   ipam: "possible",
   makesInterface: true,
-  network: { joins: "lower link" },
+  network: {
+    joins: "lower link",
+    lowerLink: (conf) => {
+      const name = valueOf(conf, "device");
+      return typeof name === "string" && name !== ""
+        ? { name, key: "device", use: "moved" }
+        : undefined;
+    },
+  },
   differences: [{
     uses: /"(resolvConf|dns)"/i,
     text: "the IPAM plugin's DNS is in the result",

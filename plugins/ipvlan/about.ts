@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import { type About, masterOf } from "../../cni/tools/about.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -13,7 +13,10 @@ export const about: About = {
   status: "stable",
   ipam: "possible",
   makesInterface: "with ipam",
-  network: { joins: "lower link" },
+  network: {
+    joins: "lower link",
+    lowerLink: (conf) => masterOf(conf, "receives"),
+  },
   differences: [{
     uses: /"mtu"(?=:[1-9])/i,
     text: "an MTU above the master's is refused",

@@ -4,13 +4,17 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import { type About, valueOf } from "../../cni/tools/about.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
   type: "portmap",
   kind: "chained",
+  runsIptables: (conf) =>
+    ["iptables", undefined, ""].includes(
+      valueOf(conf, "backend") as string | undefined,
+    ),
   status: "stable",
   differences: [{
     uses: /"backend":"nftables"/i,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import { type About, masterOf } from "../../cni/tools/about.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -13,7 +13,10 @@ export const about: About = {
   status: "stable",
   ipam: "required",
   makesInterface: true,
-  network: { joins: "lower link" },
+  network: {
+    joins: "lower link",
+    lowerLink: (conf) => masterOf(conf, "shared"),
+  },
   differences: [{
     uses: /"(resolvConf|dns)"/i,
     text: "the IPAM plugin's DNS is in the result",

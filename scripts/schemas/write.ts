@@ -1,5 +1,6 @@
 /**
- * Writes the JSON Schemas of plugins, and the tables of their keys.
+ * Writes the JSON Schemas of plugins, the tables of their keys, and the page of
+ * findings.
  *
  * @module
  */
@@ -7,6 +8,7 @@
 import { makeSchemas } from "../../cli/schema/make.ts";
 import { selectSchema } from "../../cli/schema/schemas.ts";
 import { pluginNames } from "../../plugins/registry.ts";
+import { formatFindingsPage } from "./findings_page.ts";
 import { formatKeyTables } from "./key_tables.ts";
 
 /** Writes a file for each plugin, and for lists and bare plugins. */
@@ -28,4 +30,16 @@ export async function writeKeyTables(root: string): Promise<void> {
   for (const [path, text] of Object.entries(formatKeyTables())) {
     await Deno.writeTextFile(`${root}${path}`, text);
   }
+}
+
+/**
+ * Writes docs/findings.md.
+ *
+ * @param root The project's root, which ends in `/`
+ */
+export async function writeFindingsPage(root: string): Promise<void> {
+  const path = `${root}docs/findings.md`;
+  await Deno.writeTextFile(path, formatFindingsPage());
+  const args = ["fmt", "--quiet", path];
+  await new Deno.Command(Deno.execPath(), { args }).output();
 }

@@ -26,7 +26,7 @@ import { callWith } from "./tool_call.ts";
 /** A finding: its check, severity and text. */
 export type Seen = Pick<
   Awaited<ReturnType<typeof diagnose>>["findings"][number],
-  "check" | "severity" | "message" | "command" | "mend"
+  "check" | "severity" | "message" | "command" | "advice" | "look" | "mend"
 >;
 
 /** The node. */

@@ -14,7 +14,7 @@ import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import { Parent, TrafficControl } from "../../../ffi/rtnl/traffic_control.ts";
 import { NANOSECONDS_PER_TICK } from "../../../ffi/rtnl/traffic_control_rate.ts";
 import type { Ip } from "../../../net/ip.ts";
-import { findHostEnd } from "../live.ts";
+import { adviseRestart, findHostEnd } from "../live.ts";
 import { askNeighbor } from "./neighbor.ts";
 import {
   describeLink,
@@ -37,7 +37,10 @@ function findInterface(trip: Trip): Outcome {
   if (link === undefined) {
     return ends(
       `the namespace has no interface "${ifName}"`,
-      trip.inSandbox("ip link"),
+      {
+        ...adviseRestart(trip.start.attachment),
+        look: trip.inSandbox("ip link"),
+      },
     );
   }
   if (!link.isUp) {
@@ -58,7 +61,11 @@ function findAddress(trip: Trip): Outcome {
   if (found.hasDadFailed) {
     return ends(
       `another host has ${address.ip}, too`,
-      trip.inSandbox("ip -6 a"),
+      {
+        advice:
+          "take the address from the other host, and restart the container",
+        look: trip.inSandbox("ip -6 address"),
+      },
     );
   }
   return found.isTentative
@@ -79,7 +86,10 @@ function findHostSide(trip: Trip): Outcome {
   if (end === undefined) {
     return ends(
       `the other end of "${link.name}" is not on the host`,
-      "cni check",
+      {
+        ...adviseRestart(trip.start.attachment),
+        look: trip.inSandbox(`ip -details link show ${link.name}`),
+      },
     );
   }
   trip.entry = end;
@@ -196,7 +206,10 @@ function findRate(trip: Trip): Outcome | undefined {
     return ends(
       `the limit on "${small.name}" has a burst of ${burst} bytes: larger ` +
         "packets never pass",
-      `tc -s qdisc show dev ${small.name}`,
+      {
+        advice: "set a burst of more than the MTU, and restart the container",
+        look: `tc -s qdisc show dev ${small.name}`,
+      },
     );
   }
   return passes(
@@ -240,9 +253,11 @@ function findRoute(trip: Trip): Outcome {
   const text = `default route${
     gateway === undefined ? "" : ` via ${gateway}`
   } by "${by}"${where}`;
-  return by === start.ifName
-    ? passes(text)
-    : leaves(`${text}: packets from ${source} take another interface`);
+  return by === start.ifName ? passes(text) : {
+    ...leaves(`${text}: packets from ${source} take another interface`),
+    takes: by,
+    look: trip.inSandbox("ip route show table all"),
+  };
 }
 
 /** Source: include/uapi/linux/rtnetlink.h `RT_TABLE_MAIN`. */
@@ -263,7 +278,10 @@ function findRules(trip: Trip): Outcome | undefined {
         `no rule for packets from ${ip}, although the network runs ${
           plugin["type"]
         }`,
-        trip.inSandbox("ip rule"),
+        {
+          ...adviseRestart(trip.start.attachment),
+          look: trip.inSandbox("ip rule"),
+        },
       )
       : undefined;
   }
@@ -274,13 +292,14 @@ async function askGateway(trip: Trip): Promise<Outcome | undefined> {
   const { sandbox, start, patience } = trip;
   const gateway = trip.route?.gateway ?? trip.gateway;
   if (gateway === undefined) return undefined;
-  return findMissingGateway(trip, gateway) ??
-    await askNeighbor(sandbox, gateway, {
-      ...patience,
-      source: start.address.ip,
-      link: start.ifName,
-      inNetns: (command) => trip.inSandbox(command),
-    });
+  const missing = findMissingGateway(trip, gateway);
+  if (missing !== undefined || patience.attempts === 0) return missing;
+  return await askNeighbor(sandbox, gateway, {
+    ...patience,
+    source: start.address.ip,
+    link: start.ifName,
+    inNetns: (command) => trip.inSandbox(command),
+  });
 }
 
 /** Finds that the host does not have the gateway that a plugin gave it. */

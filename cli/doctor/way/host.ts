@@ -7,9 +7,12 @@
 import { createLog } from "../../../cni/log/log.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
+import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
+import type { Ip } from "../../../net/ip.ts";
 import { checkMasquerade } from "../../../plugins/parts/masquerade/mod.ts";
 import { formatFailureText } from "../../program/failure.ts";
 import { listForwardChains } from "../forward_chains.ts";
+import { adviseRestart } from "../live.ts";
 import {
   FORWARDING,
   nameOfSysctl,
@@ -78,12 +81,16 @@ function findReverse(trip: Trip): Outcome {
   return ends(
     `the route back to ${ip} is by "${other}" instead of "${entry?.name}"` +
       (isStrict ? ", and rp_filter is strict" : ""),
-    `ip route get ${ip}`,
+    {
+      advice: `remove the route that leads ${ip} to "${other}"; restarting ` +
+        "the container adds its own again",
+      look: `ip route get ${ip}; ip route show match ${ip}`,
+    },
   );
 }
 
 function lookUp(
-  { node }: Trip,
+  { node }: Pick<Trip, "node">,
   packet: Parameters<Trip["node"]["host"]["route"]["lookUp"]>[0],
 ): Trip["hostRoute"] {
   try {
@@ -129,10 +136,7 @@ function findUplinkRoute(trip: Trip): Outcome {
         "the host itself has no IPv6 route to the outside; it ends on this node",
       );
     }
-    return ends(
-      `the host has no route to the outside for packets from ${source}`,
-      "ip route show default",
-    );
+    return explainNoRoute(trip, source);
   }
   const { ifindex = 0, gateway } = trip.hostRoute;
   const uplink = node.host.link.find(ifindex);
@@ -149,6 +153,41 @@ function findUplinkRoute(trip: Trip): Outcome {
   return passes(
     `the host's route${gateway === undefined ? "" : ` via ${gateway}`} is by ` +
       describeLink(uplink),
+  );
+}
+
+/** Tells whether a rule or a route stops packets of a container. */
+function explainNoRoute(
+  { node, destination, entry, family }: Trip,
+  source: Ip,
+): Outcome {
+  const look = `ip route get ${destination} from ${source} iif ${entry?.name}`;
+  const rules = new RuleRequests(node.host.socket).list();
+  const rule = rules.find((one) =>
+    one.stops && one.source.family === family && one.source.contains(source)
+  );
+  if (rule !== undefined) {
+    const { priority } = rule;
+    const ip = family === 4 ? "ip" : "ip -6";
+    const from = rule.source.prefixLength === 0 ? "all" : `${rule.source}`;
+    return ends(
+      `the routing rule ${priority} of the host stops packets from ${from}`,
+      { command: `${ip} rule del pref ${priority}`, look: `${ip} rule` },
+    );
+  }
+  return ends(
+    `the host has no route to the outside for packets from ${source}`,
+    lookUp({ node }, { destination }) === undefined
+      ? {
+        advice: "add a default route by the program that manages the node's " +
+          "network",
+        look: "ip route show default",
+      }
+      : {
+        advice: "remove the routing rule or the route that stops them: the " +
+          "host's own packets have one",
+        look: `${look}; ip rule; ip route show table all`,
+      },
   );
 }
 
@@ -176,10 +215,10 @@ async function findMasquerade(trip: Trip): Promise<Outcome | undefined> {
     }, [address]);
     return passes(`${address.ip} is masqueraded`);
   } catch (error) {
-    return ends(
-      formatFailureText(error),
-      `cni check ${network} ${attachment.netns} --container-id ${containerId} -i ${ifName}`,
-    );
+    return ends(formatFailureText(error), {
+      ...adviseRestart(attachment),
+      look: "nft list ruleset | grep masquerade",
+    });
   }
 }
 
@@ -192,7 +231,11 @@ function findMtu(trip: Trip): Outcome | undefined {
     ? doubt(
       `packets of "${link.name}" may have ${link.mtu} bytes, and "${uplink.name}" ` +
         `takes ${uplink.mtu}`,
-      `set "mtu": ${uplink.mtu} in the network's configuration`,
+      {
+        advice:
+          `set "mtu": ${uplink.mtu} in the network's configuration, and ` +
+          "restart the container",
+      },
     )
     : passes(`packets of ${link.mtu} bytes fit "${uplink.name}"`);
 }
@@ -202,6 +245,7 @@ async function askUplinkGateway(trip: Trip): Promise<Outcome | undefined> {
   const { gateway, ifindex = 0 } = trip.hostRoute ?? {};
   const link = node.host.link.find(ifindex)?.name;
   if (gateway === undefined || link === undefined) return undefined;
+  if (patience.attempts === 0) return undefined;
   return await askNeighbor(node.host, gateway, {
     ...patience,
     link,

@@ -33,21 +33,26 @@ export async function askNeighbor(
     if (!isRefusedByRules(error)) throw error;
     return doubt(
       `firewall rules refuse pings to the gateway ${destination} by "${link}"`,
-      inNetns("nft list ruleset"),
+      { look: inNetns("nft list ruleset") },
     );
   }
-  const command = inNetns("ip neighbour");
+  const look = inNetns("ip neighbour");
   const known = new NeighborRequests(rtnl.socket)
     .list({ family: destination.family })
     .find(({ ip, mac }) => ip.equals(destination) && mac !== undefined);
   return known === undefined
     ? ends(
       `the gateway ${destination} does not tell its MAC on "${link}"`,
-      command,
+      {
+        advice:
+          "look at the gateway: nothing on this side fixes it, unless a " +
+          "link is down or ARP is off",
+        look,
+      },
     )
     : doubt(
       `the gateway ${destination} has MAC ${known.mac}, but does not answer pings`,
-      command,
+      { look },
     );
 }
 

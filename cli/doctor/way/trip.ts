@@ -35,9 +35,18 @@ export interface Outcome {
   readonly state: "ok" | "doubt" | "end" | "leaves";
   /** The evidence, without a full stop. */
   readonly text: string;
-  /** The command that mends it, or shows more. */
+  /** The command that fixes it. */
   readonly command?: string | undefined;
+  /** What a person does where no command can decide. */
+  readonly advice?: string | undefined;
+  /** The command that shows more. */
+  readonly look?: string | undefined;
+  /** The interface that the packet takes instead of its own. */
+  readonly takes?: string | undefined;
 }
+
+/** What helps where a packet does not pass. */
+export type Help = string | Pick<Outcome, "command" | "advice" | "look">;
 
 /** One step of the way. */
 export interface Step {
@@ -53,14 +62,26 @@ export function passes(text: string): Outcome {
   return { state: "ok", text };
 }
 
-/** Creates an outcome: the packet may not pass. */
-export function doubt(text: string, command?: string): Outcome {
-  return { state: "doubt", text, command };
+/**
+ * Creates an outcome: the packet may not pass.
+ *
+ * @param help A string is the command that fixes it
+ */
+export function doubt(text: string, help: Help = {}): Outcome {
+  return { state: "doubt", text, ...readHelp(help) };
 }
 
-/** Creates an outcome: the packet does not pass. */
-export function ends(text: string, command?: string): Outcome {
-  return { state: "end", text, command };
+/**
+ * Creates an outcome: the packet does not pass.
+ *
+ * @param help A string is the command that fixes it
+ */
+export function ends(text: string, help: Help = {}): Outcome {
+  return { state: "end", text, ...readHelp(help) };
+}
+
+function readHelp(help: Help): Pick<Outcome, "command" | "advice" | "look"> {
+  return typeof help === "string" ? { command: help } : help;
 }
 
 /** Creates an outcome: the packet leaves this node. */
@@ -81,7 +102,7 @@ export interface Start {
 
 /** How to ask neighbours. */
 export interface Patience {
-  /** How often to ask. */
+  /** How often to ask; 0 for not at all. */
   readonly attempts: number;
   /** How long to wait for each answer, in ms. */
   readonly timeoutMs: number;

@@ -38,12 +38,14 @@ export interface Way {
   readonly endsAt: string | undefined;
 }
 
-const PATIENCE: Patience = { attempts: 3, timeoutMs: 1000 };
+/** How neighbours are asked by default. */
+export const PATIENCE: Patience = { attempts: 3, timeoutMs: 1000 };
 
 /**
  * Goes the ways of all addresses of a namespace.
  *
  * @param attachments Those of the namespace
+ * @param steps Those to make; all by default
  * @throws {SyscallError} If the namespace cannot be opened
  */
 export async function walkAll(
@@ -51,10 +53,11 @@ export async function walkAll(
   netns: string,
   attachments: readonly NodeAttachment[],
   patience: Patience = PATIENCE,
+  steps: readonly Step[] = STEPS,
 ): Promise<Way[]> {
   const ways: Way[] = [];
   for (const start of listStarts(netns, attachments)) {
-    ways.push(await walk(node, start, patience));
+    ways.push(await walk(node, start, patience, steps));
   }
   return ways;
 }
@@ -63,11 +66,12 @@ async function walk(
   node: Node,
   start: Start,
   patience: Patience,
+  all: readonly Step[],
 ): Promise<Way> {
   const { attachment, ifName, address } = start;
   using trip = new Trip(node, start, patience);
   const steps: Made[] = [];
-  for (const { name, run } of STEPS) {
+  for (const { name, run } of all) {
     node.signal.throwIfAborted();
     const outcome = await run(trip);
     if (outcome === undefined) continue;

@@ -1,0 +1,255 @@
+/**
+ * Links of the host that configured networks need.
+ *
+ * @module
+ */
+
+import type { LowerLink } from "../../cni/tools/about.ts";
+import { valueOf } from "../../cni/tools/about.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { findAbout } from "../../plugins/abouts.ts";
+import { didYouMean } from "../program/suggest.ts";
+import { type Check, error, type Finding, type Findings } from "./finding.ts";
+import type { Node, PlacedConf } from "./node.ts";
+import { listSubnets, sharedLinkOf } from "./routed.ts";
+import { findUplink } from "./subnets.ts";
+import { nameOfSysctl, readHostSysctl } from "./sysctls.ts";
+
+/** A plugin, and the link that it needs. */
+interface Needed extends PlacedConf {
+  readonly lower: LowerLink;
+  /** Undefined if it does not exist. */
+  readonly link: Link | undefined;
+}
+
+/** Lists the plugins of all networks. */
+function listPlaced({ networks }: Node): PlacedConf[] {
+  return networks.flatMap((network) =>
+    network.plugins.map((conf) => ({ network, conf }))
+  );
+}
+
+function listNeeded(node: Node): Needed[] {
+  return listPlaced(node).flatMap(({ network, conf }) => {
+    const about = findAbout(conf.type)?.network;
+    const lower = about?.lowerLink?.(conf.document);
+    if (lower === undefined) return [];
+    const link = lower.name === undefined
+      ? findUplink(node)
+      : node.host.link.find(lower.name);
+    return [{ network, conf, lower, link }];
+  });
+}
+
+function findMissingLinks(node: Node): Findings {
+  return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
+    // A container may have it.
+    const isAway = lower.use === "moved" &&
+      node.liveAttachments.some((one) => one.network === network.name);
+    if (link !== undefined || isAway) return [];
+    const so = `containers of "${network.name}" do not start`;
+    if (lower.name === undefined) {
+      return [error(
+        `"${network.name}" names no ${lower.key} for ${conf.type}, and the node ` +
+          "has no default route, whose link it would take",
+        so,
+        {
+          advice: `set "${lower.key}" in ${network.path}`,
+          look: "ip -brief link",
+        },
+      )];
+    }
+    const names = node.host.link.list().map(({ name }) => name);
+    const hint = didYouMean(lower.name, names);
+    return [error(
+      `"${lower.name}", the ${lower.key} of "${network.name}", does not ` +
+        `exist${hint}`,
+      so,
+      {
+        advice: `set "${lower.key}" in ${network.path} to a link of this ` +
+          "node, or create that link",
+        look: "ip -brief link",
+      },
+    )];
+  });
+}
+
+function findUnusableLinks(node: Node): Findings {
+  const uplink = findUplink(node);
+  return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
+    if (link === undefined) return [];
+    const { name } = link;
+    const what = `"${name}", the ${lower.key} of "${network.name}",`;
+    const findings: Finding[] = [];
+    if (lower.use === "moved") {
+      if (link.index !== uplink?.index) return [];
+      return [error(
+        `${what} is the uplink of this node`,
+        "the first container takes it away, and the node is cut off",
+        {
+          advice: `set "${lower.key}" in ${network.path} to another link`,
+          look: "ip route show default",
+        },
+      )];
+    }
+    if (!link.isUp) {
+      findings.push(error(
+        `${what} is down`,
+        "containers of that network reach nobody",
+        { command: `ip link set ${name} up` },
+      ));
+    } else if (!link.isOperational) {
+      findings.push(error(
+        `${what} is without carrier`,
+        "containers of that network reach nobody beyond it",
+        {
+          advice: "look at the cable or at the other end: nothing on this " +
+            "node fixes it",
+          look: `ip -details link show ${name}`,
+        },
+      ));
+    }
+    const master = link.masterIndex === undefined
+      ? undefined
+      : node.host.link.find(link.masterIndex);
+    if (lower.use === "receives" && master?.kind === "bridge") {
+      findings.push(error(
+        `${what} is a port of the bridge "${master.name}", which has its frames`,
+        `the kernel refuses ${conf.type} there: containers do not start`,
+        {
+          advice: `set "${lower.key}" in ${network.path} to "${master.name}"`,
+          look: `ip -details link show ${name}`,
+        },
+      ));
+    }
+    const mtu = valueOf(conf.document, "mtu");
+    if (typeof mtu === "number" && mtu > link.mtu) {
+      findings.push(error(
+        `"${network.name}" sets MTU ${mtu}, and its ${lower.key} "${name}" has ` +
+          `${link.mtu}`,
+        "ADD refuses it, and containers of that network do not start",
+        {
+          command: `ip link set ${name} mtu ${mtu}`,
+          advice: `or set "mtu" in ${network.path} to ${link.mtu}, if the ` +
+            "network behind it takes no larger packets",
+        },
+      ));
+    }
+    return findings;
+  });
+}
+
+/** Finds other links that have the name of a network's bridge. */
+function findTakenNames(node: Node): Findings {
+  return listPlaced(node).flatMap(({ network, conf }) => {
+    const name = sharedLinkOf(conf);
+    const link = name === undefined ? undefined : node.host.link.find(name);
+    if (link === undefined || link.kind === "bridge") return [];
+    return [error(
+      `"${name}", the bridge of "${network.name}", is not a bridge: its kind is ` +
+        `${link.kind || "a physical link"}`,
+      "containers of that network do not start",
+      {
+        advice: `set "bridge" in ${network.path} to another name` +
+          (link.kind === "" ? "" : `, or delete "${name}" if nobody uses it`),
+        look: `ip -details link show ${name}`,
+      },
+    )];
+  });
+}
+
+/** Finds networks with IPv6 addresses for links that may not have any. */
+function findNoIpv6(node: Node): Findings {
+  const keys = new Map<string, string>();
+  for (const { network, conf } of listPlaced(node)) {
+    const { hasGateway } = findAbout(conf.type)?.network ?? {};
+    if (hasGateway === undefined) continue;
+    if (!listSubnets(conf).some(({ family }) => family === 6)) continue;
+    const bridge = sharedLinkOf(conf);
+    const isThere = bridge !== undefined &&
+      node.host.link.find(bridge) !== undefined;
+    const key = `net/ipv6/conf/${isThere ? bridge : "default"}/disable_ipv6`;
+    if (!keys.has(key)) keys.set(key, network.name);
+  }
+  return [...keys].flatMap(([key, network]) => {
+    const value = readHostSysctl(node, key);
+    const so = `"${network}" has IPv6 addresses, and ADD cannot give one to ` +
+      "the host's side: its containers do not start";
+    if (value === "0") return [];
+    if (value === undefined) {
+      return [error(`the kernel runs without IPv6`, so, {
+        advice: "boot without ipv6.disable=1, or remove the IPv6 range of " +
+          `"${network}"`,
+        look: "cat /proc/cmdline",
+      })];
+    }
+    return [error(`${nameOfSysctl(key)} is ${value}`, so, {
+      command: key.includes("/default/")
+        ? `sysctl -w ${nameOfSysctl(key)}=0`
+        : `echo 0 > /proc/sys/${key}`,
+      advice: "and in /etc/sysctl.d, where it was set",
+    })];
+  });
+}
+
+/** Checks of links. */
+export const LINK_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0501",
+    name: "link-missing",
+    finds: "the master or the device of a network does not exist",
+    page: {
+      effect: "Containers of that network do not start.",
+      cause:
+        "The configuration was written for another node, the kernel names the link otherwise since an update, or a VLAN or bond was not created.",
+      look: "`ip -brief link`.",
+      fix:
+        "Set `master` or `device` to a link of the node, or create the link.",
+    },
+    run: findMissingLinks,
+  },
+  {
+    code: "CNI0502",
+    name: "link-unusable",
+    finds:
+      "the master or the device of a network is down, taken, too small or the uplink",
+    page: {
+      effect:
+        "Containers reach nobody; ADD fails if a bridge has the master's frames, or if the MTU does not fit; with host-device, the node loses its uplink.",
+      cause:
+        "Nobody set the link up, it was made a port of a bridge later, or the configuration names the wrong link.",
+      look: "`ip -details link show LINK`.",
+      fix:
+        "`ip link set LINK up`; name the bridge instead of its port; another device.",
+    },
+    run: findUnusableLinks,
+  },
+  {
+    code: "CNI0503",
+    name: "bridge-name",
+    finds: "another link has the name of a network's bridge",
+    page: {
+      effect: "Containers of that network do not start.",
+      cause:
+        "Another program, or an earlier configuration, created a link of that name.",
+      look: "`ip -details link show LINK`.",
+      fix: "Another `bridge` in the configuration, or delete the link.",
+    },
+    run: findTakenNames,
+  },
+  {
+    code: "CNI0304",
+    name: "ipv6-disabled",
+    finds:
+      "a network has IPv6 addresses, and the host's links may not have any",
+    page: {
+      effect:
+        "ADD fails when it gives the gateway's address to the host's side.",
+      cause:
+        "`disable_ipv6` was set for hardening, or the kernel was booted with `ipv6.disable=1`.",
+      look: "`sysctl -a -r disable_ipv6`.",
+      fix: "Set it to 0, also in /etc/sysctl.d, or remove the IPv6 range.",
+    },
+    run: findNoIpv6,
+  },
+];

@@ -1,0 +1,87 @@
+/**
+ * The network namespaces of attachments.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { type Check, type Findings, warning } from "./finding.ts";
+import { nameAttachment } from "./live.ts";
+import type { Node } from "./node.ts";
+
+/** Finds namespaces whose mount is gone: the file is left. */
+function findUnmounted({ attachments }: Node): Findings {
+  return attachments.filter(({ isLive, netns, via }) =>
+    isLive === false && via === undefined &&
+    ifPossible(() => Deno.lstatSync(netns)) !== undefined
+  ).map((one) => {
+    const { netns, network, containerId, ifName } = one;
+    return warning(
+      `"${netns}" of ${nameAttachment(one)} is not a network namespace any ` +
+        "more: nothing is mounted there",
+      "CHECK and DEL cannot enter it; a container may still run in it",
+      {
+        command: `cni del ${network} ${netns} --container-id ${containerId} ` +
+          `--ifname ${ifName}`,
+        advice: "if the container still runs as process PID, mount it again " +
+          `instead: mount --bind /proc/PID/ns/net ${netns}`,
+        look: `findmnt ${netns}`,
+        subject: nameAttachment(one),
+      },
+    );
+  });
+}
+
+/** Finds pods whose processes cannot reach each other by 127.0.0.1. */
+function findLoopbackDown({ liveAttachments }: Node): Findings {
+  const pods = new Map(
+    liveAttachments.filter(({ pod }) => pod !== undefined)
+      .map((one) => [one.netns, one]),
+  );
+  return [...pods].flatMap(([netns, one]) => {
+    const isUp = ifPossible(() => {
+      using sandbox = Rtnl.open(netns);
+      return sandbox.link.find("lo")?.isUp;
+    });
+    if (isUp !== false) return [];
+    return [warning(
+      `"lo" of ${one.pod} is down`,
+      "its containers do not reach each other by 127.0.0.1, and probes fail",
+      {
+        command: `nsenter --net=${netns} ip link set lo up`,
+        subject: one.pod,
+      },
+    )];
+  });
+}
+
+/** Checks of namespaces. */
+export const NAMESPACE_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0704",
+    name: "netns-unmounted",
+    finds: "the namespace of an attachment is not mounted any more",
+    page: {
+      effect: "CHECK and DEL cannot enter it. A container may still run in it.",
+      cause: "Somebody unmounted /run/netns, or a cleaner of /run did.",
+      look: "`findmnt PATH`.",
+      fix:
+        "`mount --bind /proc/PID/ns/net PATH` with a process of the container; `cni del` if it is gone.",
+    },
+    run: findUnmounted,
+  },
+  {
+    code: "CNI0705",
+    name: "loopback-down",
+    finds: "the loopback interface of a pod is down",
+    page: {
+      effect: "Containers of the pod do not reach each other by 127.0.0.1.",
+      cause:
+        "The plugin loopback failed or was missing when the runtime started the pod, or something in the pod set it down.",
+      look: "`nsenter --net=PATH ip link show lo`.",
+      fix: "`nsenter --net=PATH ip link set lo up`.",
+    },
+    run: findLoopbackDown,
+  },
+];

@@ -1,0 +1,179 @@
+/**
+ * Who else has a container's address, or takes its packets.
+ *
+ * @module
+ */
+
+import { pause } from "../../cni/call/deadline.ts";
+import { ifPossible } from "../../cni/files/io.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
+import { ArpSocket } from "../../ffi/arp_socket.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import { type Check, error, type Finding, type Findings } from "./finding.ts";
+import { listLive, type LiveInterface } from "./live.ts";
+import type { Node } from "./node.ts";
+
+/** Finds static neighbours with another MAC than the one that the link has. */
+function findWrongNeighbors(node: Node): Findings {
+  const known = new NeighborRequests(node.host.socket).list()
+    .filter(({ isPermanent }) => isPermanent);
+  return listLive(node).flatMap((live) => [
+    ...findOnHost(live, known),
+    ...ifPossible(() => findInContainer(live)) ?? [],
+  ]);
+}
+
+type Neighbors = ReturnType<NeighborRequests["list"]>;
+
+function findOnHost(
+  { attachment, link, entry, addresses }: LiveInterface,
+  known: Neighbors,
+): Finding[] {
+  const mac = link?.mac;
+  if (mac === undefined || entry === undefined) return [];
+  return known.filter((one) =>
+    one.ifindex === entry.index && one.mac?.hex !== mac.hex &&
+    addresses.some(({ ip }) => ip.equals(one.ip))
+  ).map(({ ip, mac: other }) =>
+    error(
+      `a static neighbour of the node has ${other} for ${ip} on ` +
+        `"${entry.name}", and ${attachment} has ${mac}`,
+      "what the node sends to that container is lost",
+      {
+        command: `ip neigh del ${ip} dev ${entry.name}`,
+        look: `ip neigh show ${ip}`,
+        subject: attachment,
+      },
+    )
+  );
+}
+
+/** Looks at the container's neighbours for its gateway. */
+function findInContainer(
+  { attachment, cached, entry, isRouted }: LiveInterface,
+): Finding[] {
+  if (!isRouted || entry?.mac === undefined) return [];
+  const { netns, ifName, result } = cached;
+  const gateways = decodeResult(result ?? {}).ips
+    .flatMap(({ gateway }) => gateway ?? []);
+  using sandbox = Rtnl.open(netns);
+  const { mac } = entry;
+  const ifindex = sandbox.link.get(ifName).index;
+  return new NeighborRequests(sandbox.socket).list({ ifindex })
+    .filter((one) =>
+      one.isPermanent && one.mac?.hex !== mac?.hex &&
+      gateways.some((gateway) => gateway.equals(one.ip))
+    ).map(({ ip, mac: other }) =>
+      error(
+        `a static neighbour in ${attachment} has ${other} for its gateway ` +
+          `${ip}, and "${entry.name}" has ${mac}`,
+        "what that container sends beyond its subnet is lost",
+        {
+          command: `nsenter --net=${netns} ip neigh del ${ip} dev ${ifName}`,
+          look: `nsenter --net=${netns} ip neigh`,
+          subject: attachment,
+        },
+      )
+    );
+}
+
+/** How often to ask for an address, and how long to listen each time, in ms. */
+const ATTEMPTS = 3, LISTEN_MS = 100;
+
+/**
+ * Finds others with a container's address. Asks only on bridges with ports that
+ * no attachment has: two containers of plugins do not get one address.
+ */
+async function findDuplicates(node: Node): Promise<Findings> {
+  const live = listLive(node)
+    .filter(({ entry, link }) => entry?.kind === "bridge" && link?.mac);
+  const byBridge = Map.groupBy(live, ({ entry }) => entry?.index ?? 0);
+  const ports = node.host.link.list();
+  const findings: Finding[] = [];
+  for (const [index, some] of byBridge) {
+    const bridge = some[0]?.entry;
+    const own = some.map(({ hostEnd }) => hostEnd?.index);
+    const foreign = ports.filter((port) =>
+      port.masterIndex === index && !own.includes(port.index)
+    );
+    if (bridge === undefined || foreign.length === 0) continue;
+    findings.push(...await askOn(node, bridge, some));
+  }
+  return findings;
+}
+
+async function askOn(
+  { host, signal }: Node,
+  bridge: Link,
+  live: readonly LiveInterface[],
+): Promise<Finding[]> {
+  const { name, index, mac } = bridge;
+  if (mac === undefined || !bridge.isUp) return [];
+  using socket = ArpSocket.open(host.netns, { index, mac });
+  const found = new Map<string, Finding>();
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    signal.throwIfAborted();
+    for (const { addresses } of live) {
+      for (const { ip, family } of addresses) if (family === 4) socket.ask(ip);
+    }
+    await pause(LISTEN_MS);
+    for (let owner = socket.receive(); owner; owner = socket.receive()) {
+      const { ip, mac } = owner;
+      const right = live.find(({ addresses }) =>
+        addresses.some((one) => one.ip.equals(ip))
+      );
+      if (right === undefined) continue;
+      const all = live.filter(({ addresses }) =>
+        addresses.some((one) => one.ip.equals(ip))
+      ).map(({ link }) => link?.mac?.hex);
+      if (all.includes(mac.hex)) continue;
+      found.set(
+        `${ip} ${mac}`,
+        error(
+          `${mac} on "${name}" has ${ip}, too, the address of ${right.attachment}`,
+          "packets to that container go to the other one now and then",
+          {
+            advice: "take the address from the other one, which no plugin " +
+              "attached, or exclude it from the network's range",
+            look: `bridge fdb show br ${name} | grep ${mac}`,
+            subject: right.attachment,
+          },
+        ),
+      );
+    }
+  }
+  return [...found.values()];
+}
+
+/** Checks of neighbours. */
+export const NEIGHBOR_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0504",
+    name: "neighbor-wrong",
+    finds: "a static neighbour has another MAC than the link",
+    page: {
+      effect: "Packets in that direction are lost, and pings get no answer.",
+      cause:
+        "Somebody set a static neighbour, and the container was started again since.",
+      look: "`ip neigh`, on the node and by nsenter in the container.",
+      fix: "`ip neigh del ADDRESS dev LINK`.",
+    },
+    run: findWrongNeighbors,
+  },
+  {
+    code: "CNI0505",
+    name: "address-twice",
+    finds: "another port of a bridge has a container's address, too",
+    page: {
+      effect: "Connections to the container break, or reach the other one.",
+      cause:
+        "A virtual machine, a container of another program or a host behind the bridge uses an address of the network's range.",
+      look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
+      fix:
+        "Another address for it, or `exclude` of host-local for the address; then restart the container.",
+    },
+    run: findDuplicates,
+  },
+];

@@ -1,0 +1,82 @@
+/**
+ * Ports of the host that lead to containers.
+ *
+ * @module
+ */
+
+import { objectOf } from "../../cni/json/json.ts";
+import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import { type Check, error, type Findings } from "./finding.ts";
+import { nameAttachment } from "./live.ts";
+import type { Node } from "./node.ts";
+
+/** A port that a runtime asked for. */
+interface Asked {
+  readonly attachment: NodeAttachment;
+  readonly protocol: string;
+  readonly port: number;
+  /** "" for all addresses. */
+  readonly address: string;
+}
+
+function listAsked(attachment: NodeAttachment): Asked[] {
+  const { portMappings } = attachment.capabilityArgs;
+  return (Array.isArray(portMappings) ? portMappings : []).map(objectOf)
+    .flatMap(({ hostPort, protocol, hostIP }) => {
+      if (typeof hostPort !== "number" || hostPort === 0) return [];
+      const address = typeof hostIP === "string" ? hostIP : "";
+      return [{
+        attachment,
+        protocol: String(protocol ?? "tcp").toLowerCase(),
+        port: hostPort,
+        address: ["0.0.0.0", "::"].includes(address) ? "" : address,
+      }];
+    });
+}
+
+function findTwice(node: Node): Findings {
+  const asked = node.liveAttachments.flatMap(listAsked);
+  return asked.flatMap((one, at) => {
+    const earlier = asked.slice(0, at).find((other) =>
+      other.port === one.port && other.protocol === one.protocol &&
+      other.attachment.netns !== one.attachment.netns &&
+      (other.address === one.address || other.address === "" ||
+        one.address === "")
+    );
+    if (earlier === undefined) return [];
+    const [first, second] = [earlier, one]
+      .map(({ attachment }) => nameAttachment(attachment));
+    const { containerId, network, netns, ifName, pod } = one.attachment;
+    const [namespace, name] = pod?.split("/") ?? [];
+    return [error(
+      `port ${one.port} (${one.protocol}) of the host is mapped twice: to ` +
+        `${first} and to ${second}`,
+      "connections reach one of them only",
+      {
+        command: pod === undefined
+          ? `cni del ${network} ${netns} --container-id ${containerId} ` +
+            `--ifname ${ifName}`
+          : `kubectl -n ${namespace} delete pod ${name}`,
+        advice: "give one of them another hostPort first",
+      },
+    )];
+  });
+}
+
+/** Checks of ports. */
+export const PORT_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0506",
+    name: "port-twice",
+    finds: "two containers have the same port of the host",
+    page: {
+      effect:
+        "Connections reach one of them only; which one depends on the order of rules.",
+      cause:
+        "Two pods with one hostPort were placed on the node by hand or by two runtimes, or a container that is gone has left its attachment. With iptables, portmap accepts both, as the Go plugin does.",
+      look: "`cni list`, `nft list ruleset` or `iptables -t nat -S`.",
+      fix: "Another hostPort for one of them, which is then started again.",
+    },
+    run: findTwice,
+  },
+];

@@ -1,0 +1,300 @@
+/**
+ * Where plugins keep their state: room, permissions and locks.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { ifPossible } from "../../cni/files/io.ts";
+import { FileLock } from "../../cni/files/lock.ts";
+import {
+  findLockHolders,
+  type LockHolder,
+} from "../../cni/files/lock_holders.ts";
+import { pause } from "../../cni/call/deadline.ts";
+import {
+  type FileSystem,
+  findMount,
+  type Mount,
+  readFileSystem,
+} from "../../ffi/file_system.ts";
+import { LOCK_FILE } from "../../ipam/host_local/lease_folder.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  listed,
+  warning,
+} from "./finding.ts";
+import type { Node } from "./node.ts";
+import { listPools } from "./subnets.ts";
+
+/** A directory that plugins write to, and what it is for. */
+interface State {
+  readonly path: string;
+  readonly what: string;
+}
+
+/** Lists the directories that ADD writes to. */
+function listState(node: Node): State[] {
+  const pools = listPools(node).map(({ network, folder }) => ({
+    path: folder,
+    what: `the leases of "${network.name}"`,
+  }));
+  const cache = { path: node.folders.cacheDir, what: "the attachment cache" };
+  const all = node.networks.length === 0 ? [] : [cache, ...pools];
+  return [...new Map(all.map((one) => [one.path, one])).values()];
+}
+
+/** Returns the path itself, or the nearest directory above it that exists. */
+function findExisting(path: string): string {
+  const isThere = ifPossible(() => Deno.lstatSync(path)) !== undefined;
+  return isThere || path === "/" || path === "."
+    ? path
+    : findExisting(dirname(path));
+}
+
+/** A file system, and what of the state is in it. */
+interface StateDisk {
+  readonly disk: FileSystem;
+  readonly mount: Mount | undefined;
+  readonly path: string;
+  readonly what: string;
+}
+
+/** Lists the file systems of the state, each once. */
+function listDisks(node: Node): StateDisk[] {
+  const text = readMounts();
+  const found = listState(node).flatMap(({ path, what }) => {
+    const existing = findExisting(path);
+    const disk = ifPossible(() => readFileSystem(existing));
+    if (disk === undefined) return [];
+    const real = ifPossible(() => Deno.realPathSync(existing)) ?? existing;
+    return [{ disk, mount: findMount(real, text), path, what }];
+  });
+  const byMount = Map.groupBy(
+    found,
+    ({ mount, path }) => mount?.target ?? path,
+  );
+  return [...byMount.values()].flatMap((some) => {
+    const [first] = some;
+    const what = listed(some.map((one) => one.what), 2);
+    return first === undefined ? [] : [{ ...first, what }];
+  });
+}
+
+function readMounts(): string {
+  return ifPossible(() => Deno.readTextFileSync("/proc/self/mountinfo")) ?? "";
+}
+
+/** Below this, the next files of plugins do not fit: leases, results and logs. */
+const LEAST_BYTES = 256 * 1024, LEAST_FILES = 16;
+/** A file system that is nearly full: a share of it, and bytes. */
+const LOW_SHARE = 0.02, LOW_BYTES = 32 * 1024 * 1024;
+
+function findFullDisks(node: Node): Findings {
+  return listDisks(node).flatMap(({ disk, mount, path, what }) => {
+    const { size, available, files, freeFiles } = disk;
+    const where = mount === undefined
+      ? `the file system of "${path}"`
+      : `"${mount.target}" (${mount.type})`;
+    const target = mount?.target ?? path;
+    if (size > 0 && available < LEAST_BYTES) {
+      return [error(
+        `${where} is full: it has ${what}`,
+        "ADD fails, because it cannot write the lease and the result",
+        {
+          advice: `remove files there, or enlarge it; nothing of ${what} may ` +
+            "be removed by hand",
+          look: `du -xh ${target} | sort -h | tail`,
+        },
+      )];
+    }
+    if (files > 0 && freeFiles < LEAST_FILES) {
+      return [error(
+        `${where} has no inode left for further files: it has ${what}`,
+        "ADD fails, because it cannot create the lease and the result",
+        {
+          advice: "remove files there; df shows free space nevertheless",
+          look: `df -i ${target}`,
+        },
+      )];
+    }
+    const isLow = size > 0 && available < LOW_BYTES &&
+      available < size * LOW_SHARE;
+    return isLow
+      ? [warning(
+        `${where} is nearly full: it has ${what}`,
+        "soon ADD fails, because it cannot write the lease and the result",
+        {
+          advice: "remove files there, or enlarge it",
+          look: `du -xh ${target} | sort -h | tail`,
+        },
+      )]
+      : [];
+  });
+}
+
+function findUnwritable(node: Node): Findings {
+  const files = listState(node).flatMap(({ path, what }) => {
+    const existing = findExisting(path);
+    const info = ifPossible(() => Deno.statSync(existing));
+    if (info?.isDirectory) return [];
+    return [error(
+      `"${existing}", for ${what}, is not a directory`,
+      "ADD fails, because it cannot write there",
+      { command: `mv ${existing} ${existing}.unused && mkdir -p ${path}` },
+    )];
+  });
+  const mounts = listDisks(node).filter(({ disk }) => disk.isReadOnly)
+    .map(({ mount, path, what }) => {
+      const target = mount?.target ?? path;
+      return error(
+        `"${target}" is mounted read-only: it has ${what}`,
+        "ADD fails, because it cannot write there",
+        {
+          command: `mount -o remount,rw ${target}`,
+          advice: "a file system that the kernel made read-only after an " +
+            "error needs fsck first",
+          look: "dmesg | tail",
+        },
+      );
+    });
+  return [...files, ...mounts];
+}
+
+/** How long a lock may be held until it counts as stuck, and how often to look, in ms. */
+const HELD_MS = 2000, LOOK_MS = 100;
+
+/** A lock of leases that a process keeps. */
+interface HeldLock {
+  readonly network: string;
+  readonly path: string;
+  readonly holder: LockHolder;
+}
+
+const HELD = new WeakMap<Node, Promise<HeldLock[]>>();
+
+/** Lists the locks of host-local that the same process keeps. */
+export function listHeldLocks(node: Node): Promise<HeldLock[]> {
+  const known = HELD.get(node) ?? searchHeldLocks(node);
+  HELD.set(node, known);
+  return known;
+}
+
+async function searchHeldLocks(node: Node): Promise<HeldLock[]> {
+  const folders = new Map(
+    listPools(node).map(({ folder, network }) => [folder, network.name]),
+  );
+  const found = await Promise.all(
+    [...folders].map(async ([folder, network]) => {
+      const path = `${folder}/${LOCK_FILE}`;
+      const holder = await findHolder(path, node);
+      return holder === undefined ? [] : [{ network, path, holder }];
+    }),
+  );
+  return found.flat();
+}
+
+async function findHeldLocks(node: Node): Promise<Findings> {
+  const findings: Finding[] = [];
+  for (const { network, path, holder } of await listHeldLocks(node)) {
+    const { pid, program, isStopped } = holder;
+    const name = pid === 0
+      ? "a process of another PID namespace"
+      : `process ${pid}${program === undefined ? "" : ` (${program})`}`;
+    findings.push(error(
+      `${name}${
+        isStopped ? ", which is stopped," : ""
+      } holds the lock "${path}"`,
+      `ADD and DEL of "${network}" wait for it until they fail`,
+      isStopped ? { command: `kill -CONT ${pid}` } : pid === 0
+        ? {
+          advice: "find the process in its container, and end it",
+          look: "lslocks",
+        }
+        : {
+          advice: "wait until it ends, or end it if it hangs",
+          look: `ps -o pid,ppid,etime,stat,args -p ${pid}`,
+        },
+    ));
+  }
+  return findings;
+}
+
+/** Returns the process that keeps a lock all the time; undefined if it is free. */
+async function findHolder(
+  path: string,
+  { signal }: Node,
+): Promise<LockHolder | undefined> {
+  const end = performance.now() + HELD_MS;
+  let first: LockHolder | undefined;
+  for (;;) {
+    const info = ifPossible(() => Deno.statSync(path));
+    if (info === undefined || isFree(path)) return undefined;
+    const [holder = { pid: 0, program: undefined, isStopped: false }] =
+      findLockHolders(info);
+    if (holder.isStopped) return holder;
+    if (first !== undefined && first.pid !== holder.pid) return undefined;
+    first = holder;
+    if (performance.now() >= end) return holder;
+    signal.throwIfAborted();
+    await pause(LOOK_MS);
+  }
+}
+
+function isFree(path: string): boolean {
+  try {
+    using lock = FileLock.tryAcquire(path, { create: false, shared: true });
+    return lock !== undefined;
+  } catch {
+    return true; // It is gone, or another check reports it.
+  }
+}
+
+/** Checks of the state of plugins. */
+export const STORAGE_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0301",
+    name: "disk-full",
+    finds: "the file system of leases or of the attachment cache is full",
+    page: {
+      effect: "ADD fails: it can write neither the lease nor the result.",
+      cause:
+        "Logs, images or other programs have filled the disk or used all inodes.",
+      look: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
+      fix:
+        "Remove files, or enlarge the file system. Do not remove leases and results by hand: `cni gc --orphans` knows which are left over.",
+    },
+    run: findFullDisks,
+  },
+  {
+    code: "CNI0302",
+    name: "state-unwritable",
+    finds: "a directory of leases or of the attachment cache cannot be written",
+    page: {
+      effect: "ADD fails: it cannot write there.",
+      cause:
+        "A file is in the place of the directory, or its file system is mounted read-only, often after an error of the disk.",
+      look: "`ls -ld DIRECTORY`, `findmnt -T DIRECTORY` and `dmesg`.",
+      fix:
+        "Move the file away, or mount the file system for writing. After an error of the disk, run fsck first.",
+    },
+    run: findUnwritable,
+  },
+  {
+    code: "CNI0303",
+    name: "lock-held",
+    finds: "a process keeps the lock of a network's leases",
+    page: {
+      effect: "ADD and DEL of the network wait, and fail in the end.",
+      cause:
+        "A plugin was stopped by a signal or a debugger, hangs in a file system, or another program has locked the file.",
+      look: "`lslocks`, and `ps -p PID` of the process that the finding names.",
+      fix:
+        "`kill -CONT PID` if it is stopped; otherwise end it. The lock ends with the process.",
+    },
+    run: findHeldLocks,
+  },
+];

@@ -1,0 +1,120 @@
+/**
+ * The node's own way to the outside.
+ *
+ * @module
+ */
+
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
+import { listLive } from "./live.ts";
+import type { Node } from "./node.ts";
+import { listRouted } from "./routed.ts";
+import { findUplink } from "./subnets.ts";
+
+function findNoUplink(node: Node): Findings {
+  const users = listRouted(node).filter(({ subnet }) => subnet.family === 4);
+  const [user] = users;
+  if (user === undefined) return [];
+  const { host } = node;
+  const routes = host.route.list({ family: 4 })
+    .filter(({ destination }) => destination.prefixLength === 0);
+  const uplink = findUplink(node);
+  if (routes.length === 0) return [describeNoRoute(node, user.network.name)];
+  if (uplink === undefined || !uplink.isUp || uplink.isOperational) {
+    return findTwoRoutes(node, routes);
+  }
+  return [
+    error(
+      `the uplink "${uplink.name}" is without carrier`,
+      "containers reach nobody outside of the node",
+      {
+        advice: "look at the cable or at the other end: nothing on this node " +
+          "fixes it",
+        look: `ip -details link show ${uplink.name}`,
+      },
+    ),
+    ...findTwoRoutes(node, routes),
+  ];
+}
+
+function describeNoRoute(node: Node, network: string): Finding {
+  const { host } = node;
+  const addressed = new Set(
+    host.address.list().filter(({ address: { ip } }) =>
+      !ip.isLoopback && !ip.isLinkLocal
+    ).map(({ ifindex }) => ifindex),
+  );
+  const down = host.link.list().filter(({ index, isUp, masterIndex }) =>
+    !isUp && masterIndex === undefined && addressed.has(index)
+  ).map(({ name }) => name);
+  const [first] = down;
+  // A node without containers may be on its way up.
+  const make = listLive(node).some(({ isRouted }) => isRouted)
+    ? error
+    : warning;
+  return make(
+    `the node has no IPv4 default route` +
+      (down.length === 0 ? "" : `, and "${down.join('", "')}" is down`),
+    `containers of "${network}" and others reach nobody outside of the node`,
+    {
+      advice: (first === undefined ? "add one" : `set "${first}" up`) +
+        " by the program that manages the node's network, such as networkctl or " +
+        "nmcli; on a node that is meant to have no way out, nothing is wrong",
+      look: "ip route; ip -brief address",
+    },
+  );
+}
+
+type Routes = ReturnType<Node["host"]["route"]["list"]>;
+
+/** Finds default routes among which the kernel does not choose by priority. */
+function findTwoRoutes(
+  { host }: Node,
+  routes: Routes,
+): Findings {
+  const byPriority = Map.groupBy(routes, ({ priority = 0 }) => priority);
+  return [...byPriority].flatMap(([priority, some]) => {
+    const names = [
+      ...new Set(
+        some.flatMap(({ ifindex }) =>
+          ifindex === undefined ? [] : host.link.find(ifindex)?.name ?? []
+        ),
+      ),
+    ];
+    if (names.length < 2) return [];
+    return [warning(
+      `the node has ${some.length} default routes of metric ${priority}, by "${
+        names.join('" and "')
+      }"`,
+      "packets of containers leave by one of them, whichever was added last",
+      {
+        advice: "give one of them another metric, or delete it",
+        look: "ip route show default",
+      },
+    )];
+  });
+}
+
+/** Checks of the node's way to the outside. */
+export const UPLINK_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0605",
+    name: "uplink",
+    finds:
+      "the node has no default route, two of them, or an uplink without carrier",
+    page: {
+      effect: "Containers reach nobody outside of the node.",
+      cause:
+        "A link was set down, which removes its routes; DHCP has failed; a second network manager runs; a cable is out.",
+      look: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
+      fix:
+        "Have the program that manages the node's network set the link up and add its routes. A node that is meant to have no way out is well.",
+    },
+    run: findNoUplink,
+  },
+];

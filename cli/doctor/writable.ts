@@ -1,0 +1,124 @@
+/**
+ * Files that anybody may write, and programs that may not be executed.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../cni/files/io.ts";
+import { findMount, readFileSystem } from "../../ffi/file_system.ts";
+import { type Check, error, type Findings, warning } from "./finding.ts";
+import type { Node } from "./node.ts";
+
+/** Source: include/uapi/linux/stat.h. */
+const S_IWOTH = 0o002;
+
+/** Finds files and directories that anybody may write. */
+function listWritable(paths: readonly string[]): string[] {
+  return [...new Set(paths)].filter((path) => {
+    const mode = ifPossible(() => Deno.statSync(path))?.mode ?? 0;
+    return (mode & S_IWOTH) !== 0;
+  });
+}
+
+const ROOT = "any user of the node can become root: runtimes run it as root";
+
+function findWritableConfigurations(
+  { folders: { confDir }, configuration }: Node,
+): Findings {
+  const files = [...configuration.networks, ...configuration.unusable]
+    .map(({ path }) => path);
+  return listWritable([confDir, ...files]).map((path) =>
+    warning(`"${path}" can be written by anybody`, ROOT, {
+      command: `chmod o-w ${path}`,
+      look: `ls -ld ${path}`,
+    })
+  );
+}
+
+async function findWritablePlugins(node: Node): Promise<Findings> {
+  const { pluginDirs } = node.folders;
+  const files = (await node.plugins()).map(({ path }) => path);
+  return listWritable([...pluginDirs, ...files]).map((path) =>
+    warning(`"${path}" can be written by anybody`, ROOT, {
+      command: `chmod o-w ${path}`,
+      look: `ls -ld ${path}`,
+    })
+  );
+}
+
+/** Finds mounts below which no plugin can be executed; each once. */
+export function listNoExec(
+  { folders: { pluginDirs } }: Pick<Node, "folders">,
+): Map<string, string[]> {
+  const text =
+    ifPossible(() => Deno.readTextFileSync("/proc/self/mountinfo")) ?? "";
+  const found = pluginDirs.flatMap((directory) => {
+    const real = ifPossible(() => Deno.realPathSync(directory));
+    if (real === undefined) return [];
+    const disk = ifPossible(() => readFileSystem(real));
+    if (disk?.isNoExec !== true) return [];
+    return [{ directory, target: findMount(real, text)?.target ?? real }];
+  });
+  return new Map(
+    [...Map.groupBy(found, ({ target }) => target)]
+      .map(([target, some]) => [target, some.map((one) => one.directory)]),
+  );
+}
+
+function findNoExec(node: Node): Findings {
+  return [...listNoExec(node)].map(([target, directories]) =>
+    error(
+      `"${target}" is mounted with noexec, and plugins are in "${
+        directories.join('", "')
+      }"`,
+      "no plugin there can be started, and no container starts",
+      { command: `mount -o remount,exec ${target}`, look: `findmnt ${target}` },
+    )
+  );
+}
+
+/** Checks of permissions. */
+export const WRITABLE_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0107",
+    name: "conf-writable",
+    finds: "anybody may write a configuration, or their directory",
+    page: {
+      effect:
+        "Any user of the node can become root: runtimes run as root what a configuration names.",
+      cause: "A copy with mode 777 or 666, or a umask of 0.",
+      look: "`ls -l` of the directory.",
+      fix:
+        "`chmod o-w FILE`. Look at who could have written there before that.",
+    },
+    run: findWritableConfigurations,
+  },
+  {
+    code: "CNI0207",
+    name: "plugin-writable",
+    finds: "anybody may write a plugin, or a directory of CNI_PATH",
+    page: {
+      effect:
+        "Any user of the node can become root: runtimes run plugins as root.",
+      cause: "A copy with mode 777, or a umask of 0.",
+      look: "`ls -l` of the directory.",
+      fix:
+        "`chmod o-w FILE`, and install the plugins again if somebody could have replaced them.",
+    },
+    run: findWritablePlugins,
+  },
+  {
+    code: "CNI0208",
+    name: "plugin-noexec",
+    finds: "a directory of CNI_PATH is on a file system with noexec",
+    page: {
+      effect: "No plugin there can be started.",
+      cause:
+        "Hardening of /opt or /var, or a volume that is mounted with noexec.",
+      look: "`findmnt -T DIRECTORY`.",
+      fix:
+        "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or another directory in CNI_PATH and in the runtime's configuration.",
+    },
+    run: findNoExec,
+  },
+];

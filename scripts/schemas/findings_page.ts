@@ -1,0 +1,60 @@
+/**
+ * Makes docs/findings.md of the table of checks.
+ *
+ * @module
+ */
+
+import { CHECKS } from "../../cli/doctor/checks.ts";
+import type { Check } from "../../cli/doctor/finding.ts";
+
+const INTRODUCTION = `# Findings
+
+What [\`cni doctor\`](doctor.md) finds. Each finding has a code, which stays the
+same in all releases and is never used again; \`cni explain CNI0101\` prints its
+part of this page.
+
+<!-- Made of cli/doctor by \`deno task schemas\`. -->
+`;
+
+/** The areas of codes, by their first two digits. */
+const AREAS: Readonly<Record<string, string>> = {
+  "01": "Configurations",
+  "02": "Plugins and programs",
+  "03": "The node",
+  "04": "Daemons and services",
+  "05": "Links and addresses",
+  "06": "Packets",
+  "07": "Containers",
+};
+
+/** Returns the page, not formatted. */
+export function formatFindingsPage(): string {
+  const checks = CHECKS.toSorted((left, right) =>
+    left.code < right.code ? -1 : 1
+  );
+  const areas = Map.groupBy(checks, ({ code }) => code.slice(3, 5));
+  const rows = checks.map(({ code, name, finds }) =>
+    `| [${code}](#${code.toLowerCase()}) | \`${name}\` | ${finds} |`
+  );
+  return [
+    INTRODUCTION,
+    `| code | name | finds |\n| --- | --- | --- |\n${rows.join("\n")}\n`,
+    ...[...areas].flatMap(([area, some]) => [
+      `## ${AREAS[area] ?? area}\n`,
+      ...some.map(formatPart),
+    ]),
+  ].join("\n");
+}
+
+function formatPart({ code, name, finds, page }: Check): string {
+  const { effect, cause, look, fix } = page;
+  return `### ${code}
+
+\`${name}\`: ${finds}.
+
+- **Effect:** ${effect}
+- **Cause:** ${cause}
+- **Look:** ${look}
+- **Fix:** ${fix}
+`;
+}
