@@ -14,7 +14,7 @@ const O_CLOEXEC = 0o2000000;
 /** Source: the same, and arch/arm64/include/uapi/asm/fcntl.h. */
 const O_NOFOLLOW = Deno.build.arch === "aarch64" ? 0o100000 : 0o400000;
 
-/** Errors for a symbolic link, a pipe without a reader or a socket, and a folder. */
+/** Errors for a symbolic link, a pipe without a reader or a socket, and a directory. */
 const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
 
 /**
@@ -24,7 +24,8 @@ const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
  * @param options.create False to open only a file that exists
  *
  * @throws {Error} If the file is not a regular one
- * @throws {Deno.errors.NotFound} If its folder is missing, or the file itself
+ * @throws {Deno.errors.NotFound} If its directory is missing, or the file
+ *   itself
  * @throws {SyscallError} EACCES, EROFS
  */
 export function openRegularFile(

@@ -159,7 +159,7 @@ export class ExecCredentials implements CredentialSource {
     }
   }
 
-  /** A relative command with a slash is relative to the kubeconfig's folder. */
+  /** A relative command with a slash is relative to the kubeconfig's directory. */
   get #command(): string {
     const { command = "" } = this.#options.exec;
     return command.includes("/") ? resolveIn(this.#origin, command) : command;

@@ -12,7 +12,7 @@ import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const apiVersion = "client.authentication.k8s.io/v1";
 
-/** A folder with the program `credentials`. */
+/** A directory with the program `credentials`. */
 class Scene extends PluginFolder {
   constructor(script: string) {
     super();

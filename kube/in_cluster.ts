@@ -16,13 +16,13 @@ import {
   readPem,
 } from "./referenced_value.ts";
 
-/** Folder of a pod's service account; CNI_SERVICE_ACCOUNT replaces it. */
+/** Directory of a pod's service account; CNI_SERVICE_ACCOUNT replaces it. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
  * Returns how a pod reaches its API server.
  *
- * @param folder Folder of the service account
+ * @param folder Directory of the service account
  * @returns Undefined if the environment is not a pod's
  * @throws {CniError} 7 if the service account's files are unusable
  */

@@ -21,7 +21,7 @@ import { openCredentials, readImpersonation } from "./user.ts";
 
 /**
  * Reads the current context of a kubeconfig. Paths in it are relative to its
- * folder.
+ * directory.
  *
  * @param env Environment of a program that provides credentials
  * @throws {CniError} 7 if it, or a file that it names, is unusable

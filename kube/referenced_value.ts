@@ -11,7 +11,7 @@ import { CniError, ErrorCode } from "../cni/error.ts";
 export interface Origin {
   /** Its name in error messages, such as `kubeconfig "/x"`. */
   readonly what: string;
-  /** Folder that its relative paths refer to. */
+  /** Directory that its relative paths refer to. */
   readonly folder: string;
 }
 

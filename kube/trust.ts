@@ -23,7 +23,7 @@ const BUNDLES = [
 ];
 
 /**
- * The distributions' folders of certificates.
+ * The distributions' directories of certificates.
  *
  * Source: Go crypto/x509 root_linux.go.
  */

@@ -68,7 +68,7 @@ class Scene implements AsyncDisposable {
     return text.replace(/^.*x509: certificate /, "");
   }
 
-  /** Creates a folder with certificates. @returns The folder's path */
+  /** Creates a directory with certificates. @returns The directory's path */
   addFolder(): string {
     const path = `${this.#kube.folder.path}/certificates`;
     Deno.mkdirSync(path);
@@ -82,7 +82,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-/** Finds the folder of downloaded modules. */
+/** Finds the directory of downloaded modules. */
 async function findDenoDir(): Promise<string> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json"],

@@ -25,7 +25,7 @@ export interface CmdArgs {
   readonly ifName: string;
   /** CNI_ARGS: `K=V;K2=V2`, unparsed. */
   readonly args: string;
-  /** CNI_PATH: folders with plugins, joined by `:`. */
+  /** CNI_PATH: directories with plugins, joined by `:`. */
   readonly path: string;
   /** CNI_NETNS_OVERRIDE: the sandbox may be the plugin's own namespace. */
   readonly netnsOverride: boolean;

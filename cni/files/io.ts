@@ -44,8 +44,8 @@ function isMissing(error: unknown): boolean {
 }
 
 /**
- * Does the same as {@linkcode unlessMissing}, also if a folder on the path is a
- * file.
+ * Does the same as {@linkcode unlessMissing}, also if a directory on the path
+ * is a file.
  */
 export function unlessUnreachable<T>(run: () => T): T | undefined {
   try {
@@ -56,7 +56,7 @@ export function unlessUnreachable<T>(run: () => T): T | undefined {
   }
 }
 
-/** Reports whether a path is missing, or a folder on it is a file. */
+/** Reports whether a path is missing, or a directory on it is a file. */
 export function isUnreachable(error: unknown): boolean {
   return isMissing(error) || error instanceof Deno.errors.NotADirectory;
 }
@@ -74,7 +74,7 @@ export function ifPossible<T>(run: () => T): T | undefined {
 }
 
 /**
- * Removes a file or an empty folder. Succeeds if it is already gone.
+ * Removes a file or an empty directory. Succeeds if it is already gone.
  *
  * @throws {CniError} 5 if it cannot be removed
  */
@@ -85,7 +85,7 @@ export function removeIfThere(path: string): void {
   );
 }
 
-/** Removes a file or an empty folder if possible. */
+/** Removes a file or an empty directory if possible. */
 export function removeQuietly(path: string): void {
   try {
     Deno.removeSync(path);

@@ -26,7 +26,7 @@ Deno.test("unlessMissing() and unlessUnreachable() tolerate only missing files",
     ["/proc/sys/kernel/ostype", "Linux\n", "Linux\n"],
     ["/no/such/file", NONE, NONE],
     [`/${"n".repeat(300)}`, NONE, NONE],
-    // A file instead of a folder, and a folder instead of a file.
+    // A file instead of a directory, and a directory instead of a file.
     ["/proc/version/file", THROWN, NONE],
     ["/", THROWN, THROWN],
   ];

@@ -6,7 +6,7 @@
 
 import { ifPossible } from "./io.ts";
 
-/** Lists a folder's files; empty if it does not exist. */
+/** Lists a directory's files; empty if it does not exist. */
 export function listFiles(folder: string): { name: string; since: Date }[] {
   const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
   return entries.filter(({ isFile }) => isFile).flatMap(({ name }) => {

@@ -67,7 +67,7 @@ export class FileLock implements Disposable {
    * Tasks of this process get the lock in order of arrival.
    *
    * @param mode Permission bits of a new file
-   * @throws {Deno.errors.NotFound} If the folder does not exist
+   * @throws {Deno.errors.NotFound} If the directory does not exist
    * @throws {CniError} 11 if the lock is not released; the details name its
    *   holders: process IDs, programs, and whether they are stopped
    */
@@ -101,7 +101,8 @@ export class FileLock implements Disposable {
    * meanwhile.
    *
    * @returns Undefined if the file is locked elsewhere
-   * @throws {Deno.errors.NotFound} If the folder does not exist, or the file,
+   * @throws {Deno.errors.NotFound} If the directory does not exist, or the
+   *   file,
    *   unless it may be created
    */
   static tryAcquire(

@@ -27,7 +27,7 @@ Deno.test("findHolders() reads /proc/locks", async (t) => {
   );
 });
 
-/** Locks and unlocks files of a folder until it is terminated. */
+/** Locks and unlocks files of a directory until it is terminated. */
 const LOCKER = `self.onmessage = ({ data: folder }) => {
   const files = Array.from({ length: 20 }, (_, i) =>
     Deno.openSync(folder + "/" + i, { create: true, write: true }));

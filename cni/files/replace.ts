@@ -9,20 +9,21 @@ import { removeQuietly } from "./io.ts";
 import { FileLock } from "./lock.ts";
 
 /**
- * The folder of files that are being written. It is beside the target, because
- * a rename must stay on the file system. It is a folder of its own, because the
- * Go library reads all files that it finds, but skips folders.
+ * The directory of files that are being written. It is beside the target,
+ * because a rename must stay on the file system. It is a directory of its own,
+ * because the Go library reads all files that it finds, but skips directories.
  */
 const UNFINISHED = ".unfinished";
 
 /** Owner only, like files that `FileLock` creates. */
 const PRIVATE = 0o600;
 
-/** How often to retry when another writer has removed the folder. */
+/** How often to retry when another writer has removed the directory. */
 const TRIES = 100;
 
 /**
- * Writes a file atomically, replacing an older one. Creates folders as needed.
+ * Writes a file atomically, replacing an older one. Creates directories as
+ * needed.
  *
  * @param mode Permission bits; 0600 by default
  * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
@@ -52,7 +53,7 @@ export function replaceFile(
 }
 
 /**
- * Opens the first file in the folder that is not being written. Reuses files
+ * Opens the first file in the directory that is not being written. Reuses files
  * left by a crash, so there are never more of them than there were writers at
  * once.
  */
@@ -71,9 +72,9 @@ function openUnfinished(folder: string): FileLock {
 }
 
 /**
- * Reports whether another writer has removed the folder: before a file was
+ * Reports whether another writer has removed the directory: before a file was
  * opened in it, or during mkdir, which then sees a path that exists but is not
- * a folder.
+ * a directory.
  */
 function isFolderGone(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
@@ -82,7 +83,7 @@ function isFolderGone(error: unknown): boolean {
 
 /**
  * Keeps a file that is about to be replaced, under another name. Creates
- * the folder as needed. A link is kept as a link.
+ * the directory as needed. A link is kept as a link.
  *
  * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
  *   of the file system are thrown as they are

@@ -3,7 +3,7 @@ import { join } from "@std/path/posix";
 import { importFlags } from "../../scripts/net.ts";
 import { keepReplaced, replaceFile } from "./replace.ts";
 
-/** A folder to write in. */
+/** A directory to write in. */
 class Folder implements Disposable {
   readonly path: string = Deno.makeTempDirSync({ prefix: "cni-replace-" });
   readonly file: string = join(this.path, "file");
@@ -17,7 +17,7 @@ class Folder implements Disposable {
     return Deno.readTextFileSync(this.file);
   }
 
-  /** Lists the folder, and what it has in folders. */
+  /** Lists the directory, and what it has in directories. */
   list(folder: string = this.path): string[] {
     return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) =>
       isDirectory ? this.list(join(folder, name)) : [join(folder, name)]

@@ -8,7 +8,7 @@ import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../error.ts";
 import { fileIdOf } from "../files/same_file.ts";
 
-/** Splits CNI_PATH. Drops empty elements, which would mean the current folder. */
+/** Splits CNI_PATH. Drops empty elements, which would mean the current directory. */
 export function splitPath(path: string): string[] {
   return path.split(":").filter((folder) => folder !== "");
 }
@@ -20,7 +20,7 @@ export function splitPath(path: string): string[] {
  * Source: containernetworking/cni pkg/invoke/find.go `FindInPath`.
  *
  * @param type Name of the plugin; not a path
- * @param folders Folders to search, in order
+ * @param folders Directories to search, in order
  * @returns The executable's path
  * @throws {CniError} 7 if the name is not a file name, 999 if the file is not found
  */

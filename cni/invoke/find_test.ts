@@ -15,7 +15,7 @@ testRows<[string, string[]]>("splitPath() leaves out empty elements", [
   assertEquals(splitPath(path), folders);
 }, ([path]) => JSON.stringify(path));
 
-/** Three folders with a plugin or something of its name in each. */
+/** Three directories with a plugin or something of its name in each. */
 function makeFolders(): Disposable & { first: string; second: string } {
   const stack = new DisposableStack();
   const [first, second] = [new PluginFolder(), new PluginFolder()];

@@ -25,7 +25,7 @@ import { eachRow } from "../../tests/_harness/table.ts";
 
 const STDIN = new TextEncoder().encode('{"name":"net1","cniVersion":"1.1.0"}');
 
-/** Deno itself, which one test runs as a plugin, wants a folder to write to. */
+/** Deno itself, which one test runs as a plugin, wants a directory to write to. */
 const HOME = Deno.env.get("HOME") ?? "/tmp";
 
 /** A plugin without any operation. */

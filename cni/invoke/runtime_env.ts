@@ -18,7 +18,7 @@ export interface RuntimeArgs {
   readonly ifName?: string;
   /** CNI_ARGS: the text, or the pairs to join. */
   readonly args?: string | readonly (readonly [key: string, value: string])[];
-  /** CNI_PATH: folders with plugins, joined by `:`. */
+  /** CNI_PATH: directories with plugins, joined by `:`. */
   readonly path?: string;
 }
 

@@ -3,14 +3,14 @@
  * configuration and arguments of each ADD, and its result, which becomes the
  * prevResult of CHECK and DEL.
  *
- * Each attachment has one file, `<cache folder>/results/<network>-<container
+ * Each attachment has one file, `<cache directory>/results/<network>-<container
  * ID>-<interface>`. The format is byte for byte the Go library's, and both can
- * share a folder. All three names may contain `-`, so file names are never
+ * share a directory. All three names may contain `-`, so file names are never
  * parsed; the file's content decides.
  *
  * A file is always complete or absent, even after a crash. The Go library may
  * leave an empty file after a power loss, which counts as absent. Files survive
- * a reboot, but attachments do not; put the cache folder on a tmpfs, such as
+ * a reboot, but attachments do not; put the cache directory on a tmpfs, such as
  * `/run`, to avoid that.
  *
  * Source: containernetworking/cni libcni/api.go.
@@ -42,7 +42,7 @@ import { replaceFile } from "../files/replace.ts";
 
 export type { Attachment, AttachmentKey, CachedRequest };
 
-/** The default cache folder. */
+/** The default cache directory. */
 export const DEFAULT_CACHE_DIR = "/var/lib/cni";
 
 /** Source: include/uapi/linux/limits.h `NAME_MAX`. */
@@ -61,7 +61,7 @@ export class AttachmentCache {
   readonly #folder: string;
 
   /**
-   * Opens the cache in a folder.
+   * Opens the cache in a directory.
    *
    * @param cacheDir Created on first use; "" for the default
    */
@@ -160,7 +160,7 @@ export class AttachmentCache {
    * not attachments or cannot be read.
    *
    * @param containerId Lists only this container's attachments
-   * @throws {CniError} 5 if the folder cannot be read
+   * @throws {CniError} 5 if the directory cannot be read
    */
   listAttachments(containerId = ""): CachedAttachment[] {
     return this.#listNames()

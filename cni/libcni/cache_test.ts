@@ -15,7 +15,7 @@ const GO_FILES = new URL("../../tests/golden/cache/", import.meta.url);
 /** A result in each version, as libcni before 0.8 would have cached it. */
 const RESULTS = new URL("../../tests/golden/results/", import.meta.url);
 
-/** A cache in a folder of its own. */
+/** A cache in a directory of its own. */
 class Fixture implements Disposable {
   readonly dir: string = Deno.makeTempDirSync({ prefix: "cni-cache-" });
   readonly results: string = join(this.dir, "results");

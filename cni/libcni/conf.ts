@@ -55,7 +55,7 @@ export interface NetworkConfList {
   readonly disableCheck: boolean;
   /** Whether GC does nothing. */
   readonly disableGc: boolean;
-  /** Whether the network's folder with further plugins is ignored. */
+  /** Whether the network's directory with further plugins is ignored. */
   readonly loadOnlyInlinedPlugins: boolean;
   /** In the order in which ADD runs them. */
   readonly plugins: readonly PluginConf[];

@@ -1,8 +1,9 @@
 /**
- * Network configurations in a folder, such as /etc/cni/net.d.
+ * Network configurations in a directory, such as /etc/cni/net.d.
  *
  * A network's name becomes part of paths, so an invalid name is refused here.
- * The Go library reads a folder of that name first and leaves the check to ADD.
+ * The Go library reads a directory of that name first and leaves the check to
+ * ADD.
  *
  * Source: containernetworking/cni libcni/conf.go.
  *
@@ -24,26 +25,26 @@ import {
 import { parseDocument } from "./conf_document.ts";
 import { readFile } from "../files/io.ts";
 
-/** A folder has no network configuration. */
+/** A directory has no network configuration. */
 export class NoConfigsFoundError extends CniError {
-  /** The folder, as given. */
+  /** The directory, as given. */
   readonly folder: string;
 
-  /** Creates the error for a folder. */
+  /** Creates the error for a directory. */
   constructor(folder: string) {
     super(ErrorCode.Internal, `no net configurations found in ${folder}`);
     this.folder = folder;
   }
 }
 
-/** A folder has network configurations, but not the network's. */
+/** A directory has network configurations, but not the network's. */
 export class NetworkNotFoundError extends CniError {
-  /** The folder, as given. */
+  /** The directory, as given. */
   readonly folder: string;
   /** The requested network. */
   readonly network: string;
 
-  /** Creates the error for a network and a folder. */
+  /** Creates the error for a network and a directory. */
   constructor(folder: string, network: string) {
     super(
       ErrorCode.Internal,
@@ -57,13 +58,15 @@ export class NetworkNotFoundError extends CniError {
 const LISTS = [".conflist"], BARE_PLUGINS = [".conf", ".json"];
 
 /**
- * Lists the files of a folder with certain extensions, in alphabetical order.
+ * Lists the files of a directory with certain extensions, in alphabetical
+ * order.
  *
  * Subfolders are not searched. Links count by their own names.
  *
  * @param extensions Such as `.conflist`, case-sensitive
- * @returns Paths that begin with the folder; empty if the folder does not exist
- * @throws {CniError} 5 If the folder cannot be read
+ * @returns Paths that begin with the directory; empty if the directory does not
+ *   exist
+ * @throws {CniError} 5 If the directory cannot be read
  */
 export function listConfFiles(
   folder: string,
@@ -101,8 +104,8 @@ export function readNetworkConf(path: string): NetworkConf {
 
 /**
  * Reads the configuration of a network: the plugins of the file, then those in
- * files of their own, which are in a folder beside the file with the network's
- * name, in alphabetical order.
+ * files of their own, which are in a directory beside the file with the
+ * network's name, in alphabetical order.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if there are no plugins or the network's name is invalid
@@ -171,7 +174,7 @@ function inFile<T>(path: string, read: () => T): T {
 }
 
 /**
- * Finds a network among the bare plugins of a folder. Reads files in
+ * Finds a network among the bare plugins of a directory. Reads files in
  * alphabetical order and stops at a malformed one.
  *
  * @throws {NoConfigsFoundError} If there are no files `*.conf` or `*.json`
@@ -192,9 +195,9 @@ export function findNetworkConf(folder: string, name: string): NetworkConf {
 }
 
 /**
- * Finds a network in a folder: first among the lists, then among the bare
+ * Finds a network in a directory: first among the lists, then among the bare
  * plugins. Reads files in alphabetical order and stops at a malformed one.
- * Other networks' names are not checked, and their folders are not read.
+ * Other networks' names are not checked, and their directories are not read.
  *
  * @throws {NoConfigsFoundError} If there is no configuration at all
  * @throws {NetworkNotFoundError} If none has the network's name
@@ -229,11 +232,11 @@ export interface FoundNetwork {
 }
 
 /**
- * Reads the networks of a folder lazily, lists and bare plugins together, in
+ * Reads the networks of a directory lazily, lists and bare plugins together, in
  * alphabetical order of their files.
  *
  * @param onSkipped Receives each unusable file with its error
- * @throws {CniError} 5 If the folder cannot be read
+ * @throws {CniError} 5 If the directory cannot be read
  */
 export function* readNetworks(
   folder: string,
@@ -259,7 +262,7 @@ export function* readNetworks(
  *
  * @param onSkipped Receives each unusable file before it, with its error
  * @returns Undefined if no file is usable
- * @throws {CniError} 5 If the folder cannot be read
+ * @throws {CniError} 5 If the directory cannot be read
  */
 export function findDefaultNetwork(
   folder: string,

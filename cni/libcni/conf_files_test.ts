@@ -31,7 +31,7 @@ function listTypes({ plugins }: NetworkConfList): string[] {
   return plugins.map(({ type }) => type);
 }
 
-/** Asserts the error; of its text only the beginning, without the folder. */
+/** Asserts the error; of its text only the beginning, without the directory. */
 function assertFails(
   folder: ConfFolder,
   fn: () => unknown,

@@ -3,8 +3,8 @@
  * collection alone, across processes and within one.
  *
  * The specification requires this of the runtime. The locks are flock(2) on
- * files in one folder, so they end with the process that holds them, however it
- * ends:
+ * files in one directory, so they end with the process that holds them, however
+ * it ends:
  *
  * - a file for each locked container, named by its ID and removed when it is
  *   unlocked
@@ -13,7 +13,7 @@
  *   otherwise delay GC forever
  *
  * The files contain the ID of the process that holds the lock, for people to
- * read. The folder must contain nothing else.
+ * read. The directory must contain nothing else.
  *
  * @module
  */
@@ -47,8 +47,8 @@ export interface LockOptions {
 const ALL = ".all", GATE = ".gate";
 
 /**
- * Returns the folder of a runtime's locks. It is beside the cache, where the Go
- * library does not look.
+ * Returns the directory of a runtime's locks. It is beside the cache, where the
+ * Go library does not look.
  */
 export function lockFolderOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
   return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
@@ -64,7 +64,7 @@ export class AttachmentLocks {
   readonly #queues = new TurnQueues();
 
   /**
-   * Keeps the lock files in a folder.
+   * Keeps the lock files in a directory.
    *
    * @param folder Created on first use
    */
@@ -77,7 +77,8 @@ export class AttachmentLocks {
    * Within this process, requests are served in order.
    *
    * @returns The lock, held until disposal
-   * @throws {CniError} 3 or 4 if the container ID is invalid, 5 if the folder
+   * @throws {CniError} 3 or 4 if the container ID is invalid, 5 if the
+   *   directory
    *   cannot be used, 11 on the signal or after the limit
    */
   async lockContainer(
@@ -103,7 +104,7 @@ export class AttachmentLocks {
    * requests for a container wait until this lock is released.
    *
    * @returns The lock, held until disposal
-   * @throws {CniError} 5 if the folder cannot be used, 11 on the signal or
+   * @throws {CniError} 5 if the directory cannot be used, 11 on the signal or
    *   after the limit
    */
   async lockExclusively(options: LockOptions = {}): Promise<Disposable> {
@@ -176,7 +177,7 @@ export class AttachmentLocks {
   }
 
   #listContainers(): string[] {
-    // The next user of the folder reports what is wrong with it.
+    // The next user of the directory reports what is wrong with it.
     const entries = ifPossible(() => [...Deno.readDirSync(this.#folder)]) ?? [];
     return entries.map(({ name }) => name)
       .filter((name) => !name.startsWith(".")).sort();

@@ -16,7 +16,7 @@ const DEADLINE_MS = 20_000;
 /** How long a test waits for an event that must not happen, in milliseconds. */
 const GLANCE_MS = 60;
 
-/** Locks in a folder of their own, and processes that use the same. */
+/** Locks in a directory of their own, and processes that use the same. */
 class Fixture implements AsyncDisposable {
   readonly base: string = Deno.makeTempDirSync({ prefix: "cni-locks-" });
   readonly folder: string = join(this.base, "locks");
@@ -62,7 +62,7 @@ class Fixture implements AsyncDisposable {
     );
   }
 
-  /** Lists the folder. */
+  /** Lists the directory. */
   list(): string[] {
     return [...Deno.readDirSync(this.folder)].map(({ name }) => name).sort();
   }

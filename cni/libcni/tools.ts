@@ -21,9 +21,9 @@ export interface NetworkRuntimeOptions
   extends Partial<Omit<Surroundings, "env" | "signal">> {
   /** The environment of plugins; the CNI_* variables are replaced. */
   readonly env: Surroundings["env"];
-  /** Folders with plugins in search order: CNI_PATH. */
+  /** Directories with plugins in search order: CNI_PATH. */
   readonly pluginDirs: readonly string[];
-  /** The cache folder; /var/lib/cni by default. */
+  /** The cache directory; /var/lib/cni by default. */
   readonly cacheDir?: string;
   /**
    * Serializes ADD, CHECK and DEL of a container, and runs GC alone. By default
@@ -35,7 +35,7 @@ export interface NetworkRuntimeOptions
 
 /** What a runtime runs plugins with. */
 export interface PluginTools {
-  /** Folders with plugins in search order. */
+  /** Directories with plugins in search order. */
   readonly pluginDirs: readonly string[];
   /** The surroundings of plugins; the CNI_* variables are replaced. */
   readonly surroundings: Surroundings;

@@ -136,7 +136,7 @@ function readSettings(settings: string): string | undefined {
 
 /**
  * Appends records to a log file, each by one write, so that records of several
- * processes do not mix. Missing folders are created.
+ * processes do not mix. Missing directories are created.
  *
  * @param records With line ends; longer ones than 8 KiB are cut
  * @param open Does not follow links

@@ -23,7 +23,7 @@ function appendToLog(path: string, records: readonly string[]): void {
   append(path, records, openRegularFile);
 }
 
-/** A folder for log files and settings. */
+/** A directory for log files and settings. */
 class Fixture implements Disposable {
   readonly folder = Deno.makeTempDirSync({ prefix: "cni-log-" });
   readonly path = `${this.folder}/var/log/plugins.log`;

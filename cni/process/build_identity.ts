@@ -9,8 +9,8 @@
 export const DIGEST_PLACEHOLDER = "sha256-of-the-bundle";
 
 /**
- * Identifies the code: the digest of the bundle in an executable, the folder of
- * the sources otherwise. The same sources give the same digest for every
+ * Identifies the code: the digest of the bundle in an executable, the directory
+ * of the sources otherwise. The same sources give the same digest for every
  * architecture.
  */
 export const buildIdentity: string = import.meta.dirname === undefined

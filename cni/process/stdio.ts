@@ -8,7 +8,7 @@
 import { describeError } from "../error.ts";
 
 /**
- * Returns the name under which this process was started, without folders.
+ * Returns the name under which this process was started, without directories.
  * Deno.execPath() would follow links.
  */
 export function calledAs(): string {

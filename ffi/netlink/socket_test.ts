@@ -26,7 +26,7 @@ import { type DumpOptions, NetlinkSocket, Protocol } from "./socket.ts";
 import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-/** A throw-away host with a cable to its sandbox, and the tested socket. */
+/** A throw-away host with a veth pair to its sandbox, and the tested socket. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts = this.#stack.use(TestHosts.create());
@@ -39,7 +39,7 @@ class Fixture implements Disposable {
     peer: { netns: this.hosts.sandbox, name: "eth0" },
   });
 
-  /** Gives the cable this many addresses. */
+  /** Gives the veth pair this many addresses. */
   addAddresses(count: number): void {
     for (let i = 0; i < count; i++) this.rtnl.address.add(this.addressAt(i));
   }

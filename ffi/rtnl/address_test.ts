@@ -10,7 +10,7 @@ import type { AddressRequests } from "./address.ts";
 import { Rtnl } from "./mod.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-/** A host with a cable. Both ends are up and have no link-local addresses. */
+/** A host with a veth pair. Both ends are up and have no link-local addresses. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts = this.#stack.use(TestHosts.create());
@@ -27,7 +27,7 @@ class Fixture implements Disposable {
     runIn(sandbox, "ip", "link", "set", "eth0", "up");
   }
 
-  /** Returns the cable's addresses as `ip` shows them. */
+  /** Returns the veth pair's addresses as `ip` shows them. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   show(): any[] {
     const { host } = this.hosts;

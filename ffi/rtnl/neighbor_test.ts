@@ -13,7 +13,7 @@ const IPV6 = Ip.parse("2001:db8::3");
 const MAC = Mac.parse("0a:58:0a:01:02:03");
 const OTHER_MAC = Mac.parse("0a:58:0a:01:02:04");
 
-/** A host with two cables. */
+/** A host with two veth pairs. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts = this.#stack.use(TestHosts.create());

@@ -9,7 +9,7 @@ import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { RouteEntry } from "./route_entry.ts";
 
-/** A host with two cables, and the tested object. */
+/** A host with two veth pairs, and the tested object. */
 class Fixture extends TwoCables {
   readonly entries = this.rtnl.route;
 

@@ -11,7 +11,7 @@ import type { Route, RouteFilter, RouteRequests } from "./route.ts";
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const RT_SCOPE_LINK = 253;
 
-/** A host with two cables, and the tested object. */
+/** A host with two veth pairs, and the tested object. */
 class Fixture extends TwoCables {
   readonly route: RouteRequests = this.rtnl.route;
 

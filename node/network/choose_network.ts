@@ -19,9 +19,9 @@ import type { FileStamps } from "./file_stamps.ts";
 
 /** The candidates. */
 export interface NetworkSource {
-  /** The folder with the networks' configurations. */
+  /** The directory with the networks' configurations. */
   readonly confDir: string;
-  /** Folders with plugins, in the order in which they are searched. */
+  /** Directories with plugins, in the order in which they are searched. */
   readonly pluginDirs: readonly string[];
   /** Asks the plugins for their versions. */
   readonly runtime: Pick<NetworkRuntime, "validateNetworkList">;
@@ -31,7 +31,7 @@ export interface NetworkSource {
 
 /** A file that sorts before the default network's and cannot be used. */
 export interface SkippedFile {
-  /** The file, or the folder if the folder cannot be read. */
+  /** The file, or the directory if the directory cannot be read. */
   readonly path: string;
   /** Why it cannot be used. */
   readonly error: CniError;
@@ -108,7 +108,7 @@ async function searchFolder(
   return { network: undefined, readable, skipped, isTransient };
 }
 
-/** Reads the networks of a folder. Skips a network that cannot be read. */
+/** Reads the networks of a directory. Skips a network that cannot be read. */
 function* readFolder(
   folder: string,
   onSkipped: (path: string, error: CniError) => void,
@@ -151,8 +151,8 @@ async function validate(
 }
 
 /**
- * Lists the paths to watch for changes: the folder, its files, and the folders
- * beside the files, which may hold further plugins.
+ * Lists the paths to watch for changes: the directory, its files, and the
+ * directories beside the files, which may hold further plugins.
  */
 function listConfPaths(confDir: string): string[] {
   const folders = listUnlessUnreadable(() =>
@@ -169,7 +169,7 @@ function listConfPaths(confDir: string): string[] {
   ];
 }
 
-/** Most names in the folder are files, not folders. */
+/** Most names in the directory are files, not directories. */
 function listUnlessUnreadable(list: () => string[]): string[] {
   return ifPossible(list) ?? [];
 }

@@ -18,7 +18,7 @@ export class FileStamps {
   readonly #stamps = new Map<string, string>();
   #isSettled = true;
 
-  /** Takes the stamps of paths. A folder's stamp changes with its entries. */
+  /** Takes the stamps of paths. A directory's stamp changes with its entries. */
   add(paths: Iterable<string>): void {
     const nowMs = Date.now();
     for (const path of paths) {

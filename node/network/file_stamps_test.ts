@@ -6,7 +6,7 @@ import { eachRow } from "../../tests/_harness/table.ts";
 /** Long ago, so that nothing of it is too new to be believed. */
 const PAST = new Date("2020-01-01T00:00:00Z");
 
-/** Makes a folder with two old files in it, one of them by a link. */
+/** Makes a directory with two old files in it, one of them by a link. */
 function oldFolder(): ConfFolder {
   const folder = new ConfFolder({ a: "1", "data/b": "2" });
   folder.addLink("link", "data/b");

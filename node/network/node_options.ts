@@ -27,12 +27,12 @@ export interface NodeNetworkOptions extends
     NetworkRuntimeOptions,
     "env" | "pluginDirs" | "invoker" | "hostNetns" | "onStderr"
   > {
-  /** The folder with network configurations, such as /etc/cni/net.d. */
+  /** The directory with network configurations, such as /etc/cni/net.d. */
   readonly confDir: string;
   /**
-   * Folder of the attachment cache and its locks; default /var/lib/cni. Garbage
-   * collection treats everything there as this node's, so do not share it with
-   * another runtime.
+   * Directory of the attachment cache and its locks; default /var/lib/cni.
+   * Garbage collection treats everything there as this node's, so do not share
+   * it with another runtime.
    */
   readonly cacheDir?: string;
   /** The node's PodCIDR, or two separated by a comma. */

@@ -120,7 +120,7 @@ export function identify({ kind, where, container }: Orphan): string {
   return `${kind} ${where} ${container}`;
 }
 
-/** Lists the cache folders whose operations must not run during a removal. */
+/** Lists the cache directories whose operations must not run during a removal. */
 export function listLockFolders(search: OrphanSearch): string[] {
   return listCacheFolders(search, listStatePlaces(search));
 }

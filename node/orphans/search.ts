@@ -24,9 +24,9 @@ export interface OrphanSearch
   extends Pick<NetworkRuntimeOptions, "env" | "pluginDirs"> {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
-  /** The runtimes' cache folder. */
+  /** The runtimes' cache directory. */
   readonly cacheDir: string;
-  /** The folder of configurations; they name folders with leases and records. */
+  /** The directory of configurations; they name directories with leases and records. */
   readonly confDir: string;
   /** Leftovers that are younger are kept, in ms. */
   readonly graceMs: number;
@@ -43,7 +43,7 @@ export type StatePlaces = ReadonlyMap<string, readonly string[]>;
 /** A search under way. */
 export interface Scene extends OrphanSearch, Omit<LeftoverSearch, "places"> {
   readonly evidence: Evidence;
-  /** The folders with caches of attachments: the runtimes' and multus'. */
+  /** The directories with caches of attachments: the runtimes' and multus'. */
   readonly caches: readonly string[];
 }
 
@@ -95,7 +95,7 @@ export function listPlugins(value: unknown): JsonObject[] {
   return [...own, ...Object.values(value).flatMap(listPlugins)];
 }
 
-/** Lists the folders with caches of attachments: the runtimes' and multus'. */
+/** Lists the directories with caches of attachments: the runtimes' and multus'. */
 export function listCacheFolders(
   { cacheDir }: Pick<OrphanSearch, "cacheDir">,
   places: StatePlaces,
@@ -106,14 +106,14 @@ export function listCacheFolders(
   return [...new Set([cacheDir, ...own])];
 }
 
-/** Lists the cached attachments of several folders. */
+/** Lists the cached attachments of several directories. */
 export function listCached(folders: readonly string[]): CachedAttachment[] {
   return folders.flatMap((folder) =>
     new AttachmentCache(folder).listAttachments()
   );
 }
 
-/** Creates a runtime on a cache folder. It takes no locks: the remover holds them. */
+/** Creates a runtime on a cache directory. It takes no locks: the remover holds them. */
 export function createRuntime(
   { env, pluginDirs, invoker, hostNetns, onStderr }: OrphanSearch,
   cacheDir: string,
