@@ -41,7 +41,7 @@ export class TcpSocket implements Disposable {
    * Begins to connect; later, reports whether the connection is made.
    *
    * @throws {SyscallError} ECONNREFUSED; ENETUNREACH or EHOSTUNREACH if there is
-   *   no way; ETIMEDOUT
+   *   no route; ETIMEDOUT
    */
   isConnected(): boolean {
     // A second connect(2) returns the outcome of the first one.

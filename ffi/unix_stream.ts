@@ -156,7 +156,6 @@ export class UnixStream implements Disposable {
     return Math.max(0, recv(this.#fd, buffer, buffer.length, 0, PADDING));
   }
 
-  /** Closes the connection. */
   [Symbol.dispose](): void {
     libc().close(this.#fd, PADDING);
   }

@@ -4,7 +4,6 @@
  * @module
  */
 
-/** A header's name and value. */
 export type Header = readonly [name: string, value: string];
 
 /** A client certificate and its private key, as PEM. */
@@ -38,7 +37,7 @@ export interface CredentialSource {
   renew(refused: Credentials): void;
 }
 
-/** The way to an API server. */
+/** How to reach an API server. */
 export interface Access {
   /** The source of this, as error messages name it. */
   readonly origin: string;

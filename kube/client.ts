@@ -27,7 +27,6 @@ import { openWatch, type WatchOptions } from "./watch.ts";
 
 export type { Annotations, KubeRequest, PodKey, WatchOptions };
 
-/** Time limits of a request. */
 export type RequestOptions = TimeLimits;
 
 /** Selects the objects of a LIST. */
@@ -266,7 +265,6 @@ export class KubeClient implements Disposable {
     return openWatch<T>(this.#channel, path, options);
   }
 
-  /** Closes the connections. */
   [Symbol.dispose](): void {
     this.#channel[Symbol.dispose]();
   }

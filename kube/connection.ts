@@ -110,7 +110,6 @@ export class Connection implements Channel {
     }
   }
 
-  /** Sends a request. */
   async send(request: KubeRequest, signal: AbortSignal): Promise<Exchange> {
     const credentials = await this.authenticate(request, signal);
     const exchange = await this.#sendAs(credentials, request, signal);
@@ -192,7 +191,6 @@ export class Connection implements Channel {
     return this.#transport;
   }
 
-  /** Closes the connections. */
   [Symbol.dispose](): void {
     this.#transport[Symbol.dispose]();
   }

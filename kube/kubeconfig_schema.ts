@@ -10,7 +10,6 @@ import * as z from "zod/mini";
 import type { SchemaOutput } from "../cni/json/json.ts";
 import { once, optional } from "../cni/config/types.ts";
 
-/** A kubeconfig. */
 export type Kubeconfig = SchemaOutput<ReturnType<typeof kubeconfigSchema>>;
 /** A `cluster`: an API server. */
 export type ClusterEntry = SchemaOutput<ReturnType<typeof clusterSchema>>;
@@ -67,7 +66,6 @@ const userSchema = once(() =>
   })
 );
 
-/** Schema of a kubeconfig. */
 export const kubeconfigSchema = once(() => {
   const named = { name: z.string() };
   const context = z.object({

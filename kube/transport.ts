@@ -7,7 +7,6 @@
 import type { Environment } from "../cni/call/args.ts";
 import type { Access, ClientCertificate, Header } from "./access.ts";
 
-/** An HTTP request. */
 export interface HttpRequest {
   readonly method: string;
   readonly url: string;

@@ -87,7 +87,6 @@ export interface ResourceSlice {
   };
 }
 
-/** A device in a slice. */
 export interface SliceDevice {
   readonly name: string;
   readonly attributes?: Readonly<Record<string, DeviceAttribute>>;

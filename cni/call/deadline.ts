@@ -107,7 +107,6 @@ export class JoinedSignal implements Disposable {
     return Math.min(...this.#countdowns.map(({ leftMs }) => leftMs));
   }
 
-  /** Returns the signal. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }

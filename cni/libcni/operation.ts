@@ -31,7 +31,6 @@ export interface OperationOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** One run of a plugin. */
 export interface PluginRun extends OperationOptions {
   readonly command: Command;
   /** The plugin's `type`. */

@@ -25,7 +25,7 @@ export interface Proofs {
   findProof(claim: Claim): string | undefined;
 }
 
-/** A search under way, as a plugin sees it. */
+/** A search that runs, as a plugin sees it. */
 export interface LeftoverSearch {
   /** Path of the host's namespace. */
   readonly hostNetns: string;

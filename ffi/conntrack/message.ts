@@ -66,7 +66,6 @@ export const newConnection = message(
   connectionAttributes,
 );
 
-/** Requests connections. */
 export const getConnections = message(
   "IPCTNL_MSG_CT_GET",
   SUBSYSTEM | 1,

@@ -178,27 +178,21 @@ function nft<R extends Rows>(
 
 /** Source: `enum nf_tables_msg_types`. */
 export const newTable = nft("NEWTABLE", 0, tableAttributes);
-/** Requests a table. */
 export const getTable = nft("GETTABLE", 1, tableAttributes);
 /** Deletes a table and its content. */
 export const delTable = nft("DELTABLE", 2, tableAttributes);
-/** Adds a chain. */
 export const newChain = nft("NEWCHAIN", 3, chainAttributes);
-/** Requests chains. */
 export const getChain = nft("GETCHAIN", 4, chainAttributes);
 /** Deletes an empty chain. */
 export const delChain = nft("DELCHAIN", 5, chainAttributes);
-/** Adds a rule. */
 export const newRule = nft("NEWRULE", 6, ruleAttributes);
 /** Reports one rule of a list. */
 export const listedRule = nft("NEWRULE", 6, undecodedRule);
-/** Requests rules. */
 export const getRule = nft("GETRULE", 7, ruleAttributes);
 /** Deletes a rule, or all rules of a chain if no handle is given. */
 export const delRule = nft("DELRULE", 8, ruleAttributes);
 /** Adds or reports a set or map. */
 export const newSet = nft("NEWSET", 9, setAttributes);
-/** Requests sets. */
 export const getSet = nft("GETSET", 10, setAttributes);
 /** Deletes a set or map. */
 export const delSet = nft("DELSET", 11, setAttributes);
@@ -208,9 +202,7 @@ export const newElements = nft("NEWSETELEM", 12, elementsAttributes);
 export const listedElements = nft("NEWSETELEM", 12, undecodedElements);
 /** Requests the elements of a set. */
 export const getElements = nft("GETSETELEM", 13, elementsAttributes);
-/** Deletes elements. */
 export const delElements = nft("DELSETELEM", 14, elementsAttributes);
 /** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);
-/** Requests the generation. */
 export const getGeneration = nft("GETGEN", 16, generationAttributes);

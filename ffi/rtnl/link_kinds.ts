@@ -21,12 +21,10 @@ export interface PeerLink {
   };
 }
 
-/** Data of a veth. */
 export interface VethData {
   readonly peer?: PeerLink | undefined;
 }
 
-/** Data of a bridge. */
 export interface BridgeData {
   /** Whether VLAN filtering is on: 1 or 0. */
   readonly vlanFiltering?: number | undefined;
@@ -34,13 +32,11 @@ export interface BridgeData {
   readonly defaultVlan?: number | undefined;
 }
 
-/** Data of a VRF. */
 export interface VrfData {
   /** The routing table of its ports. */
   readonly table?: number | undefined;
 }
 
-/** Data of a macvlan. */
 export interface MacvlanData {
   /** One of {@linkcode MacvlanMode}. */
   readonly mode?: number | undefined;
@@ -56,7 +52,6 @@ export const MacvlanMode = {
   Passthru: 8,
 } as const;
 
-/** Data of an ipvlan. */
 export interface IpvlanData {
   /** One of {@linkcode IpvlanMode}. */
   readonly mode?: number | undefined;
@@ -127,7 +122,6 @@ export function linkKinds(
   };
 }
 
-/** The codec of each kind's port data. */
 export const portKinds: Readonly<Record<string, Codec<PortData>>> = {
   // Source: include/uapi/linux/if_link.h `IFLA_BRPORT_*`.
   bridge: attributeSet({ hairpin: [4, u8], isolated: [33, u8] }),

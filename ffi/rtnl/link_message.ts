@@ -167,7 +167,6 @@ export const newLink = message(
   linkAttributes,
   describe,
 );
-/** Deletes a link. */
 export const delLink = message(
   "RTM_DELLINK",
   17,
@@ -175,7 +174,6 @@ export const delLink = message(
   linkAttributes,
   describe,
 );
-/** Requests links. */
 export const getLink = message(
   "RTM_GETLINK",
   18,
@@ -200,7 +198,6 @@ export const delBridgePort = message(
   bridgePortAttributes,
   ({ index }) => index ? `link ${index}` : undefined,
 );
-/** Requests bridge ports. */
 export const getBridgePort = message(
   "RTM_GETLINK",
   18,

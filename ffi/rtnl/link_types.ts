@@ -48,7 +48,6 @@ export interface Link {
 export interface LinkDataByKind {
   /** A bridge. */
   readonly bridge: {
-    /** Whether VLAN filtering is on. */
     readonly vlanFiltering: boolean;
   };
   /** A VRF. */
@@ -98,7 +97,6 @@ export interface NewLinkElsewhere {
   readonly netns: NetNs;
   /** 1 to 15 bytes. */
   readonly name: string;
-  /** Its kind, with the kind's data. */
   readonly info: KindData;
   /** Index of the lower link, in this socket's namespace. */
   readonly lowerIndex?: number | undefined;
@@ -148,7 +146,6 @@ export interface LinkChange {
   readonly alias?: string | undefined;
   /** Of a bridge. */
   readonly bridge?: {
-    /** Whether VLAN filtering is on. */
     readonly vlanFiltering: boolean;
   } | undefined;
   /** Of a bridge port. */

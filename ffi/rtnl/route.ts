@@ -51,7 +51,7 @@ export interface Packet {
   readonly inputIndex?: number | undefined;
 }
 
-/** The way of a packet. */
+/** The path of a packet. */
 export interface Lookup {
   /** Index of the link by which it leaves. */
   readonly ifindex: number | undefined;
@@ -185,7 +185,7 @@ export class RouteRequests {
   }
 
   /**
-   * Looks up the way of a packet, by rules and routes.
+   * Looks up the path of a packet, by rules and routes.
    *
    * @throws {NetlinkError} ENETUNREACH, EHOSTUNREACH, EINVAL or EACCES if there
    * is no route, EXDEV if reverse path filtering drops it

@@ -113,7 +113,6 @@ export const newRoute = message(
   describe,
 );
 
-/** Deletes a route. */
 export const delRoute = message(
   "RTM_DELROUTE",
   25,
@@ -122,7 +121,6 @@ export const delRoute = message(
   describe,
 );
 
-/** Requests routes. */
 export const getRoute = message(
   "RTM_GETROUTE",
   26,

@@ -91,7 +91,6 @@ export const newRule = message(
   describe,
 );
 
-/** Deletes a rule. */
 export const delRule = message(
   "RTM_DELRULE",
   33,
@@ -100,5 +99,4 @@ export const delRule = message(
   describe,
 );
 
-/** Requests rules. */
 export const getRule = message("RTM_GETRULE", 34, ruleHeader, ruleAttributes);

@@ -9,7 +9,6 @@ import {
 } from "./traffic_control_kinds.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-/** Encodes one kind's options. */
 function encode(kind: string, options: KindOptions): Bytes {
   const codec = trafficControlKinds[kind];
   assert(codec !== undefined);

@@ -56,7 +56,6 @@ export const newQdisc = message(
   trafficAttributes,
   describe,
 );
-/** Deletes a qdisc. */
 export const delQdisc = message(
   "RTM_DELQDISC",
   37,
@@ -64,7 +63,6 @@ export const delQdisc = message(
   trafficAttributes,
   describe,
 );
-/** Requests qdiscs. */
 export const getQdisc = message(
   "RTM_GETQDISC",
   38,
@@ -81,7 +79,6 @@ export const newClass = message(
   trafficAttributes,
   describe,
 );
-/** Deletes a class. */
 export const delClass = message(
   "RTM_DELTCLASS",
   41,
@@ -106,7 +103,6 @@ export const newFilter = message(
   trafficAttributes,
   describe,
 );
-/** Deletes a filter. */
 export const delFilter = message(
   "RTM_DELTFILTER",
   45,
@@ -114,7 +110,6 @@ export const delFilter = message(
   trafficAttributes,
   describe,
 );
-/** Requests filters. */
 export const getFilter = message(
   "RTM_GETTFILTER",
   46,

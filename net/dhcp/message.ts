@@ -65,7 +65,6 @@ export interface ServerMessage {
   readonly options: Options;
 }
 
-/** Encodes a message. */
 export function encodeMessage(message: ClientMessage): Bytes {
   const { type, mac, options } = message;
   const bytes = concat([

@@ -22,7 +22,6 @@ export interface Released<T> {
   readonly problem?: string;
 }
 
-/** The outcome. */
 export interface Releases {
   readonly records: readonly Released<StaleRecord>[];
   readonly reservations: readonly Released<StaleReservation>[];

@@ -56,7 +56,6 @@ export interface Survey {
 /** A record with its place. */
 type PlacedRecord = Omit<StaleRecord, "why">;
 
-/** The state of a pod. */
 interface PodState {
   readonly phase: string;
   /** Addresses in its network status. */

@@ -17,7 +17,6 @@ import {
 } from "../../cni/libcni/mod.ts";
 import type { FileStamps } from "./file_stamps.ts";
 
-/** The candidates. */
 export interface NetworkSource {
   /** The directory with the networks' configurations. */
   readonly confDir: string;
@@ -54,7 +53,6 @@ interface Search {
   readonly isTransient: boolean;
 }
 
-/** The choice. */
 export interface NetworkChoice extends Search {
   /** Why the loopback plugin cannot be used. */
   readonly loopbackError: CniError | undefined;

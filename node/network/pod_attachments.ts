@@ -28,7 +28,6 @@ export interface PodAttachment {
 /** A container's attachments, with the loopback kept apart. */
 export interface CachedPod {
   readonly loopback: CachedAttachment | undefined;
-  /** All others. */
   readonly networks: readonly CachedAttachment[];
 }
 

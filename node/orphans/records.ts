@@ -10,7 +10,6 @@ import { lockFolderOf } from "../../cni/libcni/mod.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import type { Scene } from "./search.ts";
 
-/** Finds locks. */
 export function findLocks(scene: Scene): Orphan[] {
   return scene.caches.map(lockFolderOf)
     .flatMap((folder) => findIn(scene, folder));

@@ -40,7 +40,7 @@ export interface OrphanSearch
 /** Where plugins keep state, by type. */
 export type StatePlaces = ReadonlyMap<string, readonly string[]>;
 
-/** A search under way. */
+/** A search that runs. */
 export interface Scene extends OrphanSearch, Omit<LeftoverSearch, "places"> {
   readonly evidence: Evidence;
   /** The directories with caches of attachments: the runtimes' and multus'. */
