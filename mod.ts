@@ -121,7 +121,13 @@ export type {
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.
-export type { Together, Work } from "./cni/call/together.ts";
+export type {
+  DeleteLinks,
+  DoomedLink,
+  LinkDeletion,
+  LinkPlace,
+  Preparation,
+} from "./cni/call/link_deletion.ts";
 export { Rollback, type Step, tryAll, type Undo } from "./cni/call/rollback.ts";
 export {
   CniError,

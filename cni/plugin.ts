@@ -11,7 +11,7 @@ import type { Log } from "./log/log.ts";
 import type { Result } from "./result/result.ts";
 import type { Surroundings } from "./call/surroundings.ts";
 import type { Question } from "./tools/tool_question.ts";
-import type { Together } from "./call/together.ts";
+import type { LinkDeletion } from "./call/link_deletion.ts";
 import type { NetConf, ValidAttachment } from "./config/types.ts";
 
 /** A value or a promise. Plugins that only talk to the kernel need no promise. */
@@ -55,8 +55,8 @@ export interface Call<Config extends NetConf = NetConf>
    * @throws {CniError} 7 if the list is malformed
    */
   readonly validAttachments: readonly ValidAttachment[] | undefined;
-  /** Does work together with other plugins and calls, such as deleting links. */
-  readonly together: Together;
+  /** Deletes links with those of other plugins and calls. */
+  readonly linkDeletion: LinkDeletion;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
   readonly ipam: Delegate;
   /**

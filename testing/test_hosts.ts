@@ -20,7 +20,7 @@ import { createInvoker, type Dispatch } from "../cni/invoke/in_process.ts";
 import type { DispatchOutput } from "../cni/call/surroundings.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { dispatch } from "../cni/skel.ts";
-import type { Together } from "../cni/call/together.ts";
+import type { LinkDeletion } from "../cni/call/link_deletion.ts";
 import type { NetConf } from "../cni/config/types.ts";
 import { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
@@ -40,7 +40,7 @@ export interface CallOptions {
   /** The throw-away host if undefined. */
   readonly hostNetns?: string;
   /** For DEL in this process, as in a list or in the node daemon. */
-  readonly together?: Together;
+  readonly linkDeletion?: LinkDeletion;
   /** When the call began; this process's start if undefined. */
   readonly startedAt?: Date;
 }
@@ -131,7 +131,7 @@ export class TestHosts implements Disposable {
       stdin: () => new TextEncoder().encode(JSON.stringify(config)),
       invoker: createInvoker(dispatch, findPlugin),
       hostNetns: options.hostNetns ?? this.host.path,
-      together: options.together,
+      linkDeletion: options.linkDeletion,
       startedAt: options.startedAt,
     });
     return { ...output, json: parseJson(output.stdout) };

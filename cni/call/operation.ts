@@ -22,7 +22,7 @@ import {
 } from "./request.ts";
 import type { Result } from "../result/result.ts";
 import { Rollback } from "./rollback.ts";
-import { alone } from "./together.ts";
+import { alone } from "./link_deletion.ts";
 import type {
   DispatchInput,
   DispatchOutput,
@@ -120,7 +120,7 @@ async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, logs } = run;
   const { name: network, bytes: stdin } = request;
   const surroundings = { ...surroundingsOf(run.input), caller: args };
-  const { hostNetns, signal, together = alone } = surroundings;
+  const { hostNetns, signal, linkDeletion = alone } = surroundings;
   const log = logs.create({
     plugin: plugin.name,
     command,
@@ -144,7 +144,7 @@ async function createCall(run: Run): Promise<Call> {
     log,
     delegate,
     surroundings,
-    together,
+    linkDeletion,
     signal,
     get prevResult(): Result | undefined {
       return readPrevResult();

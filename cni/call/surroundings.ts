@@ -6,7 +6,7 @@
 
 import type { CmdArgs, Environment } from "./args.ts";
 import type { Result } from "../result/result.ts";
-import type { Together } from "./together.ts";
+import type { LinkDeletion } from "./link_deletion.ts";
 
 /**
  * What a plugin may use of the world. A plugin that runs another one passes it on
@@ -44,10 +44,10 @@ export interface Surroundings {
   /** When the call began; the start of the process if undefined. */
   readonly startedAt?: Date | undefined;
   /**
-   * Does work together with the other plugins of a list, or with other calls;
+   * Deletes links with those of the other plugins of a list, or of other calls;
    * undefined if the plugin is alone.
    */
-  readonly together?: Together | undefined;
+  readonly linkDeletion?: LinkDeletion | undefined;
   /** Lets other calls run during a long wait; undefined if there are none. */
   readonly giveWay?: GiveWay | undefined;
 }

@@ -8,7 +8,7 @@
 import type { JsonObject } from "../json/json.ts";
 import { throwAll } from "../call/rollback.ts";
 import type { Starter } from "../call/surroundings.ts";
-import { ListWork } from "../call/together.ts";
+import { ListDeletion } from "../call/link_deletion.ts";
 import type { ValidAttachment } from "../config/types.ts";
 import {
   type OperationOptions,
@@ -58,8 +58,8 @@ export interface DelPluginsOptions extends AttachedOptions {
 }
 
 /**
- * Runs DEL of each plugin, last to first. Work that the plugins
- * left for later is done at the end in any case.
+ * Runs DEL of each plugin, last to first. Links that the plugins left for later
+ * are deleted at the end in any case.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -72,14 +72,14 @@ export async function delPlugins(
   { prevResult, continueOnDelErrors = false, signal }: DelPluginsOptions,
 ): Promise<void> {
   const { capabilityArgs } = conf;
-  const together = new ListWork(tools.surroundings.together);
+  const linkDeletion = new ListDeletion(tools.surroundings.linkDeletion);
   const failures: Error[] = [];
   const finish = async (): Promise<void> => {
-    await together.finish().catch((error) => failures.push(error));
+    await linkDeletion.finish().catch((error) => failures.push(error));
   };
   const surroundings = {
     ...tools.surroundings,
-    together,
+    linkDeletion,
     onProcess: async (): Promise<Starter | void> => {
       await finish();
       return await tools.surroundings.onProcess?.();

@@ -61,17 +61,18 @@ Deno.test("delPlugins() continues after failures on request", async () => {
   assertEquals(host.story, ["c DEL", "b DEL", "a DEL"]);
 });
 
-Deno.test("delPlugins() runs all plugins even if the work left for later fails", async () => {
+Deno.test("delPlugins() runs all plugins even if links left for later cannot be deleted", async () => {
   using host = makeHost("none");
   const story: string[] = [];
   const invoker: Invoker = {
-    async invoke({ type, together, onProcess }): Promise<string> {
+    async invoke({ type, linkDeletion, onProcess }): Promise<string> {
       if (type === "b") await onProcess?.();
       story.push(type);
-      await together?.later((items) => {
-        story.push(`without ${items}`);
+      const link = { index: 1, name: `${type}'s`, netns: "/netns" };
+      await linkDeletion?.later([link], (links) => {
+        story.push(`without ${links.map(({ name }) => name)}`);
         if (type === "c") throw new Error("busy");
-      }, [`${type}'s`]);
+      });
       return "";
     },
   };
@@ -92,8 +93,7 @@ Deno.test("delPlugins() runs all plugins even if the work left for later fails",
     "process",
     "b",
     "a",
-    "without b's",
-    "without a's",
+    "without b's,a's",
   ]);
 });
 

@@ -62,7 +62,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       onStderr,
       keepsLog: options.keepsLog,
       onProcess: options.onProcess,
-      together: options.together,
+      linkDeletion: options.linkDeletion,
       giveWay: options.giveWay,
     },
     cache: new AttachmentCache(options.cacheDir),

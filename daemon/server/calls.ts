@@ -22,7 +22,7 @@ import { isObject } from "../../cni/json/json.ts";
 import type { Log } from "../../cni/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { alone, type Together } from "../../cni/call/together.ts";
+import { alone, type LinkDeletion } from "../../cni/call/link_deletion.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import type { Reason } from "../service/reasons.ts";
 import { Turns } from "../service/turns.ts";
@@ -76,8 +76,8 @@ export interface CallsOptions {
   readonly lookup: PluginLookup;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
-  /** Does work of several calls together. */
-  readonly together?: Together | undefined;
+  /** Deletes links of several calls at once. */
+  readonly linkDeletion?: LinkDeletion | undefined;
   /** How many calls may run at once. */
   readonly maxCalls: number;
   /**
@@ -290,17 +290,17 @@ export class Calls {
     if (await this.#isSuperseded(entry)) throw new Superseded();
   }
 
-  /** Deletes links together, but none of a later attachment. */
-  #togetherFor(entry: Entry): Together {
-    const { together = alone } = this.#options;
+  /** Deletes links with those of other calls, but none of a later attachment. */
+  #linkDeletionFor(entry: Entry): LinkDeletion {
+    const { linkDeletion = alone } = this.#options;
     return {
-      now: async (work, items) => {
+      now: async (links, deleteLinks) => {
         await this.#checkNotSuperseded(entry);
-        await together.now(work, items);
+        await linkDeletion.now(links, deleteLinks);
       },
-      later: async (work, items) => {
+      later: async (links, deleteLinks) => {
         await this.#checkNotSuperseded(entry);
-        await together.later(work, items);
+        await linkDeletion.later(links, deleteLinks);
       },
     };
   }
@@ -336,7 +336,7 @@ export class Calls {
         around: (invocation, run) => this.#invoke(entry, invocation, run),
       }),
       hostNetns,
-      together: this.#togetherFor(entry),
+      linkDeletion: this.#linkDeletionFor(entry),
       onStderr,
       keepsLog: true,
       ...changes,

@@ -222,10 +222,11 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
     const { promise: standing, resolve } = Promise.withResolvers<void>();
     const plugin: Plugin = {
       ...told.plugin,
-      async del({ together }): Promise<void> {
+      async del({ linkDeletion }): Promise<void> {
         told.story.push("DEL");
         await standing;
-        await together.now(() => void told.story.push("deleted"), [1]);
+        const link = { index: 1, name: "veth0", netns: "/netns" };
+        await linkDeletion.now([link], () => void told.story.push("deleted"));
       },
     };
     const none = (): void => {};

@@ -108,7 +108,7 @@ class NodeDaemon {
   readonly calls: Calls;
   isEnding = false;
 
-  constructor(options: DaemonOptions, together: LinkRemover) {
+  constructor(options: DaemonOptions, linkRemover: LinkRemover) {
     this.#options = options;
     this.#callPath = `${options.socketDir}/${CALL_SOCKET}`;
     const limits = limitByOpenFiles({
@@ -119,13 +119,13 @@ class NodeDaemon {
     this.maxCalls = limits.maxCalls;
     const admission = new Admission({ maxConnections });
     this.#metrics = new DaemonMetrics([
-      ...this.#listGauges(together),
+      ...this.#listGauges(linkRemover),
       ...options.gauges ?? [],
     ]);
     this.#garbage = new GarbageCollector({
       isIdle: () => this.calls.running === 0 && this.calls.waiting === 0,
     });
-    this.calls = this.#makeCalls(together);
+    this.calls = this.#makeCalls(linkRemover);
     this.#callSocket = this.#makeCallSocket(admission);
     this.#httpSocket = new HttpSocket({
       respond: async (request, caller) => await this.#respond(request, caller),
@@ -134,7 +134,7 @@ class NodeDaemon {
     });
   }
 
-  #listGauges(together: LinkRemover): Gauge[] {
+  #listGauges(linkRemover: LinkRemover): Gauge[] {
     return [
       {
         name: "cni_daemon_calls_running",
@@ -155,18 +155,18 @@ class NodeDaemon {
         name: "cni_daemon_link_deletions_unacknowledged",
         help:
           "Groups of links that are gone, for which the kernel still waits.",
-        read: () => [[{}, together.unacknowledged]],
+        read: () => [[{}, linkRemover.unacknowledged]],
       },
     ];
   }
 
-  #makeCalls(together: LinkRemover): Calls {
+  #makeCalls(linkRemover: LinkRemover): Calls {
     const { lookup, hostNetns, log } = this.#options;
     return new Calls({
       lookup,
       hostNetns,
       maxCalls: this.maxCalls,
-      together,
+      linkDeletion: linkRemover,
       log,
       onChild: openPluginCgroup(),
       lookForCalls: () => this.#lookForCalls(),
@@ -267,9 +267,9 @@ class NodeDaemon {
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { log, env, hostNetns, socketDir: folder, metricsAddress } = options;
-  await using together = new LinkRemover(hostNetns);
+  await using linkRemover = new LinkRemover(hostNetns);
   using _nftables = Nftables.keepOpen(hostNetns);
-  const daemon = new NodeDaemon(options, together);
+  const daemon = new NodeDaemon(options, linkRemover);
   const { calls, maxCalls } = daemon;
   const files = await daemon.listen();
   if (metricsAddress !== undefined) {

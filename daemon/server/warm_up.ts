@@ -60,8 +60,8 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
     makeFolder(folder);
     using host = NetNs.create();
     using sandbox = NetNs.create();
-    await using together = new LinkRemover(host.path);
-    const world = { folder, host, sandbox, together };
+    await using linkDeletion = new LinkRemover(host.path);
+    const world = { folder, host, sandbox, linkDeletion };
     while (made < rounds && performance.now() - startMs < LIMIT_MS) {
       // Lets signals in.
       await pause(0, signal);
@@ -94,13 +94,13 @@ interface World {
   readonly folder: string;
   readonly host: NetNs;
   readonly sandbox: NetNs;
-  readonly together: LinkRemover;
+  readonly linkDeletion: LinkRemover;
 }
 
 /** @throws {Error} If the call fails */
 async function call(
   command: "ADD" | "DEL",
-  { folder, host, sandbox, together }: World,
+  { folder, host, sandbox, linkDeletion }: World,
   { lookup, signal }: WarmUpOptions,
 ): Promise<void> {
   const ipam = {
@@ -134,7 +134,7 @@ async function call(
     stdin: () => new TextEncoder().encode(stdin),
     invoker: createInvoker(dispatch, lookup),
     hostNetns: host.path,
-    together,
+    linkDeletion,
     signal,
   });
   if (exitCode !== 0) throw new Error(stdout);

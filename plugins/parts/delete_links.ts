@@ -1,34 +1,19 @@
 /**
- * Deletes links, together with other plugins' and other calls'.
+ * Deletes links, with those of other plugins and other calls.
  *
  * @module
  */
 
-import type { Call } from "../../cni/plugin.ts";
+import type {
+  DoomedLink,
+  LinkPlace,
+  Preparation,
+} from "../../cni/call/link_deletion.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
+import type { Call } from "../../cni/plugin.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
-
-/** A link and where it is. */
-export interface LinkPlace {
-  readonly index: number;
-  /** Path of its namespace. */
-  readonly netns: string;
-}
-
-/** Work that must precede the deletion of a link. */
-export interface Preparation {
-  /** @throws {Error} If it fails; the link is deleted all the same */
-  readonly run: () => void;
-  /** Links that make it needless if they are deleted at the same time. */
-  readonly unlessDeleted: readonly LinkPlace[];
-}
-
-/** A link that is to be deleted. */
-export interface DoomedLink extends LinkEnd, LinkPlace {
-  readonly preparation?: Preparation | undefined;
-}
 
 /**
  * Deletes links of the host, and waits until they are gone.
@@ -38,9 +23,9 @@ export interface DoomedLink extends LinkEnd, LinkPlace {
  */
 export async function deleteNow(
   links: readonly LinkEnd[],
-  call: Pick<Call, "together" | "hostNetns">,
+  call: Pick<Call, "linkDeletion" | "hostNetns">,
 ): Promise<void> {
-  await call.together.now(deleteLinks, placed(links, call));
+  await call.linkDeletion.now(placed(links, call), deleteLinks);
 }
 
 /**
@@ -52,13 +37,13 @@ export async function deleteNow(
  */
 export async function deleteLater(
   links: readonly LinkEnd[],
-  call: Pick<Call, "together" | "hostNetns">,
+  call: Pick<Call, "linkDeletion" | "hostNetns">,
   preparation?: Preparation,
 ): Promise<void> {
   const [first, ...others] = placed(links, call);
   if (first === undefined) return;
   const doomed = [{ ...first, preparation }, ...others];
-  await call.together.later(deleteLinks, doomed);
+  await call.linkDeletion.later(doomed, deleteLinks);
 }
 
 function placed(

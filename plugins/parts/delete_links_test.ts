@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { alone, ListWork } from "../../cni/call/together.ts";
+import { alone, ListDeletion } from "../../cni/call/link_deletion.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames } from "../../testing/ip_json.ts";
@@ -15,15 +15,15 @@ rootTest(
     const hostNetns = hosts.host.path;
     const add = (name: string): { index: number; name: string } =>
       host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
-    await deleteLater([add("a")], { together: alone, hostNetns });
+    await deleteLater([add("a")], { linkDeletion: alone, hostNetns });
     assertEquals(linkNames(hosts.host), ["lo"]);
-    const together = new ListWork();
-    await deleteLater([add("b"), add("c")], { together, hostNetns });
+    const linkDeletion = new ListDeletion();
+    await deleteLater([add("b"), add("c")], { linkDeletion, hostNetns });
     assertEquals(linkNames(hosts.host), ["lo", "b", "c"]);
-    await deleteNow([add("d")], { together, hostNetns });
+    await deleteNow([add("d")], { linkDeletion, hostNetns });
     assertEquals(linkNames(hosts.host), ["lo"]);
-    await deleteLater([add("e")], { together, hostNetns });
-    await together.finish();
+    await deleteLater([add("e")], { linkDeletion, hostNetns });
+    await linkDeletion.finish();
     assertEquals(linkNames(hosts.host), ["lo"]);
   },
 );
@@ -40,8 +40,8 @@ for (const kind of ["as a process does", "by a remover"] as const) {
       const add = (name: string): { index: number; name: string } =>
         host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
       const prepared: string[][] = [];
-      const together = new ListWork(outer);
-      const call = { together, hostNetns };
+      const linkDeletion = new ListDeletion(outer);
+      const call = { linkDeletion, hostNetns };
       const deleteQueue = async (
         name: string,
         cable: number,
@@ -58,7 +58,7 @@ for (const kind of ["as a process does", "by a remover"] as const) {
 
       const kept = add("b");
       await deleteQueue("b-queue", kept.index);
-      await together.finish();
+      await linkDeletion.finish();
       assertEquals(prepared, [["lo", "b", "b-queue"]]);
       assertEquals(linkNames(hosts.host), ["lo", "b"]);
     },
@@ -69,13 +69,13 @@ for (const kind of ["as a process does", "by a remover"] as const) {
     using host = Rtnl.open(hosts.host.path);
     const hostNetns = hosts.host.path;
     await using remover = new LinkRemover(hostNetns);
-    const together = kind === "by a remover" ? remover : alone;
+    const linkDeletion = kind === "by a remover" ? remover : alone;
     const link = host.link.addIfb({
       name: "a",
       mtu: 1500,
       transmitQueueLength: 1,
     });
-    const deletion = deleteLater([link], { together, hostNetns }, {
+    const deletion = deleteLater([link], { linkDeletion, hostNetns }, {
       run: () => {
         throw new Error("not prepared");
       },
@@ -116,7 +116,7 @@ rootTest(
     await using remover = new LinkRemover(netns);
     let count = 0;
     const preparation = { run: () => void count++, unlessDeleted: [] };
-    await remover.delete([{ index: 2, name: "a", netns, preparation }]);
+    await remover.now([{ index: 2, name: "a", netns, preparation }]);
     assertEquals(count, 1);
   },
 );

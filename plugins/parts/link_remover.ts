@@ -10,9 +10,9 @@
  */
 
 import { throwAll } from "../../cni/call/rollback.ts";
-import type { Together, Work } from "../../cni/call/together.ts";
+import type { DoomedLink, LinkDeletion } from "../../cni/call/link_deletion.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { deleteLinks, type DoomedLink, prepareLinks } from "./delete_links.ts";
+import { deleteLinks, prepareLinks } from "./delete_links.ts";
 
 /** How many links are deleted as one group. */
 const MOST_AT_ONCE = 100;
@@ -30,13 +30,13 @@ interface Removal {
  *
  * ```ts ignore
  * await using remover = new LinkRemover(hostNetns);
- * await dispatch(plugin, { env, stdin, invoker, hostNetns, together: remover });
+ * await dispatch(plugin, { env, stdin, invoker, hostNetns, linkDeletion: remover });
  * ```
  *
  * If anything is unusual (no descriptor, no answer, a link that cannot be
  * deleted), it deletes link by link as a process does.
  */
-export class LinkRemover implements Together, AsyncDisposable {
+export class LinkRemover implements LinkDeletion, AsyncDisposable {
   readonly #hostNetns: string;
   #waiting: Removal[] = [];
   /** Whether the kernel is busy with a group whose links are not gone yet. */
@@ -54,13 +54,9 @@ export class LinkRemover implements Together, AsyncDisposable {
     return this.#underWay.size;
   }
 
-  async now<Item>(work: Work<Item>, items: readonly Item[]): Promise<void> {
-    if (work !== deleteLinks as Work<never>) return await work(items);
-    await this.delete(items as readonly unknown[] as readonly DoomedLink[]);
-  }
-
-  later<Item>(work: Work<Item>, items: readonly Item[]): Promise<void> {
-    return this.now(work, items);
+  /** The same as `now`: calls that run at the same time come along anyway. */
+  async later(links: readonly DoomedLink[]): Promise<void> {
+    await this.now(links);
   }
 
   /**
@@ -70,7 +66,7 @@ export class LinkRemover implements Together, AsyncDisposable {
    * @throws {Error} If the kernel refuses; names the link. An AggregateError of
    *   several
    */
-  async delete(links: readonly DoomedLink[]): Promise<void> {
+  async now(links: readonly DoomedLink[]): Promise<void> {
     if (this.#isClosed) return deleteLinks(links);
     const failures = prepareLinks(links);
     const inSandboxes: Removal[] = [];
@@ -125,7 +121,7 @@ export class LinkRemover implements Together, AsyncDisposable {
   }
 }
 
-/** Links that are deleted together. */
+/** Links that are deleted as a group. */
 class Group {
   readonly #left: Map<number, Removal[]>;
 

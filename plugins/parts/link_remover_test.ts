@@ -11,7 +11,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { intercept } from "../../testing/fault_injector.ts";
-import { deleteLinks, type DoomedLink } from "./delete_links.ts";
+import type { DoomedLink } from "../../cni/call/link_deletion.ts";
 import { LinkRemover } from "./link_remover.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -44,14 +44,14 @@ class Fixture implements AsyncDisposable {
   }
 }
 
-rootTest("LinkRemover.delete() returns when the link is gone", async () => {
+rootTest("LinkRemover.now() returns when the link is gone", async () => {
   await using fixture = new Fixture();
   const { rtnl, remover } = fixture;
   let early = 0;
   for (let i = 0; i < 20; i++) {
     // The name is free at once, for the same attachment or for another one.
     const link = fixture.add("veth0");
-    await remover.delete([link]);
+    await remover.now([link]);
     if (remover.unacknowledged > 0) early++;
     assertEquals(rtnl.link.find(link.index), undefined);
   }
@@ -64,7 +64,7 @@ rootTest("LinkRemover deletes links of many calls in few groups", async () => {
   const links = fixture.addMany(110);
   let groups = 0;
   using _count = countGroups(() => groups++);
-  await Promise.all(links.map((link) => remover.delete([link])));
+  await Promise.all(links.map((link) => remover.now([link])));
   assertEquals(fixture.names, ["lo"]);
   assertEquals(groups, 2);
 });
@@ -89,7 +89,7 @@ rootTest(
     const links = fixture.addMany(40);
     const turns = links.map(async (link, position) => {
       for (let i = 0; i < position; i++) await Promise.resolve();
-      await remover.delete([link]);
+      await remover.now([link]);
       assertEquals(rtnl.link.find(link.index), undefined);
     });
     await Promise.all(turns);
@@ -97,7 +97,7 @@ rootTest(
   },
 );
 
-rootTest("LinkRemover.delete() accepts links that are gone", async () => {
+rootTest("LinkRemover.now() accepts links that are gone", async () => {
   await using fixture = new Fixture();
   const { remover, rtnl } = fixture;
   const [gone, twice, other] = [
@@ -106,24 +106,24 @@ rootTest("LinkRemover.delete() accepts links that are gone", async () => {
     fixture.add("c"),
   ];
   rtnl.link.del(gone.index);
-  await remover.delete([gone]);
+  await remover.now([gone]);
   await Promise.all([
-    remover.delete([gone, twice]),
-    remover.delete([twice, other]),
-    remover.delete([]),
+    remover.now([gone, twice]),
+    remover.now([twice, other]),
+    remover.now([]),
   ]);
   assertEquals(fixture.names, ["lo"]);
 });
 
 rootTest(
-  "LinkRemover.delete() names the link that cannot be deleted",
+  "LinkRemover.now() names the link that cannot be deleted",
   async () => {
     await using fixture = new Fixture();
     const { remover, hosts } = fixture;
     const lo = { index: 1, name: "lo", netns: hosts.host.path };
     const [one, other] = [fixture.add("a"), fixture.add("b")];
-    const failing = remover.delete([lo]);
-    const others = remover.delete([one, other]);
+    const failing = remover.now([lo]);
+    const others = remover.now([one, other]);
     const error = await assertRejects(() => failing);
     assertEquals(
       describeError(error),
@@ -181,7 +181,7 @@ rootTest(
       const links = fixture.addMany(5);
       using stack = new DisposableStack();
       prepare(stack);
-      await fixture.remover.delete(links);
+      await fixture.remover.now(links);
       stack.dispose();
       assertEquals(fixture.names, ["lo"]);
     });
@@ -193,11 +193,11 @@ rootTest(
   async () => {
     await using fixture = new Fixture();
     const { remover } = fixture;
-    const early = remover.delete([fixture.add("a")]);
+    const early = remover.now([fixture.add("a")]);
     await remover[Symbol.asyncDispose]();
     assertEquals(remover.unacknowledged, 0);
     await early;
-    await remover.delete([fixture.add("b")]);
+    await remover.now([fixture.add("b")]);
     assertEquals(fixture.names, ["lo"]);
   },
 );
@@ -215,28 +215,24 @@ rootTest(
     };
     const gone = { index: 999, name: "gone", netns: sandbox.path };
     const links = [add("a"), fixture.add("b"), add("c"), gone];
-    await remover.delete(links);
+    await remover.now(links);
     assertEquals([linkNames(sandbox), fixture.names], [["lo"], ["lo"]]);
     const lo = { index: 1, name: "lo", netns: sandbox.path };
     const nowhere = { ...gone, netns: "/run/netns/none" };
     await assertRejects(
-      () => remover.delete([lo]),
+      () => remover.now([lo]),
       Error,
       'Cannot delete "lo"',
     );
-    await remover.delete([nowhere]);
+    await remover.now([nowhere]);
   },
 );
 
-rootTest("LinkRemover does other work at once", async () => {
+rootTest("LinkRemover.later() waits until the links are gone", async () => {
   await using fixture = new Fixture();
   const { remover, hosts } = fixture;
-  const done: string[] = [];
-  const work = (items: readonly string[]): void => void done.push(...items);
-  await remover.now(work, ["a"]);
-  await remover.later(work, ["b"]);
-  await remover.later(deleteLinks, [fixture.add("c")]);
-  assertEquals([done, linkNames(hosts.host)], [["a", "b"], ["lo"]]);
+  await remover.later([fixture.add("a"), fixture.add("b")]);
+  assertEquals(linkNames(hosts.host), ["lo"]);
 });
 
 rootTest("DEL of many pods leaves no link, by one remover", async () => {
@@ -254,7 +250,7 @@ rootTest("DEL of many pods leaves no link, by one remover", async () => {
   const pods = Array.from({ length: 20 }, (_, i) => ({
     containerId: `pod${i}`,
     sandbox: hosts.addNetns(),
-    together: remover,
+    linkDeletion: remover,
   }));
   for (const pod of pods) {
     const { exitCode, stdout } = await hosts.run("chain", "ADD", config, pod);

@@ -32,7 +32,7 @@ import { describeLink } from "./veth.ts";
 
 /** An ADD in progress. */
 export interface AddingLink {
-  readonly call: Pick<Call, "network" | "args" | "together">;
+  readonly call: Pick<Call, "network" | "args" | "linkDeletion">;
   /** The container's namespace. */
   readonly sandbox: Rtnl;
   /** Collects the undo of every step. */
@@ -164,8 +164,8 @@ async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
   ];
   if (own.length === 0) return;
   const { deleteNow } = await import("./delete_links.ts");
-  const { together } = call;
-  await deleteNow(own, { together, hostNetns: pathOf(sandbox.netns) });
+  const { linkDeletion } = call;
+  await deleteNow(own, { linkDeletion, hostNetns: pathOf(sandbox.netns) });
 }
 
 /**

@@ -84,7 +84,7 @@ class Daemon {
       lookup: (type) => this.#lookup(type),
       hostNetns,
       maxCalls: 64,
-      together: links,
+      linkDeletion: links,
       log: { info(): void {}, warn: console.error },
     });
     const host = { calls, links };

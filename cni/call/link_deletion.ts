@@ -1,0 +1,100 @@
+/**
+ * Deletes links as a group: the kernel waits once per request, however many
+ * links the request has.
+ *
+ * @module
+ */
+
+/** A link and where it is. */
+export interface LinkPlace {
+  readonly index: number;
+  /** Path of its namespace. */
+  readonly netns: string;
+}
+
+/** Work that must precede the deletion of a link. */
+export interface Preparation {
+  /** @throws {Error} If it fails; the link is deleted all the same */
+  readonly run: () => void;
+  /** Links that make it needless if they are deleted at the same time. */
+  readonly unlessDeleted: readonly LinkPlace[];
+}
+
+/** A link that is to be deleted. */
+export interface DoomedLink extends LinkPlace {
+  readonly name: string;
+  readonly preparation?: Preparation | undefined;
+}
+
+/**
+ * Deletes links in one go. Links that are already gone are fine.
+ *
+ * @throws {Error} If the kernel refuses; names the link. An AggregateError of
+ *   several
+ */
+export type DeleteLinks = (links: readonly DoomedLink[]) => void;
+
+/** Deletes links, with those of other plugins or other calls. */
+export interface LinkDeletion {
+  /**
+   * Deletes links now, with those that others have left for later.
+   *
+   * @param deleteLinks Deletes them if nothing else does
+   * @throws {Error} As {@linkcode DeleteLinks}
+   */
+  now(links: readonly DoomedLink[], deleteLinks: DeleteLinks): Promise<void>;
+  /**
+   * Leaves links for later if more may follow. They are deleted before anything
+   * that could depend on it: before a plugin runs as a process, and at the end
+   * of the list.
+   *
+   * @param deleteLinks As of `now`
+   * @throws {Error} If nothing follows, as {@linkcode DeleteLinks}
+   */
+  later(links: readonly DoomedLink[], deleteLinks: DeleteLinks): Promise<void>;
+}
+
+/** For a plugin that is called alone: deletes all links at once. */
+export const alone: LinkDeletion = {
+  now: async (links, deleteLinks) => await deleteLinks(links),
+  later: async (links, deleteLinks) => await deleteLinks(links),
+};
+
+/** Deletes the links of all plugins of one list. */
+export class ListDeletion implements LinkDeletion {
+  readonly #outer: LinkDeletion;
+  #left: readonly DoomedLink[] = [];
+  #deleteLinks: DeleteLinks = () => {};
+
+  /** @param outer Deletes them, perhaps with those of other lists */
+  constructor(outer: LinkDeletion = alone) {
+    this.#outer = outer;
+  }
+
+  async now(
+    links: readonly DoomedLink[],
+    deleteLinks: DeleteLinks,
+  ): Promise<void> {
+    const all = [...links, ...this.#left];
+    this.#left = [];
+    if (all.length > 0) await this.#outer.now(all, deleteLinks);
+  }
+
+  later(
+    links: readonly DoomedLink[],
+    deleteLinks: DeleteLinks,
+  ): Promise<void> {
+    this.#left = [...this.#left, ...links];
+    this.#deleteLinks = deleteLinks;
+    return Promise.resolve();
+  }
+
+  /**
+   * Deletes what is left.
+   *
+   * @throws {Error} As {@linkcode DeleteLinks}
+   */
+  async finish(): Promise<void> {
+    await this.now([], this.#deleteLinks);
+  }
+}
