@@ -557,6 +557,6 @@ Deno.test("checkBudget() refuses programs of ours that have grown too large", ()
   assertThrows(
     () => checkBudget("main.ts", 1100 * 1024 + 1),
     Error,
-    "it has 1126401 bytes of code, and may have 1126400",
+    "it has 921601 bytes of code, and may have 921600",
   );
 });

@@ -14,9 +14,13 @@
  * `__read` is a function that returns any bytes of the comments. The stand-in for
  * denort does so.
  *
+ * What only people run, the command lines, is one more comment, compressed: it is
+ * half of the code, and no call of a plugin needs it.
+ *
  * @module
  */
 
+import { brotliCompressSync } from "node:zlib";
 import { describeError } from "../../cni/error.ts";
 
 /** A chunk's text, by its file name. */
@@ -34,6 +38,11 @@ const IS_MAIN = /\bimport\.meta\.main\b/g;
 const DIRNAME = /\bimport\.meta\.dirname\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
+/**
+ * The chunks of command lines, as the entry imports them later: `main.ts`,
+ * `command.ts` and `plugin_help.ts` of `cli/`.
+ */
+const COMMAND_LINES = /^(?:main|command|plugin_help)-/;
 /** How every linked script begins. Its code is in the first line, which leaves a function open for the comments. */
 export const LINKED_HEAD = "(()=>{/*chunks*/";
 /** How it ends. */
@@ -54,30 +63,35 @@ export function linkChunks(chunks: Chunks, entry: string): string {
   if (!Object.hasOwn(chunks, entry)) {
     throw new Error(`Cannot link "${entry}": there is no such chunk`);
   }
-  const names = order(chunks, entry);
+  const { names, common } = order(chunks, entry);
   const encoder = new TextEncoder();
-  let end = 0;
-  const ends: number[] = [];
-  const comments = names.map((name) => {
+  const lines = names.map((name) => {
     const source = linkChunk(chunks, names, name, entry);
     if (name === entry && source.startsWith("async")) {
       checkNobodyWaits(chunks, entry);
     }
     const imports = listImports(chunks[name] ?? "")
       .map((imported) => names.indexOf(imported));
-    const comment = `//${imports};${formatLine(source)}\n`;
-    ends.push(end += encoder.encode(comment).length);
-    return comment;
+    return `//${imports};${formatLine(source)}\n`;
   });
+  const comments = common === names.length
+    ? lines
+    : [...lines.slice(0, common), compress(lines.slice(common))];
+  let end = 0;
+  const ends = comments.map((line) => end += encoder.encode(line).length);
+  const isPacked = comments !== lines;
   // A chunk is a function of how to import others; what it exports is what it
   // returns. It runs once. `at` has where each comment begins, in bytes: the numbers
   // of the chunks that this one imports, and its function. V8 gets it with what it
   // imports, because each `eval` takes some 50 µs.
   return `${LINKED_HEAD}const at=${JSON.stringify([0, ...ends])},` +
     "loaded=[],made=[];" +
-    "let lines;" +
+    "let lines,packed;" +
     'const line=typeof __read==="function"?n=>__read(at[n],at[n+1]):' +
     'n=>(lines??=String(store).split("\\n"))[n+1],' +
+    `textOf=${
+      isPacked ? `n=>n<${common}?line(n):packed[n-${common}]` : "line"
+    },` +
     'make=n=>{let numbers=[],text="";' +
     "const compile=()=>{" +
     "(0,eval)(`[${text}]`).forEach((f,i)=>made[numbers[i]]=f);" +
@@ -85,15 +99,28 @@ export function linkChunks(chunks: Chunks, entry: string): string {
     "add=n=>{" +
     "if(n in made)return;" +
     "made[n]=void 0;" +
-    'const one=line(n),end=one.indexOf(";");' +
+    'const one=textOf(n),end=one.indexOf(";");' +
     "numbers.push(n);" +
     `text+=${READ_FUNCTION}+",";` +
     `if(text.length>${AT_ONCE})compile();` +
     "for(const n of one.slice(2,end).match(/\\d+/g)??[])add(+n)};" +
     "add(n);if(text)compile();return made[n]}," +
+    `ready=${isPacked ? unpacker(common) : "async()=>{}"},` +
     "load=n=>loaded[n]??=(made[n]??make(n))" +
-    "(load,n=>Promise.resolve().then(()=>load(n)))??{};" +
+    "(load,n=>ready(n).then(()=>load(n)))??{};" +
     `load(0);function store(){\n${comments.join("")}${LINKED_TAIL}\n`;
+}
+
+/** Returns the comment that has others in it. */
+function compress(lines: readonly string[]): string {
+  return `//${brotliCompressSync(lines.join("")).toString("base64")}\n`;
+}
+
+/** Returns the code of a function that makes chunks from `first` on readable. */
+function unpacker(first: number): string {
+  return `async n=>{if(n>=${first})packed??=(await new Response(new Blob(` +
+    `[Uint8Array.fromBase64(line(${first}).slice(2).trim())]).stream()` +
+    '.pipeThrough(new DecompressionStream("brotli"))).text()).split("\\n")}';
 }
 
 /**
@@ -107,21 +134,36 @@ export function wrapChunk(chunks: Chunks, entry: string): string {
 
 /**
  * Lists the chunks, the entry first. What a chunk imports follows it, so that few
- * reads get both; what it may import later follows these.
+ * reads get both; what it may import later follows these. What only command lines
+ * import is at the end.
+ *
+ * @returns The chunks, and how many of them come before those of command lines
  */
-function order(chunks: Chunks, entry: string): string[] {
+function order(
+  chunks: Chunks,
+  entry: string,
+): { names: string[]; common: number } {
   const roots = [entry];
+  const rare: string[] = [];
   const names = new Set<string>();
   const add = (name: string): void => {
     if (names.has(name) || !Object.hasOwn(chunks, name)) return;
     names.add(name);
     const source = chunks[name] ?? "";
     listImports(source).forEach(add);
-    roots.push(...source.matchAll(DYNAMIC_IMPORT).map(([, name = ""]) => name));
+    for (const [, later = ""] of source.matchAll(DYNAMIC_IMPORT)) {
+      const isRare = name === entry && COMMAND_LINES.test(later);
+      (isRare ? rare : roots).push(later);
+    }
   };
   for (const root of roots) add(root); // which grows meanwhile
+  const before = names.size;
+  roots.push(...rare);
+  for (const root of rare) add(root);
+  for (const root of roots) add(root);
   Object.keys(chunks).sort().forEach(add);
-  return [...names];
+  const common = rare.length === 0 ? names.size : before;
+  return { names: [...names], common };
 }
 
 /** Lists the chunks that a chunk imports. */

@@ -80,8 +80,8 @@ interface Observed {
   readonly compiled: string[];
 }
 
-/** Runs a linked script without its comments. */
-async function observe(chunks: Chunks): Promise<Observed> {
+/** Runs a linked script without its comments, until it has pushed something so often. */
+async function observe(chunks: Chunks, times = 0): Promise<Observed> {
   const script = linkChunks(chunks, "main.js");
   const code = script.slice(0, script.indexOf("\n") + 1);
   assertEquals(code.slice(0, LINKED_HEAD.length), LINKED_HEAD);
@@ -101,7 +101,9 @@ async function observe(chunks: Chunks): Promise<Observed> {
       seen.lines.push(line);
       return line;
     });
-    await new Promise((resolve) => setTimeout(resolve));
+    do await new Promise((resolve) => setTimeout(resolve)); while (
+      seen.out.length < times
+    );
   } finally {
     delete scope.out;
     scope.eval = compile;
@@ -123,6 +125,23 @@ Deno.test("linkChunks() leaves chunks out for who can read them", async () => {
     true,
     true,
     true,
+  ]);
+});
+
+Deno.test("linkChunks() compresses what only command lines need", async () => {
+  const { out, lines } = await observe({
+    "main.js":
+      'import{a}from"./a.js";out.push(a);import("./command-1.js").then(({c})=>out.push(c));',
+    "a.js": "var a=`a\n`;export{a};",
+    "command-1.js":
+      'import{a}from"./a.js";import{b}from"./b.js";var c=a+b;export{c};',
+    "b.js": `var b="b${"x".repeat(9000)}";export{b};`,
+  }, 2);
+  assertEquals(out, ["a\n", `a\nb${"x".repeat(9000)}`]);
+  assertEquals(lines.map((line) => /^\/\/[\d,]*;/.test(line)), [
+    true,
+    true,
+    false,
   ]);
 });
 
