@@ -18,7 +18,7 @@ import {
   type Mount,
   readFileSystem,
 } from "../../ffi/file_system.ts";
-import { LOCK_FILE } from "../../ipam/host_local/lease_folder.ts";
+import { LOCK_FILE } from "../../ipam/host_local/lease_files.ts";
 import {
   type Check,
   error,
