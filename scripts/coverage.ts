@@ -25,7 +25,9 @@ import { installTestPackages } from "./debian_packages.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { formatTally } from "./tally.ts";
-import { chooseJobs } from "./test/options.ts";
+import { readDurations } from "./test/durations.ts";
+import { testFile } from "./test/jobs.ts";
+import { choosePace } from "./test/options.ts";
 import { formatFailures } from "./test/outcome.ts";
 import { listFiles, listTestFiles, planFiles } from "./test/plan.ts";
 import { runAll } from "./test/run_all.ts";
@@ -127,13 +129,18 @@ async function runTests(env: Record<string, string>): Promise<void> {
   const files = listTestFiles(ROOT_URL).filter(({ path }) =>
     !path.startsWith("scripts/")
   );
-  const { tally, failures } = await runAll(planFiles(files), {
+  const durations = readDurations(new URL("build/durations.json", ROOT_URL));
+  const setting = { flags: await importFlags() };
+  const { together, alone } = planFiles(files, durations);
+  const jobs = {
+    together: together.map((path) => testFile(path, setting)),
+    alone: alone.map((path) => testFile(path, setting)),
+  };
+  const { tally, failures } = await runAll(jobs, {
     root: ROOT_URL,
-    flags: await importFlags(),
     env,
-    jobs: chooseJobs(navigator.hardwareConcurrency),
-    checkTypes: false,
-    testArgs: [],
+    ...choosePace(navigator.hardwareConcurrency),
+    durations,
     verbose: false,
     stop: createStop(LIMIT_MS),
     print: (text) => console.log(text),

@@ -1,7 +1,7 @@
 /**
  * Runs the tests: what `deno task test` does.
  *
- *     deno task test [--jobs N] [--verbose]
+ *     deno task test [--fast] [--jobs N] [--verbose]
  *     deno task test ARGUMENTS OF deno test
  *
  * As root it first installs the Debian packages that the tests need, and where
@@ -9,8 +9,9 @@
  * `CNI_TEST_NO_INSTALL=1`. It builds the executables and tells the tests where
  * by `CNI_BIN`. All test files are run, several at the same time, each in a
  * process of its own; what deno prints goes to `build/test.log`, and a line for
- * each file is shown, and what failed. `--verbose` shows the rest too. Other
- * arguments, paths, `--filter` and so on, go to one `deno test`.
+ * each file is shown, and what failed. `--verbose` shows the rest too. `--fast`
+ * is what to run before a commit. Other arguments, paths, `--filter` and so on,
+ * go to one `deno test`.
  * A file that fails because the machine ran out of threads, processes, memory,
  * disk or descriptors is run once more, alone, at the end.
  * What cannot be tested here is skipped with a reason. The last line counts.
@@ -27,10 +28,25 @@ import { startGoPlugins } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { formatTally, sumTallies, type Tally } from "./tally.ts";
-import { parseOptions, type TestOptions } from "./test/options.ts";
+import {
+  type Durations,
+  formatSeconds,
+  readDurations,
+  writeDurations,
+} from "./test/durations.ts";
+import { isFast, ONE_WAY } from "./test/fast.ts";
+import {
+  checkSources,
+  checkTypes,
+  checkWhole,
+  type Job,
+  testFile,
+  testKernel,
+} from "./test/jobs.ts";
+import { choosePace, parseOptions, type TestOptions } from "./test/options.ts";
 import { formatFailures, judgeShard } from "./test/outcome.ts";
 import { listTestFiles, mayDownload, planFiles } from "./test/plan.ts";
-import { runAll, type RunResult } from "./test/run_all.ts";
+import { type Jobs, runAll, type RunResult } from "./test/run_all.ts";
 import { runShard } from "./test/run_shard.ts";
 import { createStop } from "./test/stop.ts";
 import { UsedNode } from "./test/used_node.ts";
@@ -39,6 +55,9 @@ const ROOT = new URL("..", import.meta.url);
 
 /** Where everything is that deno printed. */
 const LOG = "build/test.log";
+
+/** How long files took in the last whole run. */
+const DURATIONS = new URL("build/durations.json", ROOT);
 
 /**
  * Time limit of all tests, so that a hanging test ends in a report. Two idle
@@ -122,43 +141,101 @@ interface Setting {
   readonly stop: AbortSignal;
 }
 
+/** What is run beside the tests, and which of these. */
+export type Scope = "fast" | "tests" | "whole";
+
+/** Chooses what to run. */
+function chooseJobs(
+  scope: Scope,
+  setting: Setting,
+  durations: Durations,
+): Jobs {
+  const { flags } = setting;
+  const files = listTestFiles(ROOT);
+  const types = checkTypes(flags);
+  if (scope === "fast") {
+    const quick = files.filter(({ path }) => isFast(path, durations));
+    const { together } = planFiles(quick, durations);
+    const tests = together.map((path) => testFile(path, setting));
+    return { together: [types, ...checkSources(), ...tests], alone: [] };
+  }
+  const { together, alone } = planFiles(files, durations);
+  const toTest = (path: string): Job => testFile(path, setting);
+  // What loads processors most, and takes long.
+  const checks = scope === "whole"
+    ? [testKernel(flags), types, ...checkSources(), ...checkWhole(flags)]
+    : [types];
+  return {
+    together: [...checks, ...together.map(toTest)],
+    alone: alone.map(toTest),
+  };
+}
+
 /** Runs all tests, and shows at the end again what failed. */
 async function runEverything(
+  scope: Scope,
   { jobs, verbose }: TestOptions,
   setting: Setting,
 ): Promise<RunResult> {
   await Deno.mkdir(new URL("build", ROOT), { recursive: true });
   using log = await Deno.create(new URL(LOG, ROOT));
+  const durations = readDurations(DURATIONS);
+  const all = chooseJobs(scope, setting, durations);
+  const count = all.together.length + all.alone.length;
+  const time = scope === "fast"
+    ? ""
+    : `, about ${formatSeconds(durations.whole)} on an idle machine`;
+  console.log(`${count} files and checks${time}`);
   const columns = findColumns(Deno.env.toObject());
-  // Without a terminal, the line of each file is progress enough.
-  using progress = new Progress(
-    columns === undefined ? () => {} : writeStderr,
-    columns,
-  );
+  const startMs = performance.now();
+  using progress = new Progress(writeStderr, columns);
   const encoder = new TextEncoder();
-  const result = await runAll(planFiles(listTestFiles(ROOT)), {
+  const cores = navigator.hardwareConcurrency;
+  const result = await runAll(all, {
     ...setting,
     root: ROOT,
-    jobs,
+    ...jobs === undefined ? choosePace(cores) : { jobs },
+    durations,
     verbose,
-    checkTypes: true,
-    testArgs: [],
     print: (text) => progress.print(() => console.log(text)),
-    onProgress: (text) => progress.show(text),
+    // Without a terminal, the lines of the files are progress enough.
+    onProgress: columns === undefined
+      ? showNowAndThen((text) => console.log(text))
+      : (text) => progress.show(text),
     log: (text) => log.writeSync(encoder.encode(text)),
   });
   progress.clear();
+  if (scope === "whole" && result.tally.failed === 0) {
+    const whole = (performance.now() - startMs) / 1000;
+    writeDurations(DURATIONS, { whole, files: result.seconds });
+  }
   console.log(`\nAll that the tests printed is in ${LOG}`);
   if (result.failures.length === 0) return result;
   console.log(`\nWhat failed:\n\n${formatFailures(result.failures)}\n`);
   return result;
 }
 
+/** How often progress is a line of its own, in ms. */
+const LINE_MS = 60_000;
+
+/** Shows one of many texts. */
+function showNowAndThen(show: (text: string) => void): (text: string) => void {
+  let shownMs = performance.now();
+  return (text) => {
+    if (performance.now() < shownMs + LINE_MS) return;
+    shownMs = performance.now();
+    show(text);
+  };
+}
+
+/** What is counted. */
+type Counted = Pick<RunResult, "tally" | "conformance">;
+
 /** Runs what the command line asks for, as `deno test` runs and shows it. */
 async function runSome(
   denoArgs: readonly string[],
   { enter, flags, env, stop }: Setting,
-): Promise<RunResult> {
+): Promise<Counted> {
   const stdout = Deno.stdout.writable.getWriter();
   const encoder = new TextEncoder();
   const end = await runShard(["test", "-A", ...flags, ...denoArgs], {
@@ -176,18 +253,29 @@ async function runSome(
 }
 
 /** A run without any test proves nothing. */
-function judge({ tally }: RunResult): Tally {
+function judge({ tally }: Counted): Tally {
   if (tally.passed + tally.failed > 0) return tally;
   console.log("No test was run");
   return { ...tally, failed: 1 };
 }
 
-async function main(options: TestOptions): Promise<Tally> {
-  const stop = createStop(LIMIT_MS);
-  await using _ = await buildGoPlugins(stop);
+/** What a scope needs of the machine beside deno. */
+async function prepare(
+  scope: Scope,
+  stop: AbortSignal,
+): Promise<AsyncDisposable> {
+  const go = scope === "fast" ? undefined : await buildGoPlugins(stop);
   await installTestPackages();
+  return go ?? new AsyncDisposableStack();
+}
+
+/** Runs a scope, or what the command line asks for. */
+async function test(scope: Scope, options: TestOptions): Promise<Tally> {
+  const stop = createStop(LIMIT_MS);
+  await using _ = await prepare(scope, stop);
   explainSkips();
-  const bin = await buildExecutables();
+  // What is quick needs no executables.
+  const bin = scope === "fast" ? "" : await buildExecutables();
   const build = { passed: 0, failed: bin === undefined ? 1 : 0, skipped: 0 };
   const flags = await importFlags();
   await using node = await startNode(flags);
@@ -197,13 +285,14 @@ async function main(options: TestOptions): Promise<Tally> {
     // Nothing is written to the machine's own log.
     env: {
       CNI_LOG_FILE: "stderr",
-      ...bin === undefined ? {} : { CNI_BIN: bin },
+      ...scope === "fast" ? ONE_WAY : {},
+      ...bin === undefined || bin === "" ? {} : { CNI_BIN: bin },
     },
     stop,
   };
   const result = options.denoArgs.length > 0
     ? await runSome(options.denoArgs, setting)
-    : await runEverything(options, setting);
+    : await runEverything(scope, options, setting);
   const changes = node?.listChanges() ?? [];
   for (const change of changes) {
     console.log(`FAILED A test has changed the node: ${change}`);
@@ -213,12 +302,30 @@ async function main(options: TestOptions): Promise<Tally> {
   return sumTallies([build, judge(result), left]);
 }
 
+/** Runs a scope, prints the counts, and sets the exit code. */
+export async function runScope(
+  scope: Scope,
+  options: TestOptions,
+): Promise<void> {
+  try {
+    const tally = await test(scope, options);
+    console.log(formatTally(tally));
+    Deno.exitCode = tally.failed > 0 ? 1 : 0;
+  } catch (error) {
+    console.error(describe(error));
+    Deno.exitCode = 1;
+  }
+}
+
 const HELP = `Run all tests, or some with deno test.
 
-Usage: deno task test [--jobs N] [--verbose]
+Usage: deno task test [--fast] [--jobs N] [--verbose]
        deno task test [ARGUMENTS OF deno test]
 
-  --jobs N     test files that run at the same time (1 to 99)
+  --fast       before a commit: types, lint, format, what has no executables,
+               and each conformance row in one way, within 90 s
+  --jobs N     test files that run at the same time (1 to 99); otherwise four,
+               and more while a processor is idle
   --verbose    print everything, not only failures
   --filter X   run tests with X in their name; this, paths and other arguments
                go to a single deno test
@@ -228,13 +335,6 @@ packages that tests need are installed unless CNI_TEST_NO_INSTALL=1.`;
 
 if (import.meta.main) {
   answerHelp(HELP);
-  try {
-    const cores = navigator.hardwareConcurrency;
-    const tally = await main(parseOptions(Deno.args, cores));
-    console.log(formatTally(tally));
-    Deno.exitCode = tally.failed > 0 ? 1 : 0;
-  } catch (error) {
-    console.error(describe(error));
-    Deno.exitCode = 1;
-  }
+  const options = parseOptions(Deno.args);
+  await runScope(options.fast ? "fast" : "tests", options);
 }

@@ -5,6 +5,7 @@
  */
 
 import { formatTally } from "../tally.ts";
+import { testFile } from "../test/jobs.ts";
 import { planFiles, type TestFile } from "../test/plan.ts";
 import { runAll } from "../test/run_all.ts";
 import { createStop } from "../test/stop.ts";
@@ -28,11 +29,14 @@ async function main(path: string): Promise<void> {
   const run = JSON.parse(await Deno.readTextFile(path)) as InsideRun;
   const { deno } = Deno.version;
   console.log(`Running in Linux ${Deno.osRelease()} by deno ${deno}`);
-  const { tally, conformance } = await runAll(planFiles(run.files), {
+  const durations = { whole: 0, files: {} };
+  const { together, alone } = planFiles(run.files, durations);
+  const jobs = [...together, ...alone].map((path) => testFile(path, run));
+  const { tally, conformance } = await runAll({ together: [], alone: jobs }, {
     ...run,
     root: new URL(run.root),
     jobs: 1,
-    checkTypes: false,
+    durations,
     stop: createStop(run.limitMs),
     print: (text) => console.log(text),
     log: () => {},

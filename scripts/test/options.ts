@@ -6,49 +6,68 @@
 
 /** The options of the command line. */
 export interface TestOptions {
-  /** How many files are run at the same time. */
-  readonly jobs: number;
+  /** How many files are run at the same time; undefined for what the machine can do. */
+  readonly jobs: number | undefined;
+  /** Whether only what is quick is run. */
+  readonly fast: boolean;
   /** Whether what passes is shown as well. */
   readonly verbose: boolean;
   /** Arguments for `deno test`; with any, it is the only command. */
   readonly denoArgs: readonly string[];
 }
 
+/** How many files run at the same time. */
+export interface Pace {
+  /** So many, however busy the processors are. */
+  readonly jobs: number;
+  /** So many more while a processor is idle. */
+  readonly more: number;
+}
+
 /** More at a time would share disks and the kernel's locks rather than win time. */
-const MOST_JOBS = 4;
+const MOST_BUSY = 4;
+
+/** How many files of each core may wait. */
+const WAITING = 4;
+
+/** More would fill the memory: each is a process of 150 MB, and starts others. */
+const MOST_WAITING = 12;
 
 /**
- * One file for each core and two more, within reason: they wait half of their
- * time. With three on two cores, these were idle for a third of the time.
+ * One file for each core and two more, within reason; and others while these
+ * wait: files that work in the kernel or call executables do for most of their
+ * time.
  */
-export function chooseJobs(cores: number): number {
-  return Math.min(Math.max(cores, 1) + 2, MOST_JOBS);
+export function choosePace(cores: number): Pace {
+  const some = Math.max(cores, 1);
+  return {
+    jobs: Math.min(some + 2, MOST_BUSY),
+    more: Math.min(some * WAITING, MOST_WAITING),
+  };
 }
 
 /**
  * Reads the command line.
  *
- * @param cores How many cores the machine has
  * @throws {Error} If `--jobs` has no number, or nothing to share out
  */
-export function parseOptions(
-  args: readonly string[],
-  cores: number,
-): TestOptions {
+export function parseOptions(args: readonly string[]): TestOptions {
   const denoArgs: string[] = [];
   let jobs: number | undefined;
-  let verbose = false;
+  let fast = false, verbose = false;
   for (let index = 0; index < args.length; index++) {
     const arg = args[index] ?? "";
     if (arg === "--verbose") verbose = true;
+    else if (arg === "--fast") fast = true;
     else if (arg === "--jobs") jobs = parseJobs(args[++index] ?? "");
     else if (arg.startsWith("--jobs=")) jobs = parseJobs(arg.slice(7));
     else denoArgs.push(arg);
   }
-  if (jobs !== undefined && denoArgs.length > 0) {
-    throw new Error(`Cannot use --jobs with "${denoArgs.join(" ")}"`);
+  if (denoArgs.length > 0 && (jobs !== undefined || fast)) {
+    const option = fast ? "--fast" : "--jobs";
+    throw new Error(`Cannot use ${option} with "${denoArgs.join(" ")}"`);
   }
-  return { jobs: jobs ?? chooseJobs(cores), verbose, denoArgs };
+  return { jobs, fast, verbose, denoArgs };
 }
 
 function parseJobs(text: string): number {

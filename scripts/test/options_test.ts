@@ -1,34 +1,48 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { chooseJobs, parseOptions, type TestOptions } from "./options.ts";
+import { choosePace, parseOptions, type TestOptions } from "./options.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
-testRows("chooseJobs() has two files more than cores, and four at most", [
-  [0, 3],
-  [1, 3],
-  [2, 4],
-  [4, 4],
-  [64, 4],
-], ([cores, jobs]) => {
-  assertEquals(chooseJobs(cores ?? 0), jobs);
+testRows("choosePace() has more files than cores, within reason", [
+  [0, 3, 4],
+  [1, 3, 4],
+  [2, 4, 8],
+  [4, 4, 12],
+  [64, 4, 12],
+], ([cores = 0, jobs, more]) => {
+  assertEquals(choosePace(cores), { jobs, more });
 }, ([cores]) => `${cores} cores`);
 
-testRows("parseOptions() keeps what is ours, and leaves the rest to deno", [
-  [[], { jobs: 4, verbose: false, denoArgs: [] }],
-  [["--jobs", "2"], { jobs: 2, verbose: false, denoArgs: [] }],
-  [["--jobs=1", "--verbose"], { jobs: 1, verbose: true, denoArgs: [] }],
+const NOTHING: TestOptions = {
+  jobs: undefined,
+  fast: false,
+  verbose: false,
+  denoArgs: [],
+};
+
+testRows<[string[], Partial<TestOptions>]>(
+  "parseOptions() keeps what is ours, and leaves the rest to deno",
   [
-    ["plugins/ptp", "--filter", "gc"],
-    { jobs: 4, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
+    [[], {}],
+    [["--fast"], { fast: true }],
+    [["--jobs", "2"], { jobs: 2 }],
+    [["--jobs=1", "--verbose"], { jobs: 1, verbose: true }],
+    [
+      ["plugins/ptp", "--filter", "gc"],
+      { denoArgs: ["plugins/ptp", "--filter", "gc"] },
+    ],
   ],
-], ([args, options]: [string[], TestOptions]) => {
-  assertEquals(parseOptions(args, 2), options);
-}, ([args]) => args.join(" ") || "nothing");
+  ([args, options]) => {
+    assertEquals(parseOptions(args), { ...NOTHING, ...options });
+  },
+  ([args]) => args.join(" ") || "nothing",
+);
 
 testRows<[string[], string]>("parseOptions() refuses what it cannot do", [
   [["--jobs"], 'Cannot use "" as --jobs'],
   [["--jobs", "0"], 'Cannot use "0" as --jobs'],
   [["--jobs=two"], 'Cannot use "two" as --jobs'],
   [["--jobs", "2", "plugins"], 'Cannot use --jobs with "plugins"'],
+  [["--fast", "plugins"], 'Cannot use --fast with "plugins"'],
 ], ([args, message]) => {
-  assertThrows(() => parseOptions(args, 2), Error, message);
+  assertThrows(() => parseOptions(args), Error, message);
 }, ([args]) => args.join(" "));

@@ -6,6 +6,7 @@
 
 import {
   countConformance,
+  findTally,
   findTestSummary,
   sumTallies,
   type Tally,
@@ -89,13 +90,29 @@ export function judgeShard(name: string, end: ShardEnd): Outcome {
   };
 }
 
-/** Judges a command that is not a test, and counts only if it fails. */
+/** Judges a command that is one test: it passes, or it fails. */
 export function judgeCommand(name: string, end: ShardEnd): Outcome {
-  if (end.code === 0 && end.signal === null) return NOTHING;
+  if (end.code === 0 && end.signal === null) {
+    return { ...NOTHING, tally: { passed: 1, failed: 0, skipped: 0 } };
+  }
   const { code, signal, stopped, output } = end;
   const why = stopped ?? signal ?? `exit code ${code}`;
   const failure = { name: `${name} failed: ${why}`, lines: firstLines(output) };
   return { ...judgeFailure(failure), report: output.trim() };
+}
+
+/** Judges a command that counts its tests in its last line. */
+export function judgeCounting(name: string, end: ShardEnd): Outcome {
+  const outcome = judgeCommand(name, end);
+  const tally = findTally(end.output);
+  if (tally === undefined) {
+    return outcome.trouble === undefined
+      ? judgeFailure({ name: `${name} counted nothing`, lines: [] })
+      : outcome;
+  }
+  // What failed is counted: that is why the command did.
+  if (tally.failed > 0) return { ...outcome, tally };
+  return { ...outcome, tally: sumTallies([tally, outcome.tally]) };
 }
 
 /** Judges a file that was not run as one failure. */

@@ -1,7 +1,13 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { judgeCommand, judgeShard, judgeUnrun } from "./outcome.ts";
+import {
+  judgeCommand,
+  judgeCounting,
+  judgeShard,
+  judgeUnrun,
+} from "./outcome.ts";
 import type { ShardEnd } from "./run_shard.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import type { Tally } from "../tally.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const GOOD: ShardEnd = {
   output: "",
@@ -132,9 +138,9 @@ Deno.test("judgeShard() counts the conformance rows", () => {
   assertEquals(judgeShard("a", { ...GOOD, output }).conformance.passed, 2);
 });
 
-Deno.test("judgeCommand() counts a command only if it fails", () => {
+Deno.test("judgeCommand() counts a command as one test", () => {
   const good = judgeCommand("types", GOOD);
-  assertEquals(good.tally, { passed: 0, failed: 0, skipped: 0 });
+  assertEquals(good.tally, { passed: 1, failed: 0, skipped: 0 });
   const bad = judgeCommand("types", { ...GOOD, code: 1, output: "TS1\nTS2\n" });
   assertEquals(bad.tally, { passed: 0, failed: 1, skipped: 0 });
   assertEquals(bad.failures, [
@@ -142,6 +148,41 @@ Deno.test("judgeCommand() counts a command only if it fails", () => {
   ]);
   assertEquals(bad.report, "TS1\nTS2");
 });
+
+testRows<[string, Partial<ShardEnd>, Tally, string[]]>(
+  "judgeCounting() counts what a command has counted, and the command",
+  [
+    [
+      "passed",
+      { output: "ok\n5 passed, 0 failed, 2 skipped\n" },
+      { passed: 6, failed: 0, skipped: 2 },
+      [],
+    ],
+    [
+      "failed",
+      { code: 1, output: "FAILED a\n5 passed, 2 failed, 0 skipped\n" },
+      { passed: 5, failed: 2, skipped: 0 },
+      ["kernel failed: exit code 1"],
+    ],
+    [
+      "passed, and was ended",
+      { code: 1, output: "5 passed, 0 failed, 0 skipped\n", stopped: "SIGINT" },
+      { passed: 5, failed: 1, skipped: 0 },
+      ["kernel failed: SIGINT"],
+    ],
+    [
+      "counted nothing",
+      { output: "ok\n" },
+      { passed: 0, failed: 1, skipped: 0 },
+      ["kernel counted nothing"],
+    ],
+  ],
+  ([, end, tally, names]) => {
+    const outcome = judgeCounting("kernel", { ...GOOD, ...end });
+    assertEquals(outcome.tally, tally);
+    assertEquals(outcome.failures.map(({ name }) => name), names);
+  },
+);
 
 Deno.test("judgeUnrun() is one failure, however much is not run", () => {
   const few = judgeUnrun(["a", "b"], "SIGINT has come");

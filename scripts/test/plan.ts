@@ -10,6 +10,7 @@
  */
 
 import project from "../../deno.json" with { type: "json" };
+import { durationOf, type Durations } from "./durations.ts";
 
 /** Files that run alone, one by one, and why. */
 export const ALONE: Readonly<Record<string, string>> = {
@@ -33,7 +34,7 @@ export function mayDownload(path: string): boolean {
 }
 
 /** They load cores by many processes, and kill some of them. */
-const STRESS = /_(?:stress|soak)_test\.ts$/;
+export const STRESS = /_(?:stress|soak)_test\.ts$/;
 
 /** Source: docs.deno.com/runtime/reference/cli/test, `{*_,*.,}test.{ts, tsx, mts, js, mjs, jsx}`. */
 const TEST_FILE = /(?:^|[/_.])test\.(?:m?[jt]s|[jt]sx)$/;
@@ -42,7 +43,7 @@ const TEST_FILE = /(?:^|[/_.])test\.(?:m?[jt]s|[jt]sx)$/;
 export interface TestFile {
   /** From the project's root. */
   readonly path: string;
-  /** Its size in bytes, an estimate of its duration. */
+  /** Its size in bytes: of two files, the larger one may take longer. */
   readonly size: number;
 }
 
@@ -50,8 +51,6 @@ export interface TestFile {
 export interface Plan {
   /** Files to run in parallel processes. */
   readonly together: readonly string[];
-  /** Files to run after these, two at a time: each waits for much of its time. */
-  readonly stress: readonly string[];
   /** Files to run after the others, one by one. */
   readonly alone: readonly string[];
 }
@@ -84,20 +83,21 @@ export function listFiles(
 }
 
 /**
- * Puts files in order: long ones first, so that short ones fill up the end.
- * Files in `tests/`, which start whole programs, take longest.
+ * Puts files in order: those that take longest first, so that none of them is
+ * the last that runs, and short ones fill up the end.
  */
-export function planFiles(files: readonly TestFile[]): Plan {
-  const isWhole = ({ path }: TestFile): number =>
-    Number(path.startsWith("tests/"));
-  const ordered = files.toSorted((a, b) =>
-    isWhole(b) - isWhole(a) || b.size - a.size
-  );
-  const paths = ordered.map(({ path }) => path);
-  const others = paths.filter((path) => !(path in ALONE));
+export function planFiles(
+  files: readonly TestFile[],
+  durations: Durations,
+): Plan {
+  const paths = files
+    .toSorted((a, b) =>
+      durationOf(durations, b.path) - durationOf(durations, a.path) ||
+      b.size - a.size
+    )
+    .map(({ path }) => path);
   return {
-    together: others.filter((path) => !STRESS.test(path)),
-    stress: others.filter((path) => STRESS.test(path)),
+    together: paths.filter((path) => !(path in ALONE)),
     alone: paths.filter((path) => path in ALONE),
   };
 }

@@ -43,37 +43,37 @@ Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
   }
 });
 
+const DURATIONS = { whole: 60, files: { "tests/sbr_stress_test.ts": 20 } };
+
 Deno.test("planFiles() begins with what takes long, and keeps some apart", () => {
   const files = [
     { path: "net/ip_test.ts", size: 10 },
     { path: "plugins/ptp/plugin_test.ts", size: 900 },
-    { path: "tests/chain_test.ts", size: 5 },
     { path: "tests/conformance/bandwidth_test.ts", size: 50 },
     { path: "tests/sbr_stress_test.ts", size: 60 },
   ];
-  assertEquals(planFiles(files), {
+  assertEquals(planFiles(files, DURATIONS), {
     together: [
-      "tests/chain_test.ts",
+      "tests/sbr_stress_test.ts",
       "plugins/ptp/plugin_test.ts",
       "net/ip_test.ts",
     ],
-    stress: ["tests/sbr_stress_test.ts"],
     alone: ["tests/conformance/bandwidth_test.ts"],
   });
 });
 
 Deno.test("planFiles() runs every test file of the project once", () => {
   const files = listTestFiles(ROOT);
-  const { together, stress, alone } = planFiles(files);
+  const { together, alone } = planFiles(files, DURATIONS);
   assertEquals(
-    [...together, ...stress, ...alone].toSorted(),
+    [...together, ...alone].toSorted(),
     files.map(({ path }) => path).toSorted(),
   );
   assert(together.includes("scripts/test/plan_test.ts"));
 });
 
 Deno.test("ALONE names files that are there", () => {
-  const { alone } = planFiles(listTestFiles(ROOT));
+  const { alone } = planFiles(listTestFiles(ROOT), DURATIONS);
   const missing = Object.keys(ALONE).filter((path) => !alone.includes(path));
   assertEquals(missing, []);
 });

@@ -5,32 +5,35 @@
  */
 
 import { sumTallies, type Tally } from "../tally.ts";
-import {
-  judgeCommand,
-  judgeShard,
-  judgeUnrun,
-  type Outcome,
-} from "./outcome.ts";
-import { mayDownload, type Plan } from "./plan.ts";
+import { type Durations, Forecast, formatSeconds } from "./durations.ts";
+import { IdleMeter } from "./idle.ts";
+import type { Job } from "./jobs.ts";
+import { judgeUnrun, type Outcome } from "./outcome.ts";
 import type { Failure } from "./read_output.ts";
-import { runShard, type ShardEnd } from "./run_shard.ts";
+import { runShard } from "./run_shard.ts";
+
+/** What to run. */
+export interface Jobs {
+  /** To run beside each other, in this order. */
+  readonly together: readonly Job[];
+  /** To run after these, one by one. */
+  readonly alone: readonly Job[];
+}
 
 /** How to run all tests. */
 export interface RunOptions {
   /** The folder that the files are named from. */
   readonly root: URL;
-  /** Flags for any deno command. */
-  readonly flags: readonly string[];
-  /** A command that enters namespaces, in front of each test; none by default. */
-  readonly enter?: readonly string[];
   /** Variables for the tests, beside those of this process. */
   readonly env: Readonly<Record<string, string>>;
-  /** How many files are run at the same time. */
+  /** How many jobs run at the same time, however busy the processors are. */
   readonly jobs: number;
-  /** Whether types are checked, too. */
-  readonly checkTypes: boolean;
-  /** More arguments for each `deno test`. */
-  readonly testArgs: readonly string[];
+  /** How many more begin while a processor is idle; none by default. */
+  readonly more?: number;
+  /** Returns how many processors were idle since the last call; measured by default. */
+  readonly measureIdle?: () => number;
+  /** What is known of how long the jobs take. */
+  readonly durations: Durations;
   /** Whether what passes is shown as well. */
   readonly verbose: boolean;
   /** Ends the run; its reason is printed. */
@@ -48,74 +51,55 @@ export interface RunResult {
   readonly tally: Tally;
   readonly conformance: Tally;
   readonly failures: readonly Failure[];
+  /** How long each job took, in seconds. */
+  readonly seconds: Readonly<Record<string, number>>;
 }
 
-/** How many files run at the same time that load cores by themselves. */
+/** How many jobs run at the same time that load cores by themselves. */
 const STRESS_JOBS = 2;
 
-/** Something to run. */
-interface Job {
-  readonly name: string;
-  readonly args: readonly string[];
-  readonly enter?: readonly string[] | undefined;
-  readonly judge: (name: string, end: ShardEnd) => Outcome;
-}
+/** How long processors are watched before another job may begin, in ms. */
+const WATCH_MS = 400;
+
+/** How idle one must be then. */
+const IDLE_ENOUGH = 0.3;
 
 /**
- * Runs the tests. Their types are checked beside them, once for all, unless
- * the options say no.
+ * Runs jobs. Many tests wait for most of their time, for the kernel or a clock;
+ * so more jobs begin as long as processors have nothing to do.
  *
- * The files that failed are shown in full at once, others by a line. A file that
+ * The jobs that failed are shown in full at once, others by a line. One that
  * failed because the machine ran out of something is run once more, alone, and
  * counts as it ends then.
  */
 export async function runAll(
-  plan: Plan,
+  { together, alone }: Jobs,
   options: RunOptions,
 ): Promise<RunResult> {
-  const check = ["check", "-q", ...options.flags, "."];
-  const types = { name: "types", args: check, judge: judgeCommand };
-  const test = (path: string): Job => ({
-    name: path,
-    args: [
-      "test",
-      "-A",
-      "--no-check",
-      ...options.flags,
-      ...options.testArgs,
-      path,
-    ],
-    enter: mayDownload(path) ? [] : options.enter,
-    judge: judgeShard,
-  });
-  const together = [
-    ...options.checkTypes ? [types] : [],
-    ...plan.together.map(test),
-  ];
-  const stress = plan.stress.map(test);
-  const alone = plan.alone.map(test);
-  const { jobs } = options;
+  const names = [...together, ...alone].map(({ name }) => name);
+  const run = new Run(options, names);
   const first = [
-    ...await runJobs(together, jobs, options),
-    ...await runJobs(stress, Math.min(jobs, STRESS_JOBS), options),
-    ...await runJobs(alone, 1, options),
+    ...await run.together(together),
+    ...await run.oneByOne(alone),
   ];
   const again = first.filter(({ outcome }) => outcome.limit !== undefined)
     .map(({ job }) => job);
-  const queue = [...again];
-  const last = await runJobs(queue, 1, options);
-  const ran = [
-    ...first.filter(({ job }) => !again.includes(job) || queue.includes(job)),
-    ...last,
-  ].map(({ outcome }) => outcome);
-  const unrun = [...together, ...stress, ...alone].map(({ name }) => name);
-  const outcomes = unrun.length === 0
-    ? ran
-    : [judgeUnrun(unrun, String(options.stop.reason)), ...ran];
+  const last = await run.oneByOne(again);
+  const isReplaced = (job: Job): boolean => last.some((ran) => ran.job === job);
+  const ran = [...first.filter(({ job }) => !isReplaced(job)), ...last];
+  const begun = new Set(ran.map(({ job }) => job.name));
+  const unrun = names.filter((name) => !begun.has(name));
+  const outcomes = ran.map(({ outcome }) => outcome);
+  if (unrun.length > 0) {
+    outcomes.unshift(judgeUnrun(unrun, String(options.stop.reason)));
+  }
   return {
     tally: sumTallies(outcomes.map(({ tally }) => tally)),
     conformance: sumTallies(outcomes.map(({ conformance }) => conformance)),
     failures: outcomes.flatMap(({ failures }) => failures),
+    seconds: Object.fromEntries(
+      ran.map(({ job, seconds }) => [job.name, seconds]),
+    ),
   };
 }
 
@@ -123,48 +107,126 @@ export async function runAll(
 interface Ran {
   readonly job: Job;
   readonly outcome: Outcome;
+  readonly seconds: number;
 }
 
-/** Runs jobs from the queue; remaining jobs must not run. */
-async function runJobs(
-  queue: Job[],
-  atOnce: number,
-  options: RunOptions,
-): Promise<Ran[]> {
-  const outcomes: Ran[] = [];
-  const running = new Set<string>();
-  const total = queue.length;
-  const tell = (): void => {
-    const failed =
-      outcomes.filter(({ outcome }) => outcome.tally.failed > 0).length;
-    const failures = failed > 0 ? `, ${failed} failed` : "";
-    const names = [...running].join(" ");
-    options.onProgress?.(`${outcomes.length}/${total}${failures}: ${names}`);
-  };
-  async function work(): Promise<void> {
-    while (!options.stop.aborted) {
-      const job = queue.shift();
-      if (job === undefined) return;
-      running.add(job.name);
-      tell();
-      outcomes.push({ job, outcome: await runJob(job, options) });
-      running.delete(job.name);
+/** Runs jobs until it is stopped. */
+class Run {
+  readonly #options: RunOptions;
+  readonly #total: number;
+  readonly #forecast: Forecast;
+  /** The jobs that run, and since when, in ms. */
+  readonly #running = new Map<Job, number>();
+  #ended = 0;
+  #failed = 0;
+
+  constructor(options: RunOptions, names: readonly string[]) {
+    this.#options = options;
+    this.#total = names.length;
+    this.#forecast = new Forecast(options.durations, names);
+  }
+
+  /** Runs jobs one after the other. */
+  async oneByOne(jobs: readonly Job[]): Promise<Ran[]> {
+    const ran: Ran[] = [];
+    for (const job of jobs) {
+      if (this.#options.stop.aborted) break;
+      ran.push(await this.#run(job));
+    }
+    return ran;
+  }
+
+  /** Runs as many jobs at a time as the options and the processors say. */
+  async together(jobs: readonly Job[]): Promise<Ran[]> {
+    const { jobs: least, more = 0, stop } = this.#options;
+    const meter = new IdleMeter();
+    const { measureIdle = () => meter.measure() } = this.#options;
+    const ran: Ran[] = [];
+    const queue = [...jobs];
+    const endings = new Set<Promise<void>>();
+    const begin = (): boolean => {
+      const job = stop.aborted ? undefined : this.#takeNext(queue);
+      if (job === undefined) return false;
+      const ending = this.#run(job).then((one) => {
+        ran.push(one);
+        endings.delete(ending);
+      });
+      endings.add(ending);
+      return true;
+    };
+    let watchedMs = performance.now();
+    for (;;) {
+      while (endings.size < least && begin());
+      if (endings.size === 0) return ran;
+      const restMs = watchedMs + WATCH_MS - performance.now();
+      await waitForAny(endings, restMs);
+      if (performance.now() < watchedMs + WATCH_MS) continue;
+      watchedMs = performance.now();
+      const idle = measureIdle();
+      const room = Math.min(
+        idle < IDLE_ENOUGH ? 0 : Math.max(1, Math.floor(idle)),
+        least + more - endings.size,
+      );
+      for (let count = 0; count < room && begin(); count++);
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, work));
-  return outcomes;
+
+  /** Takes the first job that may begin now. */
+  #takeNext(queue: Job[]): Job | undefined {
+    const stress = [...this.#running.keys()]
+      .filter(({ isStress }) => isStress).length;
+    const index = queue
+      .findIndex(({ isStress }) => !isStress || stress < STRESS_JOBS);
+    return index < 0 ? undefined : queue.splice(index, 1)[0];
+  }
+
+  async #run(job: Job): Promise<Ran> {
+    this.#running.set(job, performance.now());
+    this.#tell();
+    const ran = await runJob(job, this.#options);
+    this.#running.delete(job);
+    this.#forecast.end(job.name);
+    this.#ended++;
+    if (ran.outcome.tally.failed > 0) this.#failed++;
+    this.#tell();
+    return ran;
+  }
+
+  #tell(): void {
+    const running = new Map(
+      [...this.#running].map(([{ name }, startMs]) => [name, startMs]),
+    );
+    const left = this.#forecast.secondsLeft(running);
+    const counts = [
+      `${this.#ended} of ${this.#total}`,
+      this.#failed > 0 && `${this.#failed} failed`,
+      `about ${formatSeconds(left)} left`,
+    ].filter(Boolean).join(", ");
+    const names = [...running.keys()].join(" ");
+    this.#options.onProgress?.(`${counts}: ${names}`);
+  }
 }
 
-async function runJob(
-  { name, args, enter = [], judge }: Job,
-  { root, env, verbose, stop, print, log }: RunOptions,
-): Promise<Outcome> {
+/** Waits until one of them ends, or for so many ms. */
+async function waitForAny(
+  endings: Iterable<Promise<void>>,
+  ms: number,
+): Promise<void> {
+  const timeout = Promise.withResolvers<void>();
+  const timer = setTimeout(timeout.resolve, Math.max(ms, 0));
+  await Promise.race([...endings, timeout.promise]);
+  clearTimeout(timer);
+}
+
+async function runJob(job: Job, options: RunOptions): Promise<Ran> {
+  const { name, args, enter = [], judge } = job;
+  const { root, env, verbose, stop, print, log } = options;
   const end = await runShard(args, { cwd: root, enter, env, stop });
   log(`==> ${name}\n${end.output}\n`);
   const outcome = judge(name, end);
   const shown = verbose ? end.output : outcome.report;
   print(formatOutcome(name, end.timeMs, { ...outcome, report: shown }));
-  return outcome;
+  return { job, outcome, seconds: end.timeMs / 1000 };
 }
 
 /** Renders a line on a file, the names of what it skipped, and the report. */

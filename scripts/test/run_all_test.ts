@@ -1,6 +1,12 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { formatOutcome, runAll, type RunResult } from "./run_all.ts";
+import { checkTypes, type Job, testFile } from "./jobs.ts";
+import {
+  formatOutcome,
+  runAll,
+  type RunOptions,
+  type RunResult,
+} from "./run_all.ts";
 
 const GOOD = 'Deno.test("good", () => {});';
 const FAILS = 'Deno.test("fails", () => { console.log("hints");' +
@@ -16,10 +22,13 @@ const HANGS = 'Deno.test("hangs", async () => {' +
   " await new Promise((resolve) => setTimeout(resolve, 500));" +
   ' Deno.writeTextFileSync("hanging", ""); while (true); });';
 
+const FLAGS = ["--no-config"];
+
 /** Runs files in a new folder. */
 class Run implements Disposable {
   readonly folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly printed: string[] = [];
+  readonly progress: string[] = [];
   readonly stop = new AbortController();
   logged = "";
 
@@ -30,25 +39,25 @@ class Run implements Disposable {
   }
 
   run(
-    together: readonly string[],
-    { stress = [], alone = [], ...options }: {
-      readonly stress?: readonly string[];
-      readonly alone?: readonly string[];
-      readonly verbose?: boolean;
-      readonly checkTypes?: boolean;
-      readonly testArgs?: readonly string[];
-    } = {},
+    together: readonly (string | Job)[],
+    { alone = [], testArgs = [], ...options }:
+      & {
+        readonly alone?: readonly string[];
+        readonly testArgs?: readonly string[];
+      }
+      & Partial<Pick<RunOptions, "verbose" | "more" | "measureIdle">> = {},
   ): Promise<RunResult> {
-    return runAll({ together, stress, alone }, {
+    const toJob = (one: string | Job): Job =>
+      typeof one === "string" ? testFile(one, { flags: FLAGS, testArgs }) : one;
+    return runAll({ together: together.map(toJob), alone: alone.map(toJob) }, {
       root: new URL(`file://${this.folder}/`),
-      flags: ["--no-config"],
       env: { NO_COLOR: "1" },
       jobs: 2,
       verbose: false,
-      checkTypes: true,
-      testArgs: [],
+      durations: { whole: 60, files: {} },
       stop: this.stop.signal,
       print: (text) => this.printed.push(text),
+      onProgress: (text) => this.progress.push(text),
       log: (text) => this.logged += text,
       ...options,
     });
@@ -80,12 +89,13 @@ Deno.test("runAll() has a line for what passes, and a report of what fails", asy
   assertStringIncludes(fails, "\n         skips (skipped: needs luck)\n");
   assertStringIncludes(fails, "\nhints\n");
   assertStringIncludes(fails, "\nerror: Error: Wrong\n");
-  assertEquals(run.printed.indexOf(fails), 2, "what runs alone runs last");
+  assertEquals(run.printed.indexOf(fails), 1, "what runs alone runs last");
   assertStringIncludes(run.logged, "==> good_test.ts\nrunning 1 test");
 });
 
-Deno.test("runAll() runs stress tests two at a time, after the others", async () => {
-  const meet = (own: string, other: string): string => `
+/** A test that passes once another one of its kind runs beside it. */
+function meet(own: string, other: string): string {
+  return `
     Deno.test("meets", async () => {
       Deno.writeTextFileSync("${own}", "");
       const isThere = (path) => {
@@ -96,24 +106,61 @@ Deno.test("runAll() runs stress tests two at a time, after the others", async ()
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
     });`;
+}
+
+Deno.test("runAll() begins more than its jobs while a processor is idle", async () => {
   using run = new Run({
-    "good_test.ts": GOOD,
-    "a_test.ts": meet("a", "b"),
-    "b_test.ts": meet("b", "a"),
+    "a_test.ts": meet("a", "d"),
+    "b_test.ts": meet("b", "c"),
+    "c_test.ts": meet("c", "a"),
+    "d_test.ts": meet("d", "b"),
   });
-  const { tally } = await run.run(["good_test.ts"], {
-    stress: ["a_test.ts", "b_test.ts"],
-    checkTypes: false,
-  });
-  assertEquals(tally, { passed: 3, failed: 0, skipped: 0 });
-  assertStringIncludes(run.printed[0] ?? "", "good_test.ts");
+  const files = ["a_test.ts", "b_test.ts", "c_test.ts", "d_test.ts"];
+  const { tally } = await run.run(files, { more: 2, measureIdle: () => 1 });
+  assertEquals(tally, { passed: 4, failed: 0, skipped: 0 });
 });
 
-Deno.test("runAll() leaves the types unchecked if told to", async () => {
-  using run = new Run({ "good_test.ts": `${GOOD} const n: number = "";` });
-  const { tally } = await run.run(["good_test.ts"], { checkTypes: false });
-  assertEquals(tally, { passed: 1, failed: 0, skipped: 0 });
-  assertEquals(run.find("types"), "");
+Deno.test("runAll() begins no more while all processors are busy", async () => {
+  using run = new Run({ "good_test.ts": GOOD });
+  const waits: Job = {
+    ...checkTypes(FLAGS),
+    args: ["eval", "--no-config", "setTimeout(() => {}, 1500)"],
+  };
+  const files = [waits, { ...waits, name: "more" }, "good_test.ts"];
+  await run.run(files, { more: 2, measureIdle: () => 0.2 });
+  const names = run.progress.map((text) => text.split(": ")[1]);
+  assert(!names.includes("types more good_test.ts"), names.join("\n"));
+});
+
+Deno.test("runAll() runs two stress tests at a time, and others beside them", async () => {
+  using run = new Run({
+    "a_stress_test.ts": meet("a", "good"),
+    "b_stress_test.ts": meet("b", "a"),
+    "c_stress_test.ts": GOOD,
+    "good_test.ts": meet("good", "b"),
+  });
+  const files = [
+    "a_stress_test.ts",
+    "b_stress_test.ts",
+    "c_stress_test.ts",
+    "good_test.ts",
+  ];
+  const { tally } = await run.run(files, { more: 2, measureIdle: () => 1 });
+  assertEquals(tally, { passed: 4, failed: 0, skipped: 0 });
+  assert(
+    run.progress.every((text) => (text.match(/stress/g)?.length ?? 0) <= 2),
+    run.progress.join("\n"),
+  );
+});
+
+Deno.test("runAll() says how far it is", async () => {
+  using run = new Run({ "good_test.ts": GOOD, "fails_test.ts": FAILS });
+  const { seconds } = await run.run(["good_test.ts"], {
+    alone: ["fails_test.ts"],
+  });
+  assertEquals(run.progress[0], "0 of 2, about 60 s left: good_test.ts");
+  assertEquals(run.progress.at(-1), "2 of 2, 1 failed, about 10 s left: ");
+  assertEquals(Object.keys(seconds), ["good_test.ts", "fails_test.ts"]);
 });
 
 Deno.test("runAll() gives deno what else it shall be told", async () => {
@@ -149,7 +196,7 @@ const STARVES = 'Deno.test("starves", () => {' +
 Deno.test("runAll() runs a file again that the machine could not run", async () => {
   using run = new Run({ "good_test.ts": GOOD, "starves_test.ts": STARVES });
   const files = ["starves_test.ts", "good_test.ts"];
-  const { tally, failures } = await run.run(files, { checkTypes: false });
+  const { tally, failures } = await run.run(files);
   assertEquals([tally, failures], [{ passed: 2, failed: 0, skipped: 0 }, []]);
   assertStringIncludes(
     run.find("starves_test.ts"),
@@ -161,9 +208,7 @@ Deno.test("runAll() runs a file again that the machine could not run", async () 
 Deno.test("runAll() runs no file a third time", async () => {
   const always = 'Deno.test("a", () => { throw new Error("os error 28"); });';
   using run = new Run({ "full_test.ts": always });
-  const { tally, failures } = await run.run(["full_test.ts"], {
-    checkTypes: false,
-  });
+  const { tally, failures } = await run.run(["full_test.ts"]);
   assertEquals([tally.failed, failures.length], [1, 1]);
   assertEquals(run.printed.length, 2);
 });
@@ -191,9 +236,10 @@ Deno.test("runAll() says what was running when it was stopped, and what not", as
   );
 });
 
-Deno.test("runAll() checks types once, which counts if it fails", async () => {
+Deno.test("runAll() checks types, which counts as a test", async () => {
   using run = new Run({ "good_test.ts": `${GOOD} const n: number = "";` });
-  const { tally, failures } = await run.run(["good_test.ts"]);
+  const types = checkTypes(FLAGS);
+  const { tally, failures } = await run.run([types, "good_test.ts"]);
   assertEquals(tally, { passed: 1, failed: 1, skipped: 0 });
   assertEquals(failures.map(({ name }) => name), [
     "types failed: exit code 1",

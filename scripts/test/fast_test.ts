@@ -1,0 +1,14 @@
+import { assertEquals } from "@std/assert";
+import { isFast } from "./fast.ts";
+import { testRows } from "../../tests/_harness/table.ts";
+
+const DURATIONS = { whole: 60, files: { "cni/long_test.ts": 5 } };
+
+testRows<[string, boolean]>("isFast() chooses quick files about one part", [
+  ["cni/args_test.ts", true],
+  ["cni/long_test.ts", false],
+  ["tests/conformance/ptp_test.ts", true],
+  ["tests/conformance/bandwidth_test.ts", false],
+  ["tests/chain_test.ts", false],
+  ["scripts/test/fast_test.ts", false],
+], ([path, expected]) => assertEquals(isFast(path, DURATIONS), expected));

@@ -1,0 +1,94 @@
+/**
+ * What a run consists of: commands of deno, and how each is judged.
+ *
+ * @module
+ */
+
+import project from "../../deno.json" with { type: "json" };
+import {
+  judgeCommand,
+  judgeCounting,
+  judgeShard,
+  type Outcome,
+} from "./outcome.ts";
+import { mayDownload, STRESS } from "./plan.ts";
+import type { ShardEnd } from "./run_shard.ts";
+
+/** Something to run. */
+export interface Job {
+  readonly name: string;
+  readonly args: readonly string[];
+  /** A command that enters namespaces, in front of it; none by default. */
+  readonly enter?: readonly string[] | undefined;
+  /** Whether it loads cores by many processes: few of these run together. */
+  readonly isStress?: boolean;
+  readonly judge: (name: string, end: ShardEnd) => Outcome;
+}
+
+/** How test files are run. */
+export interface TestSetting {
+  /** Flags for any deno command. */
+  readonly flags: readonly string[];
+  /** More arguments for each `deno test`; none by default. */
+  readonly testArgs?: readonly string[];
+  /** A command that enters namespaces, in front of each test; none by default. */
+  readonly enter?: readonly string[];
+}
+
+/** Returns the job that runs a test file. */
+export function testFile(
+  path: string,
+  { flags, testArgs = [], enter = [] }: TestSetting,
+): Job {
+  return {
+    name: path,
+    args: ["test", "-A", "--no-check", ...flags, ...testArgs, path],
+    enter: mayDownload(path) ? [] : enter,
+    isStress: STRESS.test(path),
+    judge: judgeShard,
+  };
+}
+
+function check(name: string, args: readonly string[]): Job {
+  return { name, args, judge: judgeCommand };
+}
+
+/** Returns the job that checks the types of everything. */
+export function checkTypes(flags: readonly string[]): Job {
+  return check("types", ["check", "-q", ...flags, "."]);
+}
+
+/** Returns the jobs that check what a commit must not break, beside its types. */
+export function checkSources(): Job[] {
+  return [
+    check("lint", ["lint", "-q"]),
+    check("format", ["fmt", "-q", "--check"]),
+  ];
+}
+
+/** Returns the jobs that check how the whole fits together. */
+export function checkWhole(flags: readonly string[]): Job[] {
+  return [
+    check("import cycles", [
+      "run",
+      "-A",
+      ...flags,
+      "scripts/import_cycles.ts",
+    ]),
+    check("docs", [
+      "doc",
+      "--lint",
+      ...flags,
+      ...Object.values(project.exports),
+    ]),
+  ];
+}
+
+/** Returns the job that runs a part of the tests in another kernel, which uses two processors. */
+export function testKernel(flags: readonly string[]): Job {
+  return {
+    name: "tests in User-mode Linux",
+    args: ["run", "-A", ...flags, "scripts/test_kernel.ts", "--core"],
+    judge: judgeCounting,
+  };
+}
