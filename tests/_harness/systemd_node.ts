@@ -55,8 +55,10 @@ function ensureRoot(): boolean {
   if (isForbidden || !hasCommand("debootstrap")) return false;
   const unfinished = `${ROOT}.unfinished`;
   if (exists(unfinished)) Deno.removeSync(unfinished, { recursive: true });
-  const { success } = new Deno.Command("debootstrap", {
+  // It mounts /proc there, which must not outlive it if it is killed.
+  const { success } = new Deno.Command("unshare", {
     args: [
+      ...["--mount", "--propagation=private", "debootstrap"],
       ...["--variant=minbase", `--include=${PACKAGES}`, SUITE, unfinished],
       ...findMirror(),
     ],
