@@ -34,6 +34,11 @@ export interface EncodedRequest {
   readonly flags: number;
   /** The bytes after the common header. */
   readonly body: Bytes;
+  /** What they say. */
+  readonly content: {
+    readonly header: object;
+    readonly attributes?: object | undefined;
+  };
   /** Names the attribute at an offset of the body. */
   readonly locate: (offset: number) => string | undefined;
 }
@@ -50,6 +55,7 @@ export function encodeRequest<F extends Fields, R extends Rows>(
     type: type.type,
     flags: Flag.Request | (request.flags ?? 0),
     body,
+    content: request,
     locate: (offset) => type.locate?.(body, offset),
   };
 }

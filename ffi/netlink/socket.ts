@@ -4,58 +4,39 @@
  * @module
  */
 
-import { type Bytes, concat, type Fields } from "../../net/bytes.ts";
+import type { Fields } from "../../net/bytes.ts";
 import { isErrno, SyscallError } from "../errno.ts";
 import type { Fd } from "../fd.ts";
-import * as libc from "../libc.ts";
 import type { NetNs } from "../netns.ts";
 import type { Rows } from "./attribute.ts";
 import { BackgroundRequests } from "./background.ts";
+import { sendAll, sendEach } from "./batch.ts";
+import { Connection } from "./connection.ts";
 import {
-  dropAnswers,
   makeRoom,
   makeStrict,
   openSocket,
-  receive,
   receiveNow,
   subscribe,
 } from "./datagram.ts";
-import {
-  decodeDone,
-  decodeError,
-  NetlinkError,
-  type Verdict,
-} from "./error.ts";
-import {
-  ControlType,
-  encodeMessage,
-  Flag,
-  type MessageType,
-  type RawMessage,
-  splitMessages,
-} from "./message.ts";
+import { NetlinkError } from "./error.ts";
+import { Flag, type MessageType, type RawMessage } from "./message.ts";
+import { observed } from "./observer.ts";
 import {
   acknowledgeLast,
   type Answer,
   decodeAnswers,
-  during,
   type EncodedRequest,
   encodeRequest,
-  refusalOf,
   type Request,
-  throwIfRefused,
 } from "./request.ts";
 
 /** Source: include/uapi/asm-generic/errno-base.h. */
 const EINTR = 4;
 
-/** Sequence numbers have 32 bits; 0 is that of messages nobody asked for. */
-const MAX_SEQUENCE = 0xffff_ffff;
 /** Netlink families. Source: include/uapi/linux/netlink.h. */
 export const Protocol = { Route: 0, Netfilter: 12 } as const;
 
-/** How many requests are acknowledged together: the answers must fit the buffer. */
-const MOST_AT_ONCE = 100;
 /** How often a dump is tried while the list keeps changing. */
 const DUMP_ATTEMPTS = 10, INCOMPLETE_DUMP_ATTEMPTS = 3;
 
@@ -71,13 +52,14 @@ export interface DumpOptions {
 /** A netlink socket that stays in the namespace where it was opened. */
 export class NetlinkSocket implements Disposable {
   readonly #fd: Fd;
-  #sequence = 0;
+  readonly #connection: Connection;
   #isStrict = false;
   /** Collects requests instead of sending them. */
   #collected: EncodedRequest[] | undefined;
 
   private constructor(fd: Fd) {
     this.#fd = fd;
+    this.#connection = new Connection(fd);
   }
 
   /**
@@ -107,8 +89,7 @@ export class NetlinkSocket implements Disposable {
       this.#collected.push(encoded);
       return [];
     }
-    const { verdict, replies } = this.#ask(encoded, Flag.Ack);
-    throwIfRefused(encoded, verdict);
+    const replies = this.#ask(encoded, Flag.Ack);
     return decodeAnswers(replies, answers);
   }
 
@@ -125,8 +106,7 @@ export class NetlinkSocket implements Disposable {
     answers: MessageType<AF, AR>,
   ): Answer<AF, AR> {
     const encoded = encodeRequest(type, request);
-    const { verdict, replies } = this.#ask(encoded, 0, answers.type);
-    throwIfRefused(encoded, verdict);
+    const replies = this.#ask(encoded, 0, answers.type);
     const [answer] = decodeAnswers(replies, answers);
     if (answer !== undefined) return answer;
     throw new Error(`Cannot read ${encoded.describe()}: the kernel sent none`);
@@ -179,28 +159,7 @@ export class NetlinkSocket implements Disposable {
   requestEach(
     requests: readonly EncodedRequest[],
   ): (SyscallError | undefined)[] {
-    const refusals: (SyscallError | undefined)[] = [];
-    for (let start = 0; start < requests.length; start += MOST_AT_ONCE) {
-      const group = requests.slice(start, start + MOST_AT_ONCE);
-      refusals.push(...this.#requestGroup(group));
-    }
-    return refusals;
-  }
-
-  #requestGroup(
-    requests: readonly EncodedRequest[],
-  ): (SyscallError | undefined)[] {
-    const { first, begin } = this.#sendAll(requests.map(acknowledgeLast));
-    const refusals = requests.map((): SyscallError | undefined => undefined);
-    for (;;) {
-      for (const reply of this.#receive(begin)) {
-        const position = reply.sequence - first;
-        const request = requests[position];
-        if (request === undefined || reply.type !== ControlType.Error) continue;
-        refusals[position] = refusalOf(request, decodeError(reply));
-        if (position === requests.length - 1) return refusals;
-      }
-    }
+    return observed(requests, () => sendEach(this.#connection, requests));
   }
 
   /**
@@ -234,10 +193,14 @@ export class NetlinkSocket implements Disposable {
    * must not be used otherwise, nor closed, until the requests are sent.
    */
   sendInBackground(requests: readonly EncodedRequest[]): BackgroundRequests {
-    const fd = this.#fd.number;
-    const { bytes, first } = this.#encodeAll(requests.map(acknowledgeLast));
-    makeRoom(fd, bytes.length);
-    return new BackgroundRequests(fd, { requests, first, bytes });
+    return observed(requests, () => {
+      const fd = this.#fd.number;
+      const { bytes, first } = this.#connection.encode(
+        requests.map(acknowledgeLast),
+      );
+      makeRoom(fd, bytes.length);
+      return new BackgroundRequests(fd, { requests, first, bytes });
+    });
   }
 
   /**
@@ -249,61 +212,12 @@ export class NetlinkSocket implements Disposable {
    */
   requestAll(requests: readonly EncodedRequest[]): void {
     if (requests.length === 0) return;
-    const last = requests.findLastIndex(({ flags }) => flags & Flag.Ack);
-    const { first, begin } = this.#sendAll(requests);
-    for (;;) {
-      for (const reply of this.#receiveFirst(begin)) {
-        const position = reply.sequence - first;
-        const request = requests[position];
-        if (request === undefined || reply.type !== ControlType.Error) continue;
-        const verdict = decodeError(reply);
-        if (verdict.errno !== 0) this.dropAnswers();
-        throwIfRefused(request, verdict);
-        if (position === last) return;
-      }
-    }
-  }
-
-  /** @returns The first request, and its sequence number */
-  #sendAll(requests: readonly EncodedRequest[]): Omit<Encoded, "bytes"> {
-    const { bytes, ...encoded } = this.#encodeAll(requests);
-    const fd = this.#fd.number;
-    during(encoded.begin, () => {
-      makeRoom(fd, bytes.length);
-      libc.send(fd, bytes, 0);
-    });
-    return encoded;
-  }
-
-  #encodeAll(requests: readonly EncodedRequest[]): Encoded {
-    const [begin] = requests;
-    if (begin === undefined) throw new Error("Cannot send no requests");
-    if (this.#sequence + requests.length > MAX_SEQUENCE) this.#sequence = 0;
-    const first = this.#sequence + 1;
-    const bytes = concat(
-      requests.map(({ type, flags, body }) =>
-        encodeMessage(type, flags, ++this.#sequence, body)
-      ),
-    );
-    return { bytes, first, begin };
-  }
-
-  /**
-   * Receives messages even if later ones were lost. The buffer holds about 300
-   * refusals.
-   */
-  #receiveFirst(begin: EncodedRequest): RawMessage[] {
-    try {
-      return this.#receive(begin);
-    } catch (error) {
-      if (!isErrno(error, "ENOBUFS")) throw error;
-      return this.#receive(begin);
-    }
+    observed(requests, () => sendAll(this.#connection, requests));
   }
 
   /** Drops unread answers, to make room for the next request's. */
   dropAnswers(): void {
-    dropAnswers(this.#fd.number);
+    this.#connection.dropAnswers();
   }
 
   /**
@@ -327,8 +241,7 @@ export class NetlinkSocket implements Disposable {
     this.#beStrict();
     const attempts = mayBeIncomplete ? INCOMPLETE_DUMP_ATTEMPTS : DUMP_ATTEMPTS;
     for (let attempt = 1;; attempt++) {
-      const { verdict, replies } = this.#ask(encoded, Flag.Dump);
-      throwIfRefused(encoded, verdict);
+      const replies = this.#ask(encoded, Flag.Dump);
       // Any part may have the flag.
       const isWhole = replies.every(({ flags }) =>
         (flags & Flag.DumpInterrupted) === 0
@@ -351,59 +264,17 @@ export class NetlinkSocket implements Disposable {
     this.#isStrict = true;
   }
 
-  /**
-   * Sends a request, and receives everything up to the verdict on it.
-   *
-   * @param answer The type of message that is the last one; undefined to wait
-   * for the verdict
-   */
-  #ask(request: EncodedRequest, flags: number, answer?: number): Outcome {
-    const sequence = this.#sequence = this.#sequence % MAX_SEQUENCE + 1;
-    const { type, body } = request;
-    const bytes = encodeMessage(type, request.flags | flags, sequence, body);
-    during(request, () => libc.send(this.#fd.number, bytes, 0));
-    const replies: RawMessage[] = [];
-    for (;;) {
-      for (const reply of this.#receive(request)) {
-        // Late answers to earlier requests are dropped.
-        if (reply.sequence !== sequence) continue;
-        replies.push(reply);
-        if (reply.type === ControlType.Done) {
-          return { verdict: decodeDone(reply), replies };
-        }
-        if (reply.type === ControlType.Error) {
-          return { verdict: decodeError(reply), replies };
-        }
-        if (reply.type === answer) return { verdict: ACCEPTED, replies };
-      }
-    }
-  }
-
-  /** Receives one datagram, which holds one or more messages. */
-  #receive(request: EncodedRequest): RawMessage[] {
-    return splitMessages(during(request, () => receive(this.#fd.number)));
+  /** @see {@linkcode Connection.ask} */
+  #ask(request: EncodedRequest, flags: number, answer?: number): RawMessage[] {
+    return observed(
+      [request],
+      () => this.#connection.ask(request, flags, answer),
+      flags === Flag.Dump,
+    );
   }
 
   /** Closes the socket; a second call does nothing. */
   [Symbol.dispose](): void {
     this.#fd[Symbol.dispose]();
   }
-}
-
-const ACCEPTED: Verdict = { errno: 0, extAck: "", offset: undefined };
-
-/** Requests in one piece. */
-interface Encoded {
-  readonly bytes: Bytes;
-  /** The first request. */
-  readonly begin: EncodedRequest;
-  /** Its sequence number; the others' follow. */
-  readonly first: number;
-}
-
-/** The outcome of a request. */
-interface Outcome {
-  readonly verdict: Verdict;
-  /** All answers to the request, undecoded. */
-  readonly replies: readonly RawMessage[];
 }

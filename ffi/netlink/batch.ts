@@ -1,0 +1,96 @@
+/**
+ * Several requests with one send(2).
+ *
+ * @module
+ */
+
+import { isErrno, type SyscallError } from "../errno.ts";
+import type { Connection } from "./connection.ts";
+import { decodeError } from "./error.ts";
+import { ControlType, Flag, type RawMessage } from "./message.ts";
+import {
+  acknowledgeLast,
+  type EncodedRequest,
+  refusalOf,
+  throwIfRefused,
+} from "./request.ts";
+
+/** How many requests are acknowledged together: the answers must fit the buffer. */
+const MOST_AT_ONCE = 100;
+
+/**
+ * Sends requests. The kernel carries out each of them, even if it refuses an
+ * earlier one.
+ *
+ * @returns What the kernel refuses, in the order of the requests
+ */
+export function sendEach(
+  connection: Connection,
+  requests: readonly EncodedRequest[],
+): (SyscallError | undefined)[] {
+  const refusals: (SyscallError | undefined)[] = [];
+  for (let start = 0; start < requests.length; start += MOST_AT_ONCE) {
+    const group = requests.slice(start, start + MOST_AT_ONCE);
+    refusals.push(...sendGroup(connection, group));
+  }
+  return refusals;
+}
+
+function sendGroup(
+  connection: Connection,
+  requests: readonly EncodedRequest[],
+): (SyscallError | undefined)[] {
+  const { first, begin } = connection.send(requests.map(acknowledgeLast));
+  const refusals = requests.map((): SyscallError | undefined => undefined);
+  for (;;) {
+    for (const reply of connection.receive(begin)) {
+      const position = reply.sequence - first;
+      const request = requests[position];
+      if (request === undefined || reply.type !== ControlType.Error) continue;
+      refusals[position] = refusalOf(request, decodeError(reply));
+      if (position === requests.length - 1) return refusals;
+    }
+  }
+}
+
+/**
+ * Sends requests of which the kernel carries out all or none. Waits for the
+ * acknowledgement of the last one that asks for it, or for the first refusal.
+ *
+ * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses
+ * one
+ */
+export function sendAll(
+  connection: Connection,
+  requests: readonly EncodedRequest[],
+): void {
+  const last = requests.findLastIndex(({ flags }) => flags & Flag.Ack);
+  const { first, begin } = connection.send(requests);
+  for (;;) {
+    for (const reply of receiveFirst(connection, begin)) {
+      const position = reply.sequence - first;
+      const request = requests[position];
+      if (request === undefined || reply.type !== ControlType.Error) continue;
+      const verdict = decodeError(reply);
+      if (verdict.errno !== 0) connection.dropAnswers();
+      throwIfRefused(request, verdict);
+      if (position === last) return;
+    }
+  }
+}
+
+/**
+ * Receives messages even if later ones were lost. The buffer holds about 300
+ * refusals.
+ */
+function receiveFirst(
+  connection: Connection,
+  begin: EncodedRequest,
+): RawMessage[] {
+  try {
+    return connection.receive(begin);
+  } catch (error) {
+    if (!isErrno(error, "ENOBUFS")) throw error;
+    return connection.receive(begin);
+  }
+}

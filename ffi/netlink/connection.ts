@@ -1,0 +1,109 @@
+/**
+ * What a netlink socket sends and receives: requests with their sequence
+ * numbers, and the answers to them.
+ *
+ * @module
+ */
+
+import { type Bytes, concat } from "../../net/bytes.ts";
+import type { Fd } from "../fd.ts";
+import * as libc from "../libc.ts";
+import { dropAnswers, makeRoom, receive } from "./datagram.ts";
+import { decodeDone, decodeError } from "./error.ts";
+import {
+  ControlType,
+  encodeMessage,
+  type RawMessage,
+  splitMessages,
+} from "./message.ts";
+import { during, type EncodedRequest, throwIfRefused } from "./request.ts";
+
+/** Sequence numbers have 32 bits; 0 is that of messages nobody asked for. */
+const MAX_SEQUENCE = 0xffff_ffff;
+
+/** Requests that are sent in one piece. */
+export interface Batch {
+  /** The first request. */
+  readonly begin: EncodedRequest;
+  /** Its sequence number; the others' follow. */
+  readonly first: number;
+}
+
+/** The descriptor of a socket, and where its sequence numbers are. */
+export class Connection {
+  readonly #fd: Fd;
+  #sequence = 0;
+
+  /** @param fd Borrowed, not closed */
+  constructor(fd: Fd) {
+    this.#fd = fd;
+  }
+
+  /**
+   * Sends a request, and receives everything up to the verdict on it.
+   *
+   * @param answer The type of message that is the last one; undefined to wait
+   * for the verdict
+   * @returns All answers to the request, undecoded
+   * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
+   */
+  ask(request: EncodedRequest, flags: number, answer?: number): RawMessage[] {
+    const sequence = this.#sequence = this.#sequence % MAX_SEQUENCE + 1;
+    const { type, body } = request;
+    const bytes = encodeMessage(type, request.flags | flags, sequence, body);
+    during(request, () => libc.send(this.#fd.number, bytes, 0));
+    const replies: RawMessage[] = [];
+    for (;;) {
+      for (const reply of this.receive(request)) {
+        // Late answers to earlier requests are dropped.
+        if (reply.sequence !== sequence) continue;
+        replies.push(reply);
+        if (reply.type === ControlType.Done) {
+          throwIfRefused(request, decodeDone(reply));
+          return replies;
+        }
+        if (reply.type === ControlType.Error) {
+          throwIfRefused(request, decodeError(reply));
+          return replies;
+        }
+        if (reply.type === answer) return replies;
+      }
+    }
+  }
+
+  /** Sends several requests at once. */
+  send(requests: readonly EncodedRequest[]): Batch {
+    const { bytes, ...batch } = this.encode(requests);
+    during(batch.begin, () => {
+      makeRoom(this.#fd.number, bytes.length);
+      libc.send(this.#fd.number, bytes, 0);
+    });
+    return batch;
+  }
+
+  /** Gives several requests their sequence numbers. */
+  encode(
+    requests: readonly EncodedRequest[],
+  ): Batch & { readonly bytes: Bytes } {
+    const [begin] = requests;
+    if (begin === undefined) throw new Error("Cannot send no requests");
+    if (this.#sequence + requests.length > MAX_SEQUENCE) this.#sequence = 0;
+    const first = this.#sequence + 1;
+    const bytes = concat(
+      requests.map(({ type, flags, body }) =>
+        encodeMessage(type, flags, ++this.#sequence, body)
+      ),
+    );
+    return { bytes, first, begin };
+  }
+
+  /** Drops unread answers, to make room for the next request's. */
+  dropAnswers(): void {
+    dropAnswers(this.#fd.number);
+  }
+
+  /** Receives one datagram, which holds one or more messages. */
+  receive(request: EncodedRequest): RawMessage[] {
+    return splitMessages(during(request, () => receive(this.#fd.number)));
+  }
+}
