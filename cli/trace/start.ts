@@ -15,7 +15,7 @@ import { Recorder } from "./recorder.ts";
 export type Loaders = Record<string, () => Promise<Plugin>>;
 
 /**
- * Starts to trace this process. It replaces methods of netlink sockets and
+ * Starts to trace this process. It observes netlink sockets, and replaces
  * functions of Deno, so that code that is not traced pays nothing.
  *
  * @param path The trace, to which other processes append as well
