@@ -6,6 +6,7 @@
  */
 
 import { formatVersions, printAndExit } from "./cni/call/answer.ts";
+import { COMMAND, TRACE } from "./cni/call/variables.ts";
 import { formatFailure } from "./cni/error.ts";
 import { calledAs, writeStderr } from "./cni/process/stdio.ts";
 import { CURRENT_VERSION } from "./cni/version.ts";
@@ -58,7 +59,7 @@ async function runShim(): Promise<void> {
 /** Appends what this process does to a file. A trace that cannot be written must not stop it. */
 async function startTrace(path: string, name: string): Promise<void> {
   const { startTracing } = await import("./cli/trace/start.ts");
-  const command = Deno.env.get("CNI_COMMAND") ?? Deno.args[0] ?? "";
+  const command = Deno.env.get(COMMAND) ?? Deno.args[0] ?? "";
   try {
     startTracing(path, registry, `${name} ${command}`.trimEnd());
   } catch (error) {
@@ -69,11 +70,11 @@ async function startTrace(path: string, name: string): Promise<void> {
 /** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
-  const trace = Deno.env.get("CNI_TRACE");
+  const trace = Deno.env.get(TRACE);
   if (trace) await startTrace(trace, name);
   const command = Deno.args.length > 0 ? commands[name] : undefined;
   if (command !== undefined) return void await command();
-  const asked = Deno.env.get("CNI_COMMAND") === "VERSION";
+  const asked = Deno.env.get(COMMAND) === "VERSION";
   const versions = asked ? findVersions(name) : undefined;
   if (versions !== undefined) {
     printAndExit({ stdout: formatVersions(versions), exitCode: 0 });

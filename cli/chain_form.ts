@@ -21,15 +21,13 @@ import {
 } from "../cni/libcni/conf.ts";
 import { parseDocument } from "../cni/libcni/conf_document.ts";
 import { isSpecVersion } from "../cni/version.ts";
+import { SocketKey } from "../daemon/protocol/daemon_socket.ts";
 
 /** The form of a configuration. */
 export type Form = "chain" | "list";
 
 /** The plugin that runs others. */
 export const CHAIN = "chain";
-
-/** The key with the node daemon's socket. */
-const DAEMON_SOCKET = "daemonSocket";
 
 /** A network's configuration as written in a file. */
 export interface WrittenNetwork {
@@ -105,7 +103,7 @@ export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
   }
   const all = unfoldChains(plugins);
   const links = all.filter((plugin) => !isChain(plugin));
-  const socket = all.map(({ document }) => document[DAEMON_SOCKET])
+  const socket = all.map(({ document }) => document[SocketKey.socket])
     .find((found) => found !== undefined);
   // Only what a runtime starts is run by the daemon: the chain, or each plugin.
   const wanted = form === "chain"
@@ -135,10 +133,10 @@ function setSocket(
   socket: JsonValue | undefined,
 ): PluginConf {
   const { document } = plugin;
-  if (document[DAEMON_SOCKET] === socket) return plugin;
-  const { [DAEMON_SOCKET]: _, ...others } = document;
+  if (document[SocketKey.socket] === socket) return plugin;
+  const { [SocketKey.socket]: _, ...others } = document;
   return decodePluginConf(
-    socket === undefined ? others : { ...others, [DAEMON_SOCKET]: socket },
+    socket === undefined ? others : { ...others, [SocketKey.socket]: socket },
   );
 }
 
@@ -200,7 +198,7 @@ function ownKeys({ document, isBare }: WrittenNetwork): JsonObject {
 }
 
 /** Keys of a chain that a list expresses in other ways. */
-const CHAIN_KEYS = ["type", "plugins", "capabilities", DAEMON_SOCKET];
+const CHAIN_KEYS = ["type", "plugins", "capabilities", SocketKey.socket];
 
 /** Refuses to unwrap a chain if that would lose something. */
 function checkLost(chain: PluginConf, kept: readonly string[]): void {

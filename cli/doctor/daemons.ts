@@ -12,6 +12,9 @@ import {
   listSockets,
   NO_DAEMON,
   offFile,
+  SHIM,
+  SHIM_DIRECTORY,
+  SocketKey,
 } from "../../daemon/protocol/daemon_socket.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { type NodeDaemon, type ReasonRow } from "../node_daemon.ts";
@@ -47,13 +50,13 @@ interface Named {
 function listNamed({ networks }: Node): Named[] {
   const all = networks.flatMap(({ name, plugins }) =>
     plugins.flatMap((conf) => {
-      const isNeeded = conf.type === "multus-shim";
-      const directory = valueOf(conf.document, "daemonSocketDir");
+      const isNeeded = conf.type === SHIM;
+      const directory = valueOf(conf.document, SocketKey.directory);
       const socket = isNeeded
         ? httpSocketIn(
-          typeof directory === "string" ? directory : "/run/multus",
+          typeof directory === "string" ? directory : SHIM_DIRECTORY,
         )
-        : valueOf(conf.document, "daemonSocket");
+        : valueOf(conf.document, SocketKey.socket);
       return typeof socket === "string" && socket !== ""
         ? [{ socket, name, isNeeded }]
         : [];

@@ -5,6 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../error.ts";
+import { listNeeded, type NeededVariable } from "./variables.ts";
 
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string>>;
@@ -31,31 +32,10 @@ export interface CmdArgs {
   readonly netnsOverride: boolean;
 }
 
-interface Variable {
-  readonly name: string;
-  readonly requiredBy: readonly string[];
-  readonly check?: (value: string) => void;
-}
-
-/**
- * The order in which they are checked and listed in errors.
- *
- * Source: containernetworking/cni pkg/skel/skel.go `getCmdArgsFromEnv`.
- */
-const VARIABLES: readonly Variable[] = [
-  {
-    name: "CNI_CONTAINERID",
-    requiredBy: ["ADD", "CHECK", "DEL"],
-    check: checkContainerId,
-  },
-  { name: "CNI_NETNS", requiredBy: ["ADD", "CHECK"] },
-  {
-    name: "CNI_IFNAME",
-    requiredBy: ["ADD", "CHECK", "DEL"],
-    check: checkInterfaceName,
-  },
-  { name: "CNI_PATH", requiredBy: ["ADD", "CHECK", "DEL", "GC", "STATUS"] },
-];
+/** What is checked of a variable's value. */
+const CHECKS: Readonly<
+  Partial<Record<NeededVariable, (value: string) => void>>
+> = { CNI_CONTAINERID: checkContainerId, CNI_IFNAME: checkInterfaceName };
 
 /**
  * Reads the environment of one command. An empty variable counts as missing.
@@ -64,12 +44,11 @@ const VARIABLES: readonly Variable[] = [
  */
 export function readCmdArgs(command: string, env: Environment): CmdArgs {
   const missing: string[] = [];
-  for (const { name, requiredBy, check } of VARIABLES) {
-    if (!requiredBy.includes(command)) continue;
+  for (const name of listNeeded(command)) {
     const value = env[name] ?? "";
     if (value === "") missing.push(name);
     // A malformed variable is reported before earlier ones that are missing.
-    else check?.(value);
+    else CHECKS[name]?.(value);
   }
   if (missing.length > 0) throw missingVariables(missing);
   return {

@@ -9,6 +9,7 @@ import { printAndExit } from "../../cni/call/answer.ts";
 import {
   DIRECTORY_PROGRAMS,
   isForDaemon,
+  SHIM,
   SocketKey,
 } from "../protocol/daemon_socket.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
@@ -16,8 +17,7 @@ import type { Plugin } from "../../cni/plugin.ts";
 import { readStdinName, StdinName } from "../protocol/stdin_name.ts";
 import { readStdin } from "../../cni/process/stdio.ts";
 
-/** Program that asks further daemons. */
-export const SHIM = "multus-shim";
+export { SHIM };
 
 /** Has a node daemon run a call, if one is to be asked. */
 export async function askDaemon(

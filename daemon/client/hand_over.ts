@@ -9,16 +9,16 @@
 import { buildIdentity } from "../../cni/process/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
+  encodeRequest,
   GO,
-  HEADER_BYTES,
   HURRIED_READY_MS,
-  lengthAt,
-  MAGIC,
-  MESSAGE_HEADER_BYTES,
+  LOST,
+  LOST_DETAILS,
+  MAX_MESSAGE,
+  MessageAt,
   MessageKind,
+  readMessageHead,
   READY_MS,
-  REQUEST_PARTS,
-  type RequestPart,
   SENT_VARIABLES,
   SILENCE_MS,
 } from "../protocol/call_format.ts";
@@ -29,6 +29,7 @@ import {
   lossesFile,
   offFile,
   readKeys,
+  valueOf,
 } from "../protocol/daemon_socket.ts";
 import { readStdinName, StdinName } from "../protocol/stdin_name.ts";
 import { writeStderr } from "../../cni/process/stdio.ts";
@@ -80,7 +81,7 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
     if (stream === undefined) continue;
     const readyMs = await findPatience(path);
     stream.setLimit(readyMs);
-    if (!begin(stream, encodeRequest(call))) {
+    if (!begin(stream, encodeCall(call))) {
       return stream.isExpired ? await onLate(path, readyMs) : undefined;
     }
     const answer = receive(stream);
@@ -160,9 +161,9 @@ async function askThickDaemon(
   { name, env, stdin }: HandedCall,
   config: ConfigKeys,
 ): Promise<Answer | undefined> {
-  const folder = config.get("daemonsocketdir");
+  const folder = valueOf(config, "directory");
   if (name !== "multus" || typeof folder !== "string") return undefined;
-  if (config.get("daemonsocket") === "") return undefined; // none
+  if (valueOf(config, "socket") === "") return undefined; // none
   if (!folder.startsWith("/")) return undefined;
   const { sendCall, toAnswer } = await import("../thick/client.ts");
   const socket = httpSocketIn(folder);
@@ -178,37 +179,19 @@ async function askThickDaemon(
 }
 
 /** Encodes a call. */
-function encodeRequest(
+function encodeCall(
   { name, env, stdin }: HandedCall,
 ): Uint8Array<ArrayBuffer> {
-  const text = new TextEncoder();
   const variables = Object.entries(env)
     .filter(([name]) => isSent(name))
     .map(([name, value]) => `${name}=${value}\0`);
-  const parts: Record<RequestPart, Uint8Array> = {
-    build: text.encode(buildIdentity),
-    name: text.encode(name),
-    env: text.encode(variables.join("")),
+  return encodeRequest({
+    identity: buildIdentity,
+    argv0: name,
+    environment: variables.join(""),
     stdin,
-  };
-  const total = Object.values(parts)
-    .reduce((sum, { length }) => sum + length, HEADER_BYTES);
-  const request = new Uint8Array(total + 1);
-  request.set(text.encode(MAGIC));
-  let at = HEADER_BYTES;
-  for (const name of REQUEST_PARTS) {
-    const part = parts[name];
-    new BigUint64Array(request.buffer, lengthAt(name), 1)[0] = BigInt(
-      part.length,
-    );
-    request.set(part, at);
-    at += part.length;
-  }
-  request[at] = LINE_FEED;
-  return request;
+  });
 }
-
-const LINE_FEED = 0x0a;
 
 function isSent(name: string): boolean {
   return SENT_VARIABLES.some((sent) =>
@@ -247,19 +230,15 @@ function receive(stream: UnixStream): Answer | "lost" | undefined {
 function receiveMessage(
   stream: UnixStream,
 ): { kind: number; text: string } | undefined {
-  const header = receiveBytes(stream, MESSAGE_HEADER_BYTES);
-  if (header === undefined) return undefined;
-  const [kind = 0, length = 0] = [...new BigUint64Array(header.buffer)]
-    .map(Number);
+  const head = receiveBytes(stream, MessageAt.bytes);
+  if (head === undefined) return undefined;
+  const { kind, length } = readMessageHead(head);
   if (length > MAX_MESSAGE) return undefined;
   const bytes = receiveBytes(stream, length);
   if (bytes === undefined) return undefined;
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   return { kind, text };
 }
-
-/** Most bytes of a message. */
-const MAX_MESSAGE = 16 * 1024 * 1024;
 
 /** Receives so many bytes; undefined if the connection ends before. */
 function receiveBytes(
@@ -282,8 +261,8 @@ function reportLost(path: string, config: ConfigKeys): Answer {
   return formatFailure(
     new CniError(
       ErrorCode.TryAgainLater,
-      `The node daemon at "${path}" went away before it answered`,
-      { details: "parts of the attachment may exist until DEL" },
+      LOST.join(path),
+      { details: LOST_DETAILS },
     ),
     isKnown ? version : CURRENT_VERSION,
   );

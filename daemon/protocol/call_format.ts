@@ -8,7 +8,7 @@
  * (`scripts/compile/call_stub/`), so there is nothing in them to escape.
  *
  * A request has a header of {@linkcode HEADER_BYTES}, the parts of
- * {@linkcode REQUEST_PARTS} one after the other, and a line feed. The daemon reads
+ * {@linkcode REQUEST_PARTS} one after the other, and {@linkcode END}. The daemon reads
  * everything else about the caller from its process. It sends a series of
  * messages: {@linkcode MessageKind}, number of bytes, and the bytes.
  *
@@ -23,27 +23,85 @@
 /** Size of a number. */
 export const WORD_BYTES = 8;
 
-/** How a request begins. The last character is the version of the format. */
-export const MAGIC = "cnicall3";
+/** Reads a number. */
+export function readNumber(bytes: Uint8Array, at: number): number {
+  const [number] = new BigUint64Array(bytes.slice(at, at + WORD_BYTES).buffer);
+  return Number(number);
+}
+
+/** Writes a number, at a multiple of {@linkcode WORD_BYTES}. */
+export function writeNumber(
+  bytes: Uint8Array<ArrayBuffer>,
+  at: number,
+  number: number,
+): void {
+  new BigUint64Array(bytes.buffer, at, 1)[0] = BigInt(number);
+}
+
+/** How it ends. */
+export const END = "\n";
 
 /**
- * The parts of a request, in order: what identifies the caller's code; how the
- * program was called (`argv[0]`); the variables of {@linkcode SENT_VARIABLES} as
- * `NAME=value`, each with a NUL at its end; the configuration. Whoever writes or
- * reads them is made from this list.
+ * The parts of a request, in order: the name that the daemon has for it, where the
+ * caller has it from, and what the daemon reads it as. The call stub, deno's side and
+ * the daemon are made from this table, so a row is all there is to a part.
  */
-export const REQUEST_PARTS = ["build", "name", "env", "stdin"] as const;
+export const REQUEST_PARTS = [
+  /** What identifies the caller's code. */
+  { name: "build", from: "identity", as: "text" },
+  /** How the program was called. */
+  { name: "name", from: "argv0", as: "fileName" },
+  /** The variables of {@linkcode SENT_VARIABLES}. */
+  { name: "env", from: "environment", as: "variables" },
+  /** The configuration, byte for byte; the last one, as the stub reads it to its place. */
+  { name: "stdin", from: "stdin", as: "bytes" },
+] as const;
 
 /** A part of a request. */
 export type RequestPart = typeof REQUEST_PARTS[number];
+
+/** The name of a part. */
+export type PartName = RequestPart["name"];
+
+/** Where a caller has parts from. `environment`: `NAME=value`, each with a NUL at its end. */
+export type PartSource = RequestPart["from"];
+
+/**
+ * How a request begins. The last two characters are the version of the format and
+ * the number of parts: with another part it is another format.
+ */
+export const MAGIC: string = `cnical3${REQUEST_PARTS.length}`;
 
 /** Size of the header: {@linkcode MAGIC}, and the length of each part. */
 export const HEADER_BYTES: number = MAGIC.length +
   WORD_BYTES * REQUEST_PARTS.length;
 
 /** Returns where the header has the length of a part, in bytes. */
-export function lengthAt(part: RequestPart): number {
-  return MAGIC.length + WORD_BYTES * REQUEST_PARTS.indexOf(part);
+export function lengthAt(part: PartName): number {
+  const index = REQUEST_PARTS.findIndex(({ name }) => name === part);
+  return MAGIC.length + WORD_BYTES * index;
+}
+
+/** Encodes a request, of what each source has. */
+export function encodeRequest(
+  sources: Readonly<Record<PartSource, Uint8Array | string>>,
+): Uint8Array<ArrayBuffer> {
+  const text = new TextEncoder();
+  const parts = REQUEST_PARTS.map(({ from }) => {
+    const source = sources[from];
+    return typeof source === "string" ? text.encode(source) : source;
+  });
+  const total = parts.reduce((sum, { length }) => sum + length, HEADER_BYTES);
+  const request = new Uint8Array(total + END.length);
+  request.set(text.encode(MAGIC));
+  let at = HEADER_BYTES;
+  parts.forEach((part, index) => {
+    writeNumber(request, MAGIC.length + WORD_BYTES * index, part.length);
+    request.set(part, at);
+    at += part.length;
+  });
+  request.set(text.encode(END), at);
+  return request;
 }
 
 /**
@@ -102,8 +160,25 @@ export const MessageKind = {
   alive: 6,
 } as const;
 
-/** Size of what is in front of a message's bytes: its kind and their number. */
-export const MESSAGE_HEADER_BYTES = 16;
+/** Where a message has its kind and the number of bytes that follow, in bytes, and where these begin. */
+export const MessageAt = {
+  kind: 0,
+  length: WORD_BYTES,
+  bytes: 2 * WORD_BYTES,
+} as const;
+
+/** Most bytes that follow. */
+export const MAX_MESSAGE = 16 * 1024 * 1024;
+
+/** Reads the kind of a message and the number of bytes that follow. */
+export function readMessageHead(
+  head: Uint8Array,
+): { readonly kind: number; readonly length: number } {
+  return {
+    kind: readNumber(head, MessageAt.kind),
+    length: readNumber(head, MessageAt.length),
+  };
+}
 
 /** What the caller sends after `ready`, as the daemon may begin. */
 export const GO = "g";
@@ -116,3 +191,11 @@ export const HURRIED_READY_MS = 250;
 
 /** How long a caller waits for a message after {@linkcode GO}, in ms. */
 export const SILENCE_MS = 5000;
+
+/** What a caller says of an ADD that the daemon has lost, around the socket's path. */
+export const LOST = [
+  'The node daemon at "',
+  '" went away before it answered',
+] as const;
+/** And its details. */
+export const LOST_DETAILS = "parts of the attachment may exist until DEL";

@@ -5,15 +5,17 @@
  * @module
  */
 
-/** The socket of a configuration that names none. */
-export const DEFAULT_SOCKET = "/run/cni/daemon.sock";
+import { COMMAND, listNeeded } from "../../cni/call/variables.ts";
 
-/** Name of the socket in a directory that a configuration names. */
-export const SOCKET_NAME = "/daemon.sock";
+/** Names of a daemon's sockets in its directory: for its own protocol, and for HTTP. */
+export const SOCKET_NAME = "daemon.sock", HTTP_SOCKET_NAME = "multus.sock";
+
+/** The socket of a configuration that names none. */
+export const DEFAULT_SOCKET: string = `/run/cni/${SOCKET_NAME}`;
 
 /** Returns the socket over which the daemons in a directory speak HTTP. */
 export function httpSocketIn(directory: string): string {
-  return `${directory.replace(/\/+$/, "")}/multus.sock`;
+  return `${directory.replace(/\/+$/, "")}/${HTTP_SOCKET_NAME}`;
 }
 
 /** Keys of a configuration; others that differ in case are the same key. */
@@ -24,28 +26,22 @@ export const SocketKey = {
   directory: "daemonSocketDir",
 } as const;
 
+/** The program that asks further daemons, and where it looks unless the key says it. */
+export const SHIM = "multus-shim", SHIM_DIRECTORY = "/run/multus";
+
 /** Programs that have {@linkcode SocketKey.directory}, and the directory if it is not there. */
 export const DIRECTORY_PROGRAMS: Readonly<Record<string, string | undefined>> =
   {
     "multus": undefined,
     "chain": undefined,
-    "multus-shim": "/run/multus",
+    [SHIM]: SHIM_DIRECTORY,
   };
-
-/** What each command needs in the environment. A call without it asks no daemon. */
-export const NEEDED_VARIABLES = {
-  "ADD": ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"],
-  "CHECK": ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"],
-  "DEL": ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"],
-  "GC": ["CNI_PATH"],
-  "STATUS": ["CNI_PATH"],
-} as const;
 
 /** Turns the daemon off for a call, whatever the value; but an empty one does not. */
 export const NO_DAEMON = "CNI_NO_DAEMON";
 
 /**
- * Reports whether a call may go to a node daemon.
+ * Reports whether a call may go to a node daemon: it has what its command needs.
  *
  * @param get Returns a variable of its environment
  */
@@ -53,9 +49,8 @@ export function isForDaemon(
   get: (name: string) => string | undefined,
 ): boolean {
   if (get(NO_DAEMON)) return false;
-  const variables = Object.entries(NEEDED_VARIABLES)
-    .find(([command]) => command === get("CNI_COMMAND"))?.[1];
-  return variables?.every(get) ?? false;
+  const needed = listNeeded(get(COMMAND));
+  return needed.length > 0 && needed.every(get);
 }
 
 /** Every key of a configuration in lower case; the last of several wins, and null is absent. */
@@ -65,30 +60,47 @@ export type ConfigKeys = ReadonlyMap<string, unknown>;
 export function readKeys(stdin: Uint8Array): ConfigKeys {
   try {
     const text = new TextDecoder().decode(stdin);
-    const entries = Object.entries(JSON.parse(text) ?? {})
-      .filter(([, value]) => value !== null)
-      .map(([key, value]): [string, unknown] => [key.toLowerCase(), value]);
-    return new Map(entries);
+    return keysOf(JSON.parse(text) ?? {});
   } catch {
     return new Map();
   }
 }
 
+/** Lists the keys of a configuration. */
+export function keysOf(document: object): ConfigKeys {
+  const entries = Object.entries(document)
+    .filter(([, value]) => value !== null)
+    .map(([key, value]): [string, unknown] => [key.toLowerCase(), value]);
+  return new Map(entries);
+}
+
+/** Returns the value of a key. */
+export function valueOf(
+  config: ConfigKeys,
+  key: keyof typeof SocketKey,
+): unknown {
+  return config.get(SocketKey[key].toLowerCase());
+}
+
 /** Lists the sockets at which a daemon may listen, in the order to try them. */
 export function listSockets(name: string, config: ConfigKeys): string[] {
-  const socket = config.get(SocketKey.socket.toLowerCase());
+  const socket = valueOf(config, "socket");
   if (socket === "") return [];
   const directory = findDirectory(name, config);
   if (socket === undefined && directory === undefined) return [DEFAULT_SOCKET];
-  const paths = [socket, directory && `${directory}${SOCKET_NAME}`];
+  const paths = [socket, directory && `${directory}/${SOCKET_NAME}`];
   return paths.filter((path): path is string =>
     typeof path === "string" && path.startsWith("/")
   );
 }
 
-function findDirectory(name: string, config: ConfigKeys): string | undefined {
+/** Finds the directory of a daemon's sockets, for a program that has the key. */
+export function findDirectory(
+  name: string,
+  config: ConfigKeys,
+): string | undefined {
   if (!Object.hasOwn(DIRECTORY_PROGRAMS, name)) return undefined;
-  const named = config.get(SocketKey.directory.toLowerCase());
+  const named = valueOf(config, "directory");
   return typeof named === "string" && named !== ""
     ? named
     : DIRECTORY_PROGRAMS[name];

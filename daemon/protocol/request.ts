@@ -7,29 +7,31 @@
 
 import type { Bytes } from "../../net/bytes.ts";
 import {
+  END,
   HEADER_BYTES,
   lengthAt,
   MAGIC,
-  MESSAGE_HEADER_BYTES,
+  MessageAt,
   MessageKind,
+  readNumber,
   REQUEST_PARTS,
   type RequestPart,
-  WORD_BYTES,
+  writeNumber,
 } from "./call_format.ts";
 
-/** Reads each part. */
+/** How parts are read. */
 const readers = {
-  build: decodeText,
-  // The plugin's type.
-  name: (bytes: Bytes): string => decodeText(bytes).replace(/^.*\//s, ""),
-  env: decodeEnvironment,
-  // Byte for byte.
-  stdin: (bytes: Bytes): Bytes => bytes,
-} satisfies Record<RequestPart, (bytes: Bytes) => unknown>;
+  text: decodeText,
+  fileName: (bytes: Bytes): string => decodeText(bytes).replace(/^.*\//s, ""),
+  variables: decodeEnvironment,
+  bytes: (bytes: Bytes): Bytes => bytes,
+} satisfies Record<RequestPart["as"], (bytes: Bytes) => unknown>;
 
 /** A call: what {@linkcode REQUEST_PARTS} says. */
 export type CallRequest = {
-  readonly [Part in RequestPart]: ReturnType<typeof readers[Part]>;
+  readonly [Part in RequestPart as Part["name"]]: ReturnType<
+    typeof readers[Part["as"]]
+  >;
 };
 
 /** What the daemon says. The answer and `notMine` end the conversation. */
@@ -53,7 +55,8 @@ export function sizeOfRequest(bytes: Uint8Array): number | undefined {
   if (magic !== MAGIC.slice(0, length)) throw new Error("Unknown format");
   if (bytes.length < HEADER_BYTES) return undefined;
   const lengths = readLengths(bytes);
-  return lengths.reduce((sum, length) => sum + length, HEADER_BYTES) + 1;
+  return lengths.reduce((sum, length) => sum + length, HEADER_BYTES) +
+    END.length;
 }
 
 /**
@@ -62,26 +65,23 @@ export function sizeOfRequest(bytes: Uint8Array): number | undefined {
  * @throws {Error} If it is none of this format
  */
 export function decodeRequest(bytes: Uint8Array<ArrayBuffer>): CallRequest {
-  if (sizeOfRequest(bytes) !== bytes.length || bytes.at(-1) !== LINE_FEED) {
+  const end = decoder.decode(bytes.subarray(-END.length));
+  if (sizeOfRequest(bytes) !== bytes.length || end !== END) {
     throw new Error("Cannot read the request: its size is another");
   }
   const lengths = readLengths(bytes);
   let at = HEADER_BYTES;
-  const parts = REQUEST_PARTS.map((part, index) => [
-    part,
-    readers[part](bytes.subarray(at, at += lengths[index] ?? 0)),
+  const parts = REQUEST_PARTS.map(({ name, as }, index) => [
+    name,
+    readers[as](bytes.subarray(at, at += lengths[index] ?? 0)),
   ]);
   return Object.fromEntries(parts);
 }
 
-const LINE_FEED = 0x0a;
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 function readLengths(bytes: Uint8Array): number[] {
-  const words = new BigUint64Array(bytes.slice(0, HEADER_BYTES).buffer);
-  return REQUEST_PARTS.map((part) =>
-    Number(words[lengthAt(part) / WORD_BYTES])
-  );
+  return REQUEST_PARTS.map(({ name }) => readNumber(bytes, lengthAt(name)));
 }
 
 function decodeText(bytes: Bytes): string {
@@ -105,10 +105,10 @@ function decodeEnvironment(bytes: Bytes): Readonly<Record<string, string>> {
 export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
   const [kind, text] = describe(message);
   const bytes = new TextEncoder().encode(text);
-  const result = new Uint8Array(MESSAGE_HEADER_BYTES + bytes.length);
-  const header = new BigUint64Array(result.buffer, 0, 2);
-  header.set([kind, bytes.length].map(BigInt));
-  result.set(bytes, MESSAGE_HEADER_BYTES);
+  const result = new Uint8Array(MessageAt.bytes + bytes.length);
+  writeNumber(result, MessageAt.kind, kind);
+  writeNumber(result, MessageAt.length, bytes.length);
+  result.set(bytes, MessageAt.bytes);
   return result;
 }
 

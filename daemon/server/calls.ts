@@ -6,6 +6,7 @@
 
 import type { Environment } from "../../cni/call/args.ts";
 import type { UnaskedCall } from "../protocol/daemon_losses.ts";
+import { NO_DAEMON } from "../protocol/daemon_socket.ts";
 import { JoinedSignal, waitUntil } from "../../cni/call/deadline.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
@@ -328,7 +329,7 @@ export class Calls {
     const { lookup, hostNetns, onChild } = this.#options;
     const callers = exe === undefined ? [] : [exe];
     return await dispatch(plugin, {
-      env: { ...env, CNI_NO_DAEMON: "1" },
+      env: { ...env, [NO_DAEMON]: "1" },
       stdin: () => stdin,
       invoker: createInvoker(dispatch, lookup, {
         callers,

@@ -8,7 +8,12 @@
 import type { Environment } from "../../cni/call/args.ts";
 import { pause } from "../../cni/call/deadline.ts";
 import { takeUnasked } from "../protocol/daemon_losses.ts";
-import { lossesFile, offFile } from "../protocol/daemon_socket.ts";
+import {
+  HTTP_SOCKET_NAME,
+  lossesFile,
+  offFile,
+  SOCKET_NAME,
+} from "../protocol/daemon_socket.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
@@ -33,7 +38,6 @@ import { SocketFile } from "../service/socket_file.ts";
 import { answerState } from "./state_handler.ts";
 
 /** Names of the sockets: the daemon's own protocol, and HTTP. */
-const CALL_SOCKET = "daemon.sock", HTTP_SOCKET = "multus.sock";
 
 /** How often the sockets are looked after, in ms. */
 const LOOK_MS = 1000;
@@ -110,7 +114,7 @@ class NodeDaemon {
 
   constructor(options: DaemonOptions, linkRemover: LinkRemover) {
     this.#options = options;
-    this.#callPath = `${options.socketDir}/${CALL_SOCKET}`;
+    this.#callPath = `${options.socketDir}/${SOCKET_NAME}`;
     const limits = limitByOpenFiles({
       maxCalls: options.maxCalls,
       maxConnections: MAX_CONNECTIONS,
@@ -204,12 +208,12 @@ class NodeDaemon {
     return [
       await SocketFile.create({
         folder,
-        name: CALL_SOCKET,
+        name: SOCKET_NAME,
         listen: (path) => this.#callSocket.listen(path),
       }),
       await SocketFile.create({
         folder,
-        name: HTTP_SOCKET,
+        name: HTTP_SOCKET_NAME,
         listen: (path) => this.#httpSocket.listen(path),
       }),
     ];

@@ -117,7 +117,7 @@ function requireFileId(path: string): string {
  */
 export function findDifference(
   own: OwnWorld,
-  { build, env, stdin }: Omit<CallRequest, "name">,
+  { build, env, stdin }: Pick<CallRequest, "build" | "env" | "stdin">,
   world: CallerWorld,
 ): Reason | undefined {
   if (build !== own.build) return "another build";

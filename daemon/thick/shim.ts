@@ -7,7 +7,13 @@
  */
 
 import { type Environment, readCmdArgs } from "../../cni/call/args.ts";
-import { httpSocketIn } from "../protocol/daemon_socket.ts";
+import {
+  findDirectory,
+  httpSocketIn,
+  keysOf,
+  SHIM,
+  SHIM_DIRECTORY,
+} from "../protocol/daemon_socket.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
   decodeConfigVersion,
@@ -29,9 +35,6 @@ import {
 const POLL_MS = 100;
 /** How long to wait for the daemon, in ms. */
 const PATIENCE_MS = 60_000;
-
-/** Default of `daemonSocketDir`. */
-const FOLDER = "/run/multus";
 
 /** The input of the shim. */
 export interface ShimCall {
@@ -96,19 +99,12 @@ export function readShimCall(
     const { bytes, document } = readRequest(stdin);
     const cniVersion = decodeConfigVersion(document);
     if (!isSpecVersion(cniVersion)) return undefined;
-    const socket = httpSocketIn(findFolder(document));
+    const directory = findDirectory(SHIM, keysOf(document));
+    const socket = httpSocketIn(directory ?? SHIM_DIRECTORY);
     return { env, stdin: bytes, cniVersion, command, socket };
   } catch {
     return undefined;
   }
-}
-
-function findFolder(document: object): string {
-  const [, folder] =
-    Object.entries(document).findLast(([key, value]) =>
-      key.toLowerCase() === "daemonsocketdir" && value !== null
-    ) ?? [];
-  return typeof folder === "string" && folder !== "" ? folder : FOLDER;
 }
 
 /** Reports whether the daemon is ready in time. */

@@ -11,6 +11,7 @@ import { formatFailure } from "../../cni/error.ts";
 import { formatAdded, toAnswer } from "./client.ts";
 import { readShimCall } from "./shim.ts";
 import type { Translation } from "../server/call_socket.ts";
+import { SHIM } from "../protocol/daemon_socket.ts";
 import type { CallRequest } from "../protocol/request.ts";
 import type { Reason } from "../service/reasons.ts";
 import { overlayConfig, RESULT_VERSION } from "./configuration.ts";
@@ -19,7 +20,6 @@ import { checkEnv } from "./request.ts";
 import type { ThickServiceOptions } from "./serve.ts";
 
 /** The name by which the shim asks. */
-const SHIM = "multus-shim";
 /** The reasons for which HTTP is used. */
 const INVALID = "invalid shim call", FAILED = "failed DEL";
 
@@ -30,7 +30,7 @@ const INVALID = "invalid shim call", FAILED = "failed DEL";
  *   then has the error
  */
 export async function translateShimCall(
-  { name, env, stdin }: CallRequest,
+  { name, env, stdin }: Pick<CallRequest, "name" | "env" | "stdin">,
   { lookup, env: own, overlay, onStderr }: ThickServiceOptions,
 ): Promise<Translation | Reason | undefined> {
   if (name !== SHIM) return undefined;

@@ -7,7 +7,6 @@ function translate(
   args: string,
 ): Promise<Translation | string | undefined> {
   return translateShimCall({
-    build: "",
     name: "multus-shim",
     env: {
       CNI_COMMAND: "ADD",

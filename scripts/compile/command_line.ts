@@ -16,6 +16,8 @@ export interface CommandLine {
   readonly options: CompileOptions;
   /** Whether every plugin becomes a separate executable. */
   readonly each: boolean;
+  /** Whether only the machine code in front of executables is to be shown. */
+  readonly listing: boolean;
 }
 
 /**
@@ -24,15 +26,17 @@ export interface CommandLine {
  * @throws {Error} If there is something in it that we do not know
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const { target, out, each = false, plugin, name, ...flags } = parseArgs([
+  const parsed = parseArgs([
     ...args,
   ], {
     string: ["target", "out", "plugin", "name"],
-    boolean: ["each", ...STEP_NAMES.map((step) => `no-${step}`)],
+    boolean: ["each", "listing", ...STEP_NAMES.map((step) => `no-${step}`)],
     unknown: (arg) => {
       throw new Error(`Cannot understand "${arg}": ${USAGE}`);
     },
   });
+  const { target, out, plugin, name, ...flags } = parsed;
+  const { each = false, listing = false } = parsed;
   if (plugin === undefined ? name !== undefined : each) {
     const wrong = plugin === undefined ? "--name" : "--each";
     throw new Error(`Cannot understand "${wrong}" here: ${USAGE}`);
@@ -40,6 +44,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
   const without = STEP_NAMES.filter((step) => flags[`no-${step}`]);
   return {
     each,
+    listing,
     options: {
       ...target === undefined ? {} : { target: parseTarget(target) },
       ...out === undefined ? {} : { out },
@@ -52,7 +57,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
 }
 
 const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
-  "[--each | --plugin MODULE [--name NAME]] [--no-STEP]...";
+  "[--each | --plugin MODULE [--name NAME]] [--no-STEP]... [--listing]";
 
 /**
  * Describes a program from outside of the project.

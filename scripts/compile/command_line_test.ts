@@ -4,20 +4,33 @@ import { TARGETS } from "./target.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("parseCommandLine() reads every option", () => {
-  assertEquals(parseCommandLine([]), { each: false, options: {} });
+  assertEquals(parseCommandLine([]), {
+    each: false,
+    listing: false,
+    options: {},
+  });
   assertEquals(
     parseCommandLine(["--each", "--out", "here", `--target=${TARGETS[1]}`]),
     {
       each: true,
+      listing: false,
       options: { out: "here", target: "aarch64-unknown-linux-gnu" },
     },
   );
 });
 
+Deno.test("parseCommandLine() reads --listing", () => {
+  assertEquals(parseCommandLine(["--listing"]).listing, true);
+});
+
 Deno.test("parseCommandLine() leaves steps out", () => {
   const options = { without: ["link", "prelink"] };
   const args = ["--no-prelink", "--no-link"];
-  assertEquals(parseCommandLine(args), { each: false, options });
+  assertEquals(parseCommandLine(args), {
+    each: false,
+    listing: false,
+    options,
+  });
 });
 
 Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
@@ -28,7 +41,11 @@ Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
   ];
   await eachRow(t, rows, ([args, name, entry]) => {
     const options = { programs: [{ name, entry, links: [] }] };
-    assertEquals(parseCommandLine(args), { each: false, options });
+    assertEquals(parseCommandLine(args), {
+      each: false,
+      listing: false,
+      options,
+    });
   }, ([args]) => args.join(" "));
 });
 

@@ -31,6 +31,7 @@
 
 import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
 import { WORD_BYTES } from "../../daemon/protocol/call_format.ts";
+import type { Assembler } from "../mkdenort/assembler.ts";
 import {
   type DynamicEntry,
   type Elf,
@@ -45,10 +46,10 @@ import {
   viewOf,
 } from "../mkdenort/elf.ts";
 import { addCode } from "./add_code.ts";
-import { Arm64Processor } from "./call_stub/aarch64.ts";
+import { listOperations, type Operation } from "./call_stub/listing.ts";
 import type { Kept } from "./call_stub/processor.ts";
+import { createProcessor } from "./call_stub/processors.ts";
 import { codeOf, Writer } from "./call_stub/writer.ts";
-import { X86Processor } from "./call_stub/x86_64.ts";
 
 /** Where glibc's dynamic linker is, which every executable for it names. */
 export const LINKERS: Readonly<Record<Machine, string>> = {
@@ -153,9 +154,10 @@ interface LinkerStubFacts {
   readonly toTexts: number;
 }
 
-/** Writes the stub's code; the texts of the writer have to follow. */
+/** Writes the stub: its code, and its texts behind it. */
 function writeLinkerStub(
   w: Writer,
+  texts: Pick<Assembler, "text">,
   facts: LinkerStubFacts,
 ): void {
   const { p } = w;
@@ -185,6 +187,19 @@ function writeLinkerStub(
   const text = { label: w.text(failure) };
   p.systemCall("write", STDOUT, text, failure.length);
   p.systemCall("exit_group", 1);
+  for (const [value, label] of w.texts) texts.text(label, value);
+  texts.text(RPATH, `$ORIGIN/${LIBRARY_DIRECTORY}`);
+}
+
+/** Lists what is in the stub. It knows nothing of an executable yet. */
+export function listLinkerStub(machine: Machine, origin: number): Operation[] {
+  const facts = { linker: LINKERS[machine], distance: 0, toTag: 0, toTexts: 0 };
+  return listOperations(
+    machine,
+    origin,
+    (w, code) => writeLinkerStub(w, code, facts),
+    Frame,
+  );
 }
 
 /** Sets a value of the auxiliary vector; changes a. */
@@ -196,6 +211,7 @@ function setValue(w: Writer, slot: number, value: Kept): void {
 /** Finds where the auxiliary vector has what the dynamic linker reads. */
 function findAuxiliaryVector(w: Writer): void {
   const { p } = w;
+  using _ = w.step("find the auxiliary vector", {});
   p.frameAddress("a", 0);
   p.addNumber("a", Frame.size + WORD_BYTES); // behind argc
   for (const list of ["arguments", "variables"]) {
@@ -233,6 +249,7 @@ function findAuxiliaryVector(w: Writer): void {
 /** Opens the dynamic linker beside the executable, or else the other one. */
 function open(w: Writer, facts: LinkerStubFacts): void {
   const { p } = w;
+  using _ = w.step("open the dynamic linker", {});
   const { linker } = facts;
   const self = { label: w.text("/proc/self/exe") };
   p.systemCall("readlinkat", 0, self, { frame: Frame.path }, PATH_BYTES);
@@ -267,6 +284,7 @@ function open(w: Writer, facts: LinkerStubFacts): void {
 /** Has the dynamic linker look for libraries beside the executable, in place of a flag that another tag has, too. */
 function setRpath(w: Writer, { toTag, toTexts }: LinkerStubFacts): void {
   const { p } = w;
+  using _ = w.step("name the libraries", {});
   const [tag, start, value] = ["a", "b", "c"] as const;
   p.labelAddress(start, START);
   p.move(tag, start);
@@ -284,6 +302,7 @@ function setRpath(w: Writer, { toTag, toTexts }: LinkerStubFacts): void {
 /** Reads the headers of the dynamic linker. */
 function readHead(w: Writer): void {
   const { p } = w;
+  using _ = w.step("read the headers", {});
   p.load("a", "frame", Frame.fd);
   p.systemCall("read", "a", { frame: Frame.head }, HEAD_BYTES);
   p.jumpIf("result", "!=", HEAD_BYTES, FAILED);
@@ -325,6 +344,7 @@ function loadHeaders(w: Writer): void {
 /** Maps memory for the dynamic linker, and for headers behind it. */
 function reserve(w: Writer): void {
   const { p } = w;
+  using _ = w.step("reserve memory", {});
   loadHeaders(w);
   p.number("e", 0);
   forEachHeader(w, "extent", (next) => {
@@ -357,6 +377,7 @@ function reserve(w: Writer): void {
 /** Maps the segments of the dynamic linker. */
 function mapSegments(w: Writer): void {
   const { p } = w;
+  using _ = w.step("map segments", {});
   loadHeaders(w);
   forEachHeader(w, "segment", (next) => {
     p.jumpIf("c", "!=", PT_LOAD, next);
@@ -388,6 +409,7 @@ function mapSegments(w: Writer): void {
 /** Turns `p_flags` of the header at a into what mmap(2) takes; changes c, d, e and f. */
 function readProtection(w: Writer): void {
   const { p } = w;
+  using _ = w.step("read the protection", {});
   p.move("c", "a");
   p.addNumber("c", SegmentField.flags);
   p.loadByte("d", "c");
@@ -406,6 +428,7 @@ function readProtection(w: Writer): void {
 /** Fills the last page behind what is in the file with zeros. Pages behind it are new. */
 function clearRest(w: Writer, next: string): void {
   const { p } = w;
+  using _ = w.step("clear the rest", {});
   p.load("c", "a", SegmentField.fileSize);
   p.load("d", "a", SegmentField.memorySize);
   p.jumpIf("c", "==", "d", next);
@@ -432,6 +455,7 @@ function clearRest(w: Writer, next: string): void {
  */
 function showHeaders(w: Writer): void {
   const { p } = w;
+  using _ = w.step("show the headers", {});
   p.load("a", "frame", Frame.headersValue);
   p.load("b", "a", 0);
   p.load("c", "frame", Frame.base);
@@ -480,20 +504,14 @@ export function attachLinkerStub(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const interpreter = findInterpreter(elf, linker);
   const { tagAddress, textsAddress } = findDynamic(elf);
   const result = addCode(elf, (origin) => {
-    const processor = elf.machine === "x86_64"
-      ? new X86Processor(origin)
-      : new Arm64Processor(origin);
-    const w = new Writer(processor);
-    writeLinkerStub(w, {
+    const processor = createProcessor(elf.machine, origin);
+    writeLinkerStub(new Writer(processor), processor.code, {
       distance: origin - elf.entry,
       linker,
       toTag: origin - tagAddress,
       toTexts: origin - textsAddress,
     });
-    const { code } = processor;
-    for (const [value, label] of w.texts) code.text(label, value);
-    code.text(RPATH, `$ORIGIN/${LIBRARY_DIRECTORY}`);
-    return code.assemble();
+    return processor.code.assemble();
   });
   hide(parseElf(result), interpreter);
   return result;

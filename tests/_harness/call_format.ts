@@ -5,34 +5,27 @@
  */
 
 import {
-  HEADER_BYTES,
-  MAGIC,
-  MESSAGE_HEADER_BYTES,
+  encodeRequest as encodeSources,
+  MessageAt,
   MessageKind,
-  WORD_BYTES,
+  readMessageHead,
 } from "../../daemon/protocol/call_format.ts";
-import { concat } from "../../net/bytes.ts";
 import type { CallRequest, Message } from "../../daemon/protocol/request.ts";
 
-/** Encodes a request. */
+/** Encodes a request, with nothing in the parts that are not given. */
 export function encodeRequest(
-  { build, name, env, stdin }: CallRequest,
+  { build = "", name = "", env = {}, stdin = new Uint8Array() }: Partial<
+    CallRequest
+  >,
 ): Uint8Array<ArrayBuffer> {
-  const text = new TextEncoder();
   const variables = Object.entries(env)
     .map(([name, value]) => `${name}=${value}\0`);
-  const parts = [
-    ...[build, name, variables.join("")].map((part) => text.encode(part)),
+  return encodeSources({
+    identity: build,
+    argv0: name,
+    environment: variables.join(""),
     stdin,
-  ];
-  const header = new BigUint64Array(HEADER_BYTES / WORD_BYTES);
-  header.set(
-    parts.map(({ length }) => BigInt(length)),
-    MAGIC.length / WORD_BYTES,
-  );
-  const bytes = new Uint8Array(header.buffer);
-  bytes.set(text.encode(MAGIC));
-  return concat([bytes, ...parts, text.encode("\n")]);
+  });
 }
 
 /** Decodes the messages that are complete; returns the rest, too. */
@@ -42,14 +35,12 @@ export function decodeMessages(
   const messages: Message[] = [];
   let rest = bytes;
   for (;;) {
-    if (rest.length < MESSAGE_HEADER_BYTES) return { messages, rest };
-    const header = rest.slice(0, MESSAGE_HEADER_BYTES);
-    const [kind = 0, length = 0] = [...new BigUint64Array(header.buffer)]
-      .map(Number);
-    const end = MESSAGE_HEADER_BYTES + length;
+    if (rest.length < MessageAt.bytes) return { messages, rest };
+    const { kind, length } = readMessageHead(rest);
+    const end = MessageAt.bytes + length;
     if (rest.length < end) return { messages, rest };
     const text = new TextDecoder("utf-8", { ignoreBOM: true })
-      .decode(rest.subarray(MESSAGE_HEADER_BYTES, end));
+      .decode(rest.subarray(MessageAt.bytes, end));
     messages.push(toMessage(kind, text));
     rest = rest.subarray(end);
   }

@@ -11,11 +11,12 @@
 
 import { type Machine, parseElf } from "../../mkdenort/elf.ts";
 import { addCode } from "../add_code.ts";
-import { Arm64Processor } from "./aarch64.ts";
-import type { Processor } from "./processor.ts";
+import { Frame } from "./frame.ts";
 import { DENO_ENTRY } from "./give_back.ts";
+import { listOperations, type Operation } from "./listing.ts";
+import { createProcessor } from "./processors.ts";
 import { type StubFacts, writeStub } from "./stub.ts";
-import { X86Processor } from "./x86_64.ts";
+import { Writer } from "./writer.ts";
 
 /** Assembles the stub. */
 export interface StubPlace extends StubFacts {
@@ -30,13 +31,22 @@ export function assembleCallStub(
   machine: Machine,
   { origin, entry, build }: StubPlace,
 ): Uint8Array<ArrayBuffer> {
-  const processor = machine === "x86_64"
-    ? new X86Processor(origin)
-    : new Arm64Processor(origin);
+  const processor = createProcessor(machine, origin);
   const { code } = processor;
   code.label(DENO_ENTRY, entry);
-  writeStub(processor satisfies Processor, code, { build });
+  writeStub(new Writer(processor), code, { build });
   return code.assemble();
+}
+
+/** Lists what is in the stub. */
+export function listCallStub(
+  machine: Machine,
+  { origin, entry, build }: StubPlace,
+): Operation[] {
+  return listOperations(machine, origin, (w, code) => {
+    code.label(DENO_ENTRY, entry);
+    writeStub(w, code, { build });
+  }, Frame);
 }
 
 /**

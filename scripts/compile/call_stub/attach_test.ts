@@ -4,7 +4,8 @@ import { makeSampleElf, SAMPLE_ENTRY } from "../../mkdenort/elf_sample.ts";
 import { type Machine, parseElf, SegmentField } from "../../mkdenort/elf.ts";
 import { prelink } from "../prelink.ts";
 import { assembleCallStub, attachCallStub } from "./attach.ts";
-import { MACHINES, ProgramFile } from "./program_sample.ts";
+import { MACHINES } from "./processors.ts";
+import { ProgramFile } from "./program_sample.ts";
 
 const BUILD = "b".repeat(64);
 const PT_LOAD = 1, PT_DYNAMIC = 2, PT_NOTE = 4, PT_PHDR = 6;

@@ -20,6 +20,8 @@ const KEYS = [SocketKey.socket, SocketKey.directory];
 
 /** Source: linux/un.h `struct sockaddr_un`: the path has 108 bytes. */
 const MAX_PATH = 107;
+/** What follows a directory. */
+const SUFFIX = `/${SOCKET_NAME}`;
 
 /** Source: Linux mman-common.h, poll.h, socket.h. */
 const PROT_READ_WRITE = 3, MAP_PRIVATE_ANONYMOUS_NORESERVE = 0x4022;
@@ -30,6 +32,7 @@ const MAX_ASCII = 0x7f, TO_LOWER = 32;
 /** Maps memory for stdin and messages, which costs only what is used of it. */
 export function mapMemory(w: Writer): void {
   const { p } = w;
+  using _ = w.step("map memory", {});
   p.systemCall(
     "mmap",
     0,
@@ -46,28 +49,32 @@ export function mapMemory(w: Writer): void {
 /** Reads stdin to its end. A stream that fails is left to deno. */
 export function readStdin(w: Writer): void {
   const { p } = w;
-  w.setText("a", StdinName.notAsked, Frame.stdinName);
-  p.load("a", "frame", Frame.stdin);
-  p.number("b", MAX_STDIN);
-  p.label("read on"); // a = where to, b = how much
-  p.jumpIf("b", "==", 0, "stdin read"); // more than a plugin takes
-  p.systemCall("read", STDIN, "a", "b");
-  p.jumpIf("result", "==", 0, "stdin read");
-  w.onFailure({
-    fd: STDIN,
-    events: POLLIN,
-    again: "read on",
-    failed: Step.freeMemory,
+  using r = w.step("read stdin", { to: "a", room: "b", from: "c" });
+  w.setText(r.to, StdinName.notAsked, Frame.stdinName);
+  p.load(r.to, "frame", Frame.stdin);
+  p.number(r.room, MAX_STDIN);
+  w.loop((next, end) => {
+    p.jumpIf(r.room, "==", 0, end); // more than a plugin takes
+    p.systemCall("read", STDIN, r.to, r.room);
+    p.jumpIf("result", "==", 0, end);
+    w.onFailure({
+      fd: STDIN,
+      events: POLLIN,
+      again: next,
+      failed: Step.freeMemory,
+    });
+    p.add(r.to, "result");
+    p.subtract(r.room, "result");
+    p.jump(next);
   });
-  p.add("a", "result");
-  p.subtract("b", "result");
-  p.jump("read on");
-  p.label("stdin read");
-  p.load("c", "frame", Frame.stdin);
-  p.subtract("a", "c");
-  p.store("a", "frame", Frame.stdinLength);
-  p.jumpIf("b", "==", 0, Step.putBack);
+  p.load(r.from, "frame", Frame.stdin);
+  p.subtract(r.to, r.from);
+  p.store(r.to, "frame", Frame.stdinLength);
+  p.jumpIf(r.room, "==", 0, Step.putBack);
 }
+
+/** Where the stub is in the configuration, and what it has just read. */
+const PLACE = { at: "a", end: "b", byte: "d" } as const;
 
 /**
  * Finds the keys at the top level of the configuration. What is not JSON is
@@ -75,125 +82,144 @@ export function readStdin(w: Writer): void {
  */
 export function findKeys(w: Writer): void {
   const { p } = w;
-  p.number("a", 0);
+  using r = w.step("find the keys", { ...PLACE, depth: "c", isUnusual: "f" });
+  p.number(r.at, 0);
   KEYS.forEach((_, index) => {
-    p.store("a", "frame", Frame.values + index * WORD_BYTES);
-    p.store("a", "frame", Frame.valueLengths + index * WORD_BYTES);
+    p.store(r.at, "frame", Frame.values + index * WORD_BYTES);
+    p.store(r.at, "frame", Frame.valueLengths + index * WORD_BYTES);
   });
-  p.load("a", "frame", Frame.stdin);
-  p.load("b", "frame", Frame.stdinLength);
-  p.add("b", "a");
-  p.number("c", 0);
+  p.load(r.at, "frame", Frame.stdin);
+  p.load(r.end, "frame", Frame.stdinLength);
+  p.add(r.end, r.at);
+  p.number(r.depth, 0);
 
-  p.label("next token"); // a = where, b = end, c = depth
-  w.nextByte("d", "end of tokens");
-  p.jumpIf("d", "==", codeOf('"'), "string");
-  for (const open of "{[") p.jumpIf("d", "==", codeOf(open), "deeper");
-  for (const close of "}]") p.jumpIf("d", "==", codeOf(close), "higher");
+  p.label("next token");
+  w.nextByte(r, "end of tokens");
+  p.jumpIf(r.byte, "==", codeOf('"'), "string");
+  for (const open of "{[") p.jumpIf(r.byte, "==", codeOf(open), "deeper");
+  for (const close of "}]") p.jumpIf(r.byte, "==", codeOf(close), "higher");
   p.jump("next token");
   p.label("deeper");
-  p.addNumber("c", 1);
+  p.addNumber(r.depth, 1);
   p.jump("next token");
   p.label("higher");
-  p.addNumber("c", -1);
+  p.addNumber(r.depth, -1);
   p.jump("next token");
 
   p.label("string");
-  p.move("e", "a"); // e = its first character
-  p.number("f", 0); // f = 1 if it is not plain: an escape, or not ASCII
+  p.store(r.at, "frame", Frame.string);
+  p.number(r.isUnusual, 0); // 1 if there is an escape, or not only ASCII
   p.label("next of string");
-  w.nextByte("d", Step.putBack);
-  p.jumpIf("d", "==", codeOf('"'), "end of string");
-  p.jumpIf("d", ">=", MAX_ASCII + 1, "string is not plain");
-  p.jumpIf("d", "!=", codeOf("\\"), "next of string");
-  w.nextByte("d", Step.putBack);
-  p.label("string is not plain");
-  p.number("f", 1);
+  w.nextByte(r, Step.putBack);
+  p.jumpIf(r.byte, "==", codeOf('"'), "end of string");
+  p.jumpIf(r.byte, ">=", MAX_ASCII + 1, "string is unusual");
+  p.jumpIf(r.byte, "!=", codeOf("\\"), "next of string");
+  w.nextByte(r, Step.putBack);
+  p.label("string is unusual");
+  p.number(r.isUnusual, 1);
   p.jump("next of string");
-  p.label("end of string"); // a = behind its quote
-  p.jumpIf("c", "!=", 1, "next token");
-  p.jumpIf("f", "==", 0, "plain string");
-  // A key that is not plain may be one of ours to deno.
-  skipSpace(w, "space behind string");
-  p.jumpIf("d", "==", codeOf(":"), Step.putBack);
-  p.addNumber("a", -1);
+  p.label("end of string");
+  p.jumpIf(r.depth, "!=", 1, "next token");
+  p.jumpIf(r.isUnusual, "==", 0, "plain string");
+  // A key that is unusual may be one of ours to deno.
+  skipSpace(w);
+  p.jumpIf(r.byte, "==", codeOf(":"), Step.putBack);
+  p.addNumber(r.at, -1);
   p.jump("next token");
   p.label("plain string");
-  KEYS.forEach((key, index) => matchKey(w, key, index));
+  KEYS.forEach((key, index) => {
+    const other = w.newLabel("other key");
+    matchKey(w, key, other);
+    keepValue(w, index);
+    p.jump("next token");
+    p.label(other);
+  });
   p.jump("next token");
   p.label("end of tokens");
 }
 
-/**
- * If the string from e to a is a key, keeps its value, which has to be a plain
- * string. A key in another spelling is left to deno.
- */
-function matchKey(w: Writer, key: string, index: number): void {
+/** Jumps unless the string is a key, in any spelling. */
+function matchKey(w: Writer, key: string, other: string): void {
   const { p } = w;
-  const label = (what: string): string => `${what} of ${key}`;
-  const [there, begin, expected, text] = ["c", "e", "f", "d"] as const;
-  p.move(text, "a");
-  p.subtract(text, begin);
-  p.jumpIf(text, "!=", key.length + 1, label("other"));
-  p.move(text, begin);
+  using r = w.step(`is it "${key}"`, {
+    ...{ behind: PLACE.at, foundAt: PLACE.byte },
+    ...{ found: "e", expectedAt: "f" },
+  });
+  p.load(r.foundAt, "frame", Frame.string);
+  p.move(r.found, r.behind);
+  p.subtract(r.found, r.foundAt);
+  p.jumpIf(r.found, "!=", key.length + 1, other); // with its quote
   p.number("result", 0);
   p.store("result", "frame", Frame.otherSpelling);
-  p.labelAddress(expected, w.text(key));
-  p.label(label("next"));
-  p.loadByte("result", expected);
-  p.jumpIf("result", "==", 0, label("colon"));
-  p.loadByte(there, text);
-  p.addNumber(expected, 1);
-  p.addNumber(text, 1);
-  p.jumpIf(there, "==", "result", label("next"));
-  // The other case of a letter lies 32 before or behind it.
-  p.addNumber(there, TO_LOWER);
-  p.jumpIf(there, "==", "result", label("spelling"));
-  p.addNumber(there, -2 * TO_LOWER);
-  p.jumpIf(there, "==", "result", label("spelling"));
-  p.number("c", 1); // the depth
-  p.jump(label("other"));
-  p.label(label("spelling"));
-  p.number("result", 1);
-  p.store("result", "frame", Frame.otherSpelling);
-  p.jump(label("next"));
-
-  p.label(label("colon"));
-  p.number("c", 1);
-  skipSpace(w, label("space"));
-  p.jumpIf("d", "!=", codeOf(":"), Step.putBack); // a value, or no JSON
-  p.load("d", "frame", Frame.otherSpelling);
-  p.jumpIf("d", "!=", 0, Step.putBack);
-  skipSpace(w, label("space before value"));
-  p.jumpIf("d", "!=", codeOf('"'), Step.putBack);
-  p.load("d", "frame", Frame.values + index * WORD_BYTES);
-  p.jumpIf("d", "!=", 0, Step.putBack); // there are two
-  p.store("a", "frame", Frame.values + index * WORD_BYTES);
-  p.move("e", "a");
-  p.label(label("value"));
-  w.nextByte("d", Step.putBack);
-  p.jumpIf("d", "==", codeOf("\\"), Step.putBack);
-  p.jumpIf("d", "!=", codeOf('"'), label("value"));
-  p.move("d", "a");
-  p.subtract("d", "e");
-  p.addNumber("d", -1);
-  p.store("d", "frame", Frame.valueLengths + index * WORD_BYTES);
-  p.jump("next token");
-  p.label(label("other"));
+  p.labelAddress(r.expectedAt, w.text(key));
+  w.loop((next, end) => {
+    const spelling = w.newLabel("spelling");
+    p.loadByte("result", r.expectedAt);
+    p.jumpIf("result", "==", 0, end);
+    p.loadByte(r.found, r.foundAt);
+    p.addNumber(r.expectedAt, 1);
+    p.addNumber(r.foundAt, 1);
+    p.jumpIf(r.found, "==", "result", next);
+    // The other case of a letter lies 32 before or behind it.
+    p.addNumber(r.found, TO_LOWER);
+    p.jumpIf(r.found, "==", "result", spelling);
+    p.addNumber(r.found, -2 * TO_LOWER);
+    p.jumpIf(r.found, "!=", "result", other);
+    p.label(spelling);
+    p.number("result", 1);
+    p.store("result", "frame", Frame.otherSpelling);
+    p.jump(next);
+  });
 }
 
-/** Loads the next byte that is not white space into d. */
-function skipSpace(w: Writer, label: string): void {
+/** Keeps the value of a key, which has to be a plain string. A key in another spelling is left to deno. */
+function keepValue(w: Writer, index: number): void {
   const { p } = w;
-  p.label(label);
-  w.nextByte("d", Step.putBack);
-  for (const space of " \n\r\t") p.jumpIf("d", "==", codeOf(space), label);
+  using r = w.step("keep the value", { ...PLACE, begin: "e" });
+  const [value, length] = [Frame.values, Frame.valueLengths]
+    .map((first) => first + index * WORD_BYTES) as [number, number];
+  skipSpace(w);
+  p.jumpIf(r.byte, "!=", codeOf(":"), Step.putBack); // a value, or no JSON
+  using known = w.step("check that it is the only one", { is: PLACE.byte });
+  p.load(known.is, "frame", Frame.otherSpelling);
+  p.jumpIf(known.is, "!=", 0, Step.putBack);
+  skipSpace(w);
+  p.jumpIf(r.byte, "!=", codeOf('"'), Step.putBack);
+  p.load(known.is, "frame", value);
+  p.jumpIf(known.is, "!=", 0, Step.putBack);
+  p.store(r.at, "frame", value);
+  p.move(r.begin, r.at);
+  w.loop((next) => {
+    w.nextByte(r, Step.putBack);
+    p.jumpIf(r.byte, "==", codeOf("\\"), Step.putBack);
+    p.jumpIf(r.byte, "!=", codeOf('"'), next);
+  });
+  using done = w.step("keep its length", { length: PLACE.byte });
+  p.move(done.length, r.at);
+  p.subtract(done.length, r.begin);
+  p.addNumber(done.length, -1);
+  p.store(done.length, "frame", length);
+}
+
+/** Loads the next byte that is not white space. */
+function skipSpace(w: Writer): void {
+  const { p } = w;
+  using r = w.step("skip space", PLACE);
+  w.loop((next) => {
+    w.nextByte(r, Step.putBack);
+    for (const space of " \n\r\t") {
+      p.jumpIf(r.byte, "==", codeOf(space), next);
+    }
+  });
 }
 
 /** Writes the address of the daemon's socket: the first that `listSockets` has. */
 export function findSocket(w: Writer): void {
   const { p } = w;
-  const [path, length, suffix] = ["a", "b", "f"] as const;
+  using r = w.step("find the socket", {
+    ...{ path: "a", length: "b", character: "c", end: "d", suffix: "f" },
+  });
+  const { path, length, suffix, character, end } = r;
   const [socket, directory] = KEYS.map((_, index) => index * WORD_BYTES);
   const loadValue = (offset = 0): void => {
     p.load(path, "frame", Frame.values + offset);
@@ -211,25 +237,27 @@ export function findSocket(w: Writer): void {
   p.labelAddress(suffix, w.text(""));
   p.jumpIf(length, "!=", 0, "copy path");
   p.jumpIf(path, "==", 0, "no socket");
-  w.setText("a", StdinName.refused, Frame.stdinName); // it is "": none
+  w.setText(path, StdinName.refused, Frame.stdinName); // it is "": none
   p.jump(Step.putBack);
 
   p.label("no socket");
-  p.load("b", "frame", Frame.baseName);
+  using program = w.step("find the program", { name: "b" });
+  p.load(program.name, "frame", Frame.baseName);
   const programs = Object.entries(DIRECTORY_PROGRAMS);
-  for (const [name] of programs) w.jumpIfText("b", name, `socket of ${name}`);
+  for (const [name] of programs) {
+    w.jumpIfText(program.name, name, `socket of ${name}`);
+  }
   useText(DEFAULT_SOCKET);
   for (const [name, usual] of programs) {
     p.label(`socket of ${name}`);
     loadValue(directory);
-    p.labelAddress(suffix, w.text(SOCKET_NAME));
+    p.labelAddress(suffix, w.text(SUFFIX));
     p.jumpIf(length, "!=", 0, "copy path");
-    useText(usual === undefined ? DEFAULT_SOCKET : `${usual}${SOCKET_NAME}`);
+    useText(usual === undefined ? DEFAULT_SOCKET : `${usual}${SUFFIX}`);
   }
 
   p.label("copy path");
-  const [character, end] = ["c", "d"] as const;
-  p.jumpIf(length, ">=", MAX_PATH - SOCKET_NAME.length, Step.putBack);
+  p.jumpIf(length, ">=", MAX_PATH - SUFFIX.length, Step.putBack);
   p.loadByte(character, path);
   p.jumpIf(character, "!=", codeOf("/"), Step.putBack);
   p.frameAddress(end, Frame.address + ADDRESS_PATH);

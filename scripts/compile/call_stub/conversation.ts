@@ -7,16 +7,16 @@
 import {
   GO,
   HURRIED_READY_MS,
-  MESSAGE_HEADER_BYTES,
+  MAX_MESSAGE,
+  MessageAt,
   MessageKind,
   READY_MS,
   SILENCE_MS,
-  WORD_BYTES,
 } from "../../../daemon/protocol/call_format.ts";
 import { LOSS_PERIOD_MS } from "../../../daemon/protocol/daemon_losses.ts";
 import { LOSSES, OFF } from "../../../daemon/protocol/daemon_socket.ts";
 import { StdinName } from "../../../daemon/protocol/stdin_name.ts";
-import { ADDRESS_PATH, Frame, MAX_MESSAGE, Memory } from "./frame.ts";
+import { ADDRESS_PATH, Frame, Memory } from "./frame.ts";
 import type { Argument } from "./processor.ts";
 import { endRequest } from "./request.ts";
 import { Step, TIMEOUT_MS, type Writer } from "./writer.ts";
@@ -36,40 +36,57 @@ const SIGPIPE = 13, SIGSET_BYTES = 8, IGNORE = "\x01".padEnd(32, "\0");
 /** Source: Linux asm-generic/stat.h, asm/stat.h, time.h: `st_mtime` of `struct stat`. */
 const MTIME = 88, CLOCK_REALTIME = 0;
 
+/** The largest kind of a message. */
+const MAX_KIND = Math.max(...Object.values(MessageKind));
+
 /** How long the stub waits, in units of {@linkcode TIMEOUT_MS}. */
 const READY_TIMEOUTS = READY_MS / TIMEOUT_MS,
   HURRIED_TIMEOUTS = HURRIED_READY_MS / TIMEOUT_MS,
   SILENCE_TIMEOUTS = SILENCE_MS / TIMEOUT_MS;
 
+/** Where the kind of a message is, and the number of bytes that follow. */
+const KIND = Frame.message + MessageAt.kind,
+  LENGTH = Frame.message + MessageAt.length;
+
+/** Bytes that are sent, received or written. */
+const BYTES = { at: "a", left: "b" } as const;
+
 /** Connects to the daemon, unless it is turned off, nobody is there or it is another user's. */
 export function connect(w: Writer): void {
   const { p } = w;
-  const [socket, length] = ["a", "b"] as const;
   findOffFile(w);
+  using r = w.step("connect", { socket: "a", length: "b" });
   p.systemCall("socket", AF_UNIX, SOCK_STREAM_NONBLOCK_CLOEXEC, 0);
   p.jumpIfNegative("result", Step.putBack);
   p.store("result", "frame", Frame.socket);
   // A standard stream that was closed must not become the socket.
   p.jumpIf("result", "<", STDERR + 1, Step.closeSocket);
-  w.setText("a", StdinName.nobody, Frame.stdinName);
-  p.load(socket, "frame", Frame.socket);
-  p.load(length, "frame", Frame.addressLength);
-  p.systemCall("connect", socket, { frame: Frame.address }, length);
+  setName(w, StdinName.nobody);
+  p.load(r.socket, "frame", Frame.socket);
+  p.load(r.length, "frame", Frame.addressLength);
+  p.systemCall("connect", r.socket, { frame: Frame.address }, r.length);
   p.jumpIfNegative("result", Step.closeSocket);
   checkListener(w);
+}
+
+/** Sets what deno is told; changes c. */
+function setName(w: Writer, name: string): void {
+  using r = w.step(`tell deno "${name}"`, { text: "c" });
+  w.setText(r.text, name, Frame.stdinName);
 }
 
 /** Leaves the call to deno if there is the file that turns the daemon off. */
 function findOffFile(w: Writer): void {
   const { p } = w;
+  using _ = w.step("find the file that turns the daemon off", {});
   withSuffix(
     w,
     OFF,
     (path) => p.systemCall("faccessat", AT_FDCWD, path, F_OK),
   );
-  w.setText("a", StdinName.off, Frame.stdinName);
+  setName(w, StdinName.off);
   p.jumpIf("result", "==", 0, Step.putBack);
-  w.setText("a", StdinName.notAsked, Frame.stdinName);
+  setName(w, StdinName.notAsked);
 }
 
 /** Makes a system call with another file beside the socket; changes a, b and c. */
@@ -79,30 +96,31 @@ function withSuffix(
   call: (path: Argument) => void,
 ): void {
   const { p } = w;
-  const [text, end, character] = ["a", "b", "c"] as const;
-  p.frameAddress(end, Frame.address - 1);
-  p.load(character, "frame", Frame.addressLength);
-  p.add(end, character); // the path's NUL
-  p.labelAddress(text, w.text(suffix));
-  w.copyText(text, end, character);
-  p.storeByte(character, end);
+  using r = w.step(`append "${suffix}"`, { from: "a", end: "b", length: "c" });
+  const character = r.length;
+  p.frameAddress(r.end, Frame.address - 1);
+  p.load(r.length, "frame", Frame.addressLength);
+  p.add(r.end, r.length); // the path's NUL
+  p.labelAddress(r.from, w.text(suffix));
+  w.copyText(r.from, r.end, character);
+  p.storeByte(character, r.end);
   call({ frame: Frame.address + ADDRESS_PATH });
-  p.addNumber(end, -suffix.length);
-  p.storeByte(character, end); // still 0
+  p.addNumber(r.end, -suffix.length);
+  p.storeByte(character, r.end); // still 0
 }
 
 /** Leaves the call to deno unless root or this process's user listens. */
 function checkListener(w: Writer): void {
   const { p } = w;
-  const [socket, user] = ["a", "b"] as const;
-  p.number(user, UCRED_BYTES);
-  p.store(user, "frame", Frame.credentialsLength);
-  p.load(socket, "frame", Frame.socket);
+  using r = w.step("check who listens", { socket: "a", user: "b" });
+  p.number(r.user, UCRED_BYTES);
+  p.store(r.user, "frame", Frame.credentialsLength);
+  p.load(r.socket, "frame", Frame.socket);
   const credentials = { frame: Frame.credentials };
   const length = { frame: Frame.credentialsLength };
   p.systemCall(
     "getsockopt",
-    socket,
+    r.socket,
     SOL_SOCKET,
     SO_PEERCRED,
     credentials,
@@ -110,169 +128,189 @@ function checkListener(w: Writer): void {
   );
   p.jumpIfNegative("result", Step.closeSocket);
   // The lower half is the process, the upper one the user.
-  p.load(user, "frame", Frame.credentials);
-  p.shiftRight(user, 32);
-  p.jumpIf(user, "==", 0, "trusted");
+  p.load(r.user, "frame", Frame.credentials);
+  p.shiftRight(r.user, 32);
+  p.jumpIf(r.user, "==", 0, "trusted");
   p.systemCall("geteuid");
-  p.jumpIf(user, "!=", "result", Step.closeSocket);
+  p.jumpIf(r.user, "!=", "result", Step.closeSocket);
   p.label("trusted");
 }
 
 /** Sends the request, and waits until the daemon would begin; then it may. */
 export function send(w: Writer): void {
   const { p } = w;
+  using r = w.step("send", { ...BYTES, found: "c" });
   // Until it may begin, it has no part in the call.
-  w.setText("a", StdinName.refused, Frame.stdinName);
+  setName(w, StdinName.refused);
   setPatience(w);
-  endRequest(w);
-  sendAll(w, Step.closeSocket, "late");
+  const { request, length } = endRequest(w);
+  sendAll(w, { at: request, left: length }, Step.closeSocket, "late");
 
-  p.frameAddress("a", Frame.message);
-  p.number("b", MESSAGE_HEADER_BYTES);
-  receiveAll(w, Step.closeSocket, "late");
-  p.load("c", "frame", Frame.message);
-  p.jumpIf("c", "!=", MessageKind.ready, Step.closeSocket);
-  p.load("c", "frame", Frame.message + WORD_BYTES);
-  p.jumpIf("c", "!=", 0, Step.closeSocket);
+  using _ = w.step("wait for ready", {});
+  p.frameAddress(r.at, Frame.message);
+  p.number(r.left, MessageAt.bytes);
+  receiveAll(w, r, Step.closeSocket, "late");
+  p.load(r.found, "frame", KIND);
+  p.jumpIf(r.found, "!=", MessageKind.ready, Step.closeSocket);
+  p.load(r.found, "frame", LENGTH);
+  p.jumpIf(r.found, "!=", 0, Step.closeSocket);
 
-  p.labelAddress("a", w.text(GO));
-  p.number("b", GO.length);
-  sendAll(w, Step.closeSocket, "late");
+  using _go = w.step("go", {});
+  p.labelAddress(r.at, w.text(GO));
+  p.number(r.left, GO.length);
+  sendAll(w, r, Step.closeSocket, "late");
   // From here on the daemon may run the call, and nobody knows what became of it.
-  w.setText("c", StdinName.lost, Frame.stdinName);
+  setName(w, StdinName.lost);
 }
 
 /** Begins the time limit for `ready`: a shorter one soon after another call has waited in vain. */
 function setPatience(w: Writer): void {
   const { p } = w;
-  const [modifiedAt, now, status] = ["a", "b", "d"] as const;
+  using r = w.step("set patience", {
+    ...{ modifiedAt: "a", now: "b", status: "d", offset: "e" },
+  });
   const patient = w.newLabel("patient");
   w.setLimit(READY_TIMEOUTS);
-  w.setText("a", StdinName.late, Frame.lateName);
-  w.memory(status, Memory.message, "e");
+  w.setText(r.modifiedAt, StdinName.late, Frame.lateName);
+  w.memory(r.status, Memory.message, r.offset);
   withSuffix(
     w,
     LOSSES,
-    (path) => p.systemCall("newfstatat", AT_FDCWD, path, status, 0),
+    (path) => p.systemCall("newfstatat", AT_FDCWD, path, r.status, 0),
   );
   p.jumpIfNegative("result", patient);
-  p.load(modifiedAt, status, MTIME);
-  p.systemCall("clock_gettime", CLOCK_REALTIME, status);
-  p.load(now, status, 0);
-  p.subtract(now, modifiedAt);
+  p.load(r.modifiedAt, r.status, MTIME);
+  p.systemCall("clock_gettime", CLOCK_REALTIME, r.status);
+  p.load(r.now, r.status, 0);
+  p.subtract(r.now, r.modifiedAt);
   // Of a time to come, this is a large number.
-  p.jumpIf(now, ">=", LOSS_PERIOD_MS / 1000, patient);
+  p.jumpIf(r.now, ">=", LOSS_PERIOD_MS / 1000, patient);
   w.setLimit(HURRIED_TIMEOUTS);
-  w.setText("a", StdinName.hurried, Frame.lateName);
+  w.setText(r.modifiedAt, StdinName.hurried, Frame.lateName);
   p.label(patient);
 }
 
 /** Prints what the daemon says. */
 export function receive(w: Writer): void {
   const { p } = w;
-  const [bytes, length, kind] = ["a", "b", "c"] as const;
+  using r = w.step("receive", { ...BYTES, kind: "c" });
   // As in deno: a pipe that nobody reads is an error, and does not end the process.
   const ignore = { label: w.text(IGNORE) };
   p.systemCall("rt_sigaction", SIGPIPE, ignore, 0, SIGSET_BYTES);
   p.label("receive");
   w.setLimit(SILENCE_TIMEOUTS);
-  p.frameAddress(bytes, Frame.message);
-  p.number(length, MESSAGE_HEADER_BYTES);
-  receiveAll(w, "lost", "silent");
-  p.load(kind, "frame", Frame.message);
-  p.jumpIf(kind, "==", MessageKind.notMine, "refused");
-  p.jumpIf(kind, "==", 0, "lost");
-  p.jumpIf(kind, ">=", MessageKind.alive + 1, "lost");
-  p.jumpIf(kind, "==", MessageKind.ready, "lost");
-  p.load(length, "frame", Frame.message + WORD_BYTES);
-  p.number(bytes, MAX_MESSAGE + 1);
-  p.jumpIf(length, ">=", bytes, "lost");
-  w.memory(bytes, Memory.message, kind);
-  receiveAll(w, "lost", "silent");
-  p.load(kind, "frame", Frame.message);
-  p.jumpIf(kind, "==", MessageKind.alive, "receive");
-  w.memory(bytes, Memory.message, kind);
-  p.load(length, "frame", Frame.message + WORD_BYTES);
-  p.load(kind, "frame", Frame.message);
-  p.jumpIf(kind, "==", MessageKind.stderr, "log text");
+  p.frameAddress(r.at, Frame.message);
+  p.number(r.left, MessageAt.bytes);
+  receiveAll(w, r, "lost", "silent");
+  p.load(r.kind, "frame", KIND);
+  p.jumpIf(r.kind, "==", MessageKind.notMine, "refused");
+  p.jumpIf(r.kind, "==", 0, "lost");
+  p.jumpIf(r.kind, ">=", MAX_KIND + 1, "lost");
+  p.jumpIf(r.kind, "==", MessageKind.ready, "lost");
+  p.load(r.left, "frame", LENGTH);
+  p.number(r.at, MAX_MESSAGE + 1);
+  p.jumpIf(r.left, ">=", r.at, "lost");
+  w.memory(r.at, Memory.message, r.kind);
+  receiveAll(w, r, "lost", "silent");
+  p.load(r.kind, "frame", KIND);
+  p.jumpIf(r.kind, "==", MessageKind.alive, "receive");
+  w.memory(r.at, Memory.message, r.kind);
+  p.load(r.left, "frame", LENGTH);
+  p.load(r.kind, "frame", KIND);
+  p.jumpIf(r.kind, "==", MessageKind.stderr, "log text");
 
+  using end = w.step("print the answer", { status: r.kind });
   writeAll(w, STDOUT, "cannot print");
-  p.load(kind, "frame", Frame.message);
-  p.addNumber(kind, -MessageKind.success); // 0 or 1
-  p.systemCall("exit_group", kind);
+  p.load(end.status, "frame", KIND);
+  p.addNumber(end.status, -MessageKind.success); // 0 or 1
+  p.systemCall("exit_group", end.status);
 
+  using _log = w.step("print log text", {});
   p.label("log text");
   writeAll(w, STDERR, "receive");
   p.jump("receive");
 
   for (const outcome of ["refused", "silent"] as const) {
     p.label(outcome);
-    w.setText("c", StdinName[outcome], Frame.stdinName);
+    setName(w, StdinName[outcome]);
     p.jump(Step.closeSocket);
   }
+  using late = w.step("late", { text: "c" });
   p.label("late");
-  p.load("c", "frame", Frame.lateName);
-  p.store("c", "frame", Frame.stdinName);
+  p.load(late.text, "frame", Frame.lateName);
+  p.store(late.text, "frame", Frame.stdinName);
   p.jump(Step.closeSocket);
 
+  using _cannot = w.step("cannot print", {});
   p.label("cannot print");
   const text = { label: w.text(CANNOT_PRINT) };
   p.systemCall("write", STDERR, text, CANNOT_PRINT.length);
   p.systemCall("exit_group", 1);
 }
 
-/** Sends b bytes from a; jumps if the daemon is gone or its time is over. */
-function sendAll(w: Writer, failed: string, expired: string): void {
+/** Sends bytes; jumps if the daemon is gone or its time is over. */
+function sendAll(
+  w: Writer,
+  { at, left }: typeof BYTES,
+  failed: string,
+  expired: string,
+): void {
   const { p } = w;
-  const socket = "c";
+  using r = w.step("send all", { socket: "c" });
   w.loop((next, end) => {
-    p.jumpIf("b", "==", 0, end);
-    p.load(socket, "frame", Frame.socket);
-    p.systemCall("sendto", socket, "a", "b", MSG_NOSIGNAL, 0, 0);
+    p.jumpIf(left, "==", 0, end);
+    p.load(r.socket, "frame", Frame.socket);
+    p.systemCall("sendto", r.socket, at, left, MSG_NOSIGNAL, 0, 0);
     w.onFailure({
-      fd: socket,
+      fd: r.socket,
       events: POLLOUT,
       again: next,
       failed,
       expired,
     });
-    p.add("a", "result");
-    p.subtract("b", "result");
+    p.add(at, "result");
+    p.subtract(left, "result");
     p.jump(next);
   });
 }
 
-/** Receives b bytes into a; jumps if the daemon is gone or its time is over. */
-function receiveAll(w: Writer, gone: string, expired: string): void {
+/** Receives bytes; jumps if the daemon is gone or its time is over. */
+function receiveAll(
+  w: Writer,
+  { at, left }: typeof BYTES,
+  gone: string,
+  expired: string,
+): void {
   const { p } = w;
-  const socket = "c";
+  using r = w.step("receive all", { socket: "c" });
   w.loop((next, end) => {
-    p.jumpIf("b", "==", 0, end);
-    p.load(socket, "frame", Frame.socket);
-    p.systemCall("read", socket, "a", "b");
+    p.jumpIf(left, "==", 0, end);
+    p.load(r.socket, "frame", Frame.socket);
+    p.systemCall("read", r.socket, at, left);
     p.jumpIf("result", "==", 0, gone);
     w.onFailure({
-      fd: socket,
+      fd: r.socket,
       events: POLLIN,
       again: next,
       failed: gone,
       expired,
     });
-    p.add("a", "result");
-    p.subtract("b", "result");
+    p.add(at, "result");
+    p.subtract(left, "result");
     p.jump(next);
   });
 }
 
-/** Writes b bytes from a. */
+/** Writes {@linkcode BYTES}. */
 function writeAll(w: Writer, fd: number, failed: string): void {
   const { p } = w;
+  using r = w.step("write all", BYTES);
   w.loop((next, end) => {
-    p.jumpIf("b", "==", 0, end);
-    p.systemCall("write", fd, "a", "b");
+    p.jumpIf(r.left, "==", 0, end);
+    p.systemCall("write", fd, r.at, r.left);
     w.onFailure({ fd, events: POLLOUT, again: next, failed });
-    p.add("a", "result");
-    p.subtract("b", "result");
+    p.add(r.at, "result");
+    p.subtract(r.left, "result");
     p.jump(next);
   });
 }
@@ -280,8 +318,9 @@ function writeAll(w: Writer, fd: number, failed: string): void {
 /** The connection broke: deno says so, or runs the call if it can be repeated. */
 export function lost(w: Writer): void {
   const { p } = w;
+  using r = w.step("close the socket", { socket: "a" });
   p.label("lost");
   p.label(Step.closeSocket);
-  p.load("a", "frame", Frame.socket);
-  p.systemCall("close", "a");
+  p.load(r.socket, "frame", Frame.socket);
+  p.systemCall("close", r.socket);
 }

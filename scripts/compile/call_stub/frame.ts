@@ -4,8 +4,16 @@
  * @module
  */
 
+import {
+  COMMAND,
+  NEEDED_VARIABLES,
+  TRACE,
+} from "../../../cni/call/variables.ts";
 import { NO_DAEMON } from "../../../daemon/protocol/daemon_socket.ts";
-import { WORD_BYTES } from "../../../daemon/protocol/call_format.ts";
+import {
+  MAX_MESSAGE,
+  WORD_BYTES,
+} from "../../../daemon/protocol/call_format.ts";
 
 /**
  * Most bytes of a request before stdin. Linux has a limit of 6 MiB for the
@@ -14,8 +22,6 @@ import { WORD_BYTES } from "../../../daemon/protocol/call_format.ts";
 export const MAX_PREFIX = 8 * 1024 * 1024;
 /** Most bytes of stdin that are read: more than a plugin takes. */
 export const MAX_STDIN = 16 * 1024 * 1024 + 4096;
-/** Most bytes of a message of the daemon. */
-export const MAX_MESSAGE = 16 * 1024 * 1024;
 /** For the line feed at the end of a request. */
 const END_BYTES = WORD_BYTES;
 
@@ -29,13 +35,10 @@ export const Memory = {
 
 /** Variables that the stub looks at. */
 export const VARIABLES = [
-  "CNI_COMMAND",
-  "CNI_CONTAINERID",
-  "CNI_NETNS",
-  "CNI_IFNAME",
-  "CNI_PATH",
+  COMMAND,
+  ...NEEDED_VARIABLES.map(({ name }) => name),
   NO_DAEMON,
-  "CNI_TRACE",
+  TRACE,
 ] as const;
 
 /** Where a socket's address has the path. Source: linux/un.h `struct sockaddr_un`. */
@@ -78,7 +81,9 @@ export const Frame = {
   otherSpelling: 352,
   /** Name of the file in memory if the daemon does not take the call in time. */
   lateName: 360,
-  size: 368,
+  /** Where a string of the configuration begins. */
+  string: 368,
+  size: 384,
 } as const;
 
 /** Returns where the value of a variable is. */

@@ -7,18 +7,14 @@
 
 import { hasCommand } from "../../../testing/capabilities.ts";
 import { type Machine, writeU64 } from "../../mkdenort/elf.ts";
-import { Arm64Processor } from "./aarch64.ts";
 import type { Processor } from "./processor.ts";
-import { X86Processor } from "./x86_64.ts";
+import { createProcessor, MACHINES } from "./processors.ts";
 
 /** Source: elf(5), `e_machine`. */
 const machines: Readonly<Record<Machine, number>> = {
   x86_64: 62,
   aarch64: 183,
 };
-
-/** The processors. */
-export const MACHINES: readonly Machine[] = ["x86_64", "aarch64"];
 
 const ADDRESS = 0x40_0000;
 /** The headers have the page before the code. */
@@ -33,9 +29,7 @@ export function makeProgram(
   write: (p: Processor, code: Texts) => void,
 ): Uint8Array<ArrayBuffer> {
   const origin = ADDRESS + HEADERS_SIZE;
-  const p = machine === "x86_64"
-    ? new X86Processor(origin)
-    : new Arm64Processor(origin);
+  const p = createProcessor(machine, origin);
   write(p, p.code);
   const code = p.code.assemble();
   const bytes = new Uint8Array(HEADERS_SIZE + code.length);

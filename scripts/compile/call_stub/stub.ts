@@ -25,9 +25,8 @@ import { connect, lost, receive, send } from "./conversation.ts";
 import { checkEnvironment, readEnvironment, readName } from "./environment.ts";
 import { Frame } from "./frame.ts";
 import { putBack, startDeno } from "./give_back.ts";
-import type { Processor } from "./processor.ts";
 import { beginRequest } from "./request.ts";
-import { Writer } from "./writer.ts";
+import type { Writer } from "./writer.ts";
 
 /** What the stub knows of its executable. */
 export interface StubFacts {
@@ -40,12 +39,11 @@ export interface StubFacts {
  * `DENO_ENTRY` has to be defined.
  */
 export function writeStub(
-  processor: Processor,
+  w: Writer,
   texts: Pick<Assembler, "text">,
   { build }: StubFacts,
 ): void {
-  const w = new Writer(processor);
-  processor.enter(Frame.size, Frame.kept);
+  w.p.enter(Frame.size, Frame.kept);
   readName(w);
   readEnvironment(w);
   checkEnvironment(w);

@@ -19,7 +19,7 @@ import { DENO_ENTRY } from "./give_back.ts";
 import type { Processor } from "./processor.ts";
 import { makeProgram, ProgramFile, testMachines } from "./program_sample.ts";
 import { writeStub } from "./stub.ts";
-import { TIMEOUT_MS } from "./writer.ts";
+import { TIMEOUT_MS, Writer } from "./writer.ts";
 
 const BUILD = "0123456789abcdef".repeat(4);
 /** What a call ends with if deno is to run it. */
@@ -60,7 +60,7 @@ function makeStub(
     p.jump("stub");
     writeDeno(p, shows);
     p.label("stub");
-    writeStub(p, texts, { build: BUILD });
+    writeStub(new Writer(p), texts, { build: BUILD });
     texts.text("stdin of deno", "/proc/self/fd/0");
   });
   return new ProgramFile(machine, program);

@@ -45,6 +45,17 @@ export function codeOf(character: string): number {
   return character.charCodeAt(0);
 }
 
+/** What registers hold, by what a step calls it. */
+type Names = Readonly<Record<string, Kept>>;
+
+/** A step of the code. */
+export interface Part {
+  /** The step, and the step that it belongs to. */
+  readonly name: string;
+  /** What each register holds. */
+  readonly holds: Readonly<Partial<Record<Kept, string>>>;
+}
+
 /** Writes what occurs more than once. */
 export class Writer {
   /** Writes machine code. */
@@ -52,10 +63,33 @@ export class Writer {
   /** Labels of texts, which the caller has to put behind the code. */
   readonly texts = new Map<string, string>();
   #labels = 0;
+  #part: Part = { name: "", holds: {} };
 
   /** Starts without labels and texts. */
   constructor(processor: Processor) {
     this.p = processor;
+  }
+
+  /** The step that is being written. */
+  get part(): Part {
+    return this.#part;
+  }
+
+  /**
+   * Begins a step, up to the end of the block that uses it, and names registers for
+   * what they hold in it. The code is the same without; a listing shows both.
+   */
+  step<const N extends Names>(name: string, registers: N): N & Disposable {
+    const outer = this.#part;
+    const own = Object.entries(registers).map(([held, at]) => [at, held]);
+    this.#part = {
+      name: outer.name === "" ? name : `${outer.name}: ${name}`,
+      holds: { ...outer.holds, ...Object.fromEntries(own) },
+    };
+    const end = (): void => {
+      this.#part = outer;
+    };
+    return { ...registers, [Symbol.dispose]: end };
   }
 
   /** Names a place in the code. */
@@ -75,16 +109,22 @@ export class Writer {
   /** Jumps if a register points at a text; changes c, d, e and f. */
   jumpIfText(pointer: "a" | "b", text: string, label: string): void {
     const { p } = this;
+    using r = this.step(`is it "${text}"`, {
+      at: "c",
+      expectedAt: "d",
+      found: "e",
+      expected: "f",
+    });
     const [next, differs] = [this.newLabel("next"), this.newLabel("differs")];
-    p.move("c", pointer);
-    p.labelAddress("d", this.text(text));
+    p.move(r.at, pointer);
+    p.labelAddress(r.expectedAt, this.text(text));
     p.label(next);
-    p.loadByte("e", "c");
-    p.loadByte("f", "d");
-    p.jumpIf("e", "!=", "f", differs);
-    p.jumpIf("e", "==", 0, label);
-    p.addNumber("c", 1);
-    p.addNumber("d", 1);
+    p.loadByte(r.found, r.at);
+    p.loadByte(r.expected, r.expectedAt);
+    p.jumpIf(r.found, "!=", r.expected, differs);
+    p.jumpIf(r.found, "==", 0, label);
+    p.addNumber(r.at, 1);
+    p.addNumber(r.expectedAt, 1);
     p.jump(next);
     p.label(differs);
   }
@@ -127,17 +167,19 @@ export class Writer {
   /** Begins a time limit, in units of {@linkcode TIMEOUT_MS}; changes f. */
   setLimit(timeouts: number): void {
     const { p } = this;
-    p.number("f", timeouts);
-    p.store("f", "frame", Frame.timeouts);
+    using r = this.step("set the limit", { left: "f" });
+    p.number(r.left, timeouts);
+    p.store(r.left, "frame", Frame.timeouts);
     this.#beginTimeout();
   }
 
   #beginTimeout(): void {
     const { p } = this;
-    p.number("f", 0);
-    p.store("f", "frame", Frame.timeout);
-    p.number("f", TIMEOUT_MS * 1_000_000);
-    p.store("f", "frame", Frame.timeout + WORD_BYTES);
+    using r = this.step("begin a timeout", { time: "f" });
+    p.number(r.time, 0);
+    p.store(r.time, "frame", Frame.timeout);
+    p.number(r.time, TIMEOUT_MS * 1_000_000);
+    p.store(r.time, "frame", Frame.timeout + WORD_BYTES);
   }
 
   /**
@@ -146,6 +188,7 @@ export class Writer {
    */
   onFailure({ fd, events, again, failed, expired }: Failure): void {
     const { p } = this;
+    using r = this.step("on failure", { descriptor: "e", pollfd: "f" });
     const [failure, succeeded] = [
       this.newLabel("failure"),
       this.newLabel("succeeded"),
@@ -158,12 +201,12 @@ export class Writer {
     p.addNumber("result", EAGAIN - EINTR);
     p.jumpIf("result", "!=", 0, failed);
     // struct pollfd: the descriptor, and the events in the upper half
-    p.number("f", events);
-    p.shiftLeft("f", 32);
-    if (typeof fd === "number") p.number("e", fd);
-    else p.move("e", fd);
-    p.add("f", "e");
-    p.store("f", "frame", Frame.poll);
+    p.number(r.pollfd, events);
+    p.shiftLeft(r.pollfd, 32);
+    if (typeof fd === "number") p.number(r.descriptor, fd);
+    else p.move(r.descriptor, fd);
+    p.add(r.pollfd, r.descriptor);
+    p.store(r.pollfd, "frame", Frame.poll);
     const limit = expired === undefined ? 0 : { frame: Frame.timeout };
     p.systemCall("ppoll", { frame: Frame.poll }, 1, limit, 0, 8);
     if (expired !== undefined) this.#endTimeout(again, expired);
@@ -177,19 +220,23 @@ export class Writer {
    */
   #endTimeout(again: string, expired: string): void {
     const { p } = this;
+    using r = this.step("end a timeout", { left: "f" });
     p.jumpIf("result", "!=", 0, again);
-    p.load("f", "frame", Frame.timeouts);
-    p.addNumber("f", -1);
-    p.jumpIf("f", "==", 0, expired);
-    p.store("f", "frame", Frame.timeouts);
+    p.load(r.left, "frame", Frame.timeouts);
+    p.addNumber(r.left, -1);
+    p.jumpIf(r.left, "==", 0, expired);
+    p.store(r.left, "frame", Frame.timeouts);
     this.#beginTimeout();
   }
 
-  /** Loads the byte at a and moves on. */
-  nextByte(target: Register, atEnd: string): void {
+  /** Loads the byte at a place, and moves on; jumps at the end. */
+  nextByte(
+    r: { readonly at: Kept; readonly end: Kept; readonly byte: Kept },
+    atEnd: string,
+  ): void {
     const { p } = this;
-    p.jumpIf("a", ">=", "b", atEnd);
-    p.loadByte(target, "a");
-    p.addNumber("a", 1);
+    p.jumpIf(r.at, ">=", r.end, atEnd);
+    p.loadByte(r.byte, r.at);
+    p.addNumber(r.at, 1);
   }
 }

@@ -1,0 +1,35 @@
+/**
+ * The variables that say what a call is. Calls check them; the way to a node daemon
+ * looks at them first, and its call stub is made from this table.
+ *
+ * @module
+ */
+
+/** The command. */
+export const COMMAND = "CNI_COMMAND";
+
+/** The file to which a process appends what it does. */
+export const TRACE = "CNI_TRACE";
+
+/**
+ * Which commands need a variable, in the order in which they are checked and listed
+ * in errors.
+ *
+ * Source: containernetworking/cni pkg/skel/skel.go `getCmdArgsFromEnv`.
+ */
+export const NEEDED_VARIABLES = [
+  { name: "CNI_CONTAINERID", by: ["ADD", "CHECK", "DEL"] },
+  { name: "CNI_NETNS", by: ["ADD", "CHECK"] },
+  { name: "CNI_IFNAME", by: ["ADD", "CHECK", "DEL"] },
+  { name: "CNI_PATH", by: ["ADD", "CHECK", "DEL", "GC", "STATUS"] },
+] as const;
+
+/** A variable that commands need. */
+export type NeededVariable = typeof NEEDED_VARIABLES[number]["name"];
+
+/** Lists the variables that a command needs; none if there is no such command. */
+export function listNeeded(command: string | undefined): NeededVariable[] {
+  return NEEDED_VARIABLES
+    .filter(({ by }) => by.some((one) => one === command))
+    .map(({ name }) => name);
+}
