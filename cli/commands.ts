@@ -473,6 +473,10 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       "--pod goes the way of a packet from a pod to the outside, step by step.",
       "--fix fixes what is safe to fix, and says what it did. It never changes " +
       "anything of a running container.",
+      "--try attaches two throw-away namespaces, A and B, to each network, pings " +
+      "between them, the node, gateways and the outside, asks the name server, " +
+      "runs CHECK and detaches them. It shows who reached whom, and what stopped " +
+      "the rest; --svg draws it. Exits with 1 if something failed.",
       "--wait looks again until the exit code is 0 or the time is up; --timeout is " +
       "then the limit of one look.",
     ],
@@ -483,13 +487,14 @@ const NODE_COMMANDS: readonly CommandRow[] = [
         summary: "show where the packets of a pod, container, pid:N or " +
           "namespace end",
       },
-      ...pick("fix", "wait", "strict", ...FOLDERS),
+      ...pick("fix", "wait", "try", "svg", "strict", ...FOLDERS),
     },
     timeout: "2m",
     examples: {
       "cni doctor": "check the node",
       "cni doctor --wait 2m": "in a script: wait until the node is ready",
       "cni doctor --pod default/web": "show where the packets of a pod end",
+      "cni doctor --try": "prove that each network works",
       "cni doctor --fix": "also fix what is safe to fix",
       "cni doctor --json | jq -r '.findings[].code'": "use in a script",
     },

@@ -117,6 +117,7 @@ export const FLAGS = {
     completes: "netns",
   },
   "fix": { summary: "fix what is safe to fix" },
+  "try": { summary: "attach, ping and detach throw-away namespaces" },
   "wait": {
     value: "TIME",
     summary: "look again until nothing is wrong, for at most this long",

@@ -29,6 +29,8 @@ import { readFolders } from "../network.ts";
 export interface Replaced
   extends Pick<NodeOptions, "hostNetns" | "proc" | "daemonSocket"> {
   readonly patience?: Patience;
+  /** The resolver's configuration of the node. */
+  readonly resolvConf?: string;
 }
 
 /** Runs all checks, or what else the flags say. */
@@ -37,16 +39,27 @@ export async function doctor(
   replaced: Replaced = {},
 ): Promise<Output> {
   const { flags } = call;
-  if (flags.wait === undefined) return await look(call, replaced);
-  if (flags.pod !== undefined || flags.fix) {
-    throw refuse(call.command, "--wait goes with neither --pod nor --fix");
+  const modes = [flags.pod !== undefined, flags.fix, flags.wait, flags.try];
+  if (modes.filter(Boolean).length > 1) {
+    throw refuse(
+      call.command,
+      "use only one of --pod, --fix, --wait and --try",
+    );
   }
+  if (flags.svg !== undefined && !flags.try) {
+    throw refuse(call.command, "--svg draws what --try finds");
+  }
+  if (flags.try) {
+    const { tryNetworks } = await import("./doctor_try.ts");
+    return await tryNetworks(call, replaced);
+  }
+  if (flags.wait === undefined) return await look(call, replaced);
   return await waitUntilWell(call, replaced);
 }
 
 async function look(
   call: CniCall,
-  { patience, ...replaced }: Replaced,
+  { patience, resolvConf: _, ...replaced }: Replaced,
 ): Promise<Output> {
   const { env, signal, flags } = call;
   const options = {

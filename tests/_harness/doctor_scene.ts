@@ -15,6 +15,7 @@ import type { CniFlags } from "../../cli/flags.ts";
 import { CHECKS } from "../../cli/doctor/checks.ts";
 import { diagnose } from "../../cli/doctor/diagnose.ts";
 import { Node, type NodeOptions } from "../../cli/doctor/node.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
 import { parseNetworkConfList } from "../../cni/libcni/mod.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Output } from "../../cli/program/command.ts";
@@ -51,6 +52,11 @@ export class DoctorScene implements Disposable {
     this.other = this.hosts.addNetns();
     this.ip("route add default via 192.0.2.2");
     this.ip("route add default via 2001:db8:ff::2");
+  }
+
+  /** Creates a node without networks. */
+  static bare(): DoctorScene {
+    return new DoctorScene();
   }
 
   /** Creates a healthy node: `pods` of ptp, and `lan` of bridge. */
@@ -113,6 +119,8 @@ export class DoctorScene implements Disposable {
     netns: NetNs,
     containerId: string,
     pod: string,
+    more: { readonly capabilityArgs?: JsonObject; readonly ifName?: string } =
+      {},
   ): Promise<void> {
     using node = this.node();
     const path = `${this.confDir}/${file}.conflist`;
@@ -122,6 +130,7 @@ export class DoctorScene implements Disposable {
         containerId,
         netns: netns.path,
         ifName: "eth0",
+        ...more,
         args: [
           ["IgnoreUnknown", "1"],
           ["K8S_POD_NAMESPACE", "default"],
@@ -172,8 +181,9 @@ export class DoctorScene implements Disposable {
    */
   doctor(
     flags: CniFlags = {},
-    { timeoutMs, signal }: {
+    { timeoutMs, signal, resolvConf }: {
       readonly timeoutMs?: number | undefined;
+      readonly resolvConf?: string;
       readonly signal?: AbortSignal;
     } = {},
   ): Promise<Output> {
@@ -192,6 +202,7 @@ export class DoctorScene implements Disposable {
     const replaced = { hostNetns: host.path, proc, daemonSocket };
     return doctor(call, {
       ...replaced,
+      ...resolvConf !== undefined && { resolvConf },
       ...timeoutMs !== undefined && { patience: { attempts: 1, timeoutMs } },
     });
   }

@@ -1,0 +1,235 @@
+/** Nodes of different kinds on which nothing is wrong: `cni doctor` says so. */
+import { assertEquals } from "@std/assert";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { DoctorScene } from "./_harness/doctor_scene.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
+
+const NEEDS = allOf(needsRuleTools, needsInetRules);
+const ID = "0123456789abcdef", OTHER = "fedcba9876543210";
+
+/** A node. */
+interface Kind {
+  readonly name: string;
+  readonly set: (scene: DoctorScene) => void | Promise<void>;
+}
+
+/** An IPAM configuration with default routes. */
+function ipam({ hosts }: DoctorScene, ...subnets: string[]): object {
+  return {
+    ...hosts.hostLocal(...subnets),
+    routes: subnets.map((subnet) => ({
+      dst: subnet.includes(":") ? "::/0" : "0.0.0.0/0",
+    })),
+  };
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    name: "a new node: a network, no container, no directory for leases",
+    set: (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "bridge",
+        bridge: "cni0",
+        isDefaultGateway: true,
+        ipMasq: true,
+        hairpinMode: true,
+        ipam: scene.hosts.hostLocal("10.1.0.0/24"),
+      }, { type: "portmap", capabilities: { portMappings: true } }]);
+    },
+  },
+  {
+    name: "dual-stack pods behind a bridge, with ports",
+    set: async (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "bridge",
+        bridge: "cni0",
+        isGateway: true,
+        ipMasq: true,
+        ipMasqBackend: "nftables",
+        ipam: ipam(scene, "10.1.0.0/24", "fd00:1::/64"),
+      }, {
+        type: "portmap",
+        backend: "nftables",
+        capabilities: { portMappings: true },
+      }]);
+      for (
+        const [at, id] of [ID, OTHER].entries()
+      ) {
+        const netns = at === 0 ? scene.hosts.sandbox : scene.other;
+        const portMappings = [{
+          hostPort: 8080 + at,
+          containerPort: 80,
+          protocol: "tcp",
+        }];
+        const more = { capabilityArgs: { portMappings } };
+        await scene.attach("10-pods", netns, id, `pod${at}`, more);
+      }
+    },
+  },
+  {
+    name: "IPv6 only, on a node without an IPv4 default route",
+    set: async (scene) => {
+      scene.ip("route del default");
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipam: ipam(scene, "fd00:1::/64"),
+      }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
+    name: "macvlan on the uplink",
+    set: async (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "macvlan",
+        master: "out0",
+        ipam: {
+          type: "static",
+          addresses: [{ address: "192.0.2.50/24", gateway: "192.0.2.2" }],
+          routes: [{ dst: "0.0.0.0/0" }],
+        },
+      }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
+    name: "a closed forward chain that the plugin firewall opens",
+    set: async (scene) => {
+      scene.sh("iptables-nft -P FORWARD DROP");
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipam: ipam(scene, "10.1.0.0/24"),
+      }, { type: "firewall", backend: "iptables" }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
+    name: "kube-proxy's and another firewall's rules",
+    set: async (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipam: ipam(scene, "10.1.0.0/24"),
+      }]);
+      scene.sh(
+        "nft 'table ip kube-proxy { chain pre { type nat hook prerouting priority dstnat; ip daddr 10.96.0.10 udp dport 53 dnat to 10.1.0.7:53; }; };" +
+          " table inet fw { chain f1 { type filter hook input priority 0; policy drop; ct state established,related accept; iif lo accept; icmp type echo-request accept; meta l4proto ipv6-icmp accept; };" +
+          " chain f2 { type filter hook forward priority 0; policy drop; ct state established,related accept; ip saddr 10.1.0.0/24 accept; };" +
+          " chain f3 { type filter hook prerouting priority -300; ip saddr 203.0.113.0/24 drop; tcp dport 23 drop; ct state invalid drop; }; }'",
+      );
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
+    name: "two uplinks of different metrics",
+    set: async (scene) => {
+      scene.sh(
+        "ip link add up1 up type veth peer name up2; ip link set up2 up; " +
+          "ip addr add 198.51.100.1/24 dev up1; " +
+          "ip route add default via 198.51.100.2 dev up1 metric 500",
+      );
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipam: ipam(scene, "10.1.0.0/24"),
+      }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
+    name: "a pod on two networks, with sbr for the second one",
+    set: async (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipam: ipam(scene, "10.1.0.0/24"),
+      }]);
+      scene.writeNetwork("20-data", [{
+        type: "bridge",
+        bridge: "data0",
+        isGateway: true,
+        ipam: ipam(scene, "10.2.0.0/24"),
+      }, { type: "sbr" }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+      await scene.attach("20-data", scene.hosts.sandbox, ID, "web", {
+        ifName: "net1",
+      });
+    },
+  },
+  {
+    name: "an old configuration with one plugin, and a chain",
+    set: async (scene) => {
+      scene.writeConf(
+        "10-old.conf",
+        JSON.stringify({
+          cniVersion: "0.3.1",
+          name: "old",
+          type: "bridge",
+          bridge: "old0",
+          isGateway: true,
+          ipam: scene.hosts.hostLocal("10.3.0.0/24"),
+        }),
+      );
+      scene.writeNetwork("20-chain", [{
+        type: "chain",
+        plugins: [
+          { type: "ptp", ipam: ipam(scene, "10.1.0.0/24") },
+          { type: "tuning", sysctl: { "net.core.somaxconn": "500" } },
+        ],
+      }]);
+      await scene.attach("20-chain", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
+    name: "a bridge with a port that no plugin made",
+    set: async (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "bridge",
+        bridge: "lan0",
+        isGateway: true,
+        ipam: ipam(scene, "10.2.0.0/24"),
+      }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+      scene.sh(
+        `ip link add vm0 up master lan0 type veth peer name vm1; ` +
+          `exec 9<${scene.other.path}; ip link set vm1 netns /proc/self/fd/9`,
+      );
+      scene.sh(
+        "ip addr add 10.2.0.200/24 dev vm1; ip link set vm1 up",
+        scene.other,
+      );
+    },
+  },
+  {
+    name: "a runtime, its default directories, and files it ignores on purpose",
+    set: (scene) => {
+      const root = `${scene.proc}/812`;
+      Deno.mkdirSync(`${root}/root/etc/containerd`, { recursive: true });
+      Deno.writeTextFileSync(`${root}/comm`, "containerd\n");
+      Deno.writeTextFileSync(
+        `${root}/root/etc/containerd/config.toml`,
+        `conf_dir = "${scene.confDir}/"\nbin_dir = "${scene.hosts.path}"\n`,
+      );
+      scene.writeConf("10-pods.conflist.bak", "{}");
+      scene.writeConf("README", "");
+      scene.writeConf(".10-pods.conflist.swp", "");
+      scene.writeNetwork("20-lo", [{ type: "loopback" }]);
+    },
+  },
+];
+
+rootTest("cni doctor raises no false alarm", NEEDS, async (t) => {
+  for (const { name, set } of KINDS) {
+    await t.step(name, async () => {
+      using scene = DoctorScene.bare();
+      await set(scene);
+      const { json, exitCode } = await scene.doctor({ strict: true });
+      const { findings, unchecked } = json as {
+        findings: { code: string; message: string }[];
+        unchecked: unknown[];
+      };
+      assertEquals(
+        findings.map(({ code, message }) => `${code} ${message}`),
+        [],
+      );
+      assertEquals([unchecked, exitCode], [[], 0]);
+    });
+  }
+});

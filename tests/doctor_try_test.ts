@@ -1,0 +1,222 @@
+/** `cni doctor --try`: throw-away namespaces on each network. */
+import { assertEquals, assertMatch } from "@std/assert";
+import type { Trial } from "../cli/doctor/try/trial.ts";
+import { chooseStyle } from "../cli/program/style.ts";
+import { inNetns } from "../ffi/netns.ts";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { DoctorScene } from "./_harness/doctor_scene.ts";
+import { needsBin } from "./_harness/executables.ts";
+import { ToolHost } from "./_harness/tool_host.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
+
+const NEEDS = allOf(needsRuleTools, needsInetRules);
+const hasPerl = ((): boolean => {
+  try {
+    Deno.statSync("/usr/bin/perl");
+    return true;
+  } catch {
+    return false;
+  }
+})();
+
+/** The document, in part. */
+interface Tried {
+  readonly ok: boolean;
+  readonly networks: readonly Trial[];
+}
+
+/** Tries all networks, and shows the text at a width. */
+async function tryAll(
+  scene: DoctorScene,
+  timeoutMs = 2000,
+): Promise<Tried & { readonly text: string; readonly exitCode: number }> {
+  const resolvConf = `${scene.hosts.folder}/resolv.conf`;
+  const output = await scene.doctor({ try: true }, { timeoutMs, resolvConf });
+  const { text, exitCode = 0 } = output;
+  return {
+    ...output.json as Tried,
+    text: typeof text === "string" ? text : text(chooseStyle(false, 80)),
+    exitCode,
+  };
+}
+
+/** Returns the pairs that were tried and, if they failed, how. */
+function pairs({ attempts }: Trial): string[] {
+  return attempts.map(({ from, to, address, reached }) =>
+    `${from}-${to} ${address.includes(":") ? 6 : 4}${reached ? "" : " lost"}`
+  ).sort();
+}
+
+/** What host namespace, leases and cache have. */
+function stock({ hosts, cacheDir, sh }: DoctorScene): string {
+  void sh;
+  const list = (path: string): string[] =>
+    [...Deno.readDirSync(path)].map(({ name }) => name)
+      .filter((name) => !/^(lock|last_reserved|\.)/.test(name)).sort();
+  return JSON.stringify([
+    list(`${hosts.folder}/leases/pods`),
+    list(`${hosts.folder}/leases/lan`),
+    list(`${cacheDir}/results`),
+  ]);
+}
+
+const PODS_4 = [
+  "A-B 4",
+  "A-gateway 4",
+  "A-node 4",
+  "A-outside 4",
+  "B-A 4",
+  "B-gateway 4",
+  "B-node 4",
+  "B-outside 4",
+  "node-A 4",
+  "node-B 4",
+];
+const PODS = [...PODS_4, ...PODS_4.map((one) => one.replace(/4$/, "6"))].sort();
+const LAN = PODS_4.filter((one) => !one.includes("outside"));
+
+rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
+  using scene = await DoctorScene.create();
+  Deno.writeTextFileSync(
+    `${scene.hosts.folder}/resolv.conf`,
+    "nameserver 127.0.0.53\n",
+  );
+  const before = stock(scene);
+  const links = scene.ip("-j link");
+
+  await t.step("all is reached, and nothing is left", async () => {
+    const { ok, networks, text, exitCode } = await tryAll(scene);
+    assertEquals(networks.map(({ failures }) => failures), [[], []]);
+    assertEquals(networks.map(({ network }) => network), ["pods", "lan"]);
+    assertEquals(networks.map(pairs), [PODS, LAN], text);
+    assertEquals([ok, exitCode], [true, 0]);
+    assertMatch(
+      text,
+      /^pods \(10-pods.conflist\)\n {2}A is 10.1.0.\d+, fd00:1::/,
+    );
+    assertMatch(text, /\n {2}FROM +A +B +NODE +GATEWAY +OUTSIDE\n/);
+    assertMatch(text, /\n\nAll 2 networks work$/);
+    assertEquals(text.split("\n").filter((line) => line.length > 80), []);
+    assertEquals(stock(scene), before);
+    const names = (text: string): string[] =>
+      JSON.parse(text).map(({ ifname }: { ifname: string }) => ifname);
+    assertEquals(names(scene.ip("-j link")), names(links));
+  });
+
+  await t.step("as a picture", async () => {
+    const { text } = await scene.doctor({ try: true, svg: "-" }, {});
+    assertMatch(`${text}`, /^<svg .*<\/svg>$/s);
+    assertMatch(`${text}`, /class="ok"/);
+  });
+
+  await t.step("a forward chain that drops", async () => {
+    scene.sh("iptables-nft -P FORWARD DROP");
+    const { networks, text, exitCode } = await tryAll(scene, 100);
+    scene.sh("nft delete table ip filter");
+    assertEquals(exitCode, 1);
+    const [pods] = networks;
+    const lost = pods === undefined ? [] : pairs(pods)
+      .filter((one) => one.endsWith("lost"));
+    assertEquals(lost, [
+      "A-B 4 lost",
+      "A-outside 4 lost",
+      "B-A 4 lost",
+      "B-outside 4 lost",
+    ]);
+    assertMatch(text, /stopped at forward-rules: .*policy\s+drop/);
+    assertMatch(text, /fix: {2}iptables -I FORWARD -s 10.1.0.0\/28 -j ACCEPT/);
+    assertMatch(text, /\n\npods.*: something failed$/);
+  });
+
+  await t.step("a rule that drops pings between containers", async () => {
+    scene.sh(
+      "nft 'table inet raw { chain pre { type filter hook prerouting priority -300; ip saddr 10.1.0.0/28 drop; }; }'",
+    );
+    const { networks, exitCode } = await tryAll(scene, 100);
+    scene.sh("nft delete table inet raw");
+    assertEquals(exitCode, 1);
+    const [stop] = networks[0]?.stops ?? [];
+    // The gateway is behind the rule, too.
+    assertMatch(stop?.text ?? "", /drops packets of "pods"|gateway 10.1.0.1/);
+  });
+
+  await t.step("ADD that fails", async () => {
+    const path = scene.writeNetwork("30-more", [{
+      type: "macvlan",
+      master: "out7",
+      ipam: { type: "static", addresses: [{ address: "10.9.9.9/24" }] },
+    }]);
+    const { networks, text, exitCode } = await tryAll(scene);
+    Deno.removeSync(path);
+    assertEquals(exitCode, 1);
+    assertEquals(networks[2]?.failures[0]?.command, "ADD");
+    assertMatch(text, /ADD failed: .*failed to lookup master\s+"out7"/);
+    assertEquals(stock(scene), before);
+  });
+
+  await t.step("a network that takes a device is not tried", async () => {
+    const path = scene.writeNetwork("30-more", [
+      { type: "host-device", device: "out0" },
+    ]);
+    const { networks, exitCode } = await tryAll(scene);
+    Deno.removeSync(path);
+    assertEquals(exitCode, 0);
+    assertMatch(networks[2]?.skipped ?? "", /host-device would take a link/);
+  });
+
+  await t.step({
+    name: "the name server of the node",
+    ignore: !hasPerl,
+    fn: async () => {
+      Deno.writeTextFileSync(
+        `${scene.hosts.folder}/resolv.conf`,
+        "nameserver 192.0.2.2\n",
+      );
+      const silent = await tryAll(scene, 100);
+      const lost = silent.networks.flatMap(pairs)
+        .filter((one) => one.includes("name"));
+      assertEquals(lost, ["A-name 4 lost", "B-name 4 lost"]);
+      // Answers each question with its own header, and the bit of answers.
+      const script = "use IO::Socket::INET; $s=IO::Socket::INET->new(" +
+        'LocalAddr=>"192.0.2.2",LocalPort=>53,Proto=>"udp") or die; $|=1; ' +
+        'print "ready\\n"; while($s->recv($b,512)){substr($b,2,1)="\\x81"; ' +
+        "$s->send($b)}";
+      const server = inNetns(
+        scene.outside,
+        () =>
+          new Deno.Command("perl", { args: ["-e", script], stdout: "piped" })
+            .spawn(),
+      );
+      const reader = server.stdout.getReader();
+      await reader.read();
+      const { networks, text } = await tryAll(scene);
+      server.kill("SIGKILL");
+      await reader.cancel();
+      await server.status;
+      const found = networks.flatMap(pairs)
+        .filter((one) => one.includes("name"));
+      assertEquals(found, ["A-name 4", "B-name 4"], text);
+    },
+  });
+
+  assertEquals(await scene.find(), []);
+  assertEquals(stock(scene), before);
+});
+
+rootTest(
+  "cni doctor --try by the executable",
+  allOf(NEEDS, needsBin),
+  async () => {
+    await using host = await ToolHost.create();
+    host.addNetwork("pods", [
+      { type: "ptp", ipam: host.hostLocal("10.1.2.0/24") },
+    ]);
+    const { code, stdout, stderr } = await host.cni("doctor --try");
+    assertEquals([code, stderr], [0, ""], stdout);
+    assertMatch(stdout, /^pods \(.*\)\n {2}A is 10.1.2.\d+; B is 10.1.2.\d+\n/);
+    assertMatch(stdout, /\n\nThe network works\n$/);
+    const both = await host.cni("doctor --try --fix");
+    assertEquals(both.code, 1);
+    assertMatch(both.stderr, /use only one of --pod, --fix, --wait and --try/);
+  },
+);
