@@ -78,6 +78,17 @@ const KINDS: readonly Kind[] = [
     },
   },
   {
+    name: "a node without any way out",
+    set: async (scene) => {
+      scene.sh("ip link del out0");
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipam: ipam(scene, "10.1.0.0/24"),
+      }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
     name: "macvlan on the uplink",
     set: async (scene) => {
       scene.writeNetwork("10-pods", [{

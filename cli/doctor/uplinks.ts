@@ -4,13 +4,7 @@
  * @module
  */
 
-import {
-  type Check,
-  error,
-  type Finding,
-  type Findings,
-  warning,
-} from "./finding.ts";
+import { type Check, error, type Findings, warning } from "./finding.ts";
 import { listLive } from "./live.ts";
 import type { Node } from "./node.ts";
 import { listRouted } from "./routed.ts";
@@ -24,7 +18,7 @@ function findNoUplink(node: Node): Findings {
   const routes = host.route.list({ family: 4 })
     .filter(({ destination }) => destination.prefixLength === 0);
   const uplink = findUplink(node);
-  if (routes.length === 0) return [describeNoRoute(node, user.network.name)];
+  if (routes.length === 0) return findNoRoute(node, user.network.name);
   if (uplink === undefined || !uplink.isUp || uplink.isOperational) {
     return findTwoRoutes(node, routes);
   }
@@ -42,24 +36,43 @@ function findNoUplink(node: Node): Findings {
   ];
 }
 
-function describeNoRoute(node: Node, network: string): Finding {
+/** Kinds of links that programs make for containers and tunnels. */
+const MADE = ["bridge", "dummy", "ifb", "ipip", "sit", "tun", "vxlan"];
+
+/** Lists links with addresses that may lead to the outside. */
+function listOuterLinks(node: Node): Link[] {
   const { host } = node;
   const addressed = new Set(
     host.address.list().filter(({ address: { ip } }) =>
       !ip.isLoopback && !ip.isLinkLocal
     ).map(({ ifindex }) => ifindex),
   );
-  const down = host.link.list().filter(({ index, isUp, masterIndex }) =>
-    !isUp && masterIndex === undefined && addressed.has(index)
-  ).map(({ name }) => name);
+  const links = host.link.list();
+  const own = listLive(node).flatMap(({ hostEnd, entry }) => [
+    hostEnd?.index,
+    entry?.index,
+  ]);
+  return links.filter(({ index, kind }) => {
+    if (!addressed.has(index) || own.includes(index)) return false;
+    // A bridge may have the node's cable as a port.
+    return !MADE.includes(kind) ||
+      links.some((port) => port.masterIndex === index && port.kind === "");
+  });
+}
+
+function findNoRoute(node: Node, network: string): Findings {
+  const outer = listOuterLinks(node);
+  // It is meant to have no way out.
+  if (outer.length === 0) return [];
+  const down = outer.filter(({ isUp }) => !isUp).map(({ name }) => name);
   const [first] = down;
   // A node without containers may be on its way up.
   const make = listLive(node).some(({ isRouted }) => isRouted)
     ? error
     : warning;
-  return make(
-    `the node has no IPv4 default route` +
-      (down.length === 0 ? "" : `, and "${down.join('", "')}" is down`),
+  return [make(
+    "the node has no IPv4 default route" +
+      (first === undefined ? "" : `, and "${down.join('", "')}" is down`),
     `containers of "${network}" and others reach nobody outside of the node`,
     {
       advice: (first === undefined ? "add one" : `set "${first}" up`) +
@@ -67,7 +80,7 @@ function describeNoRoute(node: Node, network: string): Finding {
         "nmcli; on a node that is meant to have no way out, nothing is wrong",
       look: "ip route; ip -brief address",
     },
-  );
+  )];
 }
 
 type Routes = ReturnType<Node["host"]["route"]["list"]>;
