@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Link } from "../../ffi/rtnl/link.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import { listLive } from "./live.ts";
 import type { Node } from "./node.ts";
