@@ -7,22 +7,32 @@
 import type { CmdArgs } from "../../cni/call/args.ts";
 import { deadline } from "../../cni/call/deadline.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
+import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import type { ForeignResult } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { attach, attachmentFailure, describe } from "./attach/attach.ts";
 import {
+  attach,
+  attachmentFailure,
   checkInterfaceNames,
   InterfaceNameError,
-} from "./attach/interface_names.ts";
-import { type Attached, networkOf, type Place } from "./model/attachment.ts";
+} from "./attach/attach.ts";
+import {
+  type Attached,
+  attachmentOf,
+  type KnownAttachment,
+  networkOf,
+} from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
-import { asMultus } from "./model/failure.ts";
-import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
-import { waitUntilReady } from "./pod/readiness.ts";
+import {
+  findPod,
+  type KnownPod,
+  POD_IS_GONE,
+  waitUntilReady,
+} from "./pod/pod.ts";
 import { selectDelegates } from "./select/select.ts";
-import type { Session } from "./session.ts";
+import { asMultus, type Session } from "./session.ts";
 
 /**
  * Attaches a pod to its networks, in order, and reports them to the API. A
@@ -73,7 +83,7 @@ async function select(
     return await selectDelegates(session, pod);
   } catch (error) {
     if (pod !== undefined) {
-      const { tellPodOf } = await import("./report/pod_events.ts");
+      const { tellPodOf } = await import("./report/report.ts");
       await tellPodOf(session, pod, error);
     }
     throw error;
@@ -111,17 +121,19 @@ async function attachAll(
   await using rollback = new Rollback(session.log);
   const attached: Attached[] = [];
   for (const [index, delegate] of delegates.entries()) {
-    const place = { delegates, index };
+    const attachment = attachmentOf(session, { delegates, index });
     // Registered before ADD, which may fail halfway through a list of plugins.
     rollback.onFailure(
       `detach the pod from network "${delegate.name}"`,
-      () => undo(session, place, delegate),
+      () => undo(session, attachment),
     );
-    attached.push(await attachOne(session, place, delegate));
+    attached.push(
+      await attachOne(session, delegates, delegate, attachment.conf),
+    );
   }
   const answer = await answerOf(session, attached);
   if (pod !== undefined) {
-    const { publish } = await import("./report/publish.ts");
+    const { publish } = await import("./report/report.ts");
     await asMultus(
       { k8s: session.k8s },
       () => publish(session, pod, attached),
@@ -156,24 +168,22 @@ const UNDO_MS = 30_000;
 /** Undoes an attachment with its own deadline: ADD's may have passed. */
 async function undo(
   session: Session,
-  place: Place,
-  delegate: Delegate,
+  attachment: KnownAttachment,
 ): Promise<void> {
-  const conf = describe(session, place);
-  const network = networkOf(delegate);
   const { detach } = await import("./attach/detach.ts");
-  await detach(session, { network, conf }, deadline(UNDO_MS));
+  await detach(session, attachment, deadline(UNDO_MS));
 }
 
 async function attachOne(
   session: Session,
-  place: Place,
+  delegates: readonly Delegate[],
   delegate: Delegate,
+  conf: RuntimeConf,
 ): Promise<Attached> {
   try {
     return await session.log.time(delegate.name, async () => {
-      const attached = await attach(session, place, delegate);
-      return await setRoutes(session, place, attached);
+      const attached = await attach(session, delegate, conf);
+      return await setRoutes(session, delegates, attached);
     });
   } catch (error) {
     throw attachmentFailure(session, delegate, error);
@@ -183,7 +193,7 @@ async function attachOne(
 /** Sets requested default routes in the sandbox, the result, and libcni's cache. */
 async function setRoutes(
   { call: { args }, cache }: Session,
-  { delegates }: Place,
+  delegates: readonly Delegate[],
   attached: Attached,
 ): Promise<Attached> {
   if (delegates.every(({ request }) => request.defaultRoute === undefined)) {

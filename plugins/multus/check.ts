@@ -6,8 +6,8 @@
 
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
+import { recall } from "./attach/detach.ts";
 import { describeAll, findOwn } from "./del.ts";
-import { recall } from "./memory/cached_attachments.ts";
 import type { KnownAttachment } from "./model/attachment.ts";
 import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";

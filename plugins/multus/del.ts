@@ -4,12 +4,11 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
-import { detach } from "./attach/detach.ts";
+import { describeError } from "../../cni/error.ts";
+import { detach, isCached } from "./attach/detach.ts";
 import {
   findBesideOthers,
-  isCached,
   joinAttachments,
   listCachedAttachments,
 } from "./memory/cached_attachments.ts";

@@ -4,16 +4,15 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
+import { describeError } from "../../cni/error.ts";
+import { toNetworkConfList } from "../../cni/libcni/conf.ts";
+import { AttachmentLocks, lockFolderOf } from "../../cni/libcni/lock.ts";
 import { isList } from "./model/delegate.ts";
-import { asMultus } from "./model/failure.ts";
-import { waitUntilReady } from "./pod/readiness.ts";
+import { waitUntilReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";
-import type { Session } from "./session.ts";
-import { removeDeadLocks } from "./memory/container_lock.ts";
+import { asMultus, type Session } from "./session.ts";
 import { releaseStaleContainers } from "./stale_containers.ts";
 
 /**
@@ -39,7 +38,7 @@ export async function gc(session: Session): Promise<void> {
   if (valid !== undefined) {
     failures.push(...await releaseStaleContainers(session, valid));
   }
-  removeDeadLocks(session);
+  new AttachmentLocks(lockFolderOf(config.cniDir)).sweep();
   try {
     await collectOfMaster(session, valid ?? []);
   } catch (error) {

@@ -13,6 +13,7 @@
  */
 
 import { deadline } from "../../cni/call/deadline.ts";
+import { Rollback } from "../../cni/call/rollback.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import {
@@ -21,30 +22,31 @@ import {
   type ForeignResult,
   type Plugin,
 } from "../../cni/plugin.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { attach, attachmentFailure, describe } from "./attach/attach.ts";
-import { detach } from "./attach/detach.ts";
-import { checkInterfaceNames } from "./attach/interface_names.ts";
-import { isCached, recall } from "./memory/cached_attachments.ts";
+import {
+  attach,
+  attachmentFailure,
+  checkInterfaceNames,
+} from "./attach/attach.ts";
+import { detach, isCached, recall } from "./attach/detach.ts";
 import {
   type Attached,
+  attachmentOf,
   interfaceNameOf,
-  networkOf,
   type Place,
 } from "./model/attachment.ts";
 import { type MultusConfig, multusSchema } from "./model/config.ts";
 import {
   type AttachmentRequest,
   type Delegate,
+  inContext,
   injectCniArgs,
   isList,
   loadDelegate,
 } from "./model/delegate.ts";
-import { inContext } from "./model/failure.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
-import { checkIp, isHardwareAddress } from "./select/annotation_schema.ts";
+import { checkIp, isHardwareAddress } from "./select/annotations.ts";
 import { checkDefinition } from "./select/definition_policy.ts";
 import { runOperation, type Session } from "./session.ts";
 
@@ -123,7 +125,7 @@ async function plugIn(
     checkNetwork(session, delegate);
   } catch (error) {
     if (pod !== undefined) {
-      const { tellPodOf } = await import("./report/pod_events.ts");
+      const { tellPodOf } = await import("./report/report.ts");
       await tellPodOf(session, pod, error);
     }
     throw error;
@@ -165,7 +167,7 @@ async function attachTo(session: Session, place: Place): Promise<Attached> {
   try {
     return await session.log.time(
       delegate.name,
-      () => attach(session, place, delegate),
+      () => attach(session, delegate, attachmentOf(session, place).conf),
     );
   } catch (error) {
     throw attachmentFailure(session, delegate, error);
@@ -177,7 +179,7 @@ async function tell(
   pod: KnownPod,
   attached: Attached,
 ): Promise<void> {
-  const { announce } = await import("./report/publish.ts");
+  const { announce } = await import("./report/report.ts");
   try {
     await announce(session, await session.cluster.client(), pod, [attached]);
   } catch (error) {
@@ -196,8 +198,7 @@ async function detachFrom(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const delegate = delegateOf(place);
-  const conf = describe(session, place);
-  const network = networkOf(delegate);
+  const { network, conf } = attachmentOf(session, place);
   // What is on record passed ADD, or is older than the policy.
   if (!isCached(session, network, conf)) checkNetwork(session, delegate);
   await session.log.time(
@@ -209,10 +210,7 @@ async function detachFrom(
 
 async function check(session: Session, place: Place): Promise<void> {
   const { runtime, call: { signal } } = session;
-  const own = {
-    network: networkOf(delegateOf(place)),
-    conf: describe(session, place),
-  };
+  const own = attachmentOf(session, place);
   if (!isCached(session, own.network, own.conf)) {
     checkNetwork(session, delegateOf(place));
   }

@@ -2,24 +2,34 @@
  * One call of multus, and the frame of its operation: the log, the container's
  * lock, and the API client, which is closed at the end.
  *
+ * Multus must not delegate to itself: each call would start another one, until
+ * the node runs out of processes. `refuseSelf()` finds most cases by the types in
+ * a configuration. The others, behind a plugin that runs further plugins, show in
+ * an environment variable that delegates inherit.
+ *
  * @module
  */
 
-import type { Command } from "../../cni/call/args.ts";
+import type { CmdArgs, Command, Environment } from "../../cni/call/args.ts";
+import { JoinedSignal } from "../../cni/call/deadline.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../../cni/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
-import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
+import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { OperationLog } from "./log/operation_log.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
-import type { MultusConfig } from "./model/config.ts";
-import { asMultus } from "./model/failure.ts";
 import {
   type K8sArgs,
   parseK8sArgs,
   parseK8sArgsLeniently,
-} from "./model/k8s_args.ts";
-import { enterRecursion } from "./model/self_guard.ts";
+} from "./model/attachment.ts";
+import type { MultusConfig } from "./model/config.ts";
 import {
   type Cluster,
   type OpenCluster,
@@ -82,13 +92,6 @@ export function openSession(
 /** Operations that hold the container's lock. */
 const EXCLUSIVE: readonly Command[] = ["ADD", "DEL"];
 
-async function lockOf(session: Session): Promise<Disposable | undefined> {
-  const { command, args: { containerId } } = session.call;
-  if (!EXCLUSIVE.includes(command)) return undefined;
-  const { lockContainer } = await import("./memory/container_lock.ts");
-  return await lockContainer(session, containerId);
-}
-
 /** Runs an operation, and logs one line about it. */
 export async function runOperation<T>(
   call: Call<MultusConfig>,
@@ -108,7 +111,9 @@ export async function runOperation<T>(
     );
     const session = openSession({ call, k8s, log, openCluster });
     await using _cluster = session.cluster;
-    using _lock = await lockOf(session);
+    using _lock = EXCLUSIVE.includes(command)
+      ? await lockContainer(session, args.containerId)
+      : undefined;
     const result = await operation(session);
     log.report(subject);
     return result;
@@ -117,5 +122,150 @@ export async function runOperation<T>(
     throw error;
   } finally {
     await log.finish();
+  }
+}
+
+/** How long to wait for another operation on the container, in milliseconds. */
+const PATIENCE_MS = 30_000;
+
+/**
+ * Waits until no other multus process works on a container. Runtimes should see
+ * to it, but may not: a restarted runtime cleans up while the ADD of its
+ * predecessor still runs, and would remove what that ADD creates.
+ *
+ * Containers must stay detachable: DEL and GC continue without the lock if they
+ * cannot get it. So does a nested multus: the outer one holds the lock.
+ *
+ * @returns The lock, held until disposal
+ * @throws {CniError} In ADD: 11 if the other operation takes too long, 5 if the
+ *   lock cannot be created
+ */
+export async function lockContainer(
+  { call, log }: Pick<Session, "call" | "log">,
+  containerId: string,
+): Promise<Disposable | undefined> {
+  const { config, command, surroundings, signal } = call;
+  if (isNested(surroundings.env)) return undefined;
+  const { AttachmentLocks, lockFolderOf } = await import(
+    "../../cni/libcni/lock.ts"
+  );
+  const locks = new AttachmentLocks(lockFolderOf(config.cniDir));
+  using limit = new JoinedSignal(PATIENCE_MS, signal);
+  const patience = { signal: limit.signal, log };
+  try {
+    return await locks.lockContainer(containerId, patience);
+  } catch (error) {
+    if (command === "ADD") throw error;
+    log.warn("Continuing without the lock", {
+      containerId,
+      error: describeError(error),
+    });
+    return undefined;
+  }
+}
+
+/** The attachments in progress above a delegate, outermost first. */
+const VARIABLE = "CNI_MULTUS_ATTACHMENTS";
+
+/**
+ * Limits the nesting. A loop that uses another interface name each time never
+ * repeats an attachment.
+ */
+const MAX_DEPTH = 8;
+
+/**
+ * Reports whether one of multus' own delegates, directly or not, called multus
+ * for an attachment in progress. STATUS and GC all count as the same attachment.
+ *
+ * @param env The environment of this process
+ */
+export function isRecursion(
+  env: Environment,
+  args: Pick<CmdArgs, "containerId" | "ifName">,
+): boolean {
+  const above = listAbove(env);
+  return above.length >= MAX_DEPTH || above.includes(nameOf(args));
+}
+
+/** Reports whether a delegate of multus called multus. */
+export function isNested(env: Environment): boolean {
+  return listAbove(env).length > 0;
+}
+
+/**
+ * Enters an attachment: builds the environment of its delegates.
+ *
+ * Callers return early from a DEL that {@linkcode isRecursion} reports: an error
+ * would keep the pod from being deleted.
+ *
+ * @param env The environment of this process
+ * @throws {CniError} 7 If the attachment is already in progress
+ */
+export function enterRecursion(
+  env: Environment,
+  args: Pick<CmdArgs, "containerId" | "ifName">,
+): Environment {
+  if (isRecursion(env, args)) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      "Cannot run multus: it was called by one of its own delegates",
+      { details: `${VARIABLE} is "${env[VARIABLE]}"` },
+    );
+  }
+  const attachments = [...listAbove(env), nameOf(args)];
+  return { ...env, [VARIABLE]: attachments.join(" ") };
+}
+
+function listAbove(env: Environment): string[] {
+  return (env[VARIABLE] ?? "").split(" ").filter((name) => name !== "");
+}
+
+/** Neither part can contain a slash or a space. */
+function nameOf(
+  { containerId, ifName }: Pick<CmdArgs, "containerId" | "ifName">,
+): string {
+  return `${containerId}/${ifName}`;
+}
+
+/** The parts of an error text that precede the cause. */
+export interface FailureContext {
+  /** The pod; absent in STATUS and GC, and before CNI_ARGS are parsed. */
+  readonly k8s?: K8sArgs;
+  /** The step that failed, such as `error saving the delegates`. */
+  readonly action?: string;
+}
+
+/**
+ * Builds an error of multus itself: `Multus: [namespace/pod/uid]: action: cause`.
+ * Errors of a network's plugins have another text.
+ *
+ * Source: multus-cni pkg/multus/multus.go `cmdErr`.
+ *
+ * @returns An error with the code and details of the cause
+ */
+export function multusFailure(
+  error: unknown,
+  { k8s, action }: FailureContext = {},
+): CniError {
+  const { code, message, details } = toCniError(error);
+  const pod = k8s && `[${k8s.podNamespace}/${k8s.podName}/${k8s.podUid}]`;
+  const text = ["Multus", pod, action, message]
+    .filter((part) => part !== undefined).join(": ");
+  return new CniError(code, text, { details });
+}
+
+/**
+ * Runs a step of multus itself.
+ *
+ * @throws {CniError} As {@linkcode multusFailure}
+ */
+export async function asMultus<T>(
+  context: FailureContext,
+  run: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw multusFailure(error, context);
   }
 }

@@ -14,17 +14,16 @@ import type {
 } from "../../cni/libcni/cache.ts";
 import { dropRecycledNetns } from "../../cni/libcni/recycled_netns.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
+import { ifPossible, unlessMissing } from "../../cni/files/io.ts";
 import { describeAll, detachEach } from "./del.ts";
 import {
   joinAttachments,
   listCachedAttachments,
 } from "./memory/cached_attachments.ts";
-import { lockContainer } from "./memory/container_lock.ts";
 import { interfaceNameOf, type KnownAttachment } from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
-import { isSandboxGone } from "./memory/sandbox.ts";
 import type { ScratchState } from "./memory/scratch_cache.ts";
-import type { Session } from "./session.ts";
+import { lockContainer, type Session } from "./session.ts";
 
 /**
  * Detaches such containers from their networks and removes their records.
@@ -149,6 +148,7 @@ function isTold(
     known.network.name === network && known.conf.ifName === ifName
   );
 }
+
 /** Finds the master's interface name, which only libcni's cache has. */
 function guessIfName(
   delegates: readonly Delegate[],
@@ -177,4 +177,22 @@ function findOldest(
     isDefault(right) - isDefault(left)
   );
   return oldest;
+}
+
+/**
+ * Reports whether a container's network namespace is gone. Its path may then be
+ * missing, be the empty file that an unmounted namespace leaves, or resolve to
+ * the host's namespace: /proc/PID/ns/net does if a host process reuses the PID.
+ *
+ * @param netns CNI_NETNS of ADD; for "" the result is false
+ * @param hostNetns Path of the host's own namespace
+ * @returns False also if a path cannot be read
+ */
+export function isSandboxGone(netns: string, hostNetns: string): boolean {
+  return netns !== "" && (ifPossible(() => {
+    const host = Deno.statSync(hostNetns);
+    const sandbox = unlessMissing(() => Deno.statSync(netns));
+    // All namespaces are files of the same file system, nsfs.
+    return sandbox?.dev !== host.dev || sandbox.ino === host.ino;
+  }) ?? false);
 }

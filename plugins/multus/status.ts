@@ -4,14 +4,13 @@
  * @module
  */
 
-import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./model/delegate.ts";
-import { asMultus } from "./model/failure.ts";
-import { requireReady } from "./pod/readiness.ts";
+import { requireReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";
-import type { Session } from "./session.ts";
+import { asMultus, type Session } from "./session.ts";
 
 /**
  * Time limit for finding the master network in the API, in milliseconds.

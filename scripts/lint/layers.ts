@@ -93,8 +93,6 @@ const LAYERS: readonly Layer[] = [
     "cni/",
     "ffi/rtnl/",
     "plugins/multus/model/",
-    "plugins/multus/log/",
-    "plugins/multus/memory/",
     "plugins/multus/devices/",
   ]),
   layer("plugins/multus/route/", [
@@ -108,7 +106,6 @@ const LAYERS: readonly Layer[] = [
     "cni/",
     "kube/",
     "plugins/multus/model/",
-    "plugins/multus/log/",
     "plugins/multus/pod/",
   ]),
   layer("plugins/multus/", [

@@ -124,11 +124,11 @@ Deno.test("cni/layers refuses imports against the layering", async (t) => {
     ],
     [
       "plugins/multus/route/default_route.ts",
-      'import { a } from "../report/publish.ts";',
-      '"plugins/multus/route/" may not import "plugins/multus/report/publish.ts"',
+      'import { a } from "../report/report.ts";',
+      '"plugins/multus/route/" may not import "plugins/multus/report/report.ts"',
     ],
     [
-      "plugins/multus/report/publish.ts",
+      "plugins/multus/report/report.ts",
       'import { a } from "../session.ts";',
       '"plugins/multus/report/" may not import "plugins/multus/session.ts"',
     ],

@@ -8,8 +8,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { decode, type JsonObject, parseJson } from "../../cni/json/json.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { parseNetworkConfList } from "../../cni/libcni/conf.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
 import {
   type MultusConfig,
   multusSchema,
@@ -23,12 +23,12 @@ import {
   loadDelegate,
   toDelegate,
 } from "../../plugins/multus/model/delegate.ts";
-import { readNetworkFile } from "../../plugins/multus/select/network_files.ts";
 import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
+import { readNetworkFile } from "../../plugins/multus/select/network_files.ts";
+import { resolveNetworks } from "../../plugins/multus/select/select.ts";
 import { ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { networksQuery } from "../_harness/networks_query.ts";
-import { resolveNetworks } from "../../plugins/multus/select/select.ts";
 import { expand } from "./rows.ts";
 
 const WEAVE = { name: "weave1", cniVersion: "0.2.0", type: "weave-net" };

@@ -14,9 +14,9 @@ import { Ip, type IpFamily } from "../../net/ip.ts";
 import {
   addDefaultRoutes,
   dropDefaultRoutes,
-} from "../../plugins/multus/route/cached_routes.ts";
-import { markDefaultRoutes } from "../../plugins/multus/select/annotations.ts";
+} from "../../plugins/multus/route/default_route.ts";
 import { setDefaultRoutes } from "../../plugins/multus/route/gateways.ts";
+import { markDefaultRoutes } from "../../plugins/multus/select/annotations.ts";
 import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { defaultRoutes } from "../_harness/default_routes.ts";

@@ -12,12 +12,14 @@ import {
 import { CniError } from "../../cni/error.ts";
 import { decode, type JsonObject } from "../../cni/json/json.ts";
 import type { Pod } from "../../kube/types.ts";
-import { NETWORKS } from "../../plugins/multus/select/selections.ts";
-import { multusSchema } from "../../plugins/multus/model/config.ts";
-import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
 import type { ResourceMap } from "../../plugins/multus/devices/resource_map.ts";
-import { resolveNetworks } from "../../plugins/multus/select/select.ts";
+import { multusSchema } from "../../plugins/multus/model/config.ts";
+import type { Delegate } from "../../plugins/multus/model/delegate.ts";
+import {
+  NETWORKS,
+  resolveNetworks,
+} from "../../plugins/multus/select/select.ts";
 import { allocated, claimOf, DRIVER, sliceOf } from "../_harness/claims.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { DeviceNode, takeAll } from "../_harness/device_node.ts";

@@ -8,18 +8,15 @@
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import type { Delegate } from "../../plugins/multus/model/delegate.ts";
-import { isList } from "../../plugins/multus/model/delegate.ts";
-import {
-  type NetworksQuery,
-  resolveMaster,
-  resolveNetworks,
-} from "../../plugins/multus/select/select.ts";
+import { type Delegate, isList } from "../../plugins/multus/model/delegate.ts";
 import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import {
   DEFAULT_NETWORK,
   NETWORKS,
-} from "../../plugins/multus/select/selections.ts";
+  type NetworksQuery,
+  resolveMaster,
+  resolveNetworks,
+} from "../../plugins/multus/select/select.ts";
 import { type ConfFiles, ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {

@@ -12,26 +12,26 @@ import {
   joinAttachments,
   listCachedAttachments,
 } from "../../plugins/multus/memory/cached_attachments.ts";
+import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
+import { encodeScratch } from "../../plugins/multus/memory/scratch_document.ts";
 import {
   type KnownAttachment,
   listAttachments,
+  parseK8sArgs,
 } from "../../plugins/multus/model/attachment.ts";
 import {
   type AttachmentRequest,
   type Delegate,
   loadDelegate,
 } from "../../plugins/multus/model/delegate.ts";
-import { parseK8sArgs } from "../../plugins/multus/model/k8s_args.ts";
-import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
-import { encodeScratch } from "../../plugins/multus/memory/scratch_document.ts";
 import { needsRoot } from "../../testing/capabilities.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { createRandom } from "../_harness/random.ts";
 import {
   type PluginCall,
   RecordingPlugins,
 } from "../_harness/recording_plugins.ts";
-import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 function delegate(
   config: JsonObject,

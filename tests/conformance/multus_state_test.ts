@@ -7,19 +7,19 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError } from "../../cni/error.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
+import { checkInterfaceNames } from "../../plugins/multus/attach/attach.ts";
+import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
+import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
+import {
+  delegateArgs,
+  parseK8sArgs,
+  runtimeConfOf,
+} from "../../plugins/multus/model/attachment.ts";
 import {
   type AttachmentRequest,
   type Delegate,
   loadDelegate,
 } from "../../plugins/multus/model/delegate.ts";
-import { runtimeConfOf } from "../../plugins/multus/model/attachment.ts";
-import { checkInterfaceNames } from "../../plugins/multus/attach/interface_names.ts";
-import {
-  delegateArgs,
-  parseK8sArgs,
-} from "../../plugins/multus/model/k8s_args.ts";
-import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
-import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
 import { conformance } from "../_harness/conformance.ts";
 
 const NOBODY = parseK8sArgs("");

@@ -15,7 +15,7 @@ import {
 import {
   addedInterface,
   postEvents,
-} from "../../plugins/multus/report/pod_events.ts";
+} from "../../plugins/multus/report/report.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { Asker } from "../_harness/kube_api/asker.ts";
 import { KubeApi } from "../_harness/kube_api.ts";
@@ -295,7 +295,7 @@ conformance(AREA, {
       {
         withinMs: 30_000,
         log: {
-          verbose: (message, fields) =>
+          info: (message, fields) =>
             problems.push(`${message} ${fields?.["problem"]}`),
         },
       },

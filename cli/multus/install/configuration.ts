@@ -12,7 +12,6 @@ import { basename, join } from "@std/path/posix";
 import { describeError } from "../../../cni/error.ts";
 import { removeIfThere, withIoFailure } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import { isOwnConf } from "../../../plugins/multus/model/self_guard.ts";
 import { findMaster, type Master, readConf, RENAMED } from "./master.ts";
 import {
   FILE_NAMES,
@@ -26,6 +25,7 @@ import type {
 } from "./options.ts";
 import { PlacedFile, readIfThere } from "./placed_file.ts";
 import { Readiness } from "./readiness.ts";
+import { isOwnConf } from "../../../plugins/multus/model/delegate.ts";
 
 /** A configuration that is generated from the master network's. */
 export class MadeConfiguration {

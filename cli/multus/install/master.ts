@@ -20,8 +20,7 @@ import {
   readNetworkConf,
   readNetworkConfList,
 } from "../../../cni/libcni/conf_files.ts";
-import { isList } from "../../../plugins/multus/model/delegate.ts";
-import { isOwnConf } from "../../../plugins/multus/model/self_guard.ts";
+import { isList, isOwnConf } from "../../../plugins/multus/model/delegate.ts";
 import type { ConfigurationOptions } from "./options.ts";
 
 /** A network's configuration, in the form that the runtime would use. */

@@ -1,8 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
-import { loadDelegate } from "../../../plugins/multus/model/delegate.ts";
-import { isOwnConf } from "../../../plugins/multus/model/self_guard.ts";
+import {
+  isOwnConf,
+  loadDelegate,
+} from "../../../plugins/multus/model/delegate.ts";
 import type { Master } from "./master.ts";
 import { formatMultusConf, type MultusConfOptions } from "./multus_conf.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";

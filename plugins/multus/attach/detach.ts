@@ -8,22 +8,24 @@ import { checkNetworkName } from "../../../cni/call/args.ts";
 import { describeError, ErrorCode, toCniError } from "../../../cni/error.ts";
 import { findPlugin } from "../../../cni/invoke/find.ts";
 import type { NetworkRuntime } from "../../../cni/libcni/api.ts";
+import type { Network } from "../../../cni/libcni/operation.ts";
 import type { RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import { removeDeviceInfo } from "../devices/device_info.ts";
-import type { OperationLog } from "../log/operation_log.ts";
-import { DEVICE_INFO_DIR, type KnownAttachment } from "../model/attachment.ts";
 import {
-  isCached,
-  recall,
-  type Recalled,
-} from "../memory/cached_attachments.ts";
+  asAdded,
+  DEVICE_INFO_DIR,
+  type KnownAttachment,
+  networkOf,
+} from "../model/attachment.ts";
+import { loadDelegate } from "../model/delegate.ts";
 
 /** What detaching needs of a call. */
 export interface DetachingCall {
   readonly runtime: Pick<NetworkRuntime, "delNetworkList" | "findCachedConfig">;
   /** Folders to search for plugins, in order. */
   readonly pluginDirs: readonly string[];
-  readonly log: Pick<OperationLog, "verbose" | "warn">;
+  readonly log: Pick<Log, "info" | "warn">;
 }
 
 /**
@@ -42,29 +44,25 @@ export async function detach(
   // ADD refuses a network without a valid name before it runs a plugin.
   if (!isNetworkName(attachment.network.name)) return;
   const { network, conf } = recall(session, attachment);
+  const isAdded = isCached(session, network, conf);
+  const plugins = isAdded ? network.plugins : listRun(session, network);
   const options = { continueOnDelErrors: true, signal };
-  const plugins = listRun(session, network, conf);
-  const run = { ...network, plugins };
   try {
-    await session.runtime.delNetworkList(run, conf, options);
+    await session.runtime.delNetworkList(
+      { ...network, plugins },
+      conf,
+      options,
+    );
   } catch (error) {
-    if (!isRefused(session, { network, conf }, error)) throw error;
+    // ADD cannot have run either: the plugin refuses the CNI version.
+    const { code } = toCniError(error);
+    if (isAdded || code !== ErrorCode.IncompatibleVersion) throw error;
     session.log.warn("Ignored a refused DEL: ADD was refused too", {
       network: network.name,
       error: describeError(error),
     });
   }
   forgetDevice(session, conf);
-}
-
-/** Reports whether ADD cannot have run either: the plugin refuses the CNI version. */
-function isRefused(
-  session: DetachingCall,
-  { network, conf }: Recalled,
-  error: unknown,
-): boolean {
-  return toCniError(error).code === ErrorCode.IncompatibleVersion &&
-    !isCached(session, network, conf);
 }
 
 function isNetworkName(name: string): boolean {
@@ -76,24 +74,79 @@ function isNetworkName(name: string): boolean {
   }
 }
 
+/** A network and the attachment to it. */
+export type Recalled = Pick<KnownAttachment, "network" | "conf">;
+
 /**
- * Lists the plugins that ADD may have run. If ADD did not complete, missing
- * plugins are left out: otherwise a pod with a plugin that is not installed could
- * not be deleted.
+ * Returns an attachment with the configuration and arguments of its ADD, if
+ * libcni's cache has them. A scratch file has no port mappings and no bandwidth,
+ * and may lack plugin keys, and the annotation may have changed.
+ */
+export function recall(
+  { runtime, log }: Pick<DetachingCall, "runtime" | "log">,
+  attachment: Recalled,
+): Recalled {
+  const { network, conf } = attachment;
+  const doWithout = (error: unknown): void =>
+    log.warn("Cannot read the cached arguments of ADD", {
+      network: network.name,
+      error: describeError(error),
+    });
+  const cached = attempt(
+    () => runtime.findCachedConfig(network, conf),
+    doWithout,
+  );
+  if (cached === undefined) return attachment;
+  const added = attempt(
+    () => asAdded(network, networkOf(loadDelegate(cached.config))),
+    doWithout,
+  );
+  return { network: added ?? network, conf: cached.conf };
+}
+
+function attempt<T>(
+  run: () => T,
+  onError: (error: unknown) => void,
+): T | undefined {
+  try {
+    return run();
+  } catch (error) {
+    onError(error);
+    return undefined;
+  }
+}
+
+/**
+ * Reports whether libcni's cache has an attachment, that is, whether its ADD
+ * completed. An unreadable file counts.
+ */
+export function isCached(
+  { runtime }: Pick<DetachingCall, "runtime">,
+  network: Pick<Network, "name">,
+  conf: RuntimeConf,
+): boolean {
+  try {
+    return runtime.findCachedConfig(network, conf) !== undefined;
+  } catch {
+    return true;
+  }
+}
+
+/**
+ * Lists the plugins that an ADD that did not complete may have run. Missing ones
+ * are left out: otherwise a pod with a plugin that is not installed could not be
+ * deleted.
  */
 function listRun(
-  session: DetachingCall,
-  network: KnownAttachment["network"],
-  conf: RuntimeConf,
+  { log, pluginDirs }: DetachingCall,
+  { plugins }: KnownAttachment["network"],
 ): KnownAttachment["network"]["plugins"] {
-  const { log, pluginDirs } = session;
-  if (isCached(session, network, conf)) return network.plugins;
-  return network.plugins.filter(({ type }) => {
+  return plugins.filter(({ type }) => {
     try {
       findPlugin(type, pluginDirs);
       return true;
     } catch (error) {
-      log.verbose("Skipped DEL of a plugin that ADD did not run", {
+      log.info("Skipped DEL of a plugin that ADD did not run", {
         error: describeError(error),
       });
       return false;

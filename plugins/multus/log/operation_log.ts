@@ -16,9 +16,9 @@ import {
   type Log,
   type LogFields,
 } from "../../../cni/log/log.ts";
+import { compressFiles, LogFile } from "../../../cni/log/rotated_file.ts";
+import type { K8sArgs } from "../model/attachment.ts";
 import type { MultusConfig } from "../model/config.ts";
-import type { K8sArgs } from "../model/k8s_args.ts";
-import { compressFiles, LogFile } from "./log_file.ts";
 
 /** The levels, most verbose first; nothing is logged at `panic`. */
 export const LOG_LEVELS = ["debug", "verbose", "error", "panic"] as const;

@@ -14,14 +14,13 @@ import type {
   AttachmentCache,
   CachedAttachment,
 } from "../../../cni/libcni/cache.ts";
-import type { NetworkRuntime } from "../../../cni/libcni/api.ts";
-import type { Network } from "../../../cni/libcni/operation.ts";
-import {
-  restoreArgs,
-  type RuntimeConf,
-} from "../../../cni/libcni/runtime_conf.ts";
+import { restoreArgs } from "../../../cni/libcni/runtime_conf.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import { type KnownAttachment, networkOf } from "../model/attachment.ts";
+import {
+  asAdded,
+  type KnownAttachment,
+  networkOf,
+} from "../model/attachment.ts";
 import { loadDelegate } from "../model/delegate.ts";
 
 /**
@@ -93,28 +92,6 @@ function restore(
 }
 
 /**
- * Returns a network as ADD received it.
- *
- * The Go version up to 4.3.0 writes only a few plugin keys into its scratch file
- * if the list comes from a file. libcni's cache has all keys, but not the plugins
- * that were appended from the folder next to that file.
- *
- * @param told The network in the scratch file
- * @param cached The network in libcni's cache
- */
-export function asAdded(
-  told: KnownAttachment["network"],
-  cached: KnownAttachment["network"],
-): KnownAttachment["network"] {
-  const appended = told.plugins.slice(cached.plugins.length);
-  return {
-    ...cached,
-    cniVersion: cached.cniVersion || told.cniVersion,
-    plugins: [...cached.plugins, ...appended],
-  };
-}
-
-/**
  * Joins the attachments of the scratch file and the cache. Attachments in both
  * keep their position in the scratch file, and are returned as ADD received them;
  * those in the cache only come last.
@@ -172,68 +149,4 @@ export function findBesideOthers(
 /** An interface name cannot contain a space. */
 function identify({ network, conf }: KnownAttachment): string {
   return `${conf.ifName} ${network.name}`;
-}
-
-/** A network and the attachment to it. */
-export type Recalled = Pick<KnownAttachment, "network" | "conf">;
-
-/** Reads the cache of a call, and reports what it cannot read. */
-export interface CacheReader {
-  readonly runtime: Pick<NetworkRuntime, "findCachedConfig">;
-  readonly log: Pick<Log, "warn">;
-}
-
-/**
- * Returns an attachment with the configuration and arguments of its ADD, if
- * libcni's cache has them. A scratch file has no port mappings and no bandwidth,
- * and may lack plugin keys, and the annotation may have changed.
- */
-export function recall(
-  { runtime, log }: CacheReader,
-  attachment: Recalled,
-): Recalled {
-  const { network, conf } = attachment;
-  const doWithout = (error: unknown): void =>
-    log.warn("Cannot read the cached arguments of ADD", {
-      network: network.name,
-      error: describeError(error),
-    });
-  const cached = attempt(
-    () => runtime.findCachedConfig(network, conf),
-    doWithout,
-  );
-  if (cached === undefined) return attachment;
-  const added = attempt(
-    () => asAdded(network, networkOf(loadDelegate(cached.config))),
-    doWithout,
-  );
-  return { network: added ?? network, conf: cached.conf };
-}
-
-function attempt<T>(
-  run: () => T,
-  onError: (error: unknown) => void,
-): T | undefined {
-  try {
-    return run();
-  } catch (error) {
-    onError(error);
-    return undefined;
-  }
-}
-
-/**
- * Reports whether libcni's cache has an attachment, that is, whether its ADD
- * completed. An unreadable file counts.
- */
-export function isCached(
-  { runtime }: Pick<CacheReader, "runtime">,
-  network: Pick<Network, "name">,
-  conf: RuntimeConf,
-): boolean {
-  try {
-    return runtime.findCachedConfig(network, conf) !== undefined;
-  } catch {
-    return true;
-  }
 }

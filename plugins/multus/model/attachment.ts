@@ -4,15 +4,77 @@
  * @module
  */
 
-import type { CmdArgs } from "../../../cni/call/args.ts";
+import { type CmdArgs, loadArgs } from "../../../cni/call/args.ts";
 import type { JsonObject, JsonValue } from "../../../cni/json/json.ts";
 import type { AttachmentResult } from "../../../cni/libcni/attachment_result.ts";
 import { asNetwork } from "../../../cni/libcni/cached_config.ts";
 import type { Network } from "../../../cni/libcni/operation.ts";
-import type { RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
-import { KNOWN_CAPABILITIES } from "./config.ts";
-import { type Delegate, isList } from "./delegate.ts";
-import { delegateArgs, type K8sArgs } from "./k8s_args.ts";
+import type { CniArgs, RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import { KNOWN_CAPABILITIES, type MultusConfig } from "./config.ts";
+import { type AttachmentRequest, type Delegate, isList } from "./delegate.ts";
+
+/** The pod in CNI_ARGS; "" means absent. */
+export interface K8sArgs {
+  /** K8S_POD_NAMESPACE. */
+  readonly podNamespace: string;
+  /** K8S_POD_NAME. */
+  readonly podName: string;
+  /** K8S_POD_INFRA_CONTAINER_ID: the sandbox's container. */
+  readonly infraContainerId: string;
+  /** K8S_POD_UID. */
+  readonly podUid: string;
+}
+
+/** Values of CNI_ARGS by key. */
+type ArgTexts = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Parses CNI_ARGS with the keys of Kubernetes and `IP` as the known keys. `IP` is
+ * not checked: the delegates decide whether it may be a list or have a prefix
+ * length.
+ *
+ * Source: multus-cni pkg/k8sclient `GetK8sArgs`, containernetworking/cni
+ * pkg/types/args.go `LoadArgs`.
+ *
+ * @param text The value of CNI_ARGS
+ * @throws {CniError} 4 if a pair does not have exactly one `=`, or a key is
+ *   unknown without `IgnoreUnknown=1`
+ */
+export function parseK8sArgs(text: string): K8sArgs {
+  const asItIs = (value: string): string => value;
+  return pickK8sArgs(loadArgs(text, {
+    IP: asItIs,
+    K8S_POD_NAMESPACE: asItIs,
+    K8S_POD_NAME: asItIs,
+    K8S_POD_INFRA_CONTAINER_ID: asItIs,
+    K8S_POD_UID: asItIs,
+  }));
+}
+
+/** Parses CNI_ARGS for DEL; malformed pairs are ignored. */
+export function parseK8sArgsLeniently(text: string): K8sArgs {
+  return pickK8sArgs(Object.fromEntries(splitPairs(text)));
+}
+
+function pickK8sArgs(args: ArgTexts): K8sArgs {
+  return {
+    podNamespace: args["K8S_POD_NAMESPACE"] ?? "",
+    podName: args["K8S_POD_NAME"] ?? "",
+    infraContainerId: args["K8S_POD_INFRA_CONTAINER_ID"] ?? "",
+    podUid: args["K8S_POD_UID"] ?? "",
+  };
+}
+
+/** Splits CNI_ARGS into pairs at the first `=`; items without one are ignored. */
+function splitPairs(text: string): [key: string, value: string][] {
+  return text.split(";")
+    .filter((pair) => pair.includes("="))
+    .map((pair) => {
+      const end = pair.indexOf("=");
+      return [pair.slice(0, end), pair.slice(end + 1)];
+    });
+}
 
 /** The position of a network in a pod's list. */
 export interface Place {
@@ -48,6 +110,28 @@ export function networkOf(
   { conf }: Pick<Delegate, "conf">,
 ): KnownAttachment["network"] {
   return isList(conf) ? conf : asNetwork(conf);
+}
+
+/**
+ * Returns a network as ADD received it.
+ *
+ * The Go version up to 4.3.0 writes only a few plugin keys into its scratch file
+ * if the list comes from a file. libcni's cache has all keys, but not the plugins
+ * that were appended from the folder next to that file.
+ *
+ * @param told The network in the scratch file
+ * @param cached The network in libcni's cache
+ */
+export function asAdded(
+  told: KnownAttachment["network"],
+  cached: KnownAttachment["network"],
+): KnownAttachment["network"] {
+  const appended = told.plugins.slice(cached.plugins.length);
+  return {
+    ...cached,
+    cniVersion: cached.cniVersion || told.cniVersion,
+    plugins: [...cached.plugins, ...appended],
+  };
 }
 
 /** Lists the attachments of delegates, in order. */
@@ -119,6 +203,55 @@ export function runtimeConfOf(source: RuntimeConfSource): RuntimeConf {
       ifName,
     }),
   };
+}
+
+/** Describes a call's attachment, equally for all commands. */
+export function attachmentOf(
+  { call, k8s }: {
+    readonly call: Pick<Call<MultusConfig>, "args" | "config">;
+    readonly k8s: K8sArgs;
+  },
+  place: Place,
+): KnownAttachment {
+  const { args, config: { runtimeConfig: capabilityArgs } } = call;
+  const conf = runtimeConfOf({ ...place, args, k8s, capabilityArgs });
+  const delegate = place.delegates[place.index] as Delegate;
+  return { name: delegate.name, network: networkOf(delegate), conf };
+}
+
+/**
+ * Builds CNI_ARGS of a delegate: five keys that are always present, in this
+ * order; the other keys of multus' own CNI_ARGS; and the hardware address and
+ * the addresses that the annotation requests, for plugins without the capability.
+ *
+ * Each key occurs once. The Go version repeats keys, and plugins use the last
+ * value; here that value is at the key's first position. An empty value does not
+ * replace a known one, and `IgnoreUnknown` stays true, because delegates get keys
+ * that they may not know.
+ *
+ * Source: multus-cni pkg/types `CreateCNIRuntimeConf`.
+ *
+ * @param text The value of multus' own CNI_ARGS
+ */
+export function delegateArgs(
+  k8s: K8sArgs,
+  text: string,
+  { mac, ips = [] }: Pick<AttachmentRequest, "mac" | "ips">,
+): CniArgs {
+  const args = new Map([
+    ["IgnoreUnknown", "true"],
+    ["K8S_POD_NAMESPACE", k8s.podNamespace],
+    ["K8S_POD_NAME", k8s.podName],
+    ["K8S_POD_INFRA_CONTAINER_ID", k8s.infraContainerId],
+    ["K8S_POD_UID", k8s.podUid],
+  ]);
+  for (const [key, value] of splitPairs(text)) {
+    const isNews = value !== "" || !args.has(key);
+    if (isNews && key !== "IgnoreUnknown") args.set(key, value);
+  }
+  if (mac) args.set("MAC", mac);
+  if (ips.length > 0) args.set("IP", ips.join(","));
+  return [...args];
 }
 
 /** Merges the runtime's capability arguments with the request. */

@@ -9,28 +9,17 @@
  * @module
  */
 
-import { resolve } from "@std/path/posix";
 import * as z from "zod/mini";
+import { resolve } from "@std/path/posix";
+import { type NetConf, once, optional } from "../../../cni/config/types.ts";
 import { ifPossible } from "../../../cni/files/io.ts";
 import {
   type JsonObject,
   omitAbsent,
   type Schema,
 } from "../../../cni/json/json.ts";
+import type { LogOptions } from "../../../cni/log/rotated_file.ts";
 import { apiTimeoutSchema } from "../../../kube/api_timeout.ts";
-import { type NetConf, once, optional } from "../../../cni/config/types.ts";
-
-/** How log files are rotated. */
-export interface LogOptions {
-  /** Age in days at which a rotated file is removed. */
-  readonly maxAgeDays: number;
-  /** Size in MiB at which the file is rotated. */
-  readonly maxSizeMegabytes: number;
-  /** Number of rotated files to keep. */
-  readonly maxBackups: number;
-  /** Compress rotated files with gzip. */
-  readonly compress: boolean;
-}
 
 /** The decoded configuration; paths are absolute and clean. */
 export interface MultusConfig extends NetConf {

@@ -9,8 +9,12 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { isObject, type JsonObject } from "../../../cni/json/json.ts";
+import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+} from "../../../cni/json/json.ts";
 import {
   type NetworkConf,
   type NetworkConfList,
@@ -20,7 +24,7 @@ import {
 import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
 import { injectConf } from "../../../cni/libcni/request.ts";
-import type { Ip, IpFamily } from "../../../net/ip.ts";
+import type { Ip } from "../../../net/ip.ts";
 
 /** The settings that an annotation requests for one attachment. */
 export interface AttachmentRequest {
@@ -75,6 +79,25 @@ export interface NetworkSelection {
   readonly request: AttachmentRequest;
 }
 
+/** Where a network's configuration is found. */
+export type Selection =
+  & {
+    /** The step that errors name, as the Go version words it. */
+    readonly context?: string;
+  }
+  & (
+    /** Written out in `delegates`. */
+    | { readonly kind: "written"; readonly document: JsonObject }
+    /** In a file, or in the first file of a folder. */
+    | { readonly kind: "path"; readonly path: string }
+    /** In a definition, or else in the file with that CNI name. */
+    | { readonly kind: "named"; readonly network: NetworkSelection }
+    /** In a definition. */
+    | { readonly kind: "definition"; readonly network: NetworkSelection }
+    /** In the files of the auxiliary chain. */
+    | { readonly kind: "auxiliary"; readonly name: string }
+  );
+
 /** Settings of a delegate apart from its configuration. */
 export interface DelegateOptions {
   /** As {@linkcode Delegate.name}; the CNI name by default. */
@@ -96,14 +119,6 @@ export function isList(
   conf: NetworkConfList | NetworkConf,
 ): conf is NetworkConfList {
   return !("plugin" in conf);
-}
-
-/** Returns the gateway of a family that a delegate's annotation requests. */
-export function findGateway(
-  { request }: Delegate,
-  family: IpFamily,
-): Ip | undefined {
-  return request.defaultRoute?.find((ip) => ip.family === family);
 }
 
 /**
@@ -247,4 +262,85 @@ function editPlugins(
 
 function encodeList(document: JsonObject): NetworkConfList {
   return parseNetworkConfList(encodeJson(document));
+}
+
+const OWN_TYPES: readonly unknown[] = [
+  "multus",
+  "multus-shim",
+  "multus-daemon",
+];
+
+/** Keys that hold the configurations of further plugins. */
+const INNER_PLUGINS = ["plugins", "delegates", "delegate", "ipam"];
+
+/** Reports whether a plugin type is multus. */
+export function isOwnType(type: unknown): boolean {
+  return OWN_TYPES.includes(type);
+}
+
+/** Reports whether a network runs multus, at any level of its configuration. */
+export function isOwnConf(conf: NetworkConfList | NetworkConf): boolean {
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
+  return plugins.some(({ document }) => runsMultus(document));
+}
+
+/** Compares keys case-insensitively, as plugins do. */
+function runsMultus(value: JsonValue): boolean {
+  if (Array.isArray(value)) return value.some(runsMultus);
+  if (typeof value !== "object" || value === null) return false;
+  return Object.entries(value).some(([key, item]) => {
+    const folded = key.toLowerCase();
+    return folded === "type"
+      ? isOwnType(item)
+      : INNER_PLUGINS.includes(folded) && runsMultus(item);
+  });
+}
+
+/**
+ * Refuses a delegate that is multus.
+ *
+ * @throws {CniError} 7 If it is
+ */
+export function refuseSelf(delegate: Delegate): void {
+  if (!isOwnConf(delegate.conf)) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot attach to network "${delegate.name}": multus would call itself`,
+  );
+}
+
+/** The event about a network that a pod does not get. */
+export interface NetworkEvent {
+  readonly reason: "NoNetworkFound" | "NetworkRefused";
+  readonly message: string;
+}
+
+/** A pod does not get a network; the pod's events say so. */
+export class NetworkError extends CniError {
+  readonly event: NetworkEvent;
+
+  /**
+   * Creates an error.
+   *
+   * @param message With the context of the failure
+   * @param event Without the context
+   */
+  constructor(code: number, message: string, event: NetworkEvent) {
+    super(code, message);
+    this.event = event;
+  }
+
+  /** Returns the same error with another message. */
+  withMessage(message: string): NetworkError {
+    return new NetworkError(this.code, message, this.event);
+  }
+}
+
+/** Prefixes an error with the failed step; its class, code and details stay. */
+export function inContext(context: string, error: unknown): CniError {
+  const { code, message, details } = toCniError(error);
+  const text = `${context}: ${message}`;
+  return error instanceof NetworkError
+    ? error.withMessage(text)
+    : new CniError(code, text, { details });
 }

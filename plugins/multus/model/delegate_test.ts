@@ -1,20 +1,24 @@
 import {
   assert,
   assertEquals,
+  assertInstanceOf,
   assertStrictEquals,
   assertThrows,
 } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import {
   type Delegate,
+  inContext,
   injectCniArgs,
   injectCniVersion,
   injectDeviceId,
   injectName,
   isList,
   loadDelegate,
+  NetworkError,
+  refuseSelf,
 } from "./delegate.ts";
-import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 function encode(document: unknown): Uint8Array {
   const isText = typeof document === "string";
@@ -195,4 +199,51 @@ testRows<[string, object, string]>("injectCniVersion() keeps everything else", [
 ], ([, document, version]) => {
   const delegate = loadDelegate(encode(document));
   assertStrictEquals(injectCniVersion(delegate, version), delegate);
+});
+
+Deno.test("refuseSelf() detects multus by the types in a configuration", async (t) => {
+  const inner = { type: "multus" };
+  const rows: [object, boolean][] = [
+    [{ type: "multus" }, true],
+    [{ type: "multus-shim" }, true],
+    [{ type: "multus-daemon" }, true],
+    [{ TYPE: "multus" }, true],
+    [{ plugins: [{ type: "bridge" }, inner] }, true],
+    [{ type: "flannel", delegate: inner }, true],
+    [{ type: "x", Delegates: [{ plugins: [inner] }] }, true],
+    [{ type: "bridge", ipam: inner }, true],
+    [{ type: "bridge" }, false],
+    [{ type: "multus-like" }, false],
+    [{ type: "bridge", name: "multus" }, false],
+    [{ type: "bridge", labels: inner }, false],
+    [{ type: "x", delegate: { type: ["multus"] } }, false],
+    [{ type: "x", delegates: null }, false],
+  ];
+  await eachRow(t, rows, ([document, isSelf]) => {
+    const text = JSON.stringify({ name: "n", ...document });
+    const delegate = loadDelegate(new TextEncoder().encode(text));
+    const refuse = (): void => refuseSelf(delegate);
+    if (!isSelf) return refuse();
+    const message = 'Cannot attach to network "n": multus would call itself';
+    assertEquals(assertThrows(refuse, CniError, message).code, 7);
+  }, ([document]) => JSON.stringify(document));
+});
+
+const EVENT = { reason: "NoNetworkFound", message: "event" } as const;
+
+Deno.test("inContext() keeps code, details and event message", () => {
+  const missing = inContext(
+    "b",
+    inContext("a", new NetworkError(11, "m", EVENT)),
+  );
+  assertInstanceOf(missing, NetworkError);
+  assertEquals([missing.code, missing.message, missing.event], [
+    11,
+    "b: a: m",
+    EVENT,
+  ]);
+  const other = inContext("a", new CniError(7, "m", { details: "d" }));
+  assertEquals([other.code, other.message, other.details], [7, "a: m", "d"]);
+  const unknown = inContext("a", new TypeError("m"));
+  assertEquals([unknown.code, unknown.message], [999, "a: m"]);
 });

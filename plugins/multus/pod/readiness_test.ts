@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
-import { requireReady, waitUntilReady } from "./readiness.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
+import { requireReady, waitUntilReady } from "./pod.ts";
 
 Deno.test("waitUntilReady() does not wait without a path", async () => {
   await waitUntilReady(undefined);

@@ -8,23 +8,40 @@
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
  * 4.1; multus-cni pkg/k8sclient/k8sclient.go `parsePodNetworkAnnotation`, which
- * the error texts follow.
+ * the error texts follow, pkg/types/types.go `NetworkSelectionElement`.
  *
  * @module
  */
 
+import * as z from "zod/mini";
 import {
   checkInterfaceName,
   INTERFACE_NAME_BYTES,
 } from "../../../cni/call/args.ts";
-import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
-import type { Ip } from "../../../net/ip.ts";
-import type { MultusConfig } from "../model/config.ts";
-import { parseJsonNetworks } from "./annotation_schema.ts";
+import { ipSchema, once, optional } from "../../../cni/config/types.ts";
 import {
-  type Delegate,
-  findGateway,
-  type NetworkSelection,
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../../../cni/error.ts";
+import {
+  decode,
+  type JsonObject,
+  omitAbsent,
+  parseJson,
+} from "../../../cni/json/json.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { AddressError, Ip } from "../../../net/ip.ts";
+import {
+  bandwidthSchema,
+  type MultusConfig,
+  portMappingsSchema,
+} from "../model/config.ts";
+import type {
+  AttachmentRequest,
+  Delegate,
+  NetworkSelection,
 } from "../model/delegate.ts";
 
 /** The networks that a pod chooses by its annotations. */
@@ -61,41 +78,6 @@ export function readAnnotations(query: AnnotationQuery): ChosenNetworks {
   // The reference lets a pod take its master from any namespace.
   checkIsolation(master, [...permitted, config.multusNamespace], query);
   return { master, others };
-}
-
-/**
- * Marks delegates that lose default routes to another network of the pod, for
- * the scratch file. Without any list of gateways nothing is marked.
- *
- * The reference acts on these marks. Here they are only recorded:
- * `applyDefaultRoute()` does not use them.
- *
- * @throws {CniError} 7 If two gateways of the same family are requested
- */
-export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
-  const isAnyAsked = delegates.some(({ request }) => request.defaultRoute);
-  if (!isAnyAsked) return [...delegates];
-  const gateways = delegates.flatMap(({ request }) =>
-    request.defaultRoute ?? []
-  );
-  for (const family of [4, 6]) {
-    const rivals = gateways.filter((ip) => ip.family === family);
-    if (rivals.length > 1) throw severalGateways(rivals);
-  }
-  return delegates.map((delegate) => ({
-    ...delegate,
-    isFilterV4Gateway: findGateway(delegate, 4) === undefined,
-    isFilterV6Gateway: findGateway(delegate, 6) === undefined,
-  }));
-}
-
-/** The message equals the reference's. */
-function severalGateways(gateways: readonly Ip[]): CniError {
-  return new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    "multus does not support ECMP for default-route",
-    { details: `the gateways are ${gateways.join(", ")}` },
-  );
 }
 
 function checkIsolation(
@@ -192,7 +174,7 @@ export function parseDefaultNetwork(
     if (text !== "") return parseNetworks(text, multusNamespace);
     throw malformed('pod annotation does not have "network" as key');
   };
-  const [selection, ...others] = inContext("failed to parse CRD object", parse);
+  const [selection, ...others] = inLoading("failed to parse CRD object", parse);
   if (selection !== undefined && others.length === 0) return selection;
   const count = selection === undefined ? "no" : "more than one";
   throw new CniError(
@@ -203,7 +185,7 @@ export function parseDefaultNetwork(
 
 const LOADING = "tryLoadK8sPodDefaultNetwork";
 
-function inContext<T>(context: string, parse: () => T): T {
+function inLoading<T>(context: string, parse: () => T): T {
   try {
     return parse();
   } catch (error) {
@@ -213,10 +195,11 @@ function inContext<T>(context: string, parse: () => T): T {
 }
 
 function malformed(problem: string): CniError {
-  return new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    `parsePodNetworkAnnotation: ${problem}`,
-  );
+  return refused(`parsePodNetworkAnnotation: ${problem}`);
+}
+
+function refused(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
 /** Parses `namespace/name@interface`; namespace and interface are optional. */
@@ -264,5 +247,166 @@ function checkInterface(name: string): void {
   throw malformedItem(
     "Failed to parse interface name: must be less than 15 chars and not " +
       `contain '/' or spaces. interface name '${name}'`,
+  );
+}
+
+const networksSchema = once(() => {
+  const text = optional(z.string());
+  return z.array(z.object({
+    name: text,
+    namespace: text,
+    interface: text,
+    // The earlier name of `interface`.
+    interfaceRequest: text,
+    ips: optional(z.array(z.string())),
+    mac: text,
+    "infiniband-guid": text,
+    bandwidth: optional(bandwidthSchema()),
+    portMappings: optional(portMappingsSchema()),
+    "cni-args": optional(z.looseObject({})),
+    // The reference reads "" as an IPv6 gateway without an address; that can
+    // only be a mistake.
+    "default-route": optional(z.array(ipSchema())),
+    deviceID: text,
+  }));
+});
+
+type Element = z.output<ReturnType<typeof networksSchema>>[number];
+
+/**
+ * Parses a list of networks; unknown keys are ignored.
+ *
+ * @param namespace The default namespace
+ * @returns The networks as written; a missing name is ""
+ * @throws {CniError} 7 If it is malformed
+ */
+export function parseJsonNetworks(
+  text: string,
+  namespace: string,
+): NetworkSelection[] {
+  return decodeNetworks(text).map((element) => {
+    checkAddresses(element);
+    return {
+      name: element.name ?? "",
+      namespace: element.namespace || namespace,
+      request: toRequest(element),
+    };
+  });
+}
+
+function decodeNetworks(text: string): Element[] {
+  try {
+    return decode(networksSchema(), parseJson(text), "networks");
+  } catch (error) {
+    throw malformed(
+      "failed to parse pod Network Attachment " +
+        `Selection Annotation JSON format: ${describeError(error)}`,
+    );
+  }
+}
+
+function toRequest(element: Element): AttachmentRequest {
+  return omitAbsent<AttachmentRequest>({
+    ifName: element.interface || element.interfaceRequest || undefined,
+    mac: element.mac || undefined,
+    infinibandGuid: element["infiniband-guid"] || undefined,
+    ips: element.ips,
+    // The document is JSON, so these are JSON too.
+    bandwidth: element.bandwidth as JsonObject | undefined,
+    portMappings: element.portMappings as JsonObject[] | undefined,
+    cniArgs: element["cni-args"] as JsonObject | undefined,
+    defaultRoute: element["default-route"],
+    deviceId: element.deviceID || undefined,
+  });
+}
+
+/** Checks texts that plugins receive unchanged. */
+function checkAddresses(element: Element): void {
+  const { mac = "", "infiniband-guid": guid = "", ips = [] } = element;
+  checkHardwareAddress(mac, "failed to mac");
+  checkHardwareAddress(guid, "failed to validate infiniband GUID");
+  ips.forEach(checkIp);
+}
+
+function checkHardwareAddress(text: string, problem: string): void {
+  if (text === "" || isHardwareAddress(text)) return;
+  throw malformed(
+    `${problem}: address ${text}: invalid MAC address`,
+  );
+}
+
+/**
+ * Checks an address with or without a prefix length.
+ *
+ * @throws {CniError} 7 If it is malformed
+ */
+export function checkIp(text: string): void {
+  const quoted = JSON.stringify(text);
+  try {
+    if (text.includes("/")) Cidr.parse(text);
+    else Ip.parse(text);
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+    throw refused(
+      text.includes("/")
+        ? `failed to parse CIDR ${quoted}: ${error.message}`
+        : `failed to parse IP address ${quoted}`,
+    );
+  }
+}
+
+const OCTETS = /^[\da-f]{2}([:-])[\da-f]{2}(?:\1[\da-f]{2})*$/i;
+const DOTTED = /^[\da-f]{4}(?:\.[\da-f]{4})+$/i;
+
+/** Octets of Ethernet, EUI-64 (an InfiniBand GUID) and IP over InfiniBand. */
+const LENGTHS = [6, 8, 20];
+
+/**
+ * Reports whether a text is a hardware address: octets separated by colons or
+ * dashes, or pairs of octets separated by dots.
+ *
+ * Source: Go net `ParseMAC`. Go 1.26 added a form without separators, which no
+ * plugin reads yet.
+ */
+export function isHardwareAddress(text: string): boolean {
+  const octets = text.replaceAll(/[:.-]/g, "").length / 2;
+  return (OCTETS.test(text) || DOTTED.test(text)) && LENGTHS.includes(octets);
+}
+
+/**
+ * Marks delegates that lose default routes to another network of the pod, for
+ * the scratch file. Without any list of gateways nothing is marked.
+ *
+ * The reference acts on these marks. Here they are only recorded:
+ * `applyDefaultRoute()` does not use them.
+ *
+ * @throws {CniError} 7 If two gateways of the same family are requested
+ */
+export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
+  const isAnyAsked = delegates.some(({ request }) => request.defaultRoute);
+  if (!isAnyAsked) return [...delegates];
+  const gateways = delegates.flatMap(({ request }) =>
+    request.defaultRoute ?? []
+  );
+  for (const family of [4, 6]) {
+    const rivals = gateways.filter((ip) => ip.family === family);
+    if (rivals.length > 1) throw severalGateways(rivals);
+  }
+  return delegates.map((delegate) => {
+    const families = delegate.request.defaultRoute?.map(({ family }) => family);
+    return {
+      ...delegate,
+      isFilterV4Gateway: !families?.includes(4),
+      isFilterV6Gateway: !families?.includes(6),
+    };
+  });
+}
+
+/** The message equals the reference's. */
+function severalGateways(gateways: readonly Ip[]): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "multus does not support ECMP for default-route",
+    { details: `the gateways are ${gateways.join(", ")}` },
   );
 }

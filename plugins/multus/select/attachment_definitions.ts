@@ -10,13 +10,14 @@ import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
 import type { MultusConfig } from "../model/config.ts";
-import { inContext, MissingNetworkError } from "../model/failure.ts";
 import {
   type Delegate,
+  inContext,
   injectCniArgs,
   injectDeviceId,
   injectName,
   loadDelegate,
+  NetworkError,
   type NetworkSelection,
   toDelegate,
 } from "../model/delegate.ts";
@@ -82,7 +83,7 @@ export class AttachmentDefinitions implements Disposable {
   /**
    * Returns a definition.
    *
-   * @throws {MissingNetworkError} 7 If there is none, 11 if the API cannot be
+   * @throws {NetworkError} 7 If there is none, 11 if the API cannot be
    *   asked
    */
   get(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
@@ -100,7 +101,7 @@ export class AttachmentDefinitions implements Disposable {
    *
    * Source: multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`.
    *
-   * @throws {MissingNetworkError} As {@linkcode get}
+   * @throws {NetworkError} As {@linkcode get}
    * @throws {NetworkError} 7 if the node's policy refuses it
    * @throws {CniError} 5, 6 or 7 if it is malformed; what `takeDevice` throws
    */
@@ -112,17 +113,18 @@ export class AttachmentDefinitions implements Disposable {
   ): Promise<Delegate> {
     const definition = await this.get(selection);
     const delegate = readDefinition(definition, selection, config.confDir);
-    const resourceName = resourceNameOf(definition);
     const { request: { cniArgs } } = selection;
     const withArgs = cniArgs === undefined
       ? delegate
       : injectCniArgs(delegate, cniArgs);
-    if (isFromApi(definition) && !isTrusted(selection, config)) {
-      const { namespace, name } = selection;
+    const { namespace, name } = selection;
+    const isTrusted = config.trustedNamespaces.includes(namespace);
+    if (isFromApi(definition) && !isTrusted) {
       const origin = `NetworkAttachmentDefinition "${namespace}/${name}"`;
       checkDefinition(withArgs, origin, config);
     }
-    if (resourceName === undefined) return withArgs;
+    const resourceName = definition.metadata?.annotations?.[RESOURCE_NAME];
+    if (!resourceName) return withArgs;
     const deviceId = await takeDevice?.(resourceName);
     return deviceId === undefined
       ? withArgs
@@ -166,7 +168,7 @@ export class AttachmentDefinitions implements Disposable {
 function missing(
   { namespace, name }: DefinitionKey,
   cause: unknown,
-): MissingNetworkError {
+): NetworkError {
   const code = cause instanceof KubeError
     ? kubeErrorCode(cause)
     : toCniError(cause).code;
@@ -174,11 +176,10 @@ function missing(
     `cannot find a network-attachment-definition (${name}) in namespace (${namespace}): ${
       describeError(cause)
     }`;
-  return new MissingNetworkError(
-    code,
-    `getKubernetesDelegate: ${event}`,
-    event,
-  );
+  return new NetworkError(code, `getKubernetesDelegate: ${event}`, {
+    reason: "NoNetworkFound",
+    message: event,
+  });
 }
 
 /** Reports whether a definition has a configuration of its own. */
@@ -186,22 +187,8 @@ function isFromApi({ spec }: NetworkAttachmentDefinition): boolean {
   return (spec?.config ?? "") !== "";
 }
 
-function isTrusted(
-  { namespace }: NetworkSelection,
-  { trustedNamespaces }: DefinitionsConfig,
-): boolean {
-  return trustedNamespaces.includes(namespace);
-}
-
 /** Annotation of a definition: the resource that provides its device. */
 const RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName";
-
-/** Returns the resource of the device that a network needs; undefined for none. */
-function resourceNameOf(
-  { metadata }: NetworkAttachmentDefinition,
-): string | undefined {
-  return metadata?.annotations?.[RESOURCE_NAME] || undefined;
-}
 
 /**
  * Reads the configuration of a definition, or, if it has none, the file with

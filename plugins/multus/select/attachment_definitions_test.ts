@@ -7,13 +7,16 @@ import {
   type DefinitionConfig,
   DefinitionStore,
 } from "../../../tests/_harness/definition_store.ts";
-import { MissingNetworkError } from "../model/failure.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
+import {
+  type AttachmentRequest,
+  type Delegate,
+  NetworkError,
+} from "../model/delegate.ts";
 import {
   AttachmentDefinitions,
   type DeviceSource,
 } from "./attachment_definitions.ts";
-import type { AttachmentRequest, Delegate } from "../model/delegate.ts";
-import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 function keys(count: number): { namespace: string; name: string }[] {
   return Array.from({ length: count }, (_, index) => ({
@@ -71,7 +74,7 @@ testRows("AttachmentDefinitions.get() reports the cause", [
   assert(key);
   const error = await assertRejects(
     () => definitions.get(key),
-    MissingNetworkError,
+    NetworkError,
   );
   const event =
     "cannot find a network-attachment-definition (net0) in namespace (ns): x";
@@ -104,7 +107,7 @@ Deno.test("AttachmentDefinitions aborts with its signal", async () => {
   controller.abort(new Error("time is up"));
   await assertRejects(
     () => definitions.get({ namespace: "ns", name: "net0" }),
-    MissingNetworkError,
+    NetworkError,
     "time is up",
   );
   assertEquals(store.requests, []);

@@ -7,6 +7,8 @@
  * @module
  */
 
+import type { Named } from "../../../cni/config/node_key.ts";
+import { findNodeKey, isUsual } from "../../../cni/config/node_keys.ts";
 import { ErrorCode } from "../../../cni/error.ts";
 import {
   foldKey,
@@ -15,12 +17,14 @@ import {
   type JsonObject,
   type JsonValue,
 } from "../../../cni/json/json.ts";
-import { findNodeKey, isUsual } from "../../../cni/config/node_keys.ts";
-import type { Named } from "../../../cni/config/node_key.ts";
 import type { MultusConfig } from "../model/config.ts";
-import { NetworkError } from "../model/failure.ts";
-import { type Delegate, isList } from "../model/delegate.ts";
-import { isOwnType, refuseSelf } from "../model/self_guard.ts";
+import {
+  type Delegate,
+  isList,
+  isOwnType,
+  NetworkError,
+  refuseSelf,
+} from "../model/delegate.ts";
 
 /** The settings of the node. */
 export type DefinitionPolicy = Pick<

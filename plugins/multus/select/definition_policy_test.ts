@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
-import { NetworkError } from "../model/failure.ts";
+import { loadDelegate, NetworkError } from "../model/delegate.ts";
 import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
-import { loadDelegate } from "../model/delegate.ts";
 
 const DEFAULTS: DefinitionPolicy = {
   definitionTypes: ["*"],

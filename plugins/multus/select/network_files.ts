@@ -1,5 +1,11 @@
 /**
- * Networks in files of the node.
+ * Networks in files of the node, and the auxiliary chain: plugins that run for
+ * every pod after all its networks, with the master's configuration unchanged.
+ *
+ * ```
+ * clusterNetwork /etc/cni/net.d/10-master.conf, auxiliaryCNIChainName vendor:
+ *   /etc/cni/net.d/vendor/*.conf  ──▶  { "type": "passthru" }, each of them
+ * ```
  *
  * Source: network-attachment-definition-client pkg/utils/net-attach-def.go
  * `GetCNIConfigFromFile`; multus-cni pkg/k8sclient/k8sclient.go `getNetDelegate`.
@@ -7,8 +13,16 @@
  * @module
  */
 
-import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
+import { dirname, join } from "@std/path/posix";
+import { checkNetworkName } from "../../../cni/call/args.ts";
 import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../../../cni/error.ts";
+import {
+  appendPlugins,
   type NetworkConf,
   type NetworkConfList,
   parseNetworkConfList,
@@ -19,7 +33,15 @@ import {
   readNetworkConf,
   readNetworkConfList,
 } from "../../../cni/libcni/conf_files.ts";
-import { isOwnConf } from "../model/self_guard.ts";
+import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
+import type { Log } from "../../../cni/log/log.ts";
+import { type MultusConfig, nodePath } from "../model/config.ts";
+import {
+  type Delegate,
+  isOwnConf,
+  refuseSelf,
+  toDelegate,
+} from "../model/delegate.ts";
 
 const EXTENSIONS = [".conf", ".json", ".conflist"];
 
@@ -95,4 +117,61 @@ function readAs(
     const text = `Error loading CNI ${kind} file ${path}: ${message}`;
     throw new CniError(code, text, { details });
   }
+}
+
+/** Settings of the auxiliary chain. */
+export interface ChainContext {
+  readonly config: Pick<MultusConfig, "clusterNetwork">;
+  /** The chain's version. */
+  readonly cniVersion: string;
+  /** Receives the reason why the chain is left out. */
+  readonly log: Pick<Log, "warn">;
+}
+
+/**
+ * Loads the auxiliary chain. A malformed chain is left out, with a warning: its owner is
+ * not the owner of the master network, and must not stop pods from starting.
+ *
+ * @param name Name of the network, and of the folder next to clusterNetwork
+ * @returns Undefined if there are no plugins, or one is malformed
+ * @throws {CniError} 7 If clusterNetwork is not a path
+ */
+export function loadAuxiliaryChain(
+  name: string,
+  { config: { clusterNetwork = "" }, cniVersion, log }: ChainContext,
+): Delegate | undefined {
+  if (!clusterNetwork.includes("/")) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `Cannot find auxiliary CNI chain "${name}": clusterNetwork "${clusterNetwork}" is not a path`,
+    );
+  }
+  try {
+    checkNetworkName(name);
+    const folder = join(dirname(nodePath(clusterNetwork)), name);
+    return readChain(folder, name, cniVersion);
+  } catch (error) {
+    const reason = describeError(error);
+    log.warn("Skipped the auxiliary CNI chain", { name, error: reason });
+    return undefined;
+  }
+}
+
+function readChain(
+  folder: string,
+  name: string,
+  cniVersion: string,
+): Delegate | undefined {
+  const added = listConfFiles(folder, [".conf"])
+    .map((path) => readNetworkConf(path).plugin);
+  if (added.length === 0) return undefined;
+  const bytes = encodeJson({
+    cniVersion,
+    name,
+    // Chained plugins expect a previous result.
+    plugins: [{ type: "passthru" }],
+  });
+  const chain = toDelegate(appendPlugins(parseNetworkConfList(bytes), added));
+  refuseSelf(chain);
+  return chain;
 }

@@ -1,51 +1,32 @@
 /**
- * Resolves the selected networks to the configurations that are run.
+ * Selects the networks to attach a pod to, in order: the master, the other
+ * networks of every pod, the networks of the pod's annotation, and the auxiliary
+ * chain.
  *
- * Code for Kubernetes is only loaded, and the API only asked, if a selected
- * network may be a NetworkAttachmentDefinition.
- *
- * Source: multus-cni pkg/k8sclient/k8sclient.go `getNetDelegate`,
- * `GetNetworkDelegates`.
+ * Source: multus-cni pkg/types/conf.go `LoadNetConf`,
+ * pkg/k8sclient/k8sclient.go `GetDefaultNetworks`, `TryLoadPodDelegates`.
  *
  * @module
  */
 
-import { describeError } from "../../../cni/error.ts";
-import { ifPossible } from "../../../cni/files/io.ts";
-import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
-import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log/log.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
-import { type MultusConfig, nodePath } from "../model/config.ts";
-import { inContext, MissingNetworkError } from "../model/failure.ts";
-import type {
-  AttachmentDefinitions,
-  DefinitionSource,
-  DeviceSource,
-} from "./attachment_definitions.ts";
+import type { K8sArgs } from "../model/attachment.ts";
+import type { MultusConfig } from "../model/config.ts";
 import {
   type Delegate,
-  loadDelegate,
+  inContext,
   type NetworkSelection,
-  toDelegate,
+  type Selection,
 } from "../model/delegate.ts";
-import type { K8sArgs } from "../model/k8s_args.ts";
 import type { Cluster } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
-import {
-  findFirstNetworkFile,
-  findNetworkFile,
-  readNetworkFile,
-} from "./network_files.ts";
-import {
-  listConfigured,
-  listSelections,
-  type Selection,
-  type SelectionQuery,
-} from "./selections.ts";
-import { refuseSelf } from "../model/self_guard.ts";
+import type { ChosenNetworks } from "./annotations.ts";
+import type { DefinitionSource } from "./attachment_definitions.ts";
+import { resolveAll, type ResolveQuery } from "./resolve.ts";
 
 /** What selecting networks needs of a call. */
 export interface SelectingCall {
@@ -71,7 +52,8 @@ export async function selectDelegates(
   pod: KnownPod | undefined,
   signal: AbortSignal | undefined = session.call.signal,
 ): Promise<Delegate[]> {
-  const delegates = await resolveNetworks(buildQuery(session, pod, signal));
+  const query = buildQuery(session, pod, signal);
+  const delegates = await resolveNetworks(query);
   if (delegates.every(({ request }) => !request.defaultRoute)) {
     return delegates;
   }
@@ -144,22 +126,14 @@ async function readDevices(
 }
 
 /** Decides which networks a pod has, and where they are looked up. */
-export interface NetworksQuery extends SelectionQuery, DeviceSource {
-  /** CNI version of the auxiliary chain: the configuration's. */
-  readonly cniVersion: string;
-  /** Undefined without Kubernetes: names are then looked up in files only. */
-  readonly client?: DefinitionSource | undefined;
-  /** Receives a warning if the auxiliary chain is left out. */
-  readonly log: Pick<Log, "warn">;
-  /** Gives up. */
-  readonly signal?: AbortSignal | undefined;
-}
+export interface NetworksQuery
+  extends Omit<SelectionQuery, "client">, ResolveQuery {}
 
 /**
  * Resolves all networks of a pod.
  *
  * @returns The master first
- * @throws {MissingNetworkError} If the API has no such network, or cannot be
+ * @throws {NetworkError} If the API has no such network, or cannot be
  *   asked
  * @throws {CniError} 7 If a network, or the annotation that names it, is
  *   malformed; what `takeDevice` throws
@@ -167,7 +141,8 @@ export interface NetworksQuery extends SelectionQuery, DeviceSource {
 export async function resolveNetworks(
   query: NetworksQuery,
 ): Promise<Delegate[]> {
-  return await resolveAll(await listSelections(query), query);
+  const selections = await listSelections(query);
+  return await resolveAll(selections, query);
 }
 
 /**
@@ -182,102 +157,118 @@ export async function resolveMaster(query: NetworksQuery): Promise<Delegate> {
   return master as Delegate;
 }
 
-/** Resolves one after the other: devices are taken in the order of attachment. */
-async function resolveAll(
-  selections: readonly Selection[],
-  query: NetworksQuery,
-): Promise<Delegate[]> {
-  using definitions = await fetchDefinitions(selections, query);
-  const delegates: Delegate[] = [];
-  for (const selection of selections) {
-    try {
-      const delegate = await resolve(selection, query, definitions);
-      if (delegate === undefined) continue;
-      refuseSelf(delegate);
-      delegates.push(delegate);
-    } catch (error) {
-      const { context } = selection;
-      throw context === undefined ? error : inContext(context, error);
-    }
-  }
-  return delegates;
+/** Lists the networks to attach a pod to, beside the master. */
+export const NETWORKS = "k8s.v1.cni.cncf.io/networks";
+
+/** Names the network that replaces the configuration's master. */
+export const DEFAULT_NETWORK = "v1.multus-cni.io/default-network";
+
+/** Decides which networks a pod has. */
+export interface SelectionQuery {
+  readonly config: MultusConfig;
+  /** "" if the container does not belong to a pod. */
+  readonly podNamespace: string;
+  /** The pod's; ignored without Kubernetes. */
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+  /** Undefined without Kubernetes. */
+  readonly client?: unknown;
 }
 
-/** Starts to fetch all definitions at once. */
-async function fetchDefinitions(
-  selections: readonly Selection[],
-  { client, signal }: NetworksQuery,
-): Promise<AttachmentDefinitions | undefined> {
-  const networks = selections.flatMap((selection) =>
-    "network" in selection ? [selection.network] : []
-  );
-  if (client === undefined || networks.length === 0) return undefined;
-  const { AttachmentDefinitions } = await import("./attachment_definitions.ts");
-  const definitions = new AttachmentDefinitions(client, signal);
-  definitions.prefetch(networks);
-  return definitions;
+/**
+ * Lists the networks of a pod.
+ *
+ * @returns The master first
+ * @throws {CniError} 7 If the configuration has no network, or an annotation is
+ *   malformed or names a network that the pod may not use
+ */
+export async function listSelections(
+  query: SelectionQuery,
+): Promise<Selection[]> {
+  const { master, others } = await readChosen(query);
+  const [configured, ...defaults] = listConfigured(query);
+  return [
+    master ? definition(MASTER, master) : configured,
+    ...defaults,
+    ...others.map((network) => definition(OTHERS, network)),
+    ...listAuxiliary(query.config),
+  ];
 }
 
-/** @returns Undefined for an auxiliary chain that is left out */
-async function resolve(
-  selection: Selection,
-  query: NetworksQuery,
-  definitions: AttachmentDefinitions | undefined,
-): Promise<Delegate | undefined> {
-  switch (selection.kind) {
-    case "written":
-      return loadDelegate(encodeJson(selection.document));
-    case "path":
-      return toDelegate(readPath(nodePath(selection.path)));
-    case "named":
-      return await resolveNamed(selection.network, query, definitions);
-    case "definition":
-      return await definitions?.resolve(selection.network, query);
-    case "auxiliary": {
-      const { loadAuxiliaryChain } = await import("./auxiliary_chain.ts");
-      return loadAuxiliaryChain(selection.name, query);
-    }
+const ANNOTATED = "error loading k8s delegates k8s args";
+const MASTER =
+  `${ANNOTATED}: tryLoadK8sPodDefaultNetwork: failed getting the delegate`;
+const OTHERS = `${ANNOTATED}: GetNetworkDelegates: failed getting the delegate`;
+
+function definition(context: string, network: NetworkSelection): Selection {
+  return { kind: "definition", network, context };
+}
+
+async function readChosen(
+  { annotations = {}, client, podNamespace, config }: SelectionQuery,
+): Promise<ChosenNetworks> {
+  const { [NETWORKS]: networks, [DEFAULT_NETWORK]: defaultNetwork } =
+    annotations;
+  const isChosen = networks !== undefined || defaultNetwork !== undefined;
+  if (client === undefined || !isChosen) return { others: [] };
+  const { readAnnotations } = await import("./annotations.ts");
+  const query = { networks, defaultNetwork, podNamespace, config };
+  try {
+    return readAnnotations(query);
+  } catch (error) {
+    throw inContext(ANNOTATED, error);
   }
 }
 
 /**
- * Resolves a name to its definition, or else to the file with that CNI name. A
- * file also serves if the API cannot be asked: a node with its networks in files
- * does not need it.
+ * Lists the networks that the configuration has for every pod, the master first.
+ *
+ * @throws {CniError} 7 If it has none
  */
-async function resolveNamed(
-  network: NetworkSelection,
-  query: NetworksQuery,
-  definitions: AttachmentDefinitions | undefined,
-): Promise<Delegate> {
-  const findFile = (): Delegate =>
-    toDelegate(findNetworkFile(query.config.confDir, network.name));
-  if (definitions === undefined) return findFile();
-  try {
-    return await definitions.resolve(network, query);
-  } catch (error) {
-    if (!(error instanceof MissingNetworkError)) throw error;
-    return orMissing(error, findFile);
-  }
+export function listConfigured(
+  query: SelectionQuery,
+): [Selection, ...Selection[]] {
+  const { clusterNetwork, multusNamespace } = query.config;
+  if (clusterNetwork === undefined) return listWritten(query.config);
+  const step = "failed to get clusterNetwork/defaultNetworks";
+  const ofCluster =
+    `${step}: GetDefaultNetworks: failed to get clusterNetwork ${clusterNetwork} in namespace ${multusNamespace}`;
+  return [
+    locate(clusterNetwork, multusNamespace, ofCluster),
+    ...listDefaultNetworks(query).map((network) =>
+      locate(network, multusNamespace, step)
+    ),
+  ];
 }
 
-/** Falls back to a file; without one, the error names both. */
-function orMissing(
-  missing: MissingNetworkError,
-  findFile: () => Delegate,
-): Delegate {
-  try {
-    return findFile();
-  } catch (error) {
-    throw missing.withMessage(`${missing.message}; ${describeError(error)}`);
-  }
+function listWritten({ delegates }: MultusConfig): [Selection, ...Selection[]] {
+  const step = "error loading netconf";
+  const [master, ...others] = delegates.map((document, index): Selection => {
+    const context = `${step}: failed to load delegate ${index} config`;
+    return { kind: "written", document, context };
+  });
+  if (master !== undefined) return [master, ...others];
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `${step}: LoadNetConf: at least one delegate/clusterNetwork must be specified`,
+  );
 }
 
-function readPath(path: string): NetworkConfList | NetworkConf {
-  return isDirectory(path) ? findFirstNetworkFile(path) : readNetworkFile(path);
+/** Pods of system namespaces, which other pods may need to get a network, have none. */
+function listDefaultNetworks(
+  { config: { defaultNetworks, systemNamespaces }, podNamespace }:
+    SelectionQuery,
+): readonly string[] {
+  return systemNamespaces.includes(podNamespace) ? [] : defaultNetworks;
 }
 
-/** A missing path is not a folder: reading it as a file then reports the error. */
-function isDirectory(path: string): boolean {
-  return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
+function locate(name: string, namespace: string, context: string): Selection {
+  return name.includes("/")
+    ? { kind: "path", path: name, context }
+    : { kind: "named", network: { namespace, name, request: {} }, context };
+}
+
+function listAuxiliary({ auxiliaryChainName }: MultusConfig): Selection[] {
+  return auxiliaryChainName === undefined
+    ? []
+    : [{ kind: "auxiliary", name: auxiliaryChainName }];
 }

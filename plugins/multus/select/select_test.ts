@@ -4,14 +4,15 @@ import { KubeError } from "../../../kube/kube_error.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { DefinitionStore } from "../../../tests/_harness/definition_store.ts";
 import { networksQuery } from "../../../tests/_harness/networks_query.ts";
-import { MissingNetworkError } from "../model/failure.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import { NetworkError } from "../model/delegate.ts";
 import {
+  DEFAULT_NETWORK,
+  NETWORKS,
   type NetworksQuery,
   resolveMaster,
   resolveNetworks,
 } from "./select.ts";
-import { DEFAULT_NETWORK, NETWORKS } from "./selections.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
 
 const STATIC = {
   delegates: [{ name: "m", type: "x" }, { name: "s", type: "y" }],
@@ -119,7 +120,7 @@ Deno.test("resolveNetworks() fails for the first network that is missing", async
   const annotations = { [NETWORKS]: "a,z,b" };
   const error = await assertRejects(
     () => resolveNetworks(networksQuery(STATIC, { client, annotations })),
-    MissingNetworkError,
+    NetworkError,
   );
   assertEquals(
     error.event.message,
@@ -290,7 +291,7 @@ Deno.test("resolveNetworks() reports everything it tried", async (t) => {
     store.fail("kube-system/a", new KubeError("why", { status }));
     const error = await assertRejects(
       () => resolve(config, store),
-      MissingNetworkError,
+      NetworkError,
     );
     const event =
       "cannot find a network-attachment-definition (a) in namespace (kube-system): why";

@@ -1,14 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { networksQuery } from "../../../tests/_harness/networks_query.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import type { Selection } from "../model/delegate.ts";
 import {
   DEFAULT_NETWORK,
   listSelections,
   NETWORKS,
-  type Selection,
   type SelectionQuery,
-} from "./selections.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+} from "./select.ts";
 
 /** The kind of a selection, and where it is found. */
 function describe(selection: Selection): string {

@@ -6,7 +6,7 @@ import {
   type EventSubject,
   networkFailed,
   postEvents,
-} from "./pod_events.ts";
+} from "./report.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 const POD: EventSubject = {
@@ -104,13 +104,13 @@ Deno.test("addedInterface() names events after the pod and the time", async (t) 
 /** Formats the messages of a test's log. */
 function recordLog(): {
   readonly lines: Record<string, unknown>[];
-  readonly verbose: (msg: string, fields?: object) => void;
+  readonly info: (msg: string, fields?: object) => void;
 } {
   const lines: Record<string, unknown>[] = [];
-  const verbose = (msg: string, fields?: object): void => {
+  const info = (msg: string, fields?: object): void => {
     lines.push({ msg, ...fields });
   };
-  return { lines, verbose };
+  return { lines, info };
 }
 
 const EVENTS = ["net1", "net2", "net3"]

@@ -7,7 +7,7 @@ import {
   checkInterfaceNames,
   InterfaceNameError,
   listInterfaceNames,
-} from "./interface_names.ts";
+} from "./attach.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 function delegate(type: string, ifName?: string): Delegate {

@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
-import { FileLock } from "../../../cni/files/lock.ts";
-import type { LogOptions } from "../model/config.ts";
-import { compressFiles, LogFile } from "./log_file.ts";
-import { testRows } from "../../../tests/_harness/table.ts";
+import { FileLock } from "../files/lock.ts";
+import { compressFiles, LogFile, type LogOptions } from "./rotated_file.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const MEGABYTE = 1 << 20;
 const OPTIONS: LogOptions = {
@@ -174,9 +173,9 @@ const WRITERS = 4, LINES = 400;
 
 Deno.test("LogFile.append() loses and mixes no lines of several processes", async () => {
   using fixture = new Fixture();
-  const module = new URL("./log_file.ts", import.meta.url).href;
+  const module = new URL("./rotated_file.ts", import.meta.url).href;
   const config = new URL(
-    "../../../scripts/offline/import_map.json",
+    "../../scripts/offline/import_map.json",
     import.meta.url,
   );
   const script = (writer: number): string =>

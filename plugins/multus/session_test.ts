@@ -1,37 +1,14 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../../../cni/call/args.ts";
-import { CniError } from "../../../cni/error.ts";
-import { loadDelegate } from "./delegate.ts";
-import { enterRecursion, isRecursion, refuseSelf } from "./self_guard.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
-
-Deno.test("refuseSelf() detects multus by the types in a configuration", async (t) => {
-  const inner = { type: "multus" };
-  const rows: [object, boolean][] = [
-    [{ type: "multus" }, true],
-    [{ type: "multus-shim" }, true],
-    [{ type: "multus-daemon" }, true],
-    [{ TYPE: "multus" }, true],
-    [{ plugins: [{ type: "bridge" }, inner] }, true],
-    [{ type: "flannel", delegate: inner }, true],
-    [{ type: "x", Delegates: [{ plugins: [inner] }] }, true],
-    [{ type: "bridge", ipam: inner }, true],
-    [{ type: "bridge" }, false],
-    [{ type: "multus-like" }, false],
-    [{ type: "bridge", name: "multus" }, false],
-    [{ type: "bridge", labels: inner }, false],
-    [{ type: "x", delegate: { type: ["multus"] } }, false],
-    [{ type: "x", delegates: null }, false],
-  ];
-  await eachRow(t, rows, ([document, isSelf]) => {
-    const text = JSON.stringify({ name: "n", ...document });
-    const delegate = loadDelegate(new TextEncoder().encode(text));
-    const refuse = (): void => refuseSelf(delegate);
-    if (!isSelf) return refuse();
-    const message = 'Cannot attach to network "n": multus would call itself';
-    assertEquals(assertThrows(refuse, CniError, message).code, 7);
-  }, ([document]) => JSON.stringify(document));
-});
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import type { Environment } from "../../cni/call/args.ts";
+import { CniError } from "../../cni/error.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { parseK8sArgs } from "./model/attachment.ts";
+import {
+  asMultus,
+  enterRecursion,
+  isRecursion,
+  multusFailure,
+} from "./session.ts";
 
 const ETH0 = { containerId: "c1", ifName: "eth0" };
 
@@ -82,4 +59,45 @@ Deno.test("enterRecursion() also stops a loop with a new interface name each tim
     }
   };
   assertThrows(enterAll, CniError, "its own delegates");
+});
+
+const K8S = parseK8sArgs(
+  "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web;K8S_POD_UID=u1",
+);
+
+Deno.test("multusFailure() uses the Go version's texts", async (t) => {
+  const cause = new CniError(11, "no answer", { details: "in time" });
+  const rows: [string, CniError, string][] = [
+    ["without a pod", multusFailure(cause), "Multus: no answer"],
+    [
+      "of a pod",
+      multusFailure(cause, { k8s: K8S }),
+      "Multus: [ns/web/u1]: no answer",
+    ],
+    [
+      "of a step",
+      multusFailure(cause, { k8s: K8S, action: "error saving the delegates" }),
+      "Multus: [ns/web/u1]: error saving the delegates: no answer",
+    ],
+    [
+      "of a container without a pod",
+      multusFailure(cause, { k8s: parseK8sArgs("") }),
+      "Multus: [//]: no answer",
+    ],
+  ];
+  await eachRow(t, rows, ([, { code, message, details }, expected]) => {
+    assertEquals([code, message, details], [11, expected, "in time"]);
+  });
+});
+
+Deno.test("asMultus() returns results, and wraps failures", async () => {
+  assertEquals(await asMultus({}, () => 7), 7);
+  const fail = (): never => {
+    throw new TypeError("oh");
+  };
+  const { code, message } = await assertRejects(
+    () => asMultus({ k8s: K8S }, fail),
+    CniError,
+  );
+  assertEquals([code, message], [999, "Multus: [ns/web/u1]: oh"]);
 });

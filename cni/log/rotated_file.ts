@@ -10,13 +10,20 @@
  */
 
 import { basename, dirname, extname, join } from "@std/path/posix";
-import { FileLock } from "../../../cni/files/lock.ts";
-import {
-  removeQuietly,
-  unlessMissing,
-  writeAll,
-} from "../../../cni/files/io.ts";
-import type { LogOptions } from "../model/config.ts";
+import { FileLock } from "../files/lock.ts";
+import { removeQuietly, unlessMissing, writeAll } from "../files/io.ts";
+
+/** How log files are rotated. */
+export interface LogOptions {
+  /** Age in days at which a rotated file is removed. */
+  readonly maxAgeDays: number;
+  /** Size in MiB at which the file is rotated. */
+  readonly maxSizeMegabytes: number;
+  /** Number of rotated files to keep. */
+  readonly maxBackups: number;
+  /** Compress rotated files with gzip. */
+  readonly compress: boolean;
+}
 
 const MEGABYTE = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000;
 /** Source: gopkg.in/natefinch/lumberjack.v2 `defaultMaxSize`. */
