@@ -2,6 +2,8 @@
  * Takes one address from each pool. The API server decides who gets an address:
  * each write tests the one key that it changes.
  *
+ * A claim goes through the states of {@linkcode CLAIM_STEPS}.
+ *
  * @module
  */
 
@@ -11,6 +13,7 @@ import type { Log } from "../../cni/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { chooseAddress } from "./allocator.ts";
 import type { WhereaboutsApi } from "./api.ts";
+import type { ClaimState, NextState } from "./claim_steps.ts";
 import { offsetKey, reservationName } from "./names.ts";
 import {
   type Allocation,
@@ -42,6 +45,8 @@ export interface ClaimerOptions {
   readonly log: Log;
   /** Returns a number from 0, inclusive, to 1, exclusive. */
   readonly random?: () => number;
+  /** Receives the steps of each claim. */
+  readonly onStep?: (from: ClaimState, to: ClaimState | "done") => void;
 }
 
 /** An address, and the claim to it. */
@@ -50,22 +55,88 @@ export interface ClaimedAddress {
   readonly claim: Claim;
 }
 
+/** What a claim has in each state. */
+interface StateData {
+  readonly reading: unknown;
+  /** The record of the pod's interface. */
+  readonly adopting: { readonly record: PoolRecord };
+  /** The pool as it was read. */
+  readonly taking: {
+    readonly current: IpPool;
+    readonly records: readonly PoolRecord[];
+  };
+  readonly recorded: ClaimedAddress;
+  readonly reserving: Reserving;
+  readonly replacing: Reserving & { readonly uid: string };
+  readonly pausing: Reserving;
+  readonly leaving: Reserving;
+  readonly yielding: { readonly claim: Claim };
+  readonly waiting: unknown;
+  readonly done: ClaimedAddress;
+}
+
+/** A recorded address whose reservation is being made. */
+interface Reserving extends ClaimedAddress {
+  /** Name of the reservation. */
+  readonly name: string;
+  /** Whether an earlier sandbox's reservation is replaced. */
+  readonly mayReplace: boolean;
+  /** How often the reservation was neither made nor found. */
+  readonly misses: number;
+}
+
+/** A claim in one of some states. */
+type At<N extends keyof StateData> = {
+  [S in N]: { readonly at: S } & StateData[S];
+}[N];
+
+/** What each state does; it returns the next state. */
+type Steps = {
+  readonly [S in ClaimState]: (
+    state: At<S>,
+    attempt: Attempt,
+  ) => Promise<At<NextState<S>>>;
+};
+
+/** The claim to an address of one pool. */
+interface Attempt {
+  readonly pool: Pool;
+  /** How often another writer came first. */
+  conflicts: number;
+  /** How often the pool was read since it or this call has changed something. */
+  refusals: number;
+  /** The version of the pool that was read last. */
+  version: string | undefined;
+}
+
 /** Takes addresses for one attachment, and can give them back. */
 export class Claimer {
   readonly #options: ClaimerOptions;
   readonly #random: () => number;
   readonly #claims: Claim[] = [];
-  /** The claims that this call has made, and not found. */
-  readonly #made = new Set<Claim>();
-  /** Pools and keys of all tries: the answer to a successful one may be lost. */
-  readonly #tried = new Set<string>();
-  /** A claim that is being reserved: the answer to that may be lost, too. */
-  #reserving: { readonly claim: Claim; readonly name: string } | undefined;
+  /**
+   * The records that this call has asked for, by pool and key: the answer to a
+   * successful request may be lost. Undefined are those that it does not have.
+   */
+  readonly #asked = new Map<string, Claim | undefined>();
   /** Names of reservations that belong to other attachments. */
   readonly #foreign = new Set<string>();
   #hasListed = false;
-  #lastVersion: string | undefined;
-  #refusals = 0;
+  /** The claim in progress. */
+  #state: At<ClaimState | "done"> = { at: "reading" };
+
+  readonly #steps: Steps = {
+    reading: (_, attempt) => this.#read(attempt),
+    adopting: (state, attempt) => this.#adopt(state, attempt),
+    taking: (state, attempt) => this.#take(state, attempt),
+    recorded: (state) => this.#continue(state),
+    reserving: (state) => this.#reserve(state),
+    replacing: (state) => this.#replace(state),
+    pausing: (state, attempt) => this.#pause(state, attempt),
+    leaving: (state, attempt) => this.#leave(state, attempt),
+    yielding: (state) => this.#yield(state),
+    waiting: (_, attempt) => this.#wait(attempt),
+  };
 
   /** Starts without claims. */
   constructor(options: ClaimerOptions) {
@@ -86,20 +157,28 @@ export class Claimer {
    * @throws {KubeError}
    */
   async claim(pool: Pool): Promise<ClaimedAddress> {
-    for (let attempt = 0;;) {
-      const known = this.#foreign.size;
-      const claimed = await this.#try(pool, attempt);
-      if (claimed !== undefined) {
-        const { claim } = claimed;
-        this.#claims.push(claim);
-        // The next range may contain the address too.
-        if (claim.reservation) this.#foreign.add(claim.reservation.name);
-        return claimed;
-      }
-      // A reserved address is not a conflict: the next one may be free.
-      if (this.#foreign.size > known) this.#checkTime(pool, attempt);
-      else await this.#wait(pool, attempt++);
+    const attempt = { pool, conflicts: 0, refusals: 0, version: undefined };
+    let state: At<ClaimState | "done"> = { at: "reading" };
+    while (state.at !== "done") {
+      this.#state = state;
+      state = await this.#step(state.at, state, attempt);
     }
+    this.#state = state;
+    const { ip, claim } = state;
+    this.#claims.push(claim);
+    // The next range may contain the address too.
+    if (claim.reservation) this.#foreign.add(claim.reservation.name);
+    return { ip, claim };
+  }
+
+  async #step<S extends ClaimState>(
+    at: S,
+    state: At<ClaimState>,
+    attempt: Attempt,
+  ): Promise<At<ClaimState | "done">> {
+    const next = await this.#steps[at](state as At<S>, attempt);
+    this.#options.onStep?.(at, next.at);
+    return next;
   }
 
   /**
@@ -109,15 +188,18 @@ export class Claimer {
    */
   async undo(api: WhereaboutsApi): Promise<void> {
     const { log } = this.#options;
-    for (const claim of [...this.#made].reverse()) {
+    for (const claim of [...this.#asked.values()].reverse()) {
+      if (claim === undefined) continue;
       await undoClaim(await this.#complete(claim, api), api, log);
     }
   }
 
   /** Adds the reservation whose creation has failed, if it exists. */
   async #complete(claim: Claim, api: WhereaboutsApi): Promise<Claim> {
-    const { claim: reserved, name = "" } = this.#reserving ?? {};
-    if (claim !== reserved) return claim;
+    const state = this.#state;
+    if (!("misses" in state) || state.claim !== claim) return claim;
+    if (state.at === "leaving") return claim;
+    const { name } = state;
     try {
       const found = await api.findReservation(name);
       const uid = found && this.#isOwn(found) && found.metadata?.uid;
@@ -129,56 +211,24 @@ export class Claimer {
     }
   }
 
-  /** @returns Undefined after a conflict */
-  async #try(pool: Pool, attempt: number): Promise<ClaimedAddress | undefined> {
+  async #read(attempt: Attempt): Promise<At<NextState<"reading">>> {
     const { api, log } = this.#options;
-    const current = await this.#readPool(pool);
-    if (current === undefined) return undefined;
-    this.#checkRefusals(pool, current);
-    const records = listRecords(current, pool.range.cidr, log);
-    const own = this.#findOwn(pool, records);
-    const claimed = own === undefined
-      ? await this.#take(pool, { current, records, attempt })
-      : await this.#adopt(pool, own);
-    if (claimed === undefined) return undefined;
-    this.#refusals = 0;
-    if (!this.#options.isOverlapping) return claimed;
-    const name = reservationName(this.#options.networkName, claimed.ip);
-    this.#reserving = { claim: claimed.claim, name };
-    const isNew = this.#made.has(claimed.claim);
-    const uid = await this.#reserve(pool, name, isNew);
-    this.#reserving = undefined;
-    if (uid !== undefined) {
-      return this.#extend(claimed, { name, uid });
-    }
-    await this.#giveBack(claimed.claim);
-    this.#foreign.add(name);
-    if (!this.#hasListed) await this.#listForeign(api);
-    return undefined;
-  }
-
-  async #readPool({ name, range }: Pool): Promise<IpPool | undefined> {
-    const { api } = this.#options;
-    return await api.findPool(name) ??
+    const { name, range } = attempt.pool;
+    const current = await api.findPool(name) ??
       await api.createPool(name, String(range.cidr)) ??
       await api.findPool(name);
-  }
-
-  /** @throws {CniError} 7 if the server refuses a patch that it should accept */
-  #checkRefusals({ name }: Pool, { metadata }: IpPool): void {
-    const version = `${name} ${metadata?.resourceVersion}`;
-    if (version !== this.#lastVersion) this.#refusals = 0;
-    this.#lastVersion = version;
-    if (this.#refusals++ < MAX_REFUSALS) return;
-    throw new CniError(
-      ErrorCode.InvalidNetworkConfig,
-      `the API server refuses to change IPPool "${name}"`,
-    );
+    if (current === undefined) return { at: "waiting" };
+    checkRefusals(attempt, current);
+    const records = listRecords(current, range.cidr, log);
+    const record = this.#findOwn(attempt.pool, records);
+    return record === undefined
+      ? { at: "taking", current, records }
+      : { at: "adopting", record };
   }
 
   /** Finds the record of the pod's interface. */
   #findOwn(
-    { name }: Pick<Pool, "name">,
+    { name }: Pool,
     records: readonly PoolRecord[],
   ): PoolRecord | undefined {
     const { owner } = this.#options;
@@ -194,54 +244,37 @@ export class Claimer {
     return exact ?? (isOld ? only : undefined);
   }
 
-  /** Takes over the record of the pod's earlier sandbox. */
   async #adopt(
-    { name }: Pool,
-    record: PoolRecord,
-  ): Promise<ClaimedAddress | undefined> {
+    { record: { key, value, ip } }: At<"adopting">,
+    attempt: Attempt,
+  ): Promise<At<NextState<"adopting">>> {
     const { api, owner } = this.#options;
-    const { key, value, ip } = record;
+    const { name } = attempt.pool;
     const isCurrent = value.id === owner.id && value.ifname === owner.ifname;
     const path = allocationPath(key);
     const isDone = isCurrent || await api.patchPool(name, [
       { op: "test", path, value },
       { op: "replace", path, value: owner },
     ]);
-    if (!isDone) return undefined;
+    if (!isDone) return { at: "waiting" };
+    attempt.refusals = 0;
     const claim = { pool: name, key, value: owner };
-    if (this.#tried.has(`${name}/${key}`)) this.#made.add(claim);
-    return { ip, claim };
+    if (this.#asked.has(nameOf(claim))) this.#asked.set(nameOf(claim), claim);
+    return { at: "recorded", ip, claim };
   }
 
-  /** Takes a free address. */
   async #take(
-    { name, range }: Pool,
-    { current, records, attempt }: {
-      readonly current: IpPool;
-      readonly records: readonly PoolRecord[];
-      readonly attempt: number;
-    },
-  ): Promise<ClaimedAddress | undefined> {
-    const { api, owner, networkName } = this.#options;
-    const taken = new Set(records.map(({ offset }) => offset));
-    const { network } = range.cidr;
-    const foreign = this.#foreign;
-    const ip = chooseAddress({
-      range,
-      attempt,
-      random: this.#random,
-      isTaken: (offset) =>
-        taken.has(offset) ||
-        foreign.size > 0 &&
-          foreign.has(reservationName(networkName, network.add(offset))),
-    });
-    if (ip === undefined) throw rangeIsFull(range);
+    { current, records }: At<"taking">,
+    attempt: Attempt,
+  ): Promise<At<NextState<"taking">>> {
+    const { api, owner, log } = this.#options;
+    const { name, range } = attempt.pool;
+    const ip = this.#choose(attempt, records);
     const key = offsetKey(range.cidr, ip);
     const path = allocationPath(key);
     const claim = { pool: name, key, value: owner };
     // Before the request: its answer may be lost.
-    this.#made.add(claim);
-    this.#tried.add(`${name}/${key}`);
+    this.#asked.set(nameOf(claim), claim);
     const after = await api.patchPool(name, [
       ...current.spec.allocations ? [] : [
         { op: "test", path: "/spec/allocations", value: null } as const,
@@ -251,47 +284,70 @@ export class Claimer {
       { op: "add", path, value: owner },
     ]);
     if (after === undefined) {
-      this.#made.delete(claim);
-      return undefined;
+      this.#asked.set(nameOf(claim), undefined);
+      return { at: "waiting" };
     }
-    const { log } = this.#options;
     const others = listRecords(after, range.cidr, log)
       .filter((record) => record.key !== key);
-    if (this.#findOwn({ name }, others) === undefined) return { ip, claim };
-    // Another ADD of the same interface came first: its address counts.
-    await this.#giveBack(claim);
-    return undefined;
-  }
-
-  async #giveBack(claim: Claim): Promise<void> {
-    await releaseClaim(claim, this.#options.api);
-    this.#made.delete(claim);
-  }
-
-  /**
-   * Returns the UID of the reservation; undefined if it is foreign. An earlier
-   * sandbox's reservation is replaced if the record is new: that sandbox's DEL
-   * has removed the old record, and deletes the reservation next.
-   */
-  async #reserve(
-    pool: Pool,
-    name: string,
-    isNew: boolean,
-  ): Promise<string | undefined> {
-    const { api, owner: { podref, ifname } } = this.#options;
-    let isOlder = isNew;
-    for (let attempt = 0;;) {
-      const made = await api.createReservation(name, { podref, ifname });
-      const found = made ?? await api.findReservation(name);
-      if (found !== undefined) {
-        if (!this.#isOwn(found)) return undefined;
-        const uid = found.metadata?.uid ?? "";
-        if (made !== undefined || !isOlder) return uid;
-        await api.deleteReservation(name, uid);
-        isOlder = false;
-      } // It existed, and is gone; or the answer was lost.
-      else await this.#wait(pool, attempt++);
+    if (this.#findOwn(attempt.pool, others) !== undefined) {
+      return { at: "yielding", claim };
     }
+    attempt.refusals = 0;
+    return { at: "recorded", ip, claim };
+  }
+
+  /** @throws {CniError} 11 if no address is free */
+  #choose(
+    { pool: { range }, conflicts }: Attempt,
+    records: readonly PoolRecord[],
+  ): Ip {
+    const { networkName } = this.#options;
+    const taken = new Set(records.map(({ offset }) => offset));
+    const { network } = range.cidr;
+    const foreign = this.#foreign;
+    const ip = chooseAddress({
+      range,
+      attempt: conflicts,
+      random: this.#random,
+      isTaken: (offset) =>
+        taken.has(offset) ||
+        foreign.size > 0 &&
+          foreign.has(reservationName(networkName, network.add(offset))),
+    });
+    if (ip === undefined) throw rangeIsFull(range);
+    return ip;
+  }
+
+  #continue(
+    { ip, claim }: At<"recorded">,
+  ): Promise<At<NextState<"recorded">>> {
+    const { isOverlapping, networkName } = this.#options;
+    if (!isOverlapping) return Promise.resolve({ at: "done", ip, claim });
+    const name = reservationName(networkName, ip);
+    const mayReplace = this.#asked.get(nameOf(claim)) === claim;
+    return Promise.resolve(
+      { at: "reserving", ip, claim, name, mayReplace, misses: 0 },
+    );
+  }
+
+  async #reserve(
+    state: At<"reserving">,
+  ): Promise<At<NextState<"reserving">>> {
+    const { api, owner: { podref, ifname } } = this.#options;
+    const { ip, claim, name, mayReplace } = state;
+    const made = await api.createReservation(name, { podref, ifname });
+    const found = made ?? await api.findReservation(name);
+    if (found === undefined) return { ...state, at: "pausing" };
+    if (!this.#isOwn(found)) return { ...state, at: "leaving" };
+    const uid = found.metadata?.uid ?? "";
+    if (made === undefined && mayReplace) {
+      return { ...state, at: "replacing", uid };
+    }
+    const reserved = { ...claim, reservation: { name, uid } };
+    if (this.#asked.get(nameOf(claim)) === claim) {
+      this.#asked.set(nameOf(claim), reserved);
+    }
+    return { at: "done", ip, claim: reserved };
   }
 
   #isOwn({ spec }: Reservation): boolean {
@@ -299,35 +355,89 @@ export class Claimer {
     return spec.podref === podref && (spec.ifname ?? ifname) === ifname;
   }
 
-  #extend(
-    { ip, claim }: ClaimedAddress,
-    reservation: { readonly name: string; readonly uid: string },
-  ): ClaimedAddress {
-    const extended = { ...claim, reservation };
-    if (this.#made.delete(claim)) this.#made.add(extended);
-    return { ip, claim: extended };
+  async #replace(
+    state: At<"replacing">,
+  ): Promise<At<NextState<"replacing">>> {
+    await this.#options.api.deleteReservation(state.name, state.uid);
+    return { ...state, at: "reserving", mayReplace: false };
+  }
+
+  async #pause(
+    state: At<"pausing">,
+    { pool }: Attempt,
+  ): Promise<At<NextState<"pausing">>> {
+    await this.#sleep(pool, state.misses);
+    return { ...state, at: "reserving", misses: state.misses + 1 };
+  }
+
+  async #leave(
+    { claim, name }: At<"leaving">,
+    { pool, conflicts }: Attempt,
+  ): Promise<At<NextState<"leaving">>> {
+    await this.#giveBack(claim);
+    const known = this.#foreign.size;
+    this.#foreign.add(name);
+    if (!this.#hasListed) await this.#listForeign();
+    if (this.#foreign.size === known) return { at: "waiting" };
+    this.#checkTime(pool, conflicts);
+    return { at: "reading" };
   }
 
   /** Learns once which addresses are reserved, instead of one by one. */
-  async #listForeign(api: WhereaboutsApi): Promise<void> {
-    const { podref } = this.#options.owner;
+  async #listForeign(): Promise<void> {
+    const { api, owner: { podref } } = this.#options;
     for await (const { metadata, spec } of api.listReservations()) {
       if (spec.podref !== podref) this.#foreign.add(metadata?.name ?? "");
     }
     this.#hasListed = true;
   }
 
-  async #wait(pool: Pool, attempt: number): Promise<void> {
-    await pause(pauseMs(attempt, this.#random), this.#options.signal);
-    this.#checkTime(pool, attempt);
+  async #yield(
+    { claim }: At<"yielding">,
+  ): Promise<At<NextState<"yielding">>> {
+    await this.#giveBack(claim);
+    return { at: "waiting" };
   }
 
-  #checkTime({ name }: Pool, attempt: number): void {
+  async #giveBack(claim: Claim): Promise<void> {
+    await releaseClaim(claim, this.#options.api);
+    if (this.#asked.has(nameOf(claim))) {
+      this.#asked.set(nameOf(claim), undefined);
+    }
+  }
+
+  async #wait(attempt: Attempt): Promise<At<NextState<"waiting">>> {
+    await this.#sleep(attempt.pool, attempt.conflicts++);
+    return { at: "reading" };
+  }
+
+  async #sleep(pool: Pool, conflicts: number): Promise<void> {
+    await pause(pauseMs(conflicts, this.#random), this.#options.signal);
+    this.#checkTime(pool, conflicts);
+  }
+
+  #checkTime({ name }: Pool, conflicts: number): void {
     if (!this.#options.signal.aborted) return;
     throw new CniError(
       ErrorCode.TryAgainLater,
       `time limit exceeded while allocating from IPPool "${name}"`,
-      { details: `after ${attempt + 1} conflicts with other writers` },
+      { details: `after ${conflicts + 1} conflicts with other writers` },
     );
   }
+}
+
+function nameOf({ pool, key }: Claim): string {
+  return `${pool}/${key}`;
+}
+
+/** @throws {CniError} 7 if the server refuses a patch that it should accept */
+function checkRefusals(attempt: Attempt, { metadata }: IpPool): void {
+  const { pool: { name }, version } = attempt;
+  attempt.version = metadata?.resourceVersion;
+  if (version !== attempt.version) attempt.refusals = 0;
+  if (attempt.refusals++ < MAX_REFUSALS) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `the API server refuses to change IPPool "${name}"`,
+  );
 }

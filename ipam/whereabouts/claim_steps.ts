@@ -1,0 +1,71 @@
+/**
+ * How an address is claimed: the states of a claim, and what leads from one to
+ * the next. The claimer's methods have the names of the states, and the compiler
+ * holds them to this table.
+ *
+ * ```
+ * reading ─┬─→ adopting ─┬─→ recorded ─┬────────────────→ done
+ *          └─→ taking ───┘             └─→ reserving ─────↗
+ * ```
+ *
+ * @module
+ */
+
+/** For each state, the states that may follow, and the event that leads there. */
+export const CLAIM_STEPS = {
+  /** Reads the pool, and creates it if there is none. */
+  reading: {
+    adopting:
+      "the pod's interface has a record: an earlier sandbox's, or one " +
+      "that this call has written without getting the answer",
+    taking: "it has none",
+    waiting: "the pool is deleted again",
+  },
+  /** Replaces the record of the pod's earlier sandbox by this one's. */
+  adopting: {
+    recorded: "the record is this sandbox's",
+    waiting: "another writer has changed it",
+  },
+  /** Adds a record for a free address. If none is free, the claim fails. */
+  taking: {
+    recorded: "the record is added",
+    yielding:
+      "another ADD of the same interface came first: its address counts",
+    waiting: "another writer has taken the address",
+  },
+  /** An address is unique in its range, or in all ranges of the network name. */
+  recorded: {
+    done: "the range is enough",
+    reserving: "other ranges may overlap",
+  },
+  /** Creates the reservation. */
+  reserving: {
+    done: "it is this interface's",
+    replacing:
+      "it is an earlier sandbox's, and the record is new: the DEL of " +
+      "that sandbox has removed the old record, and deletes the reservation next",
+    leaving: "it is another attachment's",
+    pausing: "it existed, and is gone; or the answer was lost",
+  },
+  /** Deletes the earlier sandbox's reservation. */
+  replacing: { reserving: "it is deleted" },
+  /** Waits before the reservation is tried again. */
+  pausing: { reserving: "the time is over" },
+  /** Gives the record back, and learns which addresses are reserved. */
+  leaving: {
+    reading: "the reservation was not known: the next address may be free",
+    waiting: "it was known",
+  },
+  /** Gives the record back. */
+  yielding: { waiting: "it is removed" },
+  /** Waits before the pool is read again, longer after each conflict. */
+  waiting: { reading: "the time is over" },
+} as const;
+
+/** A state of a claim that is not done. */
+export type ClaimState = keyof typeof CLAIM_STEPS;
+
+/** The states that may follow a state. */
+export type NextState<S extends ClaimState> =
+  & keyof (typeof CLAIM_STEPS)[S]
+  & (ClaimState | "done");

@@ -1,0 +1,234 @@
+import { assertEquals } from "@std/assert";
+import { Cidr } from "../../net/cidr.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import type { WhereaboutsApi } from "./api.ts";
+import { CLAIM_STEPS } from "./claim_steps.ts";
+import { Claimer } from "./claimer.ts";
+import { reservationName } from "./names.ts";
+import type { Allocation, IpPool, PatchOperation } from "./objects.ts";
+import { resolveRange } from "./range.ts";
+
+const RANGE = resolveRange(Cidr.parse("10.0.0.0/28"));
+const OWNER = { id: "c1", podref: "ns/web", ifname: "net1" };
+const EARLIER = { ...OWNER, id: "c0" };
+const STRANGER = { id: "c9", podref: "ns/other", ifname: "net1" };
+
+type Spec = { readonly podref: string; readonly ifname?: string };
+
+/** The cluster, with other writers that act just before a request. */
+class Cluster {
+  readonly allocations: Record<string, Allocation> = {};
+  readonly reservations = new Map<string, { uid: string; spec: Spec }>();
+  /** What happens before the requests of a kind, one after the other. */
+  readonly before: Record<string, (() => unknown)[]> = {};
+  #uid = 0;
+
+  /** Reserves an address. */
+  reserve(ip: string, spec: Spec): void {
+    const address = RANGE.cidr.network.add(BigInt(ip.split(".")[3] ?? ""));
+    this.reservations.set(reservationName("", address), {
+      uid: `u${++this.#uid}`,
+      spec,
+    });
+  }
+
+  /** The API; a writer that returns `null` makes it answer that there is nothing. */
+  get api(): WhereaboutsApi {
+    const answer = <T>(
+      kind: string,
+      give: () => T | undefined,
+    ): Promise<T | undefined> =>
+      Promise.resolve(
+        this.before[kind]?.shift()?.() === null ? undefined : give(),
+      );
+    const reservation = (name: string): object | undefined => {
+      const found = this.reservations.get(name);
+      return found && { metadata: { name, uid: found.uid }, spec: found.spec };
+    };
+    const api = {
+      findPool: () => answer("findPool", () => this.#pool()),
+      createPool: () => Promise.resolve(undefined),
+      patchPool: (_: string, operations: readonly PatchOperation[]) =>
+        answer("patchPool", () => this.#patch(operations)),
+      findReservation: (name: string) =>
+        answer("findReservation", () => reservation(name)),
+      createReservation: (name: string, spec: Spec) =>
+        answer("createReservation", () => {
+          if (this.reservations.has(name)) return undefined;
+          this.reservations.set(name, { uid: `u${++this.#uid}`, spec });
+          return reservation(name);
+        }),
+      deleteReservation: (name: string) =>
+        Promise.resolve(void this.reservations.delete(name)),
+      async *listReservations(): AsyncGenerator<unknown, void> {},
+    };
+    return api as unknown as WhereaboutsApi;
+  }
+
+  #pool(): IpPool {
+    return {
+      metadata: { name: "pool" },
+      spec: { range: String(RANGE.cidr), allocations: { ...this.allocations } },
+    };
+  }
+
+  #patch(operations: readonly PatchOperation[]): IpPool | undefined {
+    const keyOf = (path: string): string => path.split("/").at(-1) ?? "";
+    const isUnchanged = operations
+      .filter(({ op }) => op === "test")
+      .every(({ path, value }) =>
+        JSON.stringify(this.allocations[keyOf(path)] ?? null) ===
+          JSON.stringify(value)
+      );
+    if (!isUnchanged) return undefined;
+    for (const { op, path, value } of operations) {
+      if (op === "remove") delete this.allocations[keyOf(path)];
+      else if (op !== "test") {
+        this.allocations[keyOf(path)] = value as Allocation;
+      }
+    }
+    return this.#pool();
+  }
+}
+
+interface Row {
+  /** Prepares the cluster, and the other writers. */
+  readonly prepare?: (cluster: Cluster) => void;
+  readonly isOverlapping?: boolean;
+  readonly steps: string;
+  readonly address: string;
+}
+
+const TAKEN = "taking recorded";
+
+const ROWS: Readonly<Record<string, Row>> = {
+  "a free address": { steps: `${TAKEN} done`, address: "10.0.0.1" },
+  "a free address that other ranges may contain": {
+    isOverlapping: true,
+    steps: `${TAKEN} reserving done`,
+    address: "10.0.0.1",
+  },
+  "the address of an earlier sandbox": {
+    prepare: ({ allocations }) => void (allocations[5] = EARLIER),
+    steps: "adopting recorded done",
+    address: "10.0.0.5",
+  },
+  "the earlier sandbox's DEL comes first": {
+    prepare: ({ allocations, before }): void => {
+      allocations[5] = EARLIER;
+      before["patchPool"] = [() => delete allocations[5]];
+    },
+    steps: `adopting waiting reading ${TAKEN} done`,
+    address: "10.0.0.1",
+  },
+  "another pod takes the address first": {
+    prepare: ({ allocations, before }): void => {
+      before["patchPool"] = [() => allocations[1] = STRANGER];
+    },
+    steps: `taking waiting reading ${TAKEN} done`,
+    address: "10.0.0.2",
+  },
+  "another ADD of the interface comes first": {
+    prepare: ({ allocations, before }): void => {
+      before["patchPool"] = [() => allocations[7] = EARLIER];
+    },
+    steps: "taking yielding waiting reading adopting recorded done",
+    address: "10.0.0.7",
+  },
+  "the pool is deleted at once": {
+    prepare: ({ before }): void => {
+      before["findPool"] = [() => null, () => null];
+    },
+    steps: `waiting reading ${TAKEN} done`,
+    address: "10.0.0.1",
+  },
+  "an earlier sandbox's reservation": {
+    isOverlapping: true,
+    prepare: (cluster) => cluster.reserve("10.0.0.1", OWNER),
+    steps: `${TAKEN} reserving replacing reserving done`,
+    address: "10.0.0.1",
+  },
+  "the reservation of an adopted record": {
+    isOverlapping: true,
+    prepare: (cluster): void => {
+      cluster.allocations[5] = EARLIER;
+      cluster.reserve("10.0.0.5", OWNER);
+    },
+    steps: "adopting recorded reserving done",
+    address: "10.0.0.5",
+  },
+  "another pod's reservation": {
+    isOverlapping: true,
+    prepare: (cluster) => cluster.reserve("10.0.0.1", STRANGER),
+    steps: `${TAKEN} reserving leaving reading ${TAKEN} reserving done`,
+    address: "10.0.0.2",
+  },
+  "another pod's reservation of a record that is there again": {
+    isOverlapping: true,
+    prepare: (cluster): void => {
+      const { allocations, before } = cluster;
+      allocations[1] = OWNER;
+      cluster.reserve("10.0.0.1", STRANGER);
+      // The first reading finds it, and so does the second.
+      before["findPool"] = [() => 0, () => allocations[1] = OWNER];
+    },
+    steps: "adopting recorded reserving leaving reading " +
+      "adopting recorded reserving leaving waiting reading " +
+      `${TAKEN} reserving done`,
+    address: "10.0.0.2",
+  },
+  "a reservation that is deleted meanwhile": {
+    isOverlapping: true,
+    prepare: ({ before }): void => {
+      before["createReservation"] = [() => null];
+    },
+    steps: `${TAKEN} reserving pausing reserving done`,
+    address: "10.0.0.1",
+  },
+};
+
+/** Claims an address, and returns the steps. */
+async function claim(
+  { prepare, isOverlapping = false }: Row,
+): Promise<{ steps: string[]; address: string; cluster: Cluster }> {
+  const cluster = new Cluster();
+  prepare?.(cluster);
+  const steps = ["reading"];
+  const claimer = new Claimer({
+    api: cluster.api,
+    owner: OWNER,
+    networkName: "",
+    isOverlapping,
+    signal: new AbortController().signal,
+    log: console,
+    random: () => 0,
+    onStep: (_, to) => steps.push(to),
+  });
+  const { ip } = await claimer.claim({ name: "pool", range: RANGE });
+  return { steps, address: ip.toString(), cluster };
+}
+
+Deno.test("Claimer goes from state to state", async (t) => {
+  await eachRow(t, Object.entries(ROWS), async ([, row]) => {
+    const { steps, address, cluster } = await claim(row);
+    assertEquals([steps.join(" "), address], [
+      `reading ${row.steps}`,
+      row.address,
+    ]);
+    const own = Object.entries(cluster.allocations)
+      .filter(([, { podref }]) => podref === OWNER.podref);
+    assertEquals(own, [[address.split(".")[3] ?? "", OWNER]]);
+  });
+});
+
+Deno.test("each row of CLAIM_STEPS is taken by a row above", () => {
+  const taken = new Set(
+    Object.values(ROWS).flatMap(({ steps }) => {
+      const path = ["reading", ...steps.split(" ")];
+      return path.slice(1).map((to, index) => `${path[index]} ${to}`);
+    }),
+  );
+  const told = Object.entries(CLAIM_STEPS)
+    .flatMap(([from, next]) => Object.keys(next).map((to) => `${from} ${to}`));
+  assertEquals([...taken].sort(), told.sort());
+});
