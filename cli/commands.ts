@@ -7,9 +7,9 @@
 import { DEFAULT_SOCKET } from "../daemon/protocol/daemon_socket.ts";
 import { describeClusterGc } from "./cluster_gc/row.ts";
 import { describeDaemon } from "./daemon/row.ts";
-import type { Argument, CommandRow, Flag, Program } from "./program/command.ts";
+import type { Argument, CommandRow, Program } from "./program/command.ts";
 import { OWN_ROWS } from "./program/own_rows.ts";
-import { FLAGS, FOLDERS, pick } from "./flags.ts";
+import { FLAGS, FOLDERS, LISTING, pick } from "./flags.ts";
 
 /** A network. */
 const NETWORK: Argument = {
@@ -116,16 +116,19 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       isOptional: true,
       isRepeated: true,
     }],
-    flags: pick(
-      "all",
-      "dry-run",
-      "orphans",
-      "yes",
-      "grace",
-      "exit-code",
-      "no-daemon",
-      ...FOLDERS,
-    ),
+    flags: {
+      ...pick(
+        "all",
+        "dry-run",
+        "orphans",
+        "yes",
+        "grace",
+        "exit-code",
+        "no-daemon",
+        ...FOLDERS,
+      ),
+      ...LISTING,
+    },
     timeout: TIMEOUT,
     examples: {
       "cni gc --orphans": "show what containers that are gone have left",
@@ -191,7 +194,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     args: [{
       name: "NETWORK",
       summary: "network names, files, folders, or - for stdin",
-      completes: "network",
+      completes: "configuration",
       isOptional: true,
       isRepeated: true,
     }],
@@ -251,8 +254,10 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       summary:
         "plugin, or plugin and key, such as bridge.vlanTrunk; or a code " +
         "of cni doctor",
+      completes: "plugin",
       isOptional: true,
     }],
+    flags: LISTING,
     examples: {
       "cni explain bridge": "show the keys of bridge",
       "cni explain bridge.vlanTrunk": "show one key",
@@ -270,6 +275,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     args: [{
       name: "TYPE",
       summary: "a plugin, conf or conflist (default conflist)",
+      completes: "schema",
       isOptional: true,
     }],
     flags: {
@@ -293,8 +299,9 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     ],
     args: [{
       name: "FILE",
-      summary: "path of a configuration, network name, or - for stdin",
-      completes: "file",
+      summary: "configurations, directories, network names, or - for stdin",
+      completes: "configuration",
+      isRepeated: true,
     }],
     flags: {
       ...pick("to", "daemon"),
@@ -304,6 +311,8 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     examples: {
       "cni convert pods": "show the other form",
       "cni convert pods --diff": "show what would change",
+      "cni convert --to list --write /etc/cni/net.d/":
+        "convert all files of a directory",
       "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist":
         "start fewer processes for each pod",
       "cni convert --to chain --daemon --write pods":
@@ -359,14 +368,6 @@ const SERVICE_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
-/** The flag of kubectl. */
-const WIDE: Flag = {
-  short: "o",
-  value: "FORMAT",
-  summary: "wide, the same as --wide",
-  completes: ["wide"],
-};
-
 /** The commands that show the node's state, and its daemon. */
 const NODE_COMMANDS: readonly CommandRow[] = [
   {
@@ -377,7 +378,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       "no if the namespace is gone but the attachment is still cached.",
     ],
     args: [{ ...NETWORK, isOptional: true }],
-    flags: { ...pick("wide", "pod", "exit-code", ...FOLDERS), output: WIDE },
+    flags: { ...LISTING, ...pick("pod", "exit-code", ...FOLDERS) },
     examples: {
       "cni list": "show all",
       "cni list --pod default/web": "show the networks of a pod",
@@ -419,9 +420,15 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   {
     name: "networks",
     summary: "Show the configured networks and their problems",
-    flags: pick("exit-code", ...FOLDERS),
+    about: [
+      "With NETWORK, tells all about one: subnets, used and free addresses, " +
+      "gateways, its bridge or master, the node daemon, and what is attached.",
+    ],
+    args: [{ ...NETWORK, isOptional: true }],
+    flags: { ...LISTING, ...pick("exit-code", ...FOLDERS) },
     examples: {
       "cni networks": "show all",
+      "cni networks pods": "tell all about one",
       "cni networks --exit-code > /dev/null": "use in a script",
     },
     load: async () => (await import("./commands/networks.ts")).networks,
@@ -432,7 +439,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     about: [
       "Asks each plugin for its versions. --timeout applies to each plugin.",
     ],
-    flags: pick("exit-code", ...FOLDERS),
+    flags: { ...LISTING, ...pick("exit-code", ...FOLDERS) },
     timeout: "5s",
     examples: {
       "cni plugins --cni-path dist/bin:/opt/cni/bin":
@@ -665,7 +672,7 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
   {
     name: "netns list",
     summary: "Show the named network namespaces",
-    flags: pick("cache-dir"),
+    flags: { ...LISTING, ...pick("cache-dir") },
     examples: {
       "cni netns list --json | jq -r '.[].name'": "list only the names",
     },

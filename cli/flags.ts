@@ -88,11 +88,12 @@ export const FLAGS = {
   "only": {
     value: "NAMES",
     summary: "comma-separated plugins to install (default see above)",
+    completes: "plugins",
   },
   "copy": { summary: "copy the executable for each plugin" },
   "link": { summary: "link each plugin to the executable (default)" },
   "rollback": { summary: "restore the replaced files, as cni uninstall does" },
-  "wide": { summary: "show all columns and full container IDs" },
+  "wide": { summary: "show all columns, paths and container IDs in full" },
   "del": { summary: "also run DEL" },
   "from": {
     value: "FILE",
@@ -194,6 +195,17 @@ export type CniFlags = Partial<
 export function pick(...names: readonly FlagName[]): FlagTable {
   return Object.fromEntries(names.map((name) => [name, FLAGS[name]]));
 }
+
+/** The flags of commands that list things. */
+export const LISTING = {
+  "wide": FLAGS.wide,
+  "output": {
+    short: "o",
+    value: "FORMAT",
+    summary: "wide, the same as --wide, or name, only what identifies each",
+    completes: ["wide", "name"],
+  },
+} as const satisfies FlagTable;
 
 /** The flags for folders. */
 export const FOLDERS = ["cni-path", "conf-dir", "cache-dir"] as const;

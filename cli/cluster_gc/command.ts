@@ -23,7 +23,7 @@ import {
   readDuration,
 } from "../program/command.ts";
 import { formatDuration } from "../program/duration.ts";
-import { type Column, formatTable } from "../program/table.ts";
+import { type Column, formatListing } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 
 /** A row of the output. */
@@ -65,7 +65,9 @@ export async function clusterGc(
     );
     return {
       json: { namespace, pools: survey.pools, stale: rows },
-      text: (style) => rows.length ? formatTable(COLUMNS, rows, style) : "",
+      text: rows.length
+        ? formatListing(flags, COLUMNS, rows, ({ what }) => what)
+        : "",
       note: formatNote(
         survey,
         rows.length === 0
@@ -174,5 +176,5 @@ const COLUMNS: readonly Column<Row>[] = [
   { heading: "ADDRESS", cell: ({ what }) => what },
   { heading: "WHERE", cell: ({ where }) => where },
   { heading: "POD", cell: ({ pod }) => pod },
-  { heading: "WHY", cell: ({ why }) => why },
+  { heading: "WHY", cell: ({ why }) => why, narrow: "below" },
 ];

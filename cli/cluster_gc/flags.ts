@@ -4,6 +4,7 @@
  * @module
  */
 
+import { LISTING } from "../flags.ts";
 import type { FlagTable } from "../program/command.ts";
 
 /** The flags of the command. */
@@ -15,6 +16,8 @@ export const CLUSTER_GC_FLAGS = {
     summary: "with --yes: look again after this time, before releasing",
   },
   "dry-run": { summary: "show what would be released (default)" },
+  "wide": LISTING.wide,
+  "output": LISTING.output,
   "kubeconfig": {
     value: "FILE",
     summary: "kubeconfig; overrides KUBECONFIG",

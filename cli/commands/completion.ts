@@ -24,6 +24,7 @@ import {
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
 import { listNetworkNames, readFolders } from "../network.ts";
+import { pluginNames } from "../../plugins/registry.ts";
 
 /** Scripts for the shells. Each shell selects the words that match. */
 const SCRIPTS: Readonly<Record<string, string>> = {
@@ -121,9 +122,9 @@ interface Completion {
  *
  * The arguments are the words of the command line, up to the one at the cursor.
  */
-export function complete(call: CniCall): Output {
+export async function complete(call: CniCall): Promise<Output> {
   const { args, kept } = joinAtColons(call.args);
-  const { words = {}, kind } = findCompletion({ ...call, args });
+  const { words = {}, kind } = await findCompletion({ ...call, args });
   const lines = Object.entries(words)
     .filter(([word]) => word.startsWith(kept))
     .map(([word, summary]) =>
@@ -154,7 +155,7 @@ function joinAtColons(
   };
 }
 
-function findCompletion(call: CniCall): Completion {
+async function findCompletion(call: CniCall): Promise<Completion> {
   const { program } = call;
   const typed = call.args.slice(0, -1);
   const cursor = call.args.at(-1) ?? "";
@@ -167,10 +168,10 @@ function findCompletion(call: CniCall): Completion {
   const row = findRow(rows, words);
   if (open !== undefined) {
     const { completes } = (row ? flagsOf(row)[open] : table[open]) ?? {};
-    return offer(completes, names, cursor.replace(/^=/, ""));
+    return await offer(completes, names, cursor.replace(/^=/, ""));
   }
   if (flag !== undefined && given !== undefined && name !== "") {
-    return offer(flag.completes, names, given);
+    return await offer(flag.completes, names, given);
   }
   if (cursor.startsWith("-")) {
     return { words: listFlagWords(row ? flagsOf(row) : STANDARD_FLAGS) };
@@ -184,7 +185,7 @@ function findCompletion(call: CniCall): Completion {
   if (arg === undefined && at === 0) {
     return { words: listCommandWords(program, words) };
   }
-  return arg?.isHidden ? {} : offer(arg?.completes, names, cursor);
+  return arg?.isHidden ? {} : await offer(arg?.completes, names, cursor);
 }
 
 /** The words before the cursor. */
@@ -260,11 +261,11 @@ const PLAIN = /^[\p{L}\p{N}_][\p{L}\p{N}_.@%+,:-]*$/u;
 type Typed = CniCall & Pick<Words, "words">;
 
 /** Offers values. Ignores errors, which would clutter the prompt. */
-function offer(
+async function offer(
   completes: Completes | undefined,
   call: Typed,
   typed: string,
-): Completion {
+): Promise<Completion> {
   switch (completes) {
     case undefined:
       return {};
@@ -276,6 +277,14 @@ function offer(
       return { words: listCommandWords(call.program, call.words.slice(1)) };
     case "starter":
       return { words: describe(STARTERS.map(({ type }) => type)) };
+    case "plugin":
+      return { words: describe(await listKeys(typed)) };
+    case "plugins": {
+      const before = typed.slice(0, typed.lastIndexOf(",") + 1);
+      return { words: describe(pluginNames.map((name) => before + name)) };
+    }
+    case "schema":
+      return { words: describe(["conflist", "conf", ...pluginNames]) };
     case "container":
       return offerPlain(listCached(call).map(({ containerId }) => containerId));
     case "attached":
@@ -288,10 +297,14 @@ function offer(
       );
       return offerTargets(names, typed);
     }
-    case "network": {
-      if (typed.includes("/")) return { kind: "file" };
-      const { confDir } = readFolders(call);
-      return offerPlain(ifPossible(() => listNetworkNames(confDir)) ?? []);
+    case "network":
+      return typed.includes("/")
+        ? { kind: "file" }
+        : offerPlain(listConfigured(call));
+    case "configuration": {
+      const names = listConfigured(call)
+        .filter((name) => name.startsWith(typed));
+      return names.length === 0 ? { kind: "file" } : offerPlain(names);
     }
     case "netns": {
       const pods = listCached({ ...call, words: [] })
@@ -302,6 +315,21 @@ function offer(
     default:
       return { words: describe(completes) };
   }
+}
+
+function listConfigured(call: CniCall): string[] {
+  const { confDir } = readFolders(call);
+  return ifPossible(() => listNetworkNames(confDir)) ?? [];
+}
+
+/** Lists plugins, or the keys of one if the typed word has a dot. */
+async function listKeys(typed: string): Promise<readonly string[]> {
+  const [type = "", ...rest] = typed.split(".");
+  if (rest.length === 0 || !pluginNames.includes(type)) return pluginNames;
+  const { makeSchemas } = await import("../schema/make.ts");
+  const { definitions } = await makeSchemas();
+  return Object.keys(definitions[type]?.properties ?? {})
+    .map((key) => `${type}.${key}`);
 }
 
 /** Offers names of namespaces and pods, or paths if the typed word begins none. */

@@ -2,7 +2,9 @@ import { assertEquals } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { pluginNames } from "../../plugins/registry.ts";
 import { cni } from "../commands.ts";
+import { makeSchemas } from "../schema/make.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
 Deno.test("the tool completes commands, flags and values", async (t) => {
@@ -19,6 +21,8 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
         .map(({ name }) => name.split(" ")[0]),
     ),
   ].join(" ");
+  const { definitions } = await makeSchemas();
+  const vrfKeys = Object.keys(definitions["vrf"]?.properties ?? {});
   const rows: [line: string, want: string][] = [
     ["", all],
     ["a", all],
@@ -46,6 +50,15 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     ["convert --to=l", "chain list"],
     ["convert --output ", ":file"],
     ["convert f", ":file"],
+    [`convert --conf-dir ${dir} n`, "net-a net-b"],
+    [`convert --conf-dir ${dir} net-a x`, ":file"],
+    [`networks --conf-dir ${dir} `, "net-a net-b"],
+    [`trace --conf-dir ${dir} `, "net-a net-b"],
+    ["networks -o ", "wide name"],
+    ["explain ", pluginNames.join(" ")],
+    ["explain vrf.", vrfKeys.map((key) => `vrf.${key}`).join(" ")],
+    ["schema ", `conflist conf ${pluginNames.join(" ")}`],
+    ["install --only ptp,", pluginNames.map((name) => `ptp,${name}`).join(" ")],
     ["netns exec blue ", ":command"],
     ["netns exec blue -- ls -l x", ":command"],
     ["status pods ", ""],

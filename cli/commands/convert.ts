@@ -8,7 +8,12 @@
 import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
 import { dirname, join } from "@std/path/posix";
 import { type JsonObject, objectOf } from "../../cni/json/json.ts";
-import { CniError, describeError, toCniError } from "../../cni/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
 import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
 import { listConfFiles, type PluginConf } from "../../cni/libcni/mod.ts";
@@ -29,7 +34,7 @@ import { whileSignalsKill } from "../program/interrupt.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { isBuiltByGo } from "../doctor/plugins.ts";
-import { getNetworkFile, readFolders } from "../network.ts";
+import { getNetworkFile, isFolder, readFolders } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "../diff.ts";
 import { readStdin } from "../../cni/process/stdio.ts";
@@ -48,11 +53,57 @@ interface Conversion {
   readonly isDone: boolean;
 }
 
-/** Converts a file, and prints or writes the result. */
+/** Converts files, and prints or writes the results. */
 export function convert(
   call: CniCall,
   stdin: () => Uint8Array = readStdin,
 ): Output {
+  const files = call.args.flatMap(listFiles);
+  const { command, flags } = call;
+  if (files.length === 1 && files[0] === call.args[0]) {
+    return convertFile(call, stdin);
+  }
+  if (flags.output !== undefined) {
+    throw refuse(command, "--output takes one file; use --write for several");
+  }
+  if (!flags.write && !flags.diff) {
+    throw refuse(command, "use --diff or --write for several files");
+  }
+  const outputs = files.flatMap((file) => {
+    try {
+      return [convertFile({ ...call, args: [file] }, stdin)];
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      // The other files are independent of it.
+      call.showFailure(error);
+      return [];
+    }
+  });
+  const notes = outputs.flatMap(({ note }) => note ?? []);
+  return {
+    json: outputs.map(({ json }) => json),
+    text: (style) =>
+      outputs.map(({ text }) => typeof text === "string" ? text : text(style))
+        .filter((text) => text !== "").join("\n"),
+    note: notes.length === 0 ? undefined : [...new Set(notes)].join("\n"),
+    exitCode: outputs.length === files.length ? 0 : 1,
+  };
+}
+
+/** The files of a directory that runtimes read. */
+const EXTENSIONS = [".conflist", ".conf", ".json"];
+
+function listFiles(arg: string): string[] {
+  const isNetwork = !arg.includes("/") && arg !== ".";
+  if (isNetwork || !isFolder(arg)) return [arg];
+  const files = listConfFiles(arg, EXTENSIONS);
+  if (files.length > 0) return files;
+  const problem = `"${arg}" has no *.conflist, *.conf or *.json`;
+  throw new CniError(ErrorCode.IoFailure, problem);
+}
+
+/** Converts a file, and prints or writes the result. */
+function convertFile(call: CniCall, stdin: () => Uint8Array): Output {
   const isStdin = call.args[0] === "-";
   if (isStdin && call.flags.write) {
     throw refuse(call.command, "--write has no file to replace");

@@ -353,3 +353,36 @@ Deno.test("convert reads stdin and shows differences", () => {
   );
   assertEquals((same.json as { changed: boolean }).changed, false);
 });
+
+Deno.test("convert takes several files and directories", async () => {
+  using folder = new PluginFolder();
+  const list = (name: string): string =>
+    JSON.stringify({
+      cniVersion: "1.0.0",
+      name,
+      plugins: [{ type: "ptp", ipam: { type: "static" } }, { type: "tuning" }],
+    });
+  const files = ["a", "b"].map((name) =>
+    folder.addFile(`${name}.conflist`, list(name))
+  );
+  folder.addFile("broken.conflist", "{");
+  const flags = ["--to", "chain", "--cni-path=/dev/null"];
+  const several = await runCni("convert", ...flags, ...files);
+  assertStringIncludes(several.stderr, "use --diff or --write for several");
+  const one = await runCni(
+    ...["convert", ...flags, "--write", "--output", "x", ...files],
+  );
+  assertStringIncludes(one.stderr, "--output takes one file");
+  const { stdout, stderr, exitCode } = await runCni(
+    ...["convert", ...flags, "--write", `${folder.path}/`],
+  );
+  assertEquals(
+    stdout.replaceAll(folder.path, ""),
+    "/a.conflist runs chain(ptp, tuning) now\n" +
+      "/b.conflist runs chain(ptp, tuning) now\n",
+  );
+  assertStringIncludes(stderr, "broken.conflist");
+  assertEquals(exitCode, 1);
+  const again = await runCni("convert", "--to", "list", "--diff", ...files);
+  assertEquals(again.exitCode, 0);
+});

@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Output } from "../program/command.ts";
-import { formatTable, wrap } from "../program/table.ts";
+import { type Column, formatListing, wrap } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "../schema/explain.ts";
@@ -18,6 +18,16 @@ import { type ListSchema, makeSchemas } from "../schema/make.ts";
 import { findKey, type Key, selectSchema } from "../schema/schemas.ts";
 import { didYouMean } from "../program/suggest.ts";
 import { writeTarget } from "../written_file.ts";
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: "TYPE", cell: ([type]) => type },
+  { heading: "STATUS", cell: ([, schema]) => statusOf(schema) },
+  {
+    heading: "WHAT IT DOES",
+    cell: ([, schema]) => firstOf(schema),
+    narrow: "wrap",
+  },
+];
 
 /** Explains a plugin or one of its keys; without arguments, lists plugins. */
 export async function explain(call: CniCall): Promise<Output> {
@@ -33,16 +43,7 @@ export async function explain(call: CniCall): Promise<Output> {
         status: schema["x-status"],
         description: schema.description,
       })),
-      text: (style) =>
-        formatTable(
-          [
-            { heading: "TYPE", cell: ([type]: Row) => type },
-            { heading: "STATUS", cell: ([, schema]) => statusOf(schema) },
-            { heading: "WHAT IT DOES", cell: ([, schema]) => firstOf(schema) },
-          ],
-          rows,
-          style,
-        ),
+      text: formatListing(call.flags, COLUMNS, rows, ([type]) => type),
     };
   }
   const found = findKey(list, name);

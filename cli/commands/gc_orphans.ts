@@ -14,7 +14,7 @@ import { findOrphans, GRACE_MS, type Orphan } from "../../node/orphans/mod.ts";
 import { type Removal, removeOrphans } from "../../node/orphans/remove.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { type Output, readDuration } from "../program/command.ts";
-import { type Column, formatTable } from "../program/table.ts";
+import { type Column, formatListing } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, readFolders, refuseLate } from "../network.ts";
@@ -43,8 +43,9 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
     const orphans = await findOrphans(search);
     return {
       json: { orphans: orphans.map(describe) },
-      text: (style) =>
-        orphans.length === 0 ? "" : formatTable(COLUMNS, orphans, style),
+      text: orphans.length === 0
+        ? ""
+        : formatListing(flags, COLUMNS, orphans, ({ where }) => where),
       note: orphans.length === 0
         ? describeNothing(call)
         : "Nothing was removed; use --yes",
@@ -99,6 +100,6 @@ const COLUMNS: readonly Column<Orphan>[] = [
   { heading: "KIND", cell: ({ kind }) => kind },
   { heading: "WHERE", cell: ({ where }) => where },
   { heading: "CONTAINER", cell: ({ container }) => shortenId(container) },
-  { heading: "NETWORK", cell: ({ network }) => network },
-  { heading: "WHY", cell: ({ why }) => why },
+  { heading: "NETWORK", cell: ({ network }) => network, dropped: 1 },
+  { heading: "WHY", cell: ({ why }) => why, narrow: "below" },
 ];

@@ -14,10 +14,10 @@ import { getPod, shortenId } from "../attachments/target.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, getNetwork, readFolders } from "../network.ts";
-import { type Column, formatTable } from "../program/table.ts";
+import { type Column, formatListing } from "../program/table.ts";
 
 /** An attachment, as shown. */
-interface Row {
+export interface AttachmentRow {
   readonly network: string;
   /** Namespace and name of the Kubernetes pod; null if unknown. */
   readonly pod: string | null;
@@ -55,7 +55,13 @@ export function list(call: CniCall): Output {
   const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
   return {
     json: rows,
-    text: (style) => formatTable(chooseColumns(call, rows), rows, style),
+    text: formatListing(
+      call.flags,
+      chooseColumns(call, rows),
+      rows,
+      ({ network, containerID, ifname }) =>
+        [network, containerID, ifname].join("/"),
+    ),
     exitCode: chooseExitCode(call, hasProblem),
     note: rows.length === 0
       ? `There are no such attachments in "${folders.cacheDir}"`
@@ -63,7 +69,8 @@ export function list(call: CniCall): Output {
   };
 }
 
-function toRow(cached: NodeAttachment): Row {
+/** Describes an attachment. */
+export function toRow(cached: NodeAttachment): AttachmentRow {
   const { netns, pod, via, definition, isLive } = cached;
   return {
     network: cached.network,
@@ -79,42 +86,28 @@ function toRow(cached: NodeAttachment): Row {
   };
 }
 
-function chooseColumns(
-  { flags }: CniCall,
-  rows: readonly Row[],
-): Column<Row>[] {
-  const isShown = ({ heading }: Column<Row>): boolean =>
+/** Chooses the columns that say something; container IDs are short unless it is wide. */
+export function chooseColumns(
+  { flags }: Pick<CniCall, "flags">,
+  rows: readonly AttachmentRow[],
+): Column<AttachmentRow>[] {
+  const isWide = flags.wide || flags.output === "wide";
+  return COLUMNS.filter(({ heading }) =>
     heading === "POD"
       ? rows.some(({ pod }) => pod !== null)
-      : heading !== "VIA" || rows.some(({ via }) => via !== null);
-  const columns = COLUMNS.filter(isShown);
-  if (flags.wide || flags.output === "wide") {
-    return columns.map(({ heading, cell, mark = noMark }) => ({
-      heading,
-      cell,
-      mark,
-    }));
-  }
-  return columns.map((column) =>
-    column.heading === "CONTAINER"
+      : heading !== "VIA" || rows.some(({ via }) => via !== null)
+  ).map((column) =>
+    column.heading === "CONTAINER" && !isWide
       ? { ...column, cell: (row) => shortenId(column.cell(row)) }
       : column
   );
 }
 
-function noMark(): undefined {
-  return undefined;
-}
-
-// The columns that a narrow terminal lacks first: NETNS, VIA, SINCE.
-const COLUMNS: readonly Column<Row>[] = [
-  { heading: "NETWORK", cell: ({ network }) => network, narrow: "wrap" },
-  { heading: "POD", cell: ({ pod }) => pod ?? "", narrow: "wrap" },
-  {
-    heading: "CONTAINER",
-    cell: ({ containerID }) => containerID,
-    narrow: "wrap",
-  },
+// NETWORK, POD, CONTAINER and INTERFACE identify an attachment.
+const COLUMNS: readonly Column<AttachmentRow>[] = [
+  { heading: "NETWORK", cell: ({ network }) => network },
+  { heading: "POD", cell: ({ pod }) => pod ?? "" },
+  { heading: "CONTAINER", cell: ({ containerID }) => containerID },
   { heading: "INTERFACE", cell: ({ ifname }) => ifname },
   {
     heading: "ADDRESSES",
@@ -122,13 +115,18 @@ const COLUMNS: readonly Column<Row>[] = [
     narrow: "wrap",
   },
   { heading: "VIA", cell: ({ via }) => via ?? "", dropped: 2 },
-  { heading: "NETNS", cell: ({ netns }) => netns, dropped: 1 },
+  { heading: "NETNS", cell: ({ netns }) => netns, dropped: 3 },
   {
     heading: "EXISTS",
     cell: ({ netnsExists }) =>
       netnsExists === null ? "unknown" : netnsExists ? "yes" : "no",
     mark: ({ netnsExists }, style) =>
       netnsExists === false ? style.red : undefined,
+    dropped: 4,
   },
-  { heading: "SINCE", cell: ({ since }) => since, dropped: 3 },
+  {
+    heading: "SINCE",
+    cell: ({ since }) => since.replace(/:\d\dZ$/, "Z"),
+    dropped: 1,
+  },
 ];

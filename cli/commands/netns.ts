@@ -25,7 +25,7 @@ import {
   pathOfName,
 } from "../netns/named.ts";
 import { readFolders } from "../network.ts";
-import { type Column, formatTable } from "../program/table.ts";
+import { type Column, formatListing } from "../program/table.ts";
 
 /** Creates a namespace. */
 export async function addNetns(
@@ -87,7 +87,7 @@ export function listNetns(call: CniCall): Output {
   }));
   return {
     json,
-    text: (style) => formatTable(COLUMNS, rows, style),
+    text: formatListing(call.flags, COLUMNS, rows, ({ name }) => name),
     note: problem,
   };
 }
@@ -111,16 +111,18 @@ function readAttachments(call: CniCall): Found {
 
 const COLUMNS: readonly Column<Row>[] = [
   { heading: "NAME", cell: ({ name }) => name },
-  { heading: "PATH", cell: ({ path }) => path },
+  { heading: "PATH", cell: ({ path }) => path, dropped: 2 },
   {
     heading: "NAMESPACE",
     cell: ({ isNetns, inode }) =>
       isNetns === undefined ? "unknown" : isNetns ? `net:[${inode}]` : "none",
     mark: ({ isNetns }, style) => isNetns === false ? style.red : undefined,
+    dropped: 1,
   },
   {
     heading: "ATTACHMENTS",
     cell: ({ attachments }) => attachments?.join(",") ?? "unknown",
+    narrow: "wrap",
   },
 ];
 

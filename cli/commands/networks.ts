@@ -4,6 +4,8 @@
  * @module
  */
 
+import { basename } from "@std/path/posix";
+import { ifPossible } from "../../cni/files/io.ts";
 import { listSockets, readKeys } from "../../daemon/protocol/daemon_socket.ts";
 import { objectOf } from "../../cni/json/json.ts";
 import { readConfFile } from "../../cni/libcni/conf_files.ts";
@@ -14,6 +16,9 @@ import {
   readNetworkConf,
 } from "../../cni/libcni/mod.ts";
 import { unfoldChains } from "../chain_form.ts";
+import { Node } from "../doctor/node.ts";
+import { listSubnets } from "../doctor/routed.ts";
+import { countPools, type PoolUse } from "../doctor/subnets.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { formatFailureText } from "../program/failure.ts";
@@ -26,10 +31,10 @@ import {
 } from "../network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
 import { findMissing, findOwnPlugin } from "../plugin_file.ts";
-import { type Column, formatTable } from "../program/table.ts";
+import { type Column, formatListing } from "../program/table.ts";
 
 /** A configuration, as shown. */
-interface Row {
+export interface Row {
   /** "" if it cannot be read. */
   readonly name: string;
   readonly cniVersion: string;
@@ -37,6 +42,14 @@ interface Row {
   readonly plugins: readonly string[];
   readonly file: string;
   readonly problems: readonly string[];
+  /** Those of all IPAM plugins, as far as the configuration tells. */
+  readonly subnets: readonly string[];
+  /** How many addresses host-local has given out; null without it. */
+  readonly used: number | null;
+  /** How many it can give out. */
+  readonly addresses: number | null;
+  /** Null if the cache cannot be read. */
+  readonly attachments: number | null;
   /**
    * What is at the socket of the node daemon that the plugins ask: "off" if they
    * ask none, null if none of them is this project's.
@@ -44,20 +57,41 @@ interface Row {
   readonly daemon: NodeDaemon["is"] | "off" | "denied" | null;
 }
 
-/** Reads all configurations in search order. */
+/** Reads all configurations in search order, or tells all about one network. */
 export async function networks(call: CniCall): Promise<Output> {
   const folders = readFolders(call);
+  const [name] = call.args;
+  if (name !== undefined) {
+    const { describeNetwork } = await import("./network_details.ts");
+    return await describeNetwork(name, call);
+  }
+  const { env, signal } = call;
+  using node = new Node({ folders, env, signal });
+  const attached = ifPossible(() => node.attachments);
+  const pools = countPools(node);
   const rows = await Promise.all(
-    listNetworks(folders).map(async ({ confs, ...row }) => ({
+    listNetworks(folders).map(async ({ confs, ...row }): Promise<Row> => ({
       ...row,
-      daemon: await findDaemon(confs, folders, call.signal),
+      subnets: [
+        ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
+      ],
+      used: sumUp(pools, row.name, "used"),
+      addresses: sumUp(pools, row.name, "all"),
+      attachments: attached?.filter(({ network }) => network === row.name)
+        .length ?? null,
+      daemon: (await findDaemon(confs, folders, call.signal)).is,
     })),
   );
   const hasFolder = isFolder(folders.confDir);
   const hasProblem = rows.some(({ problems }) => problems.length > 0);
   return {
     json: rows,
-    text: (style) => formatTable(COLUMNS, rows, style),
+    text: formatListing(
+      call.flags,
+      chooseColumns(call),
+      rows,
+      ({ name, file }) => name || file,
+    ),
     note: !hasFolder
       ? `The folder "${folders.confDir}" does not exist`
       : rows.length === 0
@@ -67,37 +101,61 @@ export async function networks(call: CniCall): Promise<Output> {
   };
 }
 
-/** A network without its daemon. */
-type ReadRow = Omit<Row, "daemon"> & {
-  /** The plugins, those of chains included. */
-  readonly confs: readonly PluginConf[];
-};
+/** Adds up addresses of a network; null if nobody counts them. */
+function sumUp(
+  pools: readonly PoolUse[],
+  name: string,
+  key: "used" | "all",
+): number | null {
+  const own = pools.filter(({ network }) => network === name);
+  return own.length === 0
+    ? null
+    : Number(own.reduce((sum, pool) => sum + pool[key], 0n));
+}
+
+/** A network as its file tells. */
+type ReadRow =
+  & Pick<
+    Row,
+    "name" | "cniVersion" | "plugins" | "file" | "problems"
+  >
+  & {
+    /** The plugins, those of chains included. */
+    readonly confs: readonly PluginConf[];
+  };
+
+/** A daemon that plugins ask. */
+export interface AskedDaemon {
+  readonly is: Row["daemon"];
+  /** Undefined if none is asked. */
+  readonly socket?: string | undefined;
+}
 
 /** Asks the daemons of a network, of which the worst counts. */
-async function findDaemon(
+export async function findDaemon(
   confs: readonly PluginConf[],
   { pluginDirs }: Folders,
   signal: AbortSignal,
-): Promise<Row["daemon"]> {
-  const found: Row["daemon"][] = [];
+): Promise<AskedDaemon> {
+  const found: AskedDaemon[] = [];
   for (const { type, document } of confs) {
     if (await findOwnPlugin(type, pluginDirs) === undefined) continue;
     const text = JSON.stringify(document);
     const keys = readKeys(new TextEncoder().encode(text));
     const [socket] = listSockets(type, keys);
-    found.push(
-      socket === undefined
-        ? "off"
-        : await readNodeDaemon({ socket, signal }).then(
-          (daemon) => daemon.is,
-          () => "denied" as const,
-        ),
-    );
+    const is = socket === undefined
+      ? "off"
+      : await readNodeDaemon({ socket, signal }).then(
+        (daemon) => daemon.is,
+        () => "denied" as const,
+      );
+    found.push({ is, socket });
   }
-  return found.find((one) => one !== "running") ?? found[0] ?? null;
+  return found.find(({ is }) => is !== "running") ?? found[0] ?? { is: null };
 }
 
-function listNetworks(folders: Folders): ReadRow[] {
+/** Lists the networks of all files, and their problems. */
+export function listNetworks(folders: Folders): ReadRow[] {
   const files = [[".conflist"], [".conf", ".json"]]
     .flatMap((extensions) => listConfFiles(folders.confDir, extensions));
   const rows: ReadRow[] = [];
@@ -171,19 +229,52 @@ function listMissing(
     .flatMap((type) => findMissing(type, pluginDirs) ?? []);
 }
 
+function chooseColumns({ flags }: CniCall): Column<Row>[] {
+  const isWide = flags.wide || flags.output === "wide";
+  return COLUMNS.map((column) =>
+    column.heading === "FILE" && !isWide
+      ? { ...column, cell: ({ file }) => basename(file) }
+      : column
+  );
+}
+
+/** Formats counts of addresses; those of IPv6 have too many digits. */
+export function formatUse(used: number | null, all: number | null): string {
+  if (used === null || all === null) return "";
+  return `${used}/${all < 1e6 ? all : all.toExponential(0).replace("+", "")}`;
+}
+
+// NAME and FILE identify a network.
 const COLUMNS: readonly Column<Row>[] = [
   { heading: "NAME", cell: ({ name }) => name },
-  { heading: "VERSION", cell: ({ cniVersion }) => cniVersion },
+  {
+    heading: "SUBNETS",
+    cell: ({ subnets }) => subnets.join(","),
+    narrow: "wrap",
+  },
+  {
+    heading: "USED",
+    cell: ({ used, addresses }) => formatUse(used, addresses),
+    mark: ({ used, addresses }, style) =>
+      used !== null && used === addresses ? style.red : undefined,
+    dropped: 3,
+  },
+  {
+    heading: "ATTACHED",
+    cell: ({ attachments }) => `${attachments ?? "unknown"}`,
+    dropped: 4,
+  },
+  { heading: "VERSION", cell: ({ cniVersion }) => cniVersion, dropped: 1 },
   {
     heading: "PLUGINS",
     cell: ({ plugins }) => plugins.join(","),
     narrow: "wrap",
   },
-  { heading: "DAEMON", cell: ({ daemon }) => daemon ?? "" },
-  { heading: "FILE", cell: ({ file }) => file, narrow: "wrap" },
+  { heading: "DAEMON", cell: ({ daemon }) => daemon ?? "", dropped: 2 },
+  { heading: "FILE", cell: ({ file }) => file },
   {
     heading: "PROBLEMS",
-    narrow: "wrap",
+    narrow: "below",
     cell: ({ problems }) => problems.join("; "),
     mark: ({ problems }, style) => problems.length > 0 ? style.red : undefined,
   },

@@ -9,7 +9,7 @@ import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, isFolder, readFolders } from "../network.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
-import { type Column, formatTable } from "../program/table.ts";
+import { type Column, formatListing } from "../program/table.ts";
 
 /** Asks all plugins for their versions. */
 export async function plugins(call: CniCall): Promise<Output> {
@@ -31,7 +31,7 @@ export async function plugins(call: CniCall): Promise<Output> {
     files.some(({ problem }) => problem !== undefined);
   return {
     json,
-    text: (style) => formatTable(COLUMNS, files, style),
+    text: formatListing(call.flags, COLUMNS, files, ({ name }) => name),
     note: notes.length === 0 ? undefined : notes.join("\n"),
     exitCode: missing.length === pluginDirs.length
       ? 1
@@ -58,13 +58,19 @@ function describeProblem({ problem, shadowedBy }: PluginFile): string {
     .filter((text) => text !== undefined).join("; ");
 }
 
+// NAME and PATH identify a plugin.
 const COLUMNS: readonly Column<PluginFile>[] = [
   { heading: "NAME", cell: ({ name }) => name },
-  { heading: "VERSIONS", cell: ({ versions }) => formatVersions(versions) },
-  { heading: "ORIGIN", cell: ({ origin }) => origin },
+  {
+    heading: "VERSIONS",
+    cell: ({ versions }) => formatVersions(versions),
+    dropped: 2,
+  },
+  { heading: "ORIGIN", cell: ({ origin }) => origin, dropped: 1 },
   { heading: "PATH", cell: ({ path }) => path },
   {
     heading: "PROBLEMS",
+    narrow: "below",
     cell: describeProblem,
     mark: ({ problem, shadowedBy }, style) =>
       problem !== undefined

@@ -13,6 +13,7 @@ import { refuse, type UsageError } from "./usage_error.ts";
 /** The words that completion offers: of a kind, or from a list. */
 export type Completes =
   | "network"
+  | "configuration"
   | "netns"
   | "attached"
   | "interface"
@@ -22,6 +23,9 @@ export type Completes =
   | "file"
   | "directory"
   | "starter"
+  | "plugin"
+  | "plugins"
+  | "schema"
   | readonly string[];
 
 /** A flag: with a value if that has a name, else a switch. */

@@ -12,11 +12,14 @@ export interface Column<Row> {
   /** Returns a cell's text; "" is shown as a dash. */
   readonly cell: (row: Row) => string;
   /**
-   * What a narrow terminal does to its cells. Wrapped cells continue on further
-   * lines, so what identifies a row stays complete.
+   * What a narrow terminal does to its cells: cut them, continue them on further
+   * lines, or show them in a line of their own below the row.
    */
-  readonly narrow?: "cut" | "wrap";
-  /** If set, a narrow terminal may lack the column; the lowest number goes first. */
+  readonly narrow?: "cut" | "wrap" | "below";
+  /**
+   * If set, a narrow terminal may lack the column; the lowest number goes first.
+   * A column that identifies a row has none.
+   */
   readonly dropped?: number;
   /** Highlights a cell. */
   readonly mark?: (
@@ -28,14 +31,18 @@ export interface Column<Row> {
 /**
  * Formats rows under their headings, with two blanks between columns and no
  * newline at the end. On a narrow terminal, columns are dropped, wrapped and cut
- * as far as they allow; a last line names those that are dropped.
+ * as far as they allow, and a last line names those that are dropped. If that
+ * is not enough, each row becomes a block with a line for each cell.
  */
 export function formatTable<Row>(
   all: readonly Column<Row>[],
   rows: readonly Row[],
   style: Style,
 ): string {
-  const { columns, widths } = fit(all, rows, style.width);
+  const { width = Infinity } = style;
+  const layout = fit(all, rows, width);
+  if (layout === undefined) return formatBlocks(all, rows, style);
+  const { columns, widths, below } = layout;
   const format = (
     cellOf: (column: Column<Row>) => [string, Mark],
   ): string[] => {
@@ -55,18 +62,75 @@ export function formatTable<Row>(
         }).join("").trimEnd(),
     );
   };
-  const hidden = all.filter((column) => !columns.includes(column))
+  const hidden = all
+    .filter((column) => !columns.includes(column) && !below.includes(column))
     .map(({ heading }) => heading);
+  const hint = `Not shown at this width: ${
+    hidden.join(", ")
+  } (--wide shows all)`;
   return [
     ...format(({ heading }) => [heading, style.bold]),
-    ...rows.flatMap((row) =>
-      format(({ cell, mark }) => [show(cell(row)), mark?.(row, style) ?? same])
-    ),
-    ...hidden.length === 0 ? [] : wrap(
-      `Not shown at this width: ${hidden.join(", ")} (--wide shows all)`,
-      Math.max(style.width ?? Infinity, SHORTEST_HINT),
-    ),
+    ...rows.flatMap((row) => [
+      ...format((
+        { cell, mark },
+      ) => [show(cell(row)), mark?.(row, style) ?? same]),
+      ...below.flatMap(({ cell, mark = () => undefined }) =>
+        wrap(showControls(cell(row)), width - 2)
+          .map((line) => `  ${(mark(row, style) ?? same)(line)}`)
+      ),
+    ]),
+    ...hidden.length === 0 ? [] : wrap(hint, Math.max(width, SHORTEST_HINT)),
   ].join("\n");
+}
+
+/** Formats each row as a block, with nothing left out. */
+function formatBlocks<Row>(
+  all: readonly Column<Row>[],
+  rows: readonly Row[],
+  style: Style,
+): string {
+  const indent = Math.max(...all.map(({ heading }) => measure(heading))) + 2;
+  const room = (style.width ?? Infinity) - indent;
+  return rows.map((row) =>
+    all.filter(({ cell }) => cell(row) !== "").flatMap((column) => {
+      const { heading, cell, mark } = column;
+      const paint = mark?.(row, style) ?? same;
+      return wrap(showControls(cell(row)).trim(), room).map((line, index) =>
+        index === 0
+          ? style.bold(heading) + " ".repeat(indent - measure(heading)) +
+            paint(line)
+          : " ".repeat(indent) + paint(line)
+      );
+    }).join("\n")
+  ).join("\n\n");
+}
+
+/** The flags of a command that lists things. */
+export interface ListingFlags {
+  readonly wide?: boolean | undefined;
+  readonly output?: string | undefined;
+}
+
+/**
+ * Formats what a command lists, as its flags say: a table, with all columns if
+ * it is wide, or only the names.
+ *
+ * @param nameOf Returns what other commands call the row
+ */
+export function formatListing<Row>(
+  { wide, output }: ListingFlags,
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  nameOf: (row: Row) => string,
+): (style: Style) => string {
+  return (style) => {
+    if (output === "name") {
+      return [...new Set(rows.map(nameOf))].map(showControls).join("\n");
+    }
+    const { width: _, ...endless } = style;
+    const isWide = wide || output === "wide";
+    return formatTable(columns, rows, isWide ? endless : style);
+  };
 }
 
 /** Breaks a cell's text into lines of a width. */
@@ -80,72 +144,101 @@ function breakCell<Row>(
   return narrow === "wrap" ? wrap(text, width) : [text];
 }
 
-/**
- * Wraps a text: behind blanks, commas, slashes and dashes, and within a word only
- * if it is longer than a line.
- */
+/** Wraps a text behind blanks and commas. A longer word has a line of its own. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";
-  for (const piece of text.match(/[^\s,/-]*[\s,/-]+|[^\s,/-]+/g) ?? []) {
+  for (const piece of listPieces(text)) {
     if (measure((line + piece).trimEnd()) > width && line !== "") {
       lines.push(line.trimEnd());
       line = "";
     }
-    const characters = [...line + piece];
-    while (measure(characters.join("").trimEnd()) > width) {
-      lines.push(characters.splice(0, width).join(""));
-    }
-    line = characters.join("");
+    line += piece;
   }
   return line.trim() === "" ? lines : [...lines, line.trimEnd()];
 }
 
-/** The last line is not wrapped below this width. */
-const SHORTEST_HINT = 40;
-
-/** Cells are neither cut nor wrapped below this width. */
-const SHORTEST_CELL = 8;
-
-function measureColumns<Row>(
-  columns: readonly Column<Row>[],
-  rows: readonly Row[],
-): number[] {
-  return columns.map(({ heading, cell }) =>
-    Math.max(...[heading, ...rows.map((row) => show(cell(row)))].map(measure))
-  );
+function listPieces(text: string): readonly string[] {
+  return text.match(/[^\s,]*[\s,]+|[^\s,]+/g) ?? [];
 }
 
-/** Drops columns until the rest fit, or else narrows them, the widest first. */
+/** The hint is not wrapped below this width. */
+const SHORTEST_HINT = 40;
+
+/** Prose is not wrapped to less than this. */
+const SHORTEST_PROSE = 20;
+
+/** Cells are not cut below this width. */
+const SHORTEST_CELL = 8;
+
+/** The widths of a column with all cells whole, and the least that it needs. */
+interface Widths {
+  readonly whole: number;
+  readonly least: number;
+}
+
+function measureColumn<Row>(
+  { heading, cell, narrow }: Column<Row>,
+  rows: readonly Row[],
+): Widths {
+  const cells = [heading, ...rows.map((row) => show(cell(row)))];
+  const whole = Math.max(...cells.map(measure));
+  if (narrow === "cut") return { whole, least: Math.min(whole, SHORTEST_CELL) };
+  if (narrow !== "wrap") return { whole, least: whole };
+  const pieces = cells.flatMap(listPieces).map((piece) => piece.trimEnd());
+  const isProse = cells.some((text) => text.includes(" "));
+  const least = Math.max(
+    ...pieces.map(measure),
+    isProse ? Math.min(whole, SHORTEST_PROSE) : 0,
+  );
+  return { whole, least };
+}
+
+/** What is shown where. */
+interface Layout<Row> {
+  readonly columns: readonly Column<Row>[];
+  readonly widths: readonly number[];
+  /** Columns that follow each row. */
+  readonly below: readonly Column<Row>[];
+}
+
+/**
+ * Moves columns below the rows, drops others, and narrows the rest, the widest
+ * first.
+ *
+ * @returns Undefined if that is not enough
+ */
 function fit<Row>(
   all: readonly Column<Row>[],
   rows: readonly Row[],
-  width = Infinity,
-): { readonly columns: readonly Column<Row>[]; readonly widths: number[] } {
-  const columns = [...all];
+  width: number,
+): Layout<Row> | undefined {
+  const sizes = new Map(
+    all.map((column) => [column, measureColumn(column, rows)]),
+  );
+  const sum = (columns: readonly Column<Row>[], key: keyof Widths): number =>
+    columns.reduce((total, one) => total + (sizes.get(one)?.[key] ?? 0), 0) +
+    2 * (columns.length - 1);
+  const fits = sum(all, "whole") <= width;
+  const below = fits ? [] : all.filter(({ narrow }) => narrow === "below");
+  const columns = all.filter((column) => !below.includes(column));
   const inOrder = columns.filter(({ dropped }) => dropped !== undefined)
     .sort((left, right) => Number(left.dropped) - Number(right.dropped));
-  const measureExcess = (widths: readonly number[]): number =>
-    sum(widths) + 2 * (columns.length - 1) - width;
-  let widths = measureColumns(columns, rows);
   for (const next of inOrder) {
-    if (measureExcess(widths) <= 0) break;
+    if (sum(columns, "least") <= width) break;
     columns.splice(columns.indexOf(next), 1);
-    widths = measureColumns(columns, rows);
   }
-  for (let excess = measureExcess(widths); excess > 0; excess--) {
+  if (sum(columns, "least") > width && rows.length > 0) return undefined;
+  const widths = columns.map((column) => sizes.get(column)?.whole ?? 0);
+  for (let excess = sum(columns, "whole") - width; excess > 0; excess--) {
     const [widest] = columns
-      .map(({ narrow }, at) => ({ narrow, at, width: widths[at] ?? 0 }))
-      .filter(({ narrow, width }) => narrow && width > SHORTEST_CELL)
+      .map((column, at) => ({ column, at, width: widths[at] ?? 0 }))
+      .filter(({ column, width }) => width > (sizes.get(column)?.least ?? 0))
       .sort((left, right) => right.width - left.width);
     if (widest === undefined) break;
     widths[widest.at] = widest.width - 1;
   }
-  return { columns, widths };
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
+  return { columns, widths, below };
 }
 
 /** Shortens a text to a number of characters. */

@@ -1,7 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
 import { chooseStyle } from "./style.ts";
-import { type Column, formatTable, wrap } from "./table.ts";
+import {
+  type Column,
+  formatListing,
+  formatTable,
+  type ListingFlags,
+  wrap,
+} from "./table.ts";
 
 interface Fruit {
   readonly name: string;
@@ -59,19 +65,69 @@ Deno.test("formatTable() wraps cells on a narrow terminal", () => {
     narrow: "wrap",
   }));
   const rows = [
-    { name: "kiwi", note: "green inside, brown outside" },
-    { name: "orange-of-the-south", note: "round" },
+    { name: "kiwi", note: "green inside, brown outside and sour" },
+    { name: "orange", note: "round" },
   ];
   assertEquals(
     formatTable(narrow, rows, chooseStyle(false, 28)),
     [
-      "NAME           NOTE",
-      "kiwi           green inside,",
-      "               brown outside",
-      "orange-of-     round",
-      "the-south",
+      "NAME    NOTE",
+      "kiwi    green inside, brown",
+      "        outside and sour",
+      "orange  round",
     ].join("\n"),
   );
+});
+
+Deno.test("formatTable() makes blocks of rows that do not fit otherwise", () => {
+  const rows = [
+    { name: "orange-of-the-south", note: "round and orange" },
+    { name: "kiwi", note: "" },
+  ];
+  assertEquals(
+    formatTable(columns, rows, chooseStyle(false, 20)),
+    [
+      "NAME  orange-of-the-south",
+      "NOTE  round and",
+      "      orange",
+      "",
+      "NAME  kiwi",
+    ].join("\n"),
+  );
+});
+
+Deno.test("formatTable() moves a column below the rows on a narrow terminal", () => {
+  const below = columns.map((column): Column<Fruit> =>
+    column.heading === "NOTE" ? { ...column, narrow: "below" } : column
+  );
+  const rows = [
+    { name: "kiwi", note: "green inside, brown outside" },
+    { name: "fig", note: "" },
+  ];
+  assertEquals(
+    formatTable(below, rows, chooseStyle(false, 24)),
+    ["NAME", "kiwi", "  green inside, brown", "  outside", "fig"].join("\n"),
+  );
+  assertEquals(
+    formatTable(below, rows, chooseStyle(false, 80)),
+    "NAME  NOTE\nkiwi  green inside, brown outside\nfig   -",
+  );
+});
+
+Deno.test("formatListing() shows names, or all columns", () => {
+  const droppable = columns.map((column): Column<Fruit> =>
+    column.heading === "NOTE" ? { ...column, dropped: 1 } : column
+  );
+  const rows = [{ name: "fig", note: "blue" }, { name: "fig", note: "green" }];
+  const style = chooseStyle(false, 8);
+  const format = (flags: ListingFlags): string =>
+    formatListing(flags, droppable, rows, ({ name }) => name)(style);
+  assertEquals(format({ output: "name" }), "fig");
+  const wide = "NAME  NOTE\nfig   blue\nfig   green";
+  assertEquals([format({ wide: true }), format({ output: "wide" })], [
+    wide,
+    wide,
+  ]);
 });
 
 testRows("wrap() breaks a text into lines", [
@@ -79,8 +135,8 @@ testRows("wrap() breaks a text into lines", [
   ["a b", 4, ["a b"]],
   ["one two", 4, ["one", "two"]],
   ["10.1.0.1,10.2.0.2", 12, ["10.1.0.1,", "10.2.0.2"]],
-  ["abcdefghij", 4, ["abcd", "efgh", "ij"]],
-  ["a abcdefgh", 4, ["a", "abcd", "efgh"]],
+  ["/etc/cni/net.d is", 4, ["/etc/cni/net.d", "is"]],
+  ["a abcdefgh", 4, ["a", "abcdefgh"]],
 ], ([text, width, lines]: [string, number, string[]]) => {
   assertEquals(wrap(text, width), lines);
 });
