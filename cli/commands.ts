@@ -144,7 +144,8 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     summary: "Show what ADD does, and how long each step takes",
     about: [
       "Runs ADD, with --del also DEL, and shows a time line of plugins, requests " +
-      "to the kernel, files and processes. Keeps the attachment without --del. With " +
+      "to the kernel, files and processes. Without NETNS, uses a throw-away " +
+      "namespace; otherwise keeps the attachment without --del. With " +
       "--from, shows a trace that plugins wrote because CNI_TRACE=FILE was set in " +
       "their environment. Values of keys that look like secrets are masked.",
     ],
@@ -161,7 +162,8 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     ),
     timeout: TIMEOUT,
     examples: {
-      "cni trace pods blue --del": "see where the time goes",
+      "cni trace pods": "see where the time goes, in a throw-away namespace",
+      "cni trace pods blue": "attach blue, and see where the time goes",
       "cni trace pods blue --del --svg add.svg --chrome add.json":
         "draw it, and write it for https://ui.perfetto.dev",
       "cni trace --from /run/trace": "show a trace of CNI_TRACE",
@@ -460,8 +462,9 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       completes: "attached",
       isOptional: true,
     }],
-    flags: pick("log-file", "level", "tail", "cache-dir"),
+    flags: pick("log-file", "level", "tail", "raw", "wide", "cache-dir"),
     examples: {
+      "cni logs --raw | grep msg=": "search the lines as they are",
       "cni logs default/web": "show what happened to a pod",
       "cni logs --level error -n 20": "show the last errors",
     },

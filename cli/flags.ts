@@ -145,6 +145,7 @@ export const FLAGS = {
     summary: "write into this file, for node-exporter's textfile collector",
     completes: "file",
   },
+  "raw": { summary: "show the lines as they are, as key=value or JSON" },
   "tail": { short: "n", value: "N", summary: "show only the last N lines" },
   "name": { value: "NAME", summary: "name of the network (default pods)" },
   "type": {

@@ -275,6 +275,15 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
   assertEquals(links.stdout.trim().split("\n").length, 1);
 });
 
+onNode("cni trace needs no namespace", async (host) => {
+  addPods(host);
+  const text = await succeed(host, "trace pods");
+  assertMatch(text, / ptp ADD .*\n[^]* ptp DEL /);
+  assertEquals(await readJson(host, "list"), []);
+  const links = await host.run(["ip", "-br", "link"]);
+  assertEquals(links.stdout.trim().split("\n").length, 1);
+});
+
 onNode("cni finds an attachment by any path of its namespace", async (host) => {
   const config = addPods(host);
   await succeed(host, "netns add blue");

@@ -273,3 +273,11 @@ testRows(
 
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
 type Manifest = any;
+
+Deno.test("docs: plugins never come first in PATH, where one hides bridge(8)", () => {
+  const pages = ["README.md", ...listFiles("docs", ".md")];
+  const first = pages.filter((page) =>
+    /(^|\s)PATH=(?!\$PATH)\S*:\$PATH/m.test(read(page))
+  );
+  assertEquals(first, []);
+});

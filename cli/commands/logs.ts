@@ -10,7 +10,11 @@ import {
   unlessMissing,
   withIoFailure,
 } from "../../cni/files/io.ts";
-import { isObject, type JsonObject } from "../../cni/json/json.ts";
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+} from "../../cni/json/json.ts";
 import { isJsonLog, LOG_LEVELS } from "../../cni/log/log.ts";
 import {
   DEFAULT_LOG,
@@ -19,9 +23,15 @@ import {
   NO_LOG,
 } from "../../cni/log/log_file.ts";
 import type { Output } from "../program/command.ts";
-import { showControls } from "../program/style.ts";
+import { showControls, type Style } from "../program/style.ts";
+import { type Column, formatTable } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
-import { type AttachedTarget, getTarget } from "../attachments/target.ts";
+import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import {
+  type AttachedTarget,
+  getTarget,
+  shortenId,
+} from "../attachments/target.ts";
 import type { CniCall } from "../flags.ts";
 import { readFolders } from "../network.ts";
 
@@ -52,9 +62,80 @@ export async function logs(call: CniCall): Promise<Output> {
     .slice(-count);
   return {
     json: found.map(({ record }) => record),
-    text: found.map(({ text }) => showControls(text)).join("\n"),
+    text: call.flags.raw
+      ? found.map(({ text }) => showControls(text)).join("\n")
+      : (style) => formatLines(found, call, style),
     note: found.length === 0 ? `Nothing is logged in ${where}` : undefined,
   };
+}
+
+/** Keys that have a column; all others are part of what happened. */
+const SHOWN = [
+  "time",
+  "level",
+  "plugin",
+  "command",
+  "containerId",
+  "ifName",
+  "network",
+  "msg",
+];
+
+/** Formats lines for people, with the pods that the cache knows. */
+function formatLines(
+  lines: readonly Line[],
+  call: CniCall,
+  style: Style,
+): string {
+  if (lines.length === 0) return "";
+  const pods = new Map(
+    (ifPossible(() => listNodeAttachments(readFolders(call))) ?? [])
+      .map(({ containerId, pod }) => [containerId, pod]),
+  );
+  const columns: readonly Column<JsonObject>[] = [
+    {
+      heading: "TIME",
+      cell: ({ time }) => wordOf(time).replace(/\.\d+Z$/, "Z"),
+    },
+    {
+      heading: "LEVEL",
+      cell: ({ level }) => wordOf(level),
+      mark: ({ level }, { red, yellow }) =>
+        level === "error" ? red : level === "warn" ? yellow : undefined,
+    },
+    {
+      heading: "PLUGIN",
+      cell: ({ plugin, command }) =>
+        [plugin, command].map(wordOf).join(" ").trim(),
+    },
+    {
+      heading: "POD",
+      cell: ({ containerId }) =>
+        pods.get(wordOf(containerId)) ?? shortenId(wordOf(containerId)),
+      narrow: "below",
+    },
+    { heading: "WHAT", cell: describeEvent, narrow: "below" },
+  ];
+  const { width: _, ...endless } = style;
+  return formatTable(
+    columns,
+    lines.map(({ record }) => record),
+    call.flags.wide ? endless : style,
+  );
+}
+
+function wordOf(value: JsonValue | undefined): string {
+  return value === undefined ? "" : String(value);
+}
+
+/** Describes what happened, and to what. */
+function describeEvent({ msg, ...record }: JsonObject): string {
+  const others = Object.entries(record)
+    .filter(([key]) => !SHOWN.includes(key))
+    .map(([key, value]) =>
+      `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`
+    );
+  return [wordOf(msg), ...others].join(", ");
 }
 
 /** Reads the lines of the log. Also `cni report` needs them. */

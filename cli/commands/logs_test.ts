@@ -3,7 +3,7 @@ import { openRegularFile } from "../../ffi/regular_file.ts";
 import { appendToLog } from "../../cni/log/log_file.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { runCni } from "../../tests/_harness/tool_call.ts";
+import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 
 const OLD =
   'time=2026-03-01T10:00:00.000Z level=info plugin=ptp containerId=abc1 msg="a \\"b\\"=c"';
@@ -37,7 +37,8 @@ Deno.test("cni logs shows the log file and its older part", async (t) => {
     openRegularFile,
   );
   addToCache(folder);
-  const call = ["logs", "--log-file", path, "--cache-dir", folder.path];
+  const call = ["logs", "--raw", "--log-file", path];
+  call.push("--cache-dir", folder.path);
   const rows: [args: string[], want: string[]][] = [
     [[], [OLD, WARNING, JSON_LINE, FOREIGN]],
     [["abc1"], [OLD, JSON_LINE]],
@@ -74,6 +75,62 @@ Deno.test("cni logs shows the log file and its older part", async (t) => {
       { msg: FOREIGN },
     ]);
   });
+});
+
+Deno.test("cni logs shows time, level, plugin, pod and what to people", async () => {
+  using folder = new PluginFolder();
+  const path = `${folder.path}/plugins.log`;
+  const lines = [
+    OLD.replace("plugin=ptp", "plugin=ptp command=ADD"),
+    `${
+      WARNING.replace("msg=w", "")
+    }msg="Ignoring a configuration key" key=mtu value=big`,
+    JSON_LINE,
+    FOREIGN,
+  ];
+  appendToLog(path, lines.map((line) => `${line}\n`), openRegularFile);
+  addToCache(folder);
+  const call = ["logs", "--log-file", path, "--cache-dir", folder.path];
+  const show = async (width: number | undefined): Promise<string[]> => {
+    const { stdout } = await runCniOn(
+      width === undefined ? {} : { width },
+      ...call,
+    );
+    return stdout.trimEnd().split("\n");
+  };
+  assertEquals(await show(undefined), [
+    "TIME                  LEVEL  PLUGIN   POD          WHAT",
+    '2026-03-01T10:00:00Z  info   ptp ADD  abc1         a "b"=c',
+    "2026-03-01T10:00:01Z  warn   ptp      default/web  Ignoring a configuration key, key mtu, value big",
+    "2026-03-01T10:00:02Z  error  -        abc1         e, tries 3",
+    "-                     -      -        -            a line of another program",
+  ]);
+  assertEquals(await show(80), [
+    "TIME                  LEVEL  PLUGIN   POD",
+    "2026-03-01T10:00:00Z  info   ptp ADD  abc1",
+    '  a "b"=c',
+    "2026-03-01T10:00:01Z  warn   ptp      default/web",
+    "  Ignoring a configuration key, key mtu, value big",
+    "2026-03-01T10:00:02Z  error  -        abc1",
+    "  e, tries 3",
+    "-                     -      -        -",
+    "  a line of another program",
+  ]);
+  assertEquals(await show(40), [
+    "TIME                  LEVEL  PLUGIN",
+    "2026-03-01T10:00:00Z  info   ptp ADD",
+    "  abc1",
+    '  a "b"=c',
+    "2026-03-01T10:00:01Z  warn   ptp",
+    "  default/web",
+    "  Ignoring a configuration key, key mtu,",
+    "  value big",
+    "2026-03-01T10:00:02Z  error  -",
+    "  abc1",
+    "  e, tries 3",
+    "-                     -      -",
+    "  a line of another program",
+  ]);
 });
 
 Deno.test("cni logs says if there is nothing to show", async () => {

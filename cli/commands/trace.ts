@@ -13,6 +13,7 @@ import { toFailureDocument } from "../program/failure.ts";
 import type { Output } from "../program/command.ts";
 import { whileSignalsKill } from "../program/interrupt.ts";
 import type { Style } from "../program/style.ts";
+import { NetNs } from "../../ffi/netns.ts";
 import { type Column, formatTable } from "../program/table.ts";
 import { UsageError } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
@@ -89,12 +90,13 @@ function readTrace({ args, command }: CniCall, path: string): Traced {
 /** Runs ADD, and DEL if asked for, as `cni add` and `cni del` do. */
 async function run(call: CniCall): Promise<Traced> {
   const [network, netns] = call.args;
-  if (network === undefined || netns === undefined) {
+  if (network === undefined) {
     throw new UsageError(
-      `Cannot run "${call.command}": name a network and a namespace, or use --from`,
+      `Cannot run "${call.command}": name a network, or use --from`,
       { isIncomplete: true },
     );
   }
+  if (netns === undefined) return await runInThrowAway(network, call);
   const path = await Deno.makeTempFile({ prefix: "cni-trace-" });
   try {
     // A daemon's steps are not in the trace.
@@ -107,6 +109,19 @@ async function run(call: CniCall): Promise<Traced> {
   } finally {
     await Deno.remove(path);
   }
+}
+
+/** Runs ADD and DEL in a namespace that ends with the command. */
+async function runInThrowAway(
+  network: string,
+  call: CniCall,
+): Promise<Traced> {
+  using netns = NetNs.create();
+  const args = [network, netns.path];
+  const flags = { ...call.flags, del: true };
+  const traced = await run({ ...call, args, flags });
+  const title = `ADD and DEL of a throw-away namespace to ${network}`;
+  return { ...traced, title };
 }
 
 async function runTraced(

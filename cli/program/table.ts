@@ -219,9 +219,14 @@ function fit<Row>(
   const sum = (columns: readonly Column<Row>[], key: keyof Widths): number =>
     columns.reduce((total, one) => total + (sizes.get(one)?.[key] ?? 0), 0) +
     2 * (columns.length - 1);
-  const fits = sum(all, "whole") <= width;
-  const below = fits ? [] : all.filter(({ narrow }) => narrow === "below");
-  const columns = all.filter((column) => !below.includes(column));
+  const columns = [...all], below: Column<Row>[] = [];
+  const movable = all.filter(({ narrow }) => narrow === "below");
+  while (sum(columns, below.length === 0 ? "whole" : "least") > width) {
+    const last = movable.pop();
+    if (last === undefined) break;
+    columns.splice(columns.indexOf(last), 1);
+    below.unshift(last);
+  }
   const inOrder = columns.filter(({ dropped }) => dropped !== undefined)
     .sort((left, right) => Number(left.dropped) - Number(right.dropped));
   for (const next of inOrder) {
