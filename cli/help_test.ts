@@ -3,14 +3,21 @@ import { cnitool } from "./cnitool.ts";
 import { cni } from "./commands.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { flagsOf } from "./program/command.ts";
-import { formatCommandHelp, formatProgramHelp } from "./program/help.ts";
+import {
+  formatCommandHelp,
+  formatProgramHelp,
+  withTexts,
+} from "./program/help.ts";
 import { parseCommandLine } from "./program/parse.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { chooseStyle } from "./program/style.ts";
 import { UsageError } from "./program/usage_error.ts";
 
 const plain = chooseStyle(false);
-const shown = cni.rows.filter(({ isHidden }) => isHidden !== true);
+const shown = await Promise.all(
+  cni.rows.filter(({ isHidden }) => isHidden !== true)
+    .map((row) => withTexts(cni, row)),
+);
 
 Deno.test("every example in the help is a valid command line", async (t) => {
   for (const { name, examples = {} } of shown) {
@@ -105,4 +112,12 @@ Deno.test("cnitool --help has all commands, its usage only the Go program's", ()
     new UsageError("", { isIncomplete: true }),
   );
   assert(usage !== undefined && !usage.includes("validate"), usage);
+});
+
+Deno.test("every text of the help is that of a command", async () => {
+  const { loadHelpTexts } = await import("./help_texts.ts");
+  const names = shown.map(({ name }) => name);
+  const others = Object.keys(await loadHelpTexts())
+    .filter((name) => !names.includes(name));
+  assertEquals(others, []);
 });

@@ -26,87 +26,12 @@ import { listNamed } from "../netns/named.ts";
 import { listNetworkNames, readFolders } from "../network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 
-/** Scripts for the shells. Each shell selects the words that match. */
-const SCRIPTS: Readonly<Record<string, string>> = {
-  bash: `# Completion of cni in bash: source <(cni completion bash)
-
-_cni() {
-    local cur=\${COMP_WORDS[COMP_CWORD]} line
-    [[ $cur == [=:] ]] && cur=
-    COMPREPLY=()
-    while IFS= read -r line; do
-        case $line in
-            :file) ;;
-            :directory)
-                compopt -o filenames
-                mapfile -t COMPREPLY < <(compgen -d -- "$cur")
-                ;;
-            :command) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
-            "$cur"*) COMPREPLY+=("\${line%%$'\\t'*}") ;;
-        esac
-    done < <("\${COMP_WORDS[0]}" __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-}
-
-complete -o default -F _cni cni
-`,
-  zsh: `#compdef cni
-# Completion of cni in zsh: put it into a file _cni in a folder of fpath
-
-_cni() {
-    local line
-    local -a entries
-    for line in "\${(@f)$("$words[1]" __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
-        case $line in
-            '') ;;
-            :file) compset -P '--*='; _files ;;
-            :directory) compset -P '--*='; _files -/ ;;
-            :command) _command_names -e ;;
-            *)
-                line=\${line//:/\\\\:}
-                entries+=("\${line/$'\\t'/:}")
-                ;;
-        esac
-    done
-    (( $#entries )) || return
-    compset -P '--*='
-    _describe value entries
-}
-
-if [[ $funcstack[1] == _cni ]]; then
-    _cni "$@"
-else
-    compdef _cni cni
-fi
-`,
-  fish:
-    `# Completion of cni in fish: put it into ~/.config/fish/completions/cni.fish
-
-function __cni_complete
-    set -l words (commandline -opc)
-    set -l token (commandline -ct)
-    set -l flag (string match -r -- '^--[^=]+=' "$token"; or echo)
-    set -l value (string replace -- "$flag" '' "$token")
-    for line in ($words[1] __complete -- $words[2..] "$token" 2>/dev/null)
-        switch $line
-            case :file
-                printf '%s\n' $flag(__fish_complete_path "$value")
-            case :directory
-                printf '%s\n' $flag(__fish_complete_directories "$value")
-            case :command
-                complete -C "$value"
-            case '*'
-                echo "$flag$line"
-        end
-    end
-end
-
-complete -c cni -f -a '(__cni_complete)'
-`,
-};
-
 /** Prints a shell's script. */
-export function completion({ args: [shell = ""] }: CniCall): Output {
-  const text = SCRIPTS[shell]?.trimEnd() ?? "";
+export async function completion(
+  { args: [shell = ""] }: CniCall,
+): Promise<Output> {
+  const { loadScripts } = await import("../completion_scripts.ts");
+  const text = (await loadScripts())[shell]?.trimEnd() ?? "";
   return { json: { shell, script: text }, text };
 }
 

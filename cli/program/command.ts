@@ -91,14 +91,23 @@ export interface Argument {
   readonly isHidden?: boolean;
 }
 
+/** What help tells of a command besides. */
+export interface HelpText {
+  /** Further paragraphs. */
+  readonly about?: readonly string[];
+  /** Command lines and their purposes, without a full stop. */
+  readonly examples?: Readonly<Record<string, string>>;
+}
+
+/** Texts by the names of commands. */
+export type HelpTexts = Readonly<Record<string, HelpText>>;
+
 /** A command, without its implementation. */
-export interface CommandRow {
+export interface CommandRow extends HelpText {
   /** One word, or two such as `netns add`. */
   readonly name: string;
   /** Description, starting with a verb in the imperative, without a full stop. */
   readonly summary: string;
-  /** Further paragraphs of help. */
-  readonly about?: readonly string[];
   readonly args?: readonly Argument[];
   /** Flags in addition to `--json` and `--help`, which all commands have. */
   readonly flags?: FlagTable;
@@ -112,8 +121,6 @@ export interface CommandRow {
   readonly isWrapper?: boolean;
   /** Whether help and completion omit it. */
   readonly isHidden?: boolean;
-  /** Command lines and their purposes, without a full stop. */
-  readonly examples?: Readonly<Record<string, string>>;
   /** Loads the implementation. */
   readonly load: () => Promise<Run>;
 }
@@ -125,6 +132,8 @@ export interface Program {
   /** Its purpose. */
   readonly about: string;
   readonly rows: readonly CommandRow[];
+  /** Loads texts of commands that their rows do not have. */
+  readonly texts?: () => Promise<HelpTexts>;
   /** Other words for commands, as other tools call them. */
   readonly synonyms?: Readonly<Record<string, string>>;
   /** Whether long flags may have one dash, as in Go. */

@@ -39,6 +39,14 @@ export function formatProgramHelp(
   ].join("\n\n");
 }
 
+/** Adds the texts that a program loads only for help. */
+export async function withTexts(
+  { texts }: Program,
+  row: CommandRow,
+): Promise<CommandRow> {
+  return { ...row, ...(await texts?.())?.[row.name] };
+}
+
 /** Formats the help of a command. */
 export function formatCommandHelp(
   program: string,

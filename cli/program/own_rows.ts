@@ -5,7 +5,7 @@
  */
 
 import type { CommandCall, CommandRow, Output } from "./command.ts";
-import { formatCommandHelp, formatProgramHelp } from "./help.ts";
+import { formatCommandHelp, formatProgramHelp, withTexts } from "./help.ts";
 import { parseCommandLine } from "./parse.ts";
 import { describeVersion } from "./run.ts";
 import { chooseStyle, type Style } from "./style.ts";
@@ -33,7 +33,7 @@ export const OWN_ROWS: readonly CommandRow[] = [
 ];
 
 /** Prints help on a command, a group of commands, or the program. */
-function help({ program, args }: CommandCall): Output {
+async function help({ program, args }: CommandCall): Promise<Output> {
   const { row, words, args: [stray] } = parseCommandLine(program, [
     ...args,
     "--help",
@@ -44,9 +44,10 @@ function help({ program, args }: CommandCall): Output {
         `usage: ${program.name} help [COMMAND...]`,
     );
   }
+  const whole = row && await withTexts(program, row);
   const text = (style: Style): string =>
-    row === undefined
+    whole === undefined
       ? formatProgramHelp(program, style, words[0])
-      : formatCommandHelp(program.name, row, style);
+      : formatCommandHelp(program.name, whole, style);
   return { json: { help: text(chooseStyle(false)) }, text };
 }

@@ -21,7 +21,7 @@ import {
   hintAtRoot,
   toFailureDocument,
 } from "./failure.ts";
-import { formatCommandHelp, formatProgramHelp } from "./help.ts";
+import { formatCommandHelp, formatProgramHelp, withTexts } from "./help.ts";
 import {
   endAfter,
   Interruption,
@@ -166,7 +166,8 @@ async function runLine(
 ): Promise<Output> {
   if (row === undefined) return runProgram(program, { words, flags }, world);
   if (flags["help"]) {
-    const text = formatCommandHelp(program.name, row, styleOf(world));
+    const whole = await withTexts(program, row);
+    const text = formatCommandHelp(program.name, whole, styleOf(world));
     return { json: { help: text }, text };
   }
   const { env, onStderr, onProgress, interrupt } = world;

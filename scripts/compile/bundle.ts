@@ -6,6 +6,8 @@
 
 import { basename, extname, isAbsolute } from "@std/path/posix";
 import { DIGEST_PLACEHOLDER } from "../../cni/process/build_identity.ts";
+import { loadScripts } from "../../cli/completion_scripts.ts";
+import { loadHelpTexts } from "../../cli/help_texts.ts";
 import { loadTemplates } from "../../cli/new_plugin/templates.ts";
 import { makeSchemas } from "../../cli/schema/make.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
@@ -48,17 +50,24 @@ async function copySources(folder: string): Promise<void> {
 
 /** Puts what functions return in place of them, compressed: few calls need it. */
 async function packValues(folder: string): Promise<void> {
-  await pack(`${folder}/cli/schema/make.ts`, makeSchemas);
-  await pack(`${folder}/cli/new_plugin/templates.ts`, loadTemplates);
+  await pack(folder, "cli/schema/make.ts", makeSchemas);
+  await pack(folder, "cli/new_plugin/templates.ts", loadTemplates);
+  await pack(folder, "cli/help_texts.ts", loadHelpTexts);
+  await pack(folder, "cli/completion_scripts.ts", loadScripts);
 }
 
-async function pack(path: string, make: () => Promise<object>): Promise<void> {
+async function pack(
+  folder: string,
+  file: string,
+  make: () => Promise<object>,
+): Promise<void> {
   const bytes = new Blob([JSON.stringify(await make())]).stream()
     .pipeThrough(new CompressionStream("brotli"));
   const packed = (await new Response(bytes).bytes()).toBase64();
+  const path = "../".repeat(file.split("/").length - 1) + "cli";
   await Deno.writeTextFile(
-    path,
-    `import { unpack } from "../packed.ts";
+    `${folder}/${file}`,
+    `import { unpack } from "${path}/packed.ts";
      export const ${make.name} = () => unpack("${packed}");`,
   );
 }
