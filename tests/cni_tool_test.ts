@@ -277,8 +277,9 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
 
 onNode("cni trace needs no namespace", async (host) => {
   addPods(host);
-  const text = await succeed(host, "trace pods");
-  assertMatch(text, / ptp ADD .*\n[^]* ptp DEL /);
+  const { code, stdout } = await host.cni("trace pods");
+  assertEquals(code, 0);
+  assertMatch(stdout, / ptp ADD .*\n[^]* ptp DEL /);
   assertEquals(await readJson(host, "list"), []);
   const links = await host.run(["ip", "-br", "link"]);
   assertEquals(links.stdout.trim().split("\n").length, 1);
