@@ -1,176 +1,16 @@
 // deno-lint-ignore-file no-console -- its output is what it is for
 
 /**
- * Creates a stand-in for `denort`, the runtime that `deno compile` puts into
- * executables, out of an ordinary `deno`: for machines that cannot download it.
+ * Creates the stand-in for `denort` that the build uses where it cannot download
+ * denort, by the package in `mkdenort/`.
  *
  *     deno run -A scripts/mkdenort.ts DENO OUTPUT
- *     DENORT_BIN=OUTPUT deno compile -A --no-check --no-config --no-code-cache -o PROGRAM BUNDLE.js
- *
- * An ordinary `deno` obeys its command line and environment. The stand-in gets
- * a piece of start-up code (`mkdenort/stub.ts`) that gives it a fixed command
- * line, in front of the arguments of the program, and an environment in which
- * it keeps to itself: no file written, no socket opened, no configuration read.
- * The command line makes it run a small script (`mkdenort/loader.ts`, which is
- * behind that code), which puts the environment back as it was and runs the program that `deno compile`
- * attached.
- *
- * What differs from the real `denort`: the program has to be one script without
- * imports, as `deno bundle --format iife` makes it; it always has all
- * permissions; `Deno.build.standalone` is false; `/proc` has to be mounted; a
- * program that is started in a deleted directory finds itself in `/`.
  *
  * @module
  */
 
-import * as aarch64 from "./mkdenort/aarch64.ts";
-import {
-  addSegment,
-  getImportSlot,
-  type Machine,
-  parseElf,
-  planSegment,
-} from "./mkdenort/elf.ts";
-import { formatBoot, formatLoader } from "./mkdenort/loader.ts";
-import type { StubPlan } from "./mkdenort/stub.ts";
-import * as x86_64 from "./mkdenort/x86_64.ts";
-
-/**
- * Variables that change what `deno run` does before or beside the program:
- * `DENO_V8_FLAGS=--help` alone would make a plugin print V8's options. The
- * program sees them all the same, as it does those in {@linkcode PINNED}.
- */
-const DROPPED_PREFIXES = [
-  "DENO_",
-  "NODE_",
-  "OTEL_",
-  "NPM_CONFIG_",
-  "npm_config_",
-  "JSR_",
-  "COMPLETE=",
-  "FORCE_COLOR=",
-  "SSLKEYLOGFILE=",
-] as const;
-
-/** Variables that `deno run` is started with. */
-const PINNED = {
-  /** Its caches go where nothing can be made. */
-  DENO_DIR: "/dev/null/deno",
-  /** On a terminal it would say that they cannot be made. */
-  DENO_LOG: "error,deno::cache=off",
-  DENO_NO_UPDATE_CHECK: "1",
-  /** It would make itself a link named `node` and put that in the way of children. */
-  DENO_DISABLE_NODE_SHIM: "1",
-  NO_COLOR: "1",
-  /** It reads ~/.npmrc, come what may, and gives up if there is a mistake in it. */
-  HOME: "/proc/nonexistent",
-} as const;
-
-/**
- * How V8 runs a program that usually lives for some 30 ms; executables made with
- * the real denort get the same.
- *
- * - without helper threads, for which the main thread waits longer than they help
- * - without optimizing the registers of the interpreter's code: nothing runs often
- *   enough to win back what that takes
- * - optimizing only what has run 2000 times: with V8's 400, a process of one call
- *   takes 7 % longer, and the daemon is not faster for it
- * - without collecting garbage before there are 16 MiB of it, which is never
- * - compiling the parts of the script that are loaded, which `eval` does, at
- *   once and not function by function, for most of each is run
- */
-export const V8_FLAGS =
-  "--v8-flags=--single-threaded,--no-ignition-reo,--invocation-count-for-maglev=2000,--min-semi-space-size=16,--max-semi-space-size=16,--no-lazy-eval";
-
-/**
- * The command line in front of the script. The script stands for itself, so
- * there is nothing to look for, to fetch, to keep or to ask; some of the flags
- * say what follows from others today.
- */
-const ARGUMENTS = [
-  "run",
-  "--allow-all",
-  "--ext=js",
-  "--no-config",
-  "--no-lock",
-  "--no-npm",
-  "--no-remote",
-  "--cached-only",
-  "--no-code-cache",
-  "--quiet",
-  V8_FLAGS,
-] as const;
-
-const assemblers = {
-  x86_64: x86_64.assembleStub,
-  aarch64: aarch64.assembleStub,
-} as const satisfies Record<
-  Machine,
-  (origin: number, plan: StubPlan) => Uint8Array
->;
-
-/**
- * Creates a stand-in for `denort`.
- *
- * The same bytes always give the same result.
- *
- * @param deno An ordinary `deno` for Linux, of any processor in {@linkcode Machine}
- * @returns An executable for the same processor, to be used as `DENORT_BIN`
- * @throws {Error} If `deno` is not built as expected; the message says what was expected and what was found
- */
-export function makeDenort(deno: Uint8Array): Uint8Array {
-  const elf = parseElf(deno);
-  const place = planSegment(elf);
-  const loader = new TextEncoder().encode(formatLoader({
-    droppedPrefixes: DROPPED_PREFIXES,
-    set: Object.keys(PINNED),
-  }));
-  const assemble = (loaderAt: number): Uint8Array =>
-    assemblers[elf.machine](place.address, {
-      entry: elf.entry,
-      slots: {
-        setenv: getImportSlot(elf, "setenv"),
-        getcwd: getImportSlot(elf, "getcwd"),
-        chdir: getImportSlot(elf, "chdir"),
-      },
-      droppedPrefixes: DROPPED_PREFIXES,
-      variables: PINNED,
-      args: [...ARGUMENTS, formatUrl(formatBoot(loaderAt, loader.length))],
-    });
-  // The loader follows the stub, whose length does not depend on the place.
-  const { length } = assemble(0);
-  const stub = assemble(place.fileOffset + length);
-  const content = new Uint8Array([...stub, ...loader]);
-  return addSegment(elf, place, content, place.address);
-}
-
-function formatUrl(script: string): string {
-  return `data:text/javascript;base64,${btoa(script)}`;
-}
-
-/**
- * Creates the file `output` from the file `deno`.
- *
- * It appears complete or not at all.
- *
- * @throws {Error} As {@linkcode makeDenort}, with the name of the file
- */
-export async function makeDenortFile(
-  deno: string,
-  output: string,
-): Promise<void> {
-  let denort: Uint8Array;
-  try {
-    denort = makeDenort(await Deno.readFile(deno));
-  } catch (cause) {
-    throw new Error(`Cannot make a stand-in for denort from "${deno}"`, {
-      cause,
-    });
-  }
-  const unfinished = `${output}.${Deno.pid}.tmp`;
-  await Deno.writeFile(unfinished, denort, { mode: 0o755 });
-  await Deno.rename(unfinished, output);
-}
+import { V8_FLAGS } from "./compile/v8_flags.ts";
+import { makeDenortFile } from "./mkdenort/mod.ts";
 
 if (import.meta.main) {
   const [deno, output, ...rest] = Deno.args;
@@ -178,5 +18,5 @@ if (import.meta.main) {
     console.error("Usage: deno run -A scripts/mkdenort.ts DENO OUTPUT");
     Deno.exit(2);
   }
-  await makeDenortFile(deno, output);
+  await makeDenortFile(deno, output, { v8Flags: V8_FLAGS });
 }

@@ -5,12 +5,13 @@
  * @module
  */
 
-import { makeDenortFile } from "../mkdenort.ts";
+import { makeDenortFile } from "../mkdenort/mod.ts";
 import { isReachable } from "../net.ts";
 import { checkDigest } from "./digest.ts";
 import { fetchDeno } from "./fetch_deno.ts";
 import { findChangeTime, ROOT } from "./project.ts";
 import { getOwnTarget, type Target } from "./target.ts";
+import { V8_FLAGS } from "./v8_flags.ts";
 
 /** A runtime, and what to tell the user of it. */
 export interface Denort {
@@ -41,7 +42,7 @@ export async function provideDenort(target: Target): Promise<Denort> {
   const standIn = `${ROOT}build/denort-${version}-${target}`;
   if (!await isNewer(standIn, [path, ...await listOwnSources()])) {
     await Deno.mkdir(`${ROOT}build`, { recursive: true });
-    await makeDenortFile(path, standIn);
+    await makeDenortFile(path, standIn, { v8Flags: V8_FLAGS });
   }
   return {
     env: { DENORT_BIN: standIn },
@@ -90,8 +91,7 @@ function getDenoDir(): string {
 
 async function listOwnSources(): Promise<string[]> {
   const folder = `${ROOT}scripts/mkdenort`;
-  // Of the last one the loader knows the first line of what it links.
-  const sources = [`${folder}.ts`, `${ROOT}scripts/compile/link.ts`];
+  const sources = [`${ROOT}scripts/compile/v8_flags.ts`];
   for await (const { name } of Deno.readDir(folder)) {
     if (!/_(test|sample)\.ts$/.test(name)) sources.push(`${folder}/${name}`);
   }

@@ -5,7 +5,6 @@
  */
 
 import { isAbsolute, resolve } from "@std/path/posix";
-import { V8_FLAGS } from "../mkdenort.ts";
 import { type Bundle, bundle } from "./bundle.ts";
 import { type Denort, provideDenort } from "./denort.ts";
 import { multiCall, type Program } from "./programs.ts";
@@ -20,6 +19,7 @@ import {
   type Step,
   STEPS,
 } from "./steps.ts";
+import { V8_FLAGS } from "./v8_flags.ts";
 import { getOwnTarget, type Target } from "./target.ts";
 
 /** The programs to compile, the target and the output folder. */
@@ -208,7 +208,7 @@ async function compilePlain(program: Program, build: Build): Promise<Plain> {
     "--no-check",
     "--no-config",
     "--no-code-cache",
-    V8_FLAGS,
+    `--v8-flags=${V8_FLAGS.join(",")}`,
     `--target=${target}`,
     `--output=${staging}/${name}`,
     script.path,

@@ -22,6 +22,7 @@
 
 import { brotliCompressSync } from "node:zlib";
 import { describeError } from "../../cni/error.ts";
+import { LINKED_HEAD, LINKED_TAIL } from "../mkdenort/mod.ts";
 
 /** A chunk's text, by its file name. */
 export type Chunks = Readonly<Record<string, string>>;
@@ -43,10 +44,6 @@ const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
  * `command.ts` and `plugin_help.ts` of `cli/`.
  */
 const COMMAND_LINES = /^(?:main|command|plugin_help)-/;
-/** How every linked script begins. Its code is in the first line, which leaves a function open for the comments. */
-export const LINKED_HEAD = "(()=>{/*chunks*/";
-/** How it ends. */
-export const LINKED_TAIL = "}})();";
 /** Module syntax that must not remain after linking. */
 const LEFT_OVER =
   /\bimport\.meta\b|\b__(?:load|lazy)\b|(?:^|[;}])(?:import|export)[*{" ]/;

@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { type Chunks, linkChunks, LINKED_HEAD, LINKED_TAIL } from "./link.ts";
+import { LINKED_HEAD, LINKED_TAIL } from "../mkdenort/mod.ts";
+import { type Chunks, linkChunks } from "./link.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Runs a linked script, in which `out` is an array to push to. */

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { makeDenort } from "../mkdenort.ts";
+import { makeDenort } from "../mkdenort/mod.ts";
 import {
   DT_RELA,
   type Elf,

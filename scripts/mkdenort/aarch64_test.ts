@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Arm64Assembler, SP, XZR } from "./aarch64.ts";
-import { testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "./rows_sample.ts";
 
 /**
  * Instructions, and what `llvm-mc -triple=aarch64 -show-encoding` makes of them,

@@ -6,7 +6,7 @@ import {
   SAMPLE_SIZE,
   SAMPLE_SLOTS,
 } from "./elf_sample.ts";
-import { eachRow, testRows } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "./rows_sample.ts";
 
 testRows(
   "parseElf() reads what is needed of both machines",

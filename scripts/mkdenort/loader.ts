@@ -9,7 +9,14 @@
  * @module
  */
 
-import { LINKED_HEAD, LINKED_TAIL } from "../compile/link.ts";
+/**
+ * How a script begins that can be read in parts. Its code is in the first line, which
+ * leaves a function open for comments. In the code, `__read` is a function that
+ * returns any bytes of the comments.
+ */
+export const LINKED_HEAD = "(()=>{/*chunks*/";
+/** How it ends. */
+export const LINKED_TAIL = "}})();";
 
 /** Which variables the start-up code changed. */
 export interface ChangedVariables {
@@ -168,8 +175,8 @@ function openProgram(file: Deno.FsFile): Program {
 }
 
 /**
- * Runs a program. If `compile/link.ts` has linked it, its comments are read when
- * they are asked for.
+ * Runs a program. If it can be read in parts, its comments are read when they are
+ * asked for.
  *
  * @param head How such a program begins
  * @param tail How such a program ends

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import * as aarch64 from "./aarch64.ts";
 import type { StubPlan } from "./stub.ts";
 import * as x86_64 from "./x86_64.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow } from "./rows_sample.ts";
 
 const plan: StubPlan = {
   entry: 0x100000,

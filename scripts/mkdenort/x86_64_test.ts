@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Register, X86Assembler } from "./x86_64.ts";
-import { testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "./rows_sample.ts";
 
 const { rax, rcx, rdx, rbx, rsp, rsi, rdi, r8, r9, r10, r11 } = Register;
 const { rbp, r12, r13, r14, r15 } = Register;
