@@ -6,7 +6,7 @@
  */
 
 import { type ExitStatus, waitForExit } from "./exit_status.ts";
-import { deadline, waitUntil } from "../call/deadline.ts";
+import { deadline, JoinedSignal, waitUntil } from "../call/deadline.ts";
 
 /**
  * How long to keep reading after a process has ended while another process holds
@@ -104,10 +104,12 @@ async function waitForEnds(
 ): Promise<void> {
   if (pipes.every((pipe) => pipe.isOver())) return;
   const ends = Promise.all(pipes.map((pipe) => pipe.over));
-  const limits = signal === undefined ? [] : [signal];
-  await waitUntil(ends, deadline(GRACE_MS), ...limits);
+  using grace = new JoinedSignal(GRACE_MS, signal);
+  await waitUntil(ends, grace.signal);
+  if (!signal?.aborted) return;
   // The process itself had ended in time; let nothing of it be lost.
-  if (signal?.aborted) await waitUntil(ends, deadline(SETTLING_MS));
+  using settling = new JoinedSignal(SETTLING_MS);
+  await waitUntil(ends, settling.signal);
 }
 
 /** The data of a pipe. */

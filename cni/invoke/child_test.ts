@@ -48,3 +48,14 @@ Deno.test("runToEnd() does not wait until somebody reads what is left of the inp
   assertEquals(success, true);
   assert(performance.now() - startMs < 30_000);
 });
+
+Deno.test("runToEnd() reads what was printed while this process stood still", async () => {
+  // It prints after its parent has ended, as if the pipe were read late.
+  const child = spawn("(sleep 0.3; printf late) &");
+  const ending = runToEnd(child, new Uint8Array(), undefined);
+  await child.status;
+  await Promise.resolve();
+  // Longer than the wait for the output of a process that has ended.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2000);
+  assertEquals((await ending).stdout, "late");
+});

@@ -90,6 +90,8 @@ export async function runPlugin(
   load: () => Promise<Plugin> | Plugin | undefined,
   lookup?: PluginLookup,
 ): Promise<void> {
+  // A process that waits forever ends by itself. That must not look like success.
+  Deno.exitCode = 1;
   const stdin = readOnce();
   const answer = await askDaemon(name, stdin);
   if (answer !== undefined) printAndExit(answer);
