@@ -48,9 +48,10 @@ const GROUPS: Readonly<Record<PluginKind, string>> = {
   meta: "Several plugins",
 };
 
-function rowOf({ type, page = type }: About): (string | undefined)[] {
+function rowOf({ type, status, page = type }: About): (string | undefined)[] {
   const summary = KEYS.find((one) => one.type === type)?.summary;
-  return [`[\`${type}\`](docs/${page.replace(/(#|$)/, ".md$1")})`, summary];
+  const link = `[\`${type}\`](docs/${page.replace(/(#|$)/, ".md$1")})`;
+  return [link, summary, status];
 }
 
 Deno.test("README.md lists the plugins as they tell of themselves", async () => {
@@ -59,7 +60,7 @@ Deno.test("README.md lists the plugins as they tell of themselves", async () => 
   );
   const [, table = ""] = readme.split("what it does");
   const rows = (table.split("\n\n")[0] ?? "").split("\n").slice(2)
-    .map((line) => line.split("|").slice(1, 3).map((cell) => cell.trim()));
+    .map((line) => line.split("|").slice(1, 4).map((cell) => cell.trim()));
   // Another name of a plugin is on that one's page.
   const listed = ABOUTS.filter(({ type, page = type }) =>
     page === type || page.includes("#")
@@ -67,7 +68,7 @@ Deno.test("README.md lists the plugins as they tell of themselves", async () => 
   const isTitle = ([name = ""]: string[]): boolean => name.startsWith("**");
   assertEquals(
     rows.filter(isTitle),
-    Object.values(GROUPS).map((title) => [`**${title}**`, ""]),
+    Object.values(GROUPS).map((title) => [`**${title}**`, "", ""]),
   );
   for (const [kind, title] of Object.entries(GROUPS)) {
     const after = rows.slice(

@@ -6,12 +6,12 @@
 
 import type { LowerLink } from "../../cni/tools/about.ts";
 import { valueOf } from "../../cni/tools/about.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { didYouMean } from "../program/suggest.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
 import type { Node, PlacedConf } from "./node.ts";
-import { listSubnets, sharedLinkOf } from "./routed.ts";
+import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
 import { findUplink } from "./subnets.ts";
 import { nameOfSysctl, readHostSysctl } from "./sysctls.ts";
 
@@ -112,7 +112,7 @@ function findUnusableLinks(node: Node): Findings {
     const master = link.masterIndex === undefined
       ? undefined
       : node.host.link.find(link.masterIndex);
-    if (lower.use === "receives" && master?.kind === "bridge") {
+    if (lower.use === "receives" && master && isBridge(master)) {
       findings.push(error(
         `${what} is a port of the bridge "${master.name}", which has its frames`,
         `the kernel refuses ${conf.type} there: containers do not start`,
@@ -144,13 +144,13 @@ function findTakenNames(node: Node): Findings {
   return listPlaced(node).flatMap(({ network, conf }) => {
     const name = sharedLinkOf(conf);
     const link = name === undefined ? undefined : node.host.link.find(name);
-    if (link === undefined || link.kind === "bridge") return [];
+    if (link === undefined || isBridge(link)) return [];
     return [error(
       `"${name}", the bridge of "${network.name}", is not a bridge: its kind is ` +
         `${link.kind || "a physical link"}`,
       "containers of that network do not start",
       {
-        advice: `set "bridge" in ${network.path} to another name` +
+        advice: adviseOtherLink(network, conf) +
           (link.kind === "" ? "" : `, or delete "${name}" if nobody uses it`),
         look: `ip -details link show ${name}`,
       },

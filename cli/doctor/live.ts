@@ -7,7 +7,7 @@
 import { ifPossible } from "../../cni/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
@@ -51,7 +51,7 @@ function look(node: Node, cached: NodeAttachment): LiveInterface {
   const master = hostEnd?.masterIndex === undefined
     ? undefined
     : node.host.link.find(hostEnd.masterIndex);
-  const entry = master?.kind === "bridge" ? master : hostEnd;
+  const entry = master && isBridge(master) ? master : hostEnd;
   const addresses = listAddressesOf(cached);
   return {
     attachment: nameAttachment(cached),

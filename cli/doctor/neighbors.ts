@@ -8,7 +8,7 @@ import { pause } from "../../cni/call/deadline.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { ArpSocket } from "../../ffi/arp_socket.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
@@ -88,7 +88,7 @@ const ATTEMPTS = 3, LISTEN_MS = 100;
  */
 async function findDuplicates(node: Node): Promise<Findings> {
   const live = listLive(node)
-    .filter(({ entry, link }) => entry?.kind === "bridge" && link?.mac);
+    .filter(({ entry, link }) => entry && isBridge(entry) && link?.mac);
   const byBridge = Map.groupBy(live, ({ entry }) => entry?.index ?? 0);
   const ports = node.host.link.list();
   const findings: Finding[] = [];

@@ -37,11 +37,22 @@ export function listRouted(
   );
 }
 
+/** A plugin's configuration. */
+type Conf = Pick<PluginConf, "type" | "document">;
+
 /** Returns the name of the link that all containers share; undefined if each has its own. */
-export function sharedLinkOf(
-  { type, document }: PluginConf,
-): string | undefined {
-  return findAbout(type)?.network?.sharedLink?.(document);
+export function sharedLinkOf({ type, document }: Conf): string | undefined {
+  const shared = findAbout(type)?.network?.sharedLink;
+  return shared && String(valueOf(document, shared.key) || shared.usual);
+}
+
+/** Says how to give the containers of a network another link to share. */
+export function adviseOtherLink(
+  { path }: ConfiguredNetwork,
+  { type }: Conf,
+): string {
+  const key = findAbout(type)?.network?.sharedLink?.key;
+  return `set "${key}" in ${path} to another name`;
 }
 
 /** Reports whether a plugin makes the node its containers' router. */

@@ -6,7 +6,7 @@
 
 import { ifPossible } from "../../cni/files/io.ts";
 import { decode } from "../../cni/json/json.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ABOUTS } from "../../plugins/lists/abouts.ts";
@@ -35,7 +35,7 @@ import {
   type PlacedConf,
 } from "./node.ts";
 import { listLive } from "./live.ts";
-import { listSubnets, sharedLinkOf } from "./routed.ts";
+import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
 
 /** Addresses that one plugin of a network hands out. */
 interface Pool {
@@ -182,13 +182,13 @@ function isSameBridge(one: PlacedConf, other: PlacedConf): boolean {
 function isMade(node: Node, link: Link | undefined): boolean {
   if (link === undefined) return false;
   if (link.kind === "veth") return link.index !== findUplink(node)?.index;
-  return link.kind === "bridge" && listSharedLinks(node).includes(link.name);
+  return isBridge(link) && listSharedLinks(node).includes(link.name);
 }
 
 /** Lists the links that containers share, those of plugins' defaults too. */
 function listSharedLinks({ networks }: Node): string[] {
   return [
-    ...ABOUTS.map(({ network }) => network?.sharedLink?.({})),
+    ...ABOUTS.map(({ network }) => network?.sharedLink?.usual),
     ...networks.flatMap(({ plugins }) => plugins.map(sharedLinkOf)),
   ].filter((name) => name !== undefined);
 }
@@ -286,9 +286,7 @@ function findBridgeAddresses(node: Node): Findings {
             `needs ${gateway}`,
           isUsed ? `${so}; others use ${other}: choose another bridge` : so,
           // Without the address, containers that use it are cut off.
-          isUsed
-            ? { advice: `set "bridge" in ${network.path} to another name` }
-            : { command },
+          isUsed ? { advice: adviseOtherLink(network, conf) } : { command },
         ),
       ];
     });

@@ -87,8 +87,8 @@ export interface NetworkFacts {
   readonly joins?: "lower link" | "node";
   /** Reports whether the host has the containers' gateway. */
   readonly hasGateway?: (conf: JsonObject) => boolean;
-  /** Returns the name of the host's link that all containers share. */
-  readonly sharedLink?: (conf: JsonObject) => string;
+  /** The host's link that all containers share: the key that names it, and the usual one. */
+  readonly sharedLink?: { readonly key: string; readonly usual: string };
   /** Reports whether the shared link gets the address of the gateway, which must be free. */
   readonly addsGateway?: (conf: JsonObject) => boolean;
   /** Returns the VLAN of the container's port of the shared link; 0 for none. */

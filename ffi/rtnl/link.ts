@@ -46,6 +46,11 @@ const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
  */
 const RTEXT_FILTER_SKIP_STATS = 8;
 
+/** Reports whether a link is a bridge. */
+export function isBridge({ kind }: Pick<Link, "kind">): boolean {
+  return kind === "bridge";
+}
+
 /** Reports whether a link is a bridge that filters VLANs. */
 export function filtersVlans({ data }: Link): boolean {
   return data?.kind === "bridge" && data.vlanFiltering;

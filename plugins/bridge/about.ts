@@ -18,7 +18,7 @@ export const about: About = {
   network: {
     joins: "node",
     hasGateway,
-    sharedLink: (conf) => String(valueOf(conf, "bridge") || "cni0"),
+    sharedLink: { key: "bridge", usual: "cni0" },
     vlan: (conf) => Number(valueOf(conf, "vlan") ?? 0),
     addsGateway: (conf) =>
       hasGateway(conf) && !valueOf(conf, "vlan") &&

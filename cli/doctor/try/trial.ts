@@ -14,6 +14,7 @@ import {
 } from "../../../cni/libcni/mod.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { valueOf } from "../../../cni/tools/about.ts";
+import { sharedLinkOf } from "../routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
@@ -125,9 +126,7 @@ export async function tryNetwork(
   } finally {
     await detachAll(runtime, network, ends, failures);
   }
-  const shared = network.plugins.flatMap(({ type, document }) =>
-    findAbout(type)?.network?.sharedLink?.(document) ?? []
-  );
+  const shared = network.plugins.flatMap((conf) => sharedLinkOf(conf) ?? []);
   // Bridges are never deleted; other containers may have come meanwhile.
   const left = [...listLinks(options)].filter((link) =>
     !before.has(link) && made.links.has(link) && !shared.includes(link)

@@ -16,6 +16,7 @@ import { NANOSECONDS_PER_TICK } from "../../../ffi/rtnl/traffic_control_rate.ts"
 import type { Ip } from "../../../net/ip.ts";
 import { adviseRestart, findHostEnd } from "../live.ts";
 import { askNeighbor } from "./neighbor.ts";
+import { sharedLinkOf } from "../routed.ts";
 import {
   describeLink,
   doubt,
@@ -135,7 +136,7 @@ function findBridge(trip: Trip): Outcome | undefined {
   if (conf === undefined && master === undefined) return undefined;
   const wanted = conf === undefined
     ? master?.name
-    : networkOf(conf)?.sharedLink?.(conf);
+    : sharedLinkOf({ type: String(conf["type"]), document: conf });
   if (master?.name !== wanted || master === undefined) {
     return ends(
       `"${hostEnd.name}" is ${
