@@ -13,6 +13,45 @@ export function escapeXml(text: string): string {
     .replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }
 
+/** A picture without its shapes. */
+export interface Frame {
+  readonly width: number;
+  readonly height: number;
+  readonly title: string;
+  /** CSS; the class `page` is the background's. */
+  readonly style: string;
+  /** By default a monospaced one. */
+  readonly font?: string;
+}
+
+/** Formats a whole picture. */
+export function picture(
+  {
+    width,
+    height,
+    title,
+    style,
+    font = "ui-monospace, 'DejaVu Sans Mono', monospace",
+  }: Frame,
+  shapes: readonly string[],
+): string {
+  const root = {
+    xmlns: "http://www.w3.org/2000/svg",
+    width,
+    height,
+    viewBox: `0 0 ${round(width)} ${round(height)}`,
+    "font-family": font,
+    "font-size": 12,
+  };
+  const parts = [
+    element("title", {}, escapeXml(title)),
+    element("style", {}, style),
+    element("rect", { width, height, class: "page" }),
+    ...shapes,
+  ];
+  return `${element("svg", root, `\n${parts.join("\n")}\n`)}\n`;
+}
+
 /** Formats an element; numbers to a tenth of a pixel. */
 export function element(
   name: string,
@@ -29,7 +68,7 @@ export function element(
 }
 
 /** Rounds to a tenth of a pixel. */
-export function round(value: number): string {
+function round(value: number): string {
   return String(Math.round(value * 10) / 10);
 }
 

@@ -11,6 +11,7 @@ import {
   element,
   escapeXml,
   line,
+  picture,
   textAt,
 } from "../program/svg.ts";
 import { shorten } from "../program/table.ts";
@@ -125,22 +126,10 @@ export function drawNode(view: NodeView): string {
     rx: 8,
     class: "node",
   };
-  const root = {
-    xmlns: "http://www.w3.org/2000/svg",
-    width,
-    height,
-    viewBox: `0 0 ${width} ${height}`,
-    "font-family": "ui-monospace, 'DejaVu Sans Mono', monospace",
-    "font-size": 12,
-  };
-  const parts = [
-    element("title", {}, escapeXml(`Networks of ${node}`)),
-    element("style", {}, STYLE),
-    element("rect", { width, height, class: "page" }),
-    element("rect", outer),
-    ...shapes,
-  ];
-  return `${element("svg", root, `\n${parts.join("\n")}\n`)}\n`;
+  return picture(
+    { width, height, title: `Networks of ${node}`, style: STYLE },
+    [element("rect", outer), ...shapes],
+  );
 }
 
 function fit(text: string, width: number): string {

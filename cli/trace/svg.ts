@@ -13,6 +13,7 @@ import {
   element,
   escapeXml,
   line,
+  picture,
   textAt,
 } from "../program/svg.ts";
 import { shorten } from "../program/table.ts";
@@ -91,22 +92,10 @@ export function drawTrace(title: string, steps: readonly Step[]): string {
   );
   const list = drawSlowest(steps, y + 12);
   const height = list.bottom + 14;
-  const root = {
-    xmlns: "http://www.w3.org/2000/svg",
-    width: WIDTH,
-    height,
-    viewBox: `0 0 ${WIDTH} ${height}`,
-    "font-family": "ui-monospace, 'DejaVu Sans Mono', monospace",
-    "font-size": 12,
-  };
   const characters = Math.floor((WIDTH - 24) / CHARACTER_WIDTH);
-  const parts = [
-    element("title", {}, escapeXml(title)),
-    element("style", {}, STYLE),
-    element("rect", { width: WIDTH, height, class: "page" }),
-    textAt([12, 22], shorten(`${title}: ${formatMs(total)} ms`, characters), {
-      class: "name",
-    }),
+  const head = shorten(`${title}: ${formatMs(total)} ms`, characters);
+  return picture({ width: WIDTH, height, title, style: STYLE }, [
+    textAt([12, 22], head, { class: "name" }),
     textAt([12, 22 + LINE], shorten(totals.join(" · "), characters), {
       class: "dim",
     }),
@@ -114,8 +103,7 @@ export function drawTrace(title: string, steps: readonly Step[]): string {
     ...scaleTexts,
     ...shapes,
     ...list.shapes,
-  ];
-  return `${element("svg", root, `\n${parts.join("\n")}\n`)}\n`;
+  ]);
 }
 
 /** Lists the lanes of a process. Steps that overlap get lanes of their own. */

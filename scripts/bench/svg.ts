@@ -4,7 +4,11 @@
  * @module
  */
 
-import { element, escapeXml, round, textAt } from "../../cli/program/svg.ts";
+import {
+  type Frame,
+  picture as format,
+  textAt,
+} from "../../cli/program/svg.ts";
 
 export {
   type Attributes,
@@ -29,30 +33,10 @@ const STYLE = `
 
 /** Formats a whole picture, in the viewer's light or dark colours. */
 export function picture(
-  { width, height, title }: {
-    readonly width: number;
-    readonly height: number;
-    readonly title: string;
-  },
+  frame: Omit<Frame, "style">,
   shapes: readonly string[],
 ): string {
-  const root = {
-    xmlns: "http://www.w3.org/2000/svg",
-    width,
-    height,
-    viewBox: `0 0 ${round(width)} ${round(height)}`,
-    "font-family": "monospace",
-    "font-size": 12,
-  };
-  const background = element("rect", { width, height, class: "page" });
-  const style = element("style", {}, STYLE);
-  const name = element("title", {}, escapeXml(title));
-  return element(
-    "svg",
-    root,
-    `\n${[name, style, background, ...shapes].join("\n")}\n`,
-  ) +
-    "\n";
+  return format({ ...frame, style: STYLE, font: "monospace" }, shapes);
 }
 
 /** What {@linkcode drawHead} takes at the top. */

@@ -1,5 +1,6 @@
 /**
- * Keeps bundlers from breaking `using`.
+ * Keeps bundlers from breaking `using`. `deno bundle` has no option for a target that
+ * would lower it.
  *
  * @module
  */
