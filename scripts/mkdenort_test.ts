@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { hasCommand } from "../testing/capabilities.ts";
-import { type ExactProgram, PreparedProgram } from "./bench/process.ts";
+import { type ExactProgram, PreparedProgram } from "./measure/bench/process.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
 import { getOwnTarget } from "./compile/target.ts";
 import { exists } from "./exists.ts";

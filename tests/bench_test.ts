@@ -6,8 +6,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { ROOT } from "../scripts/compile/project.ts";
 import { importFlags } from "../scripts/net.ts";
-import type { Report } from "../scripts/bench/report.ts";
-import type { Row } from "../scripts/bench/summary.ts";
+import type { Report } from "../scripts/measure/bench/report.ts";
+import type { Row } from "../scripts/measure/bench/summary.ts";
 import {
   goPlugin,
   requireRoot,
@@ -32,7 +32,7 @@ class Run implements Disposable {
   async start(...args: string[]): Promise<Deno.ChildProcess> {
     const flags = await importFlags();
     return new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", ...flags, "scripts/bench.ts", "--bin", BIN]
+      args: ["run", "-A", ...flags, "scripts/measure/bench.ts", "--bin", BIN]
         .concat("--out", this.out, args),
       cwd: ROOT,
       env: { TMPDIR: this.temporary },

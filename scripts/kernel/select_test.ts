@@ -21,8 +21,8 @@ const SOURCES: Readonly<Record<string, string>> = {
   "testing/capabilities.ts": "export const needsRoot = 1;",
   "tests/bench_test.ts":
     'import { requireRoot } from "../testing/capabilities.ts";',
-  "scripts/bench/netns_test.ts":
-    'import { requireRoot } from "../../testing/capabilities.ts";',
+  "scripts/measure/bench/netns_test.ts":
+    'import { requireRoot } from "../../../testing/capabilities.ts";',
 };
 
 Deno.test("selectKernelPart() finds what needs namespaces, also through modules of tests", () => {

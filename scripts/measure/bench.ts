@@ -1,0 +1,112 @@
+// deno-lint-ignore-file no-console -- its output is what it is for
+
+/**
+ * Measures the plugins beside others: `deno task bench`.
+ *
+ *     deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
+ *                     [--bin DIR] [--peer DIR]... [--go-multus DIR]
+ *                     [--out DIR] [--json]
+ *
+ * Whole processes, as a container runtime starts them, in turns: A B A B. All
+ * of it happens in namespaces that end with this program, so that the machine's
+ * own network and files are not touched. docs/performance.md tells how to read
+ * what it prints, and writes to dist/bench.
+ *
+ * @module
+ */
+
+import { describeError } from "../../cni/error.ts";
+import { type Answer, measureAll, type Task } from "./bench/inside.ts";
+import { runIsolated } from "./bench/isolation.ts";
+import { describeMachine } from "./bench/machine.ts";
+import { type BenchOptions, parseOptions } from "./bench/options.ts";
+import type { Report } from "./bench/report.ts";
+import { findSubjects, GO_FOLDER } from "./bench/subject.ts";
+import { formatReport } from "./bench/table.ts";
+import { writeReport } from "./bench/write_report.ts";
+import { ensureCompiled } from "../compile.ts";
+import { ROOT } from "../compile/project.ts";
+import { answerHelp } from "../help.ts";
+import { importFlags } from "../net.ts";
+
+/** Marks a run that this script started, with a task. */
+const NESTED = "--in-namespaces";
+
+/** Measures in a separate process, which takes everything with it at its end. */
+async function measure(
+  task: Omit<Task, "deno" | "folder">,
+): Promise<Answer | number> {
+  const folder = await Deno.makeTempDir({ prefix: "cni-bench-" });
+  try {
+    const script = new URL(import.meta.url).pathname;
+    const deno = [Deno.execPath(), "run", "-A", ...await importFlags()];
+    const nested = JSON.stringify({ ...task, deno, folder });
+    const command = [...deno, script, NESTED, nested];
+    const { code, stdout } = await runIsolated(command, ROOT);
+    return code === 0 ? JSON.parse(stdout) as Answer : code;
+  } finally {
+    await Deno.remove(folder);
+  }
+}
+
+/** Measures, prints and writes; returns the exit status. */
+async function bench(options: BenchOptions): Promise<number> {
+  const { quick, growth, rounds, filter, json, out } = options;
+  const bin = options.bin ?? await ensureCompiled();
+  const go = Deno.env.get("CNI_GO_PLUGINS") || GO_FOLDER;
+  const { subjects, notes } = findSubjects(
+    bin,
+    options.peers,
+    go,
+    options.goMultus,
+  );
+  const machine = describeMachine(subjects);
+  notes.forEach((note) => console.error(note));
+  const answer = await measure({ subjects, quick, growth, rounds, filter });
+  if (typeof answer === "number") return answer;
+  const report: Report = {
+    machine,
+    growth,
+    quick,
+    filter,
+    notes: [...notes, ...answer.notes],
+    rows: answer.rows,
+  };
+  const files = await writeReport(report, out);
+  console.log(json ? JSON.stringify(report, null, 2) : formatReport(report));
+  files.forEach((file) => console.error(`Written: ${file}`));
+  if (report.rows.length > 0) return 0;
+  console.error(`Nothing was measured that has "${filter}" in its name`);
+  return 1;
+}
+
+const HELP = `Measure the plugins beside others, in namespaces of their own.
+
+Usage: deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
+                       [--bin DIR] [--peer DIR]... [--go-multus DIR]
+                       [--out DIR] [--json]
+
+  --growth         measure how costs grow with the number of containers
+  --quick          a few rounds of the smaller measurements
+  --rounds N       rounds that count (1 to 1000)
+  --filter TEXT    measure only cells with TEXT in their name
+  --bin DIR        our executables (default build them)
+  --peer DIR       other executables to compare with; can be repeated
+  --go-multus DIR  folder of the Go multus
+  --out DIR        where to write the results (default dist/bench)
+  --json           print a JSON document instead of tables`;
+
+if (import.meta.main) {
+  answerHelp(HELP);
+  try {
+    const [first, second = ""] = Deno.args;
+    if (first === NESTED) {
+      console.log(JSON.stringify(measureAll(JSON.parse(second) as Task)));
+    } else {
+      Deno.exitCode = await bench(parseOptions(Deno.args));
+    }
+  } catch (error) {
+    console.error(describeError(error));
+    Deno.exit(1);
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * An API server with one pod, in the network namespace that it is started in,
+ * until it is killed: a real one if `CNI_KUBE_APISERVER_DIR` names the folder of
+ * `kube-apiserver` and `etcd`, else the one of the tests.
+ *
+ *     deno run -A scripts/measure/bench/cluster_main.ts FOLDER
+ *
+ * @module
+ */
+
+import { KubeApi } from "../../../tests/_harness/kube_api.ts";
+import {
+  createAll,
+  KubeApiServer,
+  needsApiServer,
+} from "../../../tests/_harness/kube_apiserver.ts";
+import { ROOT } from "../../compile/project.ts";
+import { type ClusterAccess, READY } from "./cluster.ts";
+import { POD } from "./route.ts";
+
+const SPEC = { nodeName: "bench", containers: [{ name: "c", image: "none" }] };
+
+if (import.meta.main) {
+  const [folder = "."] = Deno.args;
+  const start = needsApiServer.ignore ? startFixture : startReal;
+  const access = await start(folder);
+  const written = `${folder}/${READY}.new`;
+  Deno.writeTextFileSync(written, JSON.stringify(access));
+  Deno.renameSync(written, `${folder}/${READY}`);
+}
+
+async function startFixture(folder: string): Promise<ClusterAccess> {
+  const api = await KubeApi.start();
+  api.putPod({ metadata: { ...POD }, spec: SPEC });
+  const account = `${folder}/account`;
+  await Deno.mkdir(account);
+  api.writeServiceAccount(account);
+  return {
+    kubeconfig: api.writeKubeconfig(folder),
+    account,
+    environment: api.inClusterEnvironment(),
+  };
+}
+
+/** Multus has the rights of deploy/multus. The pod's UID is the server's choice. */
+async function startReal(folder: string): Promise<ClusterAccess> {
+  const state = `${folder}/api`;
+  await Deno.mkdir(state);
+  const server = await KubeApiServer.start(state);
+  for (const file of ["crd.yaml", "rbac.yaml"]) {
+    const manifest = await Deno.readTextFile(`${ROOT}deploy/multus/${file}`);
+    await createAll(server, manifest);
+  }
+  const { namespace, name } = POD;
+  await server.create(`/api/v1/namespaces/${namespace}/pods`, {
+    metadata: { name },
+    spec: SPEC,
+  });
+  const account = `${folder}/account`;
+  await Deno.mkdir(account);
+  const token = await server.tokenOf("kube-system", "multus");
+  const files = { token, "ca.crt": server.caPem, namespace: "kube-system" };
+  for (const [file, text] of Object.entries(files)) {
+    await Deno.writeTextFile(`${account}/${file}`, text);
+  }
+  const { hostname, port } = new URL(server.url);
+  return {
+    kubeconfig: await server.kubeconfigOf("kube-system", "multus"),
+    account,
+    environment: {
+      KUBERNETES_SERVICE_HOST: hostname,
+      KUBERNETES_SERVICE_PORT: port,
+    },
+  };
+}

@@ -1,0 +1,171 @@
+/**
+ * A node that exists for the measurements only: a network namespace that stands
+ * for the host's, a folder, and containers whose number grows.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../../ffi/netns.ts";
+import { type Job, runJobs } from "./attach.ts";
+import { CallFailure, type CallRunner } from "./call.ts";
+import { type ChainName, describeNetwork } from "./chain.ts";
+import { BenchDaemon } from "./daemon.ts";
+import { ThickMultus } from "./thick_multus.ts";
+import { awaitTeardown, makeNetns } from "./netns.ts";
+import {
+  type Attachment,
+  type DaemonKind,
+  oneByOne,
+  type Place,
+  type Route,
+  type Verb,
+} from "./route.ts";
+import type { Subject } from "./subject.ts";
+
+/** The parts of a node. */
+export interface NodeParts {
+  /** The owner of the executables on it. */
+  readonly subject: Subject;
+  readonly chain: ChainName;
+  readonly masquerade: boolean;
+  readonly runner: CallRunner;
+  /** An empty folder. */
+  readonly folder: string;
+  /** The command that runs a script of this project. */
+  readonly deno: readonly string[];
+}
+
+/** How many containers are attached at once that only are to be there. */
+export const FILL_WIDTH = 4;
+const FIRST_PORT = 1024, PORTS = 60_000;
+
+/** A node. */
+export class BenchNode implements Disposable {
+  readonly #parts: NodeParts;
+  readonly #containers: NetNs[] = [];
+  #attachments = 0;
+  #size = 0;
+  /** Stands for the host's namespace. */
+  readonly host: NetNs = makeNetns();
+
+  readonly #daemons = new Map<DaemonKind, BenchDaemon | ThickMultus>();
+
+  /** Creates a node without containers. */
+  constructor(parts: NodeParts) {
+    this.#parts = parts;
+  }
+
+  /** The owner of the executables on it. */
+  get subject(): Subject {
+    return this.#parts.subject;
+  }
+
+  get #socket(): string {
+    return `${this.#parts.folder}/run/daemon.sock`;
+  }
+
+  get #thickDir(): string {
+    return `${this.#parts.folder}/thick`;
+  }
+
+  /**
+   * Starts a daemon on the node, unless it runs.
+   *
+   * @throws {CallFailure} If it is not ready in time
+   */
+  startDaemon(kind: DaemonKind): void {
+    if (this.#daemons.has(kind)) return;
+    this.#daemons.set(
+      kind,
+      kind === "node" ? this.#startOwn() : this.#startThick(),
+    );
+  }
+
+  #startOwn(): BenchDaemon {
+    const ready = this.#socket;
+    const folder = ready.slice(0, ready.lastIndexOf("/"));
+    Deno.mkdirSync(folder, { mode: 0o700 });
+    const args = ["daemon", "--socket-dir", folder];
+    const path = `${this.subject.bin}/cni`;
+    const program = { path, args, ready, log: `${folder}/log` };
+    return new BenchDaemon(program, this.host);
+  }
+
+  #startThick(): ThickMultus {
+    const { subject, deno } = this.#parts;
+    const folder = this.#thickDir;
+    return new ThickMultus({ subject, deno, folder, host: this.host });
+  }
+
+  /** Returns the processor time that a daemon has used so far; 0 without one. */
+  cpuMsOf(kind: DaemonKind | undefined): number {
+    return kind === undefined ? 0 : this.#daemons.get(kind)?.cpuMs ?? 0;
+  }
+
+  /** Names a container in `netns` that is to be attached. */
+  newAttachment(netns: NetNs): Attachment {
+    const number = this.#attachments++;
+    const { chain, masquerade, folder } = this.#parts;
+    const list = describeNetwork({
+      chain,
+      masquerade,
+      dataDir: `${folder}/leases`,
+      hostPort: FIRST_PORT + number % PORTS,
+    });
+    return { id: `container-${number}`, netns: netns.path, list };
+  }
+
+  /** Plans to do something with an attachment. */
+  plan(verb: Verb, attachment: Attachment, route: Route): Job {
+    const { chain, subject, folder } = this.#parts;
+    const { bin, multus = bin } = subject;
+    const [socket, thickDir] = [this.#socket, `${this.#thickDir}/run`];
+    const place: Place = { bin, multus, folder, socket, thickDir };
+    return { verb, attachment, calls: route.plan(chain, verb, place) };
+  }
+
+  /**
+   * Attaches containers until there are so many.
+   *
+   * @throws {CallFailure} If one cannot be attached
+   */
+  grow(size: number): void {
+    const jobs: Job[] = [];
+    for (; this.#size < size; this.#size++) {
+      const attachment = this.newAttachment(this.#newContainer());
+      jobs.push(this.plan("ADD", attachment, oneByOne));
+    }
+    this.#run(jobs);
+  }
+
+  /** Detaches a container as far as that can be done. */
+  detach(attachment: Attachment): void {
+    try {
+      this.#run([this.plan("DEL", attachment, oneByOne)]);
+    } catch (error) {
+      if (!(error instanceof CallFailure)) throw error;
+    }
+  }
+
+  #run(jobs: readonly Job[]): void {
+    const { runner } = this.#parts;
+    runJobs(jobs, { runner, host: this.host, width: FILL_WIDTH });
+  }
+
+  /** Leases alone need no namespace each. */
+  #newContainer(): NetNs {
+    const [first] = this.#containers;
+    if (this.#parts.chain === "host-local" && first !== undefined) return first;
+    const made = makeNetns();
+    this.#containers.push(made);
+    return made;
+  }
+
+  /** Removes everything, and returns once the kernel is done. */
+  [Symbol.dispose](): void {
+    for (const daemon of this.#daemons.values()) daemon[Symbol.dispose]();
+    for (const container of this.#containers) container[Symbol.dispose]();
+    this.host[Symbol.dispose]();
+    awaitTeardown();
+  }
+}

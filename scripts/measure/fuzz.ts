@@ -1,0 +1,115 @@
+// deno-lint-ignore-file no-console -- its output is what it is for
+
+/**
+ * Runs every parser of bytes or text from outside with random inputs, and compares
+ * the call stub with deno: `deno task fuzz`.
+ *
+ * An input that fails is made as small as possible and printed with its seed.
+ * Add it to `tests/fuzz/parsers/corpus.json`, which is run first.
+ *
+ * @module
+ */
+
+import { parseArgs } from "@std/cli/parse-args";
+import { describeError } from "../../cni/error.ts";
+import {
+  fuzz,
+  type FuzzOptions,
+  listParsers,
+} from "../../tests/fuzz/parsers/run.ts";
+import { compareCalls } from "../../tests/fuzz/stub_calls.ts";
+import { answerHelp } from "../help.ts";
+import { formatTally } from "../tally.ts";
+
+const RUNS = 100_000;
+
+const HELP = `Run every parser of bytes or text from outside with random inputs.
+
+Usage: deno task fuzz [--runs N] [--seed N] [--filter TEXT]
+
+  --runs N       inputs for each parser (default ${RUNS})
+  --seed N       start of the random numbers (default the time)
+  --filter TEXT  only parsers with this text in their names`;
+
+/** The command line. */
+interface Options {
+  readonly runs: number;
+  readonly seed: number;
+  readonly filter: string;
+}
+
+/** @throws {Error} If an argument is unknown or not a number */
+function readOptions(args: readonly string[]): Options {
+  const refuse = (what: string): Error =>
+    new Error(`Cannot understand "${what}"; see deno task fuzz --help`);
+  const { runs, seed, filter = "" } = parseArgs([...args], {
+    string: ["runs", "seed", "filter"],
+    unknown: (arg) => {
+      throw refuse(arg);
+    },
+  });
+  const number = (text: string | undefined, otherwise: number): number => {
+    if (text === undefined) return otherwise;
+    if (!/^\d{1,9}$/.test(text)) throw refuse(text);
+    return Number(text);
+  };
+  return {
+    runs: Math.max(1, number(runs, RUNS)),
+    seed: number(seed, Date.now() % 1_000_000_000),
+    filter,
+  };
+}
+
+/** Something to run with random inputs. */
+interface Subject {
+  readonly name: string;
+  readonly run: (options: FuzzOptions) => Promise<unknown>;
+}
+
+/** @param folder For files, in memory at best */
+function listSubjects(folder: string): Subject[] {
+  const parsers = listParsers(folder).map((parser): Subject => ({
+    name: parser.name,
+    run: (options) => fuzz(parser, options),
+  }));
+  return [...parsers, {
+    name: "call stub",
+    run: (options) => compareCalls(Deno.build.arch, options),
+  }];
+}
+
+/** Runs the parsers; returns the exit status. */
+async function main({ runs, seed, filter }: Options): Promise<number> {
+  const folder = await Deno.makeTempDir({ prefix: "cni-fuzz-" });
+  const tally = { passed: 0, failed: 0, skipped: 0 };
+  console.log(`${runs} inputs for each parser, seed ${seed}`);
+  try {
+    for (const { name, run } of listSubjects(folder)) {
+      if (!name.includes(filter)) continue;
+      const startMs = performance.now();
+      try {
+        await run({ runs, seed });
+        const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+        console.log(`ok      ${name} (${seconds} s)`);
+        tally.passed++;
+      } catch (error) {
+        console.log(`FAILED  ${name}\n${describeError(error)}\n`);
+        tally.failed++;
+      }
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+  console.log(formatTally(tally));
+  return tally.failed === 0 && tally.passed > 0 ? 0 : 1;
+}
+
+if (import.meta.main) {
+  answerHelp(HELP);
+  try {
+    Deno.exitCode = await main(readOptions(Deno.args));
+  } catch (error) {
+    console.error(describeError(error));
+    Deno.exit(1);
+  }
+}
