@@ -1,7 +1,7 @@
 /**
- * Writes what is made from the directories of plugins: the lists in
- * `plugins/lists`, the tables of keys in `cni/config`, and the JSON Schemas in
- * `dist/schemas`: `deno task schemas`.
+ * Writes what is made from the sources: the lists of plugins in `plugins/lists`,
+ * the tables of keys in `cni/config`, the page of doctor's findings in `docs`, and
+ * the JSON Schemas in `dist/schemas`: `deno task schemas`.
  *
  * @module
  */
@@ -12,7 +12,8 @@ import { writePluginLists } from "./schemas/plugin_lists.ts";
 if (import.meta.main) {
   answerHelp(
     `Write the lists of plugins to plugins/lists, the tables of their keys to
-cni/config, and their JSON Schemas to dist/schemas.
+cni/config, the findings of cni doctor to docs, and the JSON Schemas to
+dist/schemas.
 
 Usage: deno task schemas`,
   );

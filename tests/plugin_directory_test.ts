@@ -12,7 +12,7 @@ import { rootTest } from "../testing/capabilities.ts";
 const SOURCES = [
   ...["net", "ffi", "cni", "ipam", "kube", "plugins", "node", "daemon", "cli"],
   ...["main.ts", "mod.ts", "libcni.ts", "nftables.ts", "traffic_control.ts"],
-  ...["scripts", "testing", "tests", "deploy/daemon"],
+  ...["scripts", "testing", "tests", "docs", "deploy/daemon"],
   ...["deno.json", "deno.lock", "README.md"],
 ];
 
