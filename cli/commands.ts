@@ -164,7 +164,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       completes: "plugin",
       isOptional: true,
     }],
-    flags: LISTING,
+    flags: { ...LISTING, ...pick("cni-path") },
     load: async () => (await import("./commands/explain.ts")).explain,
   },
   {
@@ -178,7 +178,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     }],
     flags: {
       "all": { summary: "print or write all schemas" },
-      ...pick("output"),
+      ...pick("output", "cni-path"),
     },
     load: async () => (await import("./commands/explain.ts")).schema,
   },

@@ -175,7 +175,8 @@ export const FLAGS = {
   "ipam": { summary: "a plugin that provides addresses" },
   "checkout": {
     value: "FOLDER",
-    summary: "import from a checkout of this project instead of jsr.io",
+    summary: "import from this checkout of the project (default the one that " +
+      "cni was built in or runs in, else jsr.io)",
     completes: "directory",
   },
   "verbose": { summary: "show the plugins' output while ADD is undone" },

@@ -7,6 +7,7 @@
 
 import project from "../deno.json" with { type: "json" };
 import { answerHelp } from "./help.ts";
+import { isReachable } from "./net.ts";
 
 const FOLDER = new URL("../docs/site/", import.meta.url);
 
@@ -22,6 +23,27 @@ function run(cwd: URL, program: string, ...args: readonly string[]): number {
     stderr: "inherit",
   }).outputSync();
   return code;
+}
+
+/**
+ * Installs the site's packages; from npm's cache if its registry is out of
+ * reach, for which npm would wait without a word.
+ */
+async function installPackages(): Promise<number> {
+  const ci = ["npm", "ci", "--no-audit", "--no-fund"] as const;
+  const { stdout } = new Deno.Command("npm", {
+    args: ["config", "get", "registry"],
+    cwd: FOLDER,
+  }).outputSync();
+  const registry = new TextDecoder().decode(stdout).trim().replace(/\/?$/, "/");
+  if (await isReachable(`${registry}vitepress`)) return run(FOLDER, ...ci);
+  console.error(`${registry} is out of reach: trying npm's cache`);
+  if (run(FOLDER, ...ci, "--offline") === 0) return 0;
+  console.error(
+    "deno task docs needs the packages of docs/site/package-lock.json: run it " +
+      "once with a network, or set npm_config_registry to a registry in reach",
+  );
+  return 1;
 }
 
 /** Writes the reference of the modules that deno.json exports to dist/site/api. */
@@ -41,8 +63,9 @@ reference of the library by deno doc.
 
 Usage: deno task docs
 
-It needs npm, and downloads the packages of docs/site/package-lock.json.`,
+It needs npm, and downloads the packages of docs/site/package-lock.json. Without
+a network, they have to be in npm's cache.`,
   );
-  Deno.exitCode = run(FOLDER, "npm", "ci", "--no-audit", "--no-fund") ||
+  Deno.exitCode = await installPackages() ||
     run(FOLDER, "npm", "run", "build") || documentApi();
 }

@@ -5,7 +5,8 @@
  */
 
 import { dirname, join, resolve } from "@std/path/posix";
-import { withIoFailure } from "../../cni/files/io.ts";
+import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
+import { splitPath } from "../../cni/invoke/find.ts";
 import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { CURRENT_VERSION } from "../../cni/version.ts";
@@ -37,7 +38,8 @@ export async function newPlugin(call: CniCall): Promise<Output> {
   }
   const kind = flags.chained ? "chained" : flags.ipam ? "ipam" : "main";
   const templates = (await loadTemplates())[kind];
-  const files = makeFiles(templates, kind, name, flags.checkout);
+  const checkout = flags.checkout ?? findCheckout();
+  const files = makeFiles(templates, kind, name, checkout);
   const folder = resolve(name);
   withIoFailure(`create "${folder}"`, () => Deno.mkdirSync(folder));
   for (const [file, content] of Object.entries(files)) {
@@ -54,12 +56,35 @@ export async function newPlugin(call: CniCall): Promise<Output> {
   return {
     json: { name, kind, folder, files: names },
     text: `Created ${folder} with ${names.join(", ")}\n` +
-      `Test it as root: cd ${name} && deno task test`,
-    ...flags.checkout === undefined && {
+      `Test it as root: cd ${name} && ${nameDeno(call)} task test`,
+    ...checkout === undefined && {
       note: `It imports ${PUBLISHED}. If jsr.io is out of reach or does not ` +
         "have it yet, name a checkout with --checkout",
     },
   };
+}
+
+/**
+ * Finds a checkout of this project: the one that this executable was built in,
+ * or that the command runs in.
+ */
+function findCheckout(): string | undefined {
+  const folders = [resolve(dirname(Deno.execPath()), "../..")];
+  for (let folder = Deno.cwd(); folder !== dirname(folder);) {
+    folders.push(folder);
+    folder = dirname(folder);
+  }
+  return folders.find((folder) => {
+    const project = ifPossible(() => readObject(join(folder, "deno.json")));
+    return project?.["name"] === "@cni/plugins";
+  });
+}
+
+/** Names the command that runs Deno, which need not be installed. */
+function nameDeno({ env }: CniCall): string {
+  const isInstalled = splitPath(env["PATH"] ?? "")
+    .some((folder) => ifPossible(() => Deno.statSync(`${folder}/deno`)));
+  return isInstalled ? "deno" : `npx --yes deno@${Deno.version.deno}`;
 }
 
 function makeFiles(

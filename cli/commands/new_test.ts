@@ -1,6 +1,10 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { ROOT } from "../../scripts/compile/project.ts";
-import { rootTest } from "../../testing/capabilities.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  rootTest,
+} from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
@@ -95,3 +99,34 @@ Deno.test("cni new plugin imports the published package by default", async () =>
     assertEquals(imports["@cni/plugins"], "jsr:@cni/plugins@^0.1.0");
   });
 });
+
+const needs = ignoreUnless(hasCommand("unshare"), "needs unshare");
+
+rootTest(
+  "cni new plugin works as printed, without a network",
+  needs,
+  async () => {
+    // Inside the checkout, which need not be named.
+    const parent = await Deno.makeTempDir({ dir: `${ROOT}build` });
+    try {
+      const { stdout, stderr } = await inFolder(
+        parent,
+        () => runCni("new", "plugin", "greeter"),
+      );
+      assertEquals(stderr, "");
+      const [, command = ""] = /^Test it as root: (.*)$/m.exec(stdout) ?? [];
+      assertMatch(command, /^cd greeter && .*deno.* task test$/);
+      const line = command.replace(/&& .*deno\S*/, `&& ${Deno.execPath()}`);
+      const ended = await new Deno.Command("unshare", {
+        args: ["--net", "sh", "-c", line],
+        cwd: parent,
+      }).output();
+      const text = new TextDecoder().decode(ended.stdout) +
+        new TextDecoder().decode(ended.stderr);
+      assertEquals(ended.success, true, text);
+      assertMatch(text, /6 passed .* 0 failed/);
+    } finally {
+      await Deno.remove(parent, { recursive: true });
+    }
+  },
+);
