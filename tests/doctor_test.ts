@@ -2,10 +2,10 @@
  * `cni doctor` on a throw-away node: one scene, in which one thing after another
  * is broken and mended again.
  */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CHECKS } from "../cli/doctor/checks.ts";
 import { formatFindingsPage } from "../scripts/schemas/findings_page.ts";
-import { diagnose } from "../cli/doctor/diagnose.ts";
+import { collapse, diagnose, type Found } from "../cli/doctor/diagnose.ts";
 import { error, type Finding } from "../cli/doctor/finding.ts";
 import { SyscallError } from "../ffi/errno.ts";
 import type { Output } from "../cli/program/command.ts";
@@ -220,6 +220,64 @@ rootTest(
   },
 );
 
+rootTest("cni doctor --wait looks until nothing is wrong", NEEDS, async () => {
+  using scene = await DoctorScene.create();
+  const forwarding = "/proc/sys/net/ipv4/ip_forward";
+  scene.sh(`echo 0 > ${forwarding}`);
+  const given = await scene.doctor({ wait: "1ms" });
+  assertEquals(given.exitCode, 1);
+  const seen: string[] = [];
+  const { exitCode, text } = await scene.doctor({ wait: "10m" }, {
+    onProgress: (text) => {
+      if (seen.at(-1) !== text) seen.push(text);
+      if (/^Waiting/.test(text)) scene.sh(`echo 1 > ${forwarding}`);
+    },
+  });
+  assertEquals(exitCode, 0, plain(text));
+  assertEquals(seen, [
+    "Checking the node",
+    "Waiting until nothing is wrong",
+    "Checking the node",
+  ]);
+  for (const flags of [{ fix: true }, { pod: "default/web" }, { try: true }]) {
+    const call = scene.doctor({ wait: "1m", ...flags });
+    await assertRejects(() => call, Error, "use only one of");
+  }
+});
+
+Deno.test("findings of one shape are shown once, with a count", () => {
+  const found = (message: string, more: object = {}): Found => ({
+    check: "mtu",
+    code: "CNI0703",
+    ...error(message, "", more),
+  });
+  const of = (list: readonly Found[]): unknown =>
+    collapse(list).map(({ message, count, also }) => [
+      message,
+      count,
+      also.map((one) => one.message),
+    ]);
+  const same = found("the disk is full");
+  assertEquals(of([same, same]), [["the disk is full", 2, []]]);
+  const pods = [1, 2, 3, 4].map((at) =>
+    found(`default/p${at} eth0 on "lan": lacks 10.2.0.${at}`, {
+      subject: `default/p${at} eth0`,
+    })
+  );
+  assertEquals(
+    of(pods.slice(0, 3)),
+    pods.slice(0, 3).map(({ message }) => [
+      message,
+      1,
+      [],
+    ]),
+  );
+  assertEquals(of([...pods, same]), [
+    [pods[0]?.message, 4, pods.slice(1).map(({ message }) => message)],
+    ["the disk is full", 1, []],
+  ]);
+});
+
 rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   using scene = await DoctorScene.create();
   using node = scene.node();
@@ -261,6 +319,9 @@ rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   );
 });
 
+/** How many commands one fault may take, one after another. */
+const MOST_STEPS = 6;
+
 rootTest(
   "cni doctor finds one fault after another, and nothing without",
   NEEDS,
@@ -282,7 +343,14 @@ rootTest(
             const texts = found.map((one) => one.message);
             assertEquals(names, checks, texts.join("\n"));
             assertMatch(texts.join("\n"), message);
-            // Every finding says what to do, or that nothing helps.
+            // Every finding says what to do, or that nothing helps, and none
+            // sends the reader to another command that finds the same.
+            assertEquals(
+              found.filter(({ command = "" }) =>
+                /^cni (doctor|check|validate|status)\b/.test(command)
+              ),
+              [],
+            );
             assertEquals(
               found.filter((one) => !one.command && !one.advice),
               [],
@@ -290,9 +358,13 @@ rootTest(
             const help = found.map((one) => one.command ?? one.look);
             assertMatch(help.join("\n"), command ?? /./);
             if (fault.follow !== true) return;
-            const [first] = found;
-            scene.sh(first?.command ?? "exit 1");
-            const left = await scene.find({ without, ...options?.(scene) });
+            // One after another, as a person would.
+            let left = found;
+            for (let at = 0; at < MOST_STEPS && left.length > 0; at++) {
+              const next = left.find((one) => one.command !== undefined);
+              scene.sh(next?.command ?? "true");
+              left = await scene.find({ without, ...options?.(scene) });
+            }
             assertEquals(left.map((one) => one.message), []);
           } finally {
             undo();

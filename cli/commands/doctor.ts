@@ -188,7 +188,10 @@ function toDocument(
     look: look ?? null,
     fixable: mend !== undefined,
     count,
-    also,
+    also: also.map(({ message, command }) => ({
+      message,
+      fix: command ?? null,
+    })),
     url: urlOf(code),
   };
 }
@@ -251,10 +254,15 @@ function formatFinding(
   return [
     head + first,
     ...rest.map((line) => " ".repeat(INDENT) + line),
-    ...also.slice(0, MOST_ALSO).map((text) => labelled("also:", text)),
+    ...also.slice(0, MOST_ALSO).map(({ message }) =>
+      labelled("also:", message)
+    ),
     ...left > 0 ? [labelled("also:", `${left} more, which --json lists`)] : [],
     labelled("so:", consequence),
     ...command === undefined ? [] : [literal("fix:", command + hint)],
+    ...command !== undefined && also.length > 0
+      ? [labelled("", "and so on for the others: --json lists each fix")]
+      : [],
     ...advice === undefined
       ? []
       : [labelled(command === undefined ? "fix:" : "note:", advice)],

@@ -114,8 +114,8 @@ export async function mendAll(
 export interface Collapsed extends Found {
   /** How many there are. */
   readonly count: number;
-  /** What the others say, unless it is the same. */
-  readonly also: readonly string[];
+  /** The others, unless they say the same. */
+  readonly also: readonly Pick<Found, "message" | "command">[];
 }
 
 /** More findings of one shape than this are shown as one. */
@@ -130,9 +130,11 @@ export function collapse(findings: readonly Found[]): Collapsed[] {
     return parts.flatMap((same) => {
       const [first] = same;
       if (first === undefined) return [];
-      const texts = new Set(same.map(({ message }) => message));
-      texts.delete(first.message);
-      return [{ ...first, count: same.length, also: [...texts] }];
+      const also = new Map(
+        same.filter(({ message }) => message !== first.message)
+          .map(({ message, command }) => [message, { message, command }]),
+      );
+      return [{ ...first, count: same.length, also: [...also.values()] }];
     });
   });
 }

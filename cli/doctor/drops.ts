@@ -43,7 +43,7 @@ interface Traffic extends RoutedNetwork {
   readonly links: readonly string[];
 }
 
-function listTraffic(node: Node): Traffic[] {
+function listTraffic(node: Node, more: readonly Ip[]): Traffic[] {
   const live = listLive(node);
   return listRouted(node).map((routed) => {
     const own = live.filter(({ cached }) =>
@@ -51,7 +51,10 @@ function listTraffic(node: Node): Traffic[] {
     );
     return {
       ...routed,
-      addresses: own.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)),
+      addresses: [
+        ...own.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)),
+        ...more,
+      ],
       links: [
         ...routed.link === undefined ? [] : [routed.link],
         ...own.flatMap(({ entry }) => entry?.name ?? []),
@@ -60,14 +63,23 @@ function listTraffic(node: Node): Traffic[] {
   });
 }
 
-function findDroppingRules(node: Node): Findings {
+/**
+ * Finds rules that drop what networks send or receive.
+ *
+ * @param more Further addresses that their packets have
+ */
+export function findDroppingRules(
+  node: Node,
+  more: readonly Ip[] = [],
+): Findings {
   using nftables = openNftables(node.hostNetns);
   if (nftables === undefined) return [];
+  const all = listTraffic(node, more);
   const chains = nftables.listHookedChains().filter(({ hook, type, table }) =>
     HOOKS[hook] !== undefined && type === "filter" && table.family !== "bridge"
   );
   const found = chains.flatMap((chain) =>
-    listTraffic(node).flatMap((traffic) => {
+    all.flatMap((traffic) => {
       const own = traffic.subnet.family === 4 ? "ip" : "ip6";
       if (![own, "inet"].includes(chain.table.family)) return [];
       const drop = findDrop(nftables, chain, chain.name, traffic);
@@ -204,6 +216,6 @@ export const DROP_CHECKS: readonly Check[] = [
       fix:
         "Delete the rule where it was written; `nft delete rule` is gone with the next reload of that program.",
     },
-    run: findDroppingRules,
+    run: (node) => findDroppingRules(node),
   },
 ];

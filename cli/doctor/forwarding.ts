@@ -30,7 +30,8 @@ async function findForwardPolicy(node: Node): Promise<Findings> {
   for (const routed of listRouted(node)) {
     for (const chain of await listForwardChains(node, routed)) {
       if (chain.fate === "passes" || isLetThrough(routed, chain)) continue;
-      const key = `${chain.name} ${routed.network.name}`;
+      const { network, subnet } = routed;
+      const key = `${chain.name} ${network.name} ${subnet.family}`;
       if (findings.has(key)) continue;
       findings.set(key, describe(chain, routed));
     }

@@ -50,6 +50,8 @@ async function findEnds(node: Node): Promise<Findings> {
       if (way.endsAt === "forwarding" && notForwarded.has(family)) continue;
       // Reported once, by uplink.
       if (way.endsAt === "uplink" && !hasDefaultRoute(node, family)) continue;
+      // Reported by rule-stops.
+      if (last?.text.startsWith("the routing rule ")) continue;
       // Reported by rp-filter.
       if (last?.text.endsWith("rp_filter is strict")) continue;
       const found = describe(way, nameAttachment(attachment));

@@ -8,6 +8,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import { listLive } from "./live.ts";
 import type { Node } from "./node.ts";
+import { RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { listRouted } from "./routed.ts";
 import { findUplink } from "./subnets.ts";
 
@@ -84,6 +85,29 @@ function findNoRoute(node: Node, network: string): Findings {
   )];
 }
 
+/** Finds routing rules that stop what networks send. */
+function findStoppingRules(node: Node): Findings {
+  const networks = listRouted(node);
+  return new RuleRequests(node.host.socket).list().filter(({ stops }) => stops)
+    .flatMap(({ source, priority }) => {
+      const found = networks.find(({ subnet }) =>
+        source.family === subnet.family && source.overlaps(subnet)
+      );
+      if (found === undefined) return [];
+      const ip = source.family === 4 ? "ip" : "ip -6";
+      const from = source.prefixLength === 0 ? "all" : `${source}`;
+      return [error(
+        `the routing rule ${priority} of the host stops packets from ${from}`,
+        `containers of "${found.network.name}" reach nobody beyond the node`,
+        {
+          command: `${ip} rule del pref ${priority}`,
+          look: `${ip} rule`,
+          advice: "and tell the program that added it, or it comes back",
+        },
+      )];
+    });
+}
+
 type Routes = ReturnType<Node["host"]["route"]["list"]>;
 
 /** Finds default routes among which the kernel does not choose by priority. */
@@ -130,5 +154,17 @@ export const UPLINK_CHECKS: readonly Check[] = [
         "Have the program that manages the node's network set the link up and add its routes. A node that is meant to have no way out is well.",
     },
     run: findNoUplink,
+  },
+  {
+    code: "CNI0609",
+    name: "rule-stops",
+    finds: "a routing rule stops packets of a network",
+    page: {
+      effect: "Containers of the network reach nobody beyond the node.",
+      cause: "A rule against leaks of a VPN, or against private addresses.",
+      look: "`ip rule`, `ip -6 rule`.",
+      fix: "`ip rule del pref PRIORITY`, and in the program that added it.",
+    },
+    run: findStoppingRules,
   },
 ];

@@ -44,8 +44,10 @@ export function ip(
     hosts.host,
 ): (scene: DoctorScene) => Undo {
   return (scene) => {
-    scene.sh(breaks, where(scene));
-    return () => void scene.sh(mends, where(scene));
+    const [script, undo] = [breaks, mends]
+      .map((text) => text.replaceAll("$outside", scene.outside.path));
+    scene.sh(script ?? "", where(scene));
+    return () => void scene.sh(undo ?? "", where(scene));
   };
 }
 
@@ -148,8 +150,17 @@ export function cached(
     const path = `${cacheDir}/results/${name}`;
     Deno.writeTextFileSync(path, text);
     makeOld(path);
-    return () => Deno.removeSync(path);
+    return () => remove(path);
   };
+}
+
+/** Removes a file, if it is still there. */
+export function remove(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }
 
 /** Caches an attachment of a container that is gone. */

@@ -18,6 +18,7 @@ import {
   multus,
   network,
   plugin,
+  remove,
   runtime,
   type Undo,
   VERSIONS,
@@ -68,8 +69,11 @@ export const FAULTS: readonly Fault[] = [
     seed: (scene) => {
       const { plugins } = scene.readNetwork("10-pods");
       const path = scene.writeNetwork("30-pods", plugins);
-      return () => Deno.removeSync(path);
+      return () => {
+        for (const one of [path, `${path}.unused`]) remove(one);
+      };
     },
+    follow: true,
   },
   {
     name: "a value of the wrong type",
@@ -124,7 +128,8 @@ export const FAULTS: readonly Fault[] = [
     name: "a plugin that is not executable",
     checks: ["plugin-mode"],
     message: /bin\/custom" is not executable/,
-    seed: plugin("custom", "#!/bin/sh\n", 0o644),
+    seed: plugin("custom", VERSIONS, 0o644),
+    follow: true,
   },
   {
     name: "a plugin for another machine",
@@ -288,6 +293,7 @@ export const FAULTS: readonly Fault[] = [
         undo();
       };
     },
+    follow: true,
   },
   {
     name: "no address left",
@@ -313,6 +319,7 @@ export const FAULTS: readonly Fault[] = [
       "echo 0 > /proc/sys/net/ipv4/ip_forward",
       "echo 1 > /proc/sys/net/ipv4/ip_forward",
     ),
+    follow: true,
   },
   {
     name: "IPv6 is not forwarded",
@@ -322,6 +329,7 @@ export const FAULTS: readonly Fault[] = [
       "echo 0 > /proc/sys/net/ipv6/conf/all/forwarding",
       "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
     ),
+    follow: true,
   },
   {
     name: "strict reverse path filtering against a route",
@@ -351,6 +359,7 @@ export const FAULTS: readonly Fault[] = [
       "nft 'table inet fw { chain f1 { type filter hook forward priority 0; policy drop; ct state established accept; }; }'",
       "nft delete table inet fw",
     ),
+    follow: true,
   },
   {
     name: "a forward chain like firewalld's",
@@ -366,6 +375,7 @@ export const FAULTS: readonly Fault[] = [
     checks: ["forward-policy"],
     message: /"ip filter FORWARD" has policy drop/,
     seed: ip("iptables-nft -P FORWARD DROP", "nft delete table ip filter"),
+    follow: true,
   },
   {
     name: "FORWARD of iptables-legacy with policy drop",
@@ -408,12 +418,14 @@ export const FAULTS: readonly Fault[] = [
     checks: ["cache-broken"],
     message: /results\/pods-x-eth0" is not readable/,
     seed: cached("pods-x-eth0", "{"),
+    follow: true,
   },
   {
     name: "an empty cache file",
     checks: ["cache-broken"],
     message: /results\/pods-x-eth0" is empty/,
     seed: cached("pods-x-eth0", ""),
+    follow: true,
   },
   {
     name: "a pipe in the place of a cache file",
@@ -422,8 +434,9 @@ export const FAULTS: readonly Fault[] = [
     seed: ({ cacheDir }): Undo => {
       const path = `${cacheDir}/results/pods-x-eth0`;
       new Deno.Command("mkfifo", { args: [path] }).outputSync();
-      return () => Deno.removeSync(path);
+      return () => remove(path);
     },
+    follow: true,
   },
   {
     name: "a container that ended without DEL",
@@ -443,9 +456,10 @@ export const FAULTS: readonly Fault[] = [
     message: /default\/db eth0 on "lan": bridge: /,
     seed: ip(
       "ip link set eth0 down",
-      "ip link set eth0 up; ip route add default via 10.2.0.1",
+      "ip link set eth0 up; ip route replace default via 10.2.0.1",
       inOther,
     ),
+    follow: true,
   },
   {
     name: "a route that is gone",
@@ -453,9 +467,10 @@ export const FAULTS: readonly Fault[] = [
     message: /default\/web eth0 on "pods": ptp: .*0.0.0.0\/0/,
     seed: ip(
       "ip route del default",
-      "ip route add default via 10.1.0.1",
+      "ip route replace default via 10.1.0.1",
       inPod,
     ),
+    follow: true,
   },
   {
     name: "an address that is gone",
@@ -463,9 +478,10 @@ export const FAULTS: readonly Fault[] = [
     message: /default\/db eth0 on "lan": bridge: .*10.2.0.2/,
     seed: ip(
       "ip addr del 10.2.0.2/24 dev eth0",
-      "ip addr add 10.2.0.2/24 dev eth0; ip route add default via 10.2.0.1",
+      "ip addr replace 10.2.0.2/24 dev eth0; ip route replace default via 10.2.0.1",
       inOther,
     ),
+    follow: true,
   },
   {
     name: "another MAC",
@@ -532,6 +548,7 @@ export const FAULTS: readonly Fault[] = [
       /MTU of default\/db eth0 is 1300, and that of "veth.*", its other end, 1500/,
     seed: ip("ip link set eth0 mtu 1300", "ip link set eth0 mtu 1500", inOther),
     command: /^nsenter --net=\/\S+ ip link set eth0 mtu 1500$/,
+    follow: true,
   },
   {
     name: "an uplink with a smaller MTU",

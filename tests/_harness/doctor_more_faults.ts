@@ -544,6 +544,7 @@ export const MORE_FAULTS: readonly Fault[] = [
     checks: ["link-unusable"],
     message: /"more" sets MTU 9000, and its master "out0" has 1500/,
     seed: network({ type: "macvlan", master: "out0", mtu: 9000, ipam: STATIC }),
+    follow: true,
   },
   {
     name: "another link has the bridge's name",
@@ -632,6 +633,7 @@ export const MORE_FAULTS: readonly Fault[] = [
       "nft 'table ip fw { chain f { type filter hook forward priority 0; jump g; }; chain g { iifname \"lan0\" drop; }; }' 2>/dev/null || nft 'table ip fw { chain g { iifname \"lan0\" drop; }; chain f { type filter hook forward priority 0; jump g; }; }'",
       "nft delete table ip fw",
     ),
+    follow: true,
   },
   {
     name: "a rule of iptables' raw table that drops a container",
@@ -682,7 +684,7 @@ export const MORE_FAULTS: readonly Fault[] = [
   },
   {
     name: "a rule of routing that stops a container's packets",
-    checks: ["packet-ends"],
+    checks: ["rule-stops"],
     message: /the routing rule 100 of the host stops packets from 10.2.0.0\/24/,
     command: /^ip rule del pref 100$/,
     seed: ip(
@@ -690,6 +692,16 @@ export const MORE_FAULTS: readonly Fault[] = [
       "ip rule del pref 100 || true",
     ),
     follow: true,
+  },
+  {
+    name: "an uplink without carrier",
+    checks: ["uplink", "packet-ends"],
+    message: /the uplink "out0" is without carrier/,
+    seed: ip(
+      // The kernel tells the other end a little later.
+      "nsenter --net=$outside ip link set eth0 down; while ip link show out0 | grep -q 'state UP'; do :; done",
+      "nsenter --net=$outside sh -c 'ip link set eth0 up; ip addr replace 2001:db8:ff::2/64 dev eth0 nodad'; until ip link show out0 | grep -q 'state UP'; do :; done",
+    ),
   },
   {
     name: "forwarding is off for one interface",

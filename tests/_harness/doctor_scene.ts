@@ -181,7 +181,8 @@ export class DoctorScene implements Disposable {
    */
   doctor(
     flags: CniFlags = {},
-    { timeoutMs, signal, resolvConf }: {
+    { timeoutMs, signal, resolvConf, onProgress }: {
+      readonly onProgress?: (text: string) => void;
       readonly timeoutMs?: number | undefined;
       readonly resolvConf?: string;
       readonly signal?: AbortSignal;
@@ -190,6 +191,7 @@ export class DoctorScene implements Disposable {
     const { hosts: { host, path, folder }, confDir, cacheDir, proc } = this;
     const call = callWith({
       ...signal && { signal },
+      ...onProgress && { onProgress },
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
       flags: {
         "cni-path": path,

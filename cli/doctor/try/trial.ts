@@ -21,7 +21,8 @@ import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
 import { findAbout } from "../../../plugins/abouts.ts";
 import { formatFailureText } from "../../program/failure.ts";
 import { createNodeInvoker } from "../../node_invoker.ts";
-import { DROP_CHECKS } from "../drops.ts";
+import { DROP_CHECKS, findDroppingRules } from "../drops.ts";
+import type { Findings } from "../finding.ts";
 import { diagnose } from "../diagnose.ts";
 import { FORWARDING_CHECKS } from "../forwarding.ts";
 import { type ConfiguredNetwork, Node, type NodeOptions } from "../node.ts";
@@ -119,7 +120,8 @@ export async function tryNetwork(
         wanted.map((one) => reach(one, options.patience, options.signal)),
       );
       if (attempts.some(({ reached }) => !reached)) {
-        stops = await findStops(network, ends, options);
+        const lost = wanted.filter((_, at) => !attempts[at]?.reached);
+        stops = await findStops(network, ends, lost, options);
       }
       await checkAll(runtime, network, ends, options, failures);
     }
@@ -338,6 +340,7 @@ function listServers(
 async function findStops(
   { name }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
+  lost: readonly Attempt[],
   options: TrialOptions,
 ): Promise<Stop[]> {
   using node = new Node(options);
@@ -355,7 +358,12 @@ async function findStops(
     }
   }
   if (stops.size > 0) return [...stops.values()];
-  const checks = [...DROP_CHECKS, ...FORWARDING_CHECKS, ...SYSCTL_CHECKS];
+  const drops = DROP_CHECKS.map((check) => ({
+    ...check,
+    run: (node: Node): Findings =>
+      findDroppingRules(node, lost.map(({ address }) => address)),
+  }));
+  const checks = [...drops, ...FORWARDING_CHECKS, ...SYSCTL_CHECKS];
   const { findings } = await diagnose(node, () => {}, checks);
   return findings.filter(({ message }) =>
     message.includes(`"${name}"`) ||
