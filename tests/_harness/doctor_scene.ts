@@ -150,6 +150,8 @@ export class DoctorScene implements Disposable {
       hostNetns: host.path,
       proc,
       daemonSocket: `${folder}/daemon.sock`,
+      // Namespaces of one machine answer at once, or not at all.
+      patience: { attempts: 1, timeoutMs: 500 },
       ...options,
     });
   }
