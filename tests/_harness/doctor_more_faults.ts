@@ -65,6 +65,8 @@ function lockHolder(stop: boolean): (scene: DoctorScene) => Undo {
     return () => {
       child.kill("SIGKILL");
       child.unref();
+      // It keeps the lock until it has ended.
+      while (!isFree(path));
     };
   };
 }
