@@ -62,10 +62,13 @@ export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 export type {
   About,
   GivenRange,
+  GoDifference,
   Lint,
   Linted,
+  LowerLink,
   NetworkFacts,
   PluginKind,
+  PluginStatus,
   Runs,
   StartingConf,
 } from "./cni/tools/about.ts";

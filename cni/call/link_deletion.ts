@@ -7,6 +7,7 @@
 
 /** A link and where it is. */
 export interface LinkPlace {
+  /** Its index there. */
   readonly index: number;
   /** Path of its namespace. */
   readonly netns: string;
@@ -14,7 +15,11 @@ export interface LinkPlace {
 
 /** Work that must precede the deletion of a link. */
 export interface Preparation {
-  /** @throws {Error} If it fails; the link is deleted all the same */
+  /**
+   * Does it.
+   *
+   * @throws {Error} If it fails; the link is deleted all the same
+   */
   readonly run: () => void;
   /** Links that make it needless if they are deleted at the same time. */
   readonly unlessDeleted: readonly LinkPlace[];
@@ -22,7 +27,9 @@ export interface Preparation {
 
 /** A link that is to be deleted. */
 export interface DoomedLink extends LinkPlace {
+  /** Its name, for errors. */
   readonly name: string;
+  /** What must precede its deletion. */
   readonly preparation?: Preparation | undefined;
 }
 

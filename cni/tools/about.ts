@@ -118,6 +118,7 @@ export interface LowerLink {
 export interface GoDifference {
   /** Finds what it is about in the configuration as JSON; it is about each if absent. */
   readonly uses?: RegExp;
+  /** What differs, as a sentence. */
   readonly text: string;
 }
 

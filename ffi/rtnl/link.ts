@@ -288,14 +288,16 @@ export class LinkRequests {
    *
    * @param indexes As of {@linkcode ensureAllGone}
    */
-  startDeletion(indexes: readonly number[]): LinkDeletion {
+  startDeletion(indexes: readonly number[]): StartedDeletion {
     this.#socket.subscribe(RTNLGRP_LINK);
-    return new LinkDeletion(this.#socket.sendInBackground(deletionOf(indexes)));
+    return new StartedDeletion(
+      this.#socket.sendInBackground(deletionOf(indexes)),
+    );
   }
 }
 
 /** A deletion of links that is under way. The socket must stay open meanwhile. */
-export class LinkDeletion {
+export class StartedDeletion {
   readonly #requests: BackgroundRequests;
 
   /**
