@@ -762,7 +762,11 @@ export const MORE_FAULTS: readonly Fault[] = [
     seed: (scene) => {
       scene.sh("ip link set lan0 arp off");
       scene.sh("ip neigh flush all", scene.other);
-      return () => void scene.sh("ip link set lan0 arp on; ip neigh flush all");
+      return () => {
+        scene.sh("ip link set lan0 arp on; ip neigh flush all");
+        // The kernel would ask again in a second only.
+        scene.sh("ip neigh flush all", scene.other);
+      };
     },
     options: () => ({ patience: { attempts: 1, timeoutMs: 50 } }),
   },
