@@ -20,8 +20,7 @@ import {
   type Mended,
   type Unchecked,
 } from "../doctor/diagnose.ts";
-import { Node, type NodeOptions } from "../doctor/node.ts";
-import type { Patience } from "../doctor/way/trip.ts";
+import { Node, type NodeOptions, type Patience } from "../doctor/node.ts";
 import { type Line, summarize } from "../doctor/summary.ts";
 import { readFolders } from "../network.ts";
 

@@ -5,9 +5,8 @@
  */
 
 import { getTarget } from "../attachments/target.ts";
-import type { Node } from "../doctor/node.ts";
+import type { Node, Patience } from "../doctor/node.ts";
 import { UPLINK_GATEWAY } from "../doctor/way/host.ts";
-import type { Patience } from "../doctor/way/trip.ts";
 import { type Made, walkAll, type Way } from "../doctor/way/walk.ts";
 import type { Output } from "../program/command.ts";
 import { showControls, type Style } from "../program/style.ts";

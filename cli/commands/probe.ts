@@ -17,7 +17,7 @@ import { refuse } from "../program/usage_error.ts";
 import { type AttachedTarget, getTarget } from "../attachments/target.ts";
 import { Node, type NodeOptions } from "../doctor/node.ts";
 import { sendPing } from "../doctor/way/neighbor.ts";
-import type { Patience } from "../doctor/way/trip.ts";
+import type { Patience } from "../doctor/node.ts";
 import { STEPS, walkAll } from "../doctor/way/walk.ts";
 import type { CniCall } from "../flags.ts";
 import { readFolders } from "../network.ts";

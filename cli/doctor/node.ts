@@ -27,8 +27,15 @@ import {
 import { unfoldChains } from "../chain_form.ts";
 import type { Folders } from "../network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
-import type { Patience } from "./way/trip.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
+
+/** How to ask neighbours. */
+export interface Patience {
+  /** How often to ask; 0 for not at all. */
+  readonly attempts: number;
+  /** How long to wait for each answer, in ms. */
+  readonly timeoutMs: number;
+}
 
 /** Where to look. */
 export interface NodeOptions {

@@ -15,9 +15,8 @@ import {
 } from "./finding.ts";
 import { nameAttachment } from "./live.ts";
 import { listChecked } from "./attachments.ts";
-import type { Node } from "./node.ts";
+import type { Node, Patience } from "./node.ts";
 import { listNotForwarded } from "./sysctls.ts";
-import { type Patience } from "./way/trip.ts";
 import { STEPS, walkAll, type Way } from "./way/walk.ts";
 
 /** Steps that other checks make for the whole node. */

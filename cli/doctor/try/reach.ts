@@ -11,7 +11,7 @@ import { UdpSocket } from "../../../ffi/udp_socket.ts";
 import { type Bytes, viewOf } from "../../../net/bytes.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { sendPing } from "../way/neighbor.ts";
-import type { Patience } from "../way/trip.ts";
+import type { Patience } from "../node.ts";
 
 /** Those who are reached. */
 export type Party = "A" | "B" | "node" | "gateway" | "outside" | "name";

@@ -25,9 +25,13 @@ import { DROP_CHECKS, findDroppingRules } from "../drops.ts";
 import type { Findings } from "../finding.ts";
 import { diagnose } from "../diagnose.ts";
 import { FORWARDING_CHECKS } from "../forwarding.ts";
-import { type ConfiguredNetwork, Node, type NodeOptions } from "../node.ts";
+import {
+  type ConfiguredNetwork,
+  Node,
+  type NodeOptions,
+  type Patience,
+} from "../node.ts";
 import { SYSCTL_CHECKS } from "../sysctls.ts";
-import type { Patience } from "../way/trip.ts";
 import { walkAll } from "../way/walk.ts";
 import { type Attempt, type Party, type Reach, reach } from "./reach.ts";
 

@@ -10,7 +10,8 @@ import { EchoSocket, type EchoTarget } from "../../../ffi/ping.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
 import type { Ip } from "../../../net/ip.ts";
-import { doubt, ends, type Outcome, passes, type Patience } from "./trip.ts";
+import type { Patience } from "../node.ts";
+import { doubt, ends, type Outcome, passes } from "./trip.ts";
 
 /** Asks a neighbour for its MAC and a sign of life. */
 export async function askNeighbor(

@@ -14,7 +14,7 @@ import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import type { NodeAttachment } from "../../attachments/node_attachments.ts";
 import { listCachedPlugins } from "../live.ts";
-import type { Node } from "../node.ts";
+import type { Node, Patience } from "../node.ts";
 
 /**
  * A destination far away. Nothing is sent to it; only routes are looked up.
@@ -98,14 +98,6 @@ export interface Start {
   readonly address: Cidr;
   /** Undefined if the cache does not have it. */
   readonly attachment: NodeAttachment | undefined;
-}
-
-/** How to ask neighbours. */
-export interface Patience {
-  /** How often to ask; 0 for not at all. */
-  readonly attempts: number;
-  /** How long to wait for each answer, in ms. */
-  readonly timeoutMs: number;
 }
 
 /** A packet on its way. Steps note what later steps need. */

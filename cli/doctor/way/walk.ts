@@ -6,13 +6,12 @@
 
 import type { NodeAttachment } from "../../attachments/node_attachments.ts";
 import { nameAttachment } from "../live.ts";
-import type { Node } from "../node.ts";
+import type { Node, Patience } from "../node.ts";
 import { CONTAINER_STEPS } from "./container.ts";
 import { HOST_STEPS } from "./host.ts";
 import {
   listStarts,
   type Outcome,
-  type Patience,
   type Start,
   type Step,
   Trip,
