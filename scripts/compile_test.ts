@@ -226,6 +226,21 @@ Deno.test("compile() makes an executable of each plugin", async (t) => {
   });
 });
 
+Deno.test("compile() makes the multi-call executable without linking", async () => {
+  const directory = await Deno.makeTempDir({ prefix: "compile_" });
+  try {
+    const without = ["link"];
+    const { leftOut } = await compile({ out: directory, without });
+    assertEquals(leftOut, []);
+    const { stdout } = await new Deno.Command(`${directory}/ptp`, {
+      env: { CNI_COMMAND: "VERSION" },
+    }).output();
+    assertStringIncludes(new TextDecoder().decode(stdout), "supportedVersions");
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
+
 Deno.test("compile() leaves the linker out if its script does not run", async () => {
   await using workshop = await openWorkshop();
   const { directory } = workshop;

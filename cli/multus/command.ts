@@ -7,6 +7,7 @@
  * @module
  */
 
+import { SHIM_DIRECTORY } from "../../daemon/protocol/daemon_socket.ts";
 import type { Program } from "../program/command.ts";
 import { OWN_ROWS } from "../program/own_rows.ts";
 import { runMain } from "../program/run.ts";
@@ -35,7 +36,7 @@ const multus: Program = {
       graceMs: GRACE_MS,
       load: async () => (await import("./install/command.ts")).install,
     },
-    describeDaemon("/run/multus"),
+    describeDaemon(SHIM_DIRECTORY),
     describeClusterGc("multus"),
     ...OWN_ROWS,
   ],

@@ -36,7 +36,11 @@ export async function ensureCompiled(): Promise<string> {
   });
   await lock.lock(true);
   const directory = getDefaultOut(getOwnTarget());
-  if (!await isUpToDate(directory)) await writeDocuments(await compile());
+  if (await isUpToDate(directory)) return directory;
+  const result = await compile();
+  // deno-lint-ignore no-console -- whoever runs the tests should know
+  for (const line of result.leftOut) console.error(line);
+  await writeDocuments(result);
   return directory;
 }
 
