@@ -483,6 +483,89 @@ const LISTS: readonly Row[] = [
     bridged('▸# the gateway\n      "isGateway": true'),
     'error : not JSON: unexpected "#"; JSON has no comments',
   ],
+  [
+    "whereabouts' start outside",
+    assigned(
+      "whereabouts",
+      '"range": "10.1.0.0/24"',
+      '"range_start": ▸"10.2.0.5"',
+    ),
+    "warning plugins[0].ipam.range_start: no effect: 10.2.0.5 is not in 10.1.0.0/24",
+  ],
+  [
+    "whereabouts' end before its start",
+    assigned(
+      "whereabouts",
+      '"range": "10.1.0.0/24"',
+      '"range_start": "10.1.0.50"',
+      '"range_end": ▸"10.1.0.5"',
+    ),
+    "warning plugins[0].ipam.range_end: no effect: 10.1.0.5 is before range_start 10.1.0.50",
+  ],
+  [
+    "whereabouts' gateway outside",
+    assigned("whereabouts", '"range": "10.1.0.0/24"', '"gateway": ▸"10.2.0.1"'),
+    "warning plugins[0].ipam.gateway: 10.2.0.1 is in none of the ranges",
+  ],
+  [
+    "whereabouts' exclusion outside",
+    assigned(
+      "whereabouts",
+      '"range": "10.1.0.0/24"',
+      '"exclude": [▸"10.9.0.0/28"]',
+    ),
+    "warning plugins[0].ipam.exclude[0]: no effect: 10.9.0.0/28 is not in 10.1.0.0/24",
+  ],
+  [
+    "whereabouts' ranges overlap",
+    assigned(
+      "whereabouts",
+      '"ipRanges": [{ "range": "10.1.0.0/24" }, { "range": ▸"10.1.0.0/25" }]',
+    ),
+    "warning plugins[0].ipam.ipRanges[1].range: 10.1.0.0/25 overlaps 10.1.0.0/24 in ipam.ipRanges[0].range",
+  ],
+  [
+    "whereabouts' /31",
+    assigned("whereabouts", '"range": ▸"10.1.0.0/31"'),
+    "error plugins[0].ipam.range: net mask is too short, subnet 10.1.0.0/31 has no usable IP addresses, it is too small",
+  ],
+  [
+    "a short PCI address",
+    pods('{ "type": "host-device", "pciBusID": ▸"1f.6" }'),
+    'warning plugins[0].pciBusID: "1f.6" is not like 0000:00:1f.6, with domain, bus, slot and function',
+  ],
+  [
+    "a MAC that is none",
+    pods('{ "type": "host-device", "hwaddr": ▸"zz" }'),
+    "error plugins[0].hwaddr: invalid MAC address: zz",
+  ],
+  [
+    "two keys for a device",
+    pods(
+      '{ "type": "host-device", "device": "eth1", "pciBusID": ▸"0000:00:1f.6" }',
+    ),
+    'warning plugins[0].pciBusID: only one key may name the device: "device" does',
+  ],
+  [
+    "a long name of a VRF",
+    chained("vrf", '"vrfname": ▸"a-very-long-name-of-a-vrf"'),
+    'error plugins[1].vrfname: Cannot use "a-very-long-name-of-a-vrf" as the name of an interface',
+  ],
+  [
+    "a gateway that is the broadcast address",
+    leased('"subnet": "10.1.0.0/24"', '"gateway": ▸"10.1.0.255"'),
+    "warning plugins[0].ipam.gateway: 10.1.0.255 is the broadcast address",
+  ],
+  [
+    "a trunk without a VLAN",
+    bridged('"vlanTrunk": [▸{}]'),
+    'warning plugins[0].vlanTrunk[0]: no VLAN: set "id", or "minID" and "maxID"',
+  ],
+  [
+    "ipvlan without addresses",
+    pods('▸{ "type": "ipvlan", "master": "eth1" }'),
+    'error plugins[0].ipam: ipvlan needs "ipam" in first place',
+  ],
 ];
 
 /** Files of other kinds, by name. */

@@ -166,6 +166,7 @@ Deno.test("validate finds networks in Kubernetes objects", async () => {
   ) => [line, column, path]);
   assertEquals(found, [
     [12, 15, "mode"],
+    [21, 16, "ipam"],
     [22, 34, "mtu"],
     [25, 22, "ipam"],
     [30, 39, ""],

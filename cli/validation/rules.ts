@@ -114,6 +114,9 @@ function checkPositions(
   const early = aboutOf(type)?.kind === "chained"
     ? [errorAt(first.path, `${type} must come after another plugin`)]
     : [];
+  const idle = aboutOf(type)?.makesInterface === "with ipam" && !hasIpam(first)
+    ? [errorAt([...first.path, "ipam"], `${type} needs "ipam" in first place`)]
+    : [];
   const misplaced = plugins
     .filter(({ conf }) => aboutOf(conf.type)?.kind === "ipam")
     .map(({ conf, path }) =>
@@ -133,6 +136,7 @@ function checkPositions(
   const [maker, ...more] = makers;
   return [
     ...early,
+    ...idle,
     ...misplaced,
     ...more.map(({ conf, path }) =>
       errorAt(

@@ -17,7 +17,7 @@ import {
   warningAt,
 } from "../../cni/tools/problem.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { unlessNoAddress } from "../../net/ip.ts";
+import { type Ip, unlessNoAddress } from "../../net/ip.ts";
 import {
   countAddresses,
   parseBlock,
@@ -113,9 +113,8 @@ function checkRange({ range, place }: WrittenRange): Problem[] {
     ...isStrange(subnet)
       ? [warningAt(at, `${subnet} is not a network for containers`)]
       : [],
-    ...gateway === undefined || subnet.contains(gateway)
-      ? []
-      : [warningAt([...place, "gateway"], `${gateway} is not in ${subnet}`)],
+    ...checkGateway(gateway, subnet)
+      .map((problem) => warningAt([...place, "gateway"], problem)),
     ...broadcast !== undefined && end?.equals(broadcast)
       ? [warningAt([...place, "rangeEnd"], `${end} is the broadcast address`)]
       : [],
@@ -128,6 +127,16 @@ function checkRange({ range, place }: WrittenRange): Problem[] {
       ]
       : [],
   ];
+}
+
+function checkGateway(gateway: Ip | undefined, subnet: Cidr): string[] {
+  if (gateway === undefined) return [];
+  if (!subnet.contains(gateway)) return [`${gateway} is not in ${subnet}`];
+  const { network, broadcast } = subnet;
+  // In a /31, both are addresses of hosts.
+  if (broadcast === undefined) return [];
+  if (gateway.equals(broadcast)) return [`${gateway} is the broadcast address`];
+  return gateway.equals(network) ? [`${gateway} is the network's address`] : [];
 }
 
 function checkExclusions(

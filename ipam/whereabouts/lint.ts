@@ -1,13 +1,28 @@
 /**
- * What is missing in a configuration of whereabouts.
+ * What is missing in a configuration of whereabouts, or has no effect.
  *
  * @module
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import { listOf } from "../../cni/tools/given_values.ts";
-import { objectOf } from "../../cni/json/json.ts";
-import { type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { listOf, readIp } from "../../cni/tools/given_values.ts";
+import { type JsonObject, objectOf } from "../../cni/json/json.ts";
+import {
+  formatPlace,
+  type Place,
+  type Problem,
+  under,
+  warningAt,
+} from "../../cni/tools/problem.ts";
+import { unlessNoAddress } from "../../net/ip.ts";
+import { parseExcluded, parseRange, type RangeText } from "./range.ts";
+
+/** A range as written. */
+interface WrittenRange {
+  readonly range: JsonObject;
+  readonly place: Place;
+  readonly text: RangeText;
+}
 
 /**
  * Lists problems. Capabilities, arguments and CNI_ARGS may set the addresses
@@ -15,9 +30,87 @@ import { type Problem, warningAt } from "../../cni/tools/problem.ts";
  */
 export function lint({ conf }: Linted): Problem[] {
   const ipam = objectOf(conf["ipam"]);
-  const hasRange = [ipam, ...listOf(ipam["ipRanges"])]
-    .some(({ range }) => range);
-  if (hasRange || listOf(ipam["addresses"]).length > 0) return [];
-  const problem = 'no address: neither "range" nor "ipRanges" is there';
-  return [warningAt(["ipam", "range"], problem)];
+  const all = [
+    { range: ipam, place: [] },
+    ...listOf(ipam["ipRanges"])
+      .map((range, index) => ({ range, place: ["ipRanges", index] })),
+  ];
+  const ranges = all.flatMap(({ range, place }): WrittenRange[] => {
+    const { range: text } = range;
+    const read = typeof text === "string" && text !== ""
+      ? unlessNoAddress(() => parseRange(text))
+      : undefined;
+    return read === undefined ? [] : [{ range, place, text: read }];
+  });
+  const hasRange = all.some(({ range }) => range["range"]);
+  if (!hasRange && listOf(ipam["addresses"]).length === 0) {
+    const problem = 'no address: neither "range" nor "ipRanges" is there';
+    return [warningAt(["ipam", "range"], problem)];
+  }
+  return under(["ipam"], [
+    ...ranges.flatMap(checkRange),
+    ...checkOverlaps(ranges),
+    ...checkGateway(ipam, ranges),
+  ]);
+}
+
+function checkRange({ range, place, text: { cidr } }: WrittenRange): Problem[] {
+  const bounds = ["range_start", "range_end"] as const;
+  const [start, end] = bounds.map((key) => readIp(range[key]));
+  const outside = bounds.flatMap((key) => {
+    const ip = readIp(range[key]);
+    return ip === undefined || cidr.contains(ip)
+      ? []
+      : [warningAt([...place, key], `no effect: ${ip} is not in ${cidr}`)];
+  });
+  const { exclude } = range;
+  const blocks = (Array.isArray(exclude) ? exclude : []).map((text) =>
+    unlessNoAddress(() => parseExcluded(String(text)))
+  );
+  return [
+    ...outside,
+    ...outside.length === 0 && start && end && start.compare(end) > 0
+      ? [
+        warningAt(
+          [...place, "range_end"],
+          `no effect: ${end} is before range_start ${start}`,
+        ),
+      ]
+      : [],
+    ...blocks.flatMap((block, index) =>
+      block === undefined || cidr.overlaps(block) ? [] : [
+        warningAt(
+          [...place, "exclude", index],
+          `no effect: ${block} is not in ${cidr}`,
+        ),
+      ]
+    ),
+  ];
+}
+
+/** Ranges of one interface that would have the same addresses. */
+function checkOverlaps(ranges: readonly WrittenRange[]): Problem[] {
+  return ranges.flatMap(({ text: { cidr }, place }, index) => {
+    const other = ranges.slice(0, index)
+      .find(({ text }) => text.cidr.overlaps(cidr));
+    return other === undefined ? [] : [
+      warningAt(
+        [...place, "range"],
+        `${cidr} overlaps ${other.text.cidr} in ` +
+          formatPlace(["ipam", ...other.place, "range"]),
+      ),
+    ];
+  });
+}
+
+function checkGateway(
+  { gateway }: JsonObject,
+  ranges: readonly WrittenRange[],
+): Problem[] {
+  const ip = readIp(gateway);
+  const isFine = ip === undefined || ranges.length === 0 ||
+    ranges.some(({ text: { cidr } }) => cidr.contains(ip));
+  return isFine
+    ? []
+    : [warningAt(["gateway"], `${gateway} is in none of the ranges`)];
 }

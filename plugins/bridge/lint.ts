@@ -11,6 +11,7 @@ import {
   errorAt,
   keyWarningAt,
   type Problem,
+  warningAt,
 } from "../../cni/tools/problem.ts";
 
 import { MAX_VLAN } from "./trunk.ts";
@@ -31,9 +32,23 @@ export function lint({ conf }: Linted): Problem[] {
         )
       )
   );
+  // A misspelt key is reported anyway.
+  const { vlanTrunk } = conf;
+  const empty = (Array.isArray(vlanTrunk) ? vlanTrunk : []).flatMap((
+    item,
+    index,
+  ) =>
+    JSON.stringify(item) !== "{}" ? [] : [
+      warningAt(
+        ["vlanTrunk", index],
+        'no VLAN: set "id", or "minID" and "maxID"',
+      ),
+    ]
+  );
   return [
     ...idle,
     ...trunk,
+    ...empty,
     ...conf["hairpinMode"] === true && conf["promiscMode"] === true
       ? [
         errorAt(
