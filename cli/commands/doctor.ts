@@ -20,17 +20,9 @@ import {
   type Mended,
   type Unchecked,
 } from "../doctor/diagnose.ts";
-import { Node, type NodeOptions, type Patience } from "../doctor/node.ts";
+import { Node, type Replaced } from "../doctor/node.ts";
 import { type Line, summarize } from "../doctor/summary.ts";
 import { readFolders } from "../network.ts";
-
-/** Parts of the node that tests replace. */
-export interface Replaced
-  extends Pick<NodeOptions, "hostNetns" | "proc" | "daemonSocket"> {
-  readonly patience?: Patience;
-  /** The resolver's configuration of the node. */
-  readonly resolvConf?: string;
-}
 
 /** Runs all checks, or what else the flags say. */
 export async function doctor(

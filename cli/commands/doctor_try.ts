@@ -5,7 +5,7 @@
  */
 
 import { withIoFailure } from "../../cni/files/io.ts";
-import { Node } from "../doctor/node.ts";
+import { Node, type Replaced } from "../doctor/node.ts";
 import type { Party, Reach } from "../doctor/try/reach.ts";
 import { drawTrials } from "../doctor/try/svg.ts";
 import {
@@ -18,7 +18,6 @@ import { readFolders } from "../network.ts";
 import type { Output } from "../program/command.ts";
 import { showControls, type Style } from "../program/style.ts";
 import { formatTable, wrap } from "../program/table.ts";
-import type { Replaced } from "./doctor.ts";
 
 const PATIENCE = { attempts: 3, timeoutMs: 1000 };
 const RESOLV_CONF = "/etc/resolv.conf";

@@ -31,7 +31,7 @@ import {
   findDaemon,
   listNetworks,
   type Row,
-} from "./networks.ts";
+} from "../read_networks.ts";
 
 /** A link of the host that a plugin names. */
 interface NamedLink {

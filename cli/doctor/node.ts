@@ -53,6 +53,14 @@ export interface NodeOptions {
   readonly patience?: Patience;
 }
 
+/** Parts of the node that tests replace. */
+export interface Replaced
+  extends Pick<NodeOptions, "hostNetns" | "proc" | "daemonSocket"> {
+  readonly patience?: Patience;
+  /** The resolver's configuration of the node. */
+  readonly resolvConf?: string;
+}
+
 /** A network that is configured. */
 export interface ConfiguredNetwork {
   readonly name: string;
