@@ -92,6 +92,16 @@ function findUnusableLinks(node: Node): Findings {
         },
       )];
     }
+    if (lower.use === "receives" && name === "lo") {
+      findings.push(error(
+        `${what} is the loopback`,
+        `the kernel refuses ${conf.type} there: containers do not start`,
+        {
+          advice: `set "${lower.key}" in ${network.path} to another link`,
+          look: "ip -brief link",
+        },
+      ));
+    }
     if (!link.isUp) {
       findings.push(error(
         `${what} is down`,

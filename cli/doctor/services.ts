@@ -5,12 +5,14 @@
  */
 
 import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { ErrorCode, toCniError } from "../../cni/error.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
 import { formatFailureText, isDenied } from "../program/failure.ts";
+import { listNetworkNames } from "../network.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import { findAbout } from "../../plugins/abouts.ts";
@@ -96,6 +98,58 @@ async function askStatus(
     }
   }
   return undefined;
+}
+
+/** Finds files of the node that multus waits for or searches. */
+function findMultusNeeds({ networks }: Node): Findings {
+  return networks.flatMap(({ name, path, plugins }) =>
+    plugins.filter(({ type }) => type === "multus").flatMap(({ document }) => {
+      const textOf = (key: string): string => {
+        const value = valueOf(document, key);
+        return typeof value === "string" ? value : "";
+      };
+      const findings: Finding[] = [];
+      const ready = textOf("readinessindicatorfile");
+      if (ready !== "" && !exists(ready)) {
+        findings.push(error(
+          `"${ready}" does not exist, for which multus of "${name}" waits`,
+          "no pod starts: the cluster's network is not ready",
+          {
+            advice: "start the program that writes it, or correct " +
+              `readinessindicatorfile in ${path}`,
+            look: `ls -l ${ready}`,
+          },
+        ));
+      }
+      const wanted = textOf("clusterNetwork");
+      const directory = textOf("confDir") || textOf("cniConf") ||
+        MULTUS_CONF_DIR;
+      // A definition of the cluster may have that name.
+      const isOfNode = wanted !== "" && textOf("kubeconfig") === "";
+      const isFound = wanted.includes("/")
+        ? exists(wanted)
+        : listNetworkNames(directory).includes(wanted);
+      if (isOfNode && !isFound) {
+        findings.push(error(
+          `"${wanted}", the clusterNetwork of "${name}", does not exist` +
+            (wanted.includes("/") ? "" : ` in "${directory}"`),
+          "no pod starts, because multus finds no network for it",
+          {
+            advice: `correct clusterNetwork in ${path}, or write that network`,
+            look: `ls ${wanted.includes("/") ? wanted : directory}`,
+          },
+        ));
+      }
+      return findings;
+    })
+  );
+}
+
+/** Where multus searches for networks by default. */
+const MULTUS_CONF_DIR = "/etc/cni/multus/net.d";
+
+function exists(path: string): boolean {
+  return ifPossible(() => Deno.statSync(path)) !== undefined;
 }
 
 /** Lists the kubeconfigs that multus uses, with their networks. */
@@ -233,6 +287,19 @@ async function askServer(
 
 /** Checks of services. */
 export const SERVICE_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0408",
+    name: "multus-files",
+    finds: "a file or network that multus needs does not exist",
+    page: {
+      effect: "No pod starts.",
+      cause:
+        "The cluster's network has not started yet, or clusterNetwork or readinessindicatorfile names something else.",
+      look: "`ls` of the path in the finding.",
+      fix: "Start the cluster's network, or correct the key.",
+    },
+    run: findMultusNeeds,
+  },
   {
     code: "CNI0401",
     name: "not-ready",

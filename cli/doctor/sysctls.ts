@@ -7,7 +7,7 @@
 import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ifPossible } from "../../cni/files/io.ts";
-import { inNetns } from "../../ffi/netns.ts";
+import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
@@ -154,8 +154,55 @@ function hasKubeProxy({ hostNetns }: Node): boolean {
     nftables.hasChain({ family: "ip", name: "nat" }, "KUBE-SERVICES");
 }
 
+/** Finds parameters of containers that the kernel does not have. */
+function findMissing({ networks }: Node): Findings {
+  const wanted = networks.flatMap((network) =>
+    network.plugins.flatMap(({ type, document }) =>
+      (findAbout(type)?.sysctls?.(document) ?? [])
+        .map((key) => ({ network, type, key }))
+    )
+  );
+  if (wanted.length === 0) return [];
+  using netns = NetNs.create();
+  const isThere = (key: string): boolean =>
+    inNetns(
+      netns,
+      () => ifPossible(() => Deno.statSync(`/proc/sys/${key}`)),
+    ) !== undefined;
+  return wanted.filter(({ key }) => !isThere(key)).map((
+    { network, type, key },
+  ) =>
+    error(
+      `the kernel has no ${
+        nameOfSysctl(key)
+      } in containers, which ${type} of ` +
+        `"${network.name}" sets`,
+      "ADD fails, and containers of that network do not start",
+      {
+        advice:
+          `correct or remove it in ${network.path}; some parameters are ` +
+          "of the whole node, or need a module",
+        look: `unshare -n sysctl ${nameOfSysctl(key)}`,
+      },
+    )
+  );
+}
+
 /** Checks of kernel parameters. */
 export const SYSCTL_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0308",
+    name: "sysctl-missing",
+    finds: "a network sets a sysctl that containers do not have",
+    page: {
+      effect: "ADD fails: containers of that network do not start.",
+      cause:
+        "A misspelt name, a parameter of the whole node, or one of a module that is not loaded.",
+      look: "`unshare -n sysctl NAME`.",
+      fix: "Correct or remove it, or load the module.",
+    },
+    run: findMissing,
+  },
   {
     code: "CNI0601",
     name: "ip-forward",

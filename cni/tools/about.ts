@@ -60,6 +60,11 @@ export interface About {
   readonly start?: StartingConf;
   /** Reports whether a configuration has it run iptables, if the host has it. */
   readonly runsIptables?: (conf: JsonObject) => boolean;
+  /**
+   * Lists the sysctls of the container that a configuration sets, with slashes,
+   * below /proc/sys; those of an interface as of `lo`.
+   */
+  readonly sysctls?: (conf: JsonObject) => string[];
   /** Lists what is wrong with a configuration, or has no effect. */
   readonly lint?: Lint;
   /** Lists the ranges that an IPAM plugin gives addresses from. */

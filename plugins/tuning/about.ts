@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import { objectOf } from "../../cni/json/json.ts";
+import { type About, valueOf } from "../../cni/tools/about.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -12,4 +13,8 @@ export const about: About = {
   kind: "chained",
   status: "stable",
   mayRepeat: true,
+  sysctls: (conf) =>
+    Object.keys(objectOf(valueOf(conf, "sysctl"))).map((name) =>
+      name.replaceAll(".", "/").replace(/\/(conf|neigh)\/[^/]+\//, "/$1/lo/")
+    ),
 };

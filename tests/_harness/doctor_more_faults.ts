@@ -485,7 +485,56 @@ export const MORE_FAULTS: readonly Fault[] = [
     message: /"more" is not ready: .*subnet.env/,
     seed: network({ type: "flannel", subnetFile: "/nonexistent/subnet.env" }),
   },
+  {
+    name: "multus without the network of its clusterNetwork",
+    checks: ["multus-files"],
+    message:
+      /"nowhere", the clusterNetwork of "more", does not exist in "\/non/,
+    seed: network({
+      type: "multus",
+      clusterNetwork: "nowhere",
+      confDir: "/nonexistent",
+    }),
+  },
+  {
+    name: "multus that waits for the cluster's network",
+    checks: ["multus-files"],
+    message:
+      /"\/nonexistent\/ready" does not exist, for which multus of "more"/,
+    seed: network({
+      type: "multus",
+      delegates: [{ name: "x", type: "bridge" }],
+      readinessindicatorfile: "/nonexistent/ready",
+    }),
+  },
+  {
+    name: "a sysctl that containers do not have",
+    checks: ["sysctl-missing"],
+    message:
+      /has no net.core.nosuch in containers, which tuning of "more" sets/,
+    seed: (scene) => {
+      const ipam = scene.hosts.hostLocal("10.9.0.0/24");
+      const path = scene.writeNetwork("30-more", [
+        { type: "ptp", ipam },
+        {
+          type: "tuning",
+          sysctl: {
+            "net.core.nosuch": "1",
+            "net.core.somaxconn": "500",
+            "net.ipv4.conf.eth0.arp_filter": "1",
+          },
+        },
+      ]);
+      return () => Deno.removeSync(path);
+    },
+  },
   // Links.
+  {
+    name: "a master that is the loopback",
+    checks: ["link-unusable"],
+    message: /"lo", the master of "more", is the loopback/,
+    seed: network({ type: "macvlan", master: "lo", ipam: STATIC }),
+  },
   {
     name: "a master that does not exist",
     checks: ["link-missing"],

@@ -163,6 +163,9 @@ function findObstacle({ plugins }: ConfiguredNetwork): string | undefined {
     if (about?.kind === "meta" && about.runs?.areNetworks) {
       return `${type} needs a pod; its networks are tried by themselves`;
     }
+    if (valueOf(document, "mode") === "passthru") {
+      return `${type} gives its master to one container only`;
+    }
     if (type === "multus-shim") return `${type} needs a pod`;
   }
   return undefined;
