@@ -4,7 +4,7 @@
  * @module
  */
 
-import { objectOf } from "../../cni/json/json.ts";
+import { type JsonValue, objectOf } from "../../cni/json/json.ts";
 import { type About, valueOf } from "../../cni/tools/about.ts";
 
 /** See {@linkcode About}. */
@@ -14,7 +14,8 @@ export const about: About = {
   status: "stable",
   mayRepeat: true,
   sysctls: (conf) =>
-    Object.keys(objectOf(valueOf(conf, "sysctl"))).map((name) =>
-      name.replaceAll(".", "/").replace(/\/(conf|neigh)\/[^/]+\//, "/$1/lo/")
+    Object.keys(objectOf(valueOf(conf, "sysctl") as JsonValue | undefined)).map(
+      (name) =>
+        name.replaceAll(".", "/").replace(/\/(conf|neigh)\/[^/]+\//, "/$1/lo/"),
     ),
 };
