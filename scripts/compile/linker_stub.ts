@@ -170,18 +170,20 @@ function writeLinkerStub(
   readHead(w);
   reserve(w);
   mapSegments(w);
-  p.load("a", "frame", Frame.fd);
-  p.systemCall("close", "a");
+  using r = w.step("start the dynamic linker", { fd: "a" });
+  p.load(r.fd, "frame", Frame.fd);
+  p.systemCall("close", r.fd);
   showHeaders(w);
-  p.labelAddress("b", START);
-  p.number("c", distance);
-  p.subtract("b", "c");
-  setValue(w, Frame.entryValue, "b");
-  p.load("b", "frame", Frame.base);
-  setValue(w, Frame.baseValue, "b");
-  p.load("c", "frame", Frame.head + HeaderField.entry);
-  p.add("b", "c");
-  p.leaveTo(Frame.size, Frame.kept, "b");
+  using start = w.step("set entry and base", { address: "b", number: "c" });
+  p.labelAddress(start.address, START);
+  p.number(start.number, distance);
+  p.subtract(start.address, start.number);
+  setValue(w, Frame.entryValue, start.address);
+  p.load(start.address, "frame", Frame.base);
+  setValue(w, Frame.baseValue, start.address);
+  p.load(start.number, "frame", Frame.head + HeaderField.entry);
+  p.add(start.address, start.number);
+  p.leaveTo(Frame.size, Frame.kept, start.address);
 
   p.label(FAILED);
   const text = { label: w.text(failure) };
@@ -204,25 +206,26 @@ export function listLinkerStub(machine: Machine, origin: number): Operation[] {
 
 /** Sets a value of the auxiliary vector; changes a. */
 function setValue(w: Writer, slot: number, value: Kept): void {
-  w.p.load("a", "frame", slot);
-  w.p.store(value, "a", 0);
+  using r = w.step("set a value", { at: "a" });
+  w.p.load(r.at, "frame", slot);
+  w.p.store(value, r.at, 0);
 }
 
 /** Finds where the auxiliary vector has what the dynamic linker reads. */
 function findAuxiliaryVector(w: Writer): void {
   const { p } = w;
-  using _ = w.step("find the auxiliary vector", {});
-  p.frameAddress("a", 0);
-  p.addNumber("a", Frame.size + WORD_BYTES); // behind argc
+  using r = w.step("find the auxiliary vector", { at: "a", type: "b" });
+  p.frameAddress(r.at, 0);
+  p.addNumber(r.at, Frame.size + WORD_BYTES); // behind argc
   for (const list of ["arguments", "variables"]) {
     p.label(list);
-    p.load("b", "a", 0);
-    p.addNumber("a", WORD_BYTES);
-    p.jumpIf("b", "!=", 0, list);
+    p.load(r.type, r.at, 0);
+    p.addNumber(r.at, WORD_BYTES);
+    p.jumpIf(r.type, "!=", 0, list);
   }
   p.label("auxiliary");
-  p.load("b", "a", 0);
-  p.addNumber("a", WORD_BYTES);
+  p.load(r.type, r.at, 0);
+  p.addNumber(r.at, WORD_BYTES);
   const slots = [
     [Auxiliary.headers, Frame.headersValue],
     [Auxiliary.ownCount, Frame.ownCountValue],
@@ -232,43 +235,46 @@ function findAuxiliaryVector(w: Writer): void {
   ] as const;
   for (const [type, slot] of slots) {
     const other = w.newLabel("other");
-    p.jumpIf("b", "!=", type, other);
-    p.store("a", "frame", slot);
+    p.jumpIf(r.type, "!=", type, other);
+    p.store(r.at, "frame", slot);
     p.label(other);
   }
-  p.addNumber("a", WORD_BYTES);
-  p.jumpIf("b", "!=", 0, "auxiliary");
-  p.load("a", "frame", Frame.pageSize);
-  p.load("a", "a", 0);
-  p.store("a", "frame", Frame.pageSize);
-  p.number("b", 0);
-  p.subtract("b", "a");
-  p.store("b", "frame", Frame.pageMask);
+  p.addNumber(r.at, WORD_BYTES);
+  p.jumpIf(r.type, "!=", 0, "auxiliary");
+  using page = w.step("keep the page's size", { size: "a", mask: "b" });
+  p.load(page.size, "frame", Frame.pageSize);
+  p.load(page.size, page.size, 0);
+  p.store(page.size, "frame", Frame.pageSize);
+  p.number(page.mask, 0);
+  p.subtract(page.mask, page.size);
+  p.store(page.mask, "frame", Frame.pageMask);
 }
 
 /** Opens the dynamic linker beside the executable, or else the other one. */
 function open(w: Writer, facts: LinkerStubFacts): void {
   const { p } = w;
-  using _ = w.step("open the dynamic linker", {});
+  using r = w.step("open the dynamic linker", {
+    ...{ end: "a", character: "b", from: "c" },
+  });
   const { linker } = facts;
   const self = { label: w.text("/proc/self/exe") };
   p.systemCall("readlinkat", 0, self, { frame: Frame.path }, PATH_BYTES);
   p.jumpIfNegative("result", "other linker");
   p.jumpIf("result", "==", PATH_BYTES, "other linker"); // cut off
-  p.frameAddress("a", Frame.path);
-  p.add("a", "result");
+  p.frameAddress(r.end, Frame.path);
+  p.add(r.end, "result");
   p.label("last part"); // it is absolute, so there is one
-  p.addNumber("a", -1);
-  p.loadByte("b", "a");
-  p.jumpIf("b", "!=", codeOf("/"), "last part");
+  p.addNumber(r.end, -1);
+  p.loadByte(r.character, r.end);
+  p.jumpIf(r.character, "!=", codeOf("/"), "last part");
   const name = linker.slice(linker.lastIndexOf("/"));
-  p.labelAddress("c", w.text(`/${LIBRARY_DIRECTORY}${name}`));
+  p.labelAddress(r.from, w.text(`/${LIBRARY_DIRECTORY}${name}`));
   p.label("copy name");
-  p.loadByte("b", "c");
-  p.storeByte("b", "a");
-  p.addNumber("a", 1);
-  p.addNumber("c", 1);
-  p.jumpIf("b", "!=", 0, "copy name");
+  p.loadByte(r.character, r.from);
+  p.storeByte(r.character, r.end);
+  p.addNumber(r.end, 1);
+  p.addNumber(r.from, 1);
+  p.jumpIf(r.character, "!=", 0, "copy name");
   p.systemCall("openat", 0, { frame: Frame.path }, O_CLOEXEC);
   p.jumpIfNegative("result", "other linker");
   p.store("result", "frame", Frame.fd);
@@ -284,8 +290,8 @@ function open(w: Writer, facts: LinkerStubFacts): void {
 /** Has the dynamic linker look for libraries beside the executable, in place of a flag that another tag has, too. */
 function setRpath(w: Writer, { toTag, toTexts }: LinkerStubFacts): void {
   const { p } = w;
-  using _ = w.step("name the libraries", {});
-  const [tag, start, value] = ["a", "b", "c"] as const;
+  using r = w.step("name the libraries", { tag: "a", start: "b", value: "c" });
+  const { tag, start, value } = r;
   p.labelAddress(start, START);
   p.move(tag, start);
   p.number(value, toTag);
@@ -302,69 +308,77 @@ function setRpath(w: Writer, { toTag, toTexts }: LinkerStubFacts): void {
 /** Reads the headers of the dynamic linker. */
 function readHead(w: Writer): void {
   const { p } = w;
-  using _ = w.step("read the headers", {});
-  p.load("a", "frame", Frame.fd);
-  p.systemCall("read", "a", { frame: Frame.head }, HEAD_BYTES);
+  using r = w.step("read the headers", { fd: "a", count: "b" });
+  p.load(r.fd, "frame", Frame.fd);
+  p.systemCall("read", r.fd, { frame: Frame.head }, HEAD_BYTES);
   p.jumpIf("result", "!=", HEAD_BYTES, FAILED);
-  p.load("a", "frame", Frame.head + HeaderField.programHeadersOffset);
-  p.jumpIf("a", "!=", HEADER_BYTES, FAILED);
-  p.frameAddress("a", Frame.head + HeaderField.programHeaderCount);
-  p.loadByte("b", "a");
-  p.jumpIf("b", ">=", Math.floor(MAX_HEADERS) + 1, FAILED);
-  p.store("b", "frame", Frame.count);
+  using head = w.step("check them", { at: "a" });
+  p.load(head.at, "frame", Frame.head + HeaderField.programHeadersOffset);
+  p.jumpIf(head.at, "!=", HEADER_BYTES, FAILED);
+  p.frameAddress(head.at, Frame.head + HeaderField.programHeaderCount);
+  p.loadByte(r.count, head.at);
+  p.jumpIf(r.count, ">=", Math.floor(MAX_HEADERS) + 1, FAILED);
+  p.store(r.count, "frame", Frame.count);
 }
 
-/** Goes over the program headers from a to b; a type is in c, its place in a. */
+/** A program header, how many there are from it on, and its type. */
+const HEADERS = { header: "a", left: "b", type: "c" } as const;
+
+/** Goes over the program headers. The body may jump to the next one. */
 function forEachHeader(
   w: Writer,
   what: string,
   body: (next: string) => void,
 ): void {
   const { p } = w;
+  using r = w.step(`each ${what}`, HEADERS);
   const [next, again, end] = [`next ${what}`, `each ${what}`, `last ${what}`];
   p.label(again);
-  p.jumpIf("b", "==", 0, end);
-  p.load("c", "a", SegmentField.type); // and p_flags in the upper half
-  p.number("d", 0xffff_ffff);
-  p.and("c", "d");
+  p.jumpIf(r.left, "==", 0, end);
+  {
+    using word = w.step("read its type", { lower: "d" });
+    p.load(r.type, r.header, SegmentField.type); // and p_flags in the upper half
+    p.number(word.lower, 0xffff_ffff);
+    p.and(r.type, word.lower);
+  }
   body(next);
   p.label(next);
-  p.addNumber("a", SEGMENT_HEADER_SIZE);
-  p.addNumber("b", -1);
+  p.addNumber(r.header, SEGMENT_HEADER_SIZE);
+  p.addNumber(r.left, -1);
   p.jump(again);
   p.label(end);
 }
 
-/** a = first program header of the dynamic linker, b = their number */
+/** Begins with those of the dynamic linker. */
 function loadHeaders(w: Writer): void {
-  w.p.frameAddress("a", Frame.head + HEADER_BYTES);
-  w.p.load("b", "frame", Frame.count);
+  w.p.frameAddress(HEADERS.header, Frame.head + HEADER_BYTES);
+  w.p.load(HEADERS.left, "frame", Frame.count);
 }
 
 /** Maps memory for the dynamic linker, and for headers behind it. */
 function reserve(w: Writer): void {
   const { p } = w;
-  using _ = w.step("reserve memory", {});
+  using r = w.step("reserve memory", { ...HEADERS, part: "d", size: "e" });
   loadHeaders(w);
-  p.number("e", 0);
+  p.number(r.size, 0);
   forEachHeader(w, "extent", (next) => {
-    p.jumpIf("c", "!=", PT_LOAD, next);
-    p.load("e", "a", SegmentField.address); // in order of address
-    p.load("d", "a", SegmentField.memorySize);
-    p.add("e", "d");
+    p.jumpIf(r.type, "!=", PT_LOAD, next);
+    p.load(r.size, r.header, SegmentField.address); // in order of address
+    p.load(r.part, r.header, SegmentField.memorySize);
+    p.add(r.size, r.part);
   });
-  p.load("d", "frame", Frame.pageSize);
-  p.add("e", "d");
-  p.addNumber("e", -1);
-  p.load("d", "frame", Frame.pageMask);
-  p.and("e", "d");
-  p.store("e", "frame", Frame.span);
-  p.number("d", COPY_BYTES);
-  p.add("e", "d");
+  p.load(r.part, "frame", Frame.pageSize);
+  p.add(r.size, r.part);
+  p.addNumber(r.size, -1);
+  p.load(r.part, "frame", Frame.pageMask);
+  p.and(r.size, r.part);
+  p.store(r.size, "frame", Frame.span);
+  p.number(r.part, COPY_BYTES);
+  p.add(r.size, r.part);
   p.systemCall(
     "mmap",
     0,
-    "e",
+    r.size,
     PROT_READ | PROT_WRITE,
     MAP_PRIVATE | MAP_ANONYMOUS,
     NO_FD,
@@ -377,75 +391,103 @@ function reserve(w: Writer): void {
 /** Maps the segments of the dynamic linker. */
 function mapSegments(w: Writer): void {
   const { p } = w;
-  using _ = w.step("map segments", {});
+  using r = w.step("map segments", HEADERS);
   loadHeaders(w);
   forEachHeader(w, "segment", (next) => {
-    p.jumpIf("c", "!=", PT_LOAD, next);
+    p.jumpIf(r.type, "!=", PT_LOAD, next);
     readProtection(w);
-    p.load("c", "a", SegmentField.address);
-    p.load("d", "frame", Frame.base);
-    p.add("c", "d");
-    p.store("c", "frame", Frame.address);
-    p.load("d", "frame", Frame.pageMask);
-    p.and("c", "d");
+    using m = w.step("map one", {
+      start: "c",
+      size: "d",
+      offset: "e",
+      fd: "f",
+    });
+    p.load(m.start, r.header, SegmentField.address);
+    p.load(m.size, "frame", Frame.base);
+    p.add(m.start, m.size);
+    p.store(m.start, "frame", Frame.address);
+    p.load(m.size, "frame", Frame.pageMask);
+    p.and(m.start, m.size);
     // What is mapped: from the page's start to the end of what is in the file
-    p.load("d", "frame", Frame.address);
-    p.subtract("d", "c");
-    p.load("e", "a", SegmentField.fileSize);
-    p.add("d", "e");
-    p.load("e", "a", SegmentField.fileOffset);
-    p.load("f", "frame", Frame.pageMask);
-    p.and("e", "f");
-    p.store("a", "frame", Frame.header);
-    p.load("a", "frame", Frame.protection);
-    p.load("f", "frame", Frame.fd);
-    p.systemCall("mmap", "c", "d", "a", MAP_PRIVATE | MAP_FIXED, "f", "e");
-    p.load("a", "frame", Frame.header);
+    p.load(m.size, "frame", Frame.address);
+    p.subtract(m.size, m.start);
+    p.load(m.offset, r.header, SegmentField.fileSize);
+    p.add(m.size, m.offset);
+    p.load(m.offset, r.header, SegmentField.fileOffset);
+    p.load(m.fd, "frame", Frame.pageMask);
+    p.and(m.offset, m.fd);
+    p.store(r.header, "frame", Frame.header);
+    {
+      using call = w.step("mmap", { protection: "a" });
+      p.load(call.protection, "frame", Frame.protection);
+      p.load(m.fd, "frame", Frame.fd);
+      p.systemCall(
+        "mmap",
+        m.start,
+        m.size,
+        call.protection,
+        MAP_PRIVATE | MAP_FIXED,
+        m.fd,
+        m.offset,
+      );
+    }
+    p.load(r.header, "frame", Frame.header);
     p.jumpIfNegative("result", FAILED);
     clearRest(w, next);
   });
 }
 
-/** Turns `p_flags` of the header at a into what mmap(2) takes; changes c, d, e and f. */
+/** Turns `p_flags` of a header into what mmap(2) takes; changes c, d, e and f. */
 function readProtection(w: Writer): void {
   const { p } = w;
-  using _ = w.step("read the protection", {});
-  p.move("c", "a");
-  p.addNumber("c", SegmentField.flags);
-  p.loadByte("d", "c");
-  p.number("e", 0);
+  using r = w.step("read the protection", {
+    header: "a",
+    at: "c",
+    flags: "d",
+    protection: "e",
+    flag: "f",
+  });
+  p.move(r.at, r.header);
+  p.addNumber(r.at, SegmentField.flags);
+  p.loadByte(r.flags, r.at);
+  p.number(r.protection, 0);
   for (const [flag, protection] of PROTECTIONS) {
     const without = w.newLabel("without");
-    p.number("f", flag);
-    p.and("f", "d");
-    p.jumpIf("f", "==", 0, without);
-    p.addNumber("e", protection);
+    p.number(r.flag, flag);
+    p.and(r.flag, r.flags);
+    p.jumpIf(r.flag, "==", 0, without);
+    p.addNumber(r.protection, protection);
     p.label(without);
   }
-  p.store("e", "frame", Frame.protection);
+  p.store(r.protection, "frame", Frame.protection);
 }
 
 /** Fills the last page behind what is in the file with zeros. Pages behind it are new. */
 function clearRest(w: Writer, next: string): void {
   const { p } = w;
-  using _ = w.step("clear the rest", {});
-  p.load("c", "a", SegmentField.fileSize);
-  p.load("d", "a", SegmentField.memorySize);
-  p.jumpIf("c", "==", "d", next);
-  p.load("d", "frame", Frame.address);
-  p.add("c", "d");
-  p.move("d", "c");
-  p.load("e", "frame", Frame.pageSize);
-  p.add("d", "e");
-  p.addNumber("d", -1);
-  p.load("e", "frame", Frame.pageMask);
-  p.and("d", "e");
-  p.number("e", 0);
+  using r = w.step("clear the rest", {
+    header: "a",
+    at: "c",
+    end: "d",
+    other: "e",
+  });
+  p.load(r.at, r.header, SegmentField.fileSize);
+  p.load(r.end, r.header, SegmentField.memorySize);
+  p.jumpIf(r.at, "==", r.end, next);
+  p.load(r.end, "frame", Frame.address);
+  p.add(r.at, r.end);
+  p.move(r.end, r.at);
+  p.load(r.other, "frame", Frame.pageSize);
+  p.add(r.end, r.other);
+  p.addNumber(r.end, -1);
+  p.load(r.other, "frame", Frame.pageMask);
+  p.and(r.end, r.other);
+  p.number(r.other, 0);
   const again = w.newLabel("clear");
-  p.label(again); // c = where, d = end of the page
-  p.jumpIf("c", "==", "d", next);
-  p.storeByte("e", "c");
-  p.addNumber("c", 1);
+  p.label(again);
+  p.jumpIf(r.at, "==", r.end, next);
+  p.storeByte(r.other, r.at);
+  p.addNumber(r.at, 1);
   p.jump(again);
 }
 
@@ -455,40 +497,48 @@ function clearRest(w: Writer, next: string): void {
  */
 function showHeaders(w: Writer): void {
   const { p } = w;
-  using _ = w.step("show the headers", {});
-  p.load("a", "frame", Frame.headersValue);
-  p.load("b", "a", 0);
-  p.load("c", "frame", Frame.base);
-  p.load("d", "frame", Frame.span);
-  p.add("c", "d"); // c = the copy
-  p.store("c", "a", 0);
-  p.move("f", "c");
-  p.subtract("f", "b"); // f = how far it is from the original
-  p.load("e", "frame", Frame.ownCountValue);
-  p.load("e", "e", 0);
+  using r = w.step("show the headers", {
+    value: "a",
+    from: "b",
+    to: "c",
+    word: "d",
+    left: "e",
+    distance: "f",
+  });
+  p.load(r.value, "frame", Frame.headersValue);
+  p.load(r.from, r.value, 0);
+  p.load(r.to, "frame", Frame.base);
+  p.load(r.word, "frame", Frame.span);
+  p.add(r.to, r.word);
+  p.store(r.to, r.value, 0);
+  p.move(r.distance, r.to);
+  p.subtract(r.distance, r.from);
+  p.load(r.left, "frame", Frame.ownCountValue);
+  p.load(r.left, r.left, 0);
   p.label("copy header");
   for (let at = 0; at < SEGMENT_HEADER_SIZE; at += WORD_BYTES) {
-    p.load("d", "b", at);
-    p.store("d", "c", at);
+    p.load(r.word, r.from, at);
+    p.store(r.word, r.to, at);
   }
-  p.addNumber("b", SEGMENT_HEADER_SIZE);
-  p.addNumber("c", SEGMENT_HEADER_SIZE);
-  p.addNumber("e", -1);
-  p.jumpIf("e", "!=", 0, "copy header");
+  p.addNumber(r.from, SEGMENT_HEADER_SIZE);
+  p.addNumber(r.to, SEGMENT_HEADER_SIZE);
+  p.addNumber(r.left, -1);
+  p.jumpIf(r.left, "!=", 0, "copy header");
 
-  p.load("a", "a", 0);
-  p.load("b", "frame", Frame.ownCountValue);
-  p.load("b", "b", 0);
+  using own = w.step("change the copy", HEADERS);
+  p.load(own.header, r.value, 0);
+  p.load(own.left, "frame", Frame.ownCountValue);
+  p.load(own.left, own.left, 0);
   forEachHeader(w, "own", (next) => {
-    p.jumpIf("c", "!=", PT_NULL, "is shown");
-    p.load("d", "a", SegmentField.type);
-    p.addNumber("d", PT_INTERP);
-    p.store("d", "a", SegmentField.type);
+    p.jumpIf(own.type, "!=", PT_NULL, "is shown");
+    p.load(r.word, own.header, SegmentField.type);
+    p.addNumber(r.word, PT_INTERP);
+    p.store(r.word, own.header, SegmentField.type);
     p.label("is shown");
-    p.jumpIf("c", "!=", PT_PHDR, next);
-    p.load("d", "a", SegmentField.address);
-    p.add("d", "f");
-    p.store("d", "a", SegmentField.address);
+    p.jumpIf(own.type, "!=", PT_PHDR, next);
+    p.load(r.word, own.header, SegmentField.address);
+    p.add(r.word, r.distance);
+    p.store(r.word, own.header, SegmentField.address);
   });
 }
 
