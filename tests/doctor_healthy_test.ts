@@ -219,7 +219,7 @@ const KINDS: readonly Kind[] = [
         `conf_dir = "${scene.confDir}/"\nbin_dir = "${scene.hosts.path}"\n`,
       );
       scene.writeConf("10-pods.conflist.bak", "{}");
-      scene.writeConf("README", "");
+      scene.writeConf("README.txt", "Networks: see the wiki.\n");
       scene.writeConf(".10-pods.conflist.swp", "");
       scene.writeNetwork("20-lo", [{ type: "loopback" }]);
     },

@@ -5,7 +5,7 @@
  */
 
 import { ErrorCode } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible, readTextFile } from "../../cni/files/io.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { formatFailureText } from "../program/failure.ts";
 import { isFolder } from "../network.ts";
@@ -65,11 +65,21 @@ function findUnreadable({ configuration }: Node): Findings {
 /** Ends of names under which people write configurations, and runtimes do not look. */
 const IGNORED = /\.(ya?ml|jsonc|json5|txt)$|\.(CONFLIST|CONF|JSON)$/;
 
+/** What a configuration has, in JSON as in YAML; a note beside it has not. */
+const CONFIGURATION = /^[\s{]*["']?(cniVersion|plugins|type)["']?\s*:/m;
+
 /** Finds configurations that no runtime reads because of their names. */
 function findIgnored({ folders: { confDir }, networks }: Node): Findings {
   const entries = ifPossible(() => [...Deno.readDirSync(confDir)]) ?? [];
   const [first] = networks;
-  return entries.filter(({ name }) => IGNORED.test(name)).map(({ name }) => {
+  const isMeant = (name: string): boolean =>
+    CONFIGURATION.test(
+      ifPossible(() => readTextFile(`${confDir}/${name}`)) ?? "",
+    );
+  const found = entries.filter(({ name }) =>
+    IGNORED.test(name) && isMeant(name)
+  );
+  return found.map(({ name }) => {
     const path = `${confDir}/${name}`;
     const isFirst = first !== undefined && name < first.file;
     return warning(

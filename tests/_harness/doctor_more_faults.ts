@@ -195,7 +195,10 @@ export const MORE_FAULTS: readonly Fault[] = [
     checks: ["conf-ignored"],
     message: /00-first.conflist.yaml" is not read: /,
     seed: (scene) => {
-      const path = scene.writeConf("00-first.conflist.yaml", "name: first\n");
+      const path = scene.writeConf(
+        "00-first.conflist.yaml",
+        "name: first\nplugins:\n- type: ptp\n",
+      );
       return () => Deno.removeSync(path);
     },
   },
@@ -204,7 +207,7 @@ export const MORE_FAULTS: readonly Fault[] = [
     checks: ["conf-ignored"],
     message: /30-more.conflist.txt" is not read: /,
     seed: (scene) => {
-      const path = scene.writeConf("30-more.conflist.txt", "{}");
+      const path = scene.writeConf("30-more.conflist.txt", '{ "type": "ptp" }');
       return () => Deno.removeSync(path);
     },
   },
