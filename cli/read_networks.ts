@@ -30,9 +30,12 @@ export interface Row {
   readonly problems: readonly string[];
   /** Those of all IPAM plugins, as far as the configuration tells. */
   readonly subnets: readonly string[];
-  /** How many addresses host-local has given out; null without it. */
+  /**
+   * How many addresses host-local has given out, of the range set with the
+   * fewest left; null without it.
+   */
   readonly used: number | null;
-  /** How many it can give out. */
+  /** How many that set can give out. */
   readonly addresses: number | null;
   /** Null if the cache cannot be read. */
   readonly attachments: number | null;

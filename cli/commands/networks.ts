@@ -28,17 +28,20 @@ export async function networks(call: CniCall): Promise<Output> {
   const attached = ifPossible(() => node.attachments);
   const pools = countPools(node);
   const rows = await Promise.all(
-    listNetworks(folders).map(async ({ confs, ...row }): Promise<Row> => ({
-      ...row,
-      subnets: [
-        ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
-      ],
-      used: sumUp(pools, row.name, "used"),
-      addresses: sumUp(pools, row.name, "all"),
-      attachments: attached?.filter(({ network }) => network === row.name)
-        .length ?? null,
-      daemon: (await findDaemon(confs, folders, call.signal)).is,
-    })),
+    listNetworks(folders).map(async ({ confs, ...row }): Promise<Row> => {
+      const pool = findScarcest(pools, row.name);
+      return {
+        ...row,
+        subnets: [
+          ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
+        ],
+        used: pool === undefined ? null : Number(pool.used),
+        addresses: pool === undefined ? null : Number(pool.all),
+        attachments: attached?.filter(({ network }) => network === row.name)
+          .length ?? null,
+        daemon: (await findDaemon(confs, folders, call.signal)).is,
+      };
+    }),
   );
   const hasFolder = isFolder(folders.confDir);
   const hasProblem = rows.some(({ problems }) => problems.length > 0);
@@ -59,16 +62,14 @@ export async function networks(call: CniCall): Promise<Output> {
   };
 }
 
-/** Adds up addresses of a network; null if nobody counts them. */
-function sumUp(
+/** Finds the range set with the fewest addresses left: an ADD needs one of each. */
+function findScarcest(
   pools: readonly PoolUse[],
   name: string,
-  key: "used" | "all",
-): number | null {
-  const own = pools.filter(({ network }) => network === name);
-  return own.length === 0
-    ? null
-    : Number(own.reduce((sum, pool) => sum + pool[key], 0n));
+): PoolUse | undefined {
+  const left = ({ all, used }: PoolUse): bigint => all - used;
+  return pools.filter(({ network }) => network === name)
+    .toSorted((one, other) => left(one) < left(other) ? -1 : 1)[0];
 }
 
 function chooseColumns({ flags }: CniCall): Column<Row>[] {

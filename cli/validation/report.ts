@@ -6,6 +6,7 @@
 
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { showControls, type Style } from "../program/style.ts";
+import { wrap } from "../program/table.ts";
 import type { Severity } from "../../cni/tools/problem.ts";
 
 /** A problem as reported. */
@@ -112,12 +113,20 @@ function formatProblems(
     const where = path === "" ? "" : `${path}: `;
     const at = places[index] ?? "";
     const gap = " ".repeat(width - at.length + 1);
-    const text = showControls(`${file}:${at}`) + gap +
-      mark(severity.padEnd("warning".length)) + " " +
-      showControls(where + message);
+    const start = showControls(`${file}:${at}`) + gap;
+    const word = severity.padEnd("warning".length);
+    const text = `${start}${word} ${showControls(where + message)}`;
+    const lines = wrap(text, (style.width ?? Infinity) - 4)
+      .map((line, index) => index === 0 ? line : `    ${line}`)
+      // Wrapping counts characters, so the colour comes after it.
+      .map((line) =>
+        line.startsWith(start + word)
+          ? start + mark(word) + line.slice(start.length + word.length)
+          : line
+      );
     return severity === "error"
-      ? [text, `${String(line).padStart(5)} | ${cut(problem)}`]
-      : [text];
+      ? [...lines, `${String(line).padStart(5)} | ${cut(problem)}`]
+      : lines;
   });
 }
 

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { validate } from "../commands/validate.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
+import { callWith, runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 
 const PODS = `{
   "cniVersion": "1.0.0",
@@ -402,4 +402,22 @@ Deno.test("validate knows which files runtimes ignore", async () => {
     'error 30-c.yaml unknown macvlan mode: "bridgge"',
   ]);
   assertEquals(exitCode, 1);
+});
+
+Deno.test("validate wraps findings on a terminal, not inside words", async () => {
+  using folder = new PluginFolder();
+  const { path } = folder;
+  const file = folder.addFile("a.conflist", PODS);
+  const line = ["validate", file, "--cni-path=/dev/null"];
+  const { stdout } = await runCniOn(
+    { width: path.length + 60 },
+    ...line,
+    "--conf-dir=/dev/null",
+  );
+  assertStringIncludes(
+    stdout.replaceAll(`${path}/`, ""),
+    `a.conflist:7:7  warning plugins[0].ipMask: ptp has no
+    such key; did you mean "ipMasq"?
+`,
+  );
 });
