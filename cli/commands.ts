@@ -8,7 +8,7 @@ import { describeClusterGc } from "./cluster_gc/row.ts";
 import { describeDaemon } from "./daemon/row.ts";
 import type { Argument, CommandRow, Program } from "./program/command.ts";
 import { OWN_ROWS } from "./program/own_rows.ts";
-import { FLAGS, FOLDERS, LISTING, pick } from "./flags.ts";
+import { FLAGS, FOLDERS, INIT_ANSWERS, LISTING, pick } from "./flags.ts";
 
 /** A network. */
 const NETWORK: Argument = {
@@ -136,15 +136,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "init",
     summary: "Write a first network, by asking or from flags",
     flags: pick(
-      "name",
-      "type",
-      "subnet",
-      "ipv6",
-      "master",
-      "vlan-id",
-      "portmap",
-      "no-portmap",
-      "bandwidth",
+      ...INIT_ANSWERS,
       "cni-version",
       "output",
       "force",

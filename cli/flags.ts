@@ -209,5 +209,18 @@ export const LISTING = {
   },
 } as const satisfies FlagTable;
 
+/** Flags that answer a question of `cni init`; with any of them, nothing is asked. */
+export const INIT_ANSWERS = [
+  "name",
+  "type",
+  "subnet",
+  "ipv6",
+  "master",
+  "vlan-id",
+  "portmap",
+  "no-portmap",
+  "bandwidth",
+] as const;
+
 /** The flags for folders. */
 export const FOLDERS = ["cni-path", "conf-dir", "cache-dir"] as const;

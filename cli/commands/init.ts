@@ -13,7 +13,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { type Ask, findAsk } from "../program/ask.ts";
 import type { Output } from "../program/command.ts";
 import { refuse } from "../program/usage_error.ts";
-import type { CniCall } from "../flags.ts";
+import { type CniCall, INIT_ANSWERS } from "../flags.ts";
 import {
   findFreeSubnet,
   type NodeSubnets,
@@ -33,19 +33,6 @@ export interface Setting {
   readonly readNode: (confDir: string) => NodeSubnets;
 }
 
-/** The flags that answer a question; with any of them, nothing is asked. */
-const ANSWERS = [
-  "name",
-  "type",
-  "subnet",
-  "ipv6",
-  "master",
-  "vlan-id",
-  "portmap",
-  "no-portmap",
-  "bandwidth",
-] as const;
-
 /** Makes, validates and writes a network. */
 export async function init(
   call: CniCall,
@@ -53,7 +40,7 @@ export async function init(
 ): Promise<Output> {
   const { flags } = call;
   const folders = readFolders(call);
-  const isAnswered = ANSWERS.some((flag) => flags[flag]) || flags.json;
+  const isAnswered = INIT_ANSWERS.some((flag) => flags[flag]) || flags.json;
   const node = readNode(folders.confDir);
   const choices = choose(call, node, isAnswered ? undefined : ask);
   const document = makeNetwork(choices);

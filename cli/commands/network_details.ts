@@ -11,7 +11,11 @@ import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import { unfoldChains } from "../chain_form.ts";
 import { ipamTypeOf, Node, type NodeOptions } from "../doctor/node.ts";
-import { listSubnets, sharedLinkOf } from "../doctor/routed.ts";
+import {
+  listSubnets,
+  sharedLinkKeyOf,
+  sharedLinkOf,
+} from "../doctor/routed.ts";
 import { countPools, listPools } from "../doctor/subnets.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -32,6 +36,9 @@ import {
   listNetworks,
   type Row,
 } from "../read_networks.ts";
+
+/** The key of plugins on a link of the host. */
+const MASTER = "master";
 
 /** A link of the host that a plugin names. */
 interface NamedLink {
@@ -171,16 +178,14 @@ function unique(texts: readonly string[]): string[] {
 
 /** Finds the host's link that the containers of a plugin share. */
 function findLink(conf: PluginConf, node: Node): NamedLink[] {
-  const master = valueOf(conf.document, "master");
-  const bridge = sharedLinkOf(conf);
-  const name = bridge ?? master;
+  const name = sharedLinkOf(conf) ?? valueOf(conf.document, MASTER);
   if (typeof name !== "string" || name === "") return [];
   const link = ifPossible(() => node.host.link.find(name));
   const addresses = link === undefined
     ? []
     : node.host.address.list({ ifindex: link.index });
   return [{
-    key: bridge === undefined ? "master" : "bridge",
+    key: sharedLinkKeyOf(conf) ?? MASTER,
     name,
     exists: link !== undefined,
     isUp: link?.isUp ?? false,
@@ -252,13 +257,13 @@ function paint(label: string, line: string, style: Style): string {
 }
 
 function titleOf({ key }: NamedLink): string {
-  return key === "bridge" ? "Bridge" : "Master";
+  return key === MASTER ? "Master" : "Bridge";
 }
 
 function formatLink(link: NamedLink): string {
   const { key, name, exists, isUp, mtu, addresses } = link;
   if (!exists) {
-    const when = key === "bridge" ? "; the first ADD makes it" : "";
+    const when = key === MASTER ? "" : "; the first ADD makes it";
     return `${name}, does not exist${when}`;
   }
   return [name, isUp ? "up" : "down", `mtu ${mtu}`, ...addresses].join(", ");

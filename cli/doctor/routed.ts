@@ -46,13 +46,17 @@ export function sharedLinkOf({ type, document }: Conf): string | undefined {
   return shared && String(valueOf(document, shared.key) || shared.usual);
 }
 
+/** Returns the key that names that link. */
+export function sharedLinkKeyOf({ type }: Conf): string | undefined {
+  return findAbout(type)?.network?.sharedLink?.key;
+}
+
 /** Says how to give the containers of a network another link to share. */
 export function adviseOtherLink(
   { path }: ConfiguredNetwork,
-  { type }: Conf,
+  conf: Conf,
 ): string {
-  const key = findAbout(type)?.network?.sharedLink?.key;
-  return `set "${key}" in ${path} to another name`;
+  return `set "${sharedLinkKeyOf(conf)}" in ${path} to another name`;
 }
 
 /** Reports whether a plugin makes the node its containers' router. */
