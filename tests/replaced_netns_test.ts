@@ -26,6 +26,8 @@ class TurningLink implements Disposable {
         for (const target of targets) {
           Deno.symlinkSync(target, path + ".new");
           Deno.renameSync(path + ".new", path);
+          // Another processor stays free for the call.
+          Atomics.wait(stop, 0, 0, 0.05);
         }
       }
       Atomics.store(stop, 1, 1);

@@ -27,11 +27,18 @@ export class UsedNode implements AsyncDisposable {
   /** The command that enters it, in front of another command. */
   readonly enter: readonly string[];
 
-  private constructor(pid: number, stack: AsyncDisposableStack) {
+  private constructor(
+    pid: number,
+    temporary: string,
+    stack: AsyncDisposableStack,
+  ) {
     this.#stack = stack;
     this.#root = `/proc/${pid}/root`;
     this.#before = this.#list();
-    this.enter = ["nsenter", "-t", `${pid}`, "-m", "-n", "--"];
+    this.enter = [
+      ...["nsenter", "-t", `${pid}`, "-m", "-n", "--"],
+      ...temporary === "" ? [] : ["env", `TMPDIR=${temporary}`],
+    ];
   }
 
   /**
@@ -55,11 +62,12 @@ export class UsedNode implements AsyncDisposable {
       await holder.status;
     });
     const reader = holder.stdout.getReader();
-    const { done } = await reader.read();
+    const { done, value } = await reader.read();
     await reader.cancel();
     if (done) throw new Error((await said).trim());
+    const temporary = new TextDecoder().decode(value).trim();
     stack.use(refuseCalls(`/proc/${holder.pid}/root/run/cni/daemon.sock`));
-    return new UsedNode(holder.pid, stack.move());
+    return new UsedNode(holder.pid, temporary, stack.move());
   }
 
   /** Lists the files that tests have added to the node, or removed from it: failures. */

@@ -19,6 +19,9 @@ Deno.test(`UsedNode hides the machine, and lists what changes${suffix}`, {
     "00-broken.conflist\n87-podman-bridge.conflist\n",
   );
   assertEquals(run("ip -o -4 address show eth0").includes("192.0.2.2"), true);
+  // In memory or on the disk.
+  const writing = 'file=$(mktemp); echo text > "$file"; cat "$file"';
+  assertEquals(run(`${writing}; rm "$file"`), "text\n");
   assertEquals(node.listChanges(), []);
   run("echo who > /run/left; rm /var/lib/cni/networks/net1/10.1.2.2");
   assertEquals(node.listChanges(), [
@@ -30,7 +33,7 @@ Deno.test(`UsedNode hides the machine, and lists what changes${suffix}`, {
 
 /** Lists what this test sees of its own machine. */
 function listOwn(): string[] {
-  return ["/etc", "/opt", "/run", "/var/lib"].flatMap((path) =>
+  return ["/etc", "/opt", "/run", "/srv", "/var/lib"].flatMap((path) =>
     [...Deno.readDirSync(path)].map(({ name }) => `${path}/${name}`)
   );
 }

@@ -279,7 +279,11 @@ conformance(
     }),
     "58 an API that is not there fails ADD": statusRow(async (scene, keys) => {
       await scene.api.stop();
-      const added = await scene.runForPod("ADD", keys);
+      // By default it would try for a minute.
+      const added = await scene.runForPod("ADD", {
+        ...keys,
+        apiTimeoutSeconds: 5,
+      });
       assertEquals([added.exitCode, added.json.code], [1, 11]);
       assertUndone(scene);
     }),
