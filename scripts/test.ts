@@ -46,6 +46,8 @@ import {
 import { choosePace, parseOptions, type TestOptions } from "./test/options.ts";
 import { formatFailures, judgeShard } from "./test/outcome.ts";
 import { listTestFiles, mayDownload, planFiles } from "./test/plan.ts";
+import { formatRows, type KernelRows } from "./test/page.ts";
+import type { TestResult } from "./test/read_output.ts";
 import { type Jobs, runAll, type RunResult } from "./test/run_all.ts";
 import { runShard } from "./test/run_shard.ts";
 import { createStop } from "./test/stop.ts";
@@ -55,6 +57,9 @@ const ROOT = new URL("..", import.meta.url);
 
 /** Where everything is that deno printed. */
 const LOG = "build/test.log";
+
+/** In which ways and kernels the conformance rows were run. */
+const ROWS_PAGE = "dist/conformance.md";
 
 /** How long files took in the last whole run. */
 const DURATIONS = new URL("build/durations.json", ROOT);
@@ -209,10 +214,38 @@ async function runEverything(
     const whole = (performance.now() - startMs) / 1000;
     writeDurations(DURATIONS, { whole, files: result.seconds });
   }
+  if (scope !== "fast") await writePage(result.rows);
   console.log(`\nAll that the tests printed is in ${LOG}`);
   if (result.failures.length === 0) return result;
   console.log(`\nWhat failed:\n\n${formatFailures(result.failures)}\n`);
   return result;
+}
+
+/** Writes which conformance rows were run, how and where. */
+async function writePage(rows: readonly TestResult[]): Promise<void> {
+  const kernels: KernelRows[] = [
+    { kernel: `Linux ${Deno.osRelease()}`, rows },
+    { kernel: "User-mode Linux", rows: await readKernelRows() },
+  ];
+  await Deno.mkdir(new URL("dist", ROOT), { recursive: true });
+  await Deno.writeTextFile(new URL(ROWS_PAGE, ROOT), formatRows(kernels));
+  console.log(`\nThe conformance rows are in ${ROWS_PAGE}`);
+}
+
+/** Reads how rows ended in the kernels of the last `deno task test:kernel`. */
+async function readKernelRows(): Promise<TestResult[]> {
+  const folder = new URL("build/kernel/", ROOT);
+  try {
+    const kernels = await Array.fromAsync(Deno.readDir(folder));
+    const texts = await Promise.all(
+      kernels.map(({ name }) =>
+        Deno.readTextFile(new URL(`${name}/rows.json`, folder))
+      ),
+    );
+    return texts.flatMap((text) => JSON.parse(text));
+  } catch {
+    return []; // It was not run, or did not come to its end.
+  }
 }
 
 /** How often progress is a line of its own, in ms. */

@@ -41,6 +41,8 @@ for folder in /run /var/lib/cni /etc/cni; do
   mkdir -p "$folder"
   mount -t tmpfs memory "$folder"
 done
+# The runner writes there how the rows ended.
+mount -n -t hostfs -o "${CNI_KERNEL_RUN%/*}" none "${CNI_KERNEL_RUN%/*}"
 if [ "${CNI_KERNEL_SHARE-}" != "" ]; then
   mount -n -t hostfs -o "$CNI_KERNEL_SHARE" none "$CNI_KERNEL_SHARE"
 fi

@@ -32,7 +32,8 @@ async function main(path: string): Promise<void> {
   const durations = { whole: 0, files: {} };
   const { together, alone } = planFiles(run.files, durations);
   const jobs = [...together, ...alone].map((path) => testFile(path, run));
-  const { tally, conformance } = await runAll({ together: [], alone: jobs }, {
+  const all = { together: [], alone: jobs };
+  const { tally, conformance, rows } = await runAll(all, {
     ...run,
     root: new URL(run.root),
     jobs: 1,
@@ -41,6 +42,8 @@ async function main(path: string): Promise<void> {
     print: (text) => console.log(text),
     log: () => {},
   });
+  const folder = path.slice(0, path.lastIndexOf("/"));
+  await Deno.writeTextFile(`${folder}/rows.json`, JSON.stringify(rows));
   console.log(`conformance rows: ${formatTally(conformance)}`);
   console.log(formatTally(tally));
 }

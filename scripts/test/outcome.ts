@@ -11,6 +11,7 @@ import {
   sumTallies,
   type Tally,
 } from "../tally.ts";
+import { isRow } from "./page.ts";
 import {
   type Failure,
   findFailures,
@@ -18,6 +19,7 @@ import {
   readOutput,
   type ShardOutput,
   tallyResults,
+  type TestResult,
 } from "./read_output.ts";
 import type { ShardEnd } from "./run_shard.ts";
 
@@ -26,6 +28,8 @@ export interface Outcome {
   readonly tally: Tally;
   /** The rows of the conformance lists among them. */
   readonly conformance: Tally;
+  /** How each of these ended. */
+  readonly rows: readonly TestResult[];
   /** The names of skipped tests, with the reason. */
   readonly skipped: readonly string[];
   readonly failures: readonly Failure[];
@@ -81,6 +85,7 @@ export function judgeShard(name: string, end: ShardEnd): Outcome {
   return {
     tally: { ...tests, failed: tests.failed + troubles.length },
     conformance: countConformance(output.own),
+    rows: output.results.filter(({ name }) => isRow(name)),
     skipped: output.results
       .filter(({ outcome }) => outcome === "ignored").map(({ name }) => name),
     failures: [...failed, ...troubles],
@@ -128,6 +133,7 @@ export function judgeUnrun(names: readonly string[], why: string): Outcome {
 const NOTHING: Outcome = {
   tally: sumTallies([]),
   conformance: sumTallies([]),
+  rows: [],
   skipped: [],
   failures: [],
   trouble: undefined,

@@ -9,7 +9,7 @@ import { type Durations, Forecast, formatSeconds } from "./durations.ts";
 import { IdleMeter } from "./idle.ts";
 import type { Job } from "./jobs.ts";
 import { judgeUnrun, type Outcome } from "./outcome.ts";
-import type { Failure } from "./read_output.ts";
+import type { Failure, TestResult } from "./read_output.ts";
 import { runShard } from "./run_shard.ts";
 
 /** What to run. */
@@ -50,6 +50,8 @@ export interface RunOptions {
 export interface RunResult {
   readonly tally: Tally;
   readonly conformance: Tally;
+  /** How each conformance row ended. */
+  readonly rows: readonly TestResult[];
   readonly failures: readonly Failure[];
   /** How long each job took, in seconds. */
   readonly seconds: Readonly<Record<string, number>>;
@@ -96,6 +98,7 @@ export async function runAll(
   return {
     tally: sumTallies(outcomes.map(({ tally }) => tally)),
     conformance: sumTallies(outcomes.map(({ conformance }) => conformance)),
+    rows: outcomes.flatMap(({ rows }) => rows),
     failures: outcomes.flatMap(({ failures }) => failures),
     seconds: Object.fromEntries(
       ran.map(({ job, seconds }) => [job.name, seconds]),

@@ -252,6 +252,7 @@ Deno.test("formatOutcome() omits empty parts", () => {
   const outcome = {
     tally: none,
     conformance: none,
+    rows: [],
     skipped: [],
     failures: [],
     trouble: undefined,
