@@ -782,7 +782,7 @@ test(
     }
     for (
       let folder = daemon.folder;
-      folder !== "/tmp";
+      folder.includes("/cni-test-");
       folder = folder.slice(0, folder.lastIndexOf("/"))
     ) Deno.chmodSync(folder, 0o777);
     const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
