@@ -16,6 +16,7 @@ const Layout = {
   bytes: 120,
   blockSize: 8,
   blocks: 16,
+  freeBlocks: 24,
   availableBlocks: 32,
   files: 40,
   freeFiles: 48,
@@ -28,7 +29,9 @@ const ST_RDONLY = 1n, ST_NOEXEC = 8n;
 export interface FileSystem {
   /** Its size in bytes. */
   readonly size: number;
-  /** What processes without privileges may still write, in bytes. */
+  /** What root may still write, in bytes. */
+  readonly free: number;
+  /** What other users may still write, in bytes. */
   readonly available: number;
   /** How many files it may have; 0 if it has no limit. */
   readonly files: number;
@@ -54,6 +57,7 @@ export function readFileSystem(path: string): FileSystem {
   const blockSize = at(Layout.blockSize);
   return {
     size: at(Layout.blocks) * blockSize,
+    free: at(Layout.freeBlocks) * blockSize,
     available: at(Layout.availableBlocks) * blockSize,
     files: at(Layout.files),
     freeFiles: at(Layout.freeFiles),

@@ -6,7 +6,8 @@ import { findMount, readFileSystem } from "./file_system.ts";
 Deno.test("readFileSystem() reads what stat(1) prints", () => {
   const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
-    const { size, files, isReadOnly } = readFileSystem(folder);
+    const { size, free, available, files, isReadOnly } = readFileSystem(folder);
+    assertEquals([free <= size, available <= free], [true, true]);
     const { stdout } = new Deno.Command("stat", {
       args: ["-f", "-c", "%b %S %c", folder],
     }).outputSync();

@@ -216,6 +216,15 @@ const KINDS: readonly Kind[] = [
       Deno.writeTextFileSync(`${root}/comm`, "containerd\n");
       Deno.writeTextFileSync(
         `${root}/root/etc/containerd/config.toml`,
+        'conf_dir = "/etc/cni/other.d"\n',
+      );
+      // As k3s does: the usual file is another runtime's.
+      Deno.writeTextFileSync(
+        `${root}/cmdline`,
+        "containerd\0-c\0/own.toml\0",
+      );
+      Deno.writeTextFileSync(
+        `${root}/root/own.toml`,
         `conf_dir = "${scene.confDir}/"\nbin_dir = "${scene.hosts.path}"\n`,
       );
       scene.writeConf("10-pods.conflist.bak", "{}");

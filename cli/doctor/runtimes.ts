@@ -23,7 +23,7 @@ const BIN_DIRS =
 function findOtherFolders(node: Node): Findings {
   const { proc, folders: { confDir, pluginDirs } } = node;
   return listRuntimes(node).flatMap(({ name, pid }) =>
-    (FILES[name] ?? []).flatMap((file) => {
+    findFiles(`${proc}/${pid}`, name).flatMap((file) => {
       const path = `/${file}`;
       const text = ifPossible(() =>
         Deno.readTextFileSync(`${proc}/${pid}/root/${file}`)
@@ -64,6 +64,17 @@ function findOtherFolders(node: Node): Findings {
       return findings;
     })
   );
+}
+
+/** Finds the configuration of a runtime: the one of its command line, if it names one. */
+function findFiles(directory: string, name: string): readonly string[] {
+  const line = ifPossible(() => Deno.readTextFileSync(`${directory}/cmdline`));
+  const words = (line ?? "").split("\0");
+  const at = words.findIndex((word) => word === "-c" || word === "--config");
+  const named = at < 0
+    ? words.find((word) => word.startsWith("--config="))?.slice(9)
+    : words[at + 1];
+  return named?.startsWith("/") ? [named.slice(1)] : FILES[name] ?? [];
 }
 
 function isSame(directory: string, others: readonly string[]): boolean {

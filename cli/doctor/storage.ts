@@ -95,12 +95,12 @@ const LOW_SHARE = 0.02, LOW_BYTES = 32 * 1024 * 1024;
 
 function findFullDisks(node: Node): Findings {
   return listDisks(node).flatMap(({ disk, mount, path, what }) => {
-    const { size, available, files, freeFiles } = disk;
+    const { size, free, available, files, freeFiles } = disk;
     const where = mount === undefined
       ? `the file system of "${path}"`
       : `"${mount.target}" (${mount.type})`;
     const target = mount?.target ?? path;
-    if (size > 0 && available < LEAST_BYTES) {
+    if (size > 0 && free < LEAST_BYTES) {
       return [error(
         `${where} is full: it has ${what}`,
         "ADD fails, because it cannot write the lease and the result",
