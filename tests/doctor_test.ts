@@ -11,11 +11,7 @@ import { SyscallError } from "../ffi/errno.ts";
 import type { Output } from "../cli/program/command.ts";
 import { chooseStyle } from "../cli/program/style.ts";
 import { allOf, ignoreUnless, rootTest } from "../testing/capabilities.ts";
-import {
-  getLanguageService,
-  type JSONSchema,
-  TextDocument,
-} from "vscode-json-languageservice";
+import trySchema from "../cli/doctor/try/try.schema.json" with { type: "json" };
 import jsonSchema from "../cli/doctor/doctor.schema.json" with { type: "json" };
 import { DoctorScene } from "./_harness/doctor_scene.ts";
 import {
@@ -24,6 +20,7 @@ import {
   VERSIONS,
 } from "./_harness/doctor_fault.ts";
 import { FAULTS } from "./_harness/doctor_faults.ts";
+import { listPromises, validate } from "./_harness/json_schema.ts";
 import { KubeApi } from "./_harness/kube_api.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
@@ -76,45 +73,21 @@ Deno.test("codes of findings are unique, and stay", () => {
   assertEquals(missing, []);
 });
 
-/** Returns what a document has that a schema does not allow. */
-async function validate(document: unknown, schema: object): Promise<string[]> {
-  const service = getLanguageService({});
-  const text = JSON.stringify(document);
-  const file = TextDocument.create("file:///a.json", "json", 1, text);
-  const parsed = service.parseJSONDocument(file);
-  const problems = await service.doValidation(
-    file,
-    parsed,
-    {},
-    schema as JSONSchema,
-  );
-  return problems.map(({ message }) => `${message}`);
-}
-
-/** Lists the paths that a schema promises, with their types. */
-function listPromises(schema: JSONSchema, path = ""): string[] {
-  const { required = [], properties = {}, items, type } = schema;
-  return [
-    `${path}: ${[type].flat().join(" or ")}`,
-    ...required.map((key) => `${path}.${key} is there`),
-    ...Object.entries(properties).flatMap(([key, value]) =>
-      listPromises(value as JSONSchema, `${path}.${key}`)
-    ),
-    ...items === undefined
-      ? []
-      : listPromises(items as JSONSchema, `${path}[]`),
-  ];
-}
-
 Deno.test("what version 1 of the JSON promises is still promised", () => {
-  const released = JSON.parse(
-    Deno.readTextFileSync("tests/golden/doctor/schema_v1.json"),
-  );
-  const now = listPromises(jsonSchema as JSONSchema);
-  assertEquals(
-    listPromises(released).filter((promise) => !now.includes(promise)),
-    [],
-  );
+  for (
+    const [name, schema] of [
+      ["schema_v1.json", jsonSchema],
+      ["try_schema_v1.json", trySchema],
+    ] as const
+  ) {
+    const released = JSON.parse(
+      Deno.readTextFileSync(`tests/golden/doctor/${name}`),
+    );
+    const now = listPromises(schema);
+    const broken = listPromises(released)
+      .filter((promise) => !now.includes(promise));
+    assertEquals(broken, []);
+  }
 });
 
 Deno.test("every check has a fault that it finds", () => {

@@ -7,6 +7,8 @@ import { inNetns } from "../ffi/netns.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { DoctorScene } from "./_harness/doctor_scene.ts";
 import { needsBin } from "./_harness/executables.ts";
+import schema from "../cli/doctor/try/try.schema.json" with { type: "json" };
+import { validate } from "./_harness/json_schema.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 
@@ -91,6 +93,8 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     assertEquals(networks.map(({ network }) => network), ["pods", "lan"]);
     assertEquals(networks.map(pairs), [PODS, LAN], text);
     assertEquals([ok, exitCode], [true, 0]);
+    const { json } = await scene.doctor({ try: true });
+    assertEquals(await validate(json, schema), []);
     assertMatch(
       text,
       /^pods \(10-pods.conflist\)\n {2}A is 10.1.0.\d+, fd00:1::/,
