@@ -145,6 +145,23 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     assertMatch(stop?.text ?? "", /drops packets of "pods"|gateway 10.1.0.1/);
   });
 
+  await t.step("a rule that drops packets to one destination", async () => {
+    scene.sh(
+      "nft 'table inet raw { chain pre { type filter hook prerouting priority -300; ip saddr 10.1.0.0/28 ip daddr 192.0.2.2 drop; }; }'",
+    );
+    const { networks } = await tryAll(scene, 100);
+    scene.sh("nft delete table inet raw");
+    const [pods] = networks;
+    const lost = pods === undefined ? [] : pairs(pods)
+      .filter((one) => one.endsWith("lost"));
+    assertEquals(lost, ["A-outside 4 lost", "B-outside 4 lost"]);
+    assertEquals(pods?.stops.map(({ at }) => at), ["CNI0606"]);
+    assertMatch(
+      pods?.stops[0]?.fix ?? "",
+      /^nft delete rule inet raw pre handle \d+$/,
+    );
+  });
+
   await t.step("ADD that fails", async () => {
     const path = scene.writeNetwork("30-more", [{
       type: "macvlan",
