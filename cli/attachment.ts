@@ -17,7 +17,7 @@ import { sha512 } from "../cni/process/sha512.ts";
 import type { CniCall } from "./flags.ts";
 import { isOfNetns, listAttachments } from "./attachments/node_attachments.ts";
 import { findTarget, resolveNetns } from "./attachments/target.ts";
-import { readArgs, readFolders } from "./network.ts";
+import { readArgs, readDirectories } from "./network.ts";
 
 /**
  * Describes a new attachment. The container ID is derived from the namespace's
@@ -29,7 +29,7 @@ export async function describeAttachment(
   call: CniCall,
   netns: string,
 ): Promise<RuntimeConf> {
-  const path = resolveNetns(netns, readFolders(call));
+  const path = resolveNetns(netns, readDirectories(call));
   const containerId = call.flags["container-id"] ??
     await makeContainerId(path);
   const conf = { containerId, netns: path, ...readArgs(call) };
@@ -49,7 +49,7 @@ export async function describeMadeAttachment(
   call: CniCall,
   { network, netns }: { readonly network: string; readonly netns: string },
 ): Promise<RuntimeConf> {
-  const { containerId } = findTarget(netns, readFolders(call));
+  const { containerId } = findTarget(netns, readDirectories(call));
   const conf = await describeAttachment(call, netns);
   const isOf = (cached: CachedAttachment): boolean =>
     cached.network === network && cached.ifName === conf.ifName &&
@@ -57,10 +57,10 @@ export async function describeMadeAttachment(
   if (call.flags["container-id"] !== undefined) {
     return completeId(
       conf,
-      () => listAttachments(readFolders(call)).filter(isOf),
+      () => listAttachments(readDirectories(call)).filter(isOf),
     );
   }
-  const made = listAttachments(readFolders(call)).filter(isOf);
+  const made = listAttachments(readDirectories(call)).filter(isOf);
   const isOwn = made.some(({ containerId }) =>
     containerId === conf.containerId
   );

@@ -38,9 +38,9 @@ Deno.test("describeAttachment() derives the ID from the path unless one is given
 });
 
 Deno.test("describeMadeAttachment() finds an attachment with another ID", async (t) => {
-  const folder = Deno.makeTempDirSync();
+  const directory = Deno.makeTempDirSync();
   try {
-    const cache = new AttachmentCache(folder);
+    const cache = new AttachmentCache(directory);
     const attach = (containerId: string, ifName: string): void =>
       cache.writeAttachment({
         network: "net",
@@ -58,7 +58,7 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
       netns: string,
       flags: CniFlags = {},
     ): Promise<string> => {
-      const call = callWith({ flags: { "cache-dir": folder, ...flags } });
+      const call = callWith({ flags: { "cache-dir": directory, ...flags } });
       const key = { network: "net", netns };
       return (await describeMadeAttachment(call, key)).containerId;
     };
@@ -87,7 +87,7 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
       );
     });
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });
 

@@ -17,7 +17,7 @@ import {
 } from "../cni/libcni/mod.ts";
 import type { CommandRow, Output, Program, Run } from "./program/command.ts";
 import { type CniCall, pick } from "./flags.ts";
-import { readArgs, readFolders } from "./network.ts";
+import { readArgs, readDirectories } from "./network.ts";
 import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
 import { arrangeResult, makeContainerId } from "./attachment.ts";
 import type { UsageError } from "./program/usage_error.ts";
@@ -65,7 +65,7 @@ function runVerb(verb: Verb): Run {
 async function readSetting(call: CniCall): Promise<Setting> {
   const [network = "", path = ""] = call.args;
   const { env, onStderr } = call;
-  const list = findNetworkConfList(readFolders(call).confDir, network);
+  const list = findNetworkConfList(readDirectories(call).confDir, network);
   const args = readArgs(call);
   const netns = resolve(path);
   const containerId = await makeContainerId(netns);

@@ -8,7 +8,7 @@ import { describeClusterGc } from "./cluster_gc/row.ts";
 import { describeDaemon } from "./daemon/row.ts";
 import type { Argument, CommandRow, Program } from "./program/command.ts";
 import { OWN_ROWS } from "./program/own_rows.ts";
-import { FLAGS, FOLDERS, INIT_ANSWERS, LISTING, pick } from "./flags.ts";
+import { DIRECTORIES, FLAGS, INIT_ANSWERS, LISTING, pick } from "./flags.ts";
 
 /** A network. */
 const NETWORK: Argument = {
@@ -43,7 +43,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "undo-timeout",
       "verbose",
       "no-daemon",
-      ...FOLDERS,
+      ...DIRECTORIES,
     ),
     timeout: TIMEOUT,
     load: async () => (await import("./commands/add.ts")).add,
@@ -52,7 +52,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "check",
     summary: "Check that an attachment is unchanged",
     args: [NETWORK, ATTACHED],
-    flags: pick(...ATTACHMENT, "no-daemon", ...FOLDERS),
+    flags: pick(...ATTACHMENT, "no-daemon", ...DIRECTORIES),
     timeout: TIMEOUT,
     load: async () => (await import("./commands/check.ts")).check,
   },
@@ -60,7 +60,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "del",
     summary: "Detach a namespace from a network",
     args: [NETWORK, ATTACHED],
-    flags: pick(...ATTACHMENT, "strict", "no-daemon", ...FOLDERS),
+    flags: pick(...ATTACHMENT, "strict", "no-daemon", ...DIRECTORIES),
     timeout: TIMEOUT,
     load: async () => (await import("./commands/del.ts")).del,
   },
@@ -83,7 +83,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
         "grace",
         "exit-code",
         "no-daemon",
-        ...FOLDERS,
+        ...DIRECTORIES,
       ),
       ...LISTING,
     },
@@ -102,7 +102,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "wide",
       ...ATTACHMENT,
       "undo-timeout",
-      ...FOLDERS,
+      ...DIRECTORIES,
     ),
     timeout: TIMEOUT,
     load: async () => (await import("./commands/trace.ts")).trace,
@@ -111,7 +111,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "status",
     summary: "Check whether a network is ready for another container",
     args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
-    flags: pick("no-daemon", ...FOLDERS),
+    flags: pick("no-daemon", ...DIRECTORIES),
     timeout: TIMEOUT,
     load: async () => (await import("./commands/status.ts")).status,
   },
@@ -120,14 +120,14 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     summary: "Check configurations against their plugins",
     args: [{
       name: "NETWORK",
-      summary: "network names, files, folders, or - for stdin",
+      summary: "network names, files, directories, or - for stdin",
       completes: "configuration",
       isOptional: true,
       isRepeated: true,
     }],
     flags: {
-      "all": { summary: "check all networks in the configuration folder" },
-      ...pick("strict", "format", ...FOLDERS),
+      "all": { summary: "check all networks in the configuration directory" },
+      ...pick("strict", "format", ...DIRECTORIES),
     },
     timeout: TIMEOUT,
     load: async () => (await import("./commands/validate.ts")).validate,
@@ -223,7 +223,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     name: "list",
     summary: "Show the attachments on this node",
     args: [{ ...NETWORK, isOptional: true }],
-    flags: { ...LISTING, ...pick("pod", "exit-code", ...FOLDERS) },
+    flags: { ...LISTING, ...pick("pod", "exit-code", ...DIRECTORIES) },
     load: async () => (await import("./commands/list.ts")).list,
   },
   {
@@ -248,13 +248,13 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     name: "networks",
     summary: "Show the configured networks and their problems",
     args: [{ ...NETWORK, isOptional: true }],
-    flags: { ...LISTING, ...pick("exit-code", ...FOLDERS) },
+    flags: { ...LISTING, ...pick("exit-code", ...DIRECTORIES) },
     load: async () => (await import("./commands/networks.ts")).networks,
   },
   {
     name: "plugins",
     summary: "Show the installed plugins and whether they work",
-    flags: { ...LISTING, ...pick("exit-code", ...FOLDERS) },
+    flags: { ...LISTING, ...pick("exit-code", ...DIRECTORIES) },
     timeout: "5s",
     load: async () => (await import("./commands/plugins.ts")).plugins,
   },
@@ -280,7 +280,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
         summary: "show where the packets of a pod, container, pid:N or " +
           "namespace end",
       },
-      ...pick("fix", "wait", "try", "svg", "strict", ...FOLDERS),
+      ...pick("fix", "wait", "try", "svg", "strict", ...DIRECTORIES),
     },
     timeout: "2m",
     load: async () => (await import("./commands/doctor.ts")).doctor,
@@ -304,7 +304,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   {
     name: "metrics",
     summary: "Show pools, attachments and leftovers as metrics",
-    flags: pick("textfile", ...FOLDERS),
+    flags: pick("textfile", ...DIRECTORIES),
     timeout: "2m",
     load: async () => (await import("./commands/metrics.ts")).metrics,
   },
@@ -318,7 +318,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       completes: "file",
       isOptional: true,
     }],
-    flags: pick(...FOLDERS),
+    flags: pick(...DIRECTORIES),
     timeout: "2m",
     load: async () => (await import("./commands/report.ts")).report,
   },
@@ -326,9 +326,9 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   ...SERVICE_COMMANDS,
 ];
 
-const FOLDER: Argument = {
-  name: "FOLDER",
-  summary: "folder of plugins, such as /opt/cni/bin",
+const DIRECTORY: Argument = {
+  name: "DIRECTORY",
+  summary: "directory of plugins, such as /opt/cni/bin",
   completes: "directory",
 };
 
@@ -336,8 +336,8 @@ const FOLDER: Argument = {
 const INSTALL_COMMANDS: readonly CommandRow[] = [
   {
     name: "install",
-    summary: "Install this executable and its plugins into a folder",
-    args: [FOLDER],
+    summary: "Install this executable and its plugins into a directory",
+    args: [DIRECTORY],
     flags: {
       ...pick("only", "copy", "link"),
       "no-daemon": { summary: "do not install or restart the node daemon" },
@@ -348,7 +348,7 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
   {
     name: "uninstall",
     summary: "Undo cni install: restore the files that it replaced",
-    args: [FOLDER],
+    args: [DIRECTORY],
     flags: pick("dry-run", "force", "conf-dir", "cache-dir"),
     load: async () => (await import("./commands/install.ts")).uninstall,
   },

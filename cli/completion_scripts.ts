@@ -28,7 +28,7 @@ _cni() {
 complete -o default -F _cni cni
 `,
   zsh: `#compdef cni
-# Completion of cni in zsh: put it into a file _cni in a folder of fpath
+# Completion of cni in zsh: put it into a file _cni in a directory of fpath
 
 _cni() {
     local line

@@ -69,20 +69,20 @@ export const FLAGS = {
   "diff": { summary: "show the changes, and write nothing" },
   "write": { summary: "replace the input file" },
   "cni-path": {
-    value: "FOLDERS",
-    summary: "colon-separated plugin folders; overrides CNI_PATH " +
+    value: "DIRECTORIES",
+    summary: "colon-separated plugin directories; overrides CNI_PATH " +
       "(default /opt/cni/bin)",
     completes: "directory",
   },
   "conf-dir": {
-    value: "FOLDER",
-    summary: "configuration folder; overrides NETCONFPATH " +
+    value: "DIRECTORY",
+    summary: "configuration directory; overrides NETCONFPATH " +
       "(default /etc/cni/net.d)",
     completes: "directory",
   },
   "cache-dir": {
-    value: "FOLDER",
-    summary: "folder of the attachment cache (default /var/lib/cni)",
+    value: "DIRECTORY",
+    summary: "directory of the attachment cache (default /var/lib/cni)",
     completes: "directory",
   },
   "only": {
@@ -174,7 +174,7 @@ export const FLAGS = {
   "chained": { summary: "a plugin that follows another one" },
   "ipam": { summary: "a plugin that provides addresses" },
   "checkout": {
-    value: "FOLDER",
+    value: "DIRECTORY",
     summary: "import from this checkout of the project (default the one that " +
       "cni was built in or runs in, else jsr.io)",
     completes: "directory",
@@ -222,5 +222,5 @@ export const INIT_ANSWERS = [
   "bandwidth",
 ] as const;
 
-/** The flags for folders. */
-export const FOLDERS = ["cni-path", "conf-dir", "cache-dir"] as const;
+/** The flags for directories. */
+export const DIRECTORIES = ["cni-path", "conf-dir", "cache-dir"] as const;

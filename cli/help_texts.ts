@@ -92,7 +92,7 @@ const TEXTS: HelpTexts = {
       "Checks that the plugins exist, support the configuration's version, and " +
       "accept its keys and values, and that networks do not overlap. Keys of " +
       "third-party plugins are not checked. A file may also hold Kubernetes " +
-      "objects in YAML; a folder stands for its files.",
+      "objects in YAML; a directory stands for its files.",
       "Exits with 1 if there is an error; with --strict, also if there is a " +
       "warning.",
     ],
@@ -128,12 +128,12 @@ const TEXTS: HelpTexts = {
   },
   "schema": {
     about: [
-      "Editors complete and check configurations with it. --all --output FOLDER " +
+      "Editors complete and check configurations with it. --all --output DIRECTORY " +
       "writes one file for each schema.",
     ],
     examples: {
       "cni schema > conflist.json": "write the schema of *.conflist files",
-      "cni schema --all --output schemas": "write all schemas into a folder",
+      "cni schema --all --output schemas": "write all schemas into a directory",
     },
   },
   "convert": {
@@ -226,7 +226,7 @@ const TEXTS: HelpTexts = {
     ],
     examples: {
       "cni plugins --cni-path dist/bin:/opt/cni/bin":
-        "show which of two folders a plugin comes from",
+        "show which of two directories a plugin comes from",
     },
   },
   "logs": {
@@ -293,25 +293,25 @@ const TEXTS: HelpTexts = {
   },
   "report": {
     about: [
-      "Collects versions, configurations, caches, state folders, links, " +
+      "Collects versions, configurations, caches, state directories, links, " +
       "addresses, routes and rules of the host and the attached namespaces, the " +
       "findings of cni doctor, and logs. Secrets are masked. Lists what was " +
       "collected.",
     ],
     examples: {
-      "cni report": "write it into the current folder",
+      "cni report": "write it into the current directory",
       "cni report /tmp/node7.tar.gz": "choose the file",
     },
   },
   "install": {
     about: [
-      "Copies the executable to FOLDER/cni and links each plugin to it. Runtimes " +
-      "can call plugins of the folder meanwhile. Files that are replaced are kept " +
-      "in FOLDER/.cni-install and restored by cni uninstall.",
+      "Copies the executable to DIRECTORY/cni and links each plugin to it. Runtimes " +
+      "can call plugins of the directory meanwhile. Files that are replaced are kept " +
+      "in DIRECTORY/.cni-install and restored by cni uninstall.",
       "multus, multus-shim, passthru, debug, flannel, whereabouts and contivk8s " +
-      "are installed only if --only names them. FOLDER is created if it does not " +
+      "are installed only if --only names them. DIRECTORY is created if it does not " +
       "exist.",
-      "On a node that systemd runs, and if runtimes use FOLDER by default, also " +
+      "On a node that systemd runs, and if runtimes use DIRECTORY by default, also " +
       "installs, enables and starts the node daemon, which makes calls faster. An " +
       "update restarts it. In an image, the daemon starts when the image is booted.",
     ],
@@ -329,7 +329,7 @@ const TEXTS: HelpTexts = {
       "replaced, byte for byte. Files that another program has put in their place " +
       "are kept. Fails if a configuration or an attachment needs a plugin that " +
       "would be missing, unless --force is given. Stops and removes the node " +
-      "daemon first, if it runs from FOLDER.",
+      "daemon first, if it runs from DIRECTORY.",
     ],
     examples: {
       "cni uninstall /opt/cni/bin": "go back to the plugins from before",
@@ -371,11 +371,11 @@ const TEXTS: HelpTexts = {
   },
   "new plugin": {
     about: [
-      "Writes the folder NAME with main.ts, plugin_test.ts, a configuration and " +
+      "Writes the directory NAME with main.ts, plugin_test.ts, a configuration and " +
       "deno.json. Without --chained or --ipam, the plugin creates the interface.",
     ],
     examples: {
-      "cni new plugin greeter": "create the folder greeter",
+      "cni new plugin greeter": "create the directory greeter",
       "cni new plugin greeter --chained --checkout ../cni-plugins":
         "work without access to jsr.io",
     },

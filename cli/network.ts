@@ -16,7 +16,7 @@ import {
   DEFAULT_CACHE_DIR,
   findNetworkConfList,
   listConfFiles,
-  lockFolderOf,
+  lockDirectoryOf,
   type NetworkConfList,
   NetworkNotFoundError,
   NetworkRuntime,
@@ -35,18 +35,18 @@ const DEFAULT_CONF_DIR = "/etc/cni/net.d";
 const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";
 const DEFAULT_IFNAME = "eth0";
 
-/** The folders that the tool uses. */
-export interface Folders {
-  /** Folders with plugins in search order. */
+/** The directories that the tool uses. */
+export interface Directories {
+  /** Directories with plugins in search order. */
   readonly pluginDirs: readonly string[];
-  /** The folder with configurations. */
+  /** The directory with configurations. */
   readonly confDir: string;
-  /** The folder with the attachment cache. */
+  /** The directory with the attachment cache. */
   readonly cacheDir: string;
 }
 
-/** Reads the folders: flags first, then the environment, then defaults. */
-export function readFolders(call: CniCall): Folders {
+/** Reads the directories: flags first, then the environment, then defaults. */
+export function readDirectories(call: CniCall): Directories {
   const { env } = call;
   const path = call.flags["cni-path"] ??
     (env["CNI_PATH"] || DEFAULT_PLUGIN_DIR);
@@ -58,8 +58,8 @@ export function readFolders(call: CniCall): Folders {
   };
 }
 
-/** Reports whether a path leads to a folder. */
-export function isFolder(path: string): boolean {
+/** Reports whether a path leads to a directory. */
+export function isDirectory(path: string): boolean {
   return ifPossible(() => Deno.statSync(path))?.isDirectory === true;
 }
 
@@ -83,7 +83,7 @@ export class UnknownNetworkError extends CniError {}
  *   cannot be read or is malformed
  */
 export function getNetwork(
-  { confDir }: Folders,
+  { confDir }: Directories,
   network: string,
 ): NetworkConfList {
   if (network.includes("/")) return readNetworkFile(network);
@@ -175,7 +175,7 @@ function hasPlugins(path: string): boolean {
  */
 export function createRuntime(
   call: Pick<CniCall, "env" | "flags" | "onStderr">,
-  { pluginDirs, cacheDir }: Folders,
+  { pluginDirs, cacheDir }: Directories,
   locks?: AttachmentLocks,
 ): NetworkRuntime {
   return new NetworkRuntime({
@@ -206,8 +206,8 @@ export function refuseLate(
 }
 
 /** Creates the locks that all calls with one cache share. */
-export function createLocks({ cacheDir }: Folders): AttachmentLocks {
-  return new AttachmentLocks(lockFolderOf(cacheDir));
+export function createLocks({ cacheDir }: Directories): AttachmentLocks {
+  return new AttachmentLocks(lockDirectoryOf(cacheDir));
 }
 
 /**

@@ -6,14 +6,14 @@ import type { CniCall } from "./flags.ts";
 import {
   getNetwork,
   readArgs,
-  readFolders,
+  readDirectories,
   readNetworkFile,
   UnknownNetworkError,
 } from "./network.ts";
 import { callWith } from "../tests/_harness/tool_call.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
-Deno.test("readFolders() reads flags, then the environment, then defaults", async (t) => {
+Deno.test("readDirectories() reads flags, then the environment, then defaults", async (t) => {
   const env = { CNI_PATH: "/a:/b", NETCONFPATH: "/c" };
   const rows: [name: string, call: CniCall, want: unknown][] = [
     [
@@ -38,7 +38,7 @@ Deno.test("readFolders() reads flags, then the environment, then defaults", asyn
   await eachRow(
     t,
     rows,
-    ([, call, want]) => assertEquals(readFolders(call), want as object),
+    ([, call, want]) => assertEquals(readDirectories(call), want as object),
   );
 });
 
@@ -99,38 +99,46 @@ Deno.test("readArgs() refuses malformed variables", async (t) => {
 });
 
 Deno.test("getNetwork() accepts a name or a path", async (t) => {
-  const folder = Deno.makeTempDirSync();
+  const directory = Deno.makeTempDirSync();
   try {
     const list = '{"cniVersion":"1.1.0","name":"one","plugins":[{"type":"p"}]}';
     const bare = '{"cniVersion":"1.0.0","name":"two","type":"q"}';
-    Deno.writeTextFileSync(`${folder}/1.conflist`, list);
-    Deno.writeTextFileSync(`${folder}/2.conf`, bare);
-    Deno.writeTextFileSync(`${folder}/3.txt`, list);
-    Deno.writeTextFileSync(`${folder}/4.conf`, bare.replace("two", "t/wo"));
-    const folders = { pluginDirs: [], confDir: folder, cacheDir: folder };
+    Deno.writeTextFileSync(`${directory}/1.conflist`, list);
+    Deno.writeTextFileSync(`${directory}/2.conf`, bare);
+    Deno.writeTextFileSync(`${directory}/3.txt`, list);
+    Deno.writeTextFileSync(`${directory}/4.conf`, bare.replace("two", "t/wo"));
+    const directories = {
+      pluginDirs: [],
+      confDir: directory,
+      cacheDir: directory,
+    };
     const rows: [network: string, type: string][] = [
       ["one", "p"],
       ["two", "q"],
-      [`${folder}/1.conflist`, "p"],
-      [`${folder}/2.conf`, "q"],
-      [`${folder}/3.txt`, "p"],
+      [`${directory}/1.conflist`, "p"],
+      [`${directory}/2.conf`, "q"],
+      [`${directory}/3.txt`, "p"],
     ];
     await eachRow(t, rows, ([network, type]) => {
-      const { plugins } = getNetwork(folders, network);
+      const { plugins } = getNetwork(directories, network);
       assertEquals(plugins.map((plugin) => plugin.type), [type]);
     });
     assertThrows(
-      () => getNetwork(folders, "deno.json"),
+      () => getNetwork(directories, "deno.json"),
       UnknownNetworkError,
       "; did you mean the file ./deno.json?",
     );
-    assertThrows(() => readNetworkFile(`${folder}/4.conf`), CniError, "name");
     assertThrows(
-      () => readNetworkFile(`${folder}/5.conf`),
+      () => readNetworkFile(`${directory}/4.conf`),
+      CniError,
+      "name",
+    );
+    assertThrows(
+      () => readNetworkFile(`${directory}/5.conf`),
       CniError,
       "error reading",
     );
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });

@@ -32,14 +32,14 @@ const INSTALLED = "cni-multus";
 /** The origin of a file: this executable, a copy of it, or another program. */
 export type Origin = "ours" | "copy" | "other";
 
-/** A file in a folder of CNI_PATH. */
+/** A file in a directory of CNI_PATH. */
 export interface PluginFile {
   readonly name: string;
   readonly path: string;
   readonly origin: Origin;
   /** The versions of the specification that it supports; empty if unknown. */
   readonly versions: readonly string[];
-  /** The file of the same name in an earlier folder, which is used instead. */
+  /** The file of the same name in an earlier directory, which is used instead. */
   readonly shadowedBy: string | undefined;
   /** Why it cannot be used. */
   readonly problem: string | undefined;
@@ -58,15 +58,15 @@ export interface Probe {
 const PROBES_AT_ONCE = 4;
 
 /**
- * Lists the files in folders, and asks each possible plugin for its versions.
+ * Lists the files in directories, and asks each possible plugin for its versions.
  *
- * @returns Sorted by name, then by the order of the folders
+ * @returns Sorted by name, then by the order of the directories
  */
 export async function listPluginFiles(
-  folders: readonly string[],
+  directories: readonly string[],
   probe: Probe,
 ): Promise<PluginFile[]> {
-  const found = folders.flatMap(listCandidates);
+  const found = directories.flatMap(listCandidates);
   const files: PluginFile[] = [];
   const queue = found.entries();
   const work = async (): Promise<void> => {
@@ -88,23 +88,25 @@ interface Candidate {
   readonly path: string;
 }
 
-/** Lists the files of a folder, without those that are clearly not plugins. */
-function listCandidates(folder: string): Candidate[] {
-  return listNames(folder)
-    .map((name) => ({ name, path: join(folder, name) }))
+/** Lists the files of a directory, without those that are clearly not plugins. */
+function listCandidates(directory: string): Candidate[] {
+  return listNames(directory)
+    .map((name) => ({ name, path: join(directory, name) }))
     .filter(({ path }) => mayBePlugin(path));
 }
 
-function listNames(folder: string): string[] {
+function listNames(directory: string): string[] {
   try {
-    const entries = unlessMissing(() => [...Deno.readDirSync(folder)]);
+    const entries = unlessMissing(() => [...Deno.readDirSync(directory)]);
     return (entries ?? []).map(({ name }) => name).sort();
   } catch (error) {
-    throw new Error(`Cannot list the plugins in "${folder}"`, { cause: error });
+    throw new Error(`Cannot list the plugins in "${directory}"`, {
+      cause: error,
+    });
   }
 }
 
-/** Reports whether an entry may be a plugin. Folders are not searched, and text files are licences. */
+/** Reports whether an entry may be a plugin. Directories are not searched, and text files are licences. */
 function mayBePlugin(path: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(path);
@@ -189,10 +191,10 @@ async function findOrigin(path: string): Promise<Origin> {
  */
 export async function findOwnPlugin(
   type: string,
-  folders: readonly string[],
+  directories: readonly string[],
 ): Promise<Plugin | undefined> {
   const plugin = findPlugin(type);
-  const path = ifPossible(() => findExecutable(type, folders));
+  const path = ifPossible(() => findExecutable(type, directories));
   const isForeign = plugin === undefined ||
     path !== undefined && await findOrigin(path) === "other";
   return isForeign ? undefined : await plugin;
@@ -205,10 +207,10 @@ export async function findOwnPlugin(
  */
 export function findMissing(
   type: string,
-  folders: readonly string[],
+  directories: readonly string[],
 ): string | undefined {
   try {
-    findExecutable(type, folders);
+    findExecutable(type, directories);
     return undefined;
   } catch (error) {
     return formatFailureText(error) + didYouMean(type, pluginNames);
@@ -224,11 +226,11 @@ export function findMissing(
 export function suggestPlugin(
   error: unknown,
   types: readonly string[],
-  folders: readonly string[],
+  directories: readonly string[],
 ): unknown {
   const text = formatFailureText(error);
   const type = types.find((type) =>
-    text.includes(`"${type}" in path`) && findMissing(type, folders)
+    text.includes(`"${type}" in path`) && findMissing(type, directories)
   );
   const hint = type === undefined ? "" : didYouMean(type, pluginNames);
   if (hint === "") return error;

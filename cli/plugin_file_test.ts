@@ -1,24 +1,24 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 const VERSION = `echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'`;
 
 function list(
-  folders: readonly string[],
+  directories: readonly string[],
   timeoutMs = 10_000,
 ): Promise<PluginFile[]> {
   const interrupt = new AbortController().signal;
   const env = { PATH: Deno.env.get("PATH") ?? "" };
-  return listPluginFiles(folders, { env, interrupt, timeoutMs });
+  return listPluginFiles(directories, { env, interrupt, timeoutMs });
 }
 
 Deno.test("listPluginFiles() reports origins and versions", async () => {
-  using first = new PluginFolder();
-  using second = new PluginFolder();
+  using first = new PluginDirectory();
+  using second = new PluginDirectory();
   first.addOwnExecutable("ptp");
   first.addOwnExecutable("cni");
   first.add("cni-multus", "exit 3"); // of another release
@@ -40,16 +40,16 @@ Deno.test("listPluginFiles() reports origins and versions", async () => {
 });
 
 Deno.test("listPluginFiles() reports why a plugin cannot be used", async (t) => {
-  using folder = new PluginFolder();
-  folder.addFile("empty", "");
-  folder.addFile("text", "hello");
-  folder.addFile("off", "#!/bin/sh\n", 0o644);
-  Deno.symlinkSync("/nonexistent", `${folder.path}/link`);
-  folder.add("broken", "exit 3");
-  folder.add("silent", "exit 0");
-  folder.add("error", `echo '{"code":4,"msg":"no"}'; exit 1`);
-  folder.add("hangs", "sleep 100");
-  const files = await list([folder.path], 300);
+  using directory = new PluginDirectory();
+  directory.addFile("empty", "");
+  directory.addFile("text", "hello");
+  directory.addFile("off", "#!/bin/sh\n", 0o644);
+  Deno.symlinkSync("/nonexistent", `${directory.path}/link`);
+  directory.add("broken", "exit 3");
+  directory.add("silent", "exit 0");
+  directory.add("error", `echo '{"code":4,"msg":"no"}'; exit 1`);
+  directory.add("hangs", "sleep 100");
+  const files = await list([directory.path], 300);
   const rows: [name: string, problem: string][] = [
     ["empty", "not an executable: exec format error"],
     ["text", "not an executable: exec format error"],
@@ -68,22 +68,22 @@ Deno.test("listPluginFiles() reports why a plugin cannot be used", async (t) => 
 });
 
 Deno.test("listPluginFiles() skips files that are not plugins", async () => {
-  using folder = new PluginFolder();
-  folder.addFile("LICENSE", "You may", 0o644);
-  Deno.mkdirSync(`${folder.path}/folder`);
-  assertEquals(await list([folder.path]), []);
+  using directory = new PluginDirectory();
+  directory.addFile("LICENSE", "You may", 0o644);
+  Deno.mkdirSync(`${directory.path}/directory`);
+  assertEquals(await list([directory.path]), []);
 });
 
 Deno.test("listPluginFiles() recognizes a copy of its own executable", async () => {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/cni`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/cni`;
   Deno.copyFileSync("/proc/self/exe", path);
   Deno.chmodSync(path, 0o755);
-  const [copy] = await list([folder.path]);
+  const [copy] = await list([directory.path]);
   assertEquals([copy?.origin, copy?.problem], ["copy", undefined]);
   using file = Deno.openSync(path, { write: true });
   file.seekSync(-1, Deno.SeekMode.End);
   file.writeSync(Uint8Array.of(0xff));
-  const [changed] = await list([folder.path], 1);
+  const [changed] = await list([directory.path], 1);
   assertEquals(changed?.origin, "other");
 });

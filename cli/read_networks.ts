@@ -14,7 +14,7 @@ import {
 } from "../cni/libcni/mod.ts";
 import { listSockets, readKeys } from "../daemon/protocol/daemon_socket.ts";
 import { unfoldChains } from "./chain_form.ts";
-import { type Folders, readNetworkFile } from "./network.ts";
+import { type Directories, readNetworkFile } from "./network.ts";
 import { type NodeDaemon, readNodeDaemon } from "./node_daemon.ts";
 import { findMissing, findOwnPlugin } from "./plugin_file.ts";
 import { formatFailureText } from "./program/failure.ts";
@@ -67,7 +67,7 @@ export interface AskedDaemon {
 /** Asks the daemons of a network, of which the worst counts. */
 export async function findDaemon(
   confs: readonly PluginConf[],
-  { pluginDirs }: Folders,
+  { pluginDirs }: Directories,
   signal: AbortSignal,
 ): Promise<AskedDaemon> {
   const found: AskedDaemon[] = [];
@@ -88,13 +88,13 @@ export async function findDaemon(
 }
 
 /** Lists the networks of all files, and their problems. */
-export function listNetworks(folders: Folders): ReadRow[] {
+export function listNetworks(directories: Directories): ReadRow[] {
   const files = [[".conflist"], [".conf", ".json"]]
-    .flatMap((extensions) => listConfFiles(folders.confDir, extensions));
+    .flatMap((extensions) => listConfFiles(directories.confDir, extensions));
   const rows: ReadRow[] = [];
   let obstacle: string | undefined;
   for (const file of files) {
-    const row = readRow(folders, file);
+    const row = readRow(directories, file);
     const first = rows.find(({ name }) => name !== "" && name === row.name);
     const stop = findStop(file);
     const problems = [
@@ -128,7 +128,7 @@ function findStop(file: string): [problem: string] | undefined {
   }
 }
 
-function readRow({ pluginDirs }: Folders, file: string): ReadRow {
+function readRow({ pluginDirs }: Directories, file: string): ReadRow {
   try {
     const list = readNetworkFile(file);
     const { name, cniVersion } = list;

@@ -31,10 +31,10 @@ export interface ToldPlugin {
 /** Finds what the executable of a type tells; undefined if it tells nothing. */
 export async function findTold(
   type: string,
-  folders: readonly string[],
+  directories: readonly string[],
   options: Pick<Surroundings, "env" | "signal">,
 ): Promise<ToldPlugin | undefined> {
-  const path = ifPossible(() => findExecutable(type, folders));
+  const path = ifPossible(() => findExecutable(type, directories));
   if (path === undefined) return undefined;
   const told = await askPlugin(path, { ask: "describe" }, options);
   if (told === undefined) return undefined;

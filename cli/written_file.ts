@@ -61,12 +61,12 @@ export function checkTarget(path: string): void {
   );
 }
 
-/** Modes of a new file and folder: readable by all, like configurations. */
-const NEW_MODE = 0o644, NEW_FOLDER_MODE = 0o755;
+/** Modes of a new file and directory: readable by all, like configurations. */
+const NEW_MODE = 0o644, NEW_DIRECTORY_MODE = 0o755;
 
 /**
  * Writes a file atomically. Keeps the mode of an existing file, follows a link,
- * and creates folders as needed.
+ * and creates directories as needed.
  *
  * @throws {CniError} 5 If it cannot be written
  */
@@ -74,7 +74,10 @@ export function writeTarget(path: string, text: string): void {
   const real = followLinks(path);
   const bytes = new TextEncoder().encode(text);
   withIoFailure(`write "${path}"`, () => {
-    Deno.mkdirSync(dirname(real), { recursive: true, mode: NEW_FOLDER_MODE });
+    Deno.mkdirSync(dirname(real), {
+      recursive: true,
+      mode: NEW_DIRECTORY_MODE,
+    });
     replaceFile(real, bytes, findMode(real) ?? NEW_MODE);
   });
 }

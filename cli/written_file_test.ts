@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { checkTarget, writeTarget } from "./written_file.ts";
 
 Deno.test("checkTarget() refuses only names of bare plugins' files", () => {
@@ -17,22 +17,22 @@ function modeOf(path: string): number {
 }
 
 Deno.test("writeTarget() keeps a file's mode, and makes a new file readable by all", () => {
-  using folder = new PluginFolder();
-  const old = folder.addFile("old", "something longer", 0o600);
+  using directory = new PluginDirectory();
+  const old = directory.addFile("old", "something longer", 0o600);
   writeTarget(old, "new");
   assertEquals([Deno.readTextFileSync(old), modeOf(old)], ["new", 0o600]);
-  const path = `${folder.path}/new`;
+  const path = `${directory.path}/new`;
   writeTarget(path, "x");
   assertEquals([Deno.readTextFileSync(path), modeOf(path)], ["x", 0o644]);
-  writeTarget(`${folder.path}/a/b/new`, "y");
-  const folders = [`${folder.path}/a`, `${folder.path}/a/b`];
-  assertEquals(folders.map(modeOf), [0o755, 0o755]);
+  writeTarget(`${directory.path}/a/b/new`, "y");
+  const directories = [`${directory.path}/a`, `${directory.path}/a/b`];
+  assertEquals(directories.map(modeOf), [0o755, 0o755]);
 });
 
 Deno.test("writeTarget() follows links", () => {
-  using folder = new PluginFolder();
-  const file = folder.addFile("file", "old", 0o640);
-  const link = `${folder.path}/link`;
+  using directory = new PluginDirectory();
+  const file = directory.addFile("file", "old", 0o640);
+  const link = `${directory.path}/link`;
   Deno.symlinkSync("file", link);
   writeTarget(link, "new");
   assertEquals(Deno.readTextFileSync(file), "new");

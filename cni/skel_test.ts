@@ -463,7 +463,10 @@ Deno.test("runMain() answers by one error document, whatever it is run with", as
       { code: 4, msg: /\[CNI_IFNAME\] missing/ },
     ],
     ["no stdin", '"$@" <&-', "", { code: 6, msg: /it is empty/ }],
-    ["a folder as stdin", '"$@" < /', "", { code: 5, msg: /Is a directory/ }],
+    ["a directory as stdin", '"$@" < /', "", {
+      code: 5,
+      msg: /Is a directory/,
+    }],
     ["no stderr", '"$@" < "$STDIN" 2>&-', config, reached],
   ];
   await eachRow(t, rows, async ([, script, stdin, expected]) => {

@@ -4,12 +4,14 @@ import { SyscallError } from "./errno.ts";
 import { findMount, readFileSystem } from "./file_system.ts";
 
 Deno.test("readFileSystem() reads what stat(1) prints", () => {
-  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
-    const { size, free, available, files, isReadOnly } = readFileSystem(folder);
+    const { size, free, available, files, isReadOnly } = readFileSystem(
+      directory,
+    );
     assertEquals([free <= size, available <= free], [true, true]);
     const { stdout } = new Deno.Command("stat", {
-      args: ["-f", "-c", "%b %S %c", folder],
+      args: ["-f", "-c", "%b %S %c", directory],
     }).outputSync();
     const [blocks = 0, blockSize = 0, inodes = 0] = new TextDecoder()
       .decode(stdout).trim().split(" ").map(Number);
@@ -17,7 +19,7 @@ Deno.test("readFileSystem() reads what stat(1) prints", () => {
     assertEquals(files, inodes);
     assertEquals(isReadOnly, false);
   } finally {
-    Deno.removeSync(folder);
+    Deno.removeSync(directory);
   }
   assertThrows(() => readFileSystem("/nonexistent"), SyscallError, "statfs");
 });

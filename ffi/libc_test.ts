@@ -64,14 +64,14 @@ Deno.test("open() passes the flags on", () => {
 });
 
 Deno.test("open() takes names that are not ASCII", () => {
-  const folder = Deno.makeTempDirSync();
+  const directory = Deno.makeTempDirSync();
   try {
-    const path = `${folder}/€`;
+    const path = `${directory}/€`;
     Deno.writeTextFileSync(path, "");
     using fd = new Fd(libc.open(path, O_RDONLY | O_CLOEXEC));
     assertEquals(Deno.readLinkSync(`/proc/self/fd/${fd.number}`), path);
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });
 

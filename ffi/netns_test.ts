@@ -165,8 +165,8 @@ function enter(path: string): unknown {
 }
 
 /** Creates an empty file. */
-function makeFile({ folder }: TestHosts): string {
-  const path = `${folder}/netns`;
+function makeFile({ directory }: TestHosts): string {
+  const path = `${directory}/netns`;
   Deno.writeTextFileSync(path, "");
   return path;
 }
@@ -182,11 +182,11 @@ rootTest("isMissingNetns() knows how namespaces are missing", async (t) => {
   using hosts = TestHosts.create();
   const plainFile = makeFile(hosts);
   const rows: [name: string, path: string, error: string][] = [
-    ["no such path", `${hosts.folder}/none`, "open: ENOENT"],
+    ["no such path", `${hosts.directory}/none`, "open: ENOENT"],
     ["a process that has ended", `/proc/${deadPid()}/ns/net`, "open: ENOENT"],
     ["a path through a file", `${plainFile}/net`, "open: ENOTDIR"],
     ["the file a namespace was mounted on", plainFile, "setns: EINVAL"],
-    ["a folder", hosts.folder, "setns: EINVAL"],
+    ["a directory", hosts.directory, "setns: EINVAL"],
     // There is a namespace, but nothing of a network is in it to be cleaned up.
     ["a namespace of another kind", "/proc/self/ns/uts", "setns: EINVAL"],
   ];
@@ -232,7 +232,7 @@ rootTest("NetNs.bindTo() keeps a namespace by a path", () => {
 
 rootTest("NetNs.bindTo() and unbindNetNs() say what is wrong", () => {
   using hosts = TestHosts.create();
-  const none = `${hosts.folder}/none`;
+  const none = `${hosts.directory}/none`;
   const message = (work: () => void): string =>
     assertThrows(work, SyscallError).message;
   assertStringIncludes(
@@ -241,7 +241,7 @@ rootTest("NetNs.bindTo() and unbindNetNs() say what is wrong", () => {
   );
   assertStringIncludes(message(() => unbindNetNs(none)), "umount2: ENOENT");
   assertStringIncludes(
-    message(() => unbindNetNs(hosts.folder)),
+    message(() => unbindNetNs(hosts.directory)),
     "umount2: EINVAL",
   );
 });

@@ -2,9 +2,9 @@ import { assert, assertEquals } from "@std/assert";
 import { UnixStream } from "./unix_stream.ts";
 
 Deno.test("UnixStream talks to a socket", async () => {
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   // A path of the greatest length.
-  const path = `${folder}/`.padEnd(107, "s");
+  const path = `${directory}/`.padEnd(107, "s");
   assertEquals(UnixStream.connect(path), undefined);
   assertEquals(UnixStream.connect(`${path}s`), undefined);
   {
@@ -23,5 +23,5 @@ Deno.test("UnixStream talks to a socket", async () => {
     assertEquals(stream.receive(buffer), 0);
     assertEquals(stream.send(buffer), false);
   }
-  await Deno.remove(folder, { recursive: true });
+  await Deno.remove(directory, { recursive: true });
 });

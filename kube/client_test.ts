@@ -65,7 +65,8 @@ Deno.test("openKubeClient() refuses an unusable kubeconfig", async (t) => {
   await eachRow(t, rows, async ([, overrides]) => {
     const opened = scene.open("clientCertData", overrides);
     const error = await assertRejects(() => opened, CniError);
-    const start = `Cannot use kubeconfig "${scene.folder.path}/kubeconfig": `;
+    const start =
+      `Cannot use kubeconfig "${scene.directory.path}/kubeconfig": `;
     assertEquals([error.code, error.message.slice(0, start.length)], [
       7,
       start,
@@ -179,7 +180,7 @@ Deno.test("KubeClient uses one connection for sequential requests", async () => 
 Deno.test("KubeClient does not keep the process alive", async (t) => {
   await using scene = await KubeScene.start();
   await eachRow(t, ["token", "insecure", "exec"] as const, async (kind) => {
-    const path = scene.api.writeKubeconfig(scene.folder.path, kind);
+    const path = scene.api.writeKubeconfig(scene.directory.path, kind);
     const times = { perTryMs: 60_000, overallMs: 60_000 };
     // The client is never closed.
     const script = `
@@ -201,7 +202,7 @@ Deno.test("KubeClient does not keep the process alive", async (t) => {
 
 Deno.test("KubeClient takes an answer that came while its process was stopped", async () => {
   await using scene = await KubeScene.start();
-  const path = scene.api.writeKubeconfig(scene.folder.path);
+  const path = scene.api.writeKubeconfig(scene.directory.path);
   scene.api.fault({ path: /p1$/, delayMs: 100 });
   const times = { perTryMs: 300, overallMs: 300 };
   const script = `

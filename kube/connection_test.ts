@@ -9,7 +9,7 @@ Deno.test("Connection renews refused credentials", async (t) => {
     await client.getPod("test", "p1");
     const token = scene.api.addToken();
     scene.api.revokeToken(scene.api.token);
-    await Deno.writeTextFile(`${scene.folder.path}/token`, token);
+    await Deno.writeTextFile(`${scene.directory.path}/token`, token);
     scene.api.clearRequests();
     await client.getPod("test", "p1");
     assertEquals(scene.api.requests.map(({ status }) => status), [401, 200]);
@@ -22,11 +22,11 @@ Deno.test("Connection renews refused credentials", async (t) => {
     const token = scene.api.addToken();
     scene.api.revokeToken(scene.api.token);
     const refused = client.getPod("test", "p1");
-    await Deno.writeTextFile(`${scene.folder.path}/exec-token`, token);
+    await Deno.writeTextFile(`${scene.directory.path}/exec-token`, token);
     await refused.catch(() => {});
     const names = ["p1", "p1", "p1", "p1"];
     await Promise.all(names.map((name) => client.getPod("test", name)));
-    const calls = await Deno.readTextFile(`${scene.folder.path}/exec-calls`);
+    const calls = await Deno.readTextFile(`${scene.directory.path}/exec-calls`);
     assert(calls.length / "called\n".length <= 2, calls);
   });
   await t.step("also for what is written", async () => {
@@ -34,7 +34,7 @@ Deno.test("Connection renews refused credentials", async (t) => {
     using client = await scene.open("tokenFile");
     const token = scene.api.addToken();
     scene.api.revokeToken(scene.api.token);
-    await Deno.writeTextFile(`${scene.folder.path}/token`, token);
+    await Deno.writeTextFile(`${scene.directory.path}/token`, token);
     await client.setPodAnnotations({ namespace: "test", name: "p1" }, {
       a: "b",
     });
@@ -57,12 +57,12 @@ testRows(
 
 Deno.test("Connection uses the current certificate in the file", async () => {
   await using scene = await KubeScene.start();
-  const { api, folder } = scene;
+  const { api, directory } = scene;
   const first = await api.issueClientCert("first");
   const second = await api.issueClientCert("second");
   using client = await scene.open("clientCertBundle", { clientCert: first });
   await client.getPod("test", "p1");
-  const path = `${folder.path}/client.pem`;
+  const path = `${directory.path}/client.pem`;
   await Deno.writeTextFile(path, second.cert + second.key);
   api.fault({ status: 401, times: 1 });
   await client.getPod("test", "p1");
@@ -76,10 +76,10 @@ Deno.test("Connection uses the current certificate in the file", async () => {
 
 Deno.test("Connection keeps a certificate while the next one is half written", async () => {
   await using scene = await KubeScene.start();
-  const { api, folder } = scene;
+  const { api, directory } = scene;
   const next = await api.issueClientCert("next");
   using client = await scene.open("clientCert");
-  await Deno.writeTextFile(`${folder.path}/client.crt`, next.cert);
+  await Deno.writeTextFile(`${directory.path}/client.crt`, next.cert);
   api.fault({ status: 401, times: 1 });
   await client.getPod("test", "p1");
   assertEquals(api.requests.at(-1)?.user, "multus");
@@ -100,7 +100,7 @@ Deno.test("Connection sends its user agent and the impersonated user", async () 
 Deno.test("Connection's time limit excludes the credential program", async () => {
   await using scene = await KubeScene.start();
   using client = await scene.open("exec");
-  const path = `${scene.folder.path}/credentials.sh`;
+  const path = `${scene.directory.path}/credentials.sh`;
   const slow = (await Deno.readTextFile(path)).replace("\n", "\nsleep 1.2\n");
   await Deno.writeTextFile(path, slow);
   const times = { perTryMs: 1000, overallMs: 1000 };

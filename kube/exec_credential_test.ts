@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { waitUntilDead } from "../tests/_harness/process_group.ts";
 import { FileCredentials } from "./credentials.ts";
 import {
@@ -13,7 +13,7 @@ import { eachRow, testRows } from "../tests/_harness/table.ts";
 const apiVersion = "client.authentication.k8s.io/v1";
 
 /** A directory with the program `credentials`. */
-class Scene extends PluginFolder {
+class Scene extends PluginDirectory {
   constructor(script: string) {
     super();
     this.add("credentials", script);
@@ -23,7 +23,7 @@ class Scene extends PluginFolder {
     exec: ExecEntry = {},
     options: Partial<ExecOptions> = {},
   ): ExecCredentials {
-    const origin = { what: 'kubeconfig "/k"', folder: this.path };
+    const origin = { what: 'kubeconfig "/k"', directory: this.path };
     return new ExecCredentials(origin, {
       exec: { apiVersion, command: "./credentials", ...exec },
       cluster: {},
@@ -139,8 +139,8 @@ Deno.test("ExecCredentials finds the program", async (t) => {
     ["by its path", `${scene.path}/credentials`, ""],
     ["in PATH", "credentials", `${scene.path}:`],
   ] as const;
-  await eachRow(t, rows, async ([, command, folder]) => {
-    const env = { PATH: `${folder}${Deno.env.get("PATH")}` };
+  await eachRow(t, rows, async ([, command, directory]) => {
+    const env = { PATH: `${directory}${Deno.env.get("PATH")}` };
     const found = await scene.open({ command }, { env }).get();
     assert(found.authorization?.startsWith("Bearer t"));
   });

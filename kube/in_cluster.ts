@@ -22,17 +22,17 @@ const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 /**
  * Returns how a pod reaches its API server.
  *
- * @param folder Directory of the service account
+ * @param directory Directory of the service account
  * @returns Undefined if the environment is not a pod's
  * @throws {CniError} 7 if the service account's files are unusable
  */
 export function readInCluster(
   env: Environment,
-  folder: string = env["CNI_SERVICE_ACCOUNT"] ?? SERVICE_ACCOUNT,
+  directory: string = env["CNI_SERVICE_ACCOUNT"] ?? SERVICE_ACCOUNT,
 ): Access | undefined {
   const server = findServer(env);
   if (server === undefined) return undefined;
-  const origin = { what: "the pod's service account", folder };
+  const origin = { what: "the pod's service account", directory };
   const ca = readPem(origin, { key: "ca.crt", file: "ca.crt" }, "CERTIFICATE");
   return {
     origin: origin.what,

@@ -3,7 +3,7 @@ import type { Environment } from "../cni/call/args.ts";
 import { CniError } from "../cni/error.ts";
 import { deadline } from "../cni/call/deadline.ts";
 import { KubeScene } from "../tests/_harness/kube_scene.ts";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { readAnswer } from "./answer.ts";
 import { Connection } from "./connection.ts";
 import { findServer, readInCluster } from "./in_cluster.ts";
@@ -17,9 +17,9 @@ const CERTIFICATE =
   "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
 
 Deno.test("readInCluster() finds the server in the environment", async (t) => {
-  using folder = new PluginFolder();
-  folder.addFile("token", "t1\n");
-  folder.addFile("ca.crt", CERTIFICATE);
+  using directory = new PluginDirectory();
+  directory.addFile("token", "t1\n");
+  directory.addFile("ca.crt", CERTIFICATE);
   const rows: readonly [string, string, string | undefined][] = [
     ["10.96.0.1", "443", "https://10.96.0.1:443"],
     ["fd00::1", "6443", "https://[fd00::1]:6443"],
@@ -33,40 +33,40 @@ Deno.test("readInCluster() finds the server in the environment", async (t) => {
       KUBERNETES_SERVICE_HOST: host,
       KUBERNETES_SERVICE_PORT: port,
     };
-    const access = readInCluster(env, folder.path);
+    const access = readInCluster(env, directory.path);
     assertEquals(access?.server, server);
     if (access === undefined) return;
     assertEquals(access.caCerts, [CERTIFICATE]);
     assertEquals(access.credentials.known, { authorization: "Bearer t1" });
   }, ([host, port]) => `${host} ${port}`);
   await t.step("nothing of it", () => {
-    assertEquals(readInCluster({}, folder.path), undefined);
+    assertEquals(readInCluster({}, directory.path), undefined);
   });
 });
 
 Deno.test("readInCluster() fails in a pod without a service account", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const env = { KUBERNETES_SERVICE_HOST: "h", KUBERNETES_SERVICE_PORT: "1" };
   for (const file of ["ca.crt", "token"]) {
     await t.step(file, () => {
       const error = assertThrows(
-        () => readInCluster(env, folder.path),
+        () => readInCluster(env, directory.path),
         CniError,
       );
       assertEquals([error.code, error.message], [
         7,
-        `Cannot use the pod's service account: ${file}: "${folder.path}/${file}" cannot be read`,
+        `Cannot use the pod's service account: ${file}: "${directory.path}/${file}" cannot be read`,
       ]);
     });
-    folder.addFile("ca.crt", CERTIFICATE);
+    directory.addFile("ca.crt", CERTIFICATE);
   }
 });
 
 Deno.test("readInCluster() returns a working access", async () => {
   await using scene = await KubeScene.start();
-  const { api, folder } = scene;
-  api.writeServiceAccount(folder.path);
-  const access = readInCluster(api.inClusterEnvironment(), folder.path);
+  const { api, directory } = scene;
+  api.writeServiceAccount(directory.path);
+  const access = readInCluster(api.inClusterEnvironment(), directory.path);
   if (access === undefined) throw new Error("we are in a pod");
   using connection = await Connection.open(access, { env: {} });
   const path = podPath({ namespace: "test", name: "p1" });

@@ -54,7 +54,7 @@ export async function readNamespace(path: string): Promise<string> {
 }
 
 function originOf(path: string): Origin {
-  return { what: `kubeconfig "${path}"`, folder: dirname(resolve(path)) };
+  return { what: `kubeconfig "${path}"`, directory: dirname(resolve(path)) };
 }
 
 async function load(origin: Origin, path: string): Promise<Kubeconfig> {

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import type { Access } from "./access.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
 import { eachRow } from "../tests/_harness/table.ts";
@@ -30,14 +30,17 @@ function makeDocument(
   };
 }
 
-async function read(folder: PluginFolder, document: unknown): Promise<Access> {
-  const path = folder.addFile("kubeconfig", JSON.stringify(document), 0o600);
+async function read(
+  directory: PluginDirectory,
+  document: unknown,
+): Promise<Access> {
+  const path = directory.addFile("kubeconfig", JSON.stringify(document), 0o600);
   return await readKubeconfig(path, {});
 }
 
 Deno.test("readKubeconfig() reads the cluster of the current context", async (t) => {
-  using folder = new PluginFolder();
-  folder.addFile("ca.crt", CERTIFICATE);
+  using directory = new PluginDirectory();
+  directory.addFile("ca.crt", CERTIFICATE);
   const rows: readonly [string, Keys, Partial<Access>][] = [
     ["server", {}, { server: "https://10.0.0.1:6443", caCerts: [] }],
     ["with a path", { server: "https://r/k8s/clusters/c-1/" }, {
@@ -68,7 +71,7 @@ Deno.test("readKubeconfig() reads the cluster of the current context", async (t)
     ["keys in any case", { "TLS-Server-Name": "k" }, { tlsServerName: "k" }],
   ];
   await eachRow(t, rows, async ([, cluster, expected]) => {
-    const access = await read(folder, makeDocument(cluster));
+    const access = await read(directory, makeDocument(cluster));
     for (const [key, value] of Object.entries(expected)) {
       assertEquals(access[key as keyof Access], value);
     }
@@ -76,14 +79,14 @@ Deno.test("readKubeconfig() reads the cluster of the current context", async (t)
   });
   await t.step("a context without a user", async () => {
     const contexts = [{ name: "here", context: { cluster: "c" } }];
-    const access = await read(folder, makeDocument({}, {}, { contexts }));
+    const access = await read(directory, makeDocument({}, {}, { contexts }));
     assertEquals(access.credentials.known, {});
   });
 });
 
 Deno.test("readKubeconfig() reads YAML", async () => {
-  using folder = new PluginFolder();
-  const path = folder.addFile(
+  using directory = new PluginDirectory();
+  const path = directory.addFile(
     "kubeconfig",
     `# by hand
 apiVersion: v1
@@ -107,7 +110,7 @@ users:
 });
 
 Deno.test("readKubeconfig() reports problems without secrets", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const named = (name: string): Keys => ({
     contexts: [{
       name: "here",
@@ -158,7 +161,7 @@ Deno.test("readKubeconfig() reports problems without secrets", async (t) => {
     [
       "authority that is not there",
       makeDocument({ "certificate-authority": "none" }),
-      `certificate-authority: "${folder.path}/none" cannot be read`,
+      `certificate-authority: "${directory.path}/none" cannot be read`,
     ],
     [
       "token of the wrong type",
@@ -173,8 +176,11 @@ Deno.test("readKubeconfig() reports problems without secrets", async (t) => {
     ["a list", [], "decode: expected an object, got an array"],
   ];
   await eachRow(t, rows, async ([, document, why]) => {
-    const error = await assertRejects(() => read(folder, document), CniError);
-    const what = `kubeconfig "${folder.path}/kubeconfig"`;
+    const error = await assertRejects(
+      () => read(directory, document),
+      CniError,
+    );
+    const what = `kubeconfig "${directory.path}/kubeconfig"`;
     const message = why.startsWith("decode: ")
       ? why.replace("decode", `Cannot decode ${what}`)
       : `Cannot use ${what}: ${why}`;
@@ -184,7 +190,7 @@ Deno.test("readKubeconfig() reports problems without secrets", async (t) => {
 });
 
 Deno.test("readKubeconfig() fails without a readable file", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const rows = [
     ["not there", undefined, "Cannot use kubeconfig", "it cannot be read"],
     ["empty", "", "Cannot use kubeconfig", "current-context: missing"],
@@ -197,8 +203,8 @@ Deno.test("readKubeconfig() fails without a readable file", async (t) => {
     ],
   ] as const;
   await eachRow(t, rows, async ([name, content, start, end]) => {
-    const path = `${folder.path}/${name}`;
-    if (content !== undefined) folder.addFile(name, content);
+    const path = `${directory.path}/${name}`;
+    if (content !== undefined) directory.addFile(name, content);
     const error = await assertRejects(
       () => readKubeconfig(path, {}),
       CniError,

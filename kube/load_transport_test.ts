@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { moduleArgs } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { testTransport } from "../tests/_harness/transport_cases.ts";
 import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
@@ -123,9 +123,9 @@ testRows(
       ...host === "kube.localhost" ? { serverNames } : {},
     });
     using proxy = new TunnelProxy("http");
-    const { api, folder } = scene;
+    const { api, directory } = scene;
     const server = api.url.replace("127.0.0.1", host);
-    const kubeconfig = api.writeKubeconfig(folder.path, "token", { server });
+    const kubeconfig = api.writeKubeconfig(directory.path, "token", { server });
     const proxyUrl = `http://127.0.0.1:${proxy.port}`;
     const env = { [variable]: proxyUrl, NO_PROXY: "", no_proxy: "" };
     assertEquals(await readPodAside(kubeconfig, env), "u1");
@@ -155,7 +155,7 @@ EjLNKLu6Ezljc9G+xfn0HEat5JCB23el//T6Uc/n1IcSuiQtS2KW2eyw
 
 /** A server with a self-signed certificate and one pod. */
 class SelfSigned implements AsyncDisposable {
-  readonly #folder = new PluginFolder();
+  readonly #directory = new PluginDirectory();
   readonly #server = Deno.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -173,7 +173,7 @@ class SelfSigned implements AsyncDisposable {
   }
 
   async open(cluster: object = {}): Promise<KubeClient> {
-    const kubeconfig = this.#folder.addFile(
+    const kubeconfig = this.#directory.addFile(
       "kubeconfig",
       JSON.stringify({
         "current-context": "c",
@@ -194,7 +194,7 @@ class SelfSigned implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#folder[Symbol.dispose]();
+    this.#directory[Symbol.dispose]();
     await this.#server.shutdown();
   }
 }

@@ -128,6 +128,6 @@ Deno.test("NodeTransport cannot use a proxy", async () => {
   const error = await assertRejects(() => opened, CniError);
   assertEquals([error.code, error.message], [
     7,
-    `Cannot use kubeconfig "${scene.folder.path}/kubeconfig": proxy-url cannot be combined with insecure-skip-tls-verify, tls-server-name or a server that is its own authority`,
+    `Cannot use kubeconfig "${scene.directory.path}/kubeconfig": proxy-url cannot be combined with insecure-skip-tls-verify, tls-server-name or a server that is its own authority`,
   ]);
 });

@@ -12,7 +12,7 @@ export interface Origin {
   /** Its name in error messages, such as `kubeconfig "/x"`. */
   readonly what: string;
   /** Directory that its relative paths refer to. */
-  readonly folder: string;
+  readonly directory: string;
 }
 
 /**
@@ -54,8 +54,8 @@ export function readNamedFile(
 }
 
 /** Resolves a path in a configuration. */
-export function resolveIn({ folder }: Origin, file: string): string {
-  return file.startsWith("/") ? file : join(folder, file);
+export function resolveIn({ directory }: Origin, file: string): string {
+  return file.startsWith("/") ? file : join(directory, file);
 }
 
 /** A value that may have both forms; inline data take precedence. */

@@ -1,22 +1,25 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { checkToken, readNamedFile, readPem } from "./referenced_value.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 const CERTIFICATE =
   "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
 
-Deno.test("readNamedFile() reads files from the folder of the configuration", async (t) => {
-  using folder = new PluginFolder();
-  const origin = { what: 'kubeconfig "/k"', folder: folder.path };
-  folder.addFile("a", " x\n");
-  folder.addFile("empty", "\n");
+Deno.test("readNamedFile() reads files from the directory of the configuration", async (t) => {
+  using directory = new PluginDirectory();
+  const origin = { what: 'kubeconfig "/k"', directory: directory.path };
+  directory.addFile("a", " x\n");
+  directory.addFile("empty", "\n");
   await t.step("relative", () => {
     assertEquals(readNamedFile(origin, "tokenFile", "./a"), "x");
   });
   await t.step("absolute", () => {
-    assertEquals(readNamedFile(origin, "tokenFile", `${folder.path}/a`), "x");
+    assertEquals(
+      readNamedFile(origin, "tokenFile", `${directory.path}/a`),
+      "x",
+    );
   });
   const rows = [["none", "cannot be read"], ["empty", "is empty"]] as const;
   await eachRow(t, rows, ([file, why]) => {
@@ -26,16 +29,16 @@ Deno.test("readNamedFile() reads files from the folder of the configuration", as
     );
     assertEquals([error.code, error.message], [
       7,
-      `Cannot use kubeconfig "/k": tokenFile: "${folder.path}/${file}" ${why}`,
+      `Cannot use kubeconfig "/k": tokenFile: "${directory.path}/${file}" ${why}`,
     ]);
   }, ([file, why]) => `${file}: ${why}`);
 });
 
 Deno.test("readPem() reads a file or base64, and reports problems without it", async (t) => {
-  using folder = new PluginFolder();
-  const origin = { what: 'kubeconfig "/k"', folder: folder.path };
-  folder.addFile("cert", CERTIFICATE);
-  folder.addFile("text", "secret");
+  using directory = new PluginDirectory();
+  const origin = { what: 'kubeconfig "/k"', directory: directory.path };
+  directory.addFile("cert", CERTIFICATE);
+  directory.addFile("text", "secret");
   const key = "client-certificate";
   const read = (file?: string, data?: string): string | undefined =>
     readPem(origin, { key, file, data }, "CERTIFICATE");
@@ -88,7 +91,7 @@ Deno.test("readPem() reads a file or base64, and reports problems without it", a
 });
 
 Deno.test("checkToken() refuses characters that break a header", async (t) => {
-  const origin = { what: "x", folder: "/" };
+  const origin = { what: "x", directory: "/" };
   await t.step("white space around it", () => {
     assertEquals(checkToken(origin, "token", " a.b-c_d \n"), "a.b-c_d");
   });

@@ -27,7 +27,7 @@ const BUNDLES = [
  *
  * Source: Go crypto/x509 root_linux.go.
  */
-const FOLDERS = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
+const DIRECTORIES = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
 /** Variables that configure Deno's roots; an empty store has none. */
 const VARIABLES: Readonly<Record<string, string | undefined>> = {
@@ -88,16 +88,16 @@ function setVariables(
  */
 function readNodeRoots(env: Environment): string[] {
   const bundles = env["SSL_CERT_FILE"] ? [env["SSL_CERT_FILE"]] : BUNDLES;
-  const folders = (env["SSL_CERT_DIR"] || FOLDERS.join(":")).split(":");
-  const files = folders.flatMap(listFiles);
+  const directories = (env["SSL_CERT_DIR"] || DIRECTORIES.join(":")).split(":");
+  const files = directories.flatMap(listFiles);
   const bundle = bundles.find((path) => readCertificates(path).length > 0);
   const found = [...bundle ? [bundle] : [], ...files].flatMap(readCertificates);
   return [...new Set(found)];
 }
 
-function listFiles(folder: string): string[] {
-  const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
-  return entries.map(({ name }) => `${folder}/${name}`);
+function listFiles(directory: string): string[] {
+  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
+  return entries.map(({ name }) => `${directory}/${name}`);
 }
 
 /** Reads the certificates in a file; none if it cannot be read. */

@@ -31,7 +31,7 @@ class Scene implements AsyncDisposable {
 
   private constructor(kube: KubeScene) {
     this.#kube = kube;
-    this.ca = kube.folder.addFile("server-ca.pem", kube.api.caPem);
+    this.ca = kube.directory.addFile("server-ca.pem", kube.api.caPem);
   }
 
   static async start(): Promise<Scene> {
@@ -44,8 +44,8 @@ class Scene implements AsyncDisposable {
     cluster: Readonly<Record<string, unknown>>,
     env: Readonly<Record<string, string>> = {},
   ): Promise<string> {
-    const { api, folder } = this.#kube;
-    const kubeconfig = api.writeKubeconfig(folder.path, kind, { cluster });
+    const { api, directory } = this.#kube;
+    const kubeconfig = api.writeKubeconfig(directory.path, kind, { cluster });
     const script = `
       import { openKubeClient } from "${import.meta.resolve("./client.ts")}";
       const env = Deno.env.toObject();
@@ -60,7 +60,7 @@ class Scene implements AsyncDisposable {
       args: await moduleArgs(script),
       cwd: new URL("..", import.meta.url).pathname,
       clearEnv: true,
-      env: { DENO_DIR: await findDenoDir(), HOME: folder.path, ...env },
+      env: { DENO_DIR: await findDenoDir(), HOME: directory.path, ...env },
       stdin: "null",
     }).output();
     const decoder = new TextDecoder();
@@ -69,8 +69,8 @@ class Scene implements AsyncDisposable {
   }
 
   /** Creates a directory with certificates. @returns The directory's path */
-  addFolder(): string {
-    const path = `${this.#kube.folder.path}/certificates`;
+  addDirectory(): string {
+    const path = `${this.#kube.directory.path}/certificates`;
     Deno.mkdirSync(path);
     Deno.writeTextFileSync(`${path}/README`, "no certificate");
     Deno.writeTextFileSync(`${path}/ca.pem`, this.#kube.api.caPem);
@@ -124,11 +124,11 @@ Deno.test("KubeClient trusts only the kubeconfig's authorities", async (t) => {
 
 Deno.test("KubeClient trusts the node's authorities if the kubeconfig has none", async (t) => {
   await using scene = await Scene.start();
-  const folder = scene.addFolder();
+  const directory = scene.addDirectory();
   const rows: readonly [string, Record<string, string>, string][] = [
     ["without the server's", {}, UNKNOWN],
     ["in SSL_CERT_FILE", { SSL_CERT_FILE: scene.ca }, "answered"],
-    ["in SSL_CERT_DIR", { SSL_CERT_DIR: `/nowhere:${folder}` }, "answered"],
+    ["in SSL_CERT_DIR", { SSL_CERT_DIR: `/nowhere:${directory}` }, "answered"],
     [
       "of which none can be read",
       { SSL_CERT_FILE: "/nowhere", SSL_CERT_DIR: "/nowhere" },

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import type { Credentials } from "./access.ts";
 import type { UserEntry } from "./kubeconfig_schema.ts";
 import { openCredentials, readImpersonation } from "./user.ts";
@@ -14,11 +14,11 @@ const CERT = pem("CERTIFICATE");
 const KEY = pem("EC PRIVATE KEY");
 
 Deno.test("openCredentials() reads the user's credentials", async (t) => {
-  using folder = new PluginFolder();
-  const origin = { what: 'kubeconfig "/k"', folder: folder.path };
-  folder.addFile("token", "t2\n");
-  folder.addFile("both.pem", `${KEY}\n${CERT}`);
-  folder.addFile("key.pem", KEY);
+  using directory = new PluginDirectory();
+  const origin = { what: 'kubeconfig "/k"', directory: directory.path };
+  directory.addFile("token", "t2\n");
+  directory.addFile("both.pem", `${KEY}\n${CERT}`);
+  directory.addFile("key.pem", KEY);
   const both = { cert: `${KEY}\n${CERT}`, key: `${KEY}\n${CERT}` };
   const rows: readonly [string, UserEntry, Credentials][] = [
     ["nothing", {}, {}],
@@ -59,7 +59,7 @@ Deno.test("openCredentials() reads the user's credentials", async (t) => {
 });
 
 Deno.test("openCredentials() refuses unusable credentials", async (t) => {
-  const origin = { what: 'kubeconfig "/k"', folder: "/nowhere" };
+  const origin = { what: 'kubeconfig "/k"', directory: "/nowhere" };
   const exec = { apiVersion: "client.authentication.k8s.io/v1", command: "x" };
   const rows: readonly [UserEntry, string][] = [
     [
@@ -95,7 +95,7 @@ Deno.test("openCredentials() refuses unusable credentials", async (t) => {
 });
 
 Deno.test("readImpersonation() builds a header for each value", () => {
-  const headers = readImpersonation({ what: "x", folder: "/" }, {
+  const headers = readImpersonation({ what: "x", directory: "/" }, {
     as: "jané",
     "as-uid": "u1",
     "as-groups": ["a, b", "c"],
@@ -112,7 +112,7 @@ Deno.test("readImpersonation() builds a header for each value", () => {
 });
 
 Deno.test("readImpersonation() needs a user", async (t) => {
-  const origin = { what: "x", folder: "/" };
+  const origin = { what: "x", directory: "/" };
   await t.step("nobody", () => assertEquals(readImpersonation(origin, {}), []));
   const rows = [{ "as-uid": "u" }, { "as-groups": ["g"] }, {
     "as-user-extra": { a: ["b"] },

@@ -371,14 +371,14 @@ function renderAgain({ messages, ...rest }: Golden): Golden {
 
 if (import.meta.main) {
   const { render, _: names } = parseArgs(Deno.args, { boolean: ["render"] });
-  const folder = new URL("../tests/golden/netlink/", import.meta.url);
-  Deno.mkdirSync(folder, { recursive: true });
+  const directory = new URL("../tests/golden/netlink/", import.meta.url);
+  Deno.mkdirSync(directory, { recursive: true });
   const captures = CAPTURES.flatMap(([after, commands]) =>
     Object.entries(commands).map((entry) => [...entry, after] as const)
   );
   for (const [name, command, after] of captures) {
     if (names.length > 0 && !names.includes(name)) continue;
-    const file = new URL(`${name}.json`, folder);
+    const file = new URL(`${name}.json`, directory);
     const golden = render
       ? renderAgain(JSON.parse(Deno.readTextFileSync(file)))
       : capture(name, command, after);

@@ -93,7 +93,7 @@ Usage: deno task compile [--target TARGET] [--out DIRECTORY] [--no-STEP]...
   --out DIRECTORY    where to put them (default dist/bin)
   --each             an executable for each plugin (about 95 MiB each)
   --plugin MODULE    compile a plugin of your own
-  --name NAME        its name (default the module's, or the folder's of main.ts)
+  --name NAME        its name (default the module's, or the directory's of main.ts)
   --listing          show the machine code in front of executables: address,
                      bytes, operation, step; for each processor
 

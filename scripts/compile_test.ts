@@ -309,10 +309,10 @@ Deno.test("compile() makes an executable of a plugin from outside", async () => 
   assertEquals(supportedVersions, ["1.1.0", "9"]);
 });
 
-Deno.test("bundle() gives the same bytes in another folder", async () => {
-  const folder = await Deno.makeTempDir();
+Deno.test("bundle() gives the same bytes in another directory", async () => {
+  const directory = await Deno.makeTempDir();
   try {
-    const other = `${folder}/deeper/down`;
+    const other = `${directory}/deeper/down`;
     await Deno.mkdir(other, { recursive: true });
     const programs = PROGRAM_SOURCES
       .filter((path) => !path.startsWith("scripts/"));
@@ -333,14 +333,14 @@ Deno.test("bundle() gives the same bytes in another folder", async () => {
       await Deno.readTextFile(path),
     );
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 
 Deno.test("bundle() disposes of what is used but once", async () => {
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   try {
-    const entry = `${folder}/main.ts`;
+    const entry = `${directory}/main.ts`;
     await Deno.writeTextFile(
       entry,
       `const open = (name: string): Disposable & { name: string } => ({
@@ -360,7 +360,7 @@ Deno.test("bundle() disposes of what is used but once", async () => {
     assertEquals(new TextDecoder().decode(stdout), "closed lock\nused lock\n");
     await Deno.remove(path);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 

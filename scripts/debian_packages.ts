@@ -124,17 +124,17 @@ export async function ensureDebianPackages(
 }
 
 /**
- * Downloads packages and unpacks them into a folder, unless it is there.
+ * Downloads packages and unpacks them into a directory, unless it is there.
  *
- * @param folder Appears complete, or not at all
+ * @param directory Appears complete, or not at all
  */
 export async function ensureUnpacked(
   names: readonly string[],
-  folder: string,
+  directory: string,
 ): Promise<boolean> {
-  if (exists(folder)) return true;
+  if (exists(directory)) return true;
   if (!hasCommand("apt-get") || !hasCommand("dpkg-deb")) return false;
-  const unfinished = `${folder}.${Deno.pid}`;
+  const unfinished = `${directory}.${Deno.pid}`;
   await Deno.mkdir(unfinished, { recursive: true });
   try {
     const download = ["download", ...names];
@@ -145,7 +145,7 @@ export async function ensureUnpacked(
       const unpack = ["--extract", name, "."];
       if (!await succeeds("dpkg-deb", unpack, unfinished)) return false;
     }
-    await Deno.rename(unfinished, folder);
+    await Deno.rename(unfinished, directory);
     return true;
   } finally {
     if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });

@@ -82,7 +82,7 @@ async function runInUserNamespace(): Promise<number> {
   return unshare(...run, ...Deno.args, NESTED);
 }
 
-/** The documented list, with its leases in a folder of the demo. */
+/** The documented list, with its leases in a directory of the demo. */
 function readConfList(dataDir: string): ConfList {
   const list = JSON.parse(Deno.readTextFileSync(CONFLIST));
   for (const plugin of list.plugins) plugin.ipam.dataDir = dataDir;
@@ -207,11 +207,11 @@ function proveNothingLeft(
 /** The whole show; everything it makes is gone when it returns. */
 async function demo(path: string): Promise<void> {
   using stack = new DisposableStack();
-  const folder = Deno.makeTempDirSync({ prefix: "cni-demo-" });
-  stack.defer(() => Deno.removeSync(folder, { recursive: true }));
+  const directory = Deno.makeTempDirSync({ prefix: "cni-demo-" });
+  stack.defer(() => Deno.removeSync(directory, { recursive: true }));
   const [node, a, b] = [0, 1, 2].map(() => stack.use(makeNetns()));
   if (!node || !a || !b) return;
-  const list = readConfList(`${folder}/leases`);
+  const list = readConfList(`${directory}/leases`);
   const runtime = new Runtime(node, path, list);
   const containers = [{ id: "a", netns: a }, { id: "b", netns: b }];
 
@@ -236,7 +236,7 @@ async function demo(path: string): Promise<void> {
   checkAndDetach(runtime, containers, results);
 
   heading("What is left");
-  proveNothingLeft(places, `${folder}/leases/${list.name}`);
+  proveNothingLeft(places, `${directory}/leases/${list.name}`);
 }
 
 /** Creates a namespace with its loopback up. */

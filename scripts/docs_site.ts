@@ -9,11 +9,11 @@ import project from "../deno.json" with { type: "json" };
 import { answerHelp } from "./help.ts";
 import { isReachable } from "./net.ts";
 
-const FOLDER = new URL("../docs/site/", import.meta.url);
+const DIRECTORY = new URL("../docs/site/", import.meta.url);
 
 const ROOT = new URL("../", import.meta.url);
 
-/** Runs a program in a folder. Returns its exit code. */
+/** Runs a program in a directory. Returns its exit code. */
 function run(cwd: URL, program: string, ...args: readonly string[]): number {
   const { code } = new Deno.Command(program, {
     args: [...args],
@@ -33,12 +33,12 @@ async function installPackages(): Promise<number> {
   const ci = ["npm", "ci", "--no-audit", "--no-fund"] as const;
   const { stdout } = new Deno.Command("npm", {
     args: ["config", "get", "registry"],
-    cwd: FOLDER,
+    cwd: DIRECTORY,
   }).outputSync();
   const registry = new TextDecoder().decode(stdout).trim().replace(/\/?$/, "/");
-  if (await isReachable(`${registry}vitepress`)) return run(FOLDER, ...ci);
+  if (await isReachable(`${registry}vitepress`)) return run(DIRECTORY, ...ci);
   console.error(`${registry} is out of reach: trying npm's cache`);
-  if (run(FOLDER, ...ci, "--offline") === 0) return 0;
+  if (run(DIRECTORY, ...ci, "--offline") === 0) return 0;
   console.error(
     "deno task docs needs the packages of docs/site/package-lock.json: run it " +
       "once with a network, or set npm_config_registry to a registry in reach",
@@ -67,5 +67,5 @@ It needs npm, and downloads the packages of docs/site/package-lock.json. Without
 a network, they have to be in npm's cache.`,
   );
   Deno.exitCode = await installPackages() ||
-    run(FOLDER, "npm", "run", "build") || documentApi();
+    run(DIRECTORY, "npm", "run", "build") || documentApi();
 }

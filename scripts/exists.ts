@@ -1,5 +1,5 @@
 /**
- * Whether there is a file or a folder.
+ * Whether there is a file or a directory.
  *
  * @module
  */

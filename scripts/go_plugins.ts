@@ -9,7 +9,7 @@ import { hasCommand } from "../testing/capabilities.ts";
 import {
   CNITOOL_RELEASE,
   lockOf,
-  NEWEST_FOLDER,
+  NEWEST_DIRECTORY,
   NEWEST_RELEASE,
 } from "../tests/_harness/peers.ts";
 import { exists } from "./exists.ts";
@@ -25,12 +25,12 @@ const BUILD_MS = 6 * 60_000;
 /** What is built, where, and by what. The tests of this file replace it. */
 export interface Build {
   /** Appears complete, or not at all. */
-  readonly folder: string;
+  readonly directory: string;
   /** The go command: a name in PATH, or a path. */
   readonly go: string;
 }
 
-const NEWEST: Build = { folder: NEWEST_FOLDER, go: "go" };
+const NEWEST: Build = { directory: NEWEST_DIRECTORY, go: "go" };
 
 /** A build that is under way. */
 export interface RunningBuild {
@@ -43,7 +43,7 @@ export interface RunningBuild {
  * as the lock is held, so whoever asks for the lock afterwards waits for the
  * end of the build.
  *
- * Other processes may build the same folder: they take turns.
+ * Other processes may build the same directory: they take turns.
  *
  * @param stop Ends the build
  */
@@ -51,12 +51,12 @@ export async function startGoPlugins(
   stop: AbortSignal,
   build: Build = NEWEST,
 ): Promise<RunningBuild> {
-  if (exists(build.folder)) return { ended: Promise.resolve(undefined) };
+  if (exists(build.directory)) return { ended: Promise.resolve(undefined) };
   if (!build.go.includes("/") && !hasCommand(build.go)) {
     return { ended: Promise.resolve(`PATH has no "${build.go}"`) };
   }
-  await Deno.mkdir(dirname(build.folder), { recursive: true });
-  const lock = await Deno.open(lockOf(build.folder), {
+  await Deno.mkdir(dirname(build.directory), { recursive: true });
+  const lock = await Deno.open(lockOf(build.directory), {
     create: true,
     write: true,
   });
@@ -73,8 +73,8 @@ async function buildAndRelease(
 ): Promise<string | undefined> {
   using _ = lock;
   // Another process may have built it while this one waited for the lock.
-  if (exists(build.folder)) return undefined;
-  const unfinished = `${build.folder}.new`;
+  if (exists(build.directory)) return undefined;
+  const unfinished = `${build.directory}.new`;
   if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
   // Where packets are dropped, the proxy would be asked for minutes.
   const probe = ["list", "-m", `${PLUGINS}@${NEWEST_RELEASE}`];
@@ -84,7 +84,7 @@ async function buildAndRelease(
   const trouble = await runGo(build.go, probe, stop, PROBE_MS) ??
     await runGo(build.go, plugins, stop, BUILD_MS, env) ??
     await runGo(build.go, cnitool, stop, BUILD_MS, env);
-  if (trouble === undefined) await Deno.rename(unfinished, build.folder);
+  if (trouble === undefined) await Deno.rename(unfinished, build.directory);
   return trouble;
 }
 
@@ -99,7 +99,7 @@ async function runGo(
   const limit = AbortSignal.timeout(limitMs);
   const { success, stderr } = await new Deno.Command(go, {
     args: [...args],
-    // No go.mod of a folder above counts.
+    // No go.mod of a directory above counts.
     cwd: "/",
     env: { CGO_ENABLED: "0", ...env },
     signal: AbortSignal.any([stop, limit]),

@@ -2,30 +2,30 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { lockOf } from "../tests/_harness/peers.ts";
 import { type Build, startGoPlugins } from "./go_plugins.ts";
 
-/** A folder to build in, and a `go` that is a script. */
+/** A directory to build in, and a `go` that is a script. */
 class Workshop implements Disposable {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "go-plugins-" });
+  readonly #directory = Deno.makeTempDirSync({ prefix: "go-plugins-" });
   readonly build: Build = {
-    folder: `${this.#folder}/v1`,
-    go: `${this.#folder}/go`,
+    directory: `${this.#directory}/v1`,
+    go: `${this.#directory}/go`,
   };
 
   /** @param install What `go install` does */
   constructor(install: string) {
-    const script = `#!/bin/sh\necho "$1" >> ${this.#folder}/calls
+    const script = `#!/bin/sh\necho "$1" >> ${this.#directory}/calls
 [ "$1" = install ] || exit 0\n${install}\n`;
     Deno.writeTextFileSync(this.build.go, script, { mode: 0o755 });
   }
 
   /** Lists what `go` was asked for. */
   calls(): string[] {
-    const text = Deno.readTextFileSync(`${this.#folder}/calls`);
+    const text = Deno.readTextFileSync(`${this.#directory}/calls`);
     return text.trim().split("\n");
   }
 
   /** Lists the files except go and the record of its calls. */
   list(): string[] {
-    return [...Deno.readDirSync(this.#folder)].map(({ name }) => name)
+    return [...Deno.readDirSync(this.#directory)].map(({ name }) => name)
       .filter((name) => !["calls", "go"].includes(name)).sort();
   }
 
@@ -36,7 +36,7 @@ class Workshop implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.#folder, { recursive: true });
+    Deno.removeSync(this.#directory, { recursive: true });
   }
 }
 
@@ -46,13 +46,13 @@ Deno.test("startGoPlugins() builds once", async () => {
   using shop = new Workshop(INSTALL);
   assertEquals(await shop.run(), undefined);
   assertEquals(shop.list(), ["v1", "v1.lock"]);
-  const path = `${shop.build.folder}/host-local`;
+  const path = `${shop.build.directory}/host-local`;
   assertEquals((await Deno.stat(path)).isFile, true);
   assertEquals(await shop.run(), undefined);
   assertEquals(shop.calls(), ["list", "install", "install"]);
 });
 
-Deno.test("startGoPlugins() waits for another build of the folder", async () => {
+Deno.test("startGoPlugins() waits for another build of the directory", async () => {
   using shop = new Workshop(INSTALL);
   const ran = await Promise.all([shop.run(), shop.run(), shop.run()]);
   assertEquals(ran, [undefined, undefined, undefined]);
@@ -64,7 +64,7 @@ Deno.test("startGoPlugins() holds the lock when it returns", async () => {
   const stop = new AbortController();
   const { ended } = await startGoPlugins(stop.signal, shop.build);
   const flock = new Deno.Command("flock", {
-    args: ["--nonblock", "--shared", lockOf(shop.build.folder), "true"],
+    args: ["--nonblock", "--shared", lockOf(shop.build.directory), "true"],
   });
   assertEquals((await flock.output()).code, 1);
   stop.abort();

@@ -3,7 +3,7 @@
 /**
  * Makes the files of a release: `deno task release`.
  *
- *     deno task release [--target TARGET]... [--out FOLDER]
+ *     deno task release [--target TARGET]... [--out DIRECTORY]
  *
  * For each machine: the executable with its links, systemd units and licenses
  * as `.tar.gz`, `.tar.zst` and `.deb`, and with the libraries that it needs as
@@ -33,13 +33,13 @@ import { addLibraries } from "./release/libraries.ts";
 import { run } from "./release/run.ts";
 import { formatSbom, NAME, type Release } from "./release/sbom.ts";
 
-const USAGE = `Usage: deno task release [--target TARGET]... [--out FOLDER]
+const USAGE = `Usage: deno task release [--target TARGET]... [--out DIRECTORY]
 
 Makes the files of a release: archives and Debian packages with the executable,
 a software bill of materials, and SHA256SUMS.
 
   --target TARGET  ${TARGETS.join(" or ")}; both by default
-  --out FOLDER     dist/release by default; an earlier release in it is replaced
+  --out DIRECTORY     dist/release by default; an earlier release in it is replaced
   --help           this text
 
 It needs git, tar, gzip, zstd, dpkg-deb, and the packages libc6 and libgcc-s1,
@@ -71,7 +71,7 @@ async function main(): Promise<void> {
     version: project.version,
     epoch: await readEpoch(),
   };
-  await checkFolder(out);
+  await checkDirectory(out);
   const components = await listComponents();
   await Deno.remove(out, { recursive: true }).catch(() => {});
   await Deno.mkdir(out, { recursive: true });
@@ -90,11 +90,11 @@ async function main(): Promise<void> {
 }
 
 /**
- * Checks that a folder may be replaced: it has only files of a release, or is empty.
+ * Checks that a directory may be replaced: it has only files of a release, or is empty.
  *
  * @throws {Error} If it has others
  */
-export async function checkFolder(out: string): Promise<void> {
+export async function checkDirectory(out: string): Promise<void> {
   if (out === DEFAULT_OUT) return;
   const entries = await Array.fromAsync(Deno.readDir(out)).catch((error) => {
     if (error instanceof Deno.errors.NotFound) return [];

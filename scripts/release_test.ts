@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import node from "../package.json" with { type: "json" };
-import { checkFolder } from "./release.ts";
+import { checkDirectory } from "./release.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import {
   ARCHIVE_KINDS,
@@ -22,8 +22,8 @@ import { formatNotices, formatSbom } from "./release/sbom.ts";
 
 const release = { name: "cni-plugins", version: "1.2.3", epoch: 1_700_000_000 };
 
-/** A temporary folder, removed at the end. */
-class Folder implements AsyncDisposable {
+/** A temporary directory, removed at the end. */
+class Directory implements AsyncDisposable {
   readonly path = Deno.makeTempDirSync();
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -31,7 +31,7 @@ class Folder implements AsyncDisposable {
   }
 }
 
-/** Writes a small folder as `deno task compile` makes it, with hard links besides. */
+/** Writes a small directory as `deno task compile` makes it, with hard links besides. */
 async function writeContent(path: string, names: string[]): Promise<void> {
   await Deno.mkdir(`${path}/bin`, { recursive: true });
   for (const name of names) {
@@ -42,14 +42,18 @@ async function writeContent(path: string, names: string[]): Promise<void> {
 }
 
 Deno.test("release: only the files of a release are replaced", async () => {
-  await using folder = new Folder();
-  await checkFolder(`${folder.path}/missing`);
+  await using directory = new Directory();
+  await checkDirectory(`${directory.path}/missing`);
   for (const name of ["SHA256SUMS", "cni-plugins-1.2.3.cdx.json"]) {
-    await Deno.writeTextFile(`${folder.path}/${name}`, "");
+    await Deno.writeTextFile(`${directory.path}/${name}`, "");
   }
-  await checkFolder(folder.path);
-  await Deno.writeTextFile(`${folder.path}/thesis.txt`, "");
-  await assertRejects(() => checkFolder(folder.path), Error, "thesis.txt");
+  await checkDirectory(directory.path);
+  await Deno.writeTextFile(`${directory.path}/thesis.txt`, "");
+  await assertRejects(
+    () => checkDirectory(directory.path),
+    Error,
+    "thesis.txt",
+  );
 });
 
 const missing = ["tar", "gzip", "zstd"].filter((name) => !hasCommand(name));
@@ -60,10 +64,10 @@ for (const kind of ARCHIVE_KINDS) {
     name: `release: ${kind} has the same bytes wherever it is made${needs}`,
     ignore: missing.length > 0,
     async fn(): Promise<void> {
-      await using folder = new Folder();
+      await using directory = new Directory();
       const made = await Promise.all(
         [["cni", "a", "b"], ["b", "cni", "a"]].map((names, at) =>
-          archiveIn(`${folder.path}/${at}`, names, kind)
+          archiveIn(`${directory.path}/${at}`, names, kind)
         ),
       );
       const [first, second] = await Promise.all(made.map(formatChecksum));
@@ -89,13 +93,13 @@ for (const kind of ARCHIVE_KINDS) {
 }
 
 async function archiveIn(
-  folder: string,
+  directory: string,
   names: string[],
   kind: ArchiveKind,
 ): Promise<string> {
-  await writeContent(`${folder}/content`, names);
-  const path = `${folder}/content-1.2.3`;
-  return await writeArchive(`${folder}/content`, path, kind, release.epoch);
+  await writeContent(`${directory}/content`, names);
+  const path = `${directory}/content-1.2.3`;
+  return await writeArchive(`${directory}/content`, path, kind, release.epoch);
 }
 
 Deno.test("release: the bill of materials names what is in the executable", async () => {
@@ -167,10 +171,10 @@ Deno.test({
     (noDpkg ? " (skipped: needs dpkg-deb)" : ""),
   ignore: noDpkg,
   async fn(): Promise<void> {
-    await using folder = new Folder();
+    await using directory = new Directory();
     const debs = [];
     for (const at of [1, 2]) {
-      const content = `${folder.path}/${at}/content`;
+      const content = `${directory.path}/${at}/content`;
       await writeContent(content, ["cni"]);
       await addDocuments(content, release, []);
       debs.push(
@@ -178,14 +182,14 @@ Deno.test({
           release,
           architecture: "all",
           content,
-          staging: `${folder.path}/${at}/deb`,
-          out: `${folder.path}/${at}`,
+          staging: `${directory.path}/${at}/deb`,
+          out: `${directory.path}/${at}`,
         }),
       );
     }
     const [first = "", second = ""] = debs;
     assertEquals(await formatChecksum(first), await formatChecksum(second));
-    const root = `${folder.path}/root`;
+    const root = `${directory.path}/root`;
     await run("dpkg-deb", ["-x", first, root]);
     const read = (path: string): string =>
       Deno.readTextFileSync(`${root}/usr/${path}`);
@@ -205,7 +209,7 @@ Deno.test({
       "cni-metrics.timer",
     ]);
     // No plugin is replaced, unless cni install has been run before.
-    const control = `${folder.path}/control`;
+    const control = `${directory.path}/control`;
     await run("dpkg-deb", ["-e", first, control]);
     for (const name of ["postinst", "prerm"]) {
       await run("sh", ["-n", `${control}/${name}`]);

@@ -127,19 +127,19 @@ Deno.test("a language server completes and explains keys", async () => {
 Deno.test("cni schema prints and writes schemas", async () => {
   const { stdout } = await runCni("schema", "bridge");
   assertEquals(JSON.parse(stdout).title, "bridge plugin");
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   try {
-    await runCni("schema", "--all", "--output", folder);
-    const released = `${folder}/released`;
+    await runCni("schema", "--all", "--output", directory);
+    const released = `${directory}/released`;
     await writeSchemas(released);
     for (const name of ["conflist", "conf", "bridge"]) {
       assertEquals(
-        await Deno.readTextFile(`${folder}/${name}.json`),
+        await Deno.readTextFile(`${directory}/${name}.json`),
         await Deno.readTextFile(`${released}/${name}.json`),
       );
     }
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
   const { stderr, exitCode } = await runCni("schema", "brigde");
   assertMatch(stderr, /did you mean "bridge"/);

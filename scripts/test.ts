@@ -234,12 +234,12 @@ async function writePage(rows: readonly TestResult[]): Promise<void> {
 
 /** Reads how rows ended in the kernels of the last `deno task test:kernel`. */
 async function readKernelRows(): Promise<TestResult[]> {
-  const folder = new URL("build/kernel/", ROOT);
+  const directory = new URL("build/kernel/", ROOT);
   try {
-    const kernels = await Array.fromAsync(Deno.readDir(folder));
+    const kernels = await Array.fromAsync(Deno.readDir(directory));
     const texts = await Promise.all(
       kernels.map(({ name }) =>
-        Deno.readTextFile(new URL(`${name}/rows.json`, folder))
+        Deno.readTextFile(new URL(`${name}/rows.json`, directory))
       ),
     );
     return texts.flatMap((text) => JSON.parse(text));

@@ -43,8 +43,8 @@ const ROOT_PATH = decodeURIComponent(ROOT.pathname);
 const DEBIAN_PACKAGES = ["user-mode-linux", "kmod"];
 const KERNEL = "linux.uml";
 
-/** For what this run writes: a folder for each kernel. */
-const FOLDER = "build/kernel";
+/** For what this run writes: a directory for each kernel. */
+const DIRECTORY = "build/kernel";
 
 /** More would share the memory rather than win time. */
 const MOST_KERNELS = 2;
@@ -53,7 +53,7 @@ const MOST_KERNELS = 2;
 const LIMIT_MS = { core: 30 * 60_000, all: 180 * 60_000 } as const;
 const END_MS = 60_000;
 
-/** A folder of the machine for what the tests record, if not empty. */
+/** A directory of the machine for what the tests record, if not empty. */
 const COVERAGE_DIR = Deno.env.get("DENO_COVERAGE_DIR") ?? "";
 
 /** These say where executables are and what tests do; PATH is the script's. */
@@ -149,7 +149,7 @@ async function runDeno(args: readonly string[]): Promise<void> {
 }
 
 /** Asks where deno keeps what it downloads and compiles. */
-async function findDenoFolder(): Promise<string> {
+async function findDenoDirectory(): Promise<string> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json", "--no-config"],
     stderr: "null",
@@ -157,31 +157,31 @@ async function findDenoFolder(): Promise<string> {
   return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
 }
 
-/** Boots a kernel in a folder of its own, and keeps its messages there. */
+/** Boots a kernel in a directory of its own, and keeps its messages there. */
 async function runInside(
   run: InsideRun,
-  folder: string,
+  directory: string,
   onText: (text: string) => void,
 ): Promise<BootEnd> {
-  await Deno.mkdir(folder, { recursive: true });
-  await Deno.writeTextFile(`${folder}run.json`, JSON.stringify(run));
+  await Deno.mkdir(directory, { recursive: true });
+  await Deno.writeTextFile(`${directory}run.json`, JSON.stringify(run));
   const end = await boot({
     kernel: KERNEL,
     init: `${ROOT_PATH}scripts/kernel/init.sh`,
     env: {
       CNI_KERNEL_DENO: Deno.execPath(),
       CNI_KERNEL_ROOT: ROOT_PATH,
-      CNI_KERNEL_RUN: `${folder}run.json`,
+      CNI_KERNEL_RUN: `${directory}run.json`,
       CNI_KERNEL_SHARE: COVERAGE_DIR,
-      DENO_DIR: await findDenoFolder(),
+      DENO_DIR: await findDenoDirectory(),
       DENO_NO_UPDATE_CHECK: "1",
       HOME: Deno.env.get("HOME") ?? "/root",
     },
-    folder,
+    directory,
     stop: createStop(run.limitMs + END_MS),
     onText,
   });
-  await Deno.writeTextFile(`${folder}kernel.log`, end.log);
+  await Deno.writeTextFile(`${directory}kernel.log`, end.log);
   return end;
 }
 
@@ -200,8 +200,12 @@ async function runShared(
   const show = (text: string): void =>
     void Deno.stdout.writeSync(encoder.encode(text));
   const ends = await Promise.all(parts.map((files, index) => {
-    const folder = `${ROOT_PATH}${FOLDER}/${index}/`;
-    return runInside({ ...run, files }, folder, index === 0 ? show : () => {});
+    const directory = `${ROOT_PATH}${DIRECTORY}/${index}/`;
+    return runInside(
+      { ...run, files },
+      directory,
+      index === 0 ? show : () => {},
+    );
   }));
   for (const { output } of ends.slice(1)) show(output);
   return ends;
@@ -216,7 +220,9 @@ async function main(options: KernelOptions): Promise<Tally> {
   await installPackages();
   const hindrance = findHindrance();
   if (hindrance !== undefined) return skip(hindrance);
-  await Deno.remove(new URL(FOLDER, ROOT), { recursive: true }).catch(() => {});
+  await Deno.remove(new URL(DIRECTORY, ROOT), { recursive: true }).catch(
+    () => {},
+  );
   const { files, left } = chooseFiles(options);
   for (const [path, reason] of left) {
     console.log(`skipped ${path}: ${reason}`);

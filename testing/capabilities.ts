@@ -55,7 +55,7 @@ export const missingForNetns: string | undefined = tryUnshare("-n", "-m")
 export const canUseNetns: boolean = missingForNetns === undefined;
 
 /**
- * Finds a Go plugin of containernetworking to compare with, in the folder that
+ * Finds a Go plugin of containernetworking to compare with, in the directory that
  * `CNI_GO_PLUGINS` names or else where Debian has them.
  *
  * @param name The plugin's type, as `host-local`

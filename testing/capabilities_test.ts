@@ -12,35 +12,38 @@ import {
 } from "./capabilities.ts";
 
 /**
- * Runs `test` while an environment variable names a folder that holds an
- * executable `run`, a plain file `read` and a folder `enter`.
+ * Runs `test` while an environment variable names a directory that holds an
+ * executable `run`, a plain file `read` and a directory `enter`.
  */
-function withFolder(variable: string, test: (folder: string) => void): void {
+function withDirectory(
+  variable: string,
+  test: (directory: string) => void,
+): void {
   const before = Deno.env.get(variable);
-  const folder = Deno.makeTempDirSync();
+  const directory = Deno.makeTempDirSync();
   try {
-    Deno.writeTextFileSync(join(folder, "run"), "", { mode: 0o755 });
-    Deno.writeTextFileSync(join(folder, "read"), "", { mode: 0o644 });
-    Deno.mkdirSync(join(folder, "enter"));
-    Deno.env.set(variable, folder);
-    test(folder);
+    Deno.writeTextFileSync(join(directory, "run"), "", { mode: 0o755 });
+    Deno.writeTextFileSync(join(directory, "read"), "", { mode: 0o644 });
+    Deno.mkdirSync(join(directory, "enter"));
+    Deno.env.set(variable, directory);
+    test(directory);
   } finally {
     if (before === undefined) Deno.env.delete(variable);
     else Deno.env.set(variable, before);
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 }
 
 Deno.test("hasCommand() finds executable files in PATH", () => {
-  withFolder("PATH", () => {
+  withDirectory("PATH", () => {
     const found = ["run", "read", "enter", "absent"].map(hasCommand);
     assertEquals(found, [true, false, false, false]);
   });
 });
 
 Deno.test("goPlugin() finds executable files in CNI_GO_PLUGINS", () => {
-  withFolder("CNI_GO_PLUGINS", (folder) => {
-    assertEquals(goPlugin("run"), join(folder, "run"));
+  withDirectory("CNI_GO_PLUGINS", (directory) => {
+    assertEquals(goPlugin("run"), join(directory, "run"));
     assertEquals(goPlugin("read"), undefined);
     assertEquals(goPlugin("absent"), undefined);
   });

@@ -24,7 +24,7 @@ export interface ConformOptions {
   readonly prepare?: (hosts: TestHosts) => void | Promise<void>;
   /**
    * Returns what the plugin changes apart from links, addresses, routes, rules,
-   * qdiscs and files in `hosts.folder`, for comparison.
+   * qdiscs and files in `hosts.directory`, for comparison.
    */
   readonly state?: (hosts: TestHosts) => unknown;
   /** Steps that may fail without failing ADD, such as `/^RTM_GETLINK/`. */
@@ -126,7 +126,7 @@ export class Scene<Config extends NetConf> implements Disposable {
         ...withoutTransients(snapshot(netns)),
         ...listOthers(netns),
       })),
-      files: listFiles(hosts.folder),
+      files: listFiles(hosts.directory),
       more: this.#options.state?.(hosts),
     };
   }
@@ -167,12 +167,12 @@ function listOthers(netns: NetNs): { neighbors: unknown; qdiscs: unknown } {
 }
 
 /** Lists files, without the ones that plugins keep between calls. */
-function listFiles(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) =>
+function listFiles(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].flatMap(({ name, isDirectory }) =>
     isDirectory
-      ? listFiles(`${folder}/${name}`)
+      ? listFiles(`${directory}/${name}`)
       : /lock$|last_reserved_ip/.test(name)
       ? []
-      : [`${folder}/${name}`]
+      : [`${directory}/${name}`]
   ).sort();
 }

@@ -8,7 +8,7 @@
  * const { stdout } = await hosts.run("ptp", "ADD", config);
  * ```
  *
- * Disposing of it removes the namespaces and the folder, and fails the test if
+ * Disposing of it removes the namespaces and the directory, and fails the test if
  * a descriptor was left open: Deno's own check does not see descriptors of the FFI.
  *
  * @module
@@ -52,7 +52,7 @@ export interface CallOutput extends DispatchOutput {
   readonly json: any;
 }
 
-/** A host, its first sandbox, and a folder for leases and the like. */
+/** A host, its first sandbox, and a directory for leases and the like. */
 export class TestHosts implements Disposable {
   /** Runs a plugin on an input. Tests can replace it by another way to do so. */
   static dispatch: Dispatch = dispatch;
@@ -61,9 +61,9 @@ export class TestHosts implements Disposable {
   readonly host: NetNs;
   /** The first container's namespace. */
   readonly sandbox: NetNs;
-  /** An empty folder, removed in the end. */
-  readonly folder: string;
-  /** Folder in which our plugins are found as this very executable. */
+  /** An empty directory, removed in the end. */
+  readonly directory: string;
+  /** Directory in which our plugins are found as this very executable. */
   readonly path: string;
 
   private constructor() {
@@ -73,9 +73,11 @@ export class TestHosts implements Disposable {
     this.#stack.defer(() =>
       assertEquals(listMore(openDescriptors(), before), [])
     );
-    this.folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-    this.#stack.defer(() => Deno.removeSync(this.folder, { recursive: true }));
-    this.path = `${this.folder}/bin`;
+    this.directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    this.#stack.defer(() =>
+      Deno.removeSync(this.directory, { recursive: true })
+    );
+    this.path = `${this.directory}/bin`;
     linkPlugins(this.path);
     this.host = this.addNetns();
     this.sandbox = this.addNetns();
@@ -94,19 +96,19 @@ export class TestHosts implements Disposable {
     return netns;
   }
 
-  /** Returns an IPAM configuration whose leases are in this folder. */
+  /** Returns an IPAM configuration whose leases are in this directory. */
   hostLocal(...subnets: string[]): {
     type: string;
     dataDir: string;
     ranges: { subnet: string }[][];
   } {
     const ranges = subnets.map((subnet) => [{ subnet }]);
-    return { type: "host-local", dataDir: `${this.folder}/leases`, ranges };
+    return { type: "host-local", dataDir: `${this.directory}/leases`, ranges };
   }
 
-  /** Lists the addresses that are leased in this folder. */
+  /** Lists the addresses that are leased in this directory. */
   leases(network = "net1"): string[] {
-    return listFolder(`${this.folder}/leases/${network}`)
+    return listDirectory(`${this.directory}/leases/${network}`)
       .filter((name) => name !== "lock" && !name.startsWith("last_reserved_"))
       .sort();
   }
@@ -172,11 +174,11 @@ export class TestHosts implements Disposable {
       CNI_IFNAME: ifName ?? "eth0",
       CNI_PATH: this.path,
       // Never the machine's own networks.
-      NETCONFPATH: `${this.folder}/net.d`,
+      NETCONFPATH: `${this.directory}/net.d`,
       // Never the machine's own log.
       CNI_LOG_FILE: "stderr",
       // Never the machine's own bus.
-      DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${this.folder}/no-bus`,
+      DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${this.directory}/no-bus`,
       ...env,
     };
   }
@@ -187,8 +189,8 @@ export class TestHosts implements Disposable {
   }
 }
 
-/** Lists the names in a folder; empty if it does not exist. */
-function listFolder(path: string): string[] {
+/** Lists the names in a directory; empty if it does not exist. */
+function listDirectory(path: string): string[] {
   try {
     return [...Deno.readDirSync(path)].map(({ name }) => name);
   } catch (error) {
@@ -198,10 +200,10 @@ function listFolder(path: string): string[] {
 }
 
 /** In tests our own executable is deno: plugins found as it run in this process. */
-function linkPlugins(folder: string): void {
-  Deno.mkdirSync(folder);
+function linkPlugins(directory: string): void {
+  Deno.mkdirSync(directory);
   for (const type of pluginNames) {
-    Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
+    Deno.symlinkSync("/proc/self/exe", `${directory}/${type}`);
   }
 }
 
@@ -221,7 +223,7 @@ function openDescriptors(): string[] {
         !plumbing.has(target);
       return isOurs ? [target.replace(/^(socket):.*/, "$1")] : [];
     } catch {
-      return []; // the descriptor with which the folder is read
+      return []; // the descriptor with which the directory is read
     }
   }).sort();
 }

@@ -45,7 +45,7 @@ class Scene implements Disposable {
 
   static async create(kind: RootKind): Promise<Scene> {
     const hosts = TestHosts.create();
-    return new Scene(hosts, await SmallRoot.create(hosts.folder, kind));
+    return new Scene(hosts, await SmallRoot.create(hosts.directory, kind));
   }
 
   run(
@@ -133,7 +133,7 @@ for (const kind of ["busybox", "musl"] as const) {
       assertEquals(scene.state(), before);
     });
     await t.step("a program that a plugin starts gets no variable", () => {
-      const file = `${scene.hosts.folder}/environment`;
+      const file = `${scene.hosts.directory}/environment`;
       Deno.writeTextFileSync(
         `${scene.root.path}${DIRECTORY}/foreign`,
         `#!/bin/sh
@@ -151,8 +151,8 @@ echo '{ "cniVersion": "1.1.0", "ips": [{ "address": "10.1.2.9/24" }] }'
       scene.call("DEL", { ...keys, prevResult });
     });
     await t.step("the node daemon runs calls", () => {
-      const file = `${scene.hosts.folder}/environment`;
-      const sockets = `${scene.hosts.folder}/sockets`;
+      const file = `${scene.hosts.directory}/environment`;
+      const sockets = `${scene.hosts.directory}/sockets`;
       const keys = {
         ipam: { type: "foreign" },
         daemonSocket: `${sockets}/daemon.sock`,

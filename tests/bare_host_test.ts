@@ -51,7 +51,7 @@ rootTest("withoutPrograms() hides what it says", needs, () => {
   assertEquals(usual.code, 0);
   assertNotEquals(usual.stdout, "");
   for (const options of Object.values(HOSTS)) {
-    const script = withoutPrograms(hosts.folder, "/bin/sh", options);
+    const script = withoutPrograms(hosts.directory, "/bin/sh", options);
     const { code, stdout } = run(script);
     assertEquals([code === 0, stdout], [!options.readOnlyRun, ""]);
   }
@@ -124,9 +124,9 @@ class BareHost {
   }
 
   #succeed(command: string, plugin: PluginKeys, keys: Keys): CallOutput {
-    const { folder } = this.#hosts;
+    const { directory } = this.#hosts;
     const program = `${BIN}/${plugin.type}`;
-    const script = withoutPrograms(folder, program, this.#options);
+    const script = withoutPrograms(directory, program, this.#options);
     const config = { cniVersion: "1.1.0", name: "net1", ...plugin, ...keys };
     const ifName = plugin.type === "loopback" ? "lo" : "eth0";
     const options = { ifName, env: { CNI_PATH: BIN } };
@@ -172,8 +172,8 @@ for (const [kind, options] of Object.entries(HOSTS)) {
     async fn(): Promise<void> {
       await using host = await MultusHost.start("1.1.0");
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
-      const { folder } = host.hosts;
-      const script = withoutPrograms(folder, `${BIN}/multus`, options);
+      const { directory } = host.hosts;
+      const script = withoutPrograms(directory, `${BIN}/multus`, options);
       const command = [script];
       const mine = { containerID: pod.containerId, ifname: "eth0" };
       await host.succeed("STATUS", pod, { command });
@@ -202,7 +202,7 @@ const MANY_LEASES = 1000;
 
 rootTest("host-local keeps many leases where /run is read-only", needs, () => {
   using hosts = TestHosts.create();
-  const leases = `${hosts.folder}/leases/net1`;
+  const leases = `${hosts.directory}/leases/net1`;
   Deno.mkdirSync(leases, { recursive: true });
   for (let i = 0; i < MANY_LEASES; i++) {
     const address = `10.9.${Math.floor(i / 250)}.${2 + i % 250}`;

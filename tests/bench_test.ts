@@ -19,11 +19,11 @@ function bench(name: string): TestHeader {
   return requireRoot(`deno task bench ${name}`, needsBin);
 }
 
-/** A run with a folder for temporary files of its own, and one for results. */
+/** A run with a directory for temporary files of its own, and one for results. */
 class Run implements Disposable {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly temporary = `${this.#folder}/tmp`;
-  readonly out = `${this.#folder}/out`;
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly temporary = `${this.#directory}/tmp`;
+  readonly out = `${this.#directory}/out`;
 
   constructor() {
     Deno.mkdirSync(this.temporary);
@@ -45,11 +45,14 @@ class Run implements Disposable {
   assertNothingLeft(): void {
     const files = [...Deno.readDirSync(this.temporary)];
     assertEquals(files.map(({ name }) => name), []);
-    assertEquals(listCommands().filter((it) => it.includes(this.#folder)), []);
+    assertEquals(
+      listCommands().filter((it) => it.includes(this.#directory)),
+      [],
+    );
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.#folder, { recursive: true });
+    Deno.removeSync(this.#directory, { recursive: true });
   }
 }
 
@@ -67,9 +70,9 @@ function listCommands(): string[] {
 
 /** What there is of the machine that a run might change. */
 function observeMachine(): unknown {
-  const list = (folder: string): string[] => {
+  const list = (directory: string): string[] => {
     try {
-      return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+      return [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
     } catch {
       return [];
     }

@@ -70,8 +70,8 @@ function chainOf(plugins: readonly PluginObject[]): PluginObject {
 }
 
 /** Adds a plugin that is a script beside ours. */
-function addScript(folder: string, type: string, script: string): void {
-  const path = `${folder}/${type}`;
+function addScript(directory: string, type: string, script: string): void {
+  const path = `${directory}/${type}`;
   Deno.writeTextFileSync(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
 }
 
@@ -97,7 +97,7 @@ class Runtime {
   ) {
     this.#hosts = hosts;
     this.#plugins = plugins;
-    this.#env = { CNI_PATH: `${bin || hosts.path}:${hosts.folder}`, ...env };
+    this.#env = { CNI_PATH: `${bin || hosts.path}:${hosts.directory}`, ...env };
     this.#bin = bin;
   }
 
@@ -137,7 +137,7 @@ class Runtime {
     const request = requestOf(plugin, extras);
     const options = { env: this.#env };
     if (type === "foreign") {
-      const path = `${this.#hosts.folder}/${type}`;
+      const path = `${this.#hosts.directory}/${type}`;
       return this.#hosts.exec(path, command, request, options);
     }
     return this.#bin === ""
@@ -190,7 +190,7 @@ async function live(
   env: Record<string, string> = {},
 ): Promise<Life> {
   using hosts = TestHosts.create();
-  addScript(hosts.folder, "foreign", HAND_ON);
+  addScript(hosts.directory, "foreign", HAND_ON);
   const before = takeStock(hosts);
   const plugins = podPlugins(hosts).toSpliced(1, 0, { type: "foreign" });
   const runtime = new Runtime(hosts, arrange(plugins), env);
@@ -255,7 +255,7 @@ inNamespaces(
       using hosts = TestHosts.create();
       const before = takeStock(hosts);
       addScript(
-        hosts.folder,
+        hosts.directory,
         "foreign",
         `[ "$CNI_COMMAND" != ADD ] || { echo '{"code":11,"msg":"no"}'; exit 1; }`,
       );
@@ -285,7 +285,7 @@ async function countDeletions(
   // On DEL it fails if the IFB is there.
   const lookForIfb = `! nsenter --net=${hosts.host.path} ip link | grep bwp`;
   const script = HAND_ON.replace("exit 0", `{ ${lookForIfb}; exit; }`);
-  addScript(hosts.folder, "foreign", script);
+  addScript(hosts.directory, "foreign", script);
   const runtime = new Runtime(hosts, arrange(podPlugins(hosts)), {}, "");
   assertEquals(await runtime.add(), undefined);
   assert(hostLimits(hosts.host).links.some((name) => name.startsWith("bwp")));
@@ -322,9 +322,9 @@ inNamespaces(
     await eachRow(t, [1, 2, 3], async (place) => {
       using hosts = TestHosts.create();
       const before = takeStock(hosts);
-      const pidFile = `${hosts.folder}/pid`;
+      const pidFile = `${hosts.directory}/pid`;
       addScript(
-        hosts.folder,
+        hosts.directory,
         "foreign",
         `[ "$CNI_COMMAND" = ADD ] || exit 0
           echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
@@ -358,9 +358,10 @@ inNamespaces(
     await eachRow(t, Object.entries(arrangements), async ([, arrange]) => {
       using hosts = TestHosts.create();
       const before = takeStock(hosts);
-      const pidFile = `${hosts.folder}/pid`, made = `${hosts.folder}/made`;
+      const pidFile = `${hosts.directory}/pid`,
+        made = `${hosts.directory}/made`;
       addScript(
-        hosts.folder,
+        hosts.directory,
         "foreign",
         `[ "$CNI_COMMAND" = ADD ] || { rm -f '${made}'; exit; }
           echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
@@ -394,7 +395,7 @@ function startAdd(
     env: {
       ...hosts.environment("ADD"),
       PATH: "/usr/bin:/bin",
-      CNI_PATH: `${BIN}:${hosts.folder}`,
+      CNI_PATH: `${BIN}:${hosts.directory}`,
     },
     stdin: JSON.stringify(requestOf(chain)),
   });
@@ -418,13 +419,13 @@ function trace(
   calls: string,
   env: Record<string, string> = {},
 ): string[] {
-  const log = `${hosts.folder}/trace`;
+  const log = `${hosts.directory}/trace`;
   const strace = `exec strace -f -qq -e trace=${calls} -o '${log}'`;
-  addScript(hosts.folder, "traced", `${strace} '${BIN}/chain'`);
+  addScript(hosts.directory, "traced", `${strace} '${BIN}/chain'`);
   const request = requestOf(chainOf(podPlugins(hosts)), {
     capabilityArgs: OFFER,
   });
-  const added = hosts.exec(`${hosts.folder}/traced`, "ADD", request, {
+  const added = hosts.exec(`${hosts.directory}/traced`, "ADD", request, {
     env: { CNI_PATH: BIN, ...env },
   });
   assertEquals(added.exitCode, 0, added.stdout + added.stderr);

@@ -19,7 +19,7 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** A node's folders: plugins, with another project's ptp, and configurations. */
+/** A node's directories: plugins, with another project's ptp, and configurations. */
 class Node implements Disposable {
   readonly #root = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly bin = join(this.#root, "bin");

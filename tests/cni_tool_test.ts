@@ -699,7 +699,7 @@ onNode("cni netns and ip netns see the same namespaces", async (host) => {
   const [mode, expected] = modes.stdout.split("\n");
   assertEquals(mode, expected);
   assertMatch(mode ?? "", /^444 (root|nobody)$/);
-  // The last mount of the folder is the one that is seen.
+  // The last mount of the directory is the one that is seen.
   const mounts = ["findmnt", "-no", "PROPAGATION", "/run/netns"];
   const before = (await host.run(mounts)).stdout;
   assertMatch(before, /shared\n$/);
@@ -714,13 +714,13 @@ onNode("cni netns and ip netns see the same namespaces", async (host) => {
 onNode("cni netns makes and deletes only namespaces", async (host) => {
   await succeed(host, "netns add blue");
   await host.run(["touch", "/run/netns/fake"]);
-  await host.run(["mkdir", "/run/netns/folder"]);
+  await host.run(["mkdir", "/run/netns/directory"]);
   const refusals: [args: string[], text: string][] = [
     [["add", "blue"], 'Cannot add network namespace "blue": it already exists'],
     [["add", "fake"], "is not a network namespace; remove the file"],
     [["add", "a/b"], "a name has 1 to 255 bytes and no slash"],
     [["del", "fake"], '"/var/run/netns/fake" is not a network namespace'],
-    [["del", "folder"], 'netns/folder" is not a network namespace'],
+    [["del", "directory"], 'netns/directory" is not a network namespace'],
     [["del", "none"], '"/var/run/netns/none" does not exist'],
     [["exec", "fake", "true"], "is not a network namespace"],
   ];
@@ -730,7 +730,7 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
     assertStringIncludes(stderr, text);
   }
   const { stdout } = await host.run(["ls", "/run/netns"]);
-  assertEquals(stdout, "blue\nfake\nfolder\n");
+  assertEquals(stdout, "blue\nfake\ndirectory\n");
 });
 
 onNode("cni netns del refuses what is attached", async (host) => {
@@ -918,7 +918,7 @@ onNode("cni networks shows what a broken file hides", async (host) => {
   Deno.removeSync(before);
 });
 
-onNode("cni fails for unknown names and folders", async (host, t) => {
+onNode("cni fails for unknown names and directories", async (host, t) => {
   addPods(host);
   host.addPlugin("none", "exit 1");
   const rows: [args: string[], code: number, stderr: string][] = [
@@ -928,17 +928,17 @@ onNode("cni fails for unknown names and folders", async (host, t) => {
     [
       ["networks", "--conf-dir=/nosuch"],
       1,
-      'The folder "/nosuch" does not exist\n',
+      'The directory "/nosuch" does not exist\n',
     ],
     [
       ["plugins", "--cni-path=/nosuch"],
       1,
-      'The folder "/nosuch" does not exist\n',
+      'The directory "/nosuch" does not exist\n',
     ],
     [
       ["plugins", `--cni-path=/nosuch:${host.path}`],
       0,
-      'The folder "/nosuch" does not exist\n',
+      'The directory "/nosuch" does not exist\n',
     ],
     [["plugins"], 0, ""],
     [["plugins", "--exit-code"], 1, ""],
@@ -990,8 +990,8 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
 *) echo '{"cniVersion":"1.1.0","code":50,"msg":"EPERM"}'; exit 1;; esac`,
       );
       host.addNetwork("pods", [{ type: "needy" }]);
-      const folders = [host.confDir, ...host.path.split(":")];
-      await host.run(["chmod", "0755", "/var/lib/cni/results", ...folders]);
+      const directories = [host.confDir, ...host.path.split(":")];
+      await host.run(["chmod", "0755", "/var/lib/cni/results", ...directories]);
       const doctor = await asNobody("doctor");
       assertMatch(doctor.stdout, /Not checked: .*not-ready.*; run it as root/);
     },

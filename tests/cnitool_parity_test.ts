@@ -18,7 +18,7 @@ import { BIN, needsBin } from "./_harness/executables.ts";
 import { stockOf } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { listPeers } from "./_harness/parity.ts";
-import { NEWEST_FOLDER } from "./_harness/peers.ts";
+import { NEWEST_DIRECTORY } from "./_harness/peers.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
 const needsTools = ignoreUnless(
@@ -26,45 +26,45 @@ const needsTools = ignoreUnless(
   "needs unshare, mount, nft and tc",
 );
 
-/** A host, and a folder in place of /var/lib, where both tools keep the cache. */
+/** A host, and a directory in place of /var/lib, where both tools keep the cache. */
 class ToolScene implements Disposable {
   readonly hosts: TestHosts = TestHosts.create();
-  readonly #confFolder = `${this.hosts.folder}/net.d`;
-  readonly #varLib = `${this.hosts.folder}/lib`;
+  readonly #confDirectory = `${this.hosts.directory}/net.d`;
+  readonly #varLib = `${this.hosts.directory}/lib`;
 
   constructor() {
-    for (const folder of [this.#confFolder, this.#varLib]) {
-      Deno.mkdirSync(folder);
+    for (const directory of [this.#confDirectory, this.#varLib]) {
+      Deno.mkdirSync(directory);
     }
     const routes = [{ dst: "0.0.0.0/0" }];
     const ipam = { ...this.hosts.hostLocal("10.1.2.0/24"), routes };
     const plugins = [{ type: "ptp", ipam }, { type: "bandwidth", ...WIDE }];
     const list = { cniVersion: "1.0.0", name: "net1", plugins };
-    const path = `${this.#confFolder}/net1.conflist`;
+    const path = `${this.#confDirectory}/net1.conflist`;
     Deno.writeTextFileSync(path, JSON.stringify(list));
   }
 
-  /** Runs the cnitool of a folder, with the plugins there. */
-  run(folder: string, command: string): ExecOutput {
+  /** Runs the cnitool of a directory, with the plugins there. */
+  run(directory: string, command: string): ExecOutput {
     const { host, sandbox } = this.hosts;
     const script = 'mount --bind "$0" /var/lib; exec "$@"';
-    const tool = [join(folder, "cnitool"), command, "net1", sandbox.path];
+    const tool = [join(directory, "cnitool"), command, "net1", sandbox.path];
     const inside = ["sh", "-ec", script, this.#varLib, ...tool];
     return execIn(host, {
       path: "unshare",
       args: ["--mount", "--propagation", "private", ...inside],
       env: {
         PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
-        CNI_PATH: folder,
-        NETCONFPATH: this.#confFolder,
+        CNI_PATH: directory,
+        NETCONFPATH: this.#confDirectory,
       },
       stdin: "",
     });
   }
 
   /** Runs a command that must succeed. */
-  succeed(folder: string, command: string): void {
-    const { code, stdout, stderr } = this.run(folder, command);
+  succeed(directory: string, command: string): void {
+    const { code, stdout, stderr } = this.run(directory, command);
     assertEquals(code, 0, `${command}: ${stdout}${stderr}`);
   }
 
@@ -93,18 +93,18 @@ class ToolScene implements Disposable {
 
 // Debian's package has the plugins only.
 const peers = listPeers("cnitool")
-  .filter(({ folder }) => folder === NEWEST_FOLDER);
+  .filter(({ directory }) => directory === NEWEST_DIRECTORY);
 
-for (const { name, folder } of peers) {
+for (const { name, directory } of peers) {
   const needsPeer = ignoreUnless(
-    isExecutable(join(folder, "cnitool")),
-    `needs cnitool in ${folder}`,
+    isExecutable(join(directory, "cnitool")),
+    `needs cnitool in ${directory}`,
   );
   for (const isOursFirst of [true, false]) {
     const sides = isOursFirst ? ["ours", "Go"] : ["Go", "ours"];
     const [adder = "", other = ""] = isOursFirst
-      ? [BIN, folder]
-      : [folder, BIN];
+      ? [BIN, directory]
+      : [directory, BIN];
     const run = `cnitool: ${sides[0]} adds, ${sides[1]} checks and deletes`;
     rootTest(`${run} (${name})`, allOf(needsPeer, needsBin, needsTools), () => {
       using scene = new ToolScene();

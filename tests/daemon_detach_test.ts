@@ -13,7 +13,7 @@ const { ignore, suffix } = allOf(needsBin, needsRoot);
 
 /** Runs `cni daemon --detach`. The daemon keeps its stderr, which is a file. */
 async function detach(
-  folder: string,
+  directory: string,
   ...flags: readonly string[]
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const log = await Deno.makeTempFile({ prefix: "cni-test-" });
@@ -21,7 +21,7 @@ async function detach(
     const { code, stdout } = await new Deno.Command("sh", {
       args: [
         ...["-c", 'exec "$@" 2>"$0"', log, `${BIN}/cni`, "daemon", "--detach"],
-        ...["--no-warm-up", "--log-level=error", `--socket-dir=${folder}`],
+        ...["--no-warm-up", "--log-level=error", `--socket-dir=${directory}`],
         ...flags,
       ],
     }).output();
@@ -36,20 +36,20 @@ Deno.test({
   name: "cni daemon --detach returns when the daemon listens" + suffix,
   ignore,
   async fn(): Promise<void> {
-    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-    const pidFile = `${folder}/daemon.pid`;
-    const socket = `${folder}/daemon.sock`;
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const pidFile = `${directory}/daemon.pid`;
+    const socket = `${directory}/daemon.sock`;
     const read = (): number =>
       Number(ifPossible(() => Deno.readTextFileSync(pidFile)));
     try {
-      const first = await detach(folder);
+      const first = await detach(directory);
       assertEquals([first.code, first.stderr], [0, ""]);
       const pid = read();
       assertStringIncludes(first.stdout, `process ${pid}`);
       assertEquals(findListener(socket)?.pid, pid);
 
       // Another one takes the sockets and the file.
-      const second = await detach(folder, "--json");
+      const second = await detach(directory, "--json");
       assertEquals(JSON.parse(second.stdout), { pid: read(), pidFile });
       assert(read() !== pid);
       assertEquals(findListener(socket)?.pid, read());
@@ -58,13 +58,13 @@ Deno.test({
       const last = read();
       Deno.kill(last, "SIGTERM");
       await eventually("the second ends", () => !exists(`/proc/${last}`));
-      assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), [
+      assertEquals([...Deno.readDirSync(directory)].map(({ name }) => name), [
         ".lock",
       ]);
     } finally {
       const left = read();
       if (left) ifPossible(() => Deno.kill(left, "SIGKILL"));
-      await Deno.remove(folder, { recursive: true });
+      await Deno.remove(directory, { recursive: true });
     }
   },
 });

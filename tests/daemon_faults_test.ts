@@ -55,7 +55,7 @@ const CHAINS: Readonly<Record<string, (hosts: TestHosts) => Keys[]>> = {
       },
     },
     { type: "firewall", backend: "nftables" },
-    { type: "tuning", mtu: 1400, dataDir: `${hosts.folder}/tuning` },
+    { type: "tuning", mtu: 1400, dataDir: `${hosts.directory}/tuning` },
   ],
 };
 
@@ -85,7 +85,7 @@ class Scene implements Disposable {
       this.#verb === "GC" ? [] : snapshot(sandbox),
       actingRules(host),
       this.hosts.leases("pods"),
-      readFolder(`${this.hosts.folder}/tuning`),
+      readDirectory(`${this.hosts.directory}/tuning`),
     ];
   }
 
@@ -116,7 +116,7 @@ class Scene implements Disposable {
       path.pathname,
     ];
     const command = new Deno.Command(Deno.execPath(), {
-      args: [...args, `${this.hosts.folder}/run`, String(step)],
+      args: [...args, `${this.hosts.directory}/run`, String(step)],
       stdin: "null",
       stdout: "piped",
       stderr: "inherit",
@@ -138,8 +138,8 @@ class Scene implements Disposable {
   }
 }
 
-/** Lists a folder's files; an unfinished one is used again. */
-function readFolder(path: string): string[] {
+/** Lists a directory's files; an unfinished one is used again. */
+function readDirectory(path: string): string[] {
   try {
     return [...Deno.readDirSync(path)].map(({ name }) => name)
       .filter((name) => name !== ".unfinished");
@@ -157,7 +157,7 @@ async function killAt(
 ): Promise<true | undefined> {
   if (verb !== "ADD") await run(scene, "ADD");
   const child = await scene.startDaemon(step);
-  const socket = `${scene.hosts.folder}/run/daemon.sock`;
+  const socket = `${scene.hosts.directory}/run/daemon.sock`;
   const output = await callDaemon(socket, "chain", scene.input(verb));
   const when = `${verb} killed at request ${step}`;
   if (output !== undefined) assertEquals(output.exitCode, 0, output.stdout);

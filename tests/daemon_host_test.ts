@@ -18,9 +18,9 @@ class ContainedDaemon implements AsyncDisposable {
   readonly #spawned: Spawned;
 
   constructor(host: MultusHost, hostNamespace = HOST) {
-    const { folder, host: netns } = host.hosts;
-    this.socketDir = `${folder}/ours`;
-    // The container's root has neither the test's folder nor the executable's.
+    const { directory, host: netns } = host.hosts;
+    this.socketDir = `${directory}/ours`;
+    // The container's root has neither the test's directory nor the executable's.
     const script = `set -e
       mount -t tmpfs none /run
       mkdir -p /run/box /run/secrets/kubernetes.io/serviceaccount
@@ -28,7 +28,7 @@ class ContainedDaemon implements AsyncDisposable {
       printf %s '${host.api.token}' > /run/secrets/kubernetes.io/serviceaccount/token
       printf %s "$CA" > /run/secrets/kubernetes.io/serviceaccount/ca.crt
       printf %s '{"binDir":"/only/in/the/configuration"}' > /run/box/config.json
-      mount -t tmpfs none ${folder}
+      mount -t tmpfs none ${directory}
       exec /run/box/cni daemon --host --host-namespace=${hostNamespace} \
         --socket-dir=${this.socketDir} --config=/run/box/config.json \
         --node-name=node1`;
@@ -88,7 +88,7 @@ Deno.test({
     const metrics = await daemon.read("/metrics") ?? "";
     assertStringIncludes(metrics, 'command="ADD"');
     assertStringIncludes(metrics, 'command="DEL"');
-    // Plugins in the caller's folder are this build, if the caller is.
+    // Plugins in the caller's directory are this build, if the caller is.
     assertEquals(/not_?mine[^\n]* [1-9]/i.exec(metrics)?.[0], undefined);
   },
 });

@@ -21,10 +21,10 @@ function read(file: string): Manifest {
   return load(Deno.readTextFileSync(url));
 }
 
-/** A folder's DaemonSet, and the component that adds the daemon to it. */
-function readFolder(folder: string): Record<string, Manifest> {
-  const patch = read(`${folder}/daemon/daemonset.yaml`);
-  const base = read(`${folder}/daemonset.yaml`);
+/** A directory's DaemonSet, and the component that adds the daemon to it. */
+function readDirectory(directory: string): Record<string, Manifest> {
+  const patch = read(`${directory}/daemon/daemonset.yaml`);
+  const base = read(`${directory}/daemonset.yaml`);
   const { containers: [container], ...others } = patch.spec.template.spec;
   return { patch, base, container, others, pod: base.spec.template.spec };
 }
@@ -46,27 +46,31 @@ function readOptions(
   });
 }
 
-const FOLDERS = ["multus", "plugins"];
+const DIRECTORIES = ["multus", "plugins"];
 
-testRows("daemon component: it adds to the DaemonSet", FOLDERS, (folder) => {
-  const { patch, base, container, others, pod } = readFolder(folder);
-  const { kind, metadata: { name, namespace } } = patch;
-  assertEquals(kind, base.kind);
-  assertEquals([name, namespace], [
-    base.metadata.name,
-    base.metadata.namespace,
-  ]);
-  const containers = [...pod.initContainers, ...pod.containers];
-  assert(containers.every(({ name }: Manifest) => name !== container.name));
-  assertEquals(container.image, pod.initContainers[0].image);
-  assertEquals(others, { hostPID: true, terminationGracePeriodSeconds: 20 });
-});
+testRows(
+  "daemon component: it adds to the DaemonSet",
+  DIRECTORIES,
+  (directory) => {
+    const { patch, base, container, others, pod } = readDirectory(directory);
+    const { kind, metadata: { name, namespace } } = patch;
+    assertEquals(kind, base.kind);
+    assertEquals([name, namespace], [
+      base.metadata.name,
+      base.metadata.namespace,
+    ]);
+    const containers = [...pod.initContainers, ...pod.containers];
+    assert(containers.every(({ name }: Manifest) => name !== container.name));
+    assertEquals(container.image, pod.initContainers[0].image);
+    assertEquals(others, { hostPID: true, terminationGracePeriodSeconds: 20 });
+  },
+);
 
 testRows(
   "daemon component: the container can follow its command line",
-  FOLDERS,
-  (folder) => {
-    const { container } = readFolder(folder);
+  DIRECTORIES,
+  (directory) => {
+    const { container } = readDirectory(directory);
     const options = readOptions(container);
     // As the service account, which it takes along to the host.
     assertEquals(options.kubeconfig, "");
@@ -77,9 +81,9 @@ testRows(
 
 testRows(
   "daemon component: the kubelet asks where the daemon listens",
-  FOLDERS,
-  (folder) => {
-    const { container } = readFolder(folder);
+  DIRECTORIES,
+  (directory) => {
+    const { container } = readDirectory(directory);
     const { metricsAddress } = readOptions(container);
     const probes = [container.readinessProbe, container.livenessProbe];
     for (const { httpGet: { host, port } } of probes) {
@@ -94,9 +98,9 @@ testRows(
 
 testRows(
   "daemon component: the daemon may enter the host, and has the host's network",
-  FOLDERS,
-  (folder) => {
-    const { container: { securityContext }, pod } = readFolder(folder);
+  DIRECTORIES,
+  (directory) => {
+    const { container: { securityContext }, pod } = readDirectory(directory);
     assertEquals(securityContext.privileged, true);
     assertEquals(securityContext.readOnlyRootFilesystem, true);
     // Only root finds the socket, and must have made it.
@@ -106,9 +110,9 @@ testRows(
 );
 
 Deno.test("daemon component: both daemons can run on a node", () => {
-  const places = FOLDERS.map((folder) => {
+  const places = DIRECTORIES.map((directory) => {
     const { socketDir, metricsAddress } = readOptions(
-      readFolder(folder).container,
+      readDirectory(directory).container,
     );
     return [socketDir, metricsAddress?.port];
   });
@@ -120,12 +124,12 @@ Deno.test("daemon component: the plugins' kustomization has it", () => {
   assertEquals([resources, components], [["daemonset.yaml"], ["daemon"]]);
   const { kind, patches } = read("plugins/daemon/kustomization.yaml");
   assertEquals([kind, patches], ["Component", [{ path: "daemonset.yaml" }]]);
-  const { container } = readFolder("plugins");
+  const { container } = readDirectory("plugins");
   assertEquals(container.image, `${images[0].name}:${images[0].newTag}`);
 });
 
 Deno.test("daemon component: of multus, it has multus ask the daemon", () => {
-  const { base, container, pod } = readFolder("multus");
+  const { base, container, pod } = readDirectory("multus");
   assertEquals(readOptions(container).nodeName, "spec.nodeName");
   const { kind, patches } = read("multus/daemon/kustomization.yaml");
   assertEquals(kind, "Component");
@@ -169,7 +173,7 @@ function valueOf(key: string): string | undefined {
     ?.slice(key.length + 1);
 }
 
-Deno.test("systemd unit: it runs the daemon, and makes its folder", () => {
+Deno.test("systemd unit: it runs the daemon, and makes its directory", () => {
   const [path, ...args] = valueOf("ExecStart")?.split(" ") ?? [];
   assertEquals(path, "/opt/cni/bin/cni");
   const { socketDir } = readOptions({ args });

@@ -160,7 +160,7 @@ const NETWORKS: readonly Network[] = [
     type: "multus",
     byDaemon: true,
     keys: (node) => ({
-      cniDir: `${node.folder}/multus`,
+      cniDir: `${node.directory}/multus`,
       binDir: BIN,
       delegates: [{
         cniVersion: "1.1.0",
@@ -234,7 +234,7 @@ class Node implements AsyncDisposable {
     return node;
   }
 
-  /** A pod of each network makes bridge, tables and folders, which stay. */
+  /** A pod of each network makes bridge, tables and directories, which stay. */
   async #makeWhatStays(): Promise<void> {
     const [sandbox] = this.#sandboxes as [NetNs];
     for (const network of NETWORKS) {
@@ -314,7 +314,7 @@ class Node implements AsyncDisposable {
       this.failures.push(`${address} has ${holder}, and now ${containerId}`);
     }
     this.#holders.set(address, containerId);
-    const path = `${this.#hosts.folder}/leases/${network.name}/${address}`;
+    const path = `${this.#hosts.directory}/leases/${network.name}/${address}`;
     const lease = Deno.readTextFileSync(path);
     if (lease === `${containerId}\r\neth0`) return;
     this.failures.push(`${address} of ${containerId} is leased to ${lease}`);
@@ -466,9 +466,9 @@ class Node implements AsyncDisposable {
 
   /** Processes, locks, and namespaces of the daemon. */
   get held(): Held {
-    const { host, folder } = this.#hosts;
+    const { host, directory } = this.#hosts;
     const namespaces = [host, ...this.#sandboxes];
-    return whatIsHeld(namespaces, folder, this.#daemon.pid);
+    return whatIsHeld(namespaces, directory, this.#daemon.pid);
   }
 
   /** Links, routes and rules of all, and files elsewhere. */
@@ -485,14 +485,14 @@ class Node implements AsyncDisposable {
 
   /** Asserts that everything is as before the first pod. */
   async assertNothingIsLeft({ mayHaveDeadLocks = false } = {}): Promise<void> {
-    const { folder, host } = this.#hosts;
+    const { directory, host } = this.#hosts;
     await this.#settle();
     assertEquals(this.#state, this.#before);
     const { processes, locks, namespaces } = this.held;
     // The kernel shows the thread's name: the daemon, and nobody else.
     assertEquals([processes.length, namespaces.length], [1, 1], `${processes}`);
     assertEquals(locks.filter((path) => !path.endsWith("/daemon.lock")), []);
-    const leases = `${folder}/leases`;
+    const leases = `${directory}/leases`;
     for (const { name } of NETWORKS) {
       const files = [...Deno.readDirSync(`${leases}/${name}`)]
         .map((file) => file.name).sort();
@@ -500,7 +500,7 @@ class Node implements AsyncDisposable {
       // Fails if somebody holds it.
       runIn(host, "flock", "--nonblock", `${leases}/${name}/lock`, "true");
     }
-    const remembered = runIn(host, "find", `${folder}/multus`, "-type", "f")
+    const remembered = runIn(host, "find", `${directory}/multus`, "-type", "f")
       .split("\n").filter((path) => !/^$|\/locks\/\.(gate|all)$/.test(path))
       // Of writers that were killed; the next ones use them again.
       .filter((path) => !isSoak || !/\/\.unfinished\/\d+$/.test(path))

@@ -37,7 +37,7 @@ import {
   type Reply,
 } from "./_harness/fake_daemon.ts";
 import { NodeDaemon } from "./_harness/node_daemon.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { createRandom } from "./_harness/random.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
@@ -67,23 +67,23 @@ const LIMITS = {
 /** Plugins as the result of a call comes to the next. */
 type Keys = Readonly<Record<string, unknown>>;
 
-/** Puts a folder at /run/cni, and waits: `sh -c SCRIPT FOLDER`. */
+/** Puts a directory at /run/cni, and waits: `sh -c SCRIPT DIRECTORY`. */
 const MOUNTS = `mount -t tmpfs tmpfs /run && mkdir /run/cni &&
   mount --bind "$0" /run/cni && echo ready && exec cat`;
 
 /** A node whose daemon has its usual socket, and a runtime. */
 class Node implements AsyncDisposable {
   readonly hosts: TestHosts = TestHosts.create();
-  readonly #plugins = new PluginFolder();
+  readonly #plugins = new PluginDirectory();
   readonly #mounts: Deno.ChildProcess;
   readonly #sandboxes: readonly NetNs[];
   readonly #wrapper: readonly string[];
   #before: unknown;
   #daemon: NodeDaemon | undefined;
   #pods = 0;
-  /** Folder of the sockets. */
-  readonly folder: string = `${this.hosts.folder}/run`;
-  readonly socket: string = `${this.folder}/daemon.sock`;
+  /** Directory of the sockets. */
+  readonly directory: string = `${this.hosts.directory}/run`;
+  readonly socket: string = `${this.directory}/daemon.sock`;
   /** Violations so far, in words. */
   readonly failures: string[] = [];
   /** How long calls took, in ms. */
@@ -92,10 +92,10 @@ class Node implements AsyncDisposable {
   lostAdds = 0;
 
   constructor() {
-    Deno.mkdirSync(this.folder, { mode: 0o700 });
+    Deno.mkdirSync(this.directory, { mode: 0o700 });
     this.#mounts = new Deno.Command("unshare", {
       args: ["--mount", "--propagation=private", "sh", "-c", MOUNTS].concat(
-        this.folder,
+        this.directory,
       ),
       stdin: "piped",
       stdout: "piped",
@@ -119,7 +119,7 @@ class Node implements AsyncDisposable {
     const reader = node.#mounts.stdout.getReader();
     await reader.read();
     reader.releaseLock();
-    // Its first pod makes tables and folders, which stay.
+    // Its first pod makes tables and directories, which stay.
     await node.attachAndDetach(1);
     assertEquals(node.failures, []);
     node.#before = node.#state;
@@ -128,7 +128,7 @@ class Node implements AsyncDisposable {
 
   async startDaemon(): Promise<NodeDaemon> {
     return this.#daemon = await NodeDaemon.start(this.hosts, {
-      socketDir: this.folder,
+      socketDir: this.directory,
       wrapper: this.#wrapper,
     });
   }

@@ -40,7 +40,7 @@ import {
   type NodeDaemonOptions,
 } from "./_harness/node_daemon.ts";
 import { needsOtherUser } from "./_harness/other_user.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const RESULT = JSON.stringify({
@@ -54,7 +54,7 @@ const RESULT = JSON.stringify({
  */
 class Scene implements AsyncDisposable {
   readonly hosts = TestHosts.create();
-  readonly plugins = new PluginFolder();
+  readonly plugins = new PluginDirectory();
   readonly #before = this.state;
   readonly #daemons: NodeDaemon[] = [];
 
@@ -184,10 +184,10 @@ test("runs calls, counts them, and leaves nothing", async (scene, daemon) => {
   assertEquals((await daemon.ask("/healthz")).status, 200);
   // Nobody else may connect.
   for (const name of ["daemon.sock", "multus.sock"]) {
-    const { mode } = Deno.lstatSync(`${daemon.folder}/${name}`);
+    const { mode } = Deno.lstatSync(`${daemon.directory}/${name}`);
     assertEquals((mode ?? 0) & 0o777, 0o600);
   }
-  assertEquals((Deno.statSync(daemon.folder).mode ?? 0) & 0o777, 0o700);
+  assertEquals((Deno.statSync(daemon.directory).mode ?? 0) & 0o777, 0o700);
 });
 
 test("undoes the ADD of a caller that is gone", async (scene, daemon) => {
@@ -352,9 +352,9 @@ rootTest(
   async () => {
     await using scene = new Scene();
     const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
-    const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-    Deno.chownSync(folder, 65534, null);
-    const socketDir = `${folder}/run`;
+    const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    Deno.chownSync(directory, 65534, null);
+    const socketDir = `${directory}/run`;
     const daemon = await scene.addDaemon({ wrapper, socketDir });
     const config = {
       cniVersion: "1.0.0",
@@ -363,7 +363,7 @@ rootTest(
       ipam: {
         type: "host-local",
         subnet: "10.1.2.0/24",
-        dataDir: `${folder}/leases`,
+        dataDir: `${directory}/leases`,
       },
     };
     for (const command of ["ADD", "DEL"]) {
@@ -372,11 +372,11 @@ rootTest(
     }
     assertEquals(daemon.story, ["host-local ADD 0", "host-local DEL 0"]);
     await daemon[Symbol.asyncDispose]();
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   },
 );
 
-test("asks for nothing of its working folder", async (scene, daemon) => {
+test("asks for nothing of its working directory", async (scene, daemon) => {
   const wrapper = ["sh", "-c", 'cd /usr; exec "$0"'];
   assertDone(
     await daemon.call("ptp", "ADD", { ...scene.quick, wrapper }).output,
@@ -389,11 +389,11 @@ test("asks for nothing of its working folder", async (scene, daemon) => {
   const config = { ...scene.quick.config, ipam: { ...ipam, dataDir } };
   const relative = {
     config,
-    wrapper: ["sh", "-c", `cd ${scene.hosts.folder}; exec "$0"`],
+    wrapper: ["sh", "-c", `cd ${scene.hosts.directory}; exec "$0"`],
   };
   assertDone(await daemon.call("ptp", "ADD", relative).output);
   assertDone(await daemon.call("ptp", "DEL", relative).output);
-  assert(Deno.statSync(`${scene.hosts.folder}/x/y/net1`).isDirectory);
+  assert(Deno.statSync(`${scene.hosts.directory}/x/y/net1`).isDirectory);
   assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
 });
 
@@ -552,7 +552,9 @@ test(
     assertDone(await add.output);
     assertEquals(await daemon.ended(), 0);
     assertEquals(daemon.story, ["ptp ADD 0"]);
-    const left = [...Deno.readDirSync(daemon.folder)].map(({ name }) => name);
+    const left = [...Deno.readDirSync(daemon.directory)].map(({ name }) =>
+      name
+    );
     assertEquals(left, [".lock"]);
   },
 );
@@ -584,7 +586,7 @@ test(
     const add = daemon.call("ptp", "ADD", scene.slow);
     await scene.slowCalls("ADD test-container");
     for (const name of ["daemon.sock", "multus.sock"]) {
-      Deno.removeSync(`${daemon.folder}/${name}`);
+      Deno.removeSync(`${daemon.directory}/${name}`);
     }
     await eventually("they are there again", async () => {
       try {
@@ -777,14 +779,14 @@ test(
   "closes connections of other users",
   async (scene, daemon) => {
     // As if an administrator had opened the way to it.
-    for (const path of [daemon.socket, daemon.folder]) {
+    for (const path of [daemon.socket, daemon.directory]) {
       Deno.chmodSync(path, 0o777);
     }
     for (
-      let folder = daemon.folder;
-      folder.includes("/cni-test-");
-      folder = folder.slice(0, folder.lastIndexOf("/"))
-    ) Deno.chmodSync(folder, 0o777);
+      let directory = daemon.directory;
+      directory.includes("/cni-test-");
+      directory = directory.slice(0, directory.lastIndexOf("/"))
+    ) Deno.chmodSync(directory, 0o777);
     const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
     await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output;
     await daemon.says("Refused a caller of another user");
@@ -799,19 +801,19 @@ rootTest(
   needsBin,
   async () => {
     await using scene = new Scene();
-    const { folder } = scene.hosts;
+    const { directory } = scene.hosts;
     const config = JSON.stringify({
       cniVersion: "1.0.0",
       name: "net1",
       type: "ptp",
-      daemonSocket: `${folder}/run/daemon.sock`,
+      daemonSocket: `${directory}/run/daemon.sock`,
       ipam: scene.quick.config["ipam"],
     });
     // Root of a user namespace may leave the host's network namespace, but not
     // enter it again.
     const script = `
-    ${BIN}/cni daemon --socket-dir=${folder}/run --no-warm-up & daemon=$!
-    while test ! -e ${folder}/run/multus.sock; do sleep 0.02; done
+    ${BIN}/cni daemon --socket-dir=${directory}/run --no-warm-up & daemon=$!
+    while test ! -e ${directory}/run/multus.sock; do sleep 0.02; done
     unshare --net sleep 100 & sandbox=$!
     while test "$(readlink /proc/$sandbox/ns/net)" = "$(readlink /proc/self/ns/net)"; do sleep 0.02; done
     export CNI_COMMAND=ADD CNI_CONTAINERID=c1 CNI_IFNAME=eth0 CNI_PATH=${BIN}
@@ -851,8 +853,8 @@ rootTest(
   async () => {
     for (const abstract of [true, false]) {
       await using scene = new Scene();
-      const { folder } = scene.hosts;
-      const path = `${abstract ? "@" : ""}${folder}/notify`;
+      const { directory } = scene.hosts;
+      const path = `${abstract ? "@" : ""}${directory}/notify`;
       const receiver = inNetns(
         scene.hosts.host,
         () =>
@@ -892,15 +894,16 @@ rootTest(
 );
 
 Deno.test({
-  name: `daemon: refuses a folder in which others can write${needsBin.suffix}`,
+  name:
+    `daemon: refuses a directory in which others can write${needsBin.suffix}`,
   ignore: needsBin.ignore,
   fn(): void {
-    const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-    Deno.chmodSync(folder, 0o777);
+    const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    Deno.chmodSync(directory, 0o777);
     const { code, stderr } = new Deno.Command(`${BIN}/cni`, {
-      args: ["daemon", `--socket-dir=${folder}`, "--no-warm-up"],
+      args: ["daemon", `--socket-dir=${directory}`, "--no-warm-up"],
     }).outputSync();
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
     assertEquals(code, 1);
     assertMatch(new TextDecoder().decode(stderr), /can write to it/);
   },

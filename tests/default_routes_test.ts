@@ -65,11 +65,11 @@ for (const type of ["ptp", "bridge"]) {
     });
   });
 
-  for (const { name, folder } of peers) {
+  for (const { name, directory } of peers) {
     const header = `default routes are the Go plugin's: ${type} (${name})`;
     rootTest(header, async () => {
       const ours = await defaultRoutes(type, "");
-      assertEquals(ours, await defaultRoutes(type, folder));
+      assertEquals(ours, await defaultRoutes(type, directory));
     });
   }
 }

@@ -27,40 +27,44 @@ type Ending = { readonly code: number; readonly msg: string } | undefined;
 /** The name of a definition: its place in the table. */
 const nameOf = (attack: Attack): string => `attack-${ATTACKS.indexOf(attack)}`;
 
-/** A node with a definition for each row, and a folder of their author. */
+/** A node with a definition for each row, and a directory of their author. */
 class Node implements AsyncDisposable {
   readonly host: MultusHost;
   readonly daemon: MultusDaemon;
-  readonly folder: string;
+  readonly directory: string;
 
-  private constructor(host: MultusHost, daemon: MultusDaemon, folder: string) {
+  private constructor(
+    host: MultusHost,
+    daemon: MultusDaemon,
+    directory: string,
+  ) {
     this.host = host;
     this.daemon = daemon;
-    this.folder = folder;
+    this.directory = directory;
   }
 
   static async start(): Promise<Node> {
     const host = await MultusHost.start();
-    const folder = folderOf(host);
-    Deno.mkdirSync(folder);
+    const directory = directoryOf(host);
+    Deno.mkdirSync(directory);
     Deno.writeTextFileSync(
-      `${folder}/evil`,
-      `#!/bin/sh\ntouch ${folder}/ran\n`,
+      `${directory}/evil`,
+      `#!/bin/sh\ntouch ${directory}/ran\n`,
     );
-    Deno.chmodSync(`${folder}/evil`, 0o755);
-    Deno.writeTextFileSync(`${folder}/secret`, "topsecret\n");
+    Deno.chmodSync(`${directory}/evil`, 0o755);
+    Deno.writeTextFileSync(`${directory}/secret`, "topsecret\n");
     host.api.put("namespaces", { metadata: { name: "kube-system" } });
     for (const attack of ATTACKS) {
       host.api.putNad("default", nameOf(attack), confOf(attack, host));
     }
     // Hot plug keeps its state there.
-    const config = `${host.hosts.folder}/daemon.json`;
+    const config = `${host.hosts.directory}/daemon.json`;
     const { cniDir, kubeconfig } = host;
     const keys = { cniDir, kubeconfig, binDir: BIN };
     Deno.writeTextFileSync(config, JSON.stringify(keys));
     const flags = [`--config=${config}`];
     const daemon = await MultusDaemon.start(host, kubeconfig, flags);
-    return new Node(host, daemon, folder);
+    return new Node(host, daemon, directory);
   }
 
   addPod(attack: Attack, way: string): HostPod {
@@ -99,9 +103,9 @@ class Node implements AsyncDisposable {
     return answer.status === 200 ? undefined : JSON.parse(text);
   }
 
-  /** Lists what the author's folder has. */
+  /** Lists what the author's directory has. */
   get seen(): string[] {
-    return [...Deno.readDirSync(this.folder)].map(({ name }) => name).sort();
+    return [...Deno.readDirSync(this.directory)].map(({ name }) => name).sort();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -110,15 +114,16 @@ class Node implements AsyncDisposable {
   }
 }
 
-/** Returns the folder of the author. */
-const folderOf = ({ hosts }: MultusHost): string => `${hosts.folder}/author`;
+/** Returns the directory of the author. */
+const directoryOf = ({ hosts }: MultusHost): string =>
+  `${hosts.directory}/author`;
 
 function confOf(attack: Attack, host: MultusHost): JsonObject {
   const { kubeconfig } = host;
   return {
     cniVersion: "1.0.0",
     name: nameOf(attack),
-    ...attack.conf({ folder: folderOf(host), kubeconfig }),
+    ...attack.conf({ directory: directoryOf(host), kubeconfig }),
   };
 }
 
@@ -139,7 +144,7 @@ Deno.test({
   ...onHost("a definition runs, writes, reads and reaches nothing of the node"),
   async fn(t): Promise<void> {
     await using node = await Node.start();
-    const none = `${node.host.hosts.folder}/none`;
+    const none = `${node.host.hosts.directory}/none`;
     const { socketDir } = node.daemon;
     const ways: Record<
       string,
@@ -208,17 +213,17 @@ const UNTOLD = "error setting the networks status";
 
 /** What a definition reaches: files of its author, and servers. */
 class Observer implements Disposable {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #listener: Deno.UnixListener;
   /** The file for the calls of a program. */
   readonly trace: string;
 
-  constructor(folder: string) {
-    this.#folder = folder;
-    this.trace = `${folder}/../trace`;
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.trace = `${directory}/../trace`;
     this.#listener = Deno.listen({
       transport: "unix",
-      path: `${folder}/evil.sock`,
+      path: `${directory}/evil.sock`,
     });
     this.#accept().catch(() => {}); // It was closed while it waited.
   }
@@ -230,15 +235,19 @@ class Observer implements Disposable {
   /** Returns what a call makes, reads and reaches. */
   async observe(call: () => Promise<void>): Promise<string[]> {
     const list = (): string[] =>
-      [...Deno.readDirSync(this.#folder)].map(({ name }) => name);
+      [...Deno.readDirSync(this.#directory)].map(({ name }) => name);
     const before = list();
     await call();
     const made = list().filter((name) => !before.includes(name));
     for (const name of made) {
-      Deno.removeSync(`${this.#folder}/${name}`, { recursive: true });
+      Deno.removeSync(`${this.#directory}/${name}`, { recursive: true });
     }
     const trace = Deno.readTextFileSync(this.trace);
-    const named = [`${this.#folder}/secret`, `${this.#folder}/evil.sock`, FAR];
+    const named = [
+      `${this.#directory}/secret`,
+      `${this.#directory}/evil.sock`,
+      FAR,
+    ];
     return [...made, ...named.filter((name) => trace.includes(`"${name}"`))];
   }
 
@@ -282,13 +291,13 @@ Deno.test({
     "Go multus leaves it to the plugins what a definition may do",
     ignoreUnless(
       isExecutable(MULTUS),
-      "needs CNI_GO_MULTUS, the folder of Go's multus",
+      "needs CNI_GO_MULTUS, the directory of Go's multus",
     ),
     ignoreUnless(hasCommand("strace"), "needs strace"),
   ),
   async fn(t): Promise<void> {
     await using node = await Node.start();
-    using observer = new Observer(node.folder);
+    using observer = new Observer(node.directory);
     const veth = ["type", "veth", "peer", "wire1"];
     runIn(node.host.hosts.host, "ip", "link", "add", "wire0", ...veth);
     for (const attack of ATTACKS) {

@@ -19,12 +19,12 @@ import { parseCommandLine } from "../cli/program/parse.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
-const FOLDER = `${ROOT}deploy/`;
+const DIRECTORY = `${ROOT}deploy/`;
 
 /** Lists the files below deploy/ with one of these ends. */
-function listFiles(ends: readonly string[], folder = FOLDER): string[] {
-  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) => {
-    const path = `${folder}${name}`;
+function listFiles(ends: readonly string[], directory = DIRECTORY): string[] {
+  return [...Deno.readDirSync(directory)].flatMap(({ name, isDirectory }) => {
+    const path = `${directory}${name}`;
     if (isDirectory) return listFiles(ends, `${path}/`);
     return ends.some((end) => name.endsWith(end)) ? [path] : [];
   }).toSorted();
@@ -51,7 +51,7 @@ Deno.test("deploy: manifests are what the types of Kubernetes say", async () => 
       cwd: ROOT,
     }).output();
     const text = new TextDecoder().decode(stderr);
-    // It may be shown relative to the working folder.
+    // It may be shown relative to the working directory.
     assert(success && text.includes(basename(file)), text);
   } finally {
     await Deno.remove(file);
@@ -81,13 +81,13 @@ function formatModule(): string {
 
 for (const name of ["daemonset", "uninstall"]) {
   Deno.test(`deploy: the plugins' ${name} can follow its command line`, () => {
-    const path = `${FOLDER}plugins/${name}.yaml`;
+    const path = `${DIRECTORY}plugins/${name}.yaml`;
     const [{ spec }] = loadAll(Deno.readTextFileSync(path)) as Manifest[];
     const { initContainers: [container], volumes } = spec.template.spec;
-    const { row, args: [folder] } = parseCommandLine(cni, container.args);
+    const { row, args: [directory] } = parseCommandLine(cni, container.args);
     assert(row !== undefined);
     const mount = container.volumeMounts
-      .find(({ mountPath }: Manifest) => mountPath === folder);
+      .find(({ mountPath }: Manifest) => mountPath === directory);
     const volume = volumes.find(({ name }: Manifest) => name === mount.name);
     assertEquals(volume.hostPath.path, "/opt/cni/bin");
   });
@@ -104,9 +104,9 @@ Deno.test("deploy: images take the executable from where it is compiled", () => 
 });
 
 Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => {
-  const folder = `${ROOT}.github/workflows`;
-  const commands = [...Deno.readDirSync(folder)].flatMap(({ name }) => {
-    const text = Deno.readTextFileSync(`${folder}/${name}`);
+  const directory = `${ROOT}.github/workflows`;
+  const commands = [...Deno.readDirSync(directory)].flatMap(({ name }) => {
+    const text = Deno.readTextFileSync(`${directory}/${name}`);
     const [workflow] = loadAll(text) as Manifest[];
     const jobs: Manifest[] = Object.values(workflow.jobs);
     return jobs.flatMap(({ steps }) =>
@@ -123,9 +123,9 @@ Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => 
 });
 
 Deno.test("deploy: workflows pin actions by commit, with the version in a comment", () => {
-  const folder = `${ROOT}.github/workflows`;
-  const uses = [...Deno.readDirSync(folder)].flatMap(({ name }) =>
-    Deno.readTextFileSync(`${folder}/${name}`).match(/^.*\buses:.*$/gm) ?? []
+  const directory = `${ROOT}.github/workflows`;
+  const uses = [...Deno.readDirSync(directory)].flatMap(({ name }) =>
+    Deno.readTextFileSync(`${directory}/${name}`).match(/^.*\buses:.*$/gm) ?? []
   );
   assert(uses.length > 5);
   for (const line of uses) {
@@ -135,7 +135,7 @@ Deno.test("deploy: workflows pin actions by commit, with the version in a commen
 
 const needsKubectl = ignoreUnless(hasCommand("kubectl"), "needs kubectl");
 
-/** Folders, what is appended to their kustomization, and the containers. */
+/** Directories, what is appended to their kustomization, and the containers. */
 const KUSTOMIZATIONS: readonly [string, string, readonly string[]][] = [
   ["multus", "", ["install-multus", "kube-multus"]],
   [
@@ -152,29 +152,29 @@ const KUSTOMIZATIONS: readonly [string, string, readonly string[]][] = [
 ];
 
 Deno.test({
-  name: `deploy: kustomize builds every folder${needsKubectl.suffix}`,
+  name: `deploy: kustomize builds every directory${needsKubectl.suffix}`,
   ignore: needsKubectl.ignore,
   fn: async (t) => {
-    const nameOf = ([folder, more]: readonly [string, string, unknown]) =>
-      `${folder} ${more}`.trim();
-    await eachRow(t, KUSTOMIZATIONS, ([folder, more, containers]) => {
+    const nameOf = ([directory, more]: readonly [string, string, unknown]) =>
+      `${directory} ${more}`.trim();
+    await eachRow(t, KUSTOMIZATIONS, ([directory, more, containers]) => {
       const { resources } = loadAll(
-        Deno.readTextFileSync(`${FOLDER}${folder}/kustomization.yaml`),
+        Deno.readTextFileSync(`${DIRECTORY}${directory}/kustomization.yaml`),
       )[0] as Manifest;
       const objects = resources.flatMap((file: string) =>
-        loadAll(Deno.readTextFileSync(`${FOLDER}${folder}/${file}`))
+        loadAll(Deno.readTextFileSync(`${DIRECTORY}${directory}/${file}`))
       );
-      const built = kustomize(folder, more);
+      const built = kustomize(directory, more);
       assertEquals(describe(built), describe(objects));
       assertEquals(built.flatMap(listContainers), containers);
     }, nameOf);
   },
 });
 
-/** Has kubectl build a copy of a folder. */
-function kustomize(folder: string, more: string): Manifest[] {
+/** Has kubectl build a copy of a directory. */
+function kustomize(directory: string, more: string): Manifest[] {
   const copy = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  const args = ["-r", `${FOLDER}${folder}/.`, copy];
+  const args = ["-r", `${DIRECTORY}${directory}/.`, copy];
   new Deno.Command("cp", { args }).outputSync();
   const file = `${copy}/kustomization.yaml`;
   Deno.writeTextFileSync(file, `\n${more}\n`, { append: true });
@@ -193,7 +193,7 @@ function describe(objects: readonly Manifest[]): string[] {
   ).toSorted();
 }
 
-/** Lists the containers of an object's pods, with the daemon's folder if they name it. */
+/** Lists the containers of an object's pods, with the daemon's directory if they name it. */
 function listContainers({ spec }: Manifest): string[] {
   const pod = (spec?.jobTemplate?.spec ?? spec)?.template?.spec;
   return [...pod?.initContainers ?? [], ...pod?.containers ?? []]
@@ -207,7 +207,7 @@ function listContainers({ spec }: Manifest): string[] {
 const units = listFiles([".service", ".timer", ".socket"]);
 /** Parses the command line of a timer's unit. */
 function parseUnit(name: string): ReturnType<typeof parseCommandLine> {
-  const text = Deno.readTextFileSync(`${FOLDER}systemd/${name}`);
+  const text = Deno.readTextFileSync(`${DIRECTORY}systemd/${name}`);
   const [, path = "", args = ""] = /^ExecStart=(\S+\/cni) (.+)$/m.exec(text) ??
     [];
   assertMatch(text, new RegExp(`^ConditionFileIsExecutable=${path}$`, "m"));

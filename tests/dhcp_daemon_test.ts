@@ -50,8 +50,8 @@ rootTest(
   async () => {
     await using scene = await DhcpScene.start();
     const server = await scene.startDnsmasq();
-    const { folder, sandbox } = scene.hosts;
-    const netns = `${folder}/netns`, path = `${folder}/between.sock`;
+    const { directory, sandbox } = scene.hosts;
+    const netns = `${directory}/netns`, path = `${directory}/between.sock`;
     await Deno.symlink(sandbox.path, netns);
     // The path leads elsewhere before the daemon has the request.
     const other = scene.hosts.addNetns();
@@ -357,7 +357,7 @@ rootTest(
     const keeping = {
       ...DEFAULT_TIMING,
       broadcast: false,
-      folder: scene.folder,
+      directory: scene.directory,
       events,
       hostPrefix: "",
       log,

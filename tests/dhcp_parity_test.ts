@@ -85,7 +85,7 @@ for (const peer of listPeers("dhcp")) {
   rootTest(`the plugin of ${peer.name} meets our daemon`, async () => {
     await using scene = await DhcpScene.start();
     const { output } = spawnIn(scene.hosts.host, {
-      path: `${peer.folder}/dhcp`,
+      path: `${peer.directory}/dhcp`,
       env: { ...scene.hosts.environment("ADD") },
       stdin: JSON.stringify({ ...scene.config(), cniVersion: "1.0.0" }),
     });
@@ -104,7 +104,7 @@ async function startGoDaemon(scene: DhcpScene, peer: Peer): Promise<void> {
   const { socket } = scene;
   // It would wait 10 s after a message that a new bridge port loses.
   const args = ["daemon", "-socketpath", socket, "-timeout", "300ms"];
-  scene.spawn(`${peer.folder}/dhcp`, ...args);
+  scene.spawn(`${peer.directory}/dhcp`, ...args);
   await eventually("the Go daemon listens", async () => {
     try {
       (await Deno.connect({ transport: "unix", path: socket })).close();

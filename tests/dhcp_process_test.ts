@@ -41,7 +41,7 @@ async function succeed(
 rootTest("dhcp daemon serves executables, with Go's flags", needs, async () => {
   await using scene = new DhcpScene();
   const server = await scene.startDnsmasq();
-  const pidfile = join(scene.hosts.folder, "dhcp.pid");
+  const pidfile = join(scene.hosts.directory, "dhcp.pid");
   const flags = ["-socketpath", scene.socket, "--pidfile", pidfile];
   const daemon = scene.spawn(`${BIN}/dhcp`, "daemon", ...flags, "-timeout=5s");
   await daemon.says("msg=listening");
@@ -60,7 +60,7 @@ rootTest("dhcp daemon serves executables, with Go's flags", needs, async () => {
 
 rootTest("dhcp daemon leaves its successor's pidfile", needsBin, async () => {
   await using scene = new DhcpScene();
-  const pidfile = join(scene.hosts.folder, "dhcp.pid");
+  const pidfile = join(scene.hosts.directory, "dhcp.pid");
   const flags = ["-socketpath", scene.socket, "-pidfile", pidfile];
   const first = scene.spawn(`${BIN}/dhcp`, "daemon", ...flags);
   await first.says("msg=listening");

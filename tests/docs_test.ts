@@ -20,7 +20,7 @@ import type { PluginKeys } from "../cni/tools/plugin_keys.ts";
 import { KEYS } from "../plugins/lists/keys.ts";
 import { type KeyRow, parsePage } from "./_harness/plugin_page.ts";
 import { listErrorTexts } from "./_harness/error_texts.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { testRows } from "./_harness/table.ts";
 import { runCni } from "./_harness/tool_call.ts";
 
@@ -28,10 +28,10 @@ const ROOT = new URL("../", import.meta.url).pathname;
 
 const read = (path: string): string => Deno.readTextFileSync(ROOT + path);
 
-/** Lists files below a folder of the project with an end. */
-function listFiles(folder: string, end: string): string[] {
-  return [...Deno.readDirSync(ROOT + folder)].flatMap((entry) => {
-    const path = `${folder}/${entry.name}`;
+/** Lists files below a directory of the project with an end. */
+function listFiles(directory: string, end: string): string[] {
+  return [...Deno.readDirSync(ROOT + directory)].flatMap((entry) => {
+    const path = `${directory}/${entry.name}`;
     // Of the site: packages, and copies of the pages.
     if (/^(node_modules|\.)/.test(entry.name)) return [];
     if (entry.isDirectory) return listFiles(path, end);
@@ -54,10 +54,12 @@ Deno.test("docs: errors.md has every message, below its code", () => {
     [...sections.keys()].toSorted(),
     Object.values(ErrorCode).map(Number).toSorted(),
   );
-  const folders = [
+  const directories = [
     ...["cni", "ipam", "kube", "node", "plugins", "daemon", "cli"],
   ];
-  const sources = folders.flatMap((folder) => listFiles(folder, ".ts"))
+  const sources = directories.flatMap((directory) =>
+    listFiles(directory, ".ts")
+  )
     .filter((path) => !/_(test|sample)\.ts$|\/templates\.ts$/.test(path));
   const texts = listErrorTexts(
     new Map(sources.map((path) => [path, read(path)])),
@@ -148,7 +150,7 @@ Deno.test("docs: every page is in index.md", () => {
 });
 
 Deno.test("docs: every example is valid", async (t) => {
-  using plugins = new PluginFolder();
+  using plugins = new PluginDirectory();
   const paths = [
     ...listFiles("docs/examples", ".conflist")
       // Of a plugin that the reader writes.

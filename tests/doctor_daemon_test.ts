@@ -79,8 +79,8 @@ rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
 
 rootTest("cni doctor does not take any listener for the daemon", async () => {
   using scene = await DoctorScene.create();
-  const { folder } = scene.hosts;
-  const socket = `${folder}/daemon.sock`;
+  const { directory } = scene.hosts;
+  const socket = `${directory}/daemon.sock`;
   const absent = await look(scene, socket);
   assertEquals(absent, {
     findings: [],

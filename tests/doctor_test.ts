@@ -347,7 +347,7 @@ rootTest(
     }
     await t.step("credentials that the API server refuses", async () => {
       await using api = await KubeApi.start();
-      const kubeconfig = api.writeKubeconfig(scene.hosts.folder, "token");
+      const kubeconfig = api.writeKubeconfig(scene.hosts.directory, "token");
       const undo = network({
         type: "multus",
         clusterNetwork: "pods",

@@ -33,7 +33,7 @@ async function tryAll(
   scene: DoctorScene,
   timeoutMs = 2000,
 ): Promise<Tried & { readonly text: string; readonly exitCode: number }> {
-  const resolvConf = `${scene.hosts.folder}/resolv.conf`;
+  const resolvConf = `${scene.hosts.directory}/resolv.conf`;
   const output = await scene.doctor({ try: true }, { timeoutMs, resolvConf });
   const { text, exitCode = 0 } = output;
   return {
@@ -57,8 +57,8 @@ function stock({ hosts, cacheDir, sh }: DoctorScene): string {
     [...Deno.readDirSync(path)].map(({ name }) => name)
       .filter((name) => !/^(lock|last_reserved|\.)/.test(name)).sort();
   return JSON.stringify([
-    list(`${hosts.folder}/leases/pods`),
-    list(`${hosts.folder}/leases/lan`),
+    list(`${hosts.directory}/leases/pods`),
+    list(`${hosts.directory}/leases/lan`),
     list(`${cacheDir}/results`),
   ]);
 }
@@ -81,7 +81,7 @@ const LAN = PODS_4.filter((one) => !one.includes("outside"));
 rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
   using scene = await DoctorScene.create();
   Deno.writeTextFileSync(
-    `${scene.hosts.folder}/resolv.conf`,
+    `${scene.hosts.directory}/resolv.conf`,
     "nameserver 127.0.0.53\n",
   );
   const before = stock(scene);
@@ -191,7 +191,7 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     ignore: !hasPerl,
     fn: async () => {
       Deno.writeTextFileSync(
-        `${scene.hosts.folder}/resolv.conf`,
+        `${scene.hosts.directory}/resolv.conf`,
         "nameserver 192.0.2.2\n",
       );
       const silent = await tryAll(scene, 100);

@@ -171,8 +171,8 @@ const FAULTS: readonly Fault[] = [
     endsAt: "masquerade",
     text: /The masquerade is gone: 10.1.0.2/,
     breaks:
-      "nft list table inet cni_plugins_masquerade > $folder/saved; nft delete table inet cni_plugins_masquerade",
-    mends: "nft -f $folder/saved",
+      "nft list table inet cni_plugins_masquerade > $directory/saved; nft delete table inet cni_plugins_masquerade",
+    mends: "nft -f $directory/saved",
   },
   {
     name: "the next router is silent",
@@ -213,7 +213,7 @@ function fill(script: string, scene: DoctorScene, pod: string): string {
     links.find(({ ifindex }: { ifindex: number }) => ifindex === index).ifname;
   return script.replaceAll("$end", end).replaceAll("$netns", netns.path)
     .replaceAll("$outside", outside.path)
-    .replaceAll("$folder", hosts.folder);
+    .replaceAll("$directory", hosts.directory);
 }
 
 rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {

@@ -23,7 +23,7 @@ import {
 import { dualStack } from "./_harness/dual_stack.ts";
 import { ipJson, snapshot } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
@@ -94,20 +94,23 @@ for (const name of pluginNames) {
     async (t) => {
       const plugin = await findPlugin(name);
       const stdout = formatVersions(plugin?.versions ?? []);
-      const folder = Deno.makeTempDirSync();
+      const directory = Deno.makeTempDirSync();
       try {
         const path = `${BIN}/${name}`;
-        Deno.mkdirSync(`${folder}/hard`);
-        Deno.symlinkSync(path, `${folder}/${name}`);
-        Deno.copyFileSync(path, `${folder}/hard/copy`);
-        Deno.linkSync(`${folder}/hard/copy`, `${folder}/hard/${name}`);
-        Deno.writeTextFileSync(`${folder}/.npmrc`, "registry=not a url\n\0=x");
+        Deno.mkdirSync(`${directory}/hard`);
+        Deno.symlinkSync(path, `${directory}/${name}`);
+        Deno.copyFileSync(path, `${directory}/hard/copy`);
+        Deno.linkSync(`${directory}/hard/copy`, `${directory}/hard/${name}`);
+        Deno.writeTextFileSync(
+          `${directory}/.npmrc`,
+          "registry=not a url\n\0=x",
+        );
         const hostile = {
           COMPLETE: "bash",
           DENO_V8_FLAGS: "--help",
           DENO_DIR: "/nowhere/at/all",
           DENO_PERMISSION_BROKER_PATH: "/nowhere",
-          DENO_COVERAGE_DIR: `${folder}/coverage`,
+          DENO_COVERAGE_DIR: `${directory}/coverage`,
           DENO_CERT: "/nowhere",
           DENO_NO_PROMPT: "0",
           NODE_CHANNEL_FD: "77",
@@ -118,14 +121,14 @@ for (const name of pluginNames) {
           FORCE_COLOR: "1",
           JSR_URL: "x",
           NPM_CONFIG_REGISTRY: "y",
-          SSLKEYLOGFILE: `${folder}/keys`,
+          SSLKEYLOGFILE: `${directory}/keys`,
         };
         const rows: [string, string, Record<string, string>][] = [
           ["an empty environment", path, {}],
-          ["a symbolic link", `${folder}/${name}`, {}],
-          ["a hard link to a copy", `${folder}/hard/${name}`, {}],
+          ["a symbolic link", `${directory}/${name}`, {}],
+          ["a hard link to a copy", `${directory}/hard/${name}`, {}],
           ["a hostile environment", path, hostile],
-          ["a broken .npmrc", path, { HOME: folder }],
+          ["a broken .npmrc", path, { HOME: directory }],
           ["a HOME that is not there", path, { HOME: "/nowhere" }],
         ];
         await eachRow(t, rows, ([, executable, env]) => {
@@ -133,7 +136,7 @@ for (const name of pluginNames) {
           assertEquals(ended, { code: 0, stdout, stderr: "" });
         });
       } finally {
-        Deno.removeSync(folder, { recursive: true });
+        Deno.removeSync(directory, { recursive: true });
       }
     },
   );
@@ -192,8 +195,8 @@ for (
       ignoreUnless(hasCommand(program), `needs ${program}`),
     ),
     () => {
-      using folder = new PluginFolder();
-      const path = `${folder.path}/ptp`;
+      using directory = new PluginDirectory();
+      const path = `${directory.path}/ptp`;
       Deno.copyFileSync(`${BIN}/cni`, path);
       const { stderr } = run([
         `/usr/bin/${program}`,
@@ -224,17 +227,17 @@ Deno.test(
     ignoreUnless(hasCommand("strace"), "needs strace"),
   ),
   () => {
-    const folder = Deno.makeTempDirSync();
+    const directory = Deno.makeTempDirSync();
     try {
       // A file for each thread: lines of one are not cut by those of another.
       const { code } = run(
-        ["/usr/bin/strace", "-ff", "-o", `${folder}/trace`, `${BIN}/ptp`],
+        ["/usr/bin/strace", "-ff", "-o", `${directory}/trace`, `${BIN}/ptp`],
         { CNI_COMMAND: "VERSION" },
       );
       assertEquals(code, 0);
-      const calls = [...Deno.readDirSync(folder)]
+      const calls = [...Deno.readDirSync(directory)]
         .flatMap(({ name }) =>
-          Deno.readTextFileSync(`${folder}/${name}`).split("\n")
+          Deno.readTextFileSync(`${directory}/${name}`).split("\n")
         )
         // What failed did nothing.
         .filter((line) => !/= -1 E[A-Z]+/.test(line));
@@ -245,7 +248,7 @@ Deno.test(
       );
       assertEquals(wrote, []);
     } finally {
-      Deno.removeSync(folder, { recursive: true });
+      Deno.removeSync(directory, { recursive: true });
     }
   },
 );
@@ -290,12 +293,12 @@ Deno.test(
   async (t) => {
     const ours = attachAndDetach("1.0.0", BIN);
     await t.step("a copy of our own host-local", () => {
-      const folder = Deno.makeTempDirSync();
+      const directory = Deno.makeTempDirSync();
       try {
-        Deno.copyFileSync(`${BIN}/host-local`, `${folder}/host-local`);
-        assertEquals(attachAndDetach("1.0.0", folder), ours);
+        Deno.copyFileSync(`${BIN}/host-local`, `${directory}/host-local`);
+        assertEquals(attachAndDetach("1.0.0", directory), ours);
       } finally {
-        Deno.removeSync(folder, { recursive: true });
+        Deno.removeSync(directory, { recursive: true });
       }
     });
     const go = goPlugin("host-local") ?? "";
@@ -307,8 +310,8 @@ Deno.test(
       name: `the Go host-local${suffix}`,
       ignore,
       fn: () => {
-        const folder = go.replace(/\/[^/]*$/, "");
-        assertEquals(attachAndDetach("1.0.0", folder), ours);
+        const directory = go.replace(/\/[^/]*$/, "");
+        assertEquals(attachAndDetach("1.0.0", directory), ours);
       },
     });
     await t.step("in this very process", async () => {
@@ -331,8 +334,8 @@ Deno.test(
     ];
     await eachRow(t, rows, ([, env, processes]) => {
       using hosts = TestHosts.create();
-      const trace = `${hosts.folder}/trace`;
-      const script = `${hosts.folder}/traced`;
+      const trace = `${hosts.directory}/trace`;
+      const script = `${hosts.directory}/traced`;
       Deno.writeTextFileSync(
         script,
         `#!/bin/sh\nexec strace -f -e trace=execve -o '${trace}' '${BIN}/ptp'\n`,

@@ -207,12 +207,12 @@ class Scene implements Disposable {
 
   /** Describes all that there is. */
   world(): unknown {
-    const { host, sandbox, folder } = this.hosts;
+    const { host, sandbox, directory } = this.hosts;
     return [
       describe(host),
       describe(sandbox, this.row.losesRoutes),
       hasCommand("nft") ? rulesOf(host) : "",
-      listFiles(folder),
+      listFiles(directory),
     ];
   }
 
@@ -249,9 +249,9 @@ function rulesOf(host: NetNs): string[] {
 }
 
 /** Lists files with their content; locks and unfinished files are reused. */
-function listFiles(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) => {
-    const path = `${folder}/${name}`;
+function listFiles(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].flatMap(({ name, isDirectory }) => {
+    const path = `${directory}/${name}`;
     if (
       /^(bin|\.unfinished|calls|lock|.*\.lock|last_reserved_ip\..*)$/.test(name)
     ) {

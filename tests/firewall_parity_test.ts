@@ -12,7 +12,7 @@ import { runIn } from "../testing/ip_json.ts";
 import type { CallOptions, CallOutput } from "../testing/test_hosts.ts";
 import { FakeFirewalld } from "./_harness/fake_firewalld.ts";
 import { FirewallScene } from "./_harness/firewall_scene.ts";
-import { NEWEST_FOLDER, type Peer } from "./_harness/peers.ts";
+import { NEWEST_DIRECTORY, type Peer } from "./_harness/peers.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import {
   callAs,
@@ -39,9 +39,9 @@ const ROWS: Readonly<Record<string, Keys>> = {
 };
 
 /** The rows that a peer knows: policy "isolated" came with Go 1.2. */
-function rowsOf({ folder }: Peer): [name: string, keys: Keys][] {
+function rowsOf({ directory }: Peer): [name: string, keys: Keys][] {
   return Object.entries(ROWS).filter(([, keys]) =>
-    folder === NEWEST_FOLDER || !Object.values(keys).includes("isolated")
+    directory === NEWEST_DIRECTORY || !Object.values(keys).includes("isolated")
   );
 }
 
@@ -70,7 +70,7 @@ class ParityScene extends FirewallScene {
     const { prevResult, hosts } = this;
     const options = { env: { ...env, PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } };
     const child = spawnIn(hosts.host, {
-      path: `${who.folder}/firewall`,
+      path: `${who.directory}/firewall`,
       env: hosts.environment(command, options),
       stdin: JSON.stringify({ ...this.config, prevResult }),
     });
@@ -189,7 +189,7 @@ for (const peer of listPeers("firewall")) {
           await scene.succeedAs(other, "CHECK", keys);
           await scene.succeedAs(other, "ADD", keys);
           // Go before 1.2 does not know the comments of later releases.
-          if (other === "ours" || other.folder === NEWEST_FOLDER) {
+          if (other === "ours" || other.directory === NEWEST_DIRECTORY) {
             assertEquals(scene.rules, rules);
           }
           await scene.succeedAs(other, "DEL", keys);
@@ -267,7 +267,7 @@ for (const peer of listPeers("firewall")) {
           for (const who of ["ours", peer] as const) {
             using scene = new ParityScene({ backend, cniVersion });
             await using firewalld = await FakeFirewalld.start(
-              scene.hosts.folder,
+              scene.hosts.directory,
             );
             const { env } = firewalld;
             const results = [];

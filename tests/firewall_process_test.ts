@@ -58,7 +58,7 @@ rootTest(
   needs,
   async () => {
     using scene = new ProcessScene({ ingressPolicy: "same-bridge" });
-    const path = withoutPrograms(scene.hosts.folder, `${BIN}/firewall`);
+    const path = withoutPrograms(scene.hosts.directory, `${BIN}/firewall`);
     for (const command of ["STATUS", "ADD", "ADD", "CHECK"]) {
       await scene.finish([scene.start(command, { path })]);
     }
@@ -129,7 +129,7 @@ function isInUse({ path }: NetNs): boolean {
 
 rootTest("firewall speaks to firewalld", allOf(needs, needsBus), async () => {
   using scene = new ProcessScene();
-  await using firewalld = await FakeFirewalld.start(scene.hosts.folder);
+  await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
   const { env } = firewalld, options = { env };
   for (const command of ["STATUS", "ADD", "CHECK"]) {
     await scene.finish([scene.start(command, { options })]);

@@ -13,12 +13,12 @@ import {
 } from "../testing/capabilities.ts";
 import type { CallOutput } from "../testing/test_hosts.ts";
 import { FlannelScene, SUBNET_ENV } from "./_harness/flannel_network.ts";
-import { NEWEST_FOLDER } from "./_harness/peers.ts";
+import { NEWEST_DIRECTORY } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { RecordingPlugins } from "./_harness/recording_plugins.ts";
 import { eachRow } from "./_harness/table.ts";
 
-const beside = join(NEWEST_FOLDER, "flannel");
+const beside = join(NEWEST_DIRECTORY, "flannel");
 const peer = goPlugin("flannel") ?? (isExecutable(beside) ? beside : undefined);
 const needs = ignoreUnless(
   peer !== undefined,
@@ -48,7 +48,7 @@ class Beside extends FlannelScene {
   }
 
   async call(who: Who, command: string, keys: Keys = {}): Promise<CallOutput> {
-    const options = { env: { CNI_PATH: this.plugins.folder.path } };
+    const options = { env: { CNI_PATH: this.plugins.directory.path } };
     if (who === "ours") return await this.run(command, keys, options);
     const config = { ...this.config, ...keys };
     return this.hosts.exec(peer ?? "", command, config, options);

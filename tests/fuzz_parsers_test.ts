@@ -14,12 +14,12 @@ const RUNS = 2_000;
 const SEED = Math.floor(Date.now() / 86_400_000);
 
 Deno.test(`parsers survive ${RUNS} inputs each, from seed ${SEED}`, async (t) => {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
-    for (const parser of listParsers(folder)) {
+    for (const parser of listParsers(directory)) {
       await t.step(parser.name, () => fuzz(parser, { runs: RUNS, seed: SEED }));
     }
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });

@@ -3,7 +3,7 @@
  * document or nothing, in time, and leaves nothing behind.
  *
  * They are done in a process of its own, whose file system is read-only but for
- * a folder that goes with it: a path in a random configuration may be anybody's.
+ * a directory that goes with it: a path in a random configuration may be anybody's.
  * It is watched for calls that never come to an end.
  *
  * `CNI_FUZZ_SEED` and `CNI_FUZZ_COUNT` choose others: the first seed, and how
@@ -27,7 +27,7 @@ const COUNT = Number(Deno.env.get("CNI_FUZZ_COUNT") ?? 20_000);
 const STALL_MS = 10_000;
 
 /**
- * Nothing may be written but to the folder; what is in there goes in the end.
+ * Nothing may be written but to the directory; what is in there goes in the end.
  * Each mount is read-only by itself. What another mount covers is none.
  */
 const CONFINE = `set -e
@@ -43,8 +43,8 @@ exec "$@"`;
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
-/** Starts the process that does the calls, in a folder. */
-async function start(folder: string): Promise<Deno.ChildProcess> {
+/** Starts the process that does the calls, in a directory. */
+async function start(directory: string): Promise<Deno.ChildProcess> {
   const flags = (await importFlags())
     .map((flag) => flag.replace("=scripts/", `=${ROOT}scripts/`));
   const run = [Deno.execPath(), "run", "-A", "--no-check", ...flags]
@@ -56,8 +56,8 @@ async function start(folder: string): Promise<Deno.ChildProcess> {
     : run;
   return new Deno.Command(program, {
     args,
-    cwd: folder,
-    env: { TMPDIR: folder },
+    cwd: directory,
+    env: { TMPDIR: directory },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -93,9 +93,9 @@ function findInput(name: string): FuzzInput | undefined {
 }
 
 Deno.test("every plugin answers any input by one document or nothing", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
-    const child = await start(folder);
+    const child = await start(directory);
     const [{ last, stalled }, stderr, { success }] = await Promise.all([
       listen(child),
       new Response(child.stderr).text(),
@@ -106,7 +106,7 @@ Deno.test("every plugin answers any input by one document or nothing", async () 
     assert(success, `${last}\n${stderr}`);
     checkTally(JSON.parse(last));
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 

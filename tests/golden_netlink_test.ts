@@ -45,14 +45,14 @@ import {
 } from "./_harness/netlink_rendering.ts";
 import { eachRow, testRows } from "./_harness/table.ts";
 
-const FOLDER = new URL("golden/netlink/", import.meta.url);
+const DIRECTORY = new URL("golden/netlink/", import.meta.url);
 
 function readGolden(name: string): Golden {
-  return JSON.parse(Deno.readTextFileSync(new URL(`${name}.json`, FOLDER)));
+  return JSON.parse(Deno.readTextFileSync(new URL(`${name}.json`, DIRECTORY)));
 }
 
 /** Lists the names of all golden files. */
-const NAMES = [...Deno.readDirSync(FOLDER)]
+const NAMES = [...Deno.readDirSync(DIRECTORY)]
   .map(({ name }) => name.replace(/\.json$/, "")).sort();
 
 function decode({ bytes }: GoldenMessage): RawMessage {

@@ -213,16 +213,16 @@ testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
   await using refusing = new FakeDaemon(({ say }) =>
     say({ notMine: "another build" })
   );
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-  await Deno.writeTextFile(`${folder}/file`, "");
-  leaveSocket(`${folder}/dead.sock`);
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  await Deno.writeTextFile(`${directory}/file`, "");
+  leaveSocket(`${directory}/dead.sock`);
   const sockets = {
-    "nothing is there": `${folder}/none.sock`,
-    "a folder is missing": `${folder}/none/daemon.sock`,
-    "a file that is not a socket": `${folder}/file`,
-    "a folder": folder,
-    "nothing listens": `${folder}/dead.sock`,
-    "a path longer than a socket's": `${folder}/${"x".repeat(100)}`,
+    "nothing is there": `${directory}/none.sock`,
+    "a directory is missing": `${directory}/none/daemon.sock`,
+    "a file that is not a socket": `${directory}/file`,
+    "a directory": directory,
+    "nothing listens": `${directory}/dead.sock`,
+    "a path longer than a socket's": `${directory}/${"x".repeat(100)}`,
     "the daemon refuses": refusing.path,
   };
   await eachRow(t, Object.entries(sockets), async ([, daemonSocket]) => {
@@ -233,7 +233,7 @@ testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
     }
   });
   assertEquals(refusing.requests.length, 5);
-  await Deno.remove(folder, { recursive: true });
+  await Deno.remove(directory, { recursive: true });
 });
 
 Deno.test({
@@ -272,9 +272,9 @@ Deno.test({
   name: "a listener of another user gets nothing" + needsBin.suffix,
   ignore: needsBin.ignore || !canBeOtherUser || !hasCommand("perl"),
   fn: async () => {
-    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-    await Deno.chmod(folder, 0o777);
-    const path = `${folder}/daemon.sock`;
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+    await Deno.chmod(directory, 0o777);
+    const path = `${directory}/daemon.sock`;
     const listener = new Deno.Command("perl", {
       args: ["-e", LISTENER, path],
       uid: 65534,
@@ -294,24 +294,24 @@ Deno.test({
     listener.kill();
     await lines.cancel();
     await listener.status;
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   },
 });
 
-/** Runs calls with a daemon at a path of a folder of its own; returns the losses that they record. */
+/** Runs calls with a daemon at a path of a directory of its own; returns the losses that they record. */
 async function withLosses(
   reply: Reply | undefined,
   fn: (path: string) => Promise<void>,
 ): Promise<number> {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-  const path = `${folder}/daemon.sock`;
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${directory}/daemon.sock`;
   await using daemon = reply && new FakeDaemon(reply, { isReady: false });
   if (daemon !== undefined) await Deno.symlink(daemon.path, path);
   using _listener = daemon === undefined &&
       Deno.listen({ transport: "unix", path }) || undefined;
   await fn(path);
   const losses = await Deno.readTextFile(lossesFile(path)).catch(() => "");
-  await Deno.remove(folder, { recursive: true });
+  await Deno.remove(directory, { recursive: true });
   return losses.split("\n").length - 1;
 }
 
@@ -447,18 +447,18 @@ Deno.test({
       "nothing": ["{}", true],
       "null": ['{"daemonSocket":null}', true],
       "no JSON": ['"', true],
-      "an empty folder, for multus": [
+      "an empty directory, for multus": [
         '{"daemonSocketDir":""}',
         true,
         { name: "multus" },
       ],
-      "a folder, for others": ['{"daemonSocketDir":"/x"}', true],
+      "a directory, for others": ['{"daemonSocketDir":"/x"}', true],
       "an empty variable": ["{}", true, { env: { CNI_NO_DAEMON: "" } }],
       "an empty name": ['{"daemonSocket":""}', false],
       "an empty name in another spelling": ['{"DaemonSocket":""}', false],
       "an escape": ['{"daemonSocket":"\\/nonexistent"}', false],
       "another path": ['{"daemonSocket":"/nonexistent"}', false],
-      "another folder, for chain": [
+      "another directory, for chain": [
         '{"daemonSocketDir":"/nonexistent"}',
         false,
         { name: "chain" },
@@ -599,7 +599,7 @@ testBoth("a call that is killed leaves the daemon", async (_, key) => {
 test("a daemon is asked only if the configuration names it", async (t) => {
   await using daemon = new FakeDaemon(sayDone);
   const { path } = daemon;
-  const folder = path.slice(0, path.lastIndexOf("/"));
+  const directory = path.slice(0, path.lastIndexOf("/"));
   const named = { ...CONFIG, daemonSocket: path };
   const rows: Record<string, [call: Run, isAsked: boolean]> = {
     "by the key": [{ config: named }, true],
@@ -612,20 +612,20 @@ test("a daemon is asked only if the configuration names it", async (t) => {
     "by a key that is not null": [{
       config: { ...named, DaemonSocket: null },
     }, true],
-    "by the folder, for chain": [{
+    "by the directory, for chain": [{
       name: "chain",
-      config: { ...CONFIG, daemonSocketDir: folder },
+      config: { ...CONFIG, daemonSocketDir: directory },
     }, true],
-    "by the folder, for multus": [{
+    "by the directory, for multus": [{
       name: "multus",
-      config: { ...CONFIG, daemonSocketDir: folder },
+      config: { ...CONFIG, daemonSocketDir: directory },
     }, true],
     "by the other key, if nothing is at the first": [{
       name: "multus",
       config: {
         ...CONFIG,
         daemonSocket: "/nonexistent",
-        daemonSocketDir: folder,
+        daemonSocketDir: directory,
       },
     }, true],
     "by what is not UTF-8": [{
@@ -634,8 +634,8 @@ test("a daemon is asked only if the configuration names it", async (t) => {
         ...[44, 34, 97, 34, 58, 34, 0xff, 34, 125],
       ),
     }, true],
-    "not by the folder, for others": [{
-      config: { ...CONFIG, daemonSocketDir: folder },
+    "not by the directory, for others": [{
+      config: { ...CONFIG, daemonSocketDir: directory },
     }, false],
     "not by a key further down": [{
       config: { ...CONFIG, args: { daemonSocket: path } },
@@ -691,24 +691,24 @@ async function runScript(
   } = {},
 ): Promise<Ended & { asked: number }> {
   await using daemon = new FakeDaemon(reply);
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   const config = { ...CONFIG, daemonSocket: daemonSocket ?? daemon.path };
-  await Deno.writeTextFile(`${folder}/config`, JSON.stringify(config));
+  await Deno.writeTextFile(`${directory}/config`, JSON.stringify(config));
   const { code, stdout, stderr } = await new Deno.Command("bash", {
     args: ["-c", script],
-    cwd: folder,
+    cwd: directory,
     env: {
       PATH: Deno.env.get("PATH") ?? "",
       CNI_COMMAND: "ADD",
       ...ENV,
       BIN,
       PLUGIN: `${BIN}/static`,
-      CONFIG: `${folder}/config`,
+      CONFIG: `${directory}/config`,
       ...env,
     },
     clearEnv: true,
   }).output();
-  await Deno.remove(folder, { recursive: true });
+  await Deno.remove(directory, { recursive: true });
   const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
   return {
     code,
@@ -759,13 +759,13 @@ test("a call is handed over whatever its surroundings", async (t) => {
     "there is no memory for the engine": [
       "ulimit -v 200000; exec $PLUGIN < $CONFIG",
     ],
-    "the program's name has no folder": [
+    "the program's name has no directory": [
       "exec -a static $PLUGIN < $CONFIG",
     ],
     "the program has a name in /proc": [
       "exec 9< $PLUGIN; exec -a static /proc/self/fd/9 < $CONFIG",
     ],
-    "the working folder is deleted": [
+    "the working directory is deleted": [
       "mkdir here; cd here; rmdir ../here; exec $PLUGIN < $CONFIG",
     ],
     "libraries are preloaded": [
@@ -794,7 +794,7 @@ test("a call that is not handed over has its stdin and no more", async (t) => {
   const rows: Record<string, string> = {
     "stdin is closed": "$PLUGIN <&-",
     "stdin is empty": "$PLUGIN < /dev/null",
-    "stdin is a folder": "$PLUGIN < /",
+    "stdin is a directory": "$PLUGIN < /",
     "stdin is longer than allowed":
       "{ cat $CONFIG; head -c 17000000 /dev/zero; } | $PLUGIN",
     "the daemon is not there": "$PLUGIN < $CONFIG",
@@ -810,10 +810,10 @@ test("a call that is not handed over has its stdin and no more", async (t) => {
 });
 
 test("a call that the daemon refuses has no descriptor of its own left", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   await Deno.writeTextFile(
-    `${folder}/foreign`,
-    `#!/bin/sh\nls -l /proc/$PPID/fd 2>/dev/null | grep -c socket: >> ${folder}/counts\n` +
+    `${directory}/foreign`,
+    `#!/bin/sh\nls -l /proc/$PPID/fd 2>/dev/null | grep -c socket: >> ${directory}/counts\n` +
       'echo \'{"cniVersion":"1.1.0","ips":[]}\'\n',
     { mode: 0o755 },
   );
@@ -824,11 +824,11 @@ test("a call that the daemon refuses has no descriptor of its own left", async (
     await run({
       name: "chain",
       config: { ...config, ...keys },
-      env: { CNI_PATH: folder, PATH: Deno.env.get("PATH") ?? "" },
+      env: { CNI_PATH: directory, PATH: Deno.env.get("PATH") ?? "" },
     });
   }
-  const counts = await Deno.readTextFile(`${folder}/counts`);
+  const counts = await Deno.readTextFile(`${directory}/counts`);
   assertMatch(counts, /^(\d+)\n\1\n$/);
   assertEquals(daemon.requests.length, 1);
-  await Deno.remove(folder, { recursive: true });
+  await Deno.remove(directory, { recursive: true });
 });

@@ -1,6 +1,6 @@
 /**
  * Holds host-local to the Go plugin of the same name: the same answers, the
- * same bytes on disk, and both at once in one folder.
+ * same bytes on disk, and both at once in one directory.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { assertEquals } from "@std/assert";
 import type { Environment } from "../cni/call/args.ts";
 import type { JsonObject } from "../cni/json/json.ts";
 import {
-  DataFolder,
+  DataDirectory,
   type Output,
   ownProgram,
   type Run,
@@ -34,22 +34,22 @@ function withoutEmptyDns({ json }: Output): Output["json"] {
 /** One call: a command, a container, and what else is special. */
 type Step = [command: string, containerId: string, env?: Environment];
 
-/** Runs calls in a new folder; answers what was printed and what is on disk. */
+/** Runs calls in a new directory; answers what was printed and what is on disk. */
 async function play(
   run: Run,
   scenario: Scenario,
   cniVersion: string,
 ): Promise<unknown[]> {
-  using folder = new DataFolder();
-  folder.plant(scenario.files ?? {});
+  using directory = new DataDirectory();
+  directory.plant(scenario.files ?? {});
   const others = { ...scenario.others, cniVersion };
-  const config = folder.config(scenario.ipam, others);
+  const config = directory.config(scenario.ipam, others);
   const seen: unknown[] = [];
   for (const [command, containerId, env] of scenario.steps ?? [["ADD", "a"]]) {
     const call = { CNI_CONTAINERID: containerId, ...env };
     const output = await run(command, config, call);
     const { exitCode } = output;
-    seen.push({ exitCode, json: withoutEmptyDns(output) }, folder.read());
+    seen.push({ exitCode, json: withoutEmptyDns(output) }, directory.read());
   }
   return seen;
 }
@@ -191,7 +191,7 @@ const FAILURES: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** Who does what to the container `a`, in a folder with very many leases. */
+/** Who does what to the container `a`, in a directory with very many leases. */
 const MIXED: Readonly<Record<string, [ours: boolean, command: string][]>> = {
   "Go's ADD, our DEL": [[false, "ADD"], [true, "DEL"]],
   "our ADD, Go's DEL": [[true, "ADD"], [false, "DEL"]],
@@ -212,7 +212,7 @@ const MIXED: Readonly<Record<string, [ours: boolean, command: string][]>> = {
 };
 
 for (const peer of listPeers("host-local")) {
-  const runGo = runAs([`${peer.folder}/host-local`]);
+  const runGo = runAs([`${peer.directory}/host-local`]);
   Deno.test(`host-local answers and writes what Go's does (${peer.name})`, async (t) => {
     for (const [name, scenario] of Object.entries(SCENARIOS)) {
       for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
@@ -247,12 +247,12 @@ for (const peer of listPeers("host-local")) {
       ["Go's, then ours", runGo, runOurs],
     ];
     await eachRow(t, rows, async ([, first, second]) => {
-      using folder = new DataFolder();
+      using directory = new DataDirectory();
       const subnets = ["10.1.2.0/24", "2001:db8::/64"];
       const ranges = subnets.map((subnet) => [{ subnet }]);
-      const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
+      const config = directory.config({ ranges }, { cniVersion: "1.0.0" });
       const { json: prevResult } = await first("ADD", config);
-      assertEquals(Object.keys(folder.leases()).sort(), [
+      assertEquals(Object.keys(directory.leases()).sort(), [
         "10.1.2.2",
         "2001:db8::2",
       ]);
@@ -260,18 +260,18 @@ for (const peer of listPeers("host-local")) {
       assertEquals(checked.exitCode, 0);
       assertEquals((await second("ADD", config)).exitCode, 1);
       assertEquals((await second("DEL", config)).exitCode, 0);
-      assertEquals(folder.leases(), {});
+      assertEquals(directory.leases(), {});
       const { json } = await second("ADD", config);
       const { address } = json.ips[0];
       assertEquals(address, "10.1.2.3/24");
     });
   });
 
-  Deno.test(`host-local and Go's share a folder at one time (${peer.name})`, async (t) => {
-    using folder = new DataFolder();
+  Deno.test(`host-local and Go's share a directory at one time (${peer.name})`, async (t) => {
+    using directory = new DataDirectory();
     const runOwn = runAs(await ownProgram());
     // As many addresses as processes, so that none may be lost either.
-    const config = folder.config({
+    const config = directory.config({
       subnet: "10.1.2.0/28",
       rangeStart: "10.1.2.2",
       rangeEnd: "10.1.2.9",
@@ -287,25 +287,25 @@ for (const peer of listPeers("host-local")) {
     await t.step("each ADD gets an address of its own", async () => {
       const added = await together("ADD");
       const addresses = added.map(({ json }) => json.ips?.[0].address);
-      const want = Object.keys(folder.leases()).map((name) => `${name}/28`);
+      const want = Object.keys(directory.leases()).map((name) => `${name}/28`);
       assertEquals(addresses.sort(), want.sort());
       assertEquals(want.length, 8);
     });
     await t.step("each DEL ends one lease", async () => {
       const deleted = await together("DEL");
       assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
-      assertEquals(folder.leases(), {});
+      assertEquals(directory.leases(), {});
     });
   });
 
-  Deno.test(`host-local and Go's share a large folder in turn (${peer.name})`, async (t) => {
+  Deno.test(`host-local and Go's share a large directory in turn (${peer.name})`, async (t) => {
     const leases = Array.from({ length: 900 }, (_, i) => [
       `10.8.${i >> 8}.${i & 255}`,
       "b\r\neth0",
     ]);
     const planted = Object.fromEntries(leases);
-    using folder = new DataFolder();
-    const config = folder.config({ subnet: "10.1.2.0/24" }, {
+    using directory = new DataDirectory();
+    const config = directory.config({ subnet: "10.1.2.0/24" }, {
       cniVersion: "1.0.0",
     });
     const valid = [{ containerID: "b", ifname: "eth0" }];
@@ -314,7 +314,7 @@ for (const peer of listPeers("host-local")) {
       cniVersion: "1.1.0",
       "cni.dev/valid-attachments": valid,
     };
-    folder.plant(planted);
+    directory.plant(planted);
     await eachRow(t, Object.entries(MIXED), async ([, steps]) => {
       for (const [ours, command] of steps) {
         const run = ours ? runOurs : runGo;
@@ -322,14 +322,14 @@ for (const peer of listPeers("host-local")) {
         const input = command === "GC" ? gc : config;
         const { exitCode, stdout } = await run(command, input, env);
         assertEquals(exitCode, 0, stdout);
-        const own = Object.entries(folder.leases())
+        const own = Object.entries(directory.leases())
           .filter(([, content]) => content === "a\r\neth0");
         assertEquals(own.length, command === "ADD" ? 1 : 0, command);
       }
-      assertEquals(folder.leases(), planted);
+      assertEquals(directory.leases(), planted);
     });
     await t.step("our last DEL or GC leaves no file", () => {
-      assertEquals(folder.owners(), []);
+      assertEquals(directory.owners(), []);
     });
   });
 }

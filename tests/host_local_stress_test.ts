@@ -1,6 +1,6 @@
 /**
  * host-local where it is hard: many processes at a time, processes that are
- * killed, disks that are full, folders with thousands of leases.
+ * killed, disks that are full, directories with thousands of leases.
  *
  * @module
  */
@@ -24,7 +24,7 @@ import {
   addressesOf,
   assertFailure,
   assertSuccess,
-  DataFolder,
+  DataDirectory,
   type Output,
   ownProgram,
   type Run,
@@ -69,9 +69,9 @@ function attachment(_: unknown, i: number): Attachment {
 }
 
 /** Returns the configuration of a network with a thousand addresses. */
-function thousandAddresses(folder: DataFolder): JsonObject {
+function thousandAddresses(directory: DataDirectory): JsonObject {
   // Which Debian's Go plugins know.
-  return folder.config({ subnet: "10.1.0.0/22" }, { cniVersion: "1.0.0" });
+  return directory.config({ subnet: "10.1.0.0/22" }, { cniVersion: "1.0.0" });
 }
 
 Deno.test({
@@ -81,8 +81,8 @@ Deno.test({
     }`,
   ),
   fn: async (t) => {
-    using folder = new DataFolder();
-    const config = thousandAddresses(folder);
+    using directory = new DataDirectory();
+    const config = thousandAddresses(directory);
     const all = Array.from({ length: 400 }, attachment);
     const isBrief = ({ id }: Attachment): boolean => id.endsWith("3");
     const leased = new Map<string, string>();
@@ -96,14 +96,14 @@ Deno.test({
       });
       const lasting = all.filter((one) => !isBrief(one));
       assertEquals(leased.size, lasting.length, "an address was given twice");
-      assertEquals(folder.leases(), Object.fromEntries(leased));
+      assertEquals(directory.leases(), Object.fromEntries(leased));
     });
     await t.step("DEL of all by the other program", async () => {
       await eachAtOnce(all, 16, async ({ id, other }) => {
         const env = { CNI_CONTAINERID: id };
         assertSuccess(await other("DEL", config, env));
       });
-      assertEquals(folder.leases(), {});
+      assertEquals(directory.leases(), {});
     });
   },
 });
@@ -157,13 +157,13 @@ class Killer {
   }
 }
 
-/** Asserts that a folder holds whole leases only, and brings it to these by GC. */
+/** Asserts that a directory holds whole leases only, and brings it to these by GC. */
 async function assertCollectable(
-  folder: DataFolder,
+  directory: DataDirectory,
   config: JsonObject,
   valid: ReadonlyMap<string, string>,
 ): Promise<void> {
-  const leases = folder.leases();
+  const leases = directory.leases();
   for (const [address, content] of Object.entries(leases)) {
     assert(/^container\d+\r\neth0$/.test(content), `${address}: ${content}`);
   }
@@ -179,17 +179,20 @@ async function assertCollectable(
       "cni.dev/valid-attachments": attachments,
     }),
   );
-  assertEquals(Object.keys(folder.leases()).sort(), [...valid.keys()].sort());
+  assertEquals(
+    Object.keys(directory.leases()).sort(),
+    [...valid.keys()].sort(),
+  );
 }
 
 Deno.test({
   ...stress("outlives kills at any moment"),
   fn: async (t) => {
-    using folder = new DataFolder();
+    using directory = new DataDirectory();
     // As the Go plugin leaves them when it is killed.
     const empty = { "10.1.0.5": "", "10.1.0.6": "" };
-    folder.plant(empty);
-    const config = thousandAddresses(folder);
+    directory.plant(empty);
+    const config = thousandAddresses(directory);
     const ids = Array.from({ length: 300 }, (_, i) => `container${i}`);
     const valid = new Map<string, string>();
 
@@ -224,19 +227,19 @@ Deno.test({
     });
     await t.step("the addresses of empty files are used again", () => {
       for (const address of Object.keys(empty)) {
-        assert(folder.leases()[address] !== "", address);
+        assert(directory.leases()[address] !== "", address);
       }
     });
     await t.step(
       "GC keeps the valid",
-      () => assertCollectable(folder, config, valid),
+      () => assertCollectable(directory, config, valid),
     );
     await t.step("every other container gets an address", async () => {
       const attached = new Set(valid.values());
       for (const id of ids.filter((id) => !attached.has(id))) {
         addressesOf(await runInProcess("ADD", config, { CNI_CONTAINERID: id }));
       }
-      assertEquals(Object.keys(folder.leases()).length, ids.length);
+      assertEquals(Object.keys(directory.leases()).length, ids.length);
     });
   },
 });
@@ -258,16 +261,16 @@ async function runAndKillAt(
   assert(signal === "SIGKILL" || code === 137, `it was not killed: ${code}`);
 }
 
-/** Creates a folder so large that each attachment has a file with its addresses. */
+/** Creates a directory so large that each attachment has a file with its addresses. */
 async function plantLarge(
-  folder: DataFolder,
+  directory: DataDirectory,
   config: JsonObject,
 ): Promise<void> {
   const leases = Array.from({ length: 600 }, (_, i) => [
     `10.1.${1 + (i >> 8)}.${i & 255}`,
     `other${i}\r\neth0`,
   ]);
-  folder.plant(Object.fromEntries(leases));
+  directory.plant(Object.fromEntries(leases));
   const env = { CNI_CONTAINERID: "first" };
   addressesOf(await runInProcess("ADD", config, env));
 }
@@ -286,26 +289,26 @@ Deno.test({
     ];
     for (const [command, path, ...calls] of rows) {
       await eachRow(t, calls, async (moment) => {
-        using folder = new DataFolder();
-        const config = thousandAddresses(folder);
-        await plantLarge(folder, config);
-        const before = folder.leases();
+        using directory = new DataDirectory();
+        const config = thousandAddresses(directory);
+        await plantLarge(directory, config);
+        const before = directory.leases();
         if (command === "DEL") {
           addressesOf(await runInProcess("ADD", config));
         }
         const [call = "", nth] = moment.split(" ");
-        const place = join(folder.path, path);
+        const place = join(directory.path, path);
         await runAndKillAt([place, call, Number(nth)], command, config);
 
         const env = { CNI_CONTAINERID: "next" };
         const added = addressesOf(await runInProcess("ADD", config, env));
         const [address = ""] = added.map((cidr) => cidr.split("/")[0] ?? "");
-        assertEquals(folder.leases()[address], "next\r\neth0");
+        assertEquals(directory.leases()[address], "next\r\neth0");
         assertSuccess(await runInProcess("DEL", config));
-        const { [address]: _, ...rest } = folder.leases();
+        const { [address]: _, ...rest } = directory.leases();
         assertEquals(rest, before);
-        assertEquals(Object.hasOwn(folder.read(), "unfinished"), false);
-        assertEquals(folder.owners(), ["first:eth0", "next:eth0"]);
+        assertEquals(Object.hasOwn(directory.read(), "unfinished"), false);
+        assertEquals(directory.owners(), ["first:eth0", "next:eth0"]);
       }, (moment) => `${command}: ${moment} on ${path}`);
     }
   },
@@ -319,8 +322,8 @@ Deno.test({
       "24k",
       "head -c 12288 /dev/zero > data",
     );
-    using folder = new DataFolder();
-    const config = folder.config({
+    using directory = new DataDirectory();
+    const config = directory.config({
       subnet: "10.1.2.0/24",
       dataDir: disk.dataDir,
     });
@@ -328,18 +331,18 @@ Deno.test({
     const run = (command: string, id: string): Promise<Output> =>
       ours(command, config, { CNI_CONTAINERID: id });
     assertEquals(addressesOf(await run("ADD", "one")), ["10.1.2.2/24"]);
-    const before = await readFolder(path);
+    const before = await readDirectory(path);
 
     await t.step("no room for the last reserved address", async () => {
       const message = `Cannot write "${path}/last_reserved_ip.0"`;
       assertOutOfSpace(await run("ADD", "two"), message);
-      assertEquals(await readFolder(path), before);
+      assertEquals(await readDirectory(path), before);
     });
     await Deno.writeTextFile(`${disk.dataDir}/more`, "x");
     await t.step("no room for the lease", async () => {
       const message = `Cannot write "${path}/10.1.2.3"`;
       assertOutOfSpace(await run("ADD", "two"), message);
-      assertEquals(await readFolder(path), before);
+      assertEquals(await readDirectory(path), before);
     });
     await t.step("DEL makes room", async () => {
       assertSuccess(await run("DEL", "one"));
@@ -355,7 +358,7 @@ function assertOutOfSpace(output: Output, message: string): void {
   assertEquals(output.stderr, "");
 }
 
-async function readFolder(path: string): Promise<Record<string, string>> {
+async function readDirectory(path: string): Promise<Record<string, string>> {
   const files: Record<string, string> = {};
   for await (const { name } of Deno.readDir(path)) {
     files[name] = await Deno.readTextFile(join(path, name));
@@ -372,10 +375,10 @@ Deno.test({
         "cp -r mynet unlocked && touch mynet/lock && " +
         "mount -o remount,ro /mnt",
     );
-    using folder = new DataFolder();
+    using directory = new DataDirectory();
     const path = (name: string): string => `${disk.dataDir}/${name}`;
-    const opening = "Cannot open the lease folder";
-    const writing = "Cannot write to the lease folder";
+    const opening = "Cannot open the lease directory";
+    const writing = "Cannot write to the lease directory";
     const rows: [string, string, string, number, string][] = [
       ["ADD", "mynet", "dummy", 5, `${opening} "${path("mynet")}"`],
       ["CHECK", "mynet", "dummy", 0, ""],
@@ -389,7 +392,7 @@ Deno.test({
       ["STATUS", "mynet", "dummy", 50, `${writing} "${path("mynet")}"`],
       ["STATUS", "none", "dummy", 50, `${writing} "${path("none")}"`],
     ];
-    const before = await readFolder(path("mynet"));
+    const before = await readDirectory(path("mynet"));
     for (const [command, name, CNI_CONTAINERID, code, message] of rows) {
       await t.step(`${command} of ${CNI_CONTAINERID} in ${name}`, async () => {
         const ipam = { subnet: "10.1.2.0/24", dataDir: disk.dataDir };
@@ -400,23 +403,23 @@ Deno.test({
           prevResult: { cniVersion: "1.1.0", ips },
           "cni.dev/valid-attachments": valid,
         };
-        const config = folder.config(ipam, others);
+        const config = directory.config(ipam, others);
         const output = await ours(command, config, { CNI_CONTAINERID });
         if (code === 0) return assertSuccess(output);
         assertFailure(output, code, message);
         assertStringIncludes(output.json.details, "Read-only file system");
       });
     }
-    assertEquals(await readFolder(path("mynet")), before);
+    assertEquals(await readDirectory(path("mynet")), before);
   },
 });
 
 Deno.test({
   ...stress("locks a file that it may only read", needsRoot, needsSetpriv),
   fn: async () => {
-    using folder = new DataFolder();
-    folder.plant({ lock: "", "10.1.2.2": "dummy\r\neth0" });
-    const lock = join(folder.folderOf(), "lock");
+    using directory = new DataDirectory();
+    directory.plant({ lock: "", "10.1.2.2": "dummy\r\neth0" });
+    const lock = join(directory.directoryOf(), "lock");
     await Deno.chmod(lock, 0o400);
     // Root, but not above the permissions of files.
     const run = runAs([
@@ -424,21 +427,21 @@ Deno.test({
       "--bounding-set=-dac_override,-dac_read_search",
       ...program,
     ]);
-    const config = folder.config({ subnet: "10.1.2.0/24" });
+    const config = directory.config({ subnet: "10.1.2.0/24" });
     const refused = await run("ADD", config, { CNI_CONTAINERID: "other" });
     assertFailure(
       refused,
       5,
-      `Cannot open the lease folder "${folder.folderOf()}"`,
+      `Cannot open the lease directory "${directory.directoryOf()}"`,
     );
     assertStringIncludes(refused.json.details, "Permission denied");
     assertSuccess(await run("DEL", config));
-    assertEquals(folder.leases(), {});
+    assertEquals(directory.leases(), {});
   },
 });
 
 Deno.test({
-  ...stress("finds the leases of a large folder on a full disk", needsRoot),
+  ...stress("finds the leases of a large directory on a full disk", needsRoot),
   fn: async () => {
     const plant = "mkdir mynet && cd mynet && for i in $(seq 700); do " +
       "printf 'other\\r\\neth0' > 10.1.$((i / 250 + 4)).$((i % 250)); done";
@@ -449,8 +452,8 @@ Deno.test({
       "4m",
       `(${plant}) && ${room} && (${fill} || true) && rm /mnt/room`,
     );
-    using folder = new DataFolder();
-    const config = folder.config({
+    using directory = new DataDirectory();
+    const config = directory.config({
       subnet: "10.1.0.0/16",
       dataDir: disk.dataDir,
     });
@@ -467,31 +470,31 @@ Deno.test({
 
 /** Counts the files of a network that a call opens; -1 if it lists them all. */
 async function countOpened(
-  folder: DataFolder,
+  directory: DataDirectory,
   command: string,
   config: JsonObject,
 ): Promise<number> {
-  const log = folder.write("strace.log", "");
+  const log = directory.write("strace.log", "");
   const strace = ["strace", "-f", "-y", "-qq", "-o", log];
   const traced = [...strace, "-e", "trace=openat,getdents64", ...program];
   assertSuccess(await runAs(traced)(command, config));
   const lines = (await Deno.readTextFile(log)).split("\n");
-  const ofFolder = lines.filter((line) => line.includes(folder.path));
-  return ofFolder.some((line) => line.includes("getdents64"))
+  const ofDirectory = lines.filter((line) => line.includes(directory.path));
+  return ofDirectory.some((line) => line.includes("getdents64"))
     ? -1
-    : ofFolder.length;
+    : ofDirectory.length;
 }
 
 Deno.test({
   ...stress("reads few files, however many there are", needsStrace),
   fn: async (t) => {
-    using folder = new DataFolder();
-    const config = folder.config({ subnet: "10.1.0.0/16" });
+    using directory = new DataDirectory();
+    const config = directory.config({ subnet: "10.1.0.0/16" });
     const leases = Array.from({ length: 5000 }, (_, i) => [
       `10.1.${1 + (i >> 8)}.${i & 255}`,
       `other${i}\r\neth0`,
     ]);
-    folder.plant(Object.fromEntries(leases));
+    directory.plant(Object.fromEntries(leases));
     const steps: [name: string, command: string, readsAll: boolean][] = [
       ["ADD, the first one", "ADD", false],
       ["DEL", "DEL", false],
@@ -502,9 +505,9 @@ Deno.test({
     ];
     await eachRow(t, steps, async ([name, command, readsAll]) => {
       if (name.includes("after another")) {
-        folder.plant({ "10.1.0.9": "other\r\neth0" });
+        directory.plant({ "10.1.0.9": "other\r\neth0" });
       }
-      const count = await countOpened(folder, command, config);
+      const count = await countOpened(directory, command, config);
       assertEquals(count < 0, readsAll);
       // Lock, lease, last reserved address.
       assert(count < 12, `${count} files were opened`);

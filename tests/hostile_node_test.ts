@@ -30,26 +30,26 @@ const PLANTED: Readonly<Record<string, (path: string, away: string) => void>> =
     "a pipe": (path) => {
       new Deno.Command("mkfifo", { args: [path] }).outputSync();
     },
-    "a folder": (path) => Deno.mkdirSync(path),
+    "a directory": (path) => Deno.mkdirSync(path),
   };
 
-/** The files of each plugin, from a folder that the configuration names. */
+/** The files of each plugin, from a directory that the configuration names. */
 const STATE: Readonly<
-  Record<string, { config: (folder: string) => object; files: string[] }>
+  Record<string, { config: (directory: string) => object; files: string[] }>
 > = {
   "host-local": {
-    config: (folder) => ({
+    config: (directory) => ({
       type: "ptp",
       ipam: {
         type: "host-local",
-        dataDir: folder,
+        dataDir: directory,
         ranges: [[{ subnet: "10.60.0.0/24" }]],
       },
     }),
     files: ["pods/lock", "pods/last_reserved_ip.0", "pods/10.60.0.2", "pods"],
   },
   "tuning": {
-    config: (folder) => ({ type: "tuning", mtu: 1400, dataDir: folder }),
+    config: (directory) => ({ type: "tuning", mtu: 1400, dataDir: directory }),
     files: ["test-container_eth0.json", "test-container_lo.json"],
   },
 };
@@ -58,20 +58,20 @@ const STATE: Readonly<
 async function attack(
   plant: (path: string, away: string) => void,
   { config, files: [file = ""] }: {
-    readonly config: (folder: string) => object;
+    readonly config: (directory: string) => object;
     readonly files: readonly string[];
   },
 ): Promise<string> {
   using hosts = TestHosts.create();
-  const [folder, away] = ["state", "away"].map((name) => {
-    Deno.mkdirSync(`${hosts.folder}/${name}`);
-    return `${hosts.folder}/${name}`;
+  const [directory, away] = ["state", "away"].map((name) => {
+    Deno.mkdirSync(`${hosts.directory}/${name}`);
+    return `${hosts.directory}/${name}`;
   }) as [string, string];
   Deno.writeTextFileSync(`${away}/file`, SECRET);
-  const path = `${folder}/${file}`;
+  const path = `${directory}/${file}`;
   Deno.mkdirSync(path.slice(0, path.lastIndexOf("/")), { recursive: true });
   plant(path, away);
-  const conf = { cniVersion: "1.1.0", name: "pods", ...config(folder) };
+  const conf = { cniVersion: "1.1.0", name: "pods", ...config(directory) };
   const { type } = conf as unknown as { type: string };
   const prevResult = { cniVersion: "1.1.0", interfaces: [{ name: "eth0" }] };
   const printed: string[] = [];

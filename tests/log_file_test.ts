@@ -15,7 +15,7 @@ import {
 import { needsBin } from "./_harness/executables.ts";
 import {
   assertSuccess,
-  DataFolder,
+  DataDirectory,
   ownProgram,
   runAs,
 } from "./_harness/host_local.ts";
@@ -33,8 +33,8 @@ Deno.test({
   name: `/etc/cni/log.json tells all plugins of a node where to log${suffix}`,
   ignore,
   fn: async () => {
-    using folder = new DataFolder();
-    const log = `${folder.path}/log/plugins.log`;
+    using directory = new DataDirectory();
+    const log = `${directory.path}/log/plugins.log`;
     // Only this process sees that /etc.
     const script = `mount -t tmpfs tmpfs /etc && mkdir /etc/cni &&
       echo '{"logFile":"${log}"}' > /etc/cni/log.json && exec "$@"`;
@@ -47,7 +47,7 @@ Deno.test({
       "sh",
       ...program,
     ]);
-    const config = folder.config({ ranges: 5 });
+    const config = directory.config({ ranges: 5 });
     const { exitCode, stderr } = await run("DEL", config);
     assertEquals([exitCode, stderr], [0, ""]);
     const record = await Deno.readTextFile(log);
@@ -60,15 +60,15 @@ Deno.test({
   name: `without settings, /var/log/cni has the warnings${suffix}`,
   ignore,
   fn: async () => {
-    using folder = new DataFolder();
-    // Only this process sees these folders. Without a place for the log, stderr
+    using directory = new DataDirectory();
+    // Only this process sees these directories. Without a place for the log, stderr
     // has the warning.
     const script =
       `mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /var/log &&
       { [ -z "$BLOCKED" ] || touch /var/log/cni; } && "$@" && cd /var/log &&
       { [ -n "$BLOCKED" ] || cat cni/plugins.log >&2; }`;
     const args = ["unshare", "--mount", "sh", "-c", script, "sh", ...program];
-    const config = folder.config({ ranges: 5 });
+    const config = directory.config({ ranges: 5 });
     const kept = await runAs(args)("DEL", config);
     assertEquals(kept.exitCode, 0);
     assertMatch(kept.stderr, /^time=.*Z level=warn plugin=host-local .*\n$/);
@@ -91,23 +91,23 @@ Deno.test({
   name: `a call without log lines looks for no log file${strace.suffix}`,
   ignore: strace.ignore,
   fn: async () => {
-    using folder = new DataFolder();
-    const trace = folder.write("strace.log", "");
+    using directory = new DataDirectory();
+    const trace = directory.write("strace.log", "");
     const command = ["strace", "-f", "-qq", "-o", trace, "-e", "trace=file"];
     const run = runAs(["unshare", "--mount", "sh", "-c", HIDE_LOG, "sh"].concat(
       command,
       program,
     ));
-    const config = folder.config({ subnet: "10.1.2.0/24" });
+    const config = directory.config({ subnet: "10.1.2.0/24" });
     for (const command of ["ADD", "DEL"]) {
       const output = await run(command, config);
       if (command === "DEL") assertSuccess(output);
       else assertEquals(output.exitCode, 0);
       const calls = await Deno.readTextFile(trace);
-      assert(calls.includes(folder.folderOf()), "nothing was traced");
+      assert(calls.includes(directory.directoryOf()), "nothing was traced");
       assert(!calls.includes("log.json"), command);
     }
-    const { exitCode } = await run("DEL", folder.config({ ranges: 5 }));
+    const { exitCode } = await run("DEL", directory.config({ ranges: 5 }));
     assertEquals(exitCode, 0);
     const calls = await Deno.readTextFile(trace);
     assert(calls.includes("/etc/cni/log.json"));

@@ -71,7 +71,7 @@ for (const peer of listPeers("lost results")) {
     const { type } = keys;
     const needs = allOf(
       needsLinks(type),
-      ignoreUnless(isExecutable(`${peer.folder}/${type}`), `needs ${type}`),
+      ignoreUnless(isExecutable(`${peer.directory}/${type}`), `needs ${type}`),
     );
     rootTest(
       `${type}.del() without prevResult removes what ${peer.name} has added`,

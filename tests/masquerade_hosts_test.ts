@@ -1,7 +1,7 @@
 /**
  * Masquerading on hosts that have few programs, or rules of others: the whole
  * life of an attachment, by the executables, in a mount namespace in which other
- * folders lie over those of the programs.
+ * directories lie over those of the programs.
  */
 
 import { assertEquals, assertMatch } from "@std/assert";

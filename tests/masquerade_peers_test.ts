@@ -49,10 +49,10 @@ class SharedScene extends MasqueradeScene {
 
   /** Runs the peer's plugin. */
   callPeer(command: string, extras: Keys = {}): CallOutput {
-    const { folder } = this.#peer;
+    const { directory } = this.#peer;
     const config = { ...this.config, ...extras };
-    const env = { CNI_PATH: folder };
-    const path = `${folder}/${this.#type}`;
+    const env = { CNI_PATH: directory };
+    const path = `${directory}/${this.#type}`;
     return this.hosts.exec(path, command, config, { env });
   }
 

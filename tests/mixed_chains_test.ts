@@ -21,7 +21,7 @@ import { needsLinks } from "./_harness/link_kinds.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import { NEWEST_RELEASE } from "./_harness/peers.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 
@@ -55,7 +55,7 @@ const KEYS: Readonly<Record<string, (hosts: TestHosts) => Keys>> = {
   "tuning": (hosts) => ({
     sysctl: { "net.ipv4.conf.eth0.log_martians": "1" },
     mtu: 1300,
-    dataDir: `${hosts.folder}/tuning`,
+    dataDir: `${hosts.directory}/tuning`,
   }),
   "vrf": () => ({ vrfname: "blue" }),
 };
@@ -362,12 +362,16 @@ for (const peer of listPeers("mixed chains")) {
   }
 }
 
-const scripts = new PluginFolder();
+const scripts = new PluginDirectory();
 for (const [type, script] of Object.entries(FOREIGN)) scripts.add(type, script);
 globalThis.addEventListener("unload", () => scripts[Symbol.dispose]());
 
 for (const row of WITH_OTHERS) {
-  const others = { name: "others", folder: scripts.path, cniVersion: "1.0.0" };
+  const others = {
+    name: "others",
+    directory: scripts.path,
+    cniVersion: "1.0.0",
+  };
   const links = parseTypes(row.types, "ours", others);
   testChain(links, others.cniVersion, row);
 }

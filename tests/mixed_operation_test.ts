@@ -51,19 +51,19 @@ const ROWS: Readonly<Record<string, Row>> = {
   "tuning": {
     plugins: (hosts) => [
       ptp(hosts),
-      { type: "tuning", mtu: 1400, dataDir: `${hosts.folder}/tuning` },
+      { type: "tuning", mtu: 1400, dataDir: `${hosts.directory}/tuning` },
     ],
   },
   "flannel": {
     plugins: (hosts) => {
-      const subnetFile = `${hosts.folder}/subnet.env`;
+      const subnetFile = `${hosts.directory}/subnet.env`;
       Deno.writeTextFileSync(subnetFile, SUBNET_ENV.dual.join("\n"));
       return [{
         type: "flannel",
         subnetFile,
-        dataDir: `${hosts.folder}/flannel`,
+        dataDir: `${hosts.directory}/flannel`,
         delegate: { bridge: "br0", ...IPTABLES },
-        ipam: { dataDir: `${hosts.folder}/leases` },
+        ipam: { dataDir: `${hosts.directory}/leases` },
       }];
     },
     sharedLink: "br0",
@@ -131,7 +131,7 @@ for (const peer of listPeers("mixed operation")) {
   if (peer.name !== `Go ${NEWEST_RELEASE.slice(1)}`) continue;
   for (const [name, row] of Object.entries(ROWS)) {
     const hasPlugin = name !== "flannel" ||
-      isExecutable(`${peer.folder}/flannel`);
+      isExecutable(`${peer.directory}/flannel`);
     const needs = allOf(
       needsRuleTools,
       ignoreUnless(hasPlugin, "needs flannel of flannel-io/cni-plugin"),

@@ -340,7 +340,7 @@ exec "$@"`;
 
 hostTest("multus reaches the API by any kubeconfig, or as a pod", async (t) => {
   await using host = await MultusHost.start();
-  const { api, hosts: { folder } } = host;
+  const { api, hosts: { directory } } = host;
   const attach = async (name: string, call: HostCall): Promise<void> => {
     const pod = host.addPod(name.toLowerCase());
     await host.succeed("ADD", pod, call);
@@ -348,14 +348,14 @@ hostTest("multus reaches the API by any kubeconfig, or as a pod", async (t) => {
     await host.succeed("DEL", pod, call);
   };
   await eachRow(t, KINDS, async (kind) => {
-    const kubeconfig = api.writeKubeconfig(folder, kind, { file: kind });
+    const kubeconfig = api.writeKubeconfig(directory, kind, { file: kind });
     await attach(kind, { keys: { kubeconfig } });
   });
   await t.step("a service account", async () => {
-    api.writeServiceAccount(folder);
+    api.writeServiceAccount(directory);
     await attach("account", {
       keys: { kubeconfig: "" },
-      env: { ...api.inClusterEnvironment(), ACCOUNT: folder },
+      env: { ...api.inClusterEnvironment(), ACCOUNT: directory },
       command: ["unshare", "-m", "sh", "-c", IN_POD, "sh", `${BIN}/multus`],
     });
   });
@@ -365,11 +365,11 @@ hostTest("multus reaches the API by any kubeconfig, or as a pod", async (t) => {
       "certificate-authority-data": undefined,
     };
     const file = "without-ca";
-    const kubeconfig = api.writeKubeconfig(folder, "token", {
+    const kubeconfig = api.writeKubeconfig(directory, "token", {
       file,
       cluster,
     });
-    const ca = `${folder}/server-ca.pem`;
+    const ca = `${directory}/server-ca.pem`;
     await Deno.writeTextFile(ca, api.caPem);
     const run = ["unshare", "-m", "sh", "-c", ON_TRUSTING_NODE, "sh"];
     await attach("trusting", {
@@ -385,14 +385,14 @@ hostTest("multus reaches the API by any kubeconfig, or as a pod", async (t) => {
       "certificate-authority-data": btoa(other.pem),
     };
     const file = "other-ca";
-    const kubeconfig = api.writeKubeconfig(folder, "token", {
+    const kubeconfig = api.writeKubeconfig(directory, "token", {
       file,
       cluster,
     });
     const pod = host.addPod("untrusted");
     const { code, json } = await host.call("ADD", pod, {
       keys: { kubeconfig },
-      env: { DENO_CERT: `${folder}/server-ca.pem` },
+      env: { DENO_CERT: `${directory}/server-ca.pem` },
     });
     assertEquals([code, json.code], [1, 7]);
     assertStringIncludes(json.msg, "certificate signed by unknown authority");

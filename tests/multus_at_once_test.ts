@@ -11,30 +11,30 @@ import {
   hostTest,
   MultusHost,
 } from "./_harness/multus_host.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 const isBegun = ({ name }: Deno.DirEntry): boolean => name === "begun";
 
 /** A master that takes its time, and leaves a file to tell that it has begun. */
-function slowMaster(host: MultusHost, folder: PluginFolder): HostCall {
-  folder.add(
+function slowMaster(host: MultusHost, directory: PluginDirectory): HostCall {
+  directory.add(
     "slow",
     `cat > /dev/null
-    touch '${folder.path}/begun'
+    touch '${directory.path}/begun'
     [ "$CNI_COMMAND" != ADD ] || sleep 0.6
     echo '{"cniVersion":"1.0.0"}'`,
   );
   const slow = { cniVersion: "1.0.0", name: "slow", type: "slow" };
   return {
     keys: { delegates: [slow, host.master()] },
-    env: { CNI_PATH: `${folder.path}:${BIN}` },
+    env: { CNI_PATH: `${directory.path}:${BIN}` },
   };
 }
 
 hostTest("one of two ADDs at once fails, and harms nothing", async () => {
   await using host = await MultusHost.start();
-  using folder = new PluginFolder();
-  const call = slowMaster(host, folder);
+  using directory = new PluginDirectory();
+  const call = slowMaster(host, directory);
   const pod = host.addPod("web");
   const outputs = await Promise.all([
     host.call("ADD", pod, call),
@@ -53,13 +53,13 @@ hostTest("one of two ADDs at once fails, and harms nothing", async () => {
 
 hostTest("a DEL that comes during ADD removes what ADD makes", async () => {
   await using host = await MultusHost.start();
-  using folder = new PluginFolder();
-  const call = slowMaster(host, folder);
+  using directory = new PluginDirectory();
+  const call = slowMaster(host, directory);
   const pod = host.addPod("web");
   const adding = host.call("ADD", pod, call);
   await eventually(
     "master begun",
-    () => [...Deno.readDirSync(folder.path)].some(isBegun),
+    () => [...Deno.readDirSync(directory.path)].some(isBegun),
   );
   await host.succeed("DEL", pod, call);
   assertEquals((await adding).code, 0);

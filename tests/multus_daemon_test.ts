@@ -291,13 +291,15 @@ hostTest("the daemon works with fewer permissions", async (t) => {
 hostTest("the daemon follows credentials that are replaced", async (t) => {
   await eachRow(t, ["token", "tokenFile"] as const, async (kind) => {
     await using host = await MultusHost.start();
-    const folder = `${host.hosts.folder}/creds`;
-    await Deno.mkdir(folder);
+    const directory = `${host.hosts.directory}/creds`;
+    await Deno.mkdir(directory);
     const old = host.api.addToken();
-    const kubeconfig = host.api.writeKubeconfig(folder, kind, { token: old });
+    const kubeconfig = host.api.writeKubeconfig(directory, kind, {
+      token: old,
+    });
     await using daemon = await MultusDaemon.start(host, kubeconfig);
     const pod = host.addPod("web", { networks: "green" });
-    host.api.writeKubeconfig(folder, kind);
+    host.api.writeKubeconfig(directory, kind);
     host.api.revokeToken(old);
     const keys = {
       daemonSocketDir: daemon.socketDir,
@@ -315,7 +317,7 @@ hostTest("the daemon follows credentials that are replaced", async (t) => {
 
 hostTest("the daemon serves pods without a kubeconfig yet", async () => {
   await using host = await MultusHost.start();
-  const kubeconfig = `${host.hosts.folder}/later`;
+  const kubeconfig = `${host.hosts.directory}/later`;
   await using daemon = MultusDaemon.spawn(host, kubeconfig);
   await eventually("listens", () => daemon.log.includes("msg=listening"));
   const keys = { daemonSocketDir: daemon.socketDir };
@@ -354,7 +356,7 @@ hostTest("multus daemon prints why it cannot run", async (t) => {
   await t.step("help", async () => {
     const { code, stdout } = await run(["daemon", "--help"]);
     assertEquals(code, 0);
-    assertMatch(stdout, /--socket-dir FOLDER/);
+    assertMatch(stdout, /--socket-dir DIRECTORY/);
   });
 });
 

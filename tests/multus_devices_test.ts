@@ -1,6 +1,6 @@
 /**
  * Devices that the kubelet gave to a pod, on their way to the plugins and into
- * the status. The kubelet's folders are those of a mount namespace of multus' own.
+ * the status. The kubelet's directories are those of a mount namespace of multus' own.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -15,7 +15,7 @@ import {
   MultusHost,
 } from "./_harness/multus_host.ts";
 import { listFiles } from "./_harness/multus_scene.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 const DEVICE_INFO_DIR = "run/k8s.cni.cncf.io/devinfo";
 const RESOURCE = "vendor.com/nic";
@@ -26,31 +26,31 @@ const DEVICE_INFO = {
   pci: { "pci-address": "0000:03:02.1" },
 };
 
-/** Lends multus the folder of a kubelet, and one for what is told of devices. */
+/** Lends multus the directory of a kubelet, and one for what is told of devices. */
 const SCRIPT = `set -e
 mount -t tmpfs tmpfs /var/lib
 mkdir -p /var/lib/kubelet/pod-resources
-mount --bind "$FOLDER" /var/lib/kubelet/pod-resources
-mount --bind "$FOLDER/run" "$(readlink -f /var/run)"
+mount --bind "$DIRECTORY" /var/lib/kubelet/pod-resources
+mount --bind "$DIRECTORY/run" "$(readlink -f /var/run)"
 exec "$@"`;
 
 /** A node with a kubelet, and a plugin that makes nothing of devices but a note. */
 class DeviceHost implements AsyncDisposable {
   readonly host: MultusHost;
-  readonly folder: PluginFolder;
+  readonly directory: PluginDirectory;
   readonly kubelet: FakeKubelet;
 
   private constructor(
     host: MultusHost,
-    folder: PluginFolder,
+    directory: PluginDirectory,
     kubelet: FakeKubelet,
   ) {
     this.host = host;
-    this.folder = folder;
+    this.directory = directory;
     this.kubelet = kubelet;
-    folder.add(
+    directory.add(
       "sriov",
-      `cat > '${folder.path}/'$CNI_COMMAND-$CNI_IFNAME
+      `cat > '${directory.path}/'$CNI_COMMAND-$CNI_IFNAME
       [ "$CNI_COMMAND" != ADD ] || printf \\
         '{"cniVersion":"1.0.0","interfaces":[{"name":"%s","sandbox":"/x"}]}' \\
         "$CNI_IFNAME"`,
@@ -59,16 +59,16 @@ class DeviceHost implements AsyncDisposable {
 
   static async start(): Promise<DeviceHost> {
     const host = await MultusHost.start();
-    const folder = new PluginFolder();
-    const told = `${folder.path}/${DEVICE_INFO_DIR}/dp`;
+    const directory = new PluginDirectory();
+    const told = `${directory.path}/${DEVICE_INFO_DIR}/dp`;
     Deno.mkdirSync(told, { recursive: true });
     Deno.writeTextFileSync(
       `${told}/vendor.com-nic-0000:03:02.1-device.json`,
       JSON.stringify(DEVICE_INFO),
     );
-    const socketPath = `${folder.path}/kubelet.sock`;
+    const socketPath = `${directory.path}/kubelet.sock`;
     const kubelet = await FakeKubelet.start({ socketPath });
-    return new DeviceHost(host, folder, kubelet);
+    return new DeviceHost(host, directory, kubelet);
   }
 
   /** Adds the network `fast`, which needs a device. */
@@ -87,10 +87,10 @@ class DeviceHost implements AsyncDisposable {
     pod: HostPod,
     keys: JsonObject = {},
   ): Promise<HostOutput> {
-    const { path } = this.folder;
+    const { path } = this.directory;
     return this.host.call(command, pod, {
       keys,
-      env: { CNI_PATH: path, FOLDER: path },
+      env: { CNI_PATH: path, DIRECTORY: path },
       command: ["unshare", "-m", "sh", "-c", SCRIPT, "sh", `${BIN}/multus`],
     });
   }
@@ -98,18 +98,18 @@ class DeviceHost implements AsyncDisposable {
   /** What the plugin was sent. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   sent(command: string, ifName: string): any {
-    const path = `${this.folder.path}/${command}-${ifName}`;
+    const path = `${this.directory.path}/${command}-${ifName}`;
     return JSON.parse(Deno.readTextFileSync(path));
   }
 
   /** Lists what is told of the attachments' devices. */
   get told(): string[] {
-    return listFiles(`${this.folder.path}/${DEVICE_INFO_DIR}/cni`);
+    return listFiles(`${this.directory.path}/${DEVICE_INFO_DIR}/cni`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kubelet[Symbol.asyncDispose]();
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
     await this.host[Symbol.asyncDispose]();
   }
 }

@@ -102,7 +102,7 @@ rootTest("multus begins nothing that it cannot remember", async (t) => {
   await t.step("the scratch file cannot be written", async () => {
     await using scene = await MultusScene.start();
     scene.addPlugin("a");
-    Deno.writeTextFileSync(scene.cniDir, "no folder");
+    Deno.writeTextFileSync(scene.cniDir, "no directory");
     const keys = { delegates: [scene.conf("network-a", "a")] };
     const added = await scene.run("ADD", keys);
     assertEquals([added.exitCode, added.json.code], [1, 5], added.stdout);
@@ -112,7 +112,7 @@ rootTest("multus begins nothing that it cannot remember", async (t) => {
     await using scene = await MultusScene.start();
     for (const one of PLUGINS) scene.addPlugin(one);
     Deno.mkdirSync(scene.cniDir);
-    Deno.writeTextFileSync(`${scene.cniDir}/results`, "no folder");
+    Deno.writeTextFileSync(`${scene.cniDir}/results`, "no directory");
     const added = await scene.run("ADD", delegatesOf(scene));
     assertEquals([added.exitCode, added.json.code], [1, 5], added.stdout);
     assertEquals(scene.story, undoneStory(0));
@@ -124,7 +124,7 @@ const BRIDGE = "br-blue";
 /** Three networks of this project's plugins, in this process. */
 class Networks implements Disposable {
   readonly hosts = TestHosts.create();
-  readonly cniDir = `${this.hosts.folder}/multus`;
+  readonly cniDir = `${this.hosts.directory}/multus`;
 
   run(command: string): Promise<CallOutput> {
     const { hosts } = this;
@@ -174,7 +174,7 @@ class Networks implements Disposable {
   /** Lists what is remembered. */
   remembered(): string[] {
     return [this.cniDir, `${this.cniDir}/results`]
-      .flatMap((folder) => [...Deno.readDirSync(folder)])
+      .flatMap((directory) => [...Deno.readDirSync(directory)])
       .filter(({ isFile }) => isFile).map(({ name }) => name);
   }
 

@@ -16,16 +16,16 @@ import { pluginNames, programNames } from "../plugins/registry.ts";
 import { deadlineWhen } from "./_harness/eventually.ts";
 import { KubeApi } from "./_harness/kube_api.ts";
 import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
-import { ConfFolder } from "./_harness/conf_folder.ts";
+import { ConfDirectory } from "./_harness/conf_directory.ts";
 
-const FOLDER = new URL("../deploy/multus/", import.meta.url);
+const DIRECTORY = new URL("../deploy/multus/", import.meta.url);
 
 // What is read is as untyped as YAML is, and tests see to what they need.
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
 type Manifest = any;
 
 function read(file: string): string {
-  return Deno.readTextFileSync(new URL(file, FOLDER));
+  return Deno.readTextFileSync(new URL(file, DIRECTORY));
 }
 
 const kustomization: Manifest = loadAll(read("kustomization.yaml"))[0];
@@ -44,7 +44,7 @@ const pod = daemonSet.spec.template.spec;
 const containers: Manifest[] = [...pod.initContainers, ...pod.containers];
 
 Deno.test("manifests: kustomization.yaml has all of them, and their images", () => {
-  const files = [...Deno.readDirSync(FOLDER)].map(({ name }) => name)
+  const files = [...Deno.readDirSync(DIRECTORY)].map(({ name }) => name)
     .filter((name) => name.endsWith(".yaml"))
     .filter((name) => !["kustomization.yaml", "uninstall.yaml"].includes(name));
   assertEquals(kustomization.resources.toSorted(), files.toSorted());
@@ -118,16 +118,16 @@ for (const container of containers) {
     const options = readInstallOptions(call, names);
     assertExists(options.executable);
     const mounts: Manifest[] = container.volumeMounts;
-    const paths = [options.executable.folder, options.credentials.folder];
+    const paths = [options.executable.directory, options.credentials.directory];
     const { configuration } = options;
-    if (configuration !== undefined && "masterFolder" in configuration) {
-      paths.push(configuration.folder, configuration.masterFolder);
+    if (configuration !== undefined && "masterDirectory" in configuration) {
+      paths.push(configuration.directory, configuration.masterDirectory);
     }
     for (const path of paths) {
       assert(mounts.some(({ mountPath }) => isBelow(path, mountPath)), path);
     }
     assertEquals(
-      toNodePath(`${options.credentials.folder}/multus.kubeconfig`, mounts),
+      toNodePath(`${options.credentials.directory}/multus.kubeconfig`, mounts),
       options.credentials.hostPath,
     );
   });
@@ -154,8 +154,8 @@ for (const container of containers) {
   });
 }
 
-function isBelow(path: string, folder: string): boolean {
-  return `${path}/`.startsWith(`${folder}/`);
+function isBelow(path: string, directory: string): boolean {
+  return `${path}/`.startsWith(`${directory}/`);
 }
 
 /** Turns a path of a container into what the node calls it. */
@@ -253,11 +253,11 @@ function rightOf(method: string, url: string): string {
 }
 
 Deno.test("manifests: the role has the rights for all that is asked of the API server", async () => {
-  using folder = new ConfFolder();
+  using directory = new ConfDirectory();
   await using api = await KubeApi.start();
   api.putPod({ metadata: { name: "p", namespace: "test" } });
   api.putNad("test", "n", { type: "ptp" });
-  const kubeconfig = api.writeKubeconfig(folder.path, "token");
+  const kubeconfig = api.writeKubeconfig(directory.path, "token");
   using client = await openKubeClient({ kubeconfig, env: {} });
   assertExists(client);
   const pod = { namespace: "test", name: "p" };
@@ -295,7 +295,7 @@ Deno.test("manifests: the role has the rights for all that is asked of the API s
 });
 
 Deno.test("manifests: uninstall.yaml restores what --plugins has replaced", async () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "etc/cni/net.d/10-pods.conflist": "{}",
     "etc/cni/net.d/00-multus.conflist": "{}",
     "etc/cni/net.d/multus.d/token": "t",
@@ -305,10 +305,10 @@ Deno.test("manifests: uninstall.yaml restores what --plugins has replaced", asyn
     "opt/cni/bin/bridge": "not replaced",
     "executable": "ours",
   });
-  const bin = `${folder.path}/opt/cni/bin`;
+  const bin = `${directory.path}/opt/cni/bin`;
   const executable = new Executable({
-    source: `${folder.path}/executable`,
-    folder: bin,
+    source: `${directory.path}/executable`,
+    directory: bin,
     links: ["ptp", "vlan"],
     replacesOthers: true,
   }, createLog({}, () => {}));
@@ -316,13 +316,13 @@ Deno.test("manifests: uninstall.yaml restores what --plugins has replaced", asyn
   assertEquals(await Deno.readTextFile(`${bin}/ptp`), "ours");
   const [{ spec }] = loadAll(read("uninstall.yaml")) as Manifest[];
   const [{ command, args }] = spec.template.spec.initContainers;
-  const script = args[0].replaceAll("/host/", `${folder.path}/`);
+  const script = args[0].replaceAll("/host/", `${directory.path}/`);
   const { success, stderr } = await new Deno.Command(command[0], {
     args: [...command.slice(1), script],
   }).output();
   assertEquals([new TextDecoder().decode(stderr), success], ["", true]);
   const left = new Deno.Command("find", {
-    args: [folder.path, "-type", "f", "-printf", "%P\n"],
+    args: [directory.path, "-type", "f", "-printf", "%P\n"],
   }).outputSync();
   assertEquals(new TextDecoder().decode(left.stdout).split("\n").sort(), [
     "",

@@ -12,36 +12,36 @@ import {
   hostTest,
   MultusHost,
 } from "./_harness/multus_host.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 /** A node on which plugin `wrapper` calls multus with a configuration of its own. */
 class Nest implements AsyncDisposable {
   readonly host: MultusHost;
-  readonly folder: PluginFolder;
+  readonly directory: PluginDirectory;
   readonly pod: HostPod;
 
-  private constructor(host: MultusHost, folder: PluginFolder) {
+  private constructor(host: MultusHost, directory: PluginDirectory) {
     this.host = host;
-    this.folder = folder;
+    this.directory = directory;
     this.pod = host.addPod("web");
   }
 
   /** @param prepare What `sh` does before it calls multus */
   static async start(prepare = ":"): Promise<Nest> {
-    const folder = new PluginFolder();
-    folder.add(
+    const directory = new PluginDirectory();
+    directory.add(
       "wrapper",
       `cat > /dev/null
-      echo "$CNI_COMMAND" >> '${folder.path}/calls'
+      echo "$CNI_COMMAND" >> '${directory.path}/calls'
       ${prepare}
-      '${BIN}/multus' < '${folder.path}/inner.conf'`,
+      '${BIN}/multus' < '${directory.path}/inner.conf'`,
     );
-    return new Nest(await MultusHost.start(), folder);
+    return new Nest(await MultusHost.start(), directory);
   }
 
   /** Sets what the inner multus is called with. */
   setInner(keys: JsonObject): void {
-    this.folder.addFile("inner.conf", JSON.stringify(this.host.conf(keys)));
+    this.directory.addFile("inner.conf", JSON.stringify(this.host.conf(keys)));
   }
 
   /** How the outer multus is called: its only network is the wrapper's. */
@@ -49,17 +49,17 @@ class Nest implements AsyncDisposable {
     const delegates = [
       { cniVersion: "1.0.0", name: "wrapped", type: "wrapper" },
     ];
-    return { keys: { delegates }, env: { CNI_PATH: this.folder.path } };
+    return { keys: { delegates }, env: { CNI_PATH: this.directory.path } };
   }
 
   /** Counts the calls of the wrapper. */
   count(command: string): number {
-    const calls = Deno.readTextFileSync(`${this.folder.path}/calls`);
+    const calls = Deno.readTextFileSync(`${this.directory.path}/calls`);
     return calls.split("\n").filter((line) => line === command).length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
     await this.host[Symbol.asyncDispose]();
   }
 }
@@ -92,7 +92,7 @@ hostTest("multus that calls itself for ever new interfaces ends", async () => {
 hostTest("multus behind a delegate attaches another interface", async () => {
   await using nest = await Nest.start("export CNI_IFNAME=inner0");
   const { host, pod, call } = nest;
-  const cniDir = `${host.hosts.folder}/inner`;
+  const cniDir = `${host.hosts.directory}/inner`;
   nest.setInner({ cniDir });
   const { json } = await host.succeed("ADD", pod, call);
   assertEquals(json.interfaces[1].name, "inner0");

@@ -15,7 +15,7 @@ import {
   POD_ANNOTATIONS,
   TWO_NETWORKS,
 } from "./_harness/multus_host.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 
 hostTest("multus asks the API as little as it can", async (t) => {
@@ -46,23 +46,23 @@ hostTest("multus asks the API as little as it can", async (t) => {
   });
   await t.step("nothing before the master of a bare pod", async () => {
     await using host = await MultusHost.start();
-    using folder = new PluginFolder();
-    folder.add(
+    using directory = new PluginDirectory();
+    directory.add(
       "slow",
       `[ "$CNI_COMMAND" = ADD ] || exit 0
-        date +%s%N > '${folder.path}/ended'
+        date +%s%N > '${directory.path}/ended'
         echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/x"}]}'`,
     );
     const pod = host.addPod("web");
     const startedMs = Date.now() - performance.now();
     await host.succeed("ADD", pod, {
-      env: { CNI_PATH: folder.path },
+      env: { CNI_PATH: directory.path },
       keys: {
         delegates: [{ cniVersion: "1.0.0", name: "slow", type: "slow" }],
         runtimeConfig: { [POD_ANNOTATIONS]: {} },
       },
     });
-    const ended = Deno.readTextFileSync(`${folder.path}/ended`);
+    const ended = Deno.readTextFileSync(`${directory.path}/ended`);
     const endedMs = Number(BigInt(ended) / 1_000_000n) - startedMs;
     const tooEarly = host.api.requests.filter(({ at }) => at < endedMs);
     assertEquals(tooEarly, []);
@@ -173,12 +173,12 @@ hostTest("multus' STATUS is the master's", async () => {
   const pod = host.addPod("nobody");
   const env = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "" };
   assertEquals((await host.succeed("STATUS", pod, { env })).stdout, "");
-  using folder = new PluginFolder();
-  folder.add("busy", `echo '{"code":51,"msg":"no more"}'; exit 1`);
+  using directory = new PluginDirectory();
+  directory.add("busy", `echo '{"code":51,"msg":"no more"}'; exit 1`);
   const delegates = [{ cniVersion: "1.1.0", name: "busy", type: "busy" }];
   const { code, json } = await host.call("STATUS", pod, {
     keys: { delegates },
-    env: { ...env, CNI_PATH: folder.path },
+    env: { ...env, CNI_PATH: directory.path },
   });
   assertEquals([code, json.code, json.msg], [1, 51, "no more"]);
   assertEquals(host.api.requests, []);

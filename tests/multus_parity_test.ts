@@ -15,7 +15,7 @@ import {
 } from "./_harness/multus_host.ts";
 import { listPeers } from "./_harness/parity.ts";
 import type { Peer } from "./_harness/peers.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 const needs = ignoreUnless(hasCommand("iptables"), "needs iptables");
 
@@ -43,7 +43,7 @@ function callOf(host: MultusHost, binDir: string, peer: Peer): HostCall {
   const delegates = [masterOf(host)];
   return {
     keys: { binDir, delegates, capabilities, runtimeConfig },
-    env: { CNI_PATH: peer.folder },
+    env: { CNI_PATH: peer.directory },
   };
 }
 
@@ -86,7 +86,7 @@ for (const peer of listPeers("multus")) {
     async fn(t): Promise<void> {
       await t.step("all of them", async () => {
         await using host = await MultusHost.start();
-        using empty = new PluginFolder();
+        using empty = new PluginDirectory();
         const pod = host.addPod("web", { networks: "green" });
         await attachAndDetach(host, pod, callOf(host, empty.path, peer));
       });

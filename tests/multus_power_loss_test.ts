@@ -34,7 +34,7 @@ const NAMES = ["master eth0", "blue net1", "green net2"];
 /** A node on which a container is attached to three networks, as often as is asked for. */
 class Node implements Disposable {
   readonly hosts = TestHosts.create();
-  readonly cniDir = `${this.hosts.folder}/multus`;
+  readonly cniDir = `${this.hosts.directory}/multus`;
   readonly invoker = new Answering();
   #files = new Map<string, Uint8Array>();
 

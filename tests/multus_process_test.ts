@@ -19,7 +19,7 @@ import {
   onHost,
   TWO_NETWORKS,
 } from "./_harness/multus_host.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 /** What ADD of a pod left, without what differs from one to the next. */
 interface Observed {
@@ -70,7 +70,7 @@ function readDecoded(host: MultusHost, file: string): unknown {
 /** Takes out what the kernel chooses, or the test did. */
 function normalise(host: MultusHost, pod: HostPod, text: string): string {
   return text.replaceAll(pod.sandbox.path, "SANDBOX")
-    .replaceAll(host.hosts.folder, "FOLDER")
+    .replaceAll(host.hosts.directory, "DIRECTORY")
     .replaceAll(/(veth|bwp)[0-9a-f]+/g, "$1")
     .replaceAll(/fe80::[0-9a-f:]+/g, "fe80::")
     .replaceAll(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC")
@@ -83,7 +83,7 @@ async function trace(
   pod: HostPod,
   call: HostCall,
 ): Promise<string[]> {
-  const file = `${host.hosts.folder}/trace`;
+  const file = `${host.hosts.directory}/trace`;
   const strace = ["strace", "-f", "-e", "trace=execve", "-o", file];
   const command = [...strace, `${BIN}/multus`];
   await host.succeed("ADD", pod, { ...call, command });
@@ -121,11 +121,11 @@ Deno.test({
     });
     await t.step("one more for a plugin of somebody else", async () => {
       await using host = await MultusHost.start();
-      using folder = new PluginFolder();
-      const foreign = folder.add("foreign", PASS_ON);
+      using directory = new PluginDirectory();
+      const foreign = directory.add("foreign", PASS_ON);
       host.api.putNad("default", "mixed", mixedNetwork(host));
       const pod = host.addPod("web", { networks: "mixed" });
-      const env = { CNI_PATH: folder.path };
+      const env = { CNI_PATH: directory.path };
       const programs = await trace(host, pod, { env });
       const own = programs.filter((path) => path.startsWith(BIN));
       assertEquals(own, [`${BIN}/multus`]);

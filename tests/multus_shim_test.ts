@@ -252,15 +252,15 @@ async function takeOver(before: Start, after: Start): Promise<void> {
   assertEquals(host.leftovers(), []);
 }
 
-/** Makes a folder with only one of the daemon's sockets. */
-function folderWith(scene: Scene, socket: string): string {
-  const folder = `${scene.host.hosts.folder}/only-${socket}`;
-  Deno.mkdirSync(folder);
+/** Makes a directory with only one of the daemon's sockets. */
+function directoryWith(scene: Scene, socket: string): string {
+  const directory = `${scene.host.hosts.directory}/only-${socket}`;
+  Deno.mkdirSync(directory);
   Deno.symlinkSync(
     `${scene.daemon.socketDir}/${socket}`,
-    `${folder}/${socket}`,
+    `${directory}/${socket}`,
   );
-  return folder;
+  return directory;
 }
 
 test(
@@ -271,7 +271,7 @@ test(
     const web = host.addPod("web", { networks: "green" });
     const lost = host.addPod("lost", { networks: "nothing" });
     const [own, http] = ["daemon.sock", "multus.sock"].map((socket) =>
-      folderWith(scene, socket)
+      directoryWith(scene, socket)
     );
     const print = async (daemonSocketDir = ""): Promise<string[]> => {
       const printed: string[] = [];
@@ -315,7 +315,7 @@ test(
     await using refusing = new FakeDaemon(({ say }) =>
       say({ notMine: "another world" })
     );
-    const daemonSocketDir = folderWith(scene, "multus.sock");
+    const daemonSocketDir = directoryWith(scene, "multus.sock");
     Deno.symlinkSync(refusing.path, `${daemonSocketDir}/daemon.sock`);
     const pod = host.addPod("web", { networks: "green" });
     for (const command of ["ADD", "CHECK", "DEL"]) {
@@ -337,7 +337,7 @@ test(
       if (env?.["CNI_COMMAND"] === "ADD") return; // the connection ends
       return say({ notMine: "its DEL failed" });
     });
-    const daemonSocketDir = folderWith(scene, "multus.sock");
+    const daemonSocketDir = directoryWith(scene, "multus.sock");
     Deno.symlinkSync(failing.path, `${daemonSocketDir}/daemon.sock`);
     const pod = host.addPod("web", { networks: "green" });
     const { code, json } = await scene.call(OURS, "ADD", pod, {
@@ -357,7 +357,7 @@ test(
   async (scene) => {
     const { host } = scene;
     const pod = host.addPod("web");
-    const daemonSocketDir = `${host.hosts.folder}/later`;
+    const daemonSocketDir = `${host.hosts.directory}/later`;
     const call = { command: [OURS], keys: { daemonSocketDir } };
     const adding = host.start("ADD", pod, call);
     // DEL does not wait. There is no record of this container.
@@ -391,7 +391,7 @@ test(
     const { host } = scene;
     const pod = host.addPod("web");
     await scene.succeed(OURS, "ADD", pod);
-    const socketDir = `${host.hosts.folder}/refuses`;
+    const socketDir = `${host.hosts.directory}/refuses`;
     Deno.mkdirSync(socketDir);
     const asked: string[] = [];
     await using _server = Deno.serve({
@@ -557,8 +557,8 @@ test(
   async (scene) => {
     const { host } = scene;
     const pod = host.addPod("web");
-    const marker = `${host.hosts.folder}/running`;
-    const slow = `${host.hosts.folder}/slow`;
+    const marker = `${host.hosts.directory}/running`;
+    const slow = `${host.hosts.directory}/slow`;
     Deno.mkdirSync(slow);
     Deno.writeTextFileSync(
       `${slow}/slow`,

@@ -17,7 +17,7 @@ import {
   MultusHost,
   POD_ANNOTATIONS,
 } from "./_harness/multus_host.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 
 /** A node as in the example that many have read: `00-multus.conf`, and one network more. */
@@ -32,7 +32,7 @@ class Example implements AsyncDisposable {
     this.definition =
       `{ "cniVersion": "0.3.1", "name": "bridge-network", "plugins": [ ` +
       `{ "type": "bridge", "bridge": "br-net2", "ipam": { ` +
-      `"type": "host-local", "dataDir": "${host.hosts.folder}/leases", ` +
+      `"type": "host-local", "dataDir": "${host.hosts.directory}/leases", ` +
       `"subnet": "192.168.133.0/24", "rangeStart": "192.168.133.190", ` +
       `"rangeEnd": "192.168.133.250" } }, { "type": "sbr" } ] }`;
     host.api.putNad("default", "bridge-net2", this.definition);
@@ -245,17 +245,17 @@ hostTest("multus detaches pods from Go's damaged records", async () => {
 
 hostTest("multus is run by a runtime as any plugin is", async () => {
   await using host = await MultusHost.start();
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const pod = host.addPod("web", { networks: "green" });
   const { name, cniVersion, ...plugin } = host.conf({
     capabilities: { [POD_ANNOTATIONS]: true },
   });
   const list = { name, cniVersion, plugins: [plugin] };
-  folder.addFile("00-multus.conflist", JSON.stringify(list));
+  directory.addFile("00-multus.conflist", JSON.stringify(list));
   const runCni = (verb: string): Promise<HostOutput> =>
     host.succeed(verb, pod, {
       command: [`${BIN}/cni`, verb, String(name), pod.sandbox.path]
-        .concat("--conf-dir", folder.path, "--cache-dir", folder.path),
+        .concat("--conf-dir", directory.path, "--cache-dir", directory.path),
       env: {
         CNI_COMMAND: "",
         CAP_ARGS: JSON.stringify({ [POD_ANNOTATIONS]: pod.annotations }),

@@ -7,7 +7,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import {
   AttachmentLocks,
-  lockFolderOf,
+  lockDirectoryOf,
   type NetworkConfList,
   NetworkRuntime,
   parseNetworkConfList,
@@ -22,14 +22,14 @@ import { TestHosts } from "../testing/test_hosts.ts";
 
 /** A runtime on a throw-away host. */
 function runtimeOf(hosts: TestHosts): NetworkRuntime {
-  const cacheDir = `${hosts.folder}/cache`;
+  const cacheDir = `${hosts.directory}/cache`;
   return new NetworkRuntime({
     pluginDirs: [hosts.path],
     env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
     cacheDir,
     hostNetns: hosts.host.path,
     invoker: createInvoker(dispatch, findPlugin),
-    locks: new AttachmentLocks(lockFolderOf(cacheDir)),
+    locks: new AttachmentLocks(lockDirectoryOf(cacheDir)),
     onStderr: () => {},
   });
 }

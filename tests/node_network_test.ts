@@ -26,8 +26,8 @@ import { TestHosts } from "../testing/test_hosts.ts";
 /** A throw-away host with an agent on it. */
 class AgentHost implements Disposable {
   readonly hosts = TestHosts.create();
-  readonly confDir = `${this.hosts.folder}/net.d`;
-  readonly cacheDir = `${this.hosts.folder}/cache`;
+  readonly confDir = `${this.hosts.directory}/net.d`;
+  readonly cacheDir = `${this.hosts.directory}/cache`;
   logged = "";
   readonly network: NodeNetwork;
 

@@ -7,8 +7,8 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { rootTest } from "../testing/capabilities.ts";
-import { peerFolders } from "./_harness/peers.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { peerDirectories } from "./_harness/peers.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
@@ -38,7 +38,7 @@ interface Row {
 /** The plugins that attach two containers, and their backend. */
 interface Scene {
   readonly name: string;
-  /** Folder of the plugins. */
+  /** Directory of the plugins. */
   readonly path: string;
   readonly backend: "iptables" | "nftables";
   readonly isOurs: boolean;
@@ -160,10 +160,10 @@ function listLeft(host: ToolHost): Promise<string> {
 const backends = ["iptables", "nftables"] as const;
 
 rootTest("cni gc --orphans removes what a lost container left", async (t) => {
-  using plugins = new PluginFolder();
+  using plugins = new PluginDirectory();
   const bin = Deno.env.get("CNI_BIN");
   if (!bin) TYPES.forEach((type) => plugins.addOwnExecutable(type));
-  const go = peerFolders().at(-1);
+  const go = peerDirectories().at(-1);
   const scenes: Scene[] = backends.flatMap((backend) => [
     {
       name: `ours, ${backend}`,
@@ -174,7 +174,7 @@ rootTest("cni gc --orphans removes what a lost container left", async (t) => {
     ...go
       ? [{
         name: `${go.name}, ${backend}`,
-        path: go.folder,
+        path: go.directory,
         backend,
         isOurs: false,
       }]
@@ -266,7 +266,7 @@ const FOREIGN = `
 
 rootTest("cni gc --orphans keeps what it cannot prove", async () => {
   await using host = await ToolHost.create();
-  using plugins = new PluginFolder();
+  using plugins = new PluginDirectory();
   plugins.addOwnExecutable("static");
   if (!Deno.env.get("CNI_BIN")) host.env["CNI_PATH"] = plugins.path;
   const name = "c".repeat(64);

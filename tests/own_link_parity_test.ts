@@ -144,6 +144,6 @@ function testBeside(type: OwnLinkType, peer: Peer): void {
 // Go 1.1.1 has neither.
 for (const peer of listPeers("dummy and tap")) {
   for (const type of ["dummy", "tap"] as const) {
-    if (isExecutable(`${peer.folder}/${type}`)) testBeside(type, peer);
+    if (isExecutable(`${peer.directory}/${type}`)) testBeside(type, peer);
   }
 }

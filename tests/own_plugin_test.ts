@@ -13,14 +13,14 @@ import { findOrphans } from "../node/orphans/mod.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import { ROOT } from "../scripts/compile/project.ts";
 import { rootTest } from "../testing/capabilities.ts";
-import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { runCni, runCniOn } from "./_harness/tool_call.ts";
 
 const IPAM = { type: "host-local", subnet: "10.61.0.0/24" };
 
-/** A folder with projects, and their executables, which run from the sources. */
-class Projects extends PluginFolder {
-  /** Folders of CNI_PATH. */
+/** A directory with projects, and their executables, which run from the sources. */
+class Projects extends PluginDirectory {
+  /** Directories of CNI_PATH. */
   get bin(): string {
     return `${this.path}/bin`;
   }
@@ -151,8 +151,8 @@ rootTest("an IPAM plugin that cni new plugin made is validated", async () => {
 /** Moves one of the project's plugins out, under another name. */
 async function moveOut(projects: Projects, type: string): Promise<void> {
   await projects.make("map");
-  const folder = `${projects.path}/${type}-out`;
-  await Deno.mkdir(folder);
+  const directory = `${projects.path}/${type}-out`;
+  await Deno.mkdir(directory);
   for await (const { name } of Deno.readDir(`${ROOT}plugins/${type}`)) {
     const text = await Deno.readTextFile(`${ROOT}plugins/${type}/${name}`);
     const moved = text.replaceAll('"../../', `"${ROOT}`)
@@ -161,10 +161,10 @@ async function moveOut(projects: Projects, type: string): Promise<void> {
         new RegExp(`("?)(type|name)\\1: "${type}"`, "g"),
         `$1$2$1: "${type}-out"`,
       );
-    await Deno.writeTextFile(`${folder}/${name}`, moved);
+    await Deno.writeTextFile(`${directory}/${name}`, moved);
   }
   await Deno.writeTextFile(
-    `${folder}/main.ts`,
+    `${directory}/main.ts`,
     `import { answerTools, runMain } from "@cni/plugins";
      import { ${type} } from "./plugin.ts";
      const tell = async (question, plugin) => {

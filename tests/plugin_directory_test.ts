@@ -139,7 +139,7 @@ async function addNetworks(copy: Copy): Promise<void> {
 
 const VLAN = "net.d/vlan.conflist", PTP = "net.d/ptp.conflist";
 
-const FOLDERS = [
+const DIRECTORIES = [
   ...["--cni-path", "bin", "--conf-dir", "net.d", "--cache-dir", "cache"],
 ];
 
@@ -191,7 +191,7 @@ rootTest("a plugin is its directory", async (t) => {
       [["explain", "vlan"], 'no plugin is named "vlan"'],
       [["schema", "vlan"], 'No schema is named "vlan"'],
       [["install", "bin", "--only", "vlan"], 'no plugin is named "vlan"'],
-      [["validate", VLAN, ...FOLDERS], 'failed to find plugin "vlan"'],
+      [["validate", VLAN, ...DIRECTORIES], 'failed to find plugin "vlan"'],
     ];
     for (const [call, refusal] of refusals) {
       const { code, stdout, stderr } = await copy.cni(...call);
@@ -205,9 +205,9 @@ rootTest("a plugin is its directory", async (t) => {
       await listKnown(copy),
       pluginNames.filter((type) => type !== "vlan"),
     );
-    const { code, stderr } = await copy.cni("validate", PTP, ...FOLDERS);
+    const { code, stderr } = await copy.cni("validate", PTP, ...DIRECTORIES);
     assertEquals([code, stderr], [0, ""]);
-    const { stdout } = await copy.cni("doctor", ...FOLDERS);
+    const { stdout } = await copy.cni("doctor", ...DIRECTORIES);
     assertMatch(stdout, /^Plugins +2 in bin: 2 of this project$/m);
     assertStringIncludes(stdout, '"vlan" needs "vlan": failed to find plugin');
   });

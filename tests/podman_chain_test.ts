@@ -56,7 +56,7 @@ function ipamOf(hosts: TestHosts, keys: JsonObject = {}): JsonObject {
 
 function tuning(hosts: TestHosts): PluginObject {
   const sysctl = { "net.ipv4.conf.eth0.log_martians": "1" };
-  return { type: "tuning", sysctl, dataDir: `${hosts.folder}/tuning` };
+  return { type: "tuning", sysctl, dataDir: `${hosts.directory}/tuning` };
 }
 
 const PORTMAP = { type: "portmap", capabilities: { portMappings: true } };
@@ -177,7 +177,7 @@ function arrange(way: Way, plugins: readonly PluginObject[]): PluginObject[] {
 
 /** Lists what attachments leave, without what they share. */
 function stateOf(hosts: TestHosts): unknown {
-  const { host, sandbox, folder } = hosts;
+  const { host, sandbox, directory } = hosts;
   const isOwn = (name: string): boolean =>
     !/^(cni0|cni-podman0|br0)$/.test(name);
   return {
@@ -188,7 +188,7 @@ function stateOf(hosts: TestHosts): unknown {
       .filter((rule) => /8080|10\.88|10\.244/.test(rule)),
     leases: hosts.leases(),
     saved: ["tuning", "flannel"].flatMap((name) =>
-      unlessMissing(() => [...Deno.readDirSync(`${folder}/${name}`)]) ?? []
+      unlessMissing(() => [...Deno.readDirSync(`${directory}/${name}`)]) ?? []
     ),
   };
 }
@@ -226,7 +226,7 @@ function prepare(hosts: TestHosts): void {
   }
   runIn(hosts.host, "ip", "link", "set", "up0", "up");
   const lines = SUBNET_ENV.ipv4.map((line) => `${line}\n`);
-  Deno.writeTextFileSync(`${hosts.folder}/subnet.env`, lines.join(""));
+  Deno.writeTextFileSync(`${hosts.directory}/subnet.env`, lines.join(""));
 }
 
 for (const [name, row] of Object.entries(ROWS)) {

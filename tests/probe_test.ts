@@ -114,10 +114,10 @@ rootTest(
   NEEDS,
   async () => {
     using scene = await DoctorScene.create();
-    const { hosts: { host, folder }, proc } = scene;
-    const textfile = `${folder}/cni.prom`;
+    const { hosts: { host, directory }, proc } = scene;
+    const textfile = `${directory}/cni.prom`;
     const call = callOn(scene);
-    const daemonSocket = `${folder}/daemon.sock`;
+    const daemonSocket = `${directory}/daemon.sock`;
     const options = { hostNetns: host.path, proc, daemonSocket };
     const written = await metrics(
       { ...call, flags: { ...call.flags, textfile } },
@@ -146,14 +146,14 @@ rootTest(
     );
     await assertRejects(
       () => {
-        const flags = { ...call.flags, textfile: `${folder}/none/cni.prom` };
+        const flags = { ...call.flags, textfile: `${directory}/none/cni.prom` };
         return metrics({ ...call, flags }, options);
       },
       Error,
       "Cannot write",
     );
-    Deno.writeTextFileSync(`${folder}/file`, "");
-    const broken = { ...call.flags, "cache-dir": `${folder}/file` };
+    Deno.writeTextFileSync(`${directory}/file`, "");
+    const broken = { ...call.flags, "cache-dir": `${directory}/file` };
     const { text: some, exitCode, note } = await metrics(
       { ...call, flags: broken },
       options,

@@ -46,7 +46,7 @@ class Node {
         ipam: {
           type: "whereabouts",
           range: "10.30.0.0/24",
-          dataDir: `${hosts.folder}/receipts`,
+          dataDir: `${hosts.directory}/receipts`,
           kubernetes: { kubeconfig },
         },
       }),
@@ -86,10 +86,10 @@ class Node {
       name: "multus-cni-network",
       type: "multus",
       kubeconfig: this.kubeconfig,
-      cniDir: `${hosts.folder}/multus`,
+      cniDir: `${hosts.directory}/multus`,
       binDir: BIN,
-      confDir: `${hosts.folder}/net.d`,
-      daemonSocketDir: `${hosts.folder}/none`,
+      confDir: `${hosts.directory}/net.d`,
+      daemonSocketDir: `${hosts.directory}/none`,
       definitionKeys: [
         "host-local.dataDir",
         "whereabouts.dataDir",
@@ -164,18 +164,18 @@ function definition(name: string, plugin: JsonObject): JsonObject {
 }
 
 /** Applies every manifest: what the tests need for real, the rest as a dry run. */
-function applyManifests(api: RealApiServer, folder: string): void {
+function applyManifests(api: RealApiServer, directory: string): void {
   const apply = (...args: string[]): string =>
     api.kubectl("apply", "--server-side", "--warnings-as-errors", ...args);
   const { code } = new Deno.Command("cp", {
-    args: ["-r", `${DEPLOY}multus`, folder],
+    args: ["-r", `${DEPLOY}multus`, directory],
   }).outputSync();
   assertEquals(code, 0);
-  const kustomization = `${folder}/multus/kustomization.yaml`;
+  const kustomization = `${directory}/multus/kustomization.yaml`;
   Deno.writeTextFileSync(kustomization, "\ncomponents: [daemon]\n", {
     append: true,
   });
-  apply("-k", `${folder}/multus`);
+  apply("-k", `${directory}/multus`);
   apply("-k", `${DEPLOY}whereabouts`);
   const files = ["multus/uninstall", "plugins/daemonset", "plugins/uninstall"];
   apply("--dry-run=server", ...files.map((name) => `-f${DEPLOY}${name}.yaml`));
@@ -190,7 +190,7 @@ hostTest(
 
     await t.step(
       "it accepts all manifests",
-      () => applyManifests(api, hosts.folder),
+      () => applyManifests(api, hosts.directory),
     );
 
     const node = new Node(hosts, api);

@@ -18,8 +18,8 @@ class TurningLink implements Disposable {
   readonly #stop = new Int32Array(new SharedArrayBuffer(8));
   readonly #worker: Worker;
 
-  constructor(folder: string, targets: readonly string[]) {
-    this.path = `${folder}/netns`;
+  constructor(directory: string, targets: readonly string[]) {
+    this.path = `${directory}/netns`;
     Deno.symlinkSync(targets[0] ?? "", this.path);
     const code = `onmessage = ({ data: { path, targets, stop } }) => {
       while (Atomics.load(stop, 0) === 0) {
@@ -56,8 +56,8 @@ type Run = (
 
 /** Attaches and detaches by a path that turns. */
 async function attachByTurningPath(hosts: TestHosts, run: Run): Promise<void> {
-  const { host, sandbox, folder } = hosts;
-  using link = new TurningLink(folder, [sandbox.path, host.path]);
+  const { host, sandbox, directory } = hosts;
+  using link = new TurningLink(directory, [sandbox.path, host.path]);
   const turning = { CNI_NETNS: link.path };
   let attached = 0;
   for (let count = 0; count < ATTACHMENTS; count++) {

@@ -29,7 +29,7 @@ async function succeed(
 
 rootTest("the example has remote attach a sandbox", async () => {
   using hosts = TestHosts.create();
-  const socket = `${hosts.folder}/daemon/cni.sock`;
+  const socket = `${hosts.directory}/daemon/cni.sock`;
   await using server = await serve("ptp", socket, {
     hostNetns: hosts.host.path,
     onStderr: () => {},
@@ -69,7 +69,7 @@ rootTest(
   "serveCni() runs a container's calls in order, and GC alone",
   async () => {
     using hosts = TestHosts.create();
-    const socket = `${hosts.folder}/daemon/cni.sock`;
+    const socket = `${hosts.directory}/daemon/cni.sock`;
     const events: string[] = [];
     const gates = new Map<string, PromiseWithResolvers<void>>();
     const gateOf = (name: string): PromiseWithResolvers<void> => {
@@ -134,7 +134,7 @@ rootTest(
   "serveCni() has calls tried again that it does not begin",
   async () => {
     using hosts = TestHosts.create();
-    const socket = `${hosts.folder}/daemon/cni.sock`;
+    const socket = `${hosts.directory}/daemon/cni.sock`;
     const [begun, end] = [0, 1].map(() => Promise.withResolvers<void>());
     const { plugin } = current({
       async add(): Promise<Result> {
@@ -161,8 +161,8 @@ rootTest(
 );
 
 Deno.test("serveCni() takes over from a daemon, which then does not remove the socket", async () => {
-  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  const socket = `${folder}/cni.sock`;
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const socket = `${directory}/cni.sock`;
   const passthru = await findPlugin("passthru");
   assert(passthru);
   const options = { onStderr: (): void => {} };
@@ -188,7 +188,7 @@ Deno.test("serveCni() takes over from a daemon, which then does not remove the s
   await after[Symbol.asyncDispose]();
   await after[Symbol.asyncDispose]();
   assertEquals(findFileId(socket), undefined);
-  Deno.removeSync(folder, { recursive: true });
+  Deno.removeSync(directory, { recursive: true });
 });
 
 rootTest(

@@ -159,7 +159,7 @@ function comparable({ exitCode, json }: Awaited<ReturnType<Run>>): unknown {
 }
 
 for (const peer of listPeers("static")) {
-  const runGo = runAs([`${peer.folder}/static`]);
+  const runGo = runAs([`${peer.directory}/static`]);
   Deno.test(`static answers and fails as Go's does (${peer.name})`, async (t) => {
     for (const [name, scenario] of Object.entries(SCENARIOS)) {
       for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {

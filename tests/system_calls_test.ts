@@ -20,7 +20,7 @@ rootTest(
   needsStrace,
   async (t) => {
     using hosts = TestHosts.create();
-    const trace = `${hosts.folder}/trace`;
+    const trace = `${hosts.directory}/trace`;
     const rounds = 4;
     runIn(
       hosts.host,

@@ -11,7 +11,7 @@ Deno.test(
   ),
   async () => {
     using hosts = TestHosts.create();
-    const path = `${hosts.folder}/trace`;
+    const path = `${hosts.directory}/trace`;
     const config = {
       cniVersion: "1.1.0",
       name: "net1",
@@ -38,7 +38,7 @@ Deno.test(
   requireRoot("CNI_TRACE to a pipe changes nothing", needsBin),
   async () => {
     using hosts = TestHosts.create();
-    const path = `${hosts.folder}/pipe`;
+    const path = `${hosts.directory}/pipe`;
     await new Deno.Command("mkfifo", { args: [path] }).output();
     const config = { cniVersion: "1.1.0", name: "net1", type: "ptp" };
     const call = { type: "ptp", command: "DEL", config } as const;

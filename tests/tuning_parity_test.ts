@@ -248,12 +248,12 @@ for (const peer of listPeers("tuning")) {
         ["a look-ahead", "net(?=.)", /./],
       ];
       await eachRow(t, rows, ([, list, text]) => {
-        for (const folder of [BIN, peer.folder]) {
+        for (const directory of [BIN, peer.directory]) {
           using scene = new TunedLink({ sysctl: { [SYSCTL]: "1" } });
           const { cniVersion } = peer;
           const prevResult = { ...scene.prevResult, cniVersion };
-          const program = `${folder}/tuning`;
-          const script = withAllowlist(scene.hosts.folder, program, list);
+          const program = `${directory}/tuning`;
+          const script = withAllowlist(scene.hosts.directory, program, list);
           const config = { ...scene.config, cniVersion, prevResult };
           const { stdout, json } = scene.hosts.exec(script, "ADD", config);
           if (text === undefined) assertEquals(json.code, undefined, stdout);

@@ -6,7 +6,7 @@
  * left for two pods, and what stayed after their own DEL. So these tests need
  * no Go plugins. Where they are installed, the nodes are also made anew, and
  * compared with the recordings. `CNI_RECORD=1` writes those again.
- * `CNI_GO_MULTUS` is the folder of Go's multus.
+ * `CNI_GO_MULTUS` is the directory of Go's multus.
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -130,18 +130,18 @@ const MULTUS = Deno.env.get("CNI_GO_MULTUS") ?? "";
 
 const needsMultus = ignoreUnless(
   MULTUS !== "",
-  "needs CNI_GO_MULTUS, the folder of Go's multus",
+  "needs CNI_GO_MULTUS, the directory of Go's multus",
 );
 
 /** Has our plugins attach both pods, and those of a release detach them. */
 async function goBack(
   node: UpgradeNode,
-  ...folders: readonly string[]
+  ...directories: readonly string[]
 ): Promise<NodeState> {
   await node.install(BIN);
   await node.run("add", "one");
   await node.run("add", "two");
-  await node.install(...folders);
+  await node.install(...directories);
   await node.run("del", "one");
   await node.run("del", "two");
   return await node.state();
@@ -155,12 +155,12 @@ for (const peer of listPeers("upgrade")) {
       `upgrade: ${peer.name} (${row}) makes what is recorded, and detaches pods of ours`,
       isMultus ? allOf(needs, needsMultus) : needs,
       async () => {
-        const folders = [peer.folder, ...isMultus ? [MULTUS] : []];
+        const directories = [peer.directory, ...isMultus ? [MULTUS] : []];
         await using node = await UpgradeNode.create(ROWS[row]);
-        await node.install(...folders);
+        await node.install(...directories);
         const { attached, detached } = await node.record();
         // A bridge and chains that both sides use stay.
-        const returned = await goBack(node, ...folders);
+        const returned = await goBack(node, ...directories);
         const made = { attached, detached, returned };
         if (Deno.env.has("CNI_RECORD")) writeRecording(row, peer.name, made);
         const recorded = await readRecording(row, peer.name);
@@ -217,7 +217,11 @@ const ELSEWHERE:
       "adds, ${other} checks and deletes",
     ],
     ["leases", "host_local_parity", "end each other's leases"],
-    ["a large folder of leases", "host_local_parity", "share a large folder"],
+    [
+      "a large directory of leases",
+      "host_local_parity",
+      "share a large directory",
+    ],
     ["libcni's cache", "cnitool_parity", "(${name})"],
     ["portmap's chains", "portmap_parity", "is checked and deleted by"],
     ["portmap's nft rules", "portmap_parity", "to nftables by ${peer.name} is"],

@@ -10,13 +10,13 @@ import { parseFlags, runCni } from "./_harness/tool_call.ts";
 import { CLUSTER_GC_FLAGS } from "../cli/cluster_gc/flags.ts";
 import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
 
-const FOLDER = new URL("../deploy/whereabouts/", import.meta.url);
+const DIRECTORY = new URL("../deploy/whereabouts/", import.meta.url);
 
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
 type Manifest = any;
 
 function read(file: string): Manifest[] {
-  return loadAll(Deno.readTextFileSync(new URL(file, FOLDER))) as Manifest[];
+  return loadAll(Deno.readTextFileSync(new URL(file, DIRECTORY))) as Manifest[];
 }
 
 /** Lists the permissions of a role, as `get ippools`. */
@@ -48,7 +48,7 @@ function listAsked({ api }: WhereaboutsScene): string[] {
 }
 
 Deno.test("deploy/whereabouts: kustomization.yaml has all manifests", () => {
-  const files = [...Deno.readDirSync(FOLDER)].map(({ name }) => name)
+  const files = [...Deno.readDirSync(DIRECTORY)].map(({ name }) => name)
     .filter((name) => name !== "kustomization.yaml");
   const [{ resources }] = read("kustomization.yaml");
   assertEquals(resources.toSorted(), files.toSorted());

@@ -77,7 +77,7 @@ Deno.test("the guide shows what the example answers", async (t) => {
 /** Checks the types of all code in Markdown and in comments of the entry points. */
 Deno.test("the code in the documentation type-checks", async () => {
   const { imports } = await makeImportMap(ROOT.slice(0, -1), `${ROOT}mod.ts`);
-  // The guide quotes files that stand in another folder than it does.
+  // The guide quotes files that stand in another directory than it does.
   const besides = {
     [`file://${ROOT}docs/main.ts`]: `file://${EXAMPLE}/main.ts`,
   };
@@ -128,7 +128,7 @@ function listPinned(hosts: TestHosts): string[] {
 
 rootTest("the guide's example works as executables", async (t) => {
   using hosts = TestHosts.create();
-  const out = `${hosts.folder}/compiled`;
+  const out = `${hosts.directory}/compiled`;
   await compile({
     out,
     programs: [

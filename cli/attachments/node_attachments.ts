@@ -3,7 +3,7 @@
  * them.
  *
  * A runtime caches what it attaches. multus is a runtime too: it caches the
- * networks that it attaches in a folder of its own, `cniDir`.
+ * networks that it attaches in a directory of its own, `cniDir`.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import {
 } from "../../cni/libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isNetns } from "../netns/named.ts";
-import type { Folders } from "../network.ts";
+import type { Directories } from "../network.ts";
 
 /** An attachment on this node. */
 export interface NodeAttachment extends CachedAttachment {
@@ -30,7 +30,7 @@ export interface NodeAttachment extends CachedAttachment {
   readonly via: string | undefined;
   /** The NetworkAttachmentDefinition, `namespace/name`; undefined if unknown. */
   readonly definition: string | undefined;
-  /** The folder whose `results` has it. */
+  /** The directory whose `results` has it. */
   readonly cacheDir: string;
 }
 
@@ -41,7 +41,7 @@ export interface NodeAttachment extends CachedAttachment {
  * @throws {CniError} 5 If the cache cannot be read
  */
 export function listAttachments(
-  { cacheDir }: Pick<Folders, "cacheDir">,
+  { cacheDir }: Pick<Directories, "cacheDir">,
 ): CachedAttachment[] {
   return new AttachmentCache(cacheDir).listAttachments()
     .map((cached) => ({
@@ -79,7 +79,7 @@ export function isOfNetns(
  * @throws {CniError} 5 If the cache cannot be read
  */
 export function listNodeAttachments(
-  { cacheDir }: Pick<Folders, "cacheDir">,
+  { cacheDir }: Pick<Directories, "cacheDir">,
 ): NodeAttachment[] {
   const own = listAttachments({ cacheDir }).map((cached) => ({
     ...cached,
@@ -88,12 +88,12 @@ export function listNodeAttachments(
     cacheDir,
   }));
   const masters = own.flatMap((cached) => {
-    const folder = findMultusFolder(cached);
-    return folder === undefined ? [] : [{ ...cached, folder }];
+    const directory = findMultusDirectory(cached);
+    return directory === undefined ? [] : [{ ...cached, directory }];
   });
-  const folders = new Set(masters.map(({ folder }) => folder));
-  folders.add(join(cacheDir, "multus"));
-  const ofMultus = [...folders].flatMap((cacheDir) => {
+  const directories = new Set(masters.map(({ directory }) => directory));
+  directories.add(join(cacheDir, "multus"));
+  const ofMultus = [...directories].flatMap((cacheDir) => {
     const definitions = new Map<string, Definitions>();
     return listAttachments({ cacheDir }).map((cached) => {
       const { containerId } = cached;
@@ -164,10 +164,10 @@ function findPod({ cniArgs }: CachedAttachment): string | undefined {
   return namespace && name ? `${namespace}/${name}` : undefined;
 }
 
-const MULTUS_FOLDER = "/var/lib/cni/multus";
+const MULTUS_DIRECTORY = "/var/lib/cni/multus";
 
-/** Finds the folder of multus; undefined if the network does not run multus. */
-function findMultusFolder({ config }: CachedAttachment): string | undefined {
+/** Finds the directory of multus; undefined if the network does not run multus. */
+function findMultusDirectory({ config }: CachedAttachment): string | undefined {
   const document = ifPossible(() => parseJson(config));
   if (!isObject(document)) return undefined;
   const { plugins = [document] } = document;
@@ -175,17 +175,21 @@ function findMultusFolder({ config }: CachedAttachment): string | undefined {
     isObject(plugin) && /^multus(-shim)?$/.test(String(plugin["type"]))
   );
   if (!isObject(multus)) return undefined;
-  const [, folder] = Object.entries(multus as JsonObject)
+  const [, directory] = Object.entries(multus as JsonObject)
     .find(([key]) => key.toLowerCase() === "cnidir") ?? [];
-  return typeof folder === "string" && folder !== "" ? folder : MULTUS_FOLDER;
+  return typeof directory === "string" && directory !== ""
+    ? directory
+    : MULTUS_DIRECTORY;
 }
 
 /** Finds the definition of an attachment of one container. */
 type Definitions = (attachment: CachedAttachment) => string | undefined;
 
 /** Reads the names of definitions from a scratch file of multus. */
-function readDefinitions(folder: string, containerId: string): Definitions {
-  const list = ifPossible(() => parseJson(readFile(join(folder, containerId))));
+function readDefinitions(directory: string, containerId: string): Definitions {
+  const list = ifPossible(() =>
+    parseJson(readFile(join(directory, containerId)))
+  );
   const names = new Map<string, string>();
   for (const [index, entry] of (Array.isArray(list) ? list : []).entries()) {
     if (!isObject(entry)) continue;

@@ -9,7 +9,7 @@ import { ifPossible } from "../../cni/files/io.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { findNearest } from "../program/suggest.ts";
 import { findNetnsProblem, listNamed, pathOfName } from "../netns/named.ts";
-import type { Folders } from "../network.ts";
+import type { Directories } from "../network.ts";
 import {
   isOfNetns,
   listNodeAttachments,
@@ -51,18 +51,18 @@ const SHORTEST_PREFIX = 4;
  */
 export function findTarget(
   text: string,
-  folders: Pick<Folders, "cacheDir">,
+  directories: Pick<Directories, "cacheDir">,
 ): Target {
   const pid = /^pid:(\d+)$/.exec(text)?.[1];
   if (pid !== undefined) return findProcess(text, pid);
   if (text.includes("/")) {
     return IS_POD.test(text)
-      ? findPod(text, folders)
+      ? findPod(text, directories)
       : netnsTarget(text, resolve(text));
   }
   const netns = pathOfName(text);
   if (exists(netns)) return netnsTarget(text, netns);
-  const all = listNodeAttachments(folders);
+  const all = listNodeAttachments(directories);
   const isGone = all.some((one) => one.netns === netns);
   return (isGone ? undefined : findContainer(text, all)) ??
     netnsTarget(text, netns);
@@ -81,11 +81,11 @@ export interface AttachedTarget extends Target {
  */
 export function getTarget(
   text: string,
-  folders: Pick<Folders, "cacheDir">,
+  directories: Pick<Directories, "cacheDir">,
 ): AttachedTarget {
-  const target = findTarget(text, folders);
+  const target = findTarget(text, directories);
   const { netns, containerId } = target;
-  const all = listNodeAttachments(folders);
+  const all = listNodeAttachments(directories);
   const attachments = all.filter((one) =>
     netns === "" ? one.containerId === containerId : isOfNetns(one, netns)
   );
@@ -102,13 +102,13 @@ export function getTarget(
 /** Explains that a namespace does not exist, and suggests a name; undefined if it does, or may. */
 export function findUnknown(
   { text, kind, netns }: Target,
-  folders: Pick<Folders, "cacheDir">,
+  directories: Pick<Directories, "cacheDir">,
 ): string | undefined {
   const problem = findNetnsProblem(netns);
   const isName = kind === "netns" && !text.includes("/");
   if (problem === undefined || !isName || exists(netns)) return problem;
   return problem +
-    suggest(text, ifPossible(() => listNodeAttachments(folders)) ?? []);
+    suggest(text, ifPossible(() => listNodeAttachments(directories)) ?? []);
 }
 
 /**
@@ -119,9 +119,9 @@ export function findUnknown(
  */
 export function resolveNetns(
   text: string,
-  folders: Pick<Folders, "cacheDir">,
+  directories: Pick<Directories, "cacheDir">,
 ): string {
-  const { netns } = findTarget(text, folders);
+  const { netns } = findTarget(text, directories);
   if (netns !== "") return netns;
   throw new Error(`The cache has no network namespace of "${text}"`);
 }
@@ -152,16 +152,19 @@ function findProcess(text: string, pid: string): Target {
  */
 export function getPod(
   text: string,
-  folders: Pick<Folders, "cacheDir">,
+  directories: Pick<Directories, "cacheDir">,
 ): Target {
-  const target = findTarget(text, folders);
+  const target = findTarget(text, directories);
   if (target.kind === "pod") return target;
   throw new Error(`"${text}" is not the name of a pod: use namespace/name`);
 }
 
 /** Finds a pod. Its name may also be a relative path. */
-function findPod(text: string, folders: Pick<Folders, "cacheDir">): Target {
-  const all = listNodeAttachments(folders);
+function findPod(
+  text: string,
+  directories: Pick<Directories, "cacheDir">,
+): Target {
+  const all = listNodeAttachments(directories);
   const found = all.filter(({ pod }) => pod === text);
   if (found.length > 0) return chooseOne(text, "pod", found);
   if (exists(text)) return netnsTarget(text, resolve(text));

@@ -26,9 +26,9 @@ import { formatFailureText } from "../program/failure.ts";
 import {
   createLocks,
   createRuntime,
-  type Folders,
+  type Directories,
   getNetwork,
-  readFolders,
+  readDirectories,
   refuseLate,
 } from "../network.ts";
 import { suggestPlugin } from "../plugin_file.ts";
@@ -37,22 +37,22 @@ import { showControls } from "../program/style.ts";
 /** Runs ADD, and DEL if it fails. Returns the result. */
 export async function add(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const undoTimeoutMs = readDuration(call, "undo-timeout");
-  const list = getNetwork(folders, network);
+  const list = getNetwork(directories, network);
   const conf = await describeAttachment(call, netns);
   const { signal } = call;
-  refuseMissing(netns, folders);
+  refuseMissing(netns, directories);
   refuseLate(call);
   // Lock before reading the cache: another call may be attaching it right now.
   const log = createLog({ command: "add" }, call.onStderr);
-  using _lock = await createLocks(folders)
+  using _lock = await createLocks(directories)
     .lockContainer(conf.containerId, { signal, log });
-  const runtime = createRuntime(call, folders);
-  refuseAttached(folders, list.name, conf);
+  const runtime = createRuntime(call, directories);
+  refuseAttached(directories, list.name, conf);
   // Throws if a file that may be this attachment's cannot be read.
   runtime.findCachedConfig(list, conf);
-  const adding = { call, folders, runtime, list, conf, undoTimeoutMs };
+  const adding = { call, directories, runtime, list, conf, undoTimeoutMs };
   const json = arrangeResult(await addOrUndo(adding));
   const note = findUndeclared(list, conf);
   return { json, text: JSON.stringify(json, null, 4), isBare: true, note };
@@ -75,7 +75,7 @@ function findUndeclared(
 /** One ADD. */
 interface Adding {
   readonly call: CniCall;
-  readonly folders: Folders;
+  readonly directories: Directories;
   readonly runtime: NetworkRuntime;
   readonly list: NetworkConfList;
   readonly conf: RuntimeConf;
@@ -93,7 +93,7 @@ async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
       type,
       String(objectOf(document["ipam"])["type"]),
     ]);
-    const error = suggestPlugin(cause, types, readFolders(call).pluginDirs);
+    const error = suggestPlugin(cause, types, readDirectories(call).pluginDirs);
     if (error instanceof Error && !call.flags["no-undo"]) {
       call.showFailure(error);
       await undo(adding);
@@ -107,7 +107,7 @@ async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
  * out of time. Prints their output if something may be left behind.
  */
 async function undo(
-  { call, folders, list, conf, undoTimeoutMs }: Adding,
+  { call, directories, list, conf, undoTimeoutMs }: Adding,
 ): Promise<void> {
   const isVerbose = call.flags.verbose;
   const held: string[] = [];
@@ -117,7 +117,7 @@ async function undo(
   const signal = undoTimeoutMs === 0
     ? new AbortController().signal
     : deadline(undoTimeoutMs);
-  const runtime = createRuntime({ ...call, onStderr }, folders);
+  const runtime = createRuntime({ ...call, onStderr }, directories);
   tellOfUndo(call, undoTimeoutMs);
   try {
     // Otherwise a missing plugin would keep the ones before it from undoing
@@ -143,8 +143,8 @@ function tellOfUndo({ flags, onStderr }: CniCall, timeoutMs: number): void {
   onStderr(`Undoing ADD${limit}…\n`);
 }
 
-function refuseMissing(netns: string, folders: Folders): void {
-  const problem = findUnknown(findTarget(netns, folders), folders);
+function refuseMissing(netns: string, directories: Directories): void {
+  const problem = findUnknown(findTarget(netns, directories), directories);
   if (problem === undefined) return;
   throw new CniError(
     ErrorCode.InvalidNetns,
@@ -154,7 +154,7 @@ function refuseMissing(netns: string, folders: Folders): void {
 
 /** Refuses a second ADD. It would fail, and its cleanup would end the first attachment. */
 function refuseAttached(
-  folders: Folders,
+  directories: Directories,
   network: string,
   conf: RuntimeConf,
 ): void {
@@ -162,7 +162,7 @@ function refuseAttached(
   const isTaken = (cached: CachedAttachment): boolean =>
     cached.ifName === ifName && (isOfNetns(cached, netns) ||
       cached.network === network && cached.containerId === containerId);
-  const taken = listAttachments(folders).find(isTaken);
+  const taken = listAttachments(directories).find(isTaken);
   if (taken === undefined) return;
   throw new CniError(
     ErrorCode.InvalidEnvironment,

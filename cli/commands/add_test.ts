@@ -4,50 +4,50 @@ import { assertMatch, assertRejects } from "@std/assert";
 import {
   AttachmentCache,
   AttachmentLocks,
-  lockFolderOf,
+  lockDirectoryOf,
 } from "../../cni/libcni/mod.ts";
 import type { CniCall } from "../flags.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { gc } from "./gc.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const NETNS = "/proc/self/ns/net";
 
 function callIn(
-  folder: string,
+  directory: string,
   signal: AbortSignal,
   onStderr: (text: string) => void = () => {},
 ): CniCall {
   const flags = {
     "undo-timeout": "30s",
-    "cache-dir": folder,
-    "cni-path": folder,
+    "cache-dir": directory,
+    "cni-path": directory,
     "container-id": "c",
   };
-  const args = [`${folder}/net.conflist`, NETNS];
+  const args = [`${directory}/net.conflist`, NETNS];
   return callWith({ args, flags, onStderr, signal, timeoutMs: 1 });
 }
 
 Deno.test("add() refuses an attachment that was made while it waited", async () => {
-  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
     Deno.writeTextFileSync(
-      `${folder}/net.conflist`,
+      `${directory}/net.conflist`,
       JSON.stringify({ name: "net", plugins: [{ type: "none" }] }),
     );
-    const lock = await new AttachmentLocks(lockFolderOf(folder))
+    const lock = await new AttachmentLocks(lockDirectoryOf(directory))
       .lockContainer("c");
     const { signal } = new AbortController();
     const { promise: waits, resolve } = Promise.withResolvers<void>();
-    const adding = add(callIn(folder, signal, (text) => {
+    const adding = add(callIn(directory, signal, (text) => {
       if (text.includes("Waiting for the lock")) resolve();
     }));
     await waits;
-    new AttachmentCache(folder).writeAttachment({
+    new AttachmentCache(directory).writeAttachment({
       network: "other",
       containerId: "c",
       ifName: "eth0",
@@ -63,22 +63,22 @@ Deno.test("add() refuses an attachment that was made while it waited", async () 
       'attached to "other" with container ID "c"',
     );
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });
 
 Deno.test("a command reports that time was up before it started", async (t) => {
-  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
     Deno.writeTextFileSync(
-      `${folder}/net.conflist`,
+      `${directory}/net.conflist`,
       JSON.stringify({
         cniVersion: "1.1.0",
         name: "net",
         plugins: [{ type: "none" }],
       }),
     );
-    new AttachmentCache(folder).writeAttachment({
+    new AttachmentCache(directory).writeAttachment({
       network: "net",
       containerId: "c",
       ifName: "eth0",
@@ -91,20 +91,20 @@ Deno.test("a command reports that time was up before it started", async (t) => {
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
     await eachRow(t, [add, check, del, gc], async (command) => {
       await assertRejects(
-        async () => await command(callIn(folder, signal)),
+        async () => await command(callIn(directory, signal)),
         Error,
         "Timed out after 1ms, before any plugin was started",
       );
     }, (command) => command.name);
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });
 
 Deno.test("add suggests a plugin instead of a misspelt one", async () => {
-  using folder = new PluginFolder();
-  const { path } = folder;
-  folder.addFile(
+  using directory = new PluginDirectory();
+  const { path } = directory;
+  directory.addFile(
     "10.conflist",
     JSON.stringify({
       cniVersion: "1.0.0",

@@ -18,7 +18,7 @@ import {
   createLocks,
   createRuntime,
   getNetwork,
-  readFolders,
+  readDirectories,
   refuseLate,
 } from "../network.ts";
 import { showControls } from "../program/style.ts";
@@ -34,9 +34,9 @@ interface Difference {
 /** Runs CHECK of all plugins with the arguments of ADD. */
 export async function check(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
-  const folders = readFolders(call);
-  const list = getNetwork(folders, network);
-  const runtime = createRuntime(call, folders, createLocks(folders));
+  const directories = readDirectories(call);
+  const list = getNetwork(directories, network);
+  const runtime = createRuntime(call, directories, createLocks(directories));
   const { name } = list;
   const described = await describeMadeAttachment(call, {
     network: name,

@@ -23,7 +23,7 @@ import {
 } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
-import { listNetworkNames, readFolders } from "../network.ts";
+import { listNetworkNames, readDirectories } from "../network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 
 /** Prints a shell's script. */
@@ -243,7 +243,7 @@ async function offer(
 }
 
 function listConfigured(call: CniCall): string[] {
-  const { confDir } = readFolders(call);
+  const { confDir } = readDirectories(call);
   return ifPossible(() => listNetworkNames(confDir)) ?? [];
 }
 
@@ -272,7 +272,8 @@ function offerPlain(names: readonly string[]): Completion {
 
 /** Lists the attachments to the network in the command line, if it names one. */
 function listCached(call: Typed): NodeAttachment[] {
-  const found = ifPossible(() => listNodeAttachments(readFolders(call))) ?? [];
+  const found = ifPossible(() => listNodeAttachments(readDirectories(call))) ??
+    [];
   const [, network] = call.words;
   return found.filter((one) => one.network === (network ?? one.network));
 }

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { cni } from "../commands.ts";
@@ -8,13 +8,13 @@ import { makeSchemas } from "../schema/make.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
 Deno.test("the tool completes commands, flags and values", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   for (const name of ["net-a", "net-b", "$(x)"]) {
     const list = { cniVersion: "1.1.0", name, plugins: [{ type: "ptp" }] };
-    folder.addFile(`${name.slice(-1)}.conflist`, JSON.stringify(list));
+    directory.addFile(`${name.slice(-1)}.conflist`, JSON.stringify(list));
   }
-  const dir = folder.path;
-  addToCache(folder);
+  const dir = directory.path;
+  addToCache(directory);
   const all = [
     ...new Set(
       cni.rows.filter(({ isHidden }) => !isHidden)
@@ -90,8 +90,8 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
 });
 
 /** Caches three attachments. */
-function addToCache(folder: PluginFolder): void {
-  Deno.mkdirSync(`${folder.path}/results`, { recursive: true });
+function addToCache(directory: PluginDirectory): void {
+  Deno.mkdirSync(`${directory.path}/results`, { recursive: true });
   for (
     const [containerId, networkName, ifName, name] of [
       ["c1", "net1", "eth0", "green"],
@@ -99,7 +99,7 @@ function addToCache(folder: PluginFolder): void {
       ["c3", "net2", "eth0", "blue"],
     ]
   ) {
-    folder.addFile(
+    directory.addFile(
       `results/${networkName}-${containerId}-${ifName}`,
       JSON.stringify({
         kind: "cniCacheV1",
@@ -137,13 +137,13 @@ for (const [shell, script] of Object.entries(ASK)) {
     name: `${shell} asks the tool for words${suffix}`,
     ignore,
     async fn(): Promise<void> {
-      using folder = new PluginFolder();
-      folder.addFile("cni", STUB, 0o755);
-      const path = folder.addFile(
+      using directory = new PluginDirectory();
+      directory.addFile("cni", STUB, 0o755);
+      const path = directory.addFile(
         "script",
         (await runCni("completion", shell)).stdout,
       );
-      const env = { PATH: `${folder.path}:${Deno.env.get("PATH")}` };
+      const env = { PATH: `${directory.path}:${Deno.env.get("PATH")}` };
       const ask = (...args: string[]): string[] => {
         const command = new Deno.Command(shell, { args, env });
         const { code, stdout, stderr } = command.outputSync();

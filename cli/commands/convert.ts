@@ -34,7 +34,7 @@ import { whileSignalsKill } from "../program/interrupt.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { isBuiltByGo } from "../doctor/plugins.ts";
-import { getNetworkFile, isFolder, readFolders } from "../network.ts";
+import { getNetworkFile, isDirectory, readDirectories } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "../diff.ts";
 import { readStdin } from "../../cni/process/stdio.ts";
@@ -95,7 +95,7 @@ const EXTENSIONS = [".conflist", ".conf", ".json"];
 
 function listFiles(arg: string): string[] {
   const isNetwork = !arg.includes("/") && arg !== ".";
-  if (isNetwork || !isFolder(arg)) return [arg];
+  if (isNetwork || !isDirectory(arg)) return [arg];
   const files = listConfFiles(arg, EXTENSIONS);
   if (files.length > 0) return files;
   const problem = `"${arg}" has no *.conflist, *.conf or *.json`;
@@ -166,7 +166,7 @@ function findFile(call: CniCall): string {
   const isPath = network.includes("/") ||
     ifPossible(() => Deno.statSync(network)) !== undefined;
   if (isPath) return network;
-  return getNetworkFile(readFolders(call).confDir, network);
+  return getNetworkFile(readDirectories(call).confDir, network);
 }
 
 /** Adds the file to an error's message. */
@@ -239,14 +239,16 @@ function listChainNotes(
     );
   }
   const { name, loadOnlyInlinedPlugins } = after.list;
-  const folder = join(dirname(file), name);
-  if (!loadOnlyInlinedPlugins && listConfFiles(folder, [".conf"]).length > 0) {
-    notes.push(`Plugins in files in "${folder}" are not part of the chain`);
+  const directory = join(dirname(file), name);
+  if (
+    !loadOnlyInlinedPlugins && listConfFiles(directory, [".conf"]).length > 0
+  ) {
+    notes.push(`Plugins in files in "${directory}" are not part of the chain`);
   }
   const hidden = findHiddenFromPodman(after);
   if (hidden !== undefined) notes.push(hidden);
   try {
-    findPlugin(CHAIN, readFolders(call).pluginDirs);
+    findPlugin(CHAIN, readDirectories(call).pluginDirs);
   } catch (error) {
     notes.push(
       `A required plugin is not installed here: ${describeError(error)}`,
@@ -257,7 +259,7 @@ function listChainNotes(
 
 /** Tells that the key is the default, and of Go plugins, which do not know it. */
 function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
-  const { pluginDirs } = readFolders(call);
+  const { pluginDirs } = readDirectories(call);
   const unused = after.list.plugins.flatMap(({ type, document }) => {
     const path = ifPossible(() => findPlugin(type, pluginDirs));
     const isGo = "daemonSocket" in document && path !== undefined &&

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { parseWritten } from "../chain_form.ts";
 import { convert, findHiddenFromPodman } from "./convert.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -11,14 +11,14 @@ const PLUGINS = [{ type: "ptp" }, { type: "sbr", x: 1 }];
 const LIST = { cniVersion: "1.1.0", name: "pods", plugins: PLUGINS };
 const CHAIN = { ...LIST, plugins: [{ type: "chain", plugins: PLUGINS }] };
 
-/** A folder with a configuration, and one with the plugin chain. */
+/** A directory with a configuration, and one with the plugin chain. */
 class Place implements Disposable {
-  readonly folder: PluginFolder = new PluginFolder();
-  readonly bin: PluginFolder = new PluginFolder();
+  readonly directory: PluginDirectory = new PluginDirectory();
+  readonly bin: PluginDirectory = new PluginDirectory();
   readonly file: string;
 
   constructor(name = "10-pods.conflist", content: unknown = LIST) {
-    this.file = this.folder.addFile(name, JSON.stringify(content), 0o640);
+    this.file = this.directory.addFile(name, JSON.stringify(content), 0o640);
     this.bin.add("chain", "");
   }
 
@@ -34,16 +34,16 @@ class Place implements Disposable {
   }
 
   read(name: string): string {
-    return Deno.readTextFileSync(`${this.folder.path}/${name}`);
+    return Deno.readTextFileSync(`${this.directory.path}/${name}`);
   }
 
   list(): string[] {
-    return [...Deno.readDirSync(this.folder.path)].map(({ name }) => name)
+    return [...Deno.readDirSync(this.directory.path)].map(({ name }) => name)
       .sort();
   }
 
   [Symbol.dispose](): void {
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
     this.bin[Symbol.dispose]();
   }
 }
@@ -67,7 +67,7 @@ Deno.test("convert prints the other form, indented by 2", async () => {
 
 Deno.test("convert --write replaces the file and keeps its mode and links", async () => {
   using place = new Place();
-  const link = `${place.folder.path}/link.conflist`;
+  const link = `${place.directory.path}/link.conflist`;
   Deno.symlinkSync(place.file, link);
   using linked = new Place();
   Deno.removeSync(linked.file);
@@ -181,7 +181,7 @@ Deno.test("convert notes that a chain of one plugin saves nothing", async () => 
 
 Deno.test("convert --output writes another file and mentions the input beside it", async () => {
   using place = new Place();
-  const output = `${place.folder.path}/new.conflist`;
+  const output = `${place.directory.path}/new.conflist`;
   const { stdout, stderr } = await place.convert("--output", output);
   assertEquals(stdout, `${output} runs chain(ptp, sbr) now\n`);
   assertStringIncludes(stderr, `"${place.file}" still exists`);
@@ -211,8 +211,8 @@ Deno.test("convert notes surprises for runtimes", async (t) => {
   });
   await eachRow(t, [false, true], async (loadOnlyInlinedPlugins) => {
     using place = new Place("1.conflist", { ...LIST, loadOnlyInlinedPlugins });
-    Deno.mkdirSync(`${place.folder.path}/pods`);
-    place.folder.addFile("pods/1.conf", '{"type":"a"}');
+    Deno.mkdirSync(`${place.directory.path}/pods`);
+    place.directory.addFile("pods/1.conf", '{"type":"a"}');
     const { stderr } = await place.convert();
     assertEquals(
       stderr.includes("are not part of the chain"),
@@ -267,7 +267,7 @@ Deno.test("convert refuses surprising requests", async (t) => {
 
 Deno.test("convert --output refuses the file itself, by any path", async () => {
   using place = new Place();
-  const same = `${place.folder.path}/./10-pods.conflist`;
+  const same = `${place.directory.path}/./10-pods.conflist`;
   const { exitCode, stderr } = await place.convert("--output", same);
   assertEquals(exitCode, 1);
   assertStringIncludes(stderr, "use --write");
@@ -286,7 +286,7 @@ Deno.test("convert reports files that it cannot read or write", async () => {
 Deno.test("convert accepts the name of a network", async () => {
   using place = new Place();
   const run = (name: string): ReturnType<typeof runCni> =>
-    runCni("convert", name, `--conf-dir=${place.folder.path}`);
+    runCni("convert", name, `--conf-dir=${place.directory.path}`);
   assertEquals((await run("pods")).stdout, print(CHAIN));
   const unknown = await run("podz");
   assertEquals(unknown.exitCode, 1);
@@ -355,7 +355,7 @@ Deno.test("convert reads stdin and shows differences", () => {
 });
 
 Deno.test("convert takes several files and directories", async () => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const list = (name: string): string =>
     JSON.stringify({
       cniVersion: "1.0.0",
@@ -363,9 +363,9 @@ Deno.test("convert takes several files and directories", async () => {
       plugins: [{ type: "ptp", ipam: { type: "static" } }, { type: "tuning" }],
     });
   const files = ["a", "b"].map((name) =>
-    folder.addFile(`${name}.conflist`, list(name))
+    directory.addFile(`${name}.conflist`, list(name))
   );
-  folder.addFile("broken.conflist", "{");
+  directory.addFile("broken.conflist", "{");
   const flags = ["--to", "chain", "--cni-path=/dev/null"];
   const several = await runCni("convert", ...flags, ...files);
   assertStringIncludes(several.stderr, "use --diff or --write for several");
@@ -374,10 +374,10 @@ Deno.test("convert takes several files and directories", async () => {
   );
   assertStringIncludes(one.stderr, "--output takes one file");
   const { stdout, stderr, exitCode } = await runCni(
-    ...["convert", ...flags, "--write", `${folder.path}/`],
+    ...["convert", ...flags, "--write", `${directory.path}/`],
   );
   assertEquals(
-    stdout.replaceAll(folder.path, ""),
+    stdout.replaceAll(directory.path, ""),
     "/a.conflist runs chain(ptp, tuning) now\n" +
       "/b.conflist runs chain(ptp, tuning) now\n",
   );

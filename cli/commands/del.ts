@@ -22,9 +22,9 @@ import type { CniCall } from "../flags.ts";
 import {
   createLocks,
   createRuntime,
-  type Folders,
+  type Directories,
   getNetwork,
-  readFolders,
+  readDirectories,
   refuseLate,
   UnknownNetworkError,
 } from "../network.ts";
@@ -32,15 +32,15 @@ import {
 /** Runs DEL with the input of ADD, and continues after plugins that fail. */
 export async function del(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
-  const folders = readFolders(call);
-  const runtime = createRuntime(call, folders, createLocks(folders));
-  const found = tryNetwork(folders, network);
+  const directories = readDirectories(call);
+  const runtime = createRuntime(call, directories, createLocks(directories));
+  const found = tryNetwork(directories, network);
   const name = found.list?.name ?? network;
   const conf = await describeMadeAttachment(call, {
     network: name,
     netns,
   });
-  refuseOfMultus(folders, name, conf);
+  refuseOfMultus(directories, name, conf);
   const list = found.list ?? restoreNetwork(runtime, name, conf);
   if (list === undefined) throw found.error;
   const wasAttached = isAttached(runtime, name, conf);
@@ -78,12 +78,12 @@ function isAttached(
 
 /** Refuses what multus attached: it would try to detach it again. */
 function refuseOfMultus(
-  folders: Folders,
+  directories: Directories,
   name: string,
   { netns, ifName }: RuntimeConf,
 ): void {
   // DEL works without the cache.
-  const made = (ifPossible(() => listNodeAttachments(folders)) ?? [])
+  const made = (ifPossible(() => listNodeAttachments(directories)) ?? [])
     .filter((one) =>
       one.network === name && one.ifName === ifName && isOfNetns(one, netns)
     );
@@ -110,11 +110,11 @@ function formatUnknown(
 
 /** Finds the network. Its configuration may be gone while it still has attachments. */
 function tryNetwork(
-  folders: Folders,
+  directories: Directories,
   network: string,
 ): { list?: NetworkConfList; error?: unknown } {
   try {
-    return { list: getNetwork(folders, network) };
+    return { list: getNetwork(directories, network) };
   } catch (error) {
     if (error instanceof UnknownNetworkError) return { error };
     throw error;

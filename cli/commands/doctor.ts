@@ -22,7 +22,7 @@ import {
 } from "../doctor/diagnose.ts";
 import { Node, type Replaced } from "../doctor/node.ts";
 import { type Line, summarize } from "../doctor/summary.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 
 /** Runs all checks, or what else the flags say. */
 export async function doctor(
@@ -54,7 +54,7 @@ async function look(
 ): Promise<Output> {
   const { env, signal, flags } = call;
   const options = {
-    folders: readFolders(call),
+    directories: readDirectories(call),
     env,
     signal,
     ...replaced,

@@ -14,7 +14,7 @@ import {
   tryNetwork,
 } from "../doctor/try/trial.ts";
 import type { CniCall } from "../flags.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 import type { Output } from "../program/command.ts";
 import { showControls, type Style } from "../program/style.ts";
 import { formatTable, wrap } from "../program/table.ts";
@@ -28,10 +28,10 @@ export async function tryNetworks(
   { patience = PATIENCE, resolvConf = RESOLV_CONF, ...replaced }: Replaced,
 ): Promise<Output> {
   const { env, signal, flags } = call;
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const options: TrialOptions = {
     ...replaced,
-    folders,
+    directories,
     env,
     signal,
     patience,
@@ -51,7 +51,8 @@ export async function tryNetworks(
   const json = { version: 1, ok, networks: trials };
   const exitCode = isWell ? ok ? 0 : 3 : 1;
   const { svg } = flags;
-  const text = (style: Style): string => format(trials, folders.confDir, style);
+  const text = (style: Style): string =>
+    format(trials, directories.confDir, style);
   if (svg === undefined) return { json, text, exitCode };
   const picture = drawTrials(trials);
   if (svg === "-") return { json, text: picture.trimEnd(), exitCode };

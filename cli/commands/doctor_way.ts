@@ -25,7 +25,7 @@ export async function showWay(
     readonly patience?: Patience | undefined;
   },
 ): Promise<Output> {
-  const { netns, attachments } = getTarget(name, node.folders);
+  const { netns, attachments } = getTarget(name, node.directories);
   if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
   const ways = await walkAll(node, netns, attachments, patience)
     .catch((cause) => {

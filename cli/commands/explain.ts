@@ -11,7 +11,7 @@ import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "../schema/explain.ts";
 import type { JsonSchema } from "../../cni/tools/json_schema.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findTold } from "../told_plugin.ts";
 import { type ListSchema, makeSchemas } from "../schema/make.ts";
@@ -102,7 +102,7 @@ async function makeAll(
   const list = await makeSchemas();
   const [type = ""] = name?.split(/[.[]/) ?? [];
   if (type === "" || pluginNames.includes(type)) return list;
-  const told = await findTold(type, readFolders(call).pluginDirs, call);
+  const told = await findTold(type, readDirectories(call).pluginDirs, call);
   if (told === undefined) return list;
   const definitions = { ...list.definitions, [type]: told.jsonSchema };
   return { ...list, definitions };
@@ -148,13 +148,13 @@ export async function schema(call: CniCall): Promise<Output> {
   const all = Object.fromEntries(
     names.map((name) => [name, selectSchema(list, name)]),
   );
-  const folder = flags.output;
-  if (folder === undefined || folder === "-") {
+  const directory = flags.output;
+  if (directory === undefined || directory === "-") {
     return { json: all, text: JSON.stringify(all, null, 2) };
   }
-  await Deno.mkdir(folder, { recursive: true });
+  await Deno.mkdir(directory, { recursive: true });
   const files = Object.entries(all).map(([name, schema]) => {
-    const file = `${folder}/${name}.json`;
+    const file = `${directory}/${name}.json`;
     writeTarget(file, JSON.stringify(schema, null, 2) + "\n");
     return file;
   });

@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { callWith } from "../../tests/_harness/tool_call.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { schema } from "./explain.ts";
 
 Deno.test("schema --output writes the schema of one plugin", async () => {
-  using folder = new PluginFolder();
-  const output = `${folder.path}/ptp.json`;
+  using directory = new PluginDirectory();
+  const output = `${directory.path}/ptp.json`;
   const call = callWith({ args: ["ptp"], flags: { output } });
   const { text } = await schema(call);
   assertEquals(text, output);

@@ -19,9 +19,9 @@ import { findNetnsProblem, isNetns, pathOfName } from "../netns/named.ts";
 import {
   createLocks,
   createRuntime,
-  type Folders,
+  type Directories,
   getNetwork,
-  readFolders,
+  readDirectories,
   refuseLate,
 } from "../network.ts";
 import { showControls } from "../program/style.ts";
@@ -34,18 +34,18 @@ export async function gc(call: CniCall): Promise<Output> {
   }
   const [network = "", ...kept] = call.args;
   checkIntent(call, kept);
-  const folders = readFolders(call);
-  const list = getNetwork(folders, network);
-  const stays = kept.map((text) => parseKept(text, folders));
+  const directories = readDirectories(call);
+  const list = getNetwork(directories, network);
+  const stays = kept.map((text) => parseKept(text, directories));
   const { signal } = call;
   const isDryRun = call.flags["dry-run"];
   refuseLate(call);
   // Lock before reading the cache: an attachment made meanwhile is not stale.
   using _lock = isDryRun
     ? undefined
-    : await createLocks(folders).lockExclusively({ signal });
-  const runtime = createRuntime(call, folders);
-  const before = listOf(folders, list.name);
+    : await createLocks(directories).lockExclusively({ signal });
+  const runtime = createRuntime(call, directories);
+  const before = listOf(directories, list.name);
   for (const kept of stays) checkKept(kept, list.name, before);
   const validAttachments = before.filter((cached) =>
     stays.some((kept) => isKept(cached, kept))
@@ -54,7 +54,7 @@ export async function gc(call: CniCall): Promise<Output> {
   const stale = before.length - validAttachments.length;
   call.onProgress?.(`Deleting ${stale} attachments of "${list.name}"`);
   await runtime.gcNetworkList(list, { signal, validAttachments });
-  const after = listOf(folders, list.name).map(({ path }) => path);
+  const after = listOf(directories, list.name).map(({ path }) => path);
   const deleted = before.filter(({ path }) => !after.includes(path));
   return {
     json: { network: list.name, deleted: deleted.map(describe) },
@@ -115,8 +115,8 @@ function checkIntent(
   );
 }
 
-function listOf(folders: Folders, network: string): CachedAttachment[] {
-  return listAttachments(folders).filter((cached) =>
+function listOf(directories: Directories, network: string): CachedAttachment[] {
+  return listAttachments(directories).filter((cached) =>
     cached.network === network
   );
 }
@@ -130,16 +130,20 @@ interface Kept {
 }
 
 /** Parses `NETNS` or `NETNS:IFNAME`. A namespace may have a colon in its name. */
-function parseKept(text: string, folders: Folders): Kept {
+function parseKept(text: string, directories: Directories): Kept {
   const colon = text.lastIndexOf(":");
   const isWhole = colon < 0 || /^pid:\d+$/.test(text) ||
     isNetns(pathOf(text)) === true;
   if (isWhole) {
-    return { text, netns: resolveNetns(text, folders), ifName: undefined };
+    return { text, netns: resolveNetns(text, directories), ifName: undefined };
   }
   const ifName = text.slice(colon + 1);
   checkInterfaceName(ifName);
-  return { text, netns: resolveNetns(text.slice(0, colon), folders), ifName };
+  return {
+    text,
+    netns: resolveNetns(text.slice(0, colon), directories),
+    ifName,
+  };
 }
 
 function pathOf(text: string): string {

@@ -17,7 +17,7 @@ import { type Output, readDuration } from "../program/command.ts";
 import { type Column, formatListing } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, readFolders, refuseLate } from "../network.ts";
+import { chooseExitCode, readDirectories, refuseLate } from "../network.ts";
 
 /** Searches the node, and removes what it finds with `--yes`. */
 export async function gcOrphans(call: CniCall): Promise<Output> {
@@ -30,7 +30,7 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
   }
   refuseLate(call);
   const search = {
-    ...readFolders(call),
+    ...readDirectories(call),
     env,
     hostNetns: OWN_NETNS,
     graceMs: flags.grace === undefined ? GRACE_MS : readDuration(call, "grace"),

@@ -20,7 +20,7 @@ import {
   readNodeSubnets,
 } from "../init/free_subnets.ts";
 import { type Choices, makeNetwork, STARTERS } from "../init/make_network.ts";
-import { createRuntime, listNetworks, readFolders } from "../network.ts";
+import { createRuntime, listNetworks, readDirectories } from "../network.ts";
 import { formatPlace } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import { checkTarget, writeTarget } from "../written_file.ts";
@@ -39,21 +39,21 @@ export async function init(
   { ask, readNode }: Setting = { ask: findAsk(), readNode: readNodeSubnets },
 ): Promise<Output> {
   const { flags } = call;
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const isAnswered = INIT_ANSWERS.some((flag) => flags[flag]) || flags.json;
-  const node = readNode(folders.confDir);
+  const node = readNode(directories.confDir);
   const choices = choose(call, node, isAnswered ? undefined : ask);
   const document = makeNetwork(choices);
   const text = JSON.stringify(document, null, 2);
   await check(call, document, choices);
   const target = flags.output ??
-    join(folders.confDir, `10-${choices.name}.conflist`);
+    join(directories.confDir, `10-${choices.name}.conflist`);
   if (target === "-") return { json: document, text };
   checkTarget(target);
-  checkNew(target, choices.name, folders.confDir, flags.force === true);
+  checkNew(target, choices.name, directories.confDir, flags.force === true);
   withIoFailure(
     `create "${dirname(target)}"`,
-    () => makeFolder(dirname(target)),
+    () => makeDirectory(dirname(target)),
   );
   writeTarget(target, `${text}\n`);
   return {
@@ -167,14 +167,14 @@ async function check(
   document: ReturnType<typeof makeNetwork>,
   { name }: Choices,
 ): Promise<void> {
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const runtime = createRuntime(
     { ...call, onStderr(): void {} },
-    folders,
+    directories,
   );
   const { problems } = await validateNetwork({ document, form: "list" }, {
     runtime,
-    pluginDirs: folders.pluginDirs,
+    pluginDirs: directories.pluginDirs,
     env: call.env,
     signal: call.signal,
   });
@@ -210,7 +210,7 @@ function checkNew(
   );
 }
 
-function makeFolder(path: string): void {
+function makeDirectory(path: string): void {
   Deno.mkdirSync(path, { recursive: true });
 }
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
 import { findFreeSubnet } from "../init/free_subnets.ts";
 import type { NodeSubnets } from "../init/free_subnets.ts";
@@ -12,14 +12,14 @@ const NODE: NodeSubnets = {
   uplink: "ens3",
 };
 
-/** Makes a network on a node without plugin folders. */
+/** Makes a network on a node without plugin directories. */
 async function run(
   flags: Record<string, string | boolean>,
-  { ask, folder }: { ask?: Ask; folder?: string } = {},
+  { ask, directory }: { ask?: Ask; directory?: string } = {},
 ): Promise<Record<string, unknown>> {
   const call = callWith({
     flags: {
-      "conf-dir": folder ?? "/dev/null",
+      "conf-dir": directory ?? "/dev/null",
       "cni-path": "/dev/null",
       ...flags,
     },
@@ -82,21 +82,21 @@ Deno.test("init asks on a terminal", async () => {
 });
 
 Deno.test("init writes a file that is valid, and replaces nothing", async () => {
-  using folder = new PluginFolder();
-  const { path } = folder;
-  const { file } = await run({ name: "blue" }, { folder: path });
+  using directory = new PluginDirectory();
+  const { path } = directory;
+  const { file } = await run({ name: "blue" }, { directory: path });
   assertEquals(file, `${path}/10-blue.conflist`);
   const { stdout } = await runCni(
     ...["validate", String(file), "--json", "--strict"],
     ...["--cni-path=/dev/null", `--conf-dir=${path}`],
   );
   assertEquals(JSON.parse(stdout).problems, []);
-  const again = run({ name: "blue" }, { folder: path });
+  const again = run({ name: "blue" }, { directory: path });
   await assertRejects(() => again, Error, "replace it with --force");
-  await run({ name: "blue", force: true }, { folder: path });
+  await run({ name: "blue", force: true }, { directory: path });
   const other = run(
     { name: "blue", output: `${path}/20.conflist`, force: true },
-    { folder: path },
+    { directory: path },
   );
   await assertRejects(() => other, Error, "choose another --name");
 });

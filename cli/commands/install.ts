@@ -38,7 +38,7 @@ import {
 } from "../install/installation.ts";
 import { listTypes } from "../install/plugin_types.ts";
 import { judgeNode, type NodeVerdict } from "../install/verdict.ts";
-import { isFolder, listNetworks, readFolders } from "../network.ts";
+import { isDirectory, listNetworks, readDirectories } from "../network.ts";
 
 /** This executable. */
 const SOURCE = "/proc/self/exe";
@@ -50,10 +50,10 @@ const MULTUS = "cni-multus";
 const ON_REQUEST: readonly string[] = ["multus-shim", "noop"];
 
 /**
- * Folders of plugins that runtimes use. Source: defaults of containerd, CRI-O,
+ * Directories of plugins that runtimes use. Source: defaults of containerd, CRI-O,
  * podman, k3s, RKE2 and GKE.
  */
-const RUNTIME_FOLDERS: readonly string[] = [
+const RUNTIME_DIRECTORIES: readonly string[] = [
   "/opt/cni/bin",
   "/usr/libexec/cni",
   "/usr/lib/cni",
@@ -84,27 +84,27 @@ interface PlannedRow extends Row {
 /** Installs this executable. With `--rollback`, does the same as {@linkcode uninstall}. */
 export async function install(call: CniCall): Promise<Output> {
   if (call.flags.rollback) return await uninstall(call);
-  const [folder = ""] = call.args;
+  const [directory = ""] = call.args;
   const names = chooseNames(call);
   const chosen = chooseForm(call);
   requireExecutable();
   const isDryRun = call.flags["dry-run"];
-  if (!isFolder(folder)) {
+  if (!isDirectory(directory)) {
     if (isDryRun) {
       const rows = installedRows(names);
       return await reportPlan(call, rows, await updateDaemon(call, rows));
     }
     withIoFailure(
-      `create the folder "${folder}"`,
-      () => Deno.mkdirSync(folder, { recursive: true }),
+      `create the directory "${directory}"`,
+      () => Deno.mkdirSync(directory, { recursive: true }),
     );
   }
-  using installation = await Installation.open(folder);
+  using installation = await Installation.open(directory);
   const rows: PlannedRow[] = [];
   // First: without them the executable may not start.
   const libraries = isDryRun
-    ? await compareLibraries(SOURCE, folder)
-    : await copyLibraries(SOURCE, folder);
+    ? await compareLibraries(SOURCE, directory)
+    : await copyLibraries(SOURCE, directory);
   if (libraries !== undefined) {
     rows.push({ name: LIBRARY_DIRECTORY, change: libraries });
   }
@@ -127,14 +127,16 @@ async function updateDaemon(
   call: CniCall,
   rows: readonly Row[],
 ): Promise<DaemonReport | undefined> {
-  const folder = resolve(call.args[0] ?? "");
+  const directory = resolve(call.args[0] ?? "");
   const { flags, signal } = call;
-  if (flags["no-daemon"] || !RUNTIME_FOLDERS.includes(folder)) return undefined;
+  if (flags["no-daemon"] || !RUNTIME_DIRECTORIES.includes(directory)) {
+    return undefined;
+  }
   const service = DaemonService.find(signal);
   const isReplaced = rows.some(({ name, change }) =>
     name === EXECUTABLE && change !== "unchanged"
   );
-  const options = { executable: join(folder, EXECUTABLE), isReplaced };
+  const options = { executable: join(directory, EXECUTABLE), isReplaced };
   return service &&
     await tryDaemon(() =>
       flags["dry-run"] ? service.compare(options) : service.update(options)
@@ -152,12 +154,12 @@ async function tryDaemon(
   }
 }
 
-/** Stops and removes the daemon that runs from a folder. */
+/** Stops and removes the daemon that runs from a directory. */
 async function removeDaemon(
-  { args: [folder = ""], flags, signal }: CniCall,
+  { args: [directory = ""], flags, signal }: CniCall,
 ): Promise<DaemonReport | undefined> {
   const service = DaemonService.find(signal);
-  const executable = join(resolve(folder), EXECUTABLE);
+  const executable = join(resolve(directory), EXECUTABLE);
   if (service?.executable !== executable) return undefined;
   return await tryDaemon(async () => {
     if (!flags["dry-run"]) await service.remove();
@@ -171,13 +173,13 @@ function installedRows(names: readonly string[]): PlannedRow[] {
 
 /** Removes this executable, and restores what it has replaced. */
 export async function uninstall(call: CniCall): Promise<Output> {
-  const [folder = ""] = call.args;
-  using installation = await Installation.open(folder);
+  const [directory = ""] = call.args;
+  using installation = await Installation.open(directory);
   const names = installation.list();
   if (names.length === 0) {
     throw new CniError(
       ErrorCode.Internal,
-      `Nothing is installed in "${folder}" by cni install`,
+      `Nothing is installed in "${directory}" by cni install`,
     );
   }
   const rows = names
@@ -188,8 +190,8 @@ export async function uninstall(call: CniCall): Promise<Output> {
   if (!call.flags["dry-run"]) {
     for (const { name } of rows) installation.undo(name);
     // Those of multus are the same.
-    const multus = ifPossible(() => Deno.statSync(join(folder, MULTUS)));
-    if (multus === undefined) removeLibraries(folder);
+    const multus = ifPossible(() => Deno.statSync(join(directory, MULTUS)));
+    if (multus === undefined) removeLibraries(directory);
     installation.forget();
   }
   return report(call, rows, daemon);
@@ -199,7 +201,7 @@ export async function uninstall(call: CniCall): Promise<Output> {
 function refuseIfNeeded(call: CniCall, rows: readonly Row[]): void {
   const removed = rows.filter(({ change }) => change === "removed")
     .map(({ name }) => name);
-  const { confDir, cacheDir } = readFolders(call);
+  const { confDir, cacheDir } = readDirectories(call);
   refuseIfAttached(cacheDir, removed);
   for (const { file, list } of listNetworks(confDir)) {
     const types = list.plugins.flatMap(({ document }) => listTypes(document));
@@ -279,15 +281,15 @@ function report(
   rows: readonly Row[],
   daemon: DaemonReport | undefined,
 ): Output {
-  const [folder = ""] = call.args;
+  const [directory = ""] = call.args;
   const isDryRun = call.flags["dry-run"] === true;
   const shown = daemon ? [...rows, { ...daemon, name: "daemon" }] : rows;
   return {
-    json: { folder, dryRun: isDryRun, files: rows, ...daemon && { daemon } },
+    json: { directory, dryRun: isDryRun, files: rows, ...daemon && { daemon } },
     text: (style) => formatTable(COLUMNS, shown, style),
     note: isDryRun
       ? "Nothing was changed (--dry-run)"
-      : explain(folder, rows, daemon),
+      : explain(directory, rows, daemon),
   };
 }
 
@@ -327,13 +329,13 @@ function formatVerdict({ networks, limits }: NodeVerdict): string[] {
 
 /** Explains how to go back, and what the node daemon needs. */
 function explain(
-  folder: string,
+  directory: string,
   rows: readonly Row[],
   daemon: DaemonReport | undefined,
 ): string | undefined {
   const notes: string[] = [];
   if (rows.some(({ change }) => change === "replaced")) {
-    notes.push(`To restore the replaced files: cni uninstall ${folder}`);
+    notes.push(`To restore the replaced files: cni uninstall ${directory}`);
   }
   if (daemon?.problem !== undefined) {
     notes.push(

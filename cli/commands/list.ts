@@ -13,7 +13,7 @@ import {
 import { getPod, shortenId } from "../attachments/target.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, getNetwork, readFolders } from "../network.ts";
+import { chooseExitCode, getNetwork, readDirectories } from "../network.ts";
 import { type Column, formatListing } from "../program/table.ts";
 
 /** An attachment, as shown. */
@@ -37,12 +37,12 @@ export interface AttachmentRow {
 
 /** Reads the attachment cache. */
 export function list(call: CniCall): Output {
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const [network] = call.args;
   const name = network?.includes("/")
-    ? getNetwork(folders, network).name
+    ? getNetwork(directories, network).name
     : network;
-  const all = listNodeAttachments(folders);
+  const all = listNodeAttachments(directories);
   const { pod } = call.flags;
   const rows = all
     .filter((one) => name === undefined || one.network === name)
@@ -50,8 +50,8 @@ export function list(call: CniCall): Output {
     .filter((one) => name !== undefined || !isCovered(one, all))
     .map(toRow);
   // A network without attachments is fine, but an unknown network is a mistake.
-  if (rows.length === 0 && name !== undefined) getNetwork(folders, name);
-  if (rows.length === 0 && pod !== undefined) getPod(pod, folders);
+  if (rows.length === 0 && name !== undefined) getNetwork(directories, name);
+  if (rows.length === 0 && pod !== undefined) getPod(pod, directories);
   const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
   return {
     json: rows,
@@ -64,7 +64,7 @@ export function list(call: CniCall): Output {
     ),
     exitCode: chooseExitCode(call, hasProblem),
     note: rows.length === 0
-      ? `There are no such attachments in "${folders.cacheDir}"`
+      ? `There are no such attachments in "${directories.cacheDir}"`
       : undefined,
   };
 }

@@ -3,7 +3,7 @@ import { AttachmentCache } from "../../cni/libcni/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { callWith, runCniOn } from "../../tests/_harness/tool_call.ts";
 import { chooseStyle } from "../program/style.ts";
 import { describeNetwork } from "./network_details.ts";
@@ -13,8 +13,8 @@ const SINCE = new Date("2026-11-21T08:43:35Z");
 
 /** A node with two networks, three attachments, three leases and a broken file. */
 class FakeNode implements Disposable {
-  readonly #folder = new PluginFolder();
-  readonly path: string = this.#folder.path;
+  readonly #directory = new PluginDirectory();
+  readonly path: string = this.#directory.path;
   /** The flags for its directories. */
   readonly flags: string[] = [
     `--conf-dir=${this.path}/net.d`,
@@ -27,7 +27,7 @@ class FakeNode implements Disposable {
       Deno.mkdirSync(`${this.path}/${name}`, { recursive: true });
     }
     for (const type of ["bridge", "host-local", "portmap", "macvlan"]) {
-      this.#folder.addOwnExecutable(`bin/${type}`);
+      this.#directory.addOwnExecutable(`bin/${type}`);
     }
     const daemonSocket = `${this.path}/daemon.sock`;
     const dataDir = `${this.path}/leases`;
@@ -48,9 +48,9 @@ class FakeNode implements Disposable {
       daemonSocket: "",
       ipam: { type: "static", addresses: [{ address: "192.168.7.9/24" }] },
     }]);
-    this.#folder.addFile("net.d/30-broken.conflist", "{");
+    this.#directory.addFile("net.d/30-broken.conflist", "{");
     for (const ip of ["10.22.0.2", "10.22.0.3", "10.22.0.9"]) {
-      this.#folder.addFile(`leases/pods/${ip}`, "x\r\neth0");
+      this.#directory.addFile(`leases/pods/${ip}`, "x\r\neth0");
     }
     this.#attach("pods", WEB, "eth0", "10.22.0.2/24", "default/web-6f7c9d");
     this.#attach(
@@ -71,7 +71,7 @@ class FakeNode implements Disposable {
   #write(name: string, plugins: object[]): void {
     const network = name.replace(/^\d+-|\.conflist$/g, "");
     const list = { cniVersion: "1.0.0", name: network, plugins };
-    const file = this.#folder.addFile(`net.d/${name}`, JSON.stringify(list));
+    const file = this.#directory.addFile(`net.d/${name}`, JSON.stringify(list));
     Deno.utimeSync(file, SINCE, SINCE);
   }
 
@@ -111,7 +111,7 @@ class FakeNode implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#folder[Symbol.dispose]();
+    this.#directory[Symbol.dispose]();
   }
 }
 

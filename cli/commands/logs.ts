@@ -33,7 +33,7 @@ import {
   shortenId,
 } from "../attachments/target.ts";
 import type { CniCall } from "../flags.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 
 /** A line of the log, and its values. */
 interface Line {
@@ -89,7 +89,7 @@ function formatLines(
 ): string {
   if (lines.length === 0) return "";
   const pods = new Map(
-    (ifPossible(() => listNodeAttachments(readFolders(call))) ?? [])
+    (ifPossible(() => listNodeAttachments(readDirectories(call))) ?? [])
       .map(({ containerId, pod }) => [containerId, pod]),
   );
   const columns: readonly Column<JsonObject>[] = [
@@ -220,9 +220,9 @@ function isOfContainer(
 
 /** Lists the container IDs of a name. A container that is gone is known by its ID only. */
 function findIds(name: string, call: CniCall): string[] {
-  const folders = readFolders(call);
-  if (/[/:]/.test(name)) return listIds(getTarget(name, folders));
-  const target = ifPossible(() => getTarget(name, folders));
+  const directories = readDirectories(call);
+  if (/[/:]/.test(name)) return listIds(getTarget(name, directories));
+  const target = ifPossible(() => getTarget(name, directories));
   return target === undefined ? [name] : [name, ...listIds(target)];
 }
 

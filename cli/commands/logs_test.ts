@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { openRegularFile } from "../../ffi/regular_file.ts";
 import { appendToLog } from "../../cni/log/log_file.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 
@@ -14,8 +14,8 @@ const JSON_LINE =
 const FOREIGN = "a line of another program";
 
 /** Caches the attachment of the pod default/web. */
-function addToCache(folder: PluginFolder): void {
-  Deno.mkdirSync(`${folder.path}/results`);
+function addToCache(directory: PluginDirectory): void {
+  Deno.mkdirSync(`${directory.path}/results`);
   const cached = {
     kind: "cniCacheV1",
     containerId: "abd2",
@@ -24,21 +24,21 @@ function addToCache(folder: PluginFolder): void {
     config: "",
     cniArgs: [["K8S_POD_NAMESPACE", "default"], ["K8S_POD_NAME", "web"]],
   };
-  folder.addFile("results/pods-abd2-eth0", JSON.stringify(cached));
+  directory.addFile("results/pods-abd2-eth0", JSON.stringify(cached));
 }
 
 Deno.test("cni logs shows the log file and its older part", async (t) => {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/plugins.log`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/plugins.log`;
   appendToLog(`${path}.1`, [`${OLD}\n`], openRegularFile);
   appendToLog(
     path,
     [`${WARNING}\n`, `${JSON_LINE}\n`, `${FOREIGN}\n`],
     openRegularFile,
   );
-  addToCache(folder);
+  addToCache(directory);
   const call = ["logs", "--raw", "--log-file", path];
-  call.push("--cache-dir", folder.path);
+  call.push("--cache-dir", directory.path);
   const rows: [args: string[], want: string[]][] = [
     [[], [OLD, WARNING, JSON_LINE, FOREIGN]],
     [["abc1"], [OLD, JSON_LINE]],
@@ -78,8 +78,8 @@ Deno.test("cni logs shows the log file and its older part", async (t) => {
 });
 
 Deno.test("cni logs shows time, level, plugin, pod and what to people", async () => {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/plugins.log`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/plugins.log`;
   const lines = [
     OLD.replace("plugin=ptp", "plugin=ptp command=ADD"),
     `${
@@ -89,8 +89,8 @@ Deno.test("cni logs shows time, level, plugin, pod and what to people", async ()
     FOREIGN,
   ];
   appendToLog(path, lines.map((line) => `${line}\n`), openRegularFile);
-  addToCache(folder);
-  const call = ["logs", "--log-file", path, "--cache-dir", folder.path];
+  addToCache(directory);
+  const call = ["logs", "--log-file", path, "--cache-dir", directory.path];
   const show = async (width: number | undefined): Promise<string[]> => {
     const { stdout } = await runCniOn(
       width === undefined ? {} : { width },

@@ -16,7 +16,7 @@ import { listLeftovers } from "../doctor/leftovers.ts";
 import { Node, type NodeOptions } from "../doctor/node.ts";
 import { countPools, type PoolUse } from "../doctor/subnets.ts";
 import type { CniCall } from "../flags.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 import { NODE_DAEMON_STATES } from "../node_daemon.ts";
 import { writeTarget } from "../written_file.ts";
 
@@ -99,7 +99,7 @@ export async function metrics(
 ): Promise<Output> {
   const { env, signal, flags } = call;
   using node = new Node({
-    folders: readFolders(call),
+    directories: readDirectories(call),
     env,
     signal,
     ...replaced,
@@ -127,7 +127,7 @@ export async function metrics(
     .join("");
   const { textfile } = flags;
   if (textfile !== undefined && textfile !== "-") {
-    // A new folder would be for root alone, unlike node-exporter.
+    // A new directory would be for root alone, unlike node-exporter.
     withIoFailure(
       `write "${textfile}"`,
       () => Deno.statSync(dirname(resolve(textfile))),

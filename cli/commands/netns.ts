@@ -24,7 +24,7 @@ import {
   type NamedNetns,
   pathOfName,
 } from "../netns/named.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 import { type Column, formatListing } from "../program/table.ts";
 
 /** Creates a namespace. */
@@ -101,7 +101,7 @@ interface Found {
 /** Reads the cache if possible. Anybody can list namespaces, but often only root can read the cache. */
 function readAttachments(call: CniCall): Found {
   try {
-    const all = listNodeAttachments(readFolders(call));
+    const all = listNodeAttachments(readDirectories(call));
     return { attachments: all.filter((one) => !isCovered(one, all)) };
   } catch (error) {
     const problem = `Attachments are unknown: ${formatFailureText(error)}`;
@@ -130,9 +130,9 @@ const COLUMNS: readonly Column<Row>[] = [
 export function execNetns(call: CniCall): never {
   const { args, onStderr } = call;
   const [netns = "", ...command] = args;
-  const folders = readFolders(call);
-  const target = findTarget(netns, folders);
-  const problem = findUnknown(target, folders);
+  const directories = readDirectories(call);
+  const target = findTarget(netns, directories);
+  const problem = findUnknown(target, directories);
   if (problem !== undefined) {
     throw new Error(`Cannot enter "${netns}": ${problem}`);
   }

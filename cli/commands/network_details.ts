@@ -20,10 +20,10 @@ import { countPools, listPools } from "../doctor/subnets.ts";
 import type { CniCall } from "../flags.ts";
 import {
   chooseExitCode,
-  type Folders,
+  type Directories,
   getNetwork,
   getNetworkFile,
-  readFolders,
+  readDirectories,
 } from "../network.ts";
 import { describeNodeDaemon } from "../node_daemon.ts";
 import type { Output } from "../program/command.ts";
@@ -96,10 +96,10 @@ export async function describeNetwork(
   call: CniCall,
   replaced: Pick<NodeOptions, "hostNetns"> = {},
 ): Promise<Output> {
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const { env, signal } = call;
-  using node = new Node({ folders, env, signal, ...replaced });
-  const details = await readDetails(network, node, folders);
+  using node = new Node({ directories, env, signal, ...replaced });
+  const details = await readDetails(network, node, directories);
   const { attachments } = details;
   return {
     json: details,
@@ -115,24 +115,24 @@ export async function describeNetwork(
 async function readDetails(
   network: string,
   node: Node,
-  folders: Folders,
+  directories: Directories,
 ): Promise<Details> {
-  const list = getNetwork(folders, network);
+  const list = getNetwork(directories, network);
   const { name, cniVersion } = list;
   const file = network.includes("/")
     ? network
-    : getNetworkFile(folders.confDir, name);
+    : getNetworkFile(directories.confDir, name);
   const confs = unfoldChains(list.plugins);
   const known = { name, path: file, file, list, plugins: confs };
   const sets = listPools({ networks: [known] }).flatMap(({ sets }) => sets);
   const pools = countPools({ networks: [known] })
-    .map(({ subnets, used, all, folder }, index): Pool => ({
+    .map(({ subnets, used, all, directory }, index): Pool => ({
       subnets,
       gateways: sets[index]?.flatMap(({ gateway }) => gateway ?? [])
         .map(String) ?? [],
       used: Number(used),
       free: Number(all - used),
-      leases: folder,
+      leases: directory,
     }));
   const attached = ifPossible(() => node.attachments)
     ?.filter((one) => one.network === name);
@@ -141,8 +141,8 @@ async function readDetails(
       ifPossible(() => decodeResult(result ?? {}).ips) ?? []
     ) ?? [];
   const links = confs.flatMap((conf) => findLink(conf, node));
-  const daemon = await findDaemon(confs, folders, node.signal);
-  const row = listNetworks(folders).find((one) => one.file === file);
+  const daemon = await findDaemon(confs, directories, node.signal);
+  const row = listNetworks(directories).find((one) => one.file === file);
   return {
     name,
     file,

@@ -11,24 +11,24 @@ import { listSubnets } from "../doctor/routed.ts";
 import { countPools, type PoolUse } from "../doctor/subnets.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, isFolder, readFolders } from "../network.ts";
+import { chooseExitCode, isDirectory, readDirectories } from "../network.ts";
 import { type Column, formatListing } from "../program/table.ts";
 import { findDaemon, listNetworks, type Row } from "../read_networks.ts";
 
 /** Reads all configurations in search order, or tells all about one network. */
 export async function networks(call: CniCall): Promise<Output> {
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const [name] = call.args;
   if (name !== undefined) {
     const { describeNetwork } = await import("./network_details.ts");
     return await describeNetwork(name, call);
   }
   const { env, signal } = call;
-  using node = new Node({ folders, env, signal });
+  using node = new Node({ directories, env, signal });
   const attached = ifPossible(() => node.attachments);
   const pools = countPools(node);
   const rows = await Promise.all(
-    listNetworks(folders).map(async ({ confs, ...row }): Promise<Row> => {
+    listNetworks(directories).map(async ({ confs, ...row }): Promise<Row> => {
       const pool = findScarcest(pools, row.name);
       return {
         ...row,
@@ -39,11 +39,11 @@ export async function networks(call: CniCall): Promise<Output> {
         addresses: pool === undefined ? null : Number(pool.all),
         attachments: attached?.filter(({ network }) => network === row.name)
           .length ?? null,
-        daemon: (await findDaemon(confs, folders, call.signal)).is,
+        daemon: (await findDaemon(confs, directories, call.signal)).is,
       };
     }),
   );
-  const hasFolder = isFolder(folders.confDir);
+  const hasDirectory = isDirectory(directories.confDir);
   const hasProblem = rows.some(({ problems }) => problems.length > 0);
   return {
     json: rows,
@@ -53,12 +53,12 @@ export async function networks(call: CniCall): Promise<Output> {
       rows,
       ({ name, file }) => name || file,
     ),
-    note: !hasFolder
-      ? `The folder "${folders.confDir}" does not exist`
+    note: !hasDirectory
+      ? `The directory "${directories.confDir}" does not exist`
       : rows.length === 0
-      ? `No network is configured in "${folders.confDir}"`
+      ? `No network is configured in "${directories.confDir}"`
       : undefined,
-    exitCode: hasFolder ? chooseExitCode(call, hasProblem) : 1,
+    exitCode: hasDirectory ? chooseExitCode(call, hasProblem) : 1,
   };
 }
 

@@ -20,7 +20,7 @@ import {
   type Templates,
 } from "../new_plugin/templates.ts";
 
-/** Writes the files into a new folder of the plugin's name. */
+/** Writes the files into a new directory of the plugin's name. */
 export async function newPlugin(call: CniCall): Promise<Output> {
   const [name = ""] = call.args;
   const { command, flags } = call;
@@ -40,10 +40,10 @@ export async function newPlugin(call: CniCall): Promise<Output> {
   const templates = (await loadTemplates())[kind];
   const checkout = flags.checkout ?? findCheckout();
   const files = makeFiles(templates, kind, name, checkout);
-  const folder = resolve(name);
-  withIoFailure(`create "${folder}"`, () => Deno.mkdirSync(folder));
+  const directory = resolve(name);
+  withIoFailure(`create "${directory}"`, () => Deno.mkdirSync(directory));
   for (const [file, content] of Object.entries(files)) {
-    const path = join(folder, file);
+    const path = join(directory, file);
     withIoFailure(
       `write "${path}"`,
       () => {
@@ -54,8 +54,8 @@ export async function newPlugin(call: CniCall): Promise<Output> {
   }
   const names = Object.keys(files);
   return {
-    json: { name, kind, folder, files: names },
-    text: `Created ${folder} with ${names.join(", ")}\n` +
+    json: { name, kind, directory, files: names },
+    text: `Created ${directory} with ${names.join(", ")}\n` +
       `Test it as root: cd ${name} && ${nameDeno(call)} task test`,
     ...checkout === undefined && {
       note: `It imports ${PUBLISHED}. If jsr.io is out of reach or does not ` +
@@ -69,13 +69,13 @@ export async function newPlugin(call: CniCall): Promise<Output> {
  * or that the command runs in.
  */
 function findCheckout(): string | undefined {
-  const folders = [resolve(dirname(Deno.execPath()), "../..")];
-  for (let folder = Deno.cwd(); folder !== dirname(folder);) {
-    folders.push(folder);
-    folder = dirname(folder);
+  const directories = [resolve(dirname(Deno.execPath()), "../..")];
+  for (let directory = Deno.cwd(); directory !== dirname(directory);) {
+    directories.push(directory);
+    directory = dirname(directory);
   }
-  return folders.find((folder) => {
-    const project = ifPossible(() => readObject(join(folder, "deno.json")));
+  return directories.find((directory) => {
+    const project = ifPossible(() => readObject(join(directory, "deno.json")));
     return project?.["name"] === "@cni/plugins";
   });
 }
@@ -83,7 +83,7 @@ function findCheckout(): string | undefined {
 /** Names the command that runs Deno, which need not be installed. */
 function nameDeno({ env }: CniCall): string {
   const isInstalled = splitPath(env["PATH"] ?? "")
-    .some((folder) => ifPossible(() => Deno.statSync(`${folder}/deno`)));
+    .some((directory) => ifPossible(() => Deno.statSync(`${directory}/deno`)));
   return isInstalled ? "deno" : `npx --yes deno@${Deno.version.deno}`;
 }
 
@@ -179,15 +179,15 @@ function configureCheckout(
  * Reads the imports of a checkout. Packages of jsr.io become the checkout's
  * stand-ins, so that jsr.io need not be reachable.
  *
- * @throws {CniError} 5 to 7 If the folder is not a checkout of this project
+ * @throws {CniError} 5 to 7 If the directory is not a checkout of this project
  */
 function readImports(checkout: string): Record<string, string> {
   const project = readObject(join(checkout, "deno.json"));
   const standIns = readImportsOf(
     join(checkout, "scripts/offline/import_map.json"),
   );
-  const locate = (folder: string) => ([key, path]: [string, string]) =>
-    [key, path.startsWith(".") ? join(folder, path) : path] as const;
+  const locate = (directory: string) => ([key, path]: [string, string]) =>
+    [key, path.startsWith(".") ? join(directory, path) : path] as const;
   const own = Object.entries(project["exports"] ?? {}).map((
     [key, path],
   ) => [`@cni/plugins${key.slice(1)}`, join(checkout, String(path))] as const);

@@ -5,11 +5,14 @@ import {
   ignoreUnless,
   rootTest,
 } from "../../testing/capabilities.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
-/** Runs work in another folder. */
-async function inFolder<T>(path: string, work: () => Promise<T>): Promise<T> {
+/** Runs work in another directory. */
+async function inDirectory<T>(
+  path: string,
+  work: () => Promise<T>,
+): Promise<T> {
   const before = Deno.cwd();
   Deno.chdir(path);
   try {
@@ -22,8 +25,8 @@ async function inFolder<T>(path: string, work: () => Promise<T>): Promise<T> {
 const KINDS = { "a-main": [], "chained": ["--chained"], "ipam2": ["--ipam"] };
 
 rootTest("cni new plugin creates plugins that pass their tests", async () => {
-  using folder = new PluginFolder();
-  await inFolder(folder.path, async () => {
+  using directory = new PluginDirectory();
+  await inDirectory(directory.path, async () => {
     for (const [name, flags] of Object.entries(KINDS)) {
       const call = ["new", "plugin", name, "--checkout", ROOT, ...flags];
       const { stdout, stderr, exitCode } = await runCni(...call);
@@ -34,7 +37,7 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
   const run = async (...args: string[]): Promise<string> => {
     const { success, stdout, stderr } = await new Deno.Command(
       Deno.execPath(),
-      { args, cwd: folder.path },
+      { args, cwd: directory.path },
     ).output();
     const text = new TextDecoder().decode(stdout) +
       new TextDecoder().decode(stderr);
@@ -43,7 +46,7 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
   };
   const map = "--import-map=a-main/import_map.json";
   const settings = JSON.parse(
-    await Deno.readTextFile(`${folder.path}/a-main/.vscode/settings.json`),
+    await Deno.readTextFile(`${directory.path}/a-main/.vscode/settings.json`),
   );
   // Relative to the project, which has the map beside main.ts.
   assertEquals(settings["deno.importMap"], "./import_map.json");
@@ -57,8 +60,8 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
 });
 
 Deno.test("cni new plugin tells where the imports come from without a checkout", async () => {
-  using folder = new PluginFolder();
-  await inFolder(folder.path, async () => {
+  using directory = new PluginDirectory();
+  await inDirectory(directory.path, async () => {
     const { stderr, exitCode } = await runCni("new", "plugin", "greeter");
     assertEquals(exitCode, 0);
     assertMatch(
@@ -68,9 +71,9 @@ Deno.test("cni new plugin tells where the imports come from without a checkout",
   });
 });
 
-Deno.test("cni new plugin refuses names and folders in use", async () => {
-  using folder = new PluginFolder();
-  await inFolder(folder.path, async () => {
+Deno.test("cni new plugin refuses names and directories in use", async () => {
+  using directory = new PluginDirectory();
+  await inDirectory(directory.path, async () => {
     const run = async (...args: string[]): Promise<string> => {
       const { stderr, exitCode } = await runCni("new", "plugin", ...args);
       assertEquals(exitCode, 1);
@@ -90,8 +93,8 @@ Deno.test("cni new plugin refuses names and folders in use", async () => {
 });
 
 Deno.test("cni new plugin imports the published package by default", async () => {
-  using folder = new PluginFolder();
-  await inFolder(folder.path, async () => {
+  using directory = new PluginDirectory();
+  await inDirectory(directory.path, async () => {
     await runCni("new", "plugin", "greeter");
     const { imports } = JSON.parse(
       await Deno.readTextFile("greeter/deno.json"),
@@ -109,7 +112,7 @@ rootTest(
     // Inside the checkout, which need not be named.
     const parent = await Deno.makeTempDir({ dir: `${ROOT}build` });
     try {
-      const { stdout, stderr } = await inFolder(
+      const { stdout, stderr } = await inDirectory(
         parent,
         () => runCni("new", "plugin", "greeter"),
       );

@@ -7,22 +7,22 @@
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, isFolder, readFolders } from "../network.ts";
+import { chooseExitCode, isDirectory, readDirectories } from "../network.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
 import { type Column, formatListing } from "../program/table.ts";
 
 /** Asks all plugins for their versions. */
 export async function plugins(call: CniCall): Promise<Output> {
-  const { pluginDirs } = readFolders(call);
+  const { pluginDirs } = readDirectories(call);
   const files = await listPluginFiles(pluginDirs, call);
   const json = files.map(({ shadowedBy, problem, ...file }) => ({
     ...file,
     shadowedBy: shadowedBy ?? null,
     problem: problem ?? null,
   }));
-  const missing = pluginDirs.filter((folder) => !isFolder(folder));
-  const notes = missing.map((folder) =>
-    `The folder "${folder}" does not exist`
+  const missing = pluginDirs.filter((directory) => !isDirectory(directory));
+  const notes = missing.map((directory) =>
+    `The directory "${directory}" does not exist`
   );
   if (files.length === 0 && notes.length === 0) {
     notes.push(`There are no plugins in "${pluginDirs.join(":")}"`);

@@ -20,7 +20,7 @@ import { sendPing } from "../doctor/way/neighbor.ts";
 import type { Patience } from "../doctor/node.ts";
 import { STEPS, walkAll } from "../doctor/way/walk.ts";
 import type { CniCall } from "../flags.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 
 /** One end: a container, or an address outside. */
 interface End {
@@ -63,9 +63,9 @@ export async function probe(
 ): Promise<Output> {
   const [a = "", b = "", portText] = call.args;
   const port = portText === undefined ? undefined : readPort(call, portText);
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const { env, signal } = call;
-  using node = new Node({ folders, env, signal, ...replaced });
+  using node = new Node({ directories, env, signal, ...replaced });
   const [from, to] = [openEnd(a, node, true), openEnd(b, node, false)];
   requireFamily(from, to);
   const probes = await pingAll(from, to, patience, signal);
@@ -101,7 +101,7 @@ function openEnd(name: string, node: Node, isSource: boolean): End {
     if (!isSource) return { name, ips: [ip] };
     throw new Error(`"${name}" is an address: probe from a container`);
   }
-  const target = getTarget(name, node.folders);
+  const target = getTarget(name, node.directories);
   if (target.netns === "") {
     throw new Error(`The namespace of "${name}" is unknown`);
   }

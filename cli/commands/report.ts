@@ -13,7 +13,7 @@ import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { listTypes } from "../install/plugin_types.ts";
-import { type Folders, listNetworks, readFolders } from "../network.ts";
+import { type Directories, listNetworks, readDirectories } from "../network.ts";
 import { Collection } from "../report/collect.ts";
 import { maskKeys } from "../report/mask.ts";
 import { makeTarGz } from "../report/tar.ts";
@@ -91,25 +91,26 @@ export async function report(call: CniCall): Promise<Output> {
 }
 
 async function collect(call: CniCall, into: Collection): Promise<void> {
-  const folders = readFolders(call);
-  maskKeys(await listSecrets(call, folders));
+  const directories = readDirectories(call);
+  maskKeys(await listSecrets(call, directories));
   await into.addJson("versions.json", listVersions);
   for (const [path, load] of Object.entries(COMMANDS)) {
     await into.addJson(path, async () => {
       const run = await load();
-      return (await run({ ...call, args: [], flags: foldersOf(call) })).json;
+      return (await run({ ...call, args: [], flags: directoriesOf(call) }))
+        .json;
     });
   }
-  into.addFolder("config", folders.confDir);
+  into.addDirectory("config", directories.confDir);
   into.addFile("log.json", "/etc/cni/log.json");
-  into.addFolder("state", folders.cacheDir);
-  into.addFolder("run", "/run/cni");
+  into.addDirectory("state", directories.cacheDir);
+  into.addDirectory("run", "/run/cni");
   await collectLogs(call, into);
   const host = { ...NAMESPACE, ...HOST };
   for (const [path, command] of Object.entries(host)) {
     await into.addOutput(`host/${path}`, command);
   }
-  for (const [name, netns] of listNamespaces(folders)) {
+  for (const [name, netns] of listNamespaces(directories)) {
     for (const [path, command] of Object.entries(NAMESPACE)) {
       await into.addOutput(`netns/${name}/${path}`, command, netns);
     }
@@ -119,7 +120,7 @@ async function collect(call: CniCall, into: Collection): Promise<void> {
 /** Lists the secret keys of plugins outside of this project. */
 async function listSecrets(
   call: CniCall,
-  { confDir, pluginDirs }: Folders,
+  { confDir, pluginDirs }: Directories,
 ): Promise<string[]> {
   const networks = ifPossible(() => listNetworks(confDir)) ?? [];
   const types = networks.flatMap(({ list }) =>
@@ -134,8 +135,8 @@ async function listSecrets(
   return secrets;
 }
 
-/** Keeps only the flags for folders; others mean something else to a command. */
-function foldersOf({ flags }: CniCall): CniCall["flags"] {
+/** Keeps only the flags for directories; others mean something else to a command. */
+function directoriesOf({ flags }: CniCall): CniCall["flags"] {
   return Object.fromEntries(
     Object.entries(flags).filter(([name]) => /-(path|dir)$/.test(name)),
   );
@@ -170,8 +171,8 @@ async function collectLogs(call: CniCall, into: Collection): Promise<void> {
 }
 
 /** Lists the namespaces of attachments, by a name for the archive. */
-function listNamespaces(folders: Folders): Map<string, string> {
-  const live = (ifPossible(() => listNodeAttachments(folders)) ?? [])
+function listNamespaces(directories: Directories): Map<string, string> {
+  const live = (ifPossible(() => listNodeAttachments(directories)) ?? [])
     .filter(({ isLive, netns }) => isLive === true && netns !== "");
   return new Map(live.map(({ containerId, netns }) => [
     `${basename(netns)}-${containerId.slice(0, 13)}`,

@@ -3,10 +3,10 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
-/** Reads an archive with tar. Returns texts by path, without the top folder. */
+/** Reads an archive with tar. Returns texts by path, without the top directory. */
 async function readArchive(
   file: string,
-  folder: string,
+  directory: string,
 ): Promise<Map<string, string>> {
   const run = async (...args: string[]): Promise<string> => {
     const output = await new Deno.Command("tar", { args }).output();
@@ -14,11 +14,11 @@ async function readArchive(
     return new TextDecoder().decode(output.stdout);
   };
   const names = (await run("-tzf", file)).trimEnd().split("\n");
-  await run("-xzf", file, "-C", folder);
+  await run("-xzf", file, "-C", directory);
   const texts = names.map(async (name) =>
     [
       name.slice(name.indexOf("/") + 1),
-      await Deno.readTextFile(`${folder}/${name}`),
+      await Deno.readTextFile(`${directory}/${name}`),
     ] as const
   );
   return new Map(await Promise.all(texts));
@@ -27,17 +27,17 @@ async function readArchive(
 const ID = "0123456789abcdef".repeat(4);
 
 /** Writes a configuration and a cached attachment, both with a secret. */
-async function writeNode({ folder, sandbox }: TestHosts): Promise<void> {
+async function writeNode({ directory, sandbox }: TestHosts): Promise<void> {
   const list = {
     cniVersion: "1.0.0",
     name: "pods",
     plugins: [{ type: "ptp", token: "hidden" }],
   };
-  await Deno.mkdir(`${folder}/conf`);
-  await Deno.mkdir(`${folder}/cache/results`, { recursive: true });
-  await Deno.mkdir(`${folder}/none`);
+  await Deno.mkdir(`${directory}/conf`);
+  await Deno.mkdir(`${directory}/cache/results`, { recursive: true });
+  await Deno.mkdir(`${directory}/none`);
   const text = JSON.stringify(list);
-  await Deno.writeTextFile(`${folder}/conf/10-pods.conflist`, text);
+  await Deno.writeTextFile(`${directory}/conf/10-pods.conflist`, text);
   const cached = {
     kind: "cniCacheV1",
     containerId: ID,
@@ -46,23 +46,28 @@ async function writeNode({ folder, sandbox }: TestHosts): Promise<void> {
     netns: sandbox.path,
     config: btoa(text),
   };
-  const path = `${folder}/cache/results/pods-${ID}-eth0`;
+  const path = `${directory}/cache/results/pods-${ID}-eth0`;
   await Deno.writeTextFile(path, JSON.stringify(cached));
 }
 
 rootTest("cni report collects the node's state without secrets", async () => {
   using hosts = TestHosts.create();
-  const { folder } = hosts;
+  const { directory } = hosts;
   await writeNode(hosts);
-  const file = `${folder}/report.tar.gz`;
-  const call = ["report", file, "--json", "--conf-dir", `${folder}/conf`]
-    .concat("--cache-dir", `${folder}/cache`, "--cni-path", `${folder}/none`);
+  const file = `${directory}/report.tar.gz`;
+  const call = ["report", file, "--json", "--conf-dir", `${directory}/conf`]
+    .concat(
+      "--cache-dir",
+      `${directory}/cache`,
+      "--cni-path",
+      `${directory}/none`,
+    );
   const { stdout, exitCode } = await runCni(...call);
   assertEquals(exitCode, 0, stdout);
   const { collected, bytes } = JSON.parse(stdout);
   const { size, mode } = await Deno.stat(file);
   assertEquals([size, (mode ?? 0) & 0o777], [bytes, 0o600]);
-  const texts = await readArchive(file, folder);
+  const texts = await readArchive(file, directory);
   assertEquals([...texts.keys()], collected);
   for (const [path, text] of texts) assert(!text.includes("hidden"), path);
   const textOf = (path: string): string => texts.get(path) ?? `no ${path}`;

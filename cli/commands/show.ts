@@ -18,7 +18,7 @@ import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { getTarget } from "../attachments/target.ts";
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
-import { chooseExitCode, readFolders } from "../network.ts";
+import { chooseExitCode, readDirectories } from "../network.ts";
 import { listSandboxes, readNode, type Sandbox } from "../show/live.ts";
 import { formatMermaid } from "../show/mermaid.ts";
 import type { NodeView } from "../show/model.ts";
@@ -58,16 +58,16 @@ async function read(call: CniCall): Promise<NodeView> {
 }
 
 function choose(call: CniCall): Sandbox[] {
-  const folders = readFolders(call);
+  const directories = readDirectories(call);
   const [name] = call.args;
   if (name === undefined) {
     const named = listNamed().filter(({ isNetns }) => isNetns !== false);
     return listSandboxes(
-      listNodeAttachments(folders),
+      listNodeAttachments(directories),
       named.map(({ path }) => path),
     );
   }
-  const { netns, attachments } = getTarget(name, folders);
+  const { netns, attachments } = getTarget(name, directories);
   return listSandboxes(attachments, netns === "" ? [] : [netns]);
 }
 

@@ -12,17 +12,17 @@ import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { unfoldChains } from "../chain_form.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
-import { createRuntime, getNetwork, readFolders } from "../network.ts";
+import { createRuntime, getNetwork, readDirectories } from "../network.ts";
 import { findMissing, findOwnPlugin } from "../plugin_file.ts";
 
 /** Runs STATUS of the plugins that have it, and checks that the others exist. */
 export async function status(call: CniCall): Promise<Output> {
   const [network = ""] = call.args;
-  const folders = readFolders(call);
-  const list = getNetwork(folders, network);
-  const { pluginDirs } = folders;
+  const directories = readDirectories(call);
+  const list = getNetwork(directories, network);
+  const { pluginDirs } = directories;
   refuseMissing(list, pluginDirs);
-  const runtime = createRuntime(call, folders);
+  const runtime = createRuntime(call, directories);
   const { signal } = call;
   const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
   const asked = hasStatus ? list.plugins : await listAskable(list, pluginDirs);

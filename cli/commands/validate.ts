@@ -11,7 +11,11 @@ import { listConfFiles } from "../../cni/libcni/mod.ts";
 import type { Output } from "../program/command.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { createRuntime, type Folders, readFolders } from "../network.ts";
+import {
+  createRuntime,
+  type Directories,
+  readDirectories,
+} from "../network.ts";
 import { checkNeighbors, type Neighbor } from "../validation/overlaps.ts";
 import {
   FORMATS,
@@ -43,13 +47,13 @@ export async function validate(
   stdin: () => Uint8Array = readStdin,
 ): Promise<Output> {
   const { args, flags, command } = call;
-  const folders = readFolders(call);
-  const named = flags.all ? [...args, `${folders.confDir}/`] : args;
+  const directories = readDirectories(call);
+  const named = flags.all ? [...args, `${directories.confDir}/`] : args;
   if (named.length === 0) {
-    throw refuse(command, "name networks, files or folders, or use --all");
+    throw refuse(command, "name networks, files or directories, or use --all");
   }
-  const sources = await readSources(named, folders, stdin);
-  const confs = await reportOn(sources, folders, call);
+  const sources = await readSources(named, directories, stdin);
+  const confs = await reportOn(sources, directories, call);
   const document = toDocument(confs);
   const isValid = confs.length > 0 && confs.every(({ valid }) => valid);
   const format = FORMATS[flags.format ?? "text"] ?? FORMATS["text"];
@@ -66,14 +70,14 @@ export async function validate(
 /** Validates configurations, each beside all others of the node. */
 async function reportOn(
   sources: readonly Source[],
-  folders: Folders,
+  directories: Directories,
   call: CniCall,
 ): Promise<ReportedConf[]> {
   // The plugins' log is not needed, because their errors are shown.
   const quiet = { ...call, onStderr(): void {} };
-  const { pluginDirs } = folders;
+  const { pluginDirs } = directories;
   const { signal } = call;
-  const runtime = createRuntime(quiet, folders);
+  const runtime = createRuntime(quiet, directories);
   const validator = { runtime, pluginDirs, env: call.env, signal };
   const validated: { source: Source; neighbor: Neighbor }[] = [];
   for (const source of sources) {
@@ -83,7 +87,7 @@ async function reportOn(
   }
   const neighbors = [
     ...validated.map(({ neighbor }) => neighbor),
-    ...await readOthers(sources, folders, validator),
+    ...await readOthers(sources, directories, validator),
   ];
   return validated.map(({ source, neighbor }) => {
     const { validation } = neighbor;
@@ -92,7 +96,7 @@ async function reportOn(
       ...source.problems,
       ...validation.problems,
       ...checkNeighbors(neighbor, others),
-      ...isIgnored(source, folders) ? [IGNORED] : [],
+      ...isIgnored(source, directories) ? [IGNORED] : [],
     ].map((problem) => call.flags.strict ? harden(problem) : problem);
     const hasErrors = problems.some(({ severity }) => severity === "error");
     const valid = !hasErrors && (problems.length === 0 || !call.flags.strict);
@@ -118,13 +122,16 @@ async function reportOn(
 const IGNORED = {
   ...warningAt(
     [],
-    "runtimes ignore *.yaml in their folder: an API server takes it",
+    "runtimes ignore *.yaml in their directory: an API server takes it",
   ),
   offset: 0,
 };
 
 /** Reports whether a file is where runtimes look, but they do not read it. */
-function isIgnored({ file, problems }: Source, { confDir }: Folders): boolean {
+function isIgnored(
+  { file, problems }: Source,
+  { confDir }: Directories,
+): boolean {
   return problems.length === 0 && /\.ya?ml$/.test(file) &&
     isSame(dirname(file), confDir.replace(/(.)\/$/, "$1"));
 }
@@ -162,7 +169,7 @@ async function validateSource(
 /** Reads the node's other networks, of which only the ranges matter. */
 async function readOthers(
   sources: readonly Source[],
-  { confDir }: Folders,
+  { confDir }: Directories,
   validator: Validator,
 ): Promise<Neighbor[]> {
   const isNamed = (path: string): boolean =>

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
 const VERSIONS = `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'`;
@@ -22,10 +22,10 @@ async function run(
   types: readonly string[],
   ...args: readonly string[]
 ): Promise<{ stdout: string; stderr: string }> {
-  using folder = new PluginFolder();
-  for (const type of types) folder.add(type, VERSIONS);
-  const file = folder.addFile("10.conflist", NETWORK);
-  const { path } = folder;
+  using directory = new PluginDirectory();
+  for (const type of types) directory.add(type, VERSIONS);
+  const file = directory.addFile("10.conflist", NETWORK);
+  const { path } = directory;
   const argv = args.map((arg) => arg === "FILE" ? file : arg);
   const { stdout, stderr } = await runCni(
     ...argv,
@@ -50,14 +50,14 @@ Deno.test("validate also asks the plugins of a chain", async () => {
 });
 
 Deno.test("validate does not blame a configuration if time is up", async () => {
-  using folder = new PluginFolder();
-  folder.add("slow", "exec sleep 60");
-  const file = folder.addFile(
+  using directory = new PluginDirectory();
+  directory.add("slow", "exec sleep 60");
+  const file = directory.addFile(
     "10.conflist",
     '{"cniVersion":"1.1.0","name":"pods","plugins":[{"type":"slow"}]}',
   );
   const ended = await runCni(
-    ...["validate", file, `--cni-path=${folder.path}`, "--timeout=20ms"],
+    ...["validate", file, `--cni-path=${directory.path}`, "--timeout=20ms"],
   );
   assertEquals([ended.stdout, ended.exitCode], ["", 1]);
   assertMatch(ended.stderr, /deadline has passed\n$/);
@@ -82,18 +82,18 @@ Deno.test("networks shows the plugins of a chain and missing plugins", async () 
 });
 
 Deno.test("networks shows whether the node daemon runs the plugins", async () => {
-  using folder = new PluginFolder();
-  folder.add("foreign", VERSIONS);
+  using directory = new PluginDirectory();
+  directory.add("foreign", VERSIONS);
   const daemons = {
-    absent: { type: "ptp", daemonSocket: `${folder.path}/daemon.sock` },
+    absent: { type: "ptp", daemonSocket: `${directory.path}/daemon.sock` },
     off: { type: "ptp", daemonSocket: "" },
     theirs: { type: "foreign" },
   };
   for (const [name, plugin] of Object.entries(daemons)) {
     const list = { cniVersion: "1.0.0", name, plugins: [plugin] };
-    folder.addFile(`${name}.conflist`, JSON.stringify(list));
+    directory.addFile(`${name}.conflist`, JSON.stringify(list));
   }
-  const { path } = folder;
+  const { path } = directory;
   const flags = [`--cni-path=${path}`, `--conf-dir=${path}`];
   const { stdout } = await runCni("networks", "--json", ...flags);
   const rows: { name: string; daemon: string | null }[] = JSON.parse(stdout);

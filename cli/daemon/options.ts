@@ -16,8 +16,8 @@ import { refuse } from "../program/usage_error.ts";
 export const DAEMON_FLAGS = {
   "socket-dir": {
     default: "/run/cni",
-    value: "FOLDER",
-    summary: "folder of the sockets daemon.sock and multus.sock",
+    value: "DIRECTORY",
+    summary: "directory of the sockets daemon.sock and multus.sock",
   },
   "max-calls": {
     default: "64",
@@ -69,7 +69,7 @@ export const DAEMON_FLAGS = {
   },
   "detach": {
     summary: "return when the daemon listens in the background (default " +
-      "--pid-file daemon.pid in the folder of the sockets)",
+      "--pid-file daemon.pid in the directory of the sockets)",
   },
   "log-level": {
     default: "verbose",

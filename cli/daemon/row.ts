@@ -10,7 +10,7 @@ import { DAEMON_FLAGS } from "./options.ts";
 /**
  * Describes the command of a program.
  *
- * @param socketDir Default folder of the sockets
+ * @param socketDir Default directory of the sockets
  */
 export function describeDaemon(socketDir: string): CommandRow {
   const flag = { ...DAEMON_FLAGS["socket-dir"], default: socketDir };

@@ -36,13 +36,13 @@ const FLAGS = {
   },
   "hostprefix": {
     default: "",
-    value: "FOLDER",
+    value: "DIRECTORY",
     summary: "prefix of the paths of the socket and of namespaces",
   },
   "socketpath": {
     default: DEFAULT_SOCKET,
     value: "FILE",
-    summary: "path of the socket; the leases are in the folder beside it",
+    summary: "path of the socket; the leases are in the directory beside it",
   },
   "broadcast": { summary: "ask servers to answer by broadcast" },
   "timeout": {

@@ -36,11 +36,11 @@ import { walkAll } from "./way/walk.ts";
 
 /** Finds files of the cache that nobody can read. */
 function findBroken(node: Node): Findings {
-  const folder = join(node.folders.cacheDir, "results");
-  const names = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+  const directory = join(node.directories.cacheDir, "results");
+  const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   const known = new Set(node.attachments.map(({ path }) => path));
   return names.filter((one) => !one.isDirectory).flatMap(({ name, isFile }) => {
-    const path = join(folder, name);
+    const path = join(directory, name);
     // Files that are being replaced have other names, and come and go.
     if (known.has(path) || name.startsWith(".")) return [];
     if (!isFile) {
@@ -149,7 +149,7 @@ const SILENT = { attempts: 0, timeoutMs: 0 };
  */
 async function findStartable(node: Node): Promise<(type: string) => boolean> {
   const works = await node.findUsable();
-  const { pluginDirs } = node.folders;
+  const { pluginDirs } = node.directories;
   const reported = node.networks.flatMap(typesOf);
   return (type) =>
     findMissing(type, pluginDirs) === undefined

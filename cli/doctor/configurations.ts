@@ -1,5 +1,5 @@
 /**
- * The files of the configuration folder.
+ * The files of the configuration directory.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { ErrorCode } from "../../cni/error.ts";
 import { ifPossible, readTextFile } from "../../cni/files/io.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { formatFailureText } from "../program/failure.ts";
-import { isFolder } from "../network.ts";
+import { isDirectory } from "../network.ts";
 import { findMissing } from "../plugin_file.ts";
 import { givenOf } from "../validation/document.ts";
 import { formatPlace, type Problem } from "../../cni/tools/problem.ts";
@@ -23,13 +23,13 @@ import {
 import { type ConfiguredNetwork, type Node, typesOf } from "./node.ts";
 
 /** Finds that runtimes have no network at all. */
-function findNoNetwork({ folders: { confDir }, networks }: Node): Findings {
+function findNoNetwork({ directories: { confDir }, networks }: Node): Findings {
   if (networks.length > 0) return [];
   return [
     error(
-      isFolder(confDir)
+      isDirectory(confDir)
         ? `"${confDir}" has no usable network configuration`
-        : `the folder "${confDir}" does not exist`,
+        : `the directory "${confDir}" does not exist`,
       "the runtime reports NetworkPluginNotReady, and no pod starts",
       {
         advice: `write one by cni init, or start what writes it`,
@@ -69,7 +69,7 @@ const IGNORED = /\.(ya?ml|jsonc|json5|txt)$|\.(CONFLIST|CONF|JSON)$/;
 const CONFIGURATION = /^[\s{]*["']?(cniVersion|plugins|type)["']?\s*:/m;
 
 /** Finds configurations that no runtime reads because of their names. */
-function findIgnored({ folders: { confDir }, networks }: Node): Findings {
+function findIgnored({ directories: { confDir }, networks }: Node): Findings {
   const entries = ifPossible(() => [...Deno.readDirSync(confDir)]) ?? [];
   const [first] = networks;
   const isMeant = (name: string): boolean =>
@@ -144,7 +144,7 @@ async function validate(
   node: Node,
   network: ConfiguredNetwork,
 ): Promise<readonly Problem[]> {
-  const { runtime, folders: { pluginDirs }, signal } = node;
+  const { runtime, directories: { pluginDirs }, signal } = node;
   const usable = await node.findUsable();
   const missing = typesOf(network)
     .map((type) => findMissing(type, pluginDirs));
@@ -213,7 +213,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
   {
     code: "CNI0102",
     name: "conf-unusable",
-    finds: "a file of the configuration folder cannot be used",
+    finds: "a file of the configuration directory cannot be used",
     page: {
       effect:
         "Runtimes skip the file, and may take the next one as the default network. Networks behind it are not found by name.",

@@ -170,7 +170,7 @@ function judgeCalls(socket: string, { state }: Running): Finding[] {
 
 /** Finds a daemon that no call asks. */
 async function findIdle(node: Node): Promise<Findings> {
-  const { daemonSocket, networks, folders: { pluginDirs } } = node;
+  const { daemonSocket, networks, directories: { pluginDirs } } = node;
   if (networks.length === 0) return [];
   const daemon = await node.daemonAt(daemonSocket).catch(() => undefined);
   if (daemon?.is !== "running") return [];
@@ -205,7 +205,7 @@ async function findIdle(node: Node): Promise<Findings> {
   }
   return [warning(
     `a node daemon runs at "${daemonSocket}", and no network of ` +
-      `"${node.folders.confDir}" uses it`,
+      `"${node.directories.confDir}" uses it`,
     SLOWER,
     {
       advice: "remove daemonSocket from the networks, and install this " +

@@ -62,10 +62,10 @@ export function listLeftovers(node: Node): Promise<Orphan[]> {
 }
 
 function searchOf(
-  { folders, env, hostNetns, signal }: Node,
+  { directories, env, hostNetns, signal }: Node,
 ): OrphanSearch {
   return {
-    ...folders,
+    ...directories,
     env,
     hostNetns,
     graceMs: GRACE_MS,

@@ -25,7 +25,7 @@ import {
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
 import { unfoldChains } from "../chain_form.ts";
-import type { Folders } from "../network.ts";
+import type { Directories } from "../network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
 
@@ -39,7 +39,7 @@ export interface Patience {
 
 /** Where to look. */
 export interface NodeOptions {
-  readonly folders: Folders;
+  readonly directories: Directories;
   readonly env: Environment;
   /** Aborted when time is up. */
   readonly signal: AbortSignal;
@@ -81,7 +81,7 @@ export interface UnusableFile {
   readonly name?: string;
 }
 
-/** The files of the configuration folder, in the order of runtimes. */
+/** The files of the configuration directory, in the order of runtimes. */
 export interface Configuration {
   readonly networks: readonly ConfiguredNetwork[];
   readonly unusable: readonly UnusableFile[];
@@ -95,12 +95,12 @@ const VERSION_TIMEOUT_MS = 5_000;
 
 /** A node. Dispose of it to close its sockets. */
 export class Node implements Disposable {
-  readonly folders: Folders;
+  readonly directories: Directories;
   readonly env: Environment;
   readonly signal: AbortSignal;
   /** Path of the host's network namespace. */
   readonly hostNetns: string;
-  /** The folder with processes. */
+  /** The directory with processes. */
   readonly proc: string;
   /** The node daemon's socket. */
   readonly daemonSocket: string;
@@ -116,8 +116,8 @@ export class Node implements Disposable {
 
   /** Opens nothing yet. */
   constructor(options: NodeOptions) {
-    const { folders, env } = options;
-    this.folders = folders;
+    const { directories, env } = options;
+    this.directories = directories;
     this.env = env;
     this.signal = options.signal;
     this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
@@ -125,8 +125,8 @@ export class Node implements Disposable {
     this.daemonSocket = options.daemonSocket ?? DEFAULT_SOCKET;
     this.patience = options.patience ?? PATIENCE;
     this.runtime = new NetworkRuntime({
-      pluginDirs: folders.pluginDirs,
-      cacheDir: folders.cacheDir,
+      pluginDirs: directories.pluginDirs,
+      cacheDir: directories.cacheDir,
       env,
       hostNetns: this.hostNetns,
       invoker: createInvoker(dispatch, findPlugin),
@@ -139,9 +139,9 @@ export class Node implements Disposable {
     return this.#host ??= Rtnl.open(this.hostNetns);
   }
 
-  /** The configuration folder. An unreadable folder is an unusable file. */
+  /** The configuration directory. An unreadable directory is an unusable file. */
   get configuration(): Configuration {
-    return this.#configuration ??= readConfiguration(this.folders.confDir);
+    return this.#configuration ??= readConfiguration(this.directories.confDir);
   }
 
   /** The networks that are configured, in the order of runtimes. */
@@ -155,7 +155,7 @@ export class Node implements Disposable {
    * @throws {CniError} 5 If the cache cannot be read
    */
   get attachments(): readonly NodeAttachment[] {
-    return this.#attachments ??= listNodeAttachments(this.folders);
+    return this.#attachments ??= listNodeAttachments(this.directories);
   }
 
   /** The attachments with a namespace that exists. */
@@ -178,9 +178,9 @@ export class Node implements Disposable {
 
   /** The plugins in CNI_PATH, with their versions. */
   plugins(): Promise<readonly PluginFile[]> {
-    const { env, signal: interrupt, folders } = this;
+    const { env, signal: interrupt, directories } = this;
     const timeoutMs = VERSION_TIMEOUT_MS;
-    return this.#plugins ??= listPluginFiles(folders.pluginDirs, {
+    return this.#plugins ??= listPluginFiles(directories.pluginDirs, {
       env,
       interrupt,
       timeoutMs,

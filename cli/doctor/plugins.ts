@@ -8,7 +8,7 @@ import { dirname } from "@std/path/posix";
 import { ifPossible } from "../../cni/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findMissing, type PluginFile } from "../plugin_file.ts";
-import { isFolder } from "../network.ts";
+import { isDirectory } from "../network.ts";
 import {
   type Check,
   error,
@@ -69,22 +69,24 @@ function usersOf({ networks }: Node, type: string): string[] {
     .map(({ name }) => `"${name}"`);
 }
 
-function findMissingFolders({ folders: { pluginDirs } }: Node): Findings {
-  const missing = pluginDirs.filter((folder) => !isFolder(folder));
+function findMissingDirectories(
+  { directories: { pluginDirs } }: Node,
+): Findings {
+  const missing = pluginDirs.filter((directory) => !isDirectory(directory));
   const make = missing.length === pluginDirs.length ? error : warning;
-  return missing.map((folder) =>
+  return missing.map((directory) =>
     make(
-      `the plugin folder "${folder}" does not exist`,
+      `the plugin directory "${directory}" does not exist`,
       missing.length === pluginDirs.length
         ? "no container can be attached"
-        : "plugins are searched in the other folders only",
-      { command: `cni install ${folder}` },
+        : "plugins are searched in the other directories only",
+      { command: `cni install ${directory}` },
     )
   );
 }
 
 function findMissingPlugins(node: Node): Findings {
-  const { pluginDirs } = node.folders;
+  const { pluginDirs } = node.directories;
   const types = [...new Set(node.networks.flatMap(typesOf))];
   return types.flatMap((type) => {
     const problem = findMissing(type, pluginDirs);
@@ -92,9 +94,9 @@ function findMissingPlugins(node: Node): Findings {
     const users = listed(usersOf(node, type));
     const message = `${users} needs "${type}": ${problem}`;
     const consequence = "containers of that network do not start";
-    const folder = pluginDirs[0] ?? "/opt/cni/bin";
+    const directory = pluginDirs[0] ?? "/opt/cni/bin";
     if (pluginNames.includes(type)) {
-      const command = `cni install ${folder} --only ${type}`;
+      const command = `cni install ${directory} --only ${type}`;
       return [error(message, consequence, { command })];
     }
     const { path } = node.networks.find((network) =>
@@ -105,7 +107,7 @@ function findMissingPlugins(node: Node): Findings {
         message,
         `${consequence}, and "cni install" has no such plugin`,
         {
-          advice: `correct the type, or install that program in "${folder}"`,
+          advice: `correct the type, or install that program in "${directory}"`,
           look: `cni validate ${path}`,
         },
       ),
@@ -212,8 +214,8 @@ async function findShadowed(node: Node): Promise<Findings> {
 export const PLUGIN_CHECKS: readonly Check[] = [
   {
     code: "CNI0201",
-    name: "plugin-folder",
-    finds: "a folder of CNI_PATH does not exist",
+    name: "plugin-directory",
+    finds: "a directory of CNI_PATH does not exist",
     page: {
       effect: "Plugins are searched elsewhere, or nowhere.",
       cause:
@@ -221,7 +223,7 @@ export const PLUGIN_CHECKS: readonly Check[] = [
       look: "The runtime's `bin_dir`, and `ls` of the directory.",
       fix: "`cni install DIRECTORY`.",
     },
-    run: findMissingFolders,
+    run: findMissingDirectories,
   },
   {
     code: "CNI0202",

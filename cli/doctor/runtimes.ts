@@ -20,8 +20,8 @@ const CONF_DIR = /^\s*(?:conf_dir|network_dir)\s*=\s*["']([^"']+)["']/m;
 const BIN_DIRS =
   /^\s*(?:bin_dirs?|plugin_dirs)\s*=\s*(\[[^\]]*\]|["'][^"']+["'])/m;
 
-function findOtherFolders(node: Node): Findings {
-  const { proc, folders: { confDir, pluginDirs } } = node;
+function findOtherDirectories(node: Node): Findings {
+  const { proc, directories: { confDir, pluginDirs } } = node;
   return listRuntimes(node).flatMap(({ name, pid }) =>
     findFiles(`${proc}/${pid}`, name).flatMap((file) => {
       const path = `/${file}`;
@@ -98,6 +98,6 @@ export const RUNTIME_CHECKS: readonly Check[] = [
       fix:
         "Correct them and restart the runtime; or give `cni` the runtime's directories: `--conf-dir`, `--cni-path`.",
     },
-    run: findOtherFolders,
+    run: findOtherDirectories,
   },
 ];

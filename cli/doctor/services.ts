@@ -65,7 +65,7 @@ async function findUnready(node: Node): Promise<Findings> {
 }
 
 async function askStatus(
-  { runtime, signal, folders: { pluginDirs } }: Node,
+  { runtime, signal, directories: { pluginDirs } }: Node,
   { list, plugins }: ConfiguredNetwork,
 ): Promise<string | undefined> {
   const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);

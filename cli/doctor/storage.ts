@@ -38,11 +38,14 @@ interface State {
 
 /** Lists the directories that ADD writes to. */
 function listState(node: Node): State[] {
-  const pools = listPools(node).map(({ network, folder }) => ({
-    path: folder,
+  const pools = listPools(node).map(({ network, directory }) => ({
+    path: directory,
     what: `the leases of "${network.name}"`,
   }));
-  const cache = { path: node.folders.cacheDir, what: "the attachment cache" };
+  const cache = {
+    path: node.directories.cacheDir,
+    what: "the attachment cache",
+  };
   const all = node.networks.length === 0 ? [] : [cache, ...pools];
   return [...new Map(all.map((one) => [one.path, one])).values()];
 }
@@ -184,12 +187,12 @@ export function listHeldLocks(node: Node): Promise<HeldLock[]> {
 }
 
 async function searchHeldLocks(node: Node): Promise<HeldLock[]> {
-  const folders = new Map(
-    listPools(node).map(({ folder, network }) => [folder, network.name]),
+  const directories = new Map(
+    listPools(node).map(({ directory, network }) => [directory, network.name]),
   );
   const found = await Promise.all(
-    [...folders].map(async ([folder, network]) => {
-      const path = `${folder}/${LOCK_FILE}`;
+    [...directories].map(async ([directory, network]) => {
+      const path = `${directory}/${LOCK_FILE}`;
       const holder = await findHolder(path, node);
       return holder === undefined ? [] : [{ network, path, holder }];
     }),

@@ -41,8 +41,8 @@ import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
 interface Pool {
   readonly network: ConfiguredNetwork;
   readonly conf: PlacedConf["conf"];
-  /** The folder with its leases. */
-  readonly folder: string;
+  /** The directory with its leases. */
+  readonly directory: string;
   readonly sets: readonly RangeSet[];
 }
 
@@ -66,7 +66,7 @@ function readPool({ network, conf }: PlacedConf): Pool {
   return {
     network,
     conf,
-    folder: `${dataDirOf(config)}/${network.name}`,
+    directory: `${dataDirOf(config)}/${network.name}`,
     sets: rangeSetsOf(config, network.list.cniVersion),
   };
 }
@@ -78,20 +78,20 @@ export interface PoolUse {
   readonly subnets: readonly string[];
   readonly used: bigint;
   readonly all: bigint;
-  readonly folder: string;
+  readonly directory: string;
 }
 
 /** Counts the leases of all pools. */
 export function countPools(node: Pick<Node, "networks">): PoolUse[] {
-  return listPools(node).flatMap(({ network, folder, sets }) => {
-    const names = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+  return listPools(node).flatMap(({ network, directory, sets }) => {
+    const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
     const leased = names.flatMap(({ name }) => findIp(name) ?? []);
     return sets.map((set) => ({
       network: network.name,
       subnets: set.map(({ subnet }) => `${subnet}`),
       used: BigInt(leased.filter((ip) => findRange(set, ip)).length),
       all: countAddresses(set),
-      folder,
+      directory,
     }));
   });
 }
@@ -100,29 +100,31 @@ export function countPools(node: Pick<Node, "networks">): PoolUse[] {
 const NEARLY_FULL_SHARE = 10n;
 
 function findFullPools(node: Node): Findings {
-  return countPools(node).flatMap(({ network, subnets, used, all, folder }) => {
-    const left = all - used;
-    const path = node.networks.find(({ name }) => name === network)?.path;
-    if (left * NEARLY_FULL_SHARE > all) return [];
-    const make = left <= 0n ? error : warning;
-    return [
-      make(
-        `"${network}" has ${left} of ${all} addresses of ${
-          subnets.join(", ")
-        } left; the leases are in "${folder}"`,
-        left <= 0n
-          ? "no further container of that network starts"
-          : "soon no further container of that network starts",
-        {
-          command: "cni gc --orphans --yes",
-          advice:
-            "if nothing is left over, the range is too small: enlarge it " +
-            `in ${path}`,
-          look: "cni gc --orphans",
-        },
-      ),
-    ];
-  });
+  return countPools(node).flatMap(
+    ({ network, subnets, used, all, directory }) => {
+      const left = all - used;
+      const path = node.networks.find(({ name }) => name === network)?.path;
+      if (left * NEARLY_FULL_SHARE > all) return [];
+      const make = left <= 0n ? error : warning;
+      return [
+        make(
+          `"${network}" has ${left} of ${all} addresses of ${
+            subnets.join(", ")
+          } left; the leases are in "${directory}"`,
+          left <= 0n
+            ? "no further container of that network starts"
+            : "soon no further container of that network starts",
+          {
+            command: "cni gc --orphans --yes",
+            advice:
+              "if nothing is left over, the range is too small: enlarge it " +
+              `in ${path}`,
+            look: "cni gc --orphans",
+          },
+        ),
+      ];
+    },
+  );
 }
 
 /** Finds networks that hand out the same addresses. */

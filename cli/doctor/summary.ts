@@ -67,7 +67,7 @@ async function summarizePlugins(node: Node): Promise<string> {
   const others = files.length - ours - go;
   const parts = [
     `${files.length} in ${
-      node.folders.pluginDirs.join(":")
+      node.directories.pluginDirs.join(":")
     }: ${ours} of this project`,
     ...go === 0 ? [] : [`${go} built by Go`],
     ...others === 0 ? [] : [`${others} of other projects`],
@@ -77,7 +77,7 @@ async function summarizePlugins(node: Node): Promise<string> {
 
 function describeNetworks(node: Node): string {
   const first = findDefault(node);
-  if (first === undefined) return `none in ${node.folders.confDir}`;
+  if (first === undefined) return `none in ${node.directories.confDir}`;
   const { name, file, plugins, capabilities } = first;
   const others = node.networks.slice(1).map(({ name }) => name);
   const able = capabilities.length === 0
@@ -92,7 +92,7 @@ function describeAttachments(node: Node): string {
   const networks = new Set(node.attachments.map(({ network }) => network));
   const gone = node.attachments.filter(({ isLive }) => isLive === false).length;
   return (live === 0
-    ? `none in ${node.folders.cacheDir}`
+    ? `none in ${node.directories.cacheDir}`
     : `${live} of ${networks.size} network${networks.size === 1 ? "" : "s"}`) +
     (gone === 0 ? "" : `; ${gone} of containers that are gone`);
 }

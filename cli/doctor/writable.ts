@@ -23,7 +23,7 @@ function listWritable(paths: readonly string[]): string[] {
 const ROOT = "any user of the node can become root: runtimes run it as root";
 
 function findWritableConfigurations(
-  { folders: { confDir }, configuration }: Node,
+  { directories: { confDir }, configuration }: Node,
 ): Findings {
   const files = [...configuration.networks, ...configuration.unusable]
     .map(({ path }) => path);
@@ -36,7 +36,7 @@ function findWritableConfigurations(
 }
 
 async function findWritablePlugins(node: Node): Promise<Findings> {
-  const { pluginDirs } = node.folders;
+  const { pluginDirs } = node.directories;
   const files = (await node.plugins()).map(({ path }) => path);
   return listWritable([...pluginDirs, ...files]).map((path) =>
     warning(`"${path}" can be written by anybody`, ROOT, {
@@ -48,7 +48,7 @@ async function findWritablePlugins(node: Node): Promise<Findings> {
 
 /** Finds mounts below which no plugin can be executed; each once. */
 export function listNoExec(
-  { folders: { pluginDirs } }: Pick<Node, "folders">,
+  { directories: { pluginDirs } }: Pick<Node, "directories">,
 ): Map<string, string[]> {
   const text =
     ifPossible(() => Deno.readTextFileSync("/proc/self/mountinfo")) ?? "";

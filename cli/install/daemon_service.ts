@@ -31,7 +31,7 @@ const PROGRAMS = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
 /** Time limit of systemctl, in ms. systemd ends a start that takes 90 s. */
 const LIMIT_MS = 120_000;
 
-/** The folder of the daemon's sockets, and what a daemon that has ended leaves there. */
+/** The directory of the daemon's sockets, and what a daemon that has ended leaves there. */
 const SOCKET_DIR = "/run/cni", REMAINS = [".lock"];
 
 /** What becomes of the service. */

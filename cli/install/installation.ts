@@ -1,5 +1,5 @@
 /**
- * A folder of plugins in which this executable is installed: the file `cni`,
+ * A directory of plugins in which this executable is installed: the file `cni`,
  * and a link or a copy for each plugin.
  *
  * ```
@@ -43,26 +43,26 @@ export type Form = "link" | "copy";
 /** What has been installed: identities of files by name. */
 type Installed = Record<string, string>;
 
-/** A folder of plugins, locked until it is disposed of. */
+/** A directory of plugins, locked until it is disposed of. */
 export class Installation implements Disposable {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #lock: FileLock;
   readonly #installed: Installed;
 
-  private constructor(folder: string, lock: FileLock) {
-    this.#folder = folder;
+  private constructor(directory: string, lock: FileLock) {
+    this.#directory = directory;
     this.#lock = lock;
     this.#installed = readInstalled(this.#ownPath("installed.json"));
   }
 
   /**
-   * Opens a folder. Waits for another `cni install`.
+   * Opens a directory. Waits for another `cni install`.
    *
    * @throws {CniError} 11 if that does not end
    */
-  static async open(folder: string): Promise<Installation> {
-    const lock = await FileLock.acquireExisting(folder);
-    return new Installation(folder, lock);
+  static async open(directory: string): Promise<Installation> {
+    const lock = await FileLock.acquireExisting(directory);
+    return new Installation(directory, lock);
   }
 
   /** Returns what {@linkcode install} would change. */
@@ -102,7 +102,7 @@ export class Installation implements Disposable {
    * links to the executable. The executable is last.
    */
   list(): string[] {
-    const links = [...Deno.readDirSync(this.#folder)]
+    const links = [...Deno.readDirSync(this.#directory)]
       .filter(({ isSymlink, name }) =>
         isSymlink && identify(this.#path(name)) === LINK
       )
@@ -134,17 +134,17 @@ export class Installation implements Disposable {
     unlessMissing(() => Deno.removeSync(this.#ownPath(), { recursive: true }));
   }
 
-  /** Unlocks the folder. */
+  /** Unlocks the directory. */
   [Symbol.dispose](): void {
     this.#lock[Symbol.dispose]();
   }
 
   #path(name: string): string {
-    return join(this.#folder, name);
+    return join(this.#directory, name);
   }
 
   #ownPath(...names: readonly string[]): string {
-    return join(this.#folder, ".cni-install", ...names);
+    return join(this.#directory, ".cni-install", ...names);
   }
 
   #keptPath(name: string): string {

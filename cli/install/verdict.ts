@@ -11,7 +11,7 @@ import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/limits.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
 import type { CniCall } from "../flags.ts";
-import { readFolders } from "../network.ts";
+import { readDirectories } from "../network.ts";
 import { givenOf } from "../validation/document.ts";
 import { formatPlace, type Place } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
@@ -37,13 +37,13 @@ export interface NodeVerdict {
   readonly limits: readonly string[];
 }
 
-/** Judges the networks of the configuration folder as if plugins were installed. */
+/** Judges the networks of the configuration directory as if plugins were installed. */
 export async function judgeNode(
   call: CniCall,
   changes: ReadonlyMap<string, Change>,
 ): Promise<NodeVerdict> {
   const { env, signal } = call;
-  using node = new Node({ folders: readFolders(call), env, signal });
+  using node = new Node({ directories: readDirectories(call), env, signal });
   const networks: NetworkVerdict[] = [];
   for (const network of node.networks) {
     networks.push(await judge(network, node, changes));
@@ -56,7 +56,7 @@ async function judge(
   { runtime, signal }: Node,
   changes: ReadonlyMap<string, Change>,
 ): Promise<NetworkVerdict> {
-  // Without a folder, the keys of all plugins are checked, installed or not.
+  // Without a directory, the keys of all plugins are checked, installed or not.
   const validator = { runtime, pluginDirs: [], env: {}, signal };
   const { problems, types } = await validateNetwork(givenOf(list), validator);
   const listChanged = (document: JsonObject | undefined): string[] =>

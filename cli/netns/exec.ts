@@ -108,19 +108,19 @@ function uncoverSys(): number {
 }
 
 function bindConfigFiles(name: string, warn: (text: string) => void): void {
-  const folder = `/etc/netns/${name}`;
-  for (const file of name === "" ? [] : listNames(folder)) {
+  const directory = `/etc/netns/${name}`;
+  for (const file of name === "" ? [] : listNames(directory)) {
     try {
-      libc.mount(`${folder}/${file}`, `/etc/${file}`, MS_BIND);
+      libc.mount(`${directory}/${file}`, `/etc/${file}`, MS_BIND);
     } catch (error) {
       const why = describeError(error);
-      warn(`Cannot bind "${folder}/${file}" to "/etc/${file}": ${why}`);
+      warn(`Cannot bind "${directory}/${file}" to "/etc/${file}": ${why}`);
     }
   }
 }
 
-function listNames(folder: string): string[] {
-  const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+function listNames(directory: string): string[] {
+  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   return entries.map(({ name }) => name);
 }
 

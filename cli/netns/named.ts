@@ -14,10 +14,10 @@ import { Fd } from "../../ffi/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs, unbindNetNs } from "../../ffi/netns.ts";
 
-/** The folder of names. Source: iproute2 include/namespace.h. */
-const NETNS_FOLDER = "/var/run/netns";
-/** The same folder if /var/run is not a link to /run. */
-const OTHER_NETNS_FOLDER = "/run/netns";
+/** The directory of names. Source: iproute2 include/namespace.h. */
+const NETNS_DIRECTORY = "/var/run/netns";
+/** The same directory if /var/run is not a link to /run. */
+const OTHER_NETNS_DIRECTORY = "/run/netns";
 
 /** Source: include/uapi/linux/mount.h. */
 const MS_BIND = 0x1000, MS_REC = 0x4000, MS_SHARED = 1 << 20;
@@ -28,7 +28,7 @@ const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/limits.h `NAME_MAX`. */
 const LONGEST_NAME_BYTES = 255;
 
-/** An entry in the folder of names. */
+/** An entry in the directory of names. */
 export interface NamedNetns {
   readonly name: string;
   readonly path: string;
@@ -52,8 +52,8 @@ export function pathOfName(name: string): string {
         "a name has 1 to 255 bytes and no slash",
     );
   }
-  const other = `${OTHER_NETNS_FOLDER}/${name}`;
-  const path = `${NETNS_FOLDER}/${name}`;
+  const other = `${OTHER_NETNS_DIRECTORY}/${name}`;
+  const path = `${NETNS_DIRECTORY}/${name}`;
   return !exists(path) && exists(other) ? other : path;
 }
 
@@ -78,10 +78,10 @@ export function isNetns(path: string): boolean | undefined {
   }
 }
 
-/** Lists the entries of the folder, sorted by name. */
+/** Lists the entries of the directory, sorted by name. */
 export function listNamed(): NamedNetns[] {
   return listNames().map((name) => {
-    const path = `${NETNS_FOLDER}/${name}`;
+    const path = `${NETNS_DIRECTORY}/${name}`;
     const found = isNetns(path);
     const inode = found === true ? Deno.statSync(path).ino : null;
     return { name, path, isNetns: found, inode: inode ?? undefined };
@@ -90,10 +90,10 @@ export function listNamed(): NamedNetns[] {
 
 function listNames(): string[] {
   try {
-    const entries = unlessMissing(() => [...Deno.readDirSync(NETNS_FOLDER)]);
+    const entries = unlessMissing(() => [...Deno.readDirSync(NETNS_DIRECTORY)]);
     return (entries ?? []).map(({ name }) => name).sort();
   } catch (error) {
-    throw new Error(`Cannot list "${NETNS_FOLDER}"`, { cause: error });
+    throw new Error(`Cannot list "${NETNS_DIRECTORY}"`, { cause: error });
   }
 }
 
@@ -109,7 +109,7 @@ export async function addNamed(name: string): Promise<string> {
   const failed = (cause: unknown): Error =>
     new Error(`Cannot add network namespace "${name}"`, { cause });
   try {
-    await shareFolder();
+    await shareDirectory();
     createNameFile(path);
   } catch (error) {
     throw failed(error);
@@ -125,20 +125,20 @@ export async function addNamed(name: string): Promise<string> {
 }
 
 /**
- * Makes the folder a mount that mount namespaces share. Then all of them see
+ * Makes the directory a mount that mount namespaces share. Then all of them see
  * new names, and none keeps a deleted namespace alive.
  */
-async function shareFolder(): Promise<void> {
-  await Deno.mkdir(NETNS_FOLDER, { recursive: true, mode: 0o755 });
+async function shareDirectory(): Promise<void> {
+  await Deno.mkdir(NETNS_DIRECTORY, { recursive: true, mode: 0o755 });
   // Two processes at once would mount it on itself repeatedly.
-  using _lock = await FileLock.acquireExisting(NETNS_FOLDER);
-  const share = (): void => libc.mount("", NETNS_FOLDER, MS_SHARED | MS_REC);
+  using _lock = await FileLock.acquireExisting(NETNS_DIRECTORY);
+  const share = (): void => libc.mount("", NETNS_DIRECTORY, MS_SHARED | MS_REC);
   try {
     share();
   } catch (error) {
     // It is not a mount yet.
     if (!isErrno(error, "EINVAL")) throw error;
-    libc.mount(NETNS_FOLDER, NETNS_FOLDER, MS_BIND | MS_REC);
+    libc.mount(NETNS_DIRECTORY, NETNS_DIRECTORY, MS_BIND | MS_REC);
     share();
   }
 }

@@ -14,30 +14,30 @@ Deno.test("pathOfName() accepts the same names as ip netns", async (t) => {
 });
 
 Deno.test("isNetns() recognizes network namespaces", async (t) => {
-  const folder = Deno.makeTempDirSync();
+  const directory = Deno.makeTempDirSync();
   try {
-    Deno.writeTextFileSync(`${folder}/file`, "");
-    await new Deno.Command("mkfifo", { args: [`${folder}/fifo`] }).output();
-    Deno.symlinkSync(`${folder}/loop`, `${folder}/loop`);
-    Deno.symlinkSync("/proc/self/ns/net", `${folder}/link`);
+    Deno.writeTextFileSync(`${directory}/file`, "");
+    await new Deno.Command("mkfifo", { args: [`${directory}/fifo`] }).output();
+    Deno.symlinkSync(`${directory}/loop`, `${directory}/loop`);
+    Deno.symlinkSync("/proc/self/ns/net", `${directory}/link`);
     const rows: [path: string, want: boolean, problem: string | undefined][] = [
       ["/proc/self/ns/net", true, undefined],
-      [`${folder}/link`, true, undefined],
+      [`${directory}/link`, true, undefined],
       ["/proc/self/ns/mnt", false, "is not a network namespace"],
       ["/dev/null", false, "is not a network namespace"],
-      [folder, false, "is not a network namespace"],
-      [`${folder}/file`, false, "is not a network namespace"],
-      [`${folder}/fifo`, false, "is not a network namespace"],
-      [`${folder}/loop`, false, "is not a network namespace"],
-      [`${folder}/file/x`, false, "does not exist"],
-      [`${folder}/none`, false, "does not exist"],
+      [directory, false, "is not a network namespace"],
+      [`${directory}/file`, false, "is not a network namespace"],
+      [`${directory}/fifo`, false, "is not a network namespace"],
+      [`${directory}/loop`, false, "is not a network namespace"],
+      [`${directory}/file/x`, false, "does not exist"],
+      [`${directory}/none`, false, "does not exist"],
     ];
     await eachRow(t, rows, ([path, want, problem]) => {
       assertEquals(isNetns(path), want);
       const found = findNetnsProblem(path)?.replace(/ ?"[^"]*" ?/, "");
       assertEquals(found, problem);
-    }, ([path]) => path.replace(folder, ""));
+    }, ([path]) => path.replace(directory, ""));
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });

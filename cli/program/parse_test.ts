@@ -38,7 +38,7 @@ const rows: CommandRow[] = [
       { name: "NAME", summary: "name" },
       { name: "COMMAND", summary: "command", isRepeated: true },
     ],
-    flags: { "cache-dir": { value: "DIR", summary: "folder" } },
+    flags: { "cache-dir": { value: "DIR", summary: "directory" } },
     isWrapper: true,
     load,
   },

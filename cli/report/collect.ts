@@ -68,18 +68,20 @@ export class Collection {
     }
   }
 
-  /** Adds the files below a folder. Cached configurations are decoded. */
-  addFolder(path: string, folder: string): void {
+  /** Adds the files below a directory. Cached configurations are decoded. */
+  addDirectory(path: string, directory: string): void {
     this.#onStep(path);
     try {
       for (
         const { name, isDirectory, isFile, isSymlink } of Deno.readDirSync(
-          folder,
+          directory,
         )
       ) {
         const inside = `${path}/${name}`;
-        if (isDirectory) this.addFolder(inside, `${folder}/${name}`);
-        else if (isFile || isSymlink) this.addFile(inside, `${folder}/${name}`);
+        if (isDirectory) this.addDirectory(inside, `${directory}/${name}`);
+        else if (isFile || isSymlink) {
+          this.addFile(inside, `${directory}/${name}`);
+        }
       }
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) this.skip(path, error);

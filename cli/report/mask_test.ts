@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { SECRET_KEYS } from "../../cni/config/secret_keys.ts";
 import { testRows } from "../../tests/_harness/table.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { Collection } from "./collect.ts";
 import { formatMasked, maskKeys, maskSecrets } from "./mask.ts";
 
@@ -82,12 +82,12 @@ Deno.test("maskSecrets() takes long words in linear time", () => {
 });
 
 Deno.test("Collection follows links to files, and waits for no device", async () => {
-  using folder = new PluginFolder();
-  folder.addFile("a.conf", "x");
-  await Deno.symlink("a.conf", `${folder.path}/link`);
-  await Deno.symlink("/dev/zero", `${folder.path}/zero`);
+  using directory = new PluginDirectory();
+  directory.addFile("a.conf", "x");
+  await Deno.symlink("a.conf", `${directory.path}/link`);
+  await Deno.symlink("/dev/zero", `${directory.path}/zero`);
   const collection = new Collection(new AbortController().signal, () => {});
-  collection.addFolder("config", folder.path);
+  collection.addDirectory("config", directory.path);
   assertEquals([...collection.files.keys()].toSorted(), [
     "config/a.conf",
     "config/link",

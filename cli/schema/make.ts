@@ -53,7 +53,7 @@ const LIST_TEXTS: Readonly<Record<string, string>> = {
   "disableCheck": "Whether runtimes do not run CHECK.",
   "disableGC": "Whether runtimes do not run GC.",
   "loadOnlyInlinedPlugins":
-    "Whether plugins in the folder of the network's name are ignored.",
+    "Whether plugins in the directory of the network's name are ignored.",
   "plugins": "The plugins, in the order in which ADD runs them.",
   "args": "Kept for other programs.",
 };

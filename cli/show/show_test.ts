@@ -44,7 +44,7 @@ async function attach(hosts: TestHosts): Promise<() => Sandbox[]> {
     prevResult: added.json,
   });
   assertSuccess(limited);
-  const cache = new AttachmentCache(hosts.folder);
+  const cache = new AttachmentCache(hosts.directory);
   cache.writeAttachment({
     network: "pods",
     containerId: "test-container",
@@ -54,7 +54,8 @@ async function attach(hosts: TestHosts): Promise<() => Sandbox[]> {
     cniArgs: [["K8S_POD_NAMESPACE", "default"], ["K8S_POD_NAME", "web"]],
     capabilityArgs: {},
   }, added.json);
-  return () => listSandboxes(listNodeAttachments({ cacheDir: hosts.folder }));
+  return () =>
+    listSandboxes(listNodeAttachments({ cacheDir: hosts.directory }));
 }
 
 function eth0Of({ groups }: NodeView): InterfaceView {

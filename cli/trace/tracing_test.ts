@@ -20,7 +20,7 @@ rootTest(
   "startTracing() records plugins, requests, files; then nothing more",
   async (t) => {
     using hosts = TestHosts.create();
-    const path = `${hosts.folder}/trace`;
+    const path = `${hosts.directory}/trace`;
     const before = { ...registry };
     const functions = [Deno.statSync, Deno.Command, Deno.exit, Deno.dlopen];
     const config = {

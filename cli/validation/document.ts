@@ -42,7 +42,7 @@ export interface Given {
   readonly defaultName?: string | undefined;
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice?: boolean;
-  /** Whether plugins may be in a folder of the network's name. */
+  /** Whether plugins may be in a directory of the network's name. */
   readonly mayLackPlugins?: boolean;
 }
 

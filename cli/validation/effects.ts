@@ -47,8 +47,8 @@ function lint(
   ]);
 }
 
-/** Folders where nothing can be created. */
-const PSEUDO_FOLDER = /^\/(proc|sys)(\/|$)/;
+/** Directories where nothing can be created. */
+const PSEUDO_DIRECTORY = /^\/(proc|sys)(\/|$)/;
 
 function checkDataDir({ folded, place, ipam }: CheckedPlugin): Problem[] {
   const { dataDir } = objectOf(folded["ipam"]);
@@ -57,9 +57,11 @@ function checkDataDir({ folded, place, ipam }: CheckedPlugin): Problem[] {
   }
   const at = [...place, "ipam", "dataDir"];
   if (!dataDir.startsWith("/")) {
-    return [warningAt(at, "a relative path depends on the runtime's folder")];
+    return [
+      warningAt(at, "a relative path depends on the runtime's directory"),
+    ];
   }
-  return PSEUDO_FOLDER.test(dataDir)
+  return PSEUDO_DIRECTORY.test(dataDir)
     ? [warningAt(at, `nothing can be written to "${dataDir}"`)]
     : [];
 }

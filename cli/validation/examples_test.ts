@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
@@ -762,7 +762,7 @@ ${more}${spec}`;
 }
 
 Deno.test("validate finds nothing wrong with common networks", async (t) => {
-  using temporary = new PluginFolder();
+  using temporary = new PluginDirectory();
   const check = async (...args: string[]): Promise<void> => {
     const { stdout } = await runCni(
       ...["validate", "--json", "--cni-path=/dev/null"],

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { pluginNames } from "../../plugins/registry.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
@@ -622,7 +622,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "relative dataDir",
     leased({ dataDir: "leases" }),
-    "warning plugins[0].ipam.dataDir: a relative path depends on the runtime's folder",
+    "warning plugins[0].ipam.dataDir: a relative path depends on the runtime's directory",
   ],
   [
     "sbr main",
@@ -989,12 +989,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
 ];
 
 Deno.test("validate finds common mistakes at their place", async (t) => {
-  using folder = new PluginFolder();
-  for (const type of pluginNames) folder.addOwnExecutable(type);
-  const { path } = folder;
+  using directory = new PluginDirectory();
+  for (const type of pluginNames) directory.addOwnExecutable(type);
+  const { path } = directory;
   await eachRow(t, rows, async ([, content, ...problems]) => {
     const pretty = indent(content);
-    const file = folder.addFile("10.conflist", pretty);
+    const file = directory.addFile("10.conflist", pretty);
     const { stdout, exitCode } = await runCni(
       ...["validate", file, `--cni-path=${path}`, "--conf-dir=/dev/null"],
       "--json",

@@ -39,14 +39,14 @@ export function checkNeighbors(
   ];
 }
 
-/** Of the files with one name in a folder, the second has the finding for all. */
+/** Of the files with one name in a directory, the second has the finding for all. */
 function checkName(
   network: Neighbor,
   namesakes: readonly Neighbor[],
 ): Problem[] {
   if (!isConfFile(network.file)) return [];
   const isSame = ({ file }: Neighbor): boolean =>
-    folderOf(file) === folderOf(network.file) && file !== network.file &&
+    directoryOf(file) === directoryOf(network.file) && file !== network.file &&
     isConfFile(file);
   const sorted = namesakes.filter(isSame)
     .toSorted((one, other) => one.file < other.file ? -1 : 1);
@@ -103,7 +103,7 @@ function isConfFile(file: string): boolean {
   return /\.(conflist|conf|json)$/.test(file);
 }
 
-function folderOf(file: string): string {
+function directoryOf(file: string): string {
   return file.slice(0, file.lastIndexOf("/") + 1);
 }
 

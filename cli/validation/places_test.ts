@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
 // Mistakes in files as people write them. The mark is where the finding must
@@ -660,7 +660,7 @@ const OTHERS:
   ];
 
 Deno.test("validate names a mistake by file, line, column and key", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const rows = [
     ...LISTS.map(([name, ...row]) => [name, "10.conflist", ...row] as const),
     ...OTHERS.map(([file, ...row]) => [file, file, ...row] as const),
@@ -668,7 +668,7 @@ Deno.test("validate names a mistake by file, line, column and key", async (t) =>
   await eachRow(t, rows, async ([, name, text, expected]) => {
     const before = text.split(MARK)[0]?.split("\n") ?? [];
     const column = [...before.at(-1) ?? ""].length + 1;
-    const file = folder.addFile(name, text.replace(MARK, ""));
+    const file = directory.addFile(name, text.replace(MARK, ""));
     const { stdout } = await runCni(
       ...["validate", file, "--cni-path=/dev/null", "--conf-dir=/dev/null"],
       "--json",

@@ -48,7 +48,7 @@ export interface Validator {
   readonly signal: AbortSignal;
 }
 
-/** Without any plugin folder, plugins cannot be missing. */
+/** Without any plugin directory, plugins cannot be missing. */
 export async function checkExecutables(
   { cniVersion, name, bytes }: NetworkConfList,
   { conf, place: path, own }: CheckedPlugin,
@@ -152,9 +152,9 @@ async function askStatus(
 /** Keys of IPAM plugins that name files of the node. */
 const NODE_FILES = ["dataDir", "resolvConf"];
 
-/** Reports whether plugins may be installed in a folder. */
-function hasFiles(folder: string): boolean {
-  return ifPossible(() => [...Deno.readDirSync(folder)].length > 0) === true;
+/** Reports whether plugins may be installed in a directory. */
+function hasFiles(directory: string): boolean {
+  return ifPossible(() => [...Deno.readDirSync(directory)].length > 0) === true;
 }
 
 /** Warns of a type that is nearly one of this project's. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { validate } from "../commands/validate.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { callWith, runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 
 const PODS = `{
@@ -55,11 +55,11 @@ async function run(
   files: Readonly<Record<string, string>>,
   ...flags: string[]
 ): Promise<{ stdout: string; exitCode: number }> {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   for (const [name, content] of Object.entries(files)) {
-    folder.addFile(name, content);
+    directory.addFile(name, content);
   }
-  const { path } = folder;
+  const { path } = directory;
   const { stdout, exitCode } = await runCni(
     ...["validate", "--cni-path=/dev/null", "--conf-dir=/dev/null"],
     ...flags,
@@ -215,12 +215,12 @@ Deno.test("validate knows definitions that the API server refuses", async () => 
 });
 
 Deno.test("validate goes on after a file that cannot be read", async () => {
-  using folder = new PluginFolder();
-  await Deno.symlink("/nonexistent", `${folder.path}/05-a.conflist`);
-  folder.addFile("10-pods.conflist", PODS);
+  using directory = new PluginDirectory();
+  await Deno.symlink("/nonexistent", `${directory.path}/05-a.conflist`);
+  directory.addFile("10-pods.conflist", PODS);
   const { stdout, exitCode } = await runCni(
     ...["validate", "--all", "--cni-path=/dev/null"],
-    `--conf-dir=${folder.path}`,
+    `--conf-dir=${directory.path}`,
   );
   assertMatch(stdout, /05-a.*: Cannot read|05-a.* error +Cannot read/);
   assertStringIncludes(stdout, "plugins[0].mtu");
@@ -241,7 +241,7 @@ Deno.test("validate reads stdin", async () => {
   }
 });
 
-Deno.test("validate compares networks of a folder", async () => {
+Deno.test("validate compares networks of a directory", async () => {
   const net = (name: string, type: string, ipam: object): string =>
     JSON.stringify({
       cniVersion: "1.0.0",
@@ -278,11 +278,11 @@ Deno.test("validate compares networks of a folder", async () => {
 });
 
 Deno.test("validate looks into plugin files of a network", async () => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const list = { cniVersion: "1.0.0", name: "net" };
-  const file = folder.addFile("10.conflist", JSON.stringify(list));
-  await Deno.mkdir(`${folder.path}/net`);
-  folder.addFile("net/10.conf", '{ "type": "loopback",\n "mtu": 5 }');
+  const file = directory.addFile("10.conflist", JSON.stringify(list));
+  await Deno.mkdir(`${directory.path}/net`);
+  directory.addFile("net/10.conf", '{ "type": "loopback",\n "mtu": 5 }');
   const { stdout } = await runCni(
     ...["validate", file, "--cni-path=/dev/null", "--conf-dir=/dev/null"],
   );
@@ -291,7 +291,7 @@ Deno.test("validate looks into plugin files of a network", async () => {
 
 Deno.test("validate refuses nothing to check", async () => {
   const { stderr, exitCode } = await runCni("validate");
-  assertMatch(stderr, /name networks, files or folders, or use --all/);
+  assertMatch(stderr, /name networks, files or directories, or use --all/);
   assertEquals(exitCode, 1);
   const missing = await runCni("validate", "./no-such.conflist");
   assertEquals(missing.exitCode, 1);
@@ -384,13 +384,13 @@ Deno.test("validate fails if nothing has a network", async () => {
 });
 
 Deno.test("validate knows which files runtimes ignore", async () => {
-  using folder = new PluginFolder();
-  folder.addFile("10-a.conflist", network("a", "10.1.0.0/24"));
-  folder.addFile("20-b.conflist.yaml", "cniVersion: 1.0.0\nplugins: []\n");
-  folder.addFile("30-c.yaml", DEFINITIONS.split("---")[0] ?? "");
+  using directory = new PluginDirectory();
+  directory.addFile("10-a.conflist", network("a", "10.1.0.0/24"));
+  directory.addFile("20-b.conflist.yaml", "cniVersion: 1.0.0\nplugins: []\n");
+  directory.addFile("30-c.yaml", DEFINITIONS.split("---")[0] ?? "");
   const { stdout, exitCode } = await runCni(
     ...["validate", "--all", "--json", "--cni-path=/dev/null"],
-    `--conf-dir=${folder.path}`,
+    `--conf-dir=${directory.path}`,
   );
   const found = JSON.parse(stdout).problems.map(
     ({ severity, file, message }: Record<string, string>) =>
@@ -398,16 +398,16 @@ Deno.test("validate knows which files runtimes ignore", async () => {
   );
   assertEquals(found, [
     "error 20-b.conflist.yaml runtimes ignore YAML: write JSON, in a file *.conflist, *.conf or *.json",
-    "warning 30-c.yaml runtimes ignore *.yaml in their folder: an API server takes it",
+    "warning 30-c.yaml runtimes ignore *.yaml in their directory: an API server takes it",
     'error 30-c.yaml unknown macvlan mode: "bridgge"',
   ]);
   assertEquals(exitCode, 1);
 });
 
 Deno.test("validate wraps findings on a terminal, not inside words", async () => {
-  using folder = new PluginFolder();
-  const { path } = folder;
-  const file = folder.addFile("a.conflist", PODS);
+  using directory = new PluginDirectory();
+  const { path } = directory;
+  const file = directory.addFile("a.conflist", PODS);
   const line = ["validate", file, "--cni-path=/dev/null"];
   const { stdout } = await runCniOn(
     { width: path.length + 60 },

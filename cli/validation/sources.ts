@@ -1,5 +1,5 @@
 /**
- * The configurations that a command line names: networks, files, folders and
+ * The configurations that a command line names: networks, files, directories and
  * stdin.
  *
  * @module
@@ -22,9 +22,9 @@ import {
 import { listConfFiles } from "../../cni/libcni/mod.ts";
 import { whileSignalsKill } from "../program/interrupt.ts";
 import {
-  type Folders,
+  type Directories,
   getNetwork,
-  isFolder,
+  isDirectory,
   listNetworks,
   readNetworkFile,
   UnknownNetworkError,
@@ -91,7 +91,7 @@ function countInlined(given: Given | undefined, parts: number): number {
  */
 export async function readSources(
   args: readonly string[],
-  folders: Folders,
+  directories: Directories,
   stdin: () => Uint8Array,
 ): Promise<Source[]> {
   const sources: Source[] = [];
@@ -102,7 +102,7 @@ export async function readSources(
       );
       sources.push(...await readText("<stdin>", text, true));
     } else {
-      for (const file of listFiles(arg, folders)) {
+      for (const file of listFiles(arg, directories)) {
         sources.push(
           ...await readFile(file, file === arg).catch((error) => {
             if (file === arg) throw error;
@@ -115,7 +115,7 @@ export async function readSources(
   return sources;
 }
 
-/** One of a folder's files does not keep the others from being checked. */
+/** One of a directory's files does not keep the others from being checked. */
 function describeFailure(file: string, error: unknown): Source {
   const { code, message } = toCniError(error);
   if (code === ErrorCode.Internal) throw error;
@@ -124,14 +124,14 @@ function describeFailure(file: string, error: unknown): Source {
   return { label: file, file, text, given: undefined, problems, parts: [] };
 }
 
-/** The files of a folder that may be configurations. */
+/** The files of a directory that may be configurations. */
 const EXTENSIONS = [".conflist", ".conf", ".json", ".yaml", ".yml"];
 
-function listFiles(arg: string, folders: Folders): string[] {
+function listFiles(arg: string, directories: Directories): string[] {
   const isFile = ifPossible(() => Deno.statSync(arg))?.isFile === true;
   if (isFile) return [arg];
-  if (arg.includes("/") || isFolder(arg) && !isNetwork(folders, arg)) {
-    if (!isFolder(arg)) return [arg];
+  if (arg.includes("/") || isDirectory(arg) && !isNetwork(directories, arg)) {
+    if (!isDirectory(arg)) return [arg];
     const files = listConfFiles(arg, EXTENSIONS);
     if (files.length > 0) return files;
     throw new CniError(
@@ -140,7 +140,7 @@ function listFiles(arg: string, folders: Folders): string[] {
     );
   }
   try {
-    getNetwork(folders, arg);
+    getNetwork(directories, arg);
   } catch (error) {
     if (error instanceof UnknownNetworkError) {
       // The name of a file that does not exist.
@@ -148,20 +148,20 @@ function listFiles(arg: string, folders: Folders): string[] {
       throw error;
     }
     // A search by name stops at the first malformed file.
-    const obstacle = listConfFiles(folders.confDir, [".conflist"])
-      .concat(listConfFiles(folders.confDir, [".conf", ".json"]))
+    const obstacle = listConfFiles(directories.confDir, [".conflist"])
+      .concat(listConfFiles(directories.confDir, [".conf", ".json"]))
       .find((file) => ifPossible(() => readNetworkFile(file)) === undefined);
     if (obstacle === undefined) throw error;
-    return [...new Set([obstacle, ...listOf(folders, arg)])];
+    return [...new Set([obstacle, ...listOf(directories, arg)])];
   }
-  return listOf(folders, arg);
+  return listOf(directories, arg);
 }
 
-function isNetwork({ confDir }: Folders, name: string): boolean {
+function isNetwork({ confDir }: Directories, name: string): boolean {
   return listNetworks(confDir).some(({ list }) => list.name === name);
 }
 
-function listOf({ confDir }: Folders, name: string): string[] {
+function listOf({ confDir }: Directories, name: string): string[] {
   return listNetworks(confDir).filter(({ list }) => list.name === name)
     .map(({ file }) => file).slice(0, 1);
 }

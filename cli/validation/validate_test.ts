@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
@@ -38,12 +38,12 @@ interface Found {
 
 /** Validates a file on a node with all of this project's plugins, and "other". */
 async function validate(content: string, ...args: string[]): Promise<Found> {
-  using folder = new PluginFolder();
-  for (const type of OURS) folder.addOwnExecutable(type);
+  using directory = new PluginDirectory();
+  for (const type of OURS) directory.addOwnExecutable(type);
   const versions = '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}';
-  folder.add("other", `[ "$CNI_COMMAND" = VERSION ] && echo '${versions}'`);
-  const file = folder.addFile("10.conflist", content);
-  const { path } = folder;
+  directory.add("other", `[ "$CNI_COMMAND" = VERSION ] && echo '${versions}'`);
+  const file = directory.addFile("10.conflist", content);
+  const { path } = directory;
   const { stdout, stderr, exitCode } = await runCni(
     ...[
       "validate",
@@ -328,7 +328,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error : it is a bare plugin: name the file *.conf, or turn it into a list with cni convert --to list",
   ],
   [
-    "a folder of leases that cannot be there",
+    "a directory of leases that cannot be there",
     leased({ dataDir: "/proc/none" }),
     'warning plugins[0].ipam.dataDir: nothing can be written to "/proc/none"',
   ],

@@ -42,32 +42,32 @@ Deno.test("unlessMissing() and unlessUnreachable() tolerate only missing files",
 testRows("ifPossible() returns undefined on any error", [
   ["a file", "/proc/sys/kernel/ostype", "Linux\n"],
   ["no file", "/no/such/file", undefined],
-  ["a folder for a file", "/", undefined],
+  ["a directory for a file", "/", undefined],
 ], ([, path, want]: [string, string, string | undefined]) => {
   assertEquals(ifPossible(() => Deno.readTextFileSync(path)), want);
 });
 
 Deno.test("removeIfThere() fails only if it cannot remove an existing file", () => {
-  const folder = Deno.makeTempDirSync();
-  const file = `${folder}/file`;
+  const directory = Deno.makeTempDirSync();
+  const file = `${directory}/file`;
   Deno.writeTextFileSync(file, "");
-  const error = assertThrows(() => removeIfThere(folder), CniError);
+  const error = assertThrows(() => removeIfThere(directory), CniError);
   assertEquals(error.code, ErrorCode.IoFailure);
-  assertEquals(error.message, `Cannot remove "${folder}"`);
+  assertEquals(error.message, `Cannot remove "${directory}"`);
   removeIfThere(file);
   removeIfThere(file);
-  removeIfThere(folder);
-  assertThrows(() => Deno.statSync(folder), Deno.errors.NotFound);
+  removeIfThere(directory);
+  assertThrows(() => Deno.statSync(directory), Deno.errors.NotFound);
 });
 
 Deno.test("removeQuietly() removes what it can", () => {
-  const folder = Deno.makeTempDirSync();
-  const file = `${folder}/file`;
+  const directory = Deno.makeTempDirSync();
+  const file = `${directory}/file`;
   Deno.writeTextFileSync(file, "");
-  removeQuietly(folder); // It is not empty.
+  removeQuietly(directory); // It is not empty.
   assertEquals(Deno.statSync(file).isFile, true);
   removeQuietly(file);
   removeQuietly(file);
-  removeQuietly(folder);
-  assertThrows(() => Deno.statSync(folder), Deno.errors.NotFound);
+  removeQuietly(directory);
+  assertThrows(() => Deno.statSync(directory), Deno.errors.NotFound);
 });

@@ -28,9 +28,9 @@ Deno.test("findHolders() reads /proc/locks", async (t) => {
 });
 
 /** Locks and unlocks files of a directory until it is terminated. */
-const LOCKER = `self.onmessage = ({ data: folder }) => {
+const LOCKER = `self.onmessage = ({ data: directory }) => {
   const files = Array.from({ length: 20 }, (_, i) =>
-    Deno.openSync(folder + "/" + i, { create: true, write: true }));
+    Deno.openSync(directory + "/" + i, { create: true, write: true }));
   files.forEach((file) => file.lockSync(true));
   self.postMessage("locked");
   for (;;) {
@@ -40,18 +40,18 @@ const LOCKER = `self.onmessage = ({ data: folder }) => {
 };`;
 
 Deno.test("findLockHolders() finds a lock while others come and go", async () => {
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   using stack = new DisposableStack();
-  stack.defer(() => Deno.removeSync(folder, { recursive: true }));
+  stack.defer(() => Deno.removeSync(directory, { recursive: true }));
   const options = { create: true, write: true };
-  const file = stack.use(await Deno.open(`${folder}/held`, options));
+  const file = stack.use(await Deno.open(`${directory}/held`, options));
   file.lockSync(true);
   const url = `data:text/javascript,${encodeURIComponent(LOCKER)}`;
   const locker = new Worker(url, { type: "module" });
   stack.defer(() => locker.terminate());
   const { promise, resolve } = Promise.withResolvers<unknown>();
   locker.onmessage = resolve;
-  locker.postMessage(folder);
+  locker.postMessage(directory);
   await promise;
   const info = file.statSync();
   for (let i = 0; i < 500; i++) {

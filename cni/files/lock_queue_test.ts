@@ -6,12 +6,15 @@ import { readLocks } from "./lock_holders.ts";
 
 /** Files that are locked until disposal. */
 class LockedFiles implements Disposable {
-  readonly folder: string = Deno.makeTempDirSync();
+  readonly directory: string = Deno.makeTempDirSync();
   readonly paths: readonly string[];
   readonly #locks = new DisposableStack();
 
   constructor(count: number) {
-    this.paths = Array.from({ length: count }, (_, i) => `${this.folder}/${i}`);
+    this.paths = Array.from(
+      { length: count },
+      (_, i) => `${this.directory}/${i}`,
+    );
     for (const path of this.paths) {
       this.#locks.use(FileLock.tryAcquire(path));
     }
@@ -36,7 +39,7 @@ class LockedFiles implements Disposable {
 
   [Symbol.dispose](): void {
     this.unlock();
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 

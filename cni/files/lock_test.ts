@@ -17,11 +17,11 @@ import { testRows } from "../../tests/_harness/table.ts";
 
 /** Runs `test` with the path of a file that does not exist yet. */
 async function withPath(test: (path: string) => unknown): Promise<void> {
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   try {
-    await test(`${folder}/lock`);
+    await test(`${directory}/lock`);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 }
 
@@ -33,9 +33,9 @@ function isFree(path: string): boolean {
 
 /** Says whether a process has a file open. */
 function hasOpen(pid: number, path: string): boolean {
-  const folder = `/proc/${pid}/fd`;
-  return [...Deno.readDirSync(folder)].some(({ name }) =>
-    ifPossible(() => Deno.readLinkSync(`${folder}/${name}`)) === path
+  const directory = `/proc/${pid}/fd`;
+  return [...Deno.readDirSync(directory)].some(({ name }) =>
+    ifPossible(() => Deno.readLinkSync(`${directory}/${name}`)) === path
   );
 }
 
@@ -110,7 +110,7 @@ Deno.test("FileLock.acquire() creates the file with the mode, or takes it as it 
     assertEquals([modeOf(), await Deno.readTextFile(path)], [0o600, "kept"]);
   }));
 
-Deno.test("FileLock.acquire() throws if the folder does not exist", () =>
+Deno.test("FileLock.acquire() throws if the directory does not exist", () =>
   withPath(async (path) => {
     await assertRejects(
       () => FileLock.acquire(`${path}/none`, 0o600),
@@ -299,7 +299,7 @@ Deno.test("FileLock.write() replaces the content", () =>
     assertEquals(Deno.readTextFileSync(path), "short");
   }));
 
-Deno.test("FileLock.tryAcquire() throws if the folder does not exist", () =>
+Deno.test("FileLock.tryAcquire() throws if the directory does not exist", () =>
   withPath((path) => {
     assertThrows(
       () => FileLock.tryAcquire(`${path}/none`),

@@ -34,9 +34,9 @@ export function replaceFile(
   bytes: Uint8Array,
   mode = PRIVATE,
 ): void {
-  const folder = join(dirname(path), UNFINISHED);
+  const directory = join(dirname(path), UNFINISHED);
   // Disposed of last: its lock keeps other writers away.
-  using unfinished = openUnfinished(folder);
+  using unfinished = openUnfinished(directory);
   try {
     unfinished.write(bytes);
     if (mode !== PRIVATE) Deno.chmodSync(unfinished.path, mode);
@@ -48,7 +48,7 @@ export function replaceFile(
     removeQuietly(unfinished.path);
     throw error;
   } finally {
-    removeQuietly(folder);
+    removeQuietly(directory);
   }
 }
 
@@ -57,16 +57,16 @@ export function replaceFile(
  * left by a crash, so there are never more of them than there were writers at
  * once.
  */
-function openUnfinished(folder: string): FileLock {
+function openUnfinished(directory: string): FileLock {
   let tries = TRIES;
   for (let number = 0;; number++) {
     try {
-      Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-      const path = join(folder, String(number));
+      Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+      const path = join(directory, String(number));
       const file = FileLock.tryAcquire(path);
       if (file !== undefined) return file;
     } catch (error) {
-      if (!isFolderGone(error) || tries-- === 0) throw error;
+      if (!isDirectoryGone(error) || tries-- === 0) throw error;
     }
   }
 }
@@ -76,7 +76,7 @@ function openUnfinished(folder: string): FileLock {
  * opened in it, or during mkdir, which then sees a path that exists but is not
  * a directory.
  */
-function isFolderGone(error: unknown): boolean {
+function isDirectoryGone(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
     error instanceof Deno.errors.AlreadyExists;
 }

@@ -4,7 +4,7 @@ import { importFlags } from "../../scripts/net.ts";
 import { keepReplaced, replaceFile } from "./replace.ts";
 
 /** A directory to write in. */
-class Folder implements Disposable {
+class Directory implements Disposable {
   readonly path: string = Deno.makeTempDirSync({ prefix: "cni-replace-" });
   readonly file: string = join(this.path, "file");
 
@@ -18,17 +18,17 @@ class Folder implements Disposable {
   }
 
   /** Lists the directory, and what it has in directories. */
-  list(folder: string = this.path): string[] {
-    return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) =>
-      isDirectory ? this.list(join(folder, name)) : [join(folder, name)]
+  list(directory: string = this.path): string[] {
+    return [...Deno.readDirSync(directory)].flatMap(({ name, isDirectory }) =>
+      isDirectory ? this.list(join(directory, name)) : [join(directory, name)]
     ).map((path) => path.replace(`${this.path}/`, "")).sort();
   }
 
   /** Creates an unfinished file, as a crash would leave it. */
   plantUnfinished(slot: string, content: string): Deno.FsFile {
-    const folder = join(this.path, ".unfinished");
-    Deno.mkdirSync(folder, { recursive: true });
-    const path = join(folder, slot);
+    const directory = join(this.path, ".unfinished");
+    Deno.mkdirSync(directory, { recursive: true });
+    const path = join(directory, slot);
     Deno.writeTextFileSync(path, content);
     return Deno.openSync(path);
   }
@@ -39,63 +39,63 @@ class Folder implements Disposable {
 }
 
 Deno.test("replaceFile() writes the file and leaves nothing beside it", () => {
-  using folder = new Folder();
-  folder.write("first, and longer");
-  folder.write("second");
-  assertEquals(folder.read(), "second");
-  assertEquals([...Deno.readDirSync(folder.path)].length, 1);
+  using directory = new Directory();
+  directory.write("first, and longer");
+  directory.write("second");
+  assertEquals(directory.read(), "second");
+  assertEquals([...Deno.readDirSync(directory.path)].length, 1);
 });
 
-Deno.test("replaceFile() creates the folders for the owner only", () => {
-  using folder = new Folder();
-  const path = join(folder.path, "a/b/file");
+Deno.test("replaceFile() creates the directories for the owner only", () => {
+  using directory = new Directory();
+  const path = join(directory.path, "a/b/file");
   replaceFile(path, new Uint8Array([1, 2]));
   assertEquals(Deno.readFileSync(path), new Uint8Array([1, 2]));
   const modes = ["a", "a/b", "a/b/file"].map((name) =>
-    (Deno.statSync(join(folder.path, name)).mode ?? 0) & 0o777
+    (Deno.statSync(join(directory.path, name)).mode ?? 0) & 0o777
   );
   assertEquals(modes, [0o700, 0o700, 0o600]);
 });
 
 Deno.test("replaceFile() sets the mode", () => {
-  using folder = new Folder();
-  const path = join(folder.path, "file");
+  using directory = new Directory();
+  const path = join(directory.path, "file");
   replaceFile(path, new Uint8Array([1]), 0o644);
   assertEquals((Deno.statSync(path).mode ?? 0) & 0o777, 0o644);
 });
 
 Deno.test("replaceFile() reuses a file left by a crash", () => {
-  using folder = new Folder();
-  folder.plantUnfinished("0", "half of something that was longer").close();
-  folder.write("whole");
-  assertEquals(folder.read(), "whole");
-  assertEquals(folder.list(), ["file"]);
+  using directory = new Directory();
+  directory.plantUnfinished("0", "half of something that was longer").close();
+  directory.write("whole");
+  assertEquals(directory.read(), "whole");
+  assertEquals(directory.list(), ["file"]);
 });
 
 Deno.test("replaceFile() leaves another process's unfinished file alone", () => {
-  using folder = new Folder();
-  using other = folder.plantUnfinished("0", "being written");
+  using directory = new Directory();
+  using other = directory.plantUnfinished("0", "being written");
   other.lockSync(true);
-  folder.write("whole");
-  assertEquals(folder.list(), [".unfinished/0", "file"]);
-  const path = join(folder.path, ".unfinished/0");
+  directory.write("whole");
+  assertEquals(directory.list(), [".unfinished/0", "file"]);
+  const path = join(directory.path, ".unfinished/0");
   assertEquals(Deno.readTextFileSync(path), "being written");
 });
 
 Deno.test("replaceFile() keeps the old file if it fails", async (t) => {
   await t.step("a file that cannot be written to", () => {
-    using folder = new Folder();
-    folder.write("old");
-    Deno.mkdirSync(join(folder.path, ".unfinished"));
-    Deno.symlinkSync("/dev/full", join(folder.path, ".unfinished/0"));
-    assertThrows(() => folder.write("new"), Error);
-    assertEquals([folder.read(), folder.list()], ["old", ["file"]]);
+    using directory = new Directory();
+    directory.write("old");
+    Deno.mkdirSync(join(directory.path, ".unfinished"));
+    Deno.symlinkSync("/dev/full", join(directory.path, ".unfinished/0"));
+    assertThrows(() => directory.write("new"), Error);
+    assertEquals([directory.read(), directory.list()], ["old", ["file"]]);
   });
-  await t.step("a folder of that name", () => {
-    using folder = new Folder();
-    Deno.mkdirSync(join(folder.file, "in-the-way"), { recursive: true });
-    assertThrows(() => folder.write("new"), Error);
-    assertEquals([...Deno.readDirSync(folder.path)].length, 1);
+  await t.step("a directory of that name", () => {
+    using directory = new Directory();
+    Deno.mkdirSync(join(directory.file, "in-the-way"), { recursive: true });
+    assertThrows(() => directory.write("new"), Error);
+    assertEquals([...Deno.readDirSync(directory.path)].length, 1);
   });
 });
 
@@ -112,35 +112,35 @@ async function spawnWriter(path: string, text: string): Promise<Deno.Command> {
 }
 
 Deno.test("replaceFile() keeps the file complete at all times with several writers", async () => {
-  using folder = new Folder();
-  folder.write("0".repeat(10_000));
+  using directory = new Directory();
+  directory.write("0".repeat(10_000));
   let done = 0;
   const writers = ["1", "2", "3"].map(async (text) => {
-    const writer = await spawnWriter(folder.file, text);
+    const writer = await spawnWriter(directory.file, text);
     const { success, stderr } = await writer.output();
     assertEquals(success, true, new TextDecoder().decode(stderr));
     done++;
   });
   while (done < writers.length) {
-    const seen = await Deno.readTextFile(folder.file);
+    const seen = await Deno.readTextFile(directory.file);
     assertEquals(seen, (seen[0] ?? "none").repeat(10_000));
   }
   await Promise.all(writers);
-  assertEquals(folder.list(), ["file"]);
+  assertEquals(directory.list(), ["file"]);
 });
 
 Deno.test("keepReplaced() keeps a link as a link without hard links, too", () => {
-  using folder = new Folder();
+  using directory = new Directory();
   // There is no hard link from one file system to another.
   const elsewhere = Deno.makeTempDirSync({
     dir: "/dev/shm",
     prefix: "cni-test-",
   });
   try {
-    Deno.symlinkSync("away", `${folder.path}/dangling`);
-    Deno.writeTextFileSync(`${folder.path}/file`, "text");
+    Deno.symlinkSync("away", `${directory.path}/dangling`);
+    Deno.writeTextFileSync(`${directory.path}/file`, "text");
     for (const name of ["dangling", "file"]) {
-      keepReplaced(`${folder.path}/${name}`, `${elsewhere}/kept/${name}`);
+      keepReplaced(`${directory.path}/${name}`, `${elsewhere}/kept/${name}`);
     }
     assertEquals(Deno.readLinkSync(`${elsewhere}/kept/dangling`), "away");
     assertEquals(Deno.readTextFileSync(`${elsewhere}/kept/file`), "text");

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { ConfFolder } from "../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../tests/_harness/conf_directory.ts";
 import { haveSameContent } from "./same_content.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -19,18 +19,21 @@ Deno.test("haveSameContent() compares every byte", async (t) => {
     ["the rest after equal chunks", `${long}abcde`, `${long}abcdx`, false],
   ];
   await eachRow(t, rows, async ([, left, right, expected]) => {
-    using folder = new ConfFolder({ left, right });
-    const { path } = folder;
+    using directory = new ConfDirectory({ left, right });
+    const { path } = directory;
     const isSame = await haveSameContent(`${path}/left`, `${path}/right`);
     assertEquals(isSame, expected);
   });
 });
 
 Deno.test("haveSameContent() needs the first file, not the second", async () => {
-  using folder = new ConfFolder({ file: "x", "folder/file": "x" });
-  const { path } = folder;
+  using directory = new ConfDirectory({ file: "x", "directory/file": "x" });
+  const { path } = directory;
   assertEquals(await haveSameContent(`${path}/file`, `${path}/none`), false);
-  assertEquals(await haveSameContent(`${path}/file`, `${path}/folder`), false);
+  assertEquals(
+    await haveSameContent(`${path}/file`, `${path}/directory`),
+    false,
+  );
   await assertRejects(
     () => haveSameContent(`${path}/none`, `${path}/file`),
     Deno.errors.NotFound,

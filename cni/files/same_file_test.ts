@@ -3,23 +3,23 @@ import { findFileId, isSameFile } from "./same_file.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("isSameFile() compares files, not paths", async (t) => {
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   try {
-    const [file, copy] = [`${folder}/file`, `${folder}/copy`];
+    const [file, copy] = [`${directory}/file`, `${directory}/copy`];
     await Deno.writeTextFile(file, "a");
     await Deno.writeTextFile(copy, "a");
-    await Deno.symlink(file, `${folder}/symlink`);
-    await Deno.link(file, `${folder}/link`);
-    await Deno.symlink(`${folder}/absent`, `${folder}/dangling`);
+    await Deno.symlink(file, `${directory}/symlink`);
+    await Deno.link(file, `${directory}/link`);
+    await Deno.symlink(`${directory}/absent`, `${directory}/dangling`);
     const rows: [name: string, path: string, expected: boolean][] = [
       ["itself", file, true],
-      ["another spelling", `${folder}/./file`, true],
-      ["a symbolic link", `${folder}/symlink`, true],
-      ["a hard link", `${folder}/link`, true],
+      ["another spelling", `${directory}/./file`, true],
+      ["a symbolic link", `${directory}/symlink`, true],
+      ["a hard link", `${directory}/link`, true],
       ["a copy", copy, false],
-      ["its folder", folder, false],
-      ["nothing", `${folder}/absent`, false],
-      ["a dangling link", `${folder}/dangling`, false],
+      ["its directory", directory, false],
+      ["nothing", `${directory}/absent`, false],
+      ["a dangling link", `${directory}/dangling`, false],
       ["below a file", `${file}/a`, false],
       ["no path", "", false],
       ["a path with a NUL", `${file}\0`, false],
@@ -29,7 +29,7 @@ Deno.test("isSameFile() compares files, not paths", async (t) => {
       assertEquals(isSameFile(file, path), expected);
     });
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 

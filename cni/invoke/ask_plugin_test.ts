@@ -1,12 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { askPlugin } from "./ask_plugin.ts";
 
 const DESCRIBE = { ask: "describe" } as const;
 const WORLD = { env: { PATH: "/usr/bin:/bin" }, signal: undefined };
 
 Deno.test("askPlugin() returns what a plugin tells, and nothing of others", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const versions = '"cniVersion":"1.0.0","supportedVersions":["1.0.0"]';
   const rows: [name: string, script: string, expected: unknown][] = [
     ["tells", `echo '{${versions},"tools":{"secrets":[]}}'`, { secrets: [] }],
@@ -17,28 +17,28 @@ Deno.test("askPlugin() returns what a plugin tells, and nothing of others", asyn
   ];
   for (const [name, script, expected] of rows) {
     await t.step(name, async () => {
-      const path = folder.add("plugin", `cat > /dev/null; ${script}`);
+      const path = directory.add("plugin", `cat > /dev/null; ${script}`);
       assertEquals(await askPlugin(path, DESCRIBE, WORLD) as unknown, expected);
     });
   }
 });
 
 Deno.test("askPlugin() asks by VERSION, with a question that others ignore", async () => {
-  using folder = new PluginFolder();
-  const path = folder.add(
+  using directory = new PluginDirectory();
+  const path = directory.add(
     "plugin",
-    `cat > ${folder.path}/stdin; echo $CNI_COMMAND $CNI_TOOL_ASKS > ` +
-      `${folder.path}/command`,
+    `cat > ${directory.path}/stdin; echo $CNI_COMMAND $CNI_TOOL_ASKS > ` +
+      `${directory.path}/command`,
   );
   await askPlugin(path, DESCRIBE, WORLD);
-  assertEquals(folder.read("command"), "VERSION describe\n");
-  const { cniVersion, tools } = JSON.parse(folder.read("stdin"));
+  assertEquals(directory.read("command"), "VERSION describe\n");
+  const { cniVersion, tools } = JSON.parse(directory.read("stdin"));
   assertEquals([cniVersion, tools], ["1.1.0", DESCRIBE]);
 });
 
 Deno.test("askPlugin() gives up on a plugin that does not answer", async () => {
-  using folder = new PluginFolder();
-  const path = folder.add("plugin", "exec sleep 600");
+  using directory = new PluginDirectory();
+  const path = directory.add("plugin", "exec sleep 600");
   assertEquals(await askPlugin(path, DESCRIBE, WORLD, 20), undefined);
   const signal = AbortSignal.abort(new Error("interrupted"));
   await assertRejects(() => askPlugin(path, DESCRIBE, { ...WORLD, signal }));

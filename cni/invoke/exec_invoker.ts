@@ -10,8 +10,8 @@ import type { Invoker } from "../call/surroundings.ts";
 /** Runs the executable found in CNI_PATH. */
 export const execInvoker: Invoker = {
   async invoke(invocation): Promise<string> {
-    const folders = splitPath(invocation.env["CNI_PATH"] ?? "");
-    const path = findPlugin(invocation.type, folders);
+    const directories = splitPath(invocation.env["CNI_PATH"] ?? "");
+    const path = findPlugin(invocation.type, directories);
     // Loaded lazily: most processes never use this invoker.
     const { execPlugin } = await import("./exec.ts");
     return await execPlugin(path, invocation);

@@ -6,7 +6,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { deadlineWhen } from "../../tests/_harness/eventually.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import {
   killIfAlive,
   waitUntilDead,
@@ -46,7 +46,7 @@ async function exec(
 }
 
 Deno.test("execPlugin() returns what the plugin prints", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   // Twice what a pipe holds, several times.
   const large = "x".repeat(1024 * 1024);
   const rows: [string, string, string, Outcome][] = [
@@ -77,13 +77,13 @@ Deno.test("execPlugin() returns what the plugin prints", async (t) => {
     ],
   ];
   await eachRow(t, rows, async ([, script, stdin, expected]) => {
-    assertEquals(await exec(folder.add("plugin", script), stdin), expected);
+    assertEquals(await exec(directory.add("plugin", script), stdin), expected);
   });
 });
 
 Deno.test("execPlugin() runs the plugin with its path and this environment alone", async () => {
-  using folder = new PluginFolder();
-  const path = folder.add(
+  using directory = new PluginDirectory();
+  const path = directory.add(
     "plugin",
     `printf '%s\\0' "$0 $#"; cat /proc/$$/environ`,
   );
@@ -100,7 +100,7 @@ Deno.test("execPlugin() runs the plugin with its path and this environment alone
 });
 
 Deno.test("execPlugin() throws the plugin's error", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const rows: [
     name: string,
     script: string,
@@ -119,14 +119,14 @@ Deno.test("execPlugin() throws the plugin's error", async (t) => {
     ],
   ];
   await eachRow(t, rows, async ([, script, expected]) => {
-    const path = folder.add("plugin", `${script}\nexit 3`);
+    const path = directory.add("plugin", `${script}\nexit 3`);
     const error = await assertRejects(() => exec(path), CniError);
     assertEquals(error.toObject("1.1.0"), { cniVersion: "1.1.0", ...expected });
   });
 });
 
 Deno.test("execPlugin() tells what is known of a plugin that has no error to show", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const nothing = "netplugin failed with no error message";
   const rows: [name: string, script: string, msg: string, cause: string][] = [
     [
@@ -143,7 +143,7 @@ Deno.test("execPlugin() tells what is known of a plugin that has no error to sho
     ],
   ];
   await eachRow(t, rows, async ([, script, msg, cause]) => {
-    const path = folder.add("plugin", script);
+    const path = directory.add("plugin", script);
     const error = await assertRejects(() => exec(path), CniError);
     assertEquals([error.code, error.message], [999, msg]);
     assertMatch(error.details, /^\/.+\/plugin ended after \d+ ms: /);
@@ -152,8 +152,8 @@ Deno.test("execPlugin() tells what is known of a plugin that has no error to sho
 });
 
 Deno.test("execPlugin() hands on the log of a plugin that fails", async () => {
-  using folder = new PluginFolder();
-  const path = folder.add("plugin", "echo log >&2; exit 1");
+  using directory = new PluginDirectory();
+  const path = directory.add("plugin", "echo log >&2; exit 1");
   const written: string[] = [];
   await assertRejects(() =>
     execPlugin(path, {
@@ -165,26 +165,26 @@ Deno.test("execPlugin() hands on the log of a plugin that fails", async () => {
 });
 
 Deno.test("execPlugin() names what it cannot start, and why", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const rows: [name: string, path: string, why: string][] = [
-    ["a folder", folder.path, "permission denied"],
+    ["a directory", directory.path, "permission denied"],
     [
       "a file that may not be executed",
-      folder.addFile("plain", "#!/bin/sh\n", 0o644),
+      directory.addFile("plain", "#!/bin/sh\n", 0o644),
       "permission denied",
     ],
     [
       "a script whose interpreter is not there",
-      folder.addFile("orphan", "#!/nonexistent\n"),
+      directory.addFile("orphan", "#!/nonexistent\n"),
       "no such file or directory",
     ],
     // A shell would take all of these for scripts, and do what they say.
     [
       "a script without an interpreter",
-      folder.addFile("bare", "exit 0\n"),
+      directory.addFile("bare", "exit 0\n"),
       "exec format error",
     ],
-    ["zeros", folder.addFile("zeros", "\0".repeat(99)), "exec format error"],
+    ["zeros", directory.addFile("zeros", "\0".repeat(99)), "exec format error"],
   ];
   await eachRow(t, rows, async ([, path, why]) => {
     const error = await assertRejects(() => exec(path), CniError);
@@ -219,8 +219,8 @@ async function execBusy(
 }
 
 Deno.test("execPlugin() waits for a program that is being written", async (t) => {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/plugin`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/plugin`;
   await Deno.copyFile("/bin/cat", path);
   const expected = { stdout: CONFIG, stderr: "" };
   await eachRow(t, [1, 5], async (tries) => {
@@ -234,8 +234,8 @@ Deno.test("execPlugin() waits for a program that is being written", async (t) =>
     assertEquals(outcome.message, `${UNSTARTED} ${path}: text file busy`);
   });
   const hopeless: [name: string, path: string][] = [
-    ["one that is not there", `${folder.path}/absent`],
-    ["text that names no interpreter", folder.addFile("text", "exit 0\n")],
+    ["one that is not there", `${directory.path}/absent`],
+    ["text that names no interpreter", directory.addFile("text", "exit 0\n")],
   ];
   await eachRow(t, hopeless, async ([, path]) => {
     const pause = (): Promise<void> => Promise.reject(new Error("it waited"));
@@ -253,8 +253,8 @@ Deno.test("execPlugin() waits for a program that is being written", async (t) =>
 });
 
 Deno.test("execPlugin() waits for a program that is not there in full", async () => {
-  using folder = new PluginFolder();
-  const path = folder.addFile("plugin", "");
+  using directory = new PluginDirectory();
+  const path = directory.addFile("plugin", "");
   const pause = async (): Promise<void> => {
     await Deno.writeTextFile(path, "#!/bin/sh\nexec cat\n");
   };
@@ -277,16 +277,16 @@ const LONG_MS = 30_000;
 
 Deno.test("execPlugin() ends a plugin at its deadline, with all that it started", async (t) => {
   await eachRow(t, Object.entries(SLEEPERS), async ([, script]) => {
-    using folder = new PluginFolder();
-    const path = folder.add(
+    using directory = new PluginDirectory();
+    const path = directory.add(
       "plugin",
       script.replace(
         /(exec )?sleep 60/,
-        (sleep) => `echo $$ > ${folder.path}/pid; ${sleep}`,
+        (sleep) => `echo $$ > ${directory.path}/pid; ${sleep}`,
       ),
     );
     const startMs = performance.now();
-    const signal = deadlineWhen(() => folder.read("pid").endsWith("\n"));
+    const signal = deadlineWhen(() => directory.read("pid").endsWith("\n"));
     const error = await assertRejects(() =>
       execPlugin(path, {
         env: { PATH: "/bin" },
@@ -296,7 +296,7 @@ Deno.test("execPlugin() ends a plugin at its deadline, with all that it started"
       }), CniError);
     const elapsedMs = performance.now() - startMs;
     assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
-    await waitUntilDead(Number(folder.read("pid")));
+    await waitUntilDead(Number(directory.read("pid")));
     assertEquals(
       [error.code, error.message],
       [999, "netplugin failed with no error message: signal: killed"],
@@ -311,8 +311,11 @@ Deno.test("execPlugin() ends a plugin at its deadline, with all that it started"
 Deno.test("execPlugin() ends a plugin that prints without end", async (t) => {
   const rows = [["a group", deadline(LONG_MS)], ["alone", undefined]] as const;
   await eachRow(t, rows, async ([, signal]) => {
-    using folder = new PluginFolder();
-    const path = folder.add("plugin", `echo $$ > ${folder.path}/pid; yes`);
+    using directory = new PluginDirectory();
+    const path = directory.add(
+      "plugin",
+      `echo $$ > ${directory.path}/pid; yes`,
+    );
     const error = await assertRejects(
       () => exec(path, CONFIG, { PATH: "/bin:/usr/bin" }, signal),
       CniError,
@@ -321,13 +324,13 @@ Deno.test("execPlugin() ends a plugin that prints without end", async (t) => {
       999,
       "netplugin failed with no error message: it printed more than 16777216 bytes",
     ]);
-    await waitUntilDead(Number(folder.read("pid")));
+    await waitUntilDead(Number(directory.read("pid")));
   });
 });
 
 Deno.test("execPlugin() keeps the end of a log", async () => {
-  using folder = new PluginFolder();
-  const path = folder.add(
+  using directory = new PluginDirectory();
+  const path = directory.add(
     "plugin",
     "head -c 9000000 /dev/zero | tr '\\0' a >&2; echo end >&2; echo done",
   );
@@ -340,8 +343,8 @@ Deno.test("execPlugin() keeps the end of a log", async () => {
 });
 
 Deno.test("execPlugin() takes what a plugin printed whose daemon holds its output open", async (t) => {
-  using folder = new PluginFolder();
-  const pidFile = `${folder.path}/pid`;
+  using directory = new PluginDirectory();
+  const pidFile = `${directory.path}/pid`;
   const rows: [string, timeoutMs: number | undefined, maxMs: number][] = [
     ["without a deadline", undefined, LONG_MS],
     ["with one that does not pass", 60_000, LONG_MS],
@@ -351,7 +354,7 @@ Deno.test("execPlugin() takes what a plugin printed whose daemon holds its outpu
   const daemon = `sleep 60 & echo $! > ${pidFile}`;
   await eachRow(t, rows, async ([, timeoutMs, maxMs]) => {
     const signal = timeoutMs ? deadline(timeoutMs) : undefined;
-    const path = folder.add("plugin", `${daemon}; echo '{}'; echo log >&2`);
+    const path = directory.add("plugin", `${daemon}; echo '{}'; echo log >&2`);
     const startMs = performance.now();
     const outcome = await exec(path, CONFIG, { PATH: "/bin" }, signal);
     const elapsedMs = performance.now() - startMs;
@@ -366,7 +369,7 @@ Deno.test("execPlugin() takes what a plugin printed whose daemon holds its outpu
     }
   });
   await t.step("of a plugin that fails", async () => {
-    const path = folder.add("plugin", `${daemon}; exit 3`);
+    const path = directory.add("plugin", `${daemon}; exit 3`);
     await assertRejects(
       () => exec(path, CONFIG, { PATH: "/bin" }),
       CniError,
@@ -377,8 +380,8 @@ Deno.test("execPlugin() takes what a plugin printed whose daemon holds its outpu
 });
 
 Deno.test("execInvoker follows CNI_PATH", async (t) => {
-  using folder = new PluginFolder();
-  folder.add("plugin", 'echo "$CNI_COMMAND"');
+  using directory = new PluginDirectory();
+  directory.add("plugin", 'echo "$CNI_COMMAND"');
   const invoke = (type: string, path: string): Promise<string> =>
     execInvoker.invoke({
       type,
@@ -388,7 +391,7 @@ Deno.test("execInvoker follows CNI_PATH", async (t) => {
       onStderr(): void {},
     });
   await t.step("to the plugin", async () => {
-    const path = `/nonexistent::${folder.path}`;
+    const path = `/nonexistent::${directory.path}`;
     assertEquals(await invoke("plugin", path), "DEL\n");
   });
   const rows: [name: string, type: string, path: string, msg: string][] = [
@@ -398,8 +401,8 @@ Deno.test("execInvoker follows CNI_PATH", async (t) => {
       "/a:/b",
       'failed to find plugin "none" in path [/a /b]',
     ],
-    ["without folders", "plugin", "", "no paths provided"],
-    ["out of no folder", "../sh", "/bin", "invalid plugin name: ../sh"],
+    ["without directories", "plugin", "", "no paths provided"],
+    ["out of no directory", "../sh", "/bin", "invalid plugin name: ../sh"],
   ];
   await eachRow(t, rows, async ([, type, path, msg]) => {
     await assertRejects(() => invoke(type, path), CniError, msg);

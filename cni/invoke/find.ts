@@ -10,7 +10,7 @@ import { fileIdOf } from "../files/same_file.ts";
 
 /** Splits CNI_PATH. Drops empty elements, which would mean the current directory. */
 export function splitPath(path: string): string[] {
-  return path.split(":").filter((folder) => folder !== "");
+  return path.split(":").filter((directory) => directory !== "");
 }
 
 /**
@@ -20,12 +20,15 @@ export function splitPath(path: string): string[] {
  * Source: containernetworking/cni pkg/invoke/find.go `FindInPath`.
  *
  * @param type Name of the plugin; not a path
- * @param folders Directories to search, in order
+ * @param directories Directories to search, in order
  * @returns The executable's path
  * @throws {CniError} 7 if the name is not a file name, 999 if the file is not found
  */
-export function findPlugin(type: string, folders: readonly string[]): string {
-  return findPluginFile(type, folders).path;
+export function findPlugin(
+  type: string,
+  directories: readonly string[],
+): string {
+  return findPluginFile(type, directories).path;
 }
 
 /** A plugin's executable. */
@@ -38,7 +41,7 @@ export interface PluginFile {
 /** Does the same as {@linkcode findPlugin}, and identifies the file. */
 export function findPluginFile(
   type: string,
-  folders: readonly string[],
+  directories: readonly string[],
 ): PluginFile {
   if (type === "") {
     throw new CniError(
@@ -52,23 +55,23 @@ export function findPluginFile(
       `invalid plugin name: ${type}`,
     );
   }
-  if (folders.length === 0) {
+  if (directories.length === 0) {
     throw new CniError(ErrorCode.InvalidEnvironment, "no paths provided");
   }
-  for (const folder of folders) {
-    const path = pathIn(folder, type);
+  for (const directory of directories) {
+    const path = pathIn(directory, type);
     const id = findRegularFileId(path);
     if (id !== undefined) return { path, id };
   }
   throw new CniError(
     ErrorCode.Internal,
-    `failed to find plugin "${type}" in path [${folders.join(" ")}]`,
+    `failed to find plugin "${type}" in path [${directories.join(" ")}]`,
   );
 }
 
 /** Joins a path that contains a slash; without one, PATH would be searched. */
-function pathIn(folder: string, type: string): string {
-  const path = join(folder, type);
+function pathIn(directory: string, type: string): string {
+  const path = join(directory, type);
   return path.includes("/") ? path : `./${path}`;
 }
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { CniError } from "../error.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
@@ -11,22 +11,22 @@ testRows<[string, string[]]>("splitPath() leaves out empty elements", [
   [":/a::/b:", ["/a", "/b"]],
   [":", []],
   ["/a b;/c", ["/a b;/c"]],
-], ([path, folders]) => {
-  assertEquals(splitPath(path), folders);
+], ([path, directories]) => {
+  assertEquals(splitPath(path), directories);
 }, ([path]) => JSON.stringify(path));
 
 /** Three directories with a plugin or something of its name in each. */
-function makeFolders(): Disposable & { first: string; second: string } {
+function makeDirectories(): Disposable & { first: string; second: string } {
   const stack = new DisposableStack();
-  const [first, second] = [new PluginFolder(), new PluginFolder()];
+  const [first, second] = [new PluginDirectory(), new PluginDirectory()];
   stack.use(first);
   stack.use(second);
   first.add("both", "");
   second.add("both", "");
   second.add("only-second", "");
   first.addFile("not-executable", "", 0o644);
-  Deno.mkdirSync(`${first.path}/folder-first`);
-  second.add("folder-first", "");
+  Deno.mkdirSync(`${first.path}/directory-first`);
+  second.add("directory-first", "");
   Deno.symlinkSync(`${second.path}/both`, `${first.path}/linked`);
   Deno.symlinkSync(`${first.path}/absent`, `${first.path}/dangling`);
   second.add("dangling", "");
@@ -39,17 +39,17 @@ function makeFolders(): Disposable & { first: string; second: string } {
 }
 
 Deno.test("findPlugin() finds the first regular file of the name", async (t) => {
-  using folders = makeFolders();
-  const { first, second } = folders;
+  using directories = makeDirectories();
+  const { first, second } = directories;
   const rows: [name: string, type: string, expected: string][] = [
     ["the first of two", "both", `${first}/both`],
-    ["in the second folder", "only-second", `${second}/only-second`],
+    ["in the second directory", "only-second", `${second}/only-second`],
     [
       "a file that is not executable",
       "not-executable",
       `${first}/not-executable`,
     ],
-    ["no folder", "folder-first", `${second}/folder-first`],
+    ["no directory", "directory-first", `${second}/directory-first`],
     ["through a symbolic link", "linked", `${first}/linked`],
     ["no dangling link", "dangling", `${second}/dangling`],
   ];
@@ -59,10 +59,10 @@ Deno.test("findPlugin() finds the first regular file of the name", async (t) => 
 });
 
 Deno.test("findPlugin() answers a path that is not searched for in PATH", () => {
-  using folder = new PluginFolder();
-  folder.add("both", "");
+  using directory = new PluginDirectory();
+  directory.add("both", "");
   const before = Deno.cwd();
-  Deno.chdir(folder.path);
+  Deno.chdir(directory.path);
   try {
     assertEquals(findPlugin("both", ["."]), "./both");
     assertEquals(findPlugin("both", ["./"]), "./both");
@@ -72,13 +72,13 @@ Deno.test("findPlugin() answers a path that is not searched for in PATH", () => 
 });
 
 Deno.test("findPlugin() refuses what it cannot find", async (t) => {
-  using folders = makeFolders();
-  const { first, second } = folders;
+  using directories = makeDirectories();
+  const { first, second } = directories;
   const rows: [string, string, string[], number, string][] = [
     ["no name", "", [first], 7, "no plugin name provided"],
     ["a path", "../both", [first], 7, "invalid plugin name: ../both"],
     ["an absolute path", "/bin/sh", [first], 7, "invalid plugin name: /bin/sh"],
-    ["no folders", "both", [], 4, "no paths provided"],
+    ["no directories", "both", [], 4, "no paths provided"],
     [
       "another name",
       "none",
@@ -87,7 +87,7 @@ Deno.test("findPlugin() refuses what it cannot find", async (t) => {
       `failed to find plugin "none" in path [${first} ${second}]`,
     ],
     [
-      "a folder",
+      "a directory",
       "..",
       [first],
       999,

@@ -6,7 +6,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { deadlineWhen } from "../../tests/_harness/eventually.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import type { Environment } from "../call/args.ts";
 import { CniError, type ErrorObject } from "../error.ts";
 import type { Plugin } from "../plugin.ts";
@@ -74,12 +74,12 @@ function witness(
 }
 
 Deno.test("createInvoker() dispatches in this process what is found as its own executable", async () => {
-  using folder = new PluginFolder();
-  folder.addOwnExecutable("plugin");
+  using directory = new PluginDirectory();
+  directory.addOwnExecutable("plugin");
   const { invoker, runs } = witness();
   const written: string[] = [];
   const invocation = {
-    ...invocationIn(folder.path),
+    ...invocationIn(directory.path),
     onStderr: (text: string): unknown => written.push(text),
     onResult(): void {},
   };
@@ -97,17 +97,17 @@ Deno.test("createInvoker() dispatches in this process what is found as its own e
 });
 
 Deno.test("createInvoker() counts the files of callers as its own", async () => {
-  using folder = new PluginFolder();
-  const file = findFileId(folder.add("plugin", "echo process"));
+  using directory = new PluginDirectory();
+  const file = findFileId(directory.add("plugin", "echo process"));
   assertExists(file);
   const { invoker } = witness(undefined, [file]);
-  const invocation = invocationIn(folder.path);
+  const invocation = invocationIn(directory.path);
   assertEquals(await invoker.invoke(invocation), "in process");
 });
 
 Deno.test("createInvoker() runs any other executable as a process", async (t) => {
-  using own = new PluginFolder();
-  using other = new PluginFolder();
+  using own = new PluginDirectory();
+  using other = new PluginDirectory();
   own.addOwnExecutable("plugin");
   own.addOwnExecutable("foreign");
   other.add("plugin", "echo process");
@@ -131,8 +131,8 @@ Deno.test("createInvoker() runs any other executable as a process", async (t) =>
 });
 
 Deno.test("createInvoker() heeds CNI_NO_INPROCESS=1", async (t) => {
-  using folder = new PluginFolder();
-  folder.addOwnExecutable("plugin");
+  using directory = new PluginDirectory();
+  directory.addOwnExecutable("plugin");
   const rows: [value: string, isInProcess: boolean][] = [
     ["1", false],
     ["", true],
@@ -142,7 +142,7 @@ Deno.test("createInvoker() heeds CNI_NO_INPROCESS=1", async (t) => {
   await eachRow(t, rows, async ([value, isInProcess]) => {
     const { invoker, runs } = witness();
     const env = { CNI_NO_INPROCESS: value };
-    const stdout = await invoker.invoke(invocationIn(folder.path, env));
+    const stdout = await invoker.invoke(invocationIn(directory.path, env));
     assertEquals(stdout === "in process", isInProcess);
     assertEquals(runs.length, isInProcess ? 1 : 0);
   }, ([value]) => JSON.stringify(value));
@@ -166,24 +166,24 @@ Deno.test("createInvoker() throws what a process would have made it throw", asyn
     }],
   ];
   await eachRow(t, rows, async ([, stdout, stderr, expected]) => {
-    using folder = new PluginFolder();
-    folder.addOwnExecutable("plugin");
+    using directory = new PluginDirectory();
+    directory.addOwnExecutable("plugin");
     const { invoker } = witness({ stdout, stderr, exitCode: 1 });
-    const inProcess = await failureOf(invoker, folder);
+    const inProcess = await failureOf(invoker, directory);
     assertEquals({ ...inProcess, ...expected }, inProcess);
-    await Deno.remove(`${folder.path}/plugin`);
-    folder.add(
+    await Deno.remove(`${directory.path}/plugin`);
+    directory.add(
       "plugin",
       `printf %s '${stdout}'; printf %s '${stderr}' >&2; exit 1`,
     );
-    assertEquals(inProcess, await failureOf(invoker, folder));
+    assertEquals(inProcess, await failureOf(invoker, directory));
   });
 });
 
 /** Runs the plugin, which fails; how long it took is not told. */
 async function failureOf(
   invoker: Invoker,
-  { path }: PluginFolder,
+  { path }: PluginDirectory,
 ): Promise<ErrorObject> {
   const error = await assertRejects(
     () => invoker.invoke(invocationIn(path)),
@@ -195,35 +195,38 @@ async function failureOf(
 }
 
 Deno.test("createInvoker() begins nothing once it is given up", async () => {
-  using folder = new PluginFolder();
-  folder.addOwnExecutable("plugin");
+  using directory = new PluginDirectory();
+  directory.addOwnExecutable("plugin");
   const { invoker, runs } = witness();
-  const invocation = invocationIn(folder.path);
+  const invocation = invocationIn(directory.path);
   const signal = AbortSignal.abort();
   const error = await assertRejects(
     () => invoker.invoke({ ...invocation, signal }),
     CniError,
     "netplugin failed with no error message: context canceled",
   );
-  assertStringIncludes(error.details, `${folder.path}/plugin was not started`);
+  assertStringIncludes(
+    error.details,
+    `${directory.path}/plugin was not started`,
+  );
   assertEquals(runs, []);
 });
 
 Deno.test("createInvoker() hands the deadline on to what it runs", async (t) => {
   const { signal } = new AbortController();
   await t.step("in this process", async () => {
-    using folder = new PluginFolder();
-    folder.addOwnExecutable("plugin");
+    using directory = new PluginDirectory();
+    directory.addOwnExecutable("plugin");
     const { invoker, runs } = witness();
-    await invoker.invoke({ ...invocationIn(folder.path), signal });
+    await invoker.invoke({ ...invocationIn(directory.path), signal });
     assertStrictEquals(runs[0]?.[1].signal, signal);
   });
   await t.step("as a process", async () => {
-    using folder = new PluginFolder();
-    folder.add("plugin", `echo > ${folder.path}/begun; exec sleep 60`);
+    using directory = new PluginDirectory();
+    directory.add("plugin", `echo > ${directory.path}/begun; exec sleep 60`);
     const { invoker } = witness();
-    const invocation = invocationIn(folder.path, { PATH: "/bin" });
-    const begun = deadlineWhen(() => folder.read("begun") !== "");
+    const invocation = invocationIn(directory.path, { PATH: "/bin" });
+    const begun = deadlineWhen(() => directory.read("begun") !== "");
     await assertRejects(
       () => invoker.invoke({ ...invocation, signal: begun }),
       CniError,
@@ -233,18 +236,18 @@ Deno.test("createInvoker() hands the deadline on to what it runs", async (t) => 
 });
 
 Deno.test("createInvoker() rejects for a plugin that is not in CNI_PATH", async () => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const { invoker, runs } = witness();
   await assertRejects(
-    () => invoker.invoke(invocationIn(folder.path)),
+    () => invoker.invoke(invocationIn(directory.path)),
     CniError,
-    `failed to find plugin "plugin" in path [${folder.path}]`,
+    `failed to find plugin "plugin" in path [${directory.path}]`,
   );
   assertEquals(runs, []);
 });
 
 Deno.test("createInvoker() lets plugins in one process delegate to each other", async () => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const commands: string[] = [];
   const note = (name: string, env: string): void =>
     void commands.push(`${name} ${env}`);
@@ -270,7 +273,7 @@ Deno.test("createInvoker() lets plugins in one process delegate to each other", 
       },
     }),
   ];
-  for (const { name } of plugins) folder.addOwnExecutable(name);
+  for (const { name } of plugins) directory.addOwnExecutable(name);
   const invoker = createInvoker(dispatch, (type) => {
     const plugin = plugins.find(({ name }) => name === type);
     return plugin && Promise.resolve(plugin);
@@ -278,14 +281,14 @@ Deno.test("createInvoker() lets plugins in one process delegate to each other", 
   const written: string[] = [];
   const error = await assertRejects(() =>
     invoker.invoke({
-      ...invocationIn(folder.path),
+      ...invocationIn(directory.path),
       type: "outer",
       env: {
         CNI_COMMAND: "ADD",
         CNI_CONTAINERID: "c",
         CNI_NETNS: "/proc/0/ns/net",
         CNI_IFNAME: "eth0",
-        CNI_PATH: folder.path,
+        CNI_PATH: directory.path,
         CNI_LOG_FILE: "stderr",
       },
       onStderr: (text) => written.push(text),

@@ -23,9 +23,9 @@ const EM_S390 = 22;
 
 /** What such a program is here: where programs are emulated it is left to the kernel. */
 function formatOfForeign(): string {
-  const names = (folder: string): string[] => {
+  const names = (directory: string): string[] => {
     try {
-      return [...Deno.readDirSync(folder)].map(({ name }) => name);
+      return [...Deno.readDirSync(directory)].map(({ name }) => name);
     } catch {
       return [];
     }
@@ -35,7 +35,7 @@ function formatOfForeign(): string {
 }
 
 Deno.test("readFormat() tells programs from what a shell would take for scripts", async (t) => {
-  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   const text = (content: string): Uint8Array<ArrayBuffer> =>
     new TextEncoder().encode(content);
   const whole = readOwnHeader();
@@ -64,16 +64,16 @@ Deno.test("readFormat() tells programs from what a shell would take for scripts"
   ];
   try {
     await eachRow(t, rows, ([, content, format]) => {
-      Deno.writeFileSync(`${folder}/file`, content);
-      assertEquals(readFormat(`${folder}/file`), format);
+      Deno.writeFileSync(`${directory}/file`, content);
+      assertEquals(readFormat(`${directory}/file`), format);
     });
     await t.step("this program", () => {
       assertEquals(readFormat("/proc/self/exe"), "program");
     });
     await t.step("a file that is not there", () => {
-      assertEquals(readFormat(`${folder}/none`), "program");
+      assertEquals(readFormat(`${directory}/none`), "program");
     });
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });

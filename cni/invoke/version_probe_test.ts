@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { CniError } from "../error.ts";
 import { deadline } from "../call/deadline.ts";
 import {
@@ -10,10 +10,10 @@ import {
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("getVersionInfo() asks as the first plugins need to be asked", async () => {
-  using folder = new PluginFolder();
-  const path = folder.add(
+  using directory = new PluginDirectory();
+  const path = directory.add(
     "plugin",
-    `cat > ${folder.path}/stdin; tr '\\0' '\\n' < /proc/$$/environ > ${folder.path}/env
+    `cat > ${directory.path}/stdin; tr '\\0' '\\n' < /proc/$$/environ > ${directory.path}/env
     echo log >&2; echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'`,
   );
   const written: string[] = [];
@@ -25,7 +25,7 @@ Deno.test("getVersionInfo() asks as the first plugins need to be asked", async (
   assertEquals(info, { cniVersion: "1.0.0", supportedVersions: ["1.0.0"] });
   assertEquals(written, ["log\n"]);
   const text = (name: string): string =>
-    Deno.readTextFileSync(`${folder.path}/${name}`);
+    Deno.readTextFileSync(`${directory.path}/${name}`);
   assertEquals(text("stdin"), '{"cniVersion":"1.1.0"}');
   assertEquals(text("env").trim().split("\n").sort(), [
     "CNI_ARGS=",
@@ -39,7 +39,7 @@ Deno.test("getVersionInfo() asks as the first plugins need to be asked", async (
 });
 
 Deno.test("getVersionInfo() passes on why a plugin does not answer", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const rows: [name: string, script: string, code: number, msg: string][] = [
     ["its error", `echo '{"code":7,"msg":"m"}'; exit 1`, 7, "m"],
     [
@@ -62,7 +62,7 @@ Deno.test("getVersionInfo() passes on why a plugin does not answer", async (t) =
     ],
   ];
   await eachRow(t, rows, async ([name, script, code, msg]) => {
-    const path = folder.add("plugin", script);
+    const path = directory.add("plugin", script);
     const signal = deadline(name === "a sleep" ? 300 : 60_000);
     const error = await assertRejects(
       () => getVersionInfo(path, { env: { PATH: "/bin" }, signal }),

@@ -9,7 +9,7 @@ Deno.test("addPlugins() passes the initial result to the first plugin unchanged"
   for (const type of ["a", "b"]) host.add(type, { ADD: "echo '{\"x\":1}'" });
   const prevResult = { cniVersion: "0.2.0", ip4: { ip: "10.0.0.2/24" } };
   const added = await addPlugins(
-    createTools({ pluginDirs: [host.folder.path], env: {} }),
+    createTools({ pluginDirs: [host.directory.path], env: {} }),
     host.list(["a", "b"]),
     host.conf(),
     { prevResult },
@@ -26,7 +26,7 @@ Deno.test("addPlugins() refuses an empty list", async () => {
   const error = await assertRejects(
     () =>
       addPlugins(
-        createTools({ pluginDirs: [host.folder.path], env: {} }),
+        createTools({ pluginDirs: [host.directory.path], env: {} }),
         { name: "net1", cniVersion: "1.1.0", plugins: [] },
         host.conf(),
         {},

@@ -75,7 +75,7 @@ Deno.test("NetworkRuntime collects what plugins write to stderr", async () => {
 Deno.test("NetworkRuntime attaches different containers at the same time", async () => {
   using host = new RecordingPlugins();
   // Each waits for the other's call, so they end only if they overlap.
-  const fifo = `${host.folder.path}/meeting`;
+  const fifo = `${host.directory.path}/meeting`;
   await new Deno.Command("mkfifo", { args: [fifo] }).output();
   host.add("a", { ADD: `cat "${fifo}" > /dev/null; echo {}` });
   host.add("b", { ADD: `echo here > "${fifo}"; echo {}` });

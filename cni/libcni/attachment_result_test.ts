@@ -40,14 +40,14 @@ async function withCached(
   result: JsonObject,
   test: (cache: AttachmentCache) => void,
 ): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
-    const cache = new AttachmentCache(folder);
+    const cache = new AttachmentCache(directory);
     const network = { name: "net1", bytes: new TextEncoder().encode("{}") };
     cache.writeAttachment(describeAttachment(network, CONF), result);
     test(cache);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 }
 

@@ -58,7 +58,7 @@ export interface CachedAttachment extends CachedDocument {
 
 /** The cache of one runtime's attachments. */
 export class AttachmentCache {
-  readonly #folder: string;
+  readonly #directory: string;
 
   /**
    * Opens the cache in a directory.
@@ -66,7 +66,7 @@ export class AttachmentCache {
    * @param cacheDir Created on first use; "" for the default
    */
   constructor(cacheDir: string = DEFAULT_CACHE_DIR) {
-    this.#folder = join(cacheDir || DEFAULT_CACHE_DIR, "results");
+    this.#directory = join(cacheDir || DEFAULT_CACHE_DIR, "results");
   }
 
   /**
@@ -167,7 +167,7 @@ export class AttachmentCache {
       // The name alone shows that a file is not the container's; no need to
       // open it.
       .filter((name) => !containerId || name.includes(`-${containerId}-`))
-      .map((name) => readAttachment(join(this.#folder, name)))
+      .map((name) => readAttachment(join(this.#directory, name)))
       .filter((found) => found !== undefined)
       .filter((found) => !containerId || found.containerId === containerId);
   }
@@ -197,7 +197,7 @@ export class AttachmentCache {
     }
     const name = nameOf(key);
     if (/[/\0]/.test(name)) throw unusable(key, `"/" or NUL is in them`);
-    return join(this.#folder, name);
+    return join(this.#directory, name);
   }
 
   /** Reads a file; undefined if it is absent or empty. */
@@ -207,8 +207,8 @@ export class AttachmentCache {
 
   #listNames(): string[] {
     const entries = withIoFailure(
-      `read the cache folder "${this.#folder}"`,
-      () => unlessMissing(() => [...Deno.readDirSync(this.#folder)]),
+      `read the cache directory "${this.#directory}"`,
+      () => unlessMissing(() => [...Deno.readDirSync(this.#directory)]),
     );
     return (entries ?? []).map(({ name }) => name).sort();
   }

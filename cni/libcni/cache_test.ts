@@ -426,11 +426,11 @@ Deno.test("AttachmentCache treats an unreadable file as absent", async (t) => {
     assertEquals(fixture.cache.readConfig(KEY), undefined);
     assertEquals(fixture.cache.listAttachments(), []);
   };
-  await t.step("no folder", () => {
+  await t.step("no directory", () => {
     check();
     fixture.cache.remove(KEY);
   });
-  await t.step("a folder in place of the file", () => {
+  await t.step("a directory in place of the file", () => {
     Deno.mkdirSync(join(fixture.results, FILE), { recursive: true });
     check();
   });
@@ -584,7 +584,7 @@ Deno.test("AttachmentCache refuses names that are too long", () => {
   cache.remove(tooLong);
 });
 
-Deno.test("AttachmentCache names the folder that it cannot use", async (t) => {
+Deno.test("AttachmentCache names the directory that it cannot use", async (t) => {
   using fixture = new Fixture();
   await Deno.writeTextFile(fixture.results, "in the way");
   const { cache } = fixture;
@@ -595,7 +595,7 @@ Deno.test("AttachmentCache names the folder that it cannot use", async (t) => {
     ],
     [
       () => cache.listAttachments(),
-      `Cannot read the cache folder "${fixture.results}"`,
+      `Cannot read the cache directory "${fixture.results}"`,
     ],
     [() => cache.remove(KEY), `Cannot remove "${fixture.results}/${FILE}"`],
   ];

@@ -28,29 +28,29 @@ import { readFile } from "../files/io.ts";
 /** A directory has no network configuration. */
 export class NoConfigsFoundError extends CniError {
   /** The directory, as given. */
-  readonly folder: string;
+  readonly directory: string;
 
   /** Creates the error for a directory. */
-  constructor(folder: string) {
-    super(ErrorCode.Internal, `no net configurations found in ${folder}`);
-    this.folder = folder;
+  constructor(directory: string) {
+    super(ErrorCode.Internal, `no net configurations found in ${directory}`);
+    this.directory = directory;
   }
 }
 
 /** A directory has network configurations, but not the network's. */
 export class NetworkNotFoundError extends CniError {
   /** The directory, as given. */
-  readonly folder: string;
+  readonly directory: string;
   /** The requested network. */
   readonly network: string;
 
   /** Creates the error for a network and a directory. */
-  constructor(folder: string, network: string) {
+  constructor(directory: string, network: string) {
     super(
       ErrorCode.Internal,
-      `no net configuration with name "${network}" in ${folder}`,
+      `no net configuration with name "${network}" in ${directory}`,
     );
-    this.folder = folder;
+    this.directory = directory;
     this.network = network;
   }
 }
@@ -61,7 +61,7 @@ const LISTS = [".conflist"], BARE_PLUGINS = [".conf", ".json"];
  * Lists the files of a directory with certain extensions, in alphabetical
  * order.
  *
- * Subfolders are not searched. Links count by their own names.
+ * Subdirectories are not searched. Links count by their own names.
  *
  * @param extensions Such as `.conflist`, case-sensitive
  * @returns Paths that begin with the directory; empty if the directory does not
@@ -69,23 +69,23 @@ const LISTS = [".conflist"], BARE_PLUGINS = [".conf", ".json"];
  * @throws {CniError} 5 If the directory cannot be read
  */
 export function listConfFiles(
-  folder: string,
+  directory: string,
   extensions: readonly string[],
 ): string[] {
-  return listFolder(folder)
+  return listDirectory(directory)
     .filter(({ isDirectory, name }) =>
       // For a hidden file such as ".conf", the whole name is the extension.
       !isDirectory && extensions.includes(name.slice(name.lastIndexOf(".")))
     )
-    .map(({ name }) => join(folder, name)).sort();
+    .map(({ name }) => join(directory, name)).sort();
 }
 
-function listFolder(folder: string): Deno.DirEntry[] {
+function listDirectory(directory: string): Deno.DirEntry[] {
   try {
-    return [...Deno.readDirSync(folder)];
+    return [...Deno.readDirSync(directory)];
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
-    throw unreadable(folder, error);
+    throw unreadable(directory, error);
   }
 }
 
@@ -116,10 +116,10 @@ export function readNetworkConfList(path: string): NetworkConfList {
 
 function addPluginFiles(list: NetworkConfList, path: string): NetworkConfList {
   checkNameIn(path, list.name);
-  const folder = join(dirname(path), list.name);
+  const directory = join(dirname(path), list.name);
   const complete = list.loadOnlyInlinedPlugins
     ? list
-    : appendPlugins(list, readPluginFiles(folder));
+    : appendPlugins(list, readPluginFiles(directory));
   if (complete.plugins.length > 0) return complete;
   const isBare = parseDocument("configuration list", list.bytes)["type"] !==
     undefined;
@@ -128,14 +128,14 @@ function addPluginFiles(list: NetworkConfList, path: string): NetworkConfList {
     "no plugin configs found",
     {
       details:
-        `"${path}" has no "plugins", and "${folder}" has no *.conf files` +
+        `"${path}" has no "plugins", and "${directory}" has no *.conf files` +
         (isBare ? "; a bare plugin belongs in a file *.conf" : ""),
     },
   );
 }
 
-function readPluginFiles(folder: string): PluginConf[] {
-  return listConfFiles(folder, [".conf"])
+function readPluginFiles(directory: string): PluginConf[] {
+  return listConfFiles(directory, [".conf"])
     .map((path) => readNetworkConf(path).plugin);
 }
 
@@ -182,16 +182,16 @@ function inFile<T>(path: string, read: () => T): T {
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if the name is invalid
  */
-export function findNetworkConf(folder: string, name: string): NetworkConf {
-  const paths = listConfFiles(folder, BARE_PLUGINS);
-  if (paths.length === 0) throw new NoConfigsFoundError(folder);
+export function findNetworkConf(directory: string, name: string): NetworkConf {
+  const paths = listConfFiles(directory, BARE_PLUGINS);
+  if (paths.length === 0) throw new NoConfigsFoundError(directory);
   for (const path of paths) {
     const conf = readNetworkConf(path);
     if (conf.name !== name) continue;
     checkNameIn(path, name);
     return conf;
   }
-  throw new NetworkNotFoundError(folder, name);
+  throw new NetworkNotFoundError(directory, name);
 }
 
 /**
@@ -205,21 +205,21 @@ export function findNetworkConf(folder: string, name: string): NetworkConf {
  *   if the name is invalid
  */
 export function findNetworkConfList(
-  folder: string,
+  directory: string,
   name: string,
 ): NetworkConfList {
-  const paths = listConfFiles(folder, LISTS);
+  const paths = listConfFiles(directory, LISTS);
   for (const path of paths) {
     const list = parseFile(path, parseNetworkConfList);
     if (list.name === name) return addPluginFiles(list, path);
   }
   try {
-    return toNetworkConfList(findNetworkConf(folder, name));
+    return toNetworkConfList(findNetworkConf(directory, name));
   } catch (error) {
     if (paths.length === 0 || !(error instanceof NoConfigsFoundError)) {
       throw error;
     }
-    throw new NetworkNotFoundError(folder, name);
+    throw new NetworkNotFoundError(directory, name);
   }
 }
 
@@ -239,10 +239,10 @@ export interface FoundNetwork {
  * @throws {CniError} 5 If the directory cannot be read
  */
 export function* readNetworks(
-  folder: string,
+  directory: string,
   onSkipped: (path: string, error: CniError) => void = () => {},
 ): Generator<FoundNetwork, undefined> {
-  for (const path of listConfFiles(folder, [...LISTS, ...BARE_PLUGINS])) {
+  for (const path of listConfFiles(directory, [...LISTS, ...BARE_PLUGINS])) {
     let list: NetworkConfList;
     try {
       list = readEither(path);
@@ -265,10 +265,10 @@ export function* readNetworks(
  * @throws {CniError} 5 If the directory cannot be read
  */
 export function findDefaultNetwork(
-  folder: string,
+  directory: string,
   onSkipped?: (path: string, error: CniError) => void,
 ): FoundNetwork | undefined {
-  return readNetworks(folder, onSkipped).next().value;
+  return readNetworks(directory, onSkipped).next().value;
 }
 
 function readEither(path: string): NetworkConfList {

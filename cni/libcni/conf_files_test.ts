@@ -1,9 +1,9 @@
 import { assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
 import { basename } from "@std/path/posix";
 import {
+  ConfDirectory,
   type ConfFiles,
-  ConfFolder,
-} from "../../tests/_harness/conf_folder.ts";
+} from "../../tests/_harness/conf_directory.ts";
 import { CniError, describeError } from "../error.ts";
 import { type NetworkConfList, parseNetworkConfList } from "./conf.ts";
 import {
@@ -33,19 +33,19 @@ function listTypes({ plugins }: NetworkConfList): string[] {
 
 /** Asserts the error; of its text only the beginning, without the directory. */
 function assertFails(
-  folder: ConfFolder,
+  directory: ConfDirectory,
   fn: () => unknown,
   code: number,
   text: string,
 ): void {
   const error = assertThrows(fn, CniError);
-  const said = describeError(error).replaceAll(folder.path, "DIR");
+  const said = describeError(error).replaceAll(directory.path, "DIR");
   assertEquals(said.slice(0, text.length), text);
   assertEquals(error.code, code);
 }
 
-Deno.test("listConfFiles() selects files by their names in the folder", () => {
-  using folder = new ConfFolder({
+Deno.test("listConfFiles() selects files by their names in the directory", () => {
+  using directory = new ConfDirectory({
     "b.conf": "",
     "a.json": "",
     "c.conflist": "",
@@ -59,9 +59,9 @@ Deno.test("listConfFiles() selects files by their names in the folder", () => {
     "sub/g.conf": "",
     "h.conf/i.conf": "",
   });
-  folder.addLink("z.conf", "absent");
-  const names = listConfFiles(`${folder.path}/`, [".conf", ".json"])
-    .map((path) => path.replace(`${folder.path}/`, ""));
+  directory.addLink("z.conf", "absent");
+  const names = listConfFiles(`${directory.path}/`, [".conf", ".json"])
+    .map((path) => path.replace(`${directory.path}/`, ""));
   assertEquals(names, [
     ".conf",
     ".hidden.conf",
@@ -70,28 +70,28 @@ Deno.test("listConfFiles() selects files by their names in the folder", () => {
     "b.conf",
     "z.conf",
   ]);
-  assertEquals(listConfFiles(`${folder.path}/absent`, [".conf"]), []);
+  assertEquals(listConfFiles(`${directory.path}/absent`, [".conf"]), []);
 });
 
-Deno.test("listConfFiles() names the folder that it cannot read", () => {
-  using folder = new ConfFolder({ file: "" });
+Deno.test("listConfFiles() names the directory that it cannot read", () => {
+  using directory = new ConfDirectory({ file: "" });
   assertFails(
-    folder,
-    () => listConfFiles(`${folder.path}/file`, [".conf"]),
+    directory,
+    () => listConfFiles(`${directory.path}/file`, [".conf"]),
     5,
     "error reading DIR/file: ",
   );
 });
 
 Deno.test("readNetworkConf() names the file that it cannot read", async (t) => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "empty.conf": "",
     "list.conf": list("lan", "ptp"),
   });
-  folder.addLink("folder.conf", ".");
+  directory.addLink("directory.conf", ".");
   const rows: [file: string, code: number, text: string][] = [
     ["absent.conf", 5, "error reading DIR/absent.conf: "],
-    ["folder.conf", 5, "error reading DIR/folder.conf: "],
+    ["directory.conf", 5, "error reading DIR/directory.conf: "],
     [
       "empty.conf",
       6,
@@ -105,14 +105,14 @@ Deno.test("readNetworkConf() names the file that it cannot read", async (t) => {
     ],
   ];
   await eachRow(t, rows, ([file, code, text]) => {
-    const path = `${folder.path}/${file}`;
-    assertFails(folder, () => readNetworkConf(path), code, text);
+    const path = `${directory.path}/${file}`;
+    assertFails(directory, () => readNetworkConf(path), code, text);
   });
 });
 
-testRows("readNetworkConfList() adds the plugins of the network's folder", [
+testRows("readNetworkConfList() adds the plugins of the network's directory", [
   ["none", { "lan.conflist": list("lan", "ptp") }, ["ptp"]],
-  ["an empty folder", {
+  ["an empty directory", {
     "lan.conflist": list("lan", "ptp"),
     "lan/README": "",
   }, ["ptp"]],
@@ -133,16 +133,16 @@ testRows("readNetworkConfList() adds the plugins of the network's folder", [
     "lan/a.conf": "{",
   }, ["ptp"]],
 ], ([, files, types]: [string, ConfFiles, string[]]) => {
-  using folder = new ConfFolder(files);
-  const read = readNetworkConfList(`${folder.path}/lan.conflist`);
+  using directory = new ConfDirectory(files);
+  const read = readNetworkConfList(`${directory.path}/lan.conflist`);
   assertEquals(listTypes(read), types);
   assertEquals(listTypes(parseNetworkConfList(read.bytes)), types);
 });
 
 Deno.test("readNetworkConfList() keeps the bytes of a self-contained file", () => {
-  using folder = new ConfFolder();
+  using directory = new ConfDirectory();
   const text = `\n { "plugins": [ {"type": "ptp"} ], "name": "lan" }\n`;
-  const { bytes } = readNetworkConfList(folder.add("lan.conflist", text));
+  const { bytes } = readNetworkConfList(directory.add("lan.conflist", text));
   assertEquals(new TextDecoder().decode(bytes), text);
 });
 
@@ -166,7 +166,7 @@ Deno.test("readNetworkConfList() names the malformed file", async (t) => {
       `error parsing configuration: missing 'type': in "DIR/lan/a.conf"`,
     ],
     [
-      "its folder is a file",
+      "its directory is a file",
       { "lan.conflist": lan, "lan": "" },
       5,
       ["error reading DIR/lan", ""].join(": "),
@@ -192,13 +192,13 @@ Deno.test("readNetworkConfList() names the malformed file", async (t) => {
     ],
   ];
   await eachRow(t, rows, ([, files, code, text]) => {
-    using folder = new ConfFolder(files);
-    const path = `${folder.path}/lan.conflist`;
-    assertFails(folder, () => readNetworkConfList(path), code, text);
+    using directory = new ConfDirectory(files);
+    const path = `${directory.path}/lan.conflist`;
+    assertFails(directory, () => readNetworkConfList(path), code, text);
   });
 });
 
-Deno.test("readNetworkConfList() refuses names that lead to another folder", async (t) => {
+Deno.test("readNetworkConfList() refuses names that lead to another directory", async (t) => {
   const invalid = "invalid characters found in network name: in ";
   const rows: [name: string, text: string][] = [
     ["", "missing network name: in "],
@@ -211,15 +211,15 @@ Deno.test("readNetworkConfList() refuses names that lead to another folder", asy
     ["la n", invalid],
   ];
   await eachRow(t, rows, ([name, text]) => {
-    using folder = new ConfFolder({
+    using directory = new ConfDirectory({
       "net.d/1.conflist": list(name, "ptp"),
       "net.d/a.conf": { type: "evil" },
       "secret/a.conf": { type: "evil" },
       "a.conf": { type: "evil" },
     });
-    const path = `${folder.path}/net.d/1.conflist`;
+    const path = `${directory.path}/net.d/1.conflist`;
     assertFails(
-      folder,
+      directory,
       () => readNetworkConfList(path),
       7,
       `${text}"DIR/net.d/1.conflist"`,
@@ -237,8 +237,8 @@ testRows("findNetworkConf() reads files until it finds the network", [
   ["past others", { "1.conf": bare(""), "2.conf": bare("lan") }, "bare"],
   ["before a malformed one", { "1.conf": bare("lan"), "2.conf": "{" }, "bare"],
 ], ([, files, type]: [string, ConfFiles, string]) => {
-  using folder = new ConfFolder(files);
-  assertEquals(findNetworkConf(folder.path, "lan").plugin.type, type);
+  using directory = new ConfDirectory(files);
+  assertEquals(findNetworkConf(directory.path, "lan").plugin.type, type);
 });
 
 testRows("findNetworkConfList() prefers lists to bare plugins", [
@@ -247,7 +247,7 @@ testRows("findNetworkConfList() prefers lists to bare plugins", [
     "1.conf": bare("lan"),
     "3.conf": "{",
   }, ["ptp", "tuning"]],
-  ["with its folder", {
+  ["with its directory", {
     "1.conflist": list("lan", "ptp"),
     "lan/1.conf": { type: "tuning" },
   }, ["ptp", "tuning"]],
@@ -263,8 +263,8 @@ testRows("findNetworkConfList() prefers lists to bare plugins", [
     "4.conflist": list("lan", "ptp"),
   }, ["ptp"]],
 ], ([, files, types]: [string, ConfFiles, string[]]) => {
-  using folder = new ConfFolder(files);
-  assertEquals(listTypes(findNetworkConfList(folder.path, "lan")), types);
+  using directory = new ConfDirectory(files);
+  assertEquals(listTypes(findNetworkConfList(directory.path, "lan")), types);
 });
 
 testRows("findNetworkConfList() stops at a malformed file", [
@@ -281,37 +281,37 @@ testRows("findNetworkConfList() stops at a malformed file", [
     "error parsing configuration: Cannot parse it: it is empty",
   ],
 ], ([, files, code, text]: [string, ConfFiles, number, string]) => {
-  using folder = new ConfFolder(files);
-  const find = (): unknown => findNetworkConfList(folder.path, "lan");
-  assertFails(folder, find, code, text);
+  using directory = new ConfDirectory(files);
+  const find = (): unknown => findNetworkConfList(directory.path, "lan");
+  assertFails(directory, find, code, text);
 });
 
-Deno.test("findNetworkConfList() distinguishes a missing network from an empty folder", async (t) => {
+Deno.test("findNetworkConfList() distinguishes a missing network from an empty directory", async (t) => {
   const found = `no net configuration with name "lan" in DIR`;
   const none = "no net configurations found in DIR";
   const rows: [name: string, files: ConfFiles, text: string][] = [
-    ["an empty folder", {}, none],
+    ["an empty directory", {}, none],
     ["other files", { "lan.txt": list("lan"), "lan/lan.conf": "" }, none],
     ["another list", { "1.conflist": list("wan", "ptp") }, found],
     ["another bare plugin", { "1.conf": bare("wan") }, found],
   ];
   await eachRow(t, rows, ([, files, text]) => {
-    using folder = new ConfFolder(files);
+    using directory = new ConfDirectory(files);
     const error = assertThrows(
-      () => findNetworkConfList(folder.path, "lan"),
+      () => findNetworkConfList(directory.path, "lan"),
       CniError,
     );
-    assertEquals(error.message.replace(folder.path, "DIR"), text);
+    assertEquals(error.message.replace(directory.path, "DIR"), text);
     assertEquals(error.code, 999);
     if (text === none) {
       assertInstanceOf(error, NoConfigsFoundError);
-      assertEquals(error.folder, folder.path);
+      assertEquals(error.directory, directory.path);
     } else {
       assertInstanceOf(error, NetworkNotFoundError);
-      assertEquals([error.folder, error.network], [folder.path, "lan"]);
+      assertEquals([error.directory, error.network], [directory.path, "lan"]);
     }
   });
-  await t.step("no folder", () => {
+  await t.step("no directory", () => {
     assertThrows(
       () => findNetworkConfList("/nonexistent", "lan"),
       NoConfigsFoundError,
@@ -321,15 +321,15 @@ Deno.test("findNetworkConfList() distinguishes a missing network from an empty f
 });
 
 Deno.test("findNetworkConfList() finds nothing under an empty name", () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "1.conf": { type: "nameless" },
     "2.conflist": list("../lan", "ptp"),
   });
   const find = (name: string) => (): unknown =>
-    findNetworkConfList(folder.path, name);
-  assertFails(folder, find(""), 7, `missing network name: in "DIR/1.conf"`);
+    findNetworkConfList(directory.path, name);
+  assertFails(directory, find(""), 7, `missing network name: in "DIR/1.conf"`);
   assertFails(
-    folder,
+    directory,
     find("../lan"),
     7,
     `invalid characters found in network name: in "DIR/2.conflist": ../lan`,
@@ -381,9 +381,9 @@ Deno.test("findDefaultNetwork() returns the first usable network", async (t) => 
     ]],
   ];
   await eachRow(t, rows, ([, files, expected, skipped]) => {
-    using folder = new ConfFolder(files);
+    using directory = new ConfDirectory(files);
     const told: string[] = [];
-    const found = findDefaultNetwork(folder.path, (path, { message }) => {
+    const found = findDefaultNetwork(directory.path, (path, { message }) => {
       told.push(`${basename(path)}: ${message.split(":")[0]}`);
     });
     const type = found?.list.plugins[0]?.type;
@@ -392,21 +392,21 @@ Deno.test("findDefaultNetwork() returns the first usable network", async (t) => 
   });
 });
 
-Deno.test("findDefaultNetwork() works without onSkipped and without a folder", () => {
-  using folder = new ConfFolder({ "1.conf": "{", "2.conf": bare("lan") });
-  assertEquals(findDefaultNetwork(folder.path)?.list.name, "lan");
-  assertEquals(findDefaultNetwork(`${folder.path}/absent`), undefined);
+Deno.test("findDefaultNetwork() works without onSkipped and without a directory", () => {
+  using directory = new ConfDirectory({ "1.conf": "{", "2.conf": bare("lan") });
+  assertEquals(findDefaultNetwork(directory.path)?.list.name, "lan");
+  assertEquals(findDefaultNetwork(`${directory.path}/absent`), undefined);
 });
 
 Deno.test("readNetworks() reads files lazily", () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "1.conflist": list("lan", "ptp"),
     "2.conf": "{",
     "3.conf": bare("wan"),
     "4.conf": "{",
   });
   const skipped: string[] = [];
-  const networks = readNetworks(folder.path, (path) => {
+  const networks = readNetworks(directory.path, (path) => {
     skipped.push(basename(path));
   });
   assertEquals(networks.next().value?.list.name, "lan");

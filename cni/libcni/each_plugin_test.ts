@@ -19,7 +19,7 @@ function makeHost(failing: string): RecordingPlugins {
   return host;
 }
 
-function toolsOf({ folder: { path } }: RecordingPlugins): PluginTools {
+function toolsOf({ directory: { path } }: RecordingPlugins): PluginTools {
   return createTools({ pluginDirs: [path], env: { PATH: "/usr/bin:/bin" } });
 }
 

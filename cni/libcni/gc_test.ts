@@ -22,7 +22,7 @@ Deno.test("gcNetworkList() runs DEL with the cached configuration and arguments"
     netns: "/run/netns/c1",
     ifName: "eth0",
     args: "A=1",
-    path: host.folder.path,
+    path: host.directory.path,
   });
   assertEquals(stdin.runtimeConfig, { ips: ["::1"] });
   assertEquals(stdin.prevResult, { cniVersion: "1.1.0" });

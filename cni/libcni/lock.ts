@@ -50,7 +50,7 @@ const ALL = ".all", GATE = ".gate";
  * Returns the directory of a runtime's locks. It is beside the cache, where the
  * Go library does not look.
  */
-export function lockFolderOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
+export function lockDirectoryOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
   return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
 }
 
@@ -60,16 +60,16 @@ export function lockFolderOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
  * They do not nest: a holder that asks for a second lock may wait for itself.
  */
 export class AttachmentLocks {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #queues = new TurnQueues();
 
   /**
    * Keeps the lock files in a directory.
    *
-   * @param folder Created on first use
+   * @param directory Created on first use
    */
-  constructor(folder: string) {
-    this.#folder = folder;
+  constructor(directory: string) {
+    this.#directory = directory;
   }
 
   /**
@@ -161,9 +161,9 @@ export class AttachmentLocks {
   }
 
   #tryLock(name: string, options: LockTry = {}): FileLock | undefined {
-    const path = join(this.#folder, name);
+    const path = join(this.#directory, name);
     return withIoFailure(`lock "${path}"`, () => {
-      Deno.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      Deno.mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
       return FileLock.tryAcquire(path, options);
     });
   }
@@ -178,7 +178,8 @@ export class AttachmentLocks {
 
   #listContainers(): string[] {
     // The next user of the directory reports what is wrong with it.
-    const entries = ifPossible(() => [...Deno.readDirSync(this.#folder)]) ?? [];
+    const entries = ifPossible(() => [...Deno.readDirSync(this.#directory)]) ??
+      [];
     return entries.map(({ name }) => name)
       .filter((name) => !name.startsWith(".")).sort();
   }
@@ -186,7 +187,9 @@ export class AttachmentLocks {
   /** Creates the error that names the holders of the lock. */
   #busy(what: string, names: readonly string[], signal: AbortSignal): CniError {
     const holders = this.#describeHolders(names);
-    const details = names.flatMap((name) => describeFile(this.#folder, name));
+    const details = names.flatMap((name) =>
+      describeFile(this.#directory, name)
+    );
     return new CniError(
       ErrorCode.TryAgainLater,
       `Cannot lock ${what}: ` +
@@ -197,7 +200,7 @@ export class AttachmentLocks {
 
   #describeHolders(names: readonly string[]): string {
     return names.flatMap((name) => {
-      const processId = readIfLocked(join(this.#folder, name)).trim();
+      const processId = readIfLocked(join(this.#directory, name)).trim();
       if (processId === "") return [];
       const work = name === GATE ? "garbage collection" : `container "${name}"`;
       return [`process ${processId} (${work})`];
@@ -206,8 +209,8 @@ export class AttachmentLocks {
 }
 
 /** Says which processes hold a lock, as the kernel knows them. */
-function describeFile(folder: string, name: string): string[] {
-  const path = join(folder, name);
+function describeFile(directory: string, name: string): string[] {
+  const path = join(directory, name);
   if (readIfLocked(path) === "") return [];
   const file = ifPossible(() => Deno.statSync(path));
   return file ? [`"${path}" is held by ${describeHolders(file)}`] : [];

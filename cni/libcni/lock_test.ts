@@ -8,7 +8,7 @@ import { join } from "@std/path/posix";
 import { importFlags } from "../../scripts/net.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { createLog } from "../log/log.ts";
-import { AttachmentLocks, lockFolderOf, type LockOptions } from "./lock.ts";
+import { AttachmentLocks, lockDirectoryOf, type LockOptions } from "./lock.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 /** How long a test waits for an event that must happen, in milliseconds. */
@@ -19,8 +19,8 @@ const GLANCE_MS = 60;
 /** Locks in a directory of their own, and processes that use the same. */
 class Fixture implements AsyncDisposable {
   readonly base: string = Deno.makeTempDirSync({ prefix: "cni-locks-" });
-  readonly folder: string = join(this.base, "locks");
-  readonly locks: AttachmentLocks = new AttachmentLocks(this.folder);
+  readonly directory: string = join(this.base, "locks");
+  readonly locks: AttachmentLocks = new AttachmentLocks(this.directory);
   readonly #processes: Deno.ChildProcess[] = [];
 
   /** Starts a process that runs a script with `locks`. */
@@ -31,7 +31,7 @@ class Fixture implements AsyncDisposable {
         "eval",
         ...await importFlags(),
         `import { AttachmentLocks } from "${module}";
-         const locks = new AttachmentLocks("${this.folder}");
+         const locks = new AttachmentLocks("${this.directory}");
          ${script}`,
       ],
       cwd: new URL("../..", import.meta.url),
@@ -64,7 +64,7 @@ class Fixture implements AsyncDisposable {
 
   /** Lists the directory. */
   list(): string[] {
-    return [...Deno.readDirSync(this.folder)].map(({ name }) => name).sort();
+    return [...Deno.readDirSync(this.directory)].map(({ name }) => name).sort();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -127,7 +127,7 @@ Deno.test("AttachmentLocks names the holder and gives up in time", async (t) => 
   const lines: string[] = [];
   const log = createLog({}, (line) => lines.push(line));
   const options: LockOptions = { limitMs: 300, noticeMs: 0, log };
-  const other = new AttachmentLocks(fixture.folder);
+  const other = new AttachmentLocks(fixture.directory);
   const held = await fixture.locks.lockContainer("c1");
   await t.step("of a container", async () => {
     const error = await assertRejects(
@@ -197,7 +197,7 @@ Deno.test("AttachmentLocks.lockContainer() serves requests of a process in order
   await Promise.all([1, 2, 3, 4, 5].map(async (number) => {
     using _lock = await fixture.locks.lockContainer("c1");
     order.push(number);
-    await Deno.stat(fixture.folder);
+    await Deno.stat(fixture.directory);
     order.push(number);
   }));
   assertEquals(order, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]);
@@ -317,11 +317,11 @@ Deno.test("AttachmentLocks.lockExclusively() removes files of killed processes",
   assertEquals(fixture.list(), [".all", ".gate"]);
 });
 
-Deno.test("AttachmentLocks creates its folder and files for the owner only", async () => {
+Deno.test("AttachmentLocks creates its directory and files for the owner only", async () => {
   await using fixture = new Fixture();
   using _lock = await fixture.locks.lockContainer("c1");
   const modes = [".", ".all", ".gate", "c1"].map((name) =>
-    (Deno.statSync(join(fixture.folder, name)).mode ?? 0) & 0o777
+    (Deno.statSync(join(fixture.directory, name)).mode ?? 0) & 0o777
   );
   assertEquals(modes, [0o700, 0o600, 0o600, 0o600]);
 });
@@ -344,21 +344,21 @@ Deno.test("AttachmentLocks refuses invalid container IDs", async (t) => {
     // Nothing is held after a failure.
     await assertFree((options) => fixture.locks.lockExclusively(options));
   });
-  await t.step("a folder that is a file", async () => {
+  await t.step("a directory that is a file", async () => {
     await using fixture = new Fixture();
-    await Deno.writeTextFile(fixture.folder, "in the way");
+    await Deno.writeTextFile(fixture.directory, "in the way");
     const error = await assertRejects(
       () => fixture.locks.lockExclusively(),
       CniError,
     );
     assertEquals(
       [error.code, error.message],
-      [5, `Cannot lock "${fixture.folder}/.gate"`],
+      [5, `Cannot lock "${fixture.directory}/.gate"`],
     );
   });
 });
 
-Deno.test("lockFolderOf() is beside the cache, not in it", () => {
-  assertEquals(lockFolderOf(), "/var/lib/cni/locks");
-  assertEquals(lockFolderOf("/run/cni"), "/run/cni/locks");
+Deno.test("lockDirectoryOf() is beside the cache, not in it", () => {
+  assertEquals(lockDirectoryOf(), "/var/lib/cni/locks");
+  assertEquals(lockDirectoryOf("/run/cni"), "/run/cni/locks");
 });

@@ -43,7 +43,7 @@ export {
 } from "./conf_files.ts";
 export type { DelOptions } from "./del.ts";
 export type { GcOptions } from "./gc.ts";
-export { AttachmentLocks, lockFolderOf, type LockOptions } from "./lock.ts";
+export { AttachmentLocks, lockDirectoryOf, type LockOptions } from "./lock.ts";
 export {
   type Network,
   type OperationOptions,

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { toCniError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import type { NetworkRuntime } from "./api.ts";
-import { AttachmentLocks, lockFolderOf } from "./lock.ts";
+import { AttachmentLocks, lockDirectoryOf } from "./lock.ts";
 
 /** Long enough for any answer, far too short for a wait that never ends. */
 const SHORT_MS = 300;
@@ -15,7 +15,7 @@ function runtimeOf(
 }
 
 function locksOf(host: RecordingPlugins): AttachmentLocks {
-  return new AttachmentLocks(lockFolderOf(host.cacheDir));
+  return new AttachmentLocks(lockDirectoryOf(host.cacheDir));
 }
 
 Deno.test("NetworkRuntime holds the container's lock during ADD, CHECK and DEL", async (t) => {
@@ -103,7 +103,7 @@ Deno.test("NetworkRuntime runs only DEL and CHECK if no lock can be created", as
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"]);
-  const unusable = `${host.folder.path}/a/locks`;
+  const unusable = `${host.directory.path}/a/locks`;
   const runtime = runtimeOf(host, new AttachmentLocks(unusable));
   await runtime.delNetworkList(list, host.conf());
   await runtime.checkNetworkList(list, host.conf());

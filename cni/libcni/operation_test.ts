@@ -15,14 +15,14 @@ import { eachRow, testRows } from "../../tests/_harness/table.ts";
 Deno.test("runPlugin() passes the attachment, if any", async () => {
   using host = new RecordingPlugins();
   host.add("a", { STATUS: "env | grep ^CNI_ >&2; echo $OTHER >&2" });
-  const other = `${host.folder.path}/other`;
+  const other = `${host.directory.path}/other`;
   const tools = createTools({
-    pluginDirs: [other, host.folder.path],
+    pluginDirs: [other, host.directory.path],
     env: { PATH: Deno.env.get("PATH") ?? "", OTHER: "x", CNI_IFNAME: "old" },
     onStderr: (text) => void (host.logged += text),
   });
   const stdin = new TextEncoder().encode("{}");
-  const path = `${other}:${host.folder.path}`;
+  const path = `${other}:${host.directory.path}`;
   const conf = host.conf({ args: [["A", "1"], ["B", "2"]] });
   await runPlugin(tools, { command: "ADD", type: "a", stdin, conf });
   assertEquals(host.calls, [{

@@ -17,7 +17,7 @@ Deno.test("validateNetworkList() collects all failures in one text", async () =>
   assertEquals(
     error.message,
     '[plugin a does not support config version "1.1.0" ' +
-      `failed to find plugin "b" in path [${host.folder.path}]]`,
+      `failed to find plugin "b" in path [${host.directory.path}]]`,
   );
   assertEquals(error.code, 1);
 });
@@ -50,5 +50,5 @@ Deno.test("validateNetworkList() asks the invoker", async () => {
     },
   });
   await runtime.validateNetworkList(host.list(["a"]));
-  assertEquals(asked, [`a VERSION ${host.folder.path}`]);
+  assertEquals(asked, [`a VERSION ${host.directory.path}`]);
 });

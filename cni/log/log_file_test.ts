@@ -25,16 +25,16 @@ function appendToLog(path: string, records: readonly string[]): void {
 
 /** A directory for log files and settings. */
 class Fixture implements Disposable {
-  readonly folder = Deno.makeTempDirSync({ prefix: "cni-log-" });
-  readonly path = `${this.folder}/var/log/plugins.log`;
-  readonly settings = `${this.folder}/log.json`;
+  readonly directory = Deno.makeTempDirSync({ prefix: "cni-log-" });
+  readonly path = `${this.directory}/var/log/plugins.log`;
+  readonly settings = `${this.directory}/log.json`;
 
   read(path = this.path): string {
     return Deno.readTextFileSync(path);
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 
@@ -76,7 +76,7 @@ testRows("findLogPath() says what is wrong with the settings", [
   assertMatch(error.message, message);
 });
 
-Deno.test("appendToLog() makes folder and file, for root alone", () => {
+Deno.test("appendToLog() makes directory and file, for root alone", () => {
   using fixture = new Fixture();
   appendToLog(fixture.path, ["one\n", "two\n"]);
   appendToLog(fixture.path, ["three\n"]);
@@ -107,35 +107,35 @@ Deno.test("appendToLog() takes no more than twice a megabyte", () => {
     fixture.path,
     Array.from({ length: 1500 }, (_, i) => record(i)),
   );
-  const files = [...Deno.readDirSync(`${fixture.folder}/var/log`)];
+  const files = [...Deno.readDirSync(`${fixture.directory}/var/log`)];
   assertEquals(files.map(({ name }) => name).sort(), [
     "plugins.log",
     "plugins.log.1",
   ]);
   for (const { name } of files) {
-    const { size } = Deno.statSync(`${fixture.folder}/var/log/${name}`);
+    const { size } = Deno.statSync(`${fixture.directory}/var/log/${name}`);
     assert(size <= 1024 * 1024, `${name} has ${size} bytes`);
   }
 });
 
 Deno.test("appendToLog() follows no link, and writes to nothing but files", async (t) => {
   const rows: [name: string, make: (fixture: Fixture) => void][] = [
-    ["a link", ({ path, folder }) => {
-      Deno.writeTextFileSync(`${folder}/other`, "kept");
-      Deno.symlinkSync(`${folder}/other`, path);
+    ["a link", ({ path, directory }) => {
+      Deno.writeTextFileSync(`${directory}/other`, "kept");
+      Deno.symlinkSync(`${directory}/other`, path);
     }],
     [
       "a link that leads nowhere",
-      ({ path, folder }) => Deno.symlinkSync(`${folder}/none`, path),
+      ({ path, directory }) => Deno.symlinkSync(`${directory}/none`, path),
     ],
-    ["a folder", ({ path }) => Deno.mkdirSync(path)],
+    ["a directory", ({ path }) => Deno.mkdirSync(path)],
     ["a pipe", ({ path }) => {
       new Deno.Command("mkfifo", { args: [path] }).outputSync();
     }],
   ];
   await eachRow(t, rows, ([name, make]) => {
     using fixture = new Fixture();
-    Deno.mkdirSync(`${fixture.folder}/var/log`, { recursive: true });
+    Deno.mkdirSync(`${fixture.directory}/var/log`, { recursive: true });
     make(fixture);
     const error = assertThrows(
       () => appendToLog(fixture.path, ["x\n"]),
@@ -143,10 +143,10 @@ Deno.test("appendToLog() follows no link, and writes to nothing but files", asyn
     );
     assertEquals(error.code, 5);
     assertStringIncludes(error.details, "it is not a regular file");
-    const names = [...Deno.readDirSync(fixture.folder)].map((e) => e.name);
+    const names = [...Deno.readDirSync(fixture.directory)].map((e) => e.name);
     assertEquals(names.includes("none"), false);
     if (name === "a link") {
-      assertEquals(fixture.read(`${fixture.folder}/other`), "kept");
+      assertEquals(fixture.read(`${fixture.directory}/other`), "kept");
     }
   });
 });
@@ -230,7 +230,9 @@ Deno.test("dispatch() appends what a plugin logs to the log file", async () => {
 
 Deno.test("dispatch() succeeds if the log file cannot be written", async (t) => {
   using fixture = new Fixture();
-  for (const path of ["/proc/version/x", "relative", fixture.folder, "/a\0b"]) {
+  for (
+    const path of ["/proc/version/x", "relative", fixture.directory, "/a\0b"]
+  ) {
     await t.step(path, async () => {
       const { exitCode, stderr } = await delWith({ CNI_LOG_FILE: path });
       assertEquals(exitCode, 0);

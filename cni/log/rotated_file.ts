@@ -36,7 +36,7 @@ export class LogFile {
   readonly #now: () => Date;
 
   /**
-   * Sets the file's path. The first line creates the file and its folder.
+   * Sets the file's path. The first line creates the file and its directory.
    *
    * @param options The rotation. 0 means no limit for age and number, and 100 MiB
    *   for the size
@@ -86,8 +86,8 @@ export class LogFile {
       return openForAppending(this.#path);
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
-      const folder = dirname(this.#path);
-      Deno.mkdirSync(folder, { recursive: true, mode: 0o755 });
+      const directory = dirname(this.#path);
+      Deno.mkdirSync(directory, { recursive: true, mode: 0o755 });
       return openForAppending(this.#path);
     }
   }
@@ -112,8 +112,8 @@ export class LogFile {
     const taken = this.#listBackups().map(({ stamp }) => stamp);
     let time = this.#now().getTime();
     while (taken.includes(formatStamp(time))) time++;
-    const { folder, stem, extension } = splitPath(this.#path);
-    return join(folder, `${stem}-${formatStamp(time)}${extension}`);
+    const { directory, stem, extension } = splitPath(this.#path);
+    return join(directory, `${stem}-${formatStamp(time)}${extension}`);
   }
 
   #removeOld(): void {
@@ -130,13 +130,13 @@ export class LogFile {
 
   /** Lists the rotated files, newest first. */
   #listBackups(): Backup[] {
-    const { folder, stem, extension } = splitPath(this.#path);
+    const { directory, stem, extension } = splitPath(this.#path);
     const byStamp = new Map<string, string[]>();
-    for (const name of listNames(folder)) {
+    for (const name of listNames(directory)) {
       const stamp = findStamp(name, `${stem}-`, extension);
       if (stamp === undefined) continue;
       const paths = byStamp.get(stamp) ?? [];
-      byStamp.set(stamp, [...paths, join(folder, name)]);
+      byStamp.set(stamp, [...paths, join(directory, name)]);
     }
     return [...byStamp].map(([stamp, paths]) => ({ stamp, paths }))
       .sort((left, right) => left.stamp < right.stamp ? 1 : -1);
@@ -152,9 +152,13 @@ interface Backup {
 
 function splitPath(
   path: string,
-): Readonly<Record<"folder" | "stem" | "extension", string>> {
+): Readonly<Record<"directory" | "stem" | "extension", string>> {
   const extension = extname(path);
-  return { folder: dirname(path), stem: basename(path, extension), extension };
+  return {
+    directory: dirname(path),
+    stem: basename(path, extension),
+    extension,
+  };
 }
 
 /** Formats a time in UTC. Source: lumberjack `backupTimeFormat`. */
@@ -175,9 +179,9 @@ function findStamp(
   return STAMP.test(stamp) ? stamp : undefined;
 }
 
-/** Lists the names in a folder; none if it does not exist. */
-function listNames(folder: string): string[] {
-  const entries = unlessMissing(() => [...Deno.readDirSync(folder)]) ?? [];
+/** Lists the names in a directory; none if it does not exist. */
+function listNames(directory: string): string[] {
+  const entries = unlessMissing(() => [...Deno.readDirSync(directory)]) ?? [];
   return entries.map(({ name }) => name);
 }
 

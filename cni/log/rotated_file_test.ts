@@ -12,10 +12,10 @@ const OPTIONS: LogOptions = {
   compress: true,
 };
 
-/** A log file in a folder of its own, on a clock that is set by hand. */
+/** A log file in a directory of its own, on a clock that is set by hand. */
 class Fixture implements Disposable {
-  readonly folder: string = Deno.makeTempDirSync({ prefix: "multus-log-" });
-  readonly path: string = join(this.folder, "multus.log");
+  readonly directory: string = Deno.makeTempDirSync({ prefix: "multus-log-" });
+  readonly path: string = join(this.directory, "multus.log");
   time = new Date("2024-05-01T10:00:00.000Z");
 
   open(options: Partial<LogOptions> = {}, path = this.path): LogFile {
@@ -30,31 +30,31 @@ class Fixture implements Disposable {
 
   /** Puts a file beside the log; answers its path. */
   plant(name: string, text: string): string {
-    const path = join(this.folder, name);
+    const path = join(this.directory, name);
     Deno.writeTextFileSync(path, text, { mode: 0o600 });
     return path;
   }
 
   modeOf(name: string): number {
-    return (Deno.statSync(join(this.folder, name)).mode ?? 0) & 0o777;
+    return (Deno.statSync(join(this.directory, name)).mode ?? 0) & 0o777;
   }
 
   list(): string[] {
-    return [...Deno.readDirSync(this.folder)].map(({ name }) => name).sort();
+    return [...Deno.readDirSync(this.directory)].map(({ name }) => name).sort();
   }
 
   read(name = "multus.log"): string {
-    return Deno.readTextFileSync(join(this.folder, name));
+    return Deno.readTextFileSync(join(this.directory, name));
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 
-Deno.test("LogFile.append() appends lines, and creates the folder", () => {
+Deno.test("LogFile.append() appends lines, and creates the directory", () => {
   using fixture = new Fixture();
-  const path = join(fixture.folder, "a", "b", "multus.log");
+  const path = join(fixture.directory, "a", "b", "multus.log");
   const file = fixture.open({}, path);
   assertEquals([file.append("one\n"), file.append("två\n")], [false, false]);
   assertEquals(Deno.readTextFileSync(path), "one\ntvå\n");
@@ -70,7 +70,7 @@ Deno.test("LogFile.append() rotates a full file", () => {
   const backup = "multus-2024-05-01T10-00-00.000.log";
   assertEquals(fixture.list(), [backup, "multus.log"]);
   assertEquals(fixture.read(backup).trimEnd(), "old");
-  assertEquals(file.listUncompressed(), [join(fixture.folder, backup)]);
+  assertEquals(file.listUncompressed(), [join(fixture.directory, backup)]);
 });
 
 Deno.test("LogFile.append() fills a file to its limit", () => {
@@ -111,7 +111,7 @@ Deno.test("LogFile.append() gives files of the same time different names", () =>
 });
 
 /** Files that were set aside, newest first, and some that were not. */
-const FOLDER = [
+const DIRECTORY = [
   "multus-2024-05-01T09-00-00.000.log",
   "multus-2024-04-30T09-00-00.000.log.gz",
   "multus-2024-04-29T09-00-00.000.log",
@@ -130,16 +130,16 @@ testRows("LogFile.append() removes old files when it rotates", [
   ["no limits", { maxBackups: 0, maxAgeDays: 0 }, []],
 ], ([, options, removed]: [string, Partial<LogOptions>, number[]]) => {
   using fixture = new Fixture();
-  for (const file of FOLDER) fixture.plant(file, "");
+  for (const file of DIRECTORY) fixture.plant(file, "");
   fixture.fill();
   fixture.open(options).append("line\n");
-  const kept = FOLDER.filter((_, index) => !removed.includes(index));
+  const kept = DIRECTORY.filter((_, index) => !removed.includes(index));
   assertEquals(fixture.list(), [...kept, NEW, "multus.log"].sort());
 });
 
 Deno.test("LogFile.append() names files without extension", () => {
   using fixture = new Fixture();
-  const path = join(fixture.folder, "log");
+  const path = join(fixture.directory, "log");
   Deno.writeFileSync(path, new Uint8Array(MEGABYTE));
   fixture.open({}, path).append("line\n");
   assertEquals(fixture.list(), ["log", "log-2024-05-01T10-00-00.000"]);
@@ -188,7 +188,7 @@ Deno.test("LogFile.append() loses and mixes no lines of several processes", asyn
       file.append(\`${writer} \${n} \${"x".repeat(4000)}\\n\`);
     }`;
   const writers = Array.from({ length: WRITERS }, async (_, writer) => {
-    const path = join(fixture.folder, `writer${writer}.ts`);
+    const path = join(fixture.directory, `writer${writer}.ts`);
     await Deno.writeTextFile(path, script(writer));
     return await new Deno.Command(Deno.execPath(), {
       args: [
@@ -232,7 +232,7 @@ Deno.test("compressFiles() replaces files by gzipped ones", async () => {
   const path = fixture.plant(NEW, "line\n".repeat(100_000));
   // As of one who was interrupted.
   fixture.plant(`${NEW}.gz`, "x".repeat(10_000));
-  await compressFiles([path, join(fixture.folder, "missing.log")]);
+  await compressFiles([path, join(fixture.directory, "missing.log")]);
   assertEquals(fixture.list(), [`${NEW}.gz`]);
   assertEquals(await gunzip(`${path}.gz`), "line\n".repeat(100_000));
   assertEquals(fixture.modeOf(`${NEW}.gz`), 0o600);

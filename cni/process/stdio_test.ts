@@ -143,9 +143,9 @@ Deno.test("sendConsoleToStderr() leaves nothing of the console on stdout", async
 });
 
 Deno.test("calledAs() is the name of a link, not of what that leads to", async () => {
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   try {
-    const link = `${folder}/some-plugin`;
+    const link = `${directory}/some-plugin`;
     await Deno.symlink(Deno.execPath(), link);
     const module = JSON.stringify(MODULE);
     const script = `console.log((await import(${module})).calledAs());`;
@@ -154,6 +154,6 @@ Deno.test("calledAs() is the name of a link, not of what that leads to", async (
     }).output();
     assertEquals(new TextDecoder().decode(stdout), "some-plugin\n");
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });

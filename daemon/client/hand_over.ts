@@ -161,12 +161,12 @@ async function askThickDaemon(
   { name, env, stdin }: HandedCall,
   config: ConfigKeys,
 ): Promise<Answer | undefined> {
-  const folder = valueOf(config, "directory");
-  if (name !== "multus" || typeof folder !== "string") return undefined;
+  const directory = valueOf(config, "directory");
+  if (name !== "multus" || typeof directory !== "string") return undefined;
   if (valueOf(config, "socket") === "") return undefined; // none
-  if (!folder.startsWith("/")) return undefined;
+  if (!directory.startsWith("/")) return undefined;
   const { sendCall, toAnswer } = await import("../thick/client.ts");
-  const socket = httpSocketIn(folder);
+  const socket = httpSocketIn(directory);
   const response = sendCall(socket, { env, stdin });
   const command = env["CNI_COMMAND"];
   if (response === "unreachable") return undefined;

@@ -45,7 +45,7 @@ class Scene implements AsyncDisposable {
 
   static async start(): Promise<Scene> {
     const kube = await KubeScene.start();
-    const kubeconfig = kube.api.writeKubeconfig(kube.folder.path);
+    const kubeconfig = kube.api.writeKubeconfig(kube.directory.path);
     const scene = new Scene(kube, kubeconfig);
     kube.api.putNad("test", "green", { cniVersion: "1.0.0", type: "green" });
     await scene.waitForWatches();
@@ -53,8 +53,8 @@ class Scene implements AsyncDisposable {
     return scene;
   }
 
-  get folder(): string {
-    return this.#kube.folder.path;
+  get directory(): string {
+    return this.#kube.directory.path;
   }
 
   async waitForWatches(): Promise<void> {
@@ -234,7 +234,7 @@ Deno.test("ResidentCluster uses the call's credentials if its own are refused", 
 
 Deno.test("ResidentCluster starts without a usable kubeconfig, and finds it later", async () => {
   await using scene = await Scene.start();
-  const path = `${scene.folder}/later`;
+  const path = `${scene.directory}/later`;
   const controller = new AbortController();
   const log = { info(): void {}, warn(): void {} };
   using late = ResidentCluster.open({
@@ -280,9 +280,9 @@ rootTest(
   "multus with a ResidentCluster sends one request per ADD, and none per DEL",
   async () => {
     await using scene = await Scene.start();
-    const { api, folder } = scene;
+    const { api, directory } = scene;
     for (const type of ["master", "green"]) {
-      await Deno.writeTextFile(`${folder}/${type}`, "", { mode: 0o755 });
+      await Deno.writeTextFile(`${directory}/${type}`, "", { mode: 0o755 });
     }
     const multus = createMultus({ openCluster: scene.cluster.openCluster });
     const networks = { "k8s.v1.cni.cncf.io/networks": "green" };
@@ -301,7 +301,7 @@ rootTest(
           CNI_NETNS: "/proc/self/ns/net",
           CNI_NETNS_OVERRIDE: "1",
           CNI_IFNAME: "pod0",
-          CNI_PATH: folder,
+          CNI_PATH: directory,
           CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=test;" +
             `K8S_POD_NAME=${name};K8S_POD_UID=uid-${name}`,
         },
@@ -311,8 +311,8 @@ rootTest(
             name: "multus",
             type: "multus",
             kubeconfig: scene.kubeconfig,
-            cniDir: `${folder}/state`,
-            binDir: folder,
+            cniDir: `${directory}/state`,
+            binDir: directory,
             delegates: [{ cniVersion: "1.0.0", name: "pods", type: "master" }],
           })),
         invoker,

@@ -17,7 +17,7 @@ import type { Log } from "../../cni/log/log.ts";
 import { Fd } from "../../ffi/fd.ts";
 import type { Answer, Request } from "../../ipam/dhcp/ask.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "../../ipam/dhcp/lease.ts";
-import { LeaseFolder } from "../../ipam/dhcp/lease_folder.ts";
+import { LeaseDirectory } from "../../ipam/dhcp/lease_directory.ts";
 import { type Exchange, OwnSocket } from "../service/own_socket.ts";
 import { Turns } from "../service/turns.ts";
 import type { Connection } from "../service/unix_server.ts";
@@ -52,9 +52,9 @@ const SPREAD_MS = 20;
 export async function runDhcp(options: DhcpOptions): Promise<void> {
   const { hostPrefix, inherited, log, signal } = options;
   const path = hostPrefix + options.socket;
-  const folder = new LeaseFolder(path);
-  makeFolder(folder.path);
-  using _lock = await lockFolder(folder.path, options);
+  const directory = new LeaseDirectory(path);
+  makeDirectory(directory.path);
+  using _lock = await lockDirectory(directory.path, options);
   if (signal.aborted) return;
   const socket = new OwnSocket({
     what: "a request for a lease",
@@ -70,7 +70,7 @@ export async function runDhcp(options: DhcpOptions): Promise<void> {
     socket,
     inherited === undefined ? path : new Fd(inherited),
   );
-  const leases = new Leases({ ...options, folder, events: server.events });
+  const leases = new Leases({ ...options, directory, events: server.events });
   options.onReady?.();
   log.info("listening", { socket: path, leases: leases.size });
   await waitUntil(new Promise<never>(() => {}), signal);
@@ -87,20 +87,20 @@ export async function runDhcp(options: DhcpOptions): Promise<void> {
 }
 
 /** @throws {CniError} 5 if it cannot be made */
-function makeFolder(path: string): void {
+function makeDirectory(path: string): void {
   withIoFailure(
-    `make the folder "${path}"`,
+    `make the directory "${path}"`,
     () => Deno.mkdirSync(path, { recursive: true, mode: 0o700 }),
   );
 }
 
-async function lockFolder(
-  folder: string,
+async function lockDirectory(
+  directory: string,
   { log, signal }: DhcpOptions,
 ): Promise<FileLock | undefined> {
   const wait = { limitMs: FOREVER_MS, signal, log, what: "the DHCP leases" };
   try {
-    return await FileLock.acquire(`${folder}/.lock`, 0o600, wait);
+    return await FileLock.acquire(`${directory}/.lock`, 0o600, wait);
   } catch (error) {
     if (signal.aborted) return undefined;
     throw error;
@@ -149,14 +149,14 @@ class Leases {
   readonly #adding = new Map<AbortController, string>();
   #isEnding = false;
 
-  /** Goes on with the leases in the folder. */
+  /** Goes on with the leases in the directory. */
   constructor(options: Omit<Keeping, "onGone">) {
     const onGone = (kept: KeptLease): void => {
       const name = nameOf(kept.lease);
       if (this.#kept.get(name) === kept) this.#kept.delete(name);
     };
     this.#keeping = { ...options, onGone };
-    for (const [index, lease] of options.folder.list().entries()) {
+    for (const [index, lease] of options.directory.list().entries()) {
       const delayMs = index * SPREAD_MS;
       const kept = KeptLease.resume(lease, this.#keeping, delayMs);
       this.#kept.set(nameOf(lease), kept);
@@ -231,7 +231,7 @@ class Leases {
     using _turn = await this.#turns.wait(name, NEVER);
     const kept = this.#kept.get(name);
     this.#kept.delete(name);
-    if (kept === undefined) await this.#keeping.folder.remove(key);
+    if (kept === undefined) await this.#keeping.directory.remove(key);
     else await kept.release();
   }
 

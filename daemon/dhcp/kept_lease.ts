@@ -14,7 +14,7 @@ import {
   type LeaseRequest,
   resultOf,
 } from "../../ipam/dhcp/lease.ts";
-import type { LeaseFolder } from "../../ipam/dhcp/lease_folder.ts";
+import type { LeaseDirectory } from "../../ipam/dhcp/lease_directory.ts";
 import { OPTIONS, Options } from "../../net/dhcp/options.ts";
 import { kernelRouteOf } from "../../plugins/parts/configure_link.ts";
 import type { Events } from "../service/events.ts";
@@ -31,7 +31,7 @@ import { Port, type Reply } from "./port.ts";
 
 /** The surroundings of all leases of a daemon. */
 export interface Keeping extends ClientOptions {
-  readonly folder: LeaseFolder;
+  readonly directory: LeaseDirectory;
   readonly events: Events;
   /** Prefix of the paths of namespaces. */
   readonly hostPrefix: string;
@@ -95,7 +95,7 @@ export class KeptLease {
     const kept = new KeptLease(leaseOf(request, port, reply), keeping);
     try {
       resultOf(kept.lease);
-      await keeping.folder.write(kept.lease);
+      await keeping.directory.write(kept.lease);
     } catch (error) {
       release(port, kept.lease);
       throw error;
@@ -144,7 +144,7 @@ export class KeptLease {
     } catch (error) {
       this.#warn("Cannot release the lease", error);
     }
-    await this.#keeping.folder.remove(this.#lease);
+    await this.#keeping.directory.remove(this.#lease);
   }
 
   #run(delayMs?: number): void {
@@ -174,9 +174,9 @@ export class KeptLease {
    * @returns When to come back, in ms; undefined if there is nothing to keep
    */
   async #attend(isReboot: boolean): Promise<number | undefined> {
-    const { folder, onGone } = this.#keeping;
+    const { directory, onGone } = this.#keeping;
     using port = this.#openPort();
-    const isReleased = (await folder.find(this.#lease))?.isReleased;
+    const isReleased = (await directory.find(this.#lease))?.isReleased;
     if (port === undefined || isReleased) {
       onGone(this);
       await this.#giveBack();
@@ -278,7 +278,7 @@ export class KeptLease {
 
   async #save(lease: Lease): Promise<void> {
     this.#lease = lease;
-    await this.#keeping.folder.write(lease);
+    await this.#keeping.directory.write(lease);
   }
 
   #tell(what: string): void {

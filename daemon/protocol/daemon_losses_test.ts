@@ -15,14 +15,14 @@ function test(
   fn: (socket: string, isOff: () => boolean) => Promise<void>,
 ): void {
   Deno.test(name, async () => {
-    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-    const socket = `${folder}/daemon.sock`;
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const socket = `${directory}/daemon.sock`;
     const isOff = (): boolean =>
-      [...Deno.readDirSync(folder)].some(({ name }) =>
+      [...Deno.readDirSync(directory)].some(({ name }) =>
         name === "daemon.sock.off"
       );
     await fn(socket, isOff);
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   });
 }
 

@@ -60,7 +60,7 @@ export interface CniServer extends AsyncDisposable {
  * await new Promise((resolve) => Deno.addSignalListener("SIGTERM", resolve));
  * ```
  *
- * @param socket Its absolute path. Its folder is made with mode 0700 if it does
+ * @param socket Its absolute path. Its directory is made with mode 0700 if it does
  *   not exist
  * @throws {CniError} 5 if it cannot listen, or another user could replace the
  *   socket
@@ -110,7 +110,7 @@ export async function serveCni(
   };
   const http = new HttpSocket({ respond, log });
   const file = await SocketFile.create({
-    folder: dirname(socket),
+    directory: dirname(socket),
     name: basename(socket),
     listen: (path) => http.listen(path),
   });

@@ -68,7 +68,7 @@ export interface CallSocketOptions {
   /** What a caller must have in common with this process. */
   readonly world: OwnWorld;
   /** Reads the world of a caller; {@linkcode readCallerWorld} by default. */
-  readonly readWorld?: (folder: string, request: CallRequest) => CallerWorld;
+  readonly readWorld?: (directory: string, request: CallRequest) => CallerWorld;
   readonly log: Pick<Log, "warn" | "info">;
   /**
    * Called for each call that its caller must run itself, with the plugin and the
@@ -235,7 +235,7 @@ class Conversation implements Exchange {
   #readWorld(request: CallRequest): CallerWorld | undefined {
     const { readWorld = readCallerWorld, log } = this.#options;
     try {
-      return this.#process.read((folder) => readWorld(folder, request));
+      return this.#process.read((directory) => readWorld(directory, request));
     } catch (error) {
       log.info("Cannot read the caller's process", {
         from: describePeer(this.#connection.peer),

@@ -56,7 +56,7 @@ class Told {
         CNI_CONTAINERID,
         CNI_NETNS: "/no/such/namespace",
         CNI_IFNAME: "eth0",
-        CNI_PATH: "/no/such/folder",
+        CNI_PATH: "/no/such/directory",
       },
       stdin: new TextEncoder().encode(
         `{"cniVersion":"1.0.0","name":"n","type":"told"}`,
@@ -299,8 +299,8 @@ Deno.test("Calls runs what is not a configuration, for its error", async () => {
 });
 
 Deno.test("Calls: one that waits for a DHCP server holds up no others", async () => {
-  const folder = await Deno.makeTempDir();
-  const path = `${folder}/dhcp.sock`;
+  const directory = await Deno.makeTempDir();
+  const path = `${directory}/dhcp.sock`;
   const told = new Told(1);
   try {
     using listener = Deno.listen({ transport: "unix", path });
@@ -322,6 +322,6 @@ Deno.test("Calls: one that waits for a DHCP server holds up no others", async ()
     assert("exitCode" in outcome && outcome.exitCode === 1);
     assertEquals([told.calls.running, told.calls.waiting], [0, 0]);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });

@@ -47,7 +47,7 @@ const FAREWELL_MS = 10_000, UNDO_MS = 5000;
 
 /** Options of {@linkcode runDaemon}. */
 export interface DaemonOptions {
-  /** Folder of the sockets. */
+  /** Directory of the sockets. */
   readonly socketDir: string;
   /** How many calls may run at once. */
   readonly maxCalls: number;
@@ -204,15 +204,15 @@ class NodeDaemon {
 
   /** Puts both sockets in place. */
   async listen(): Promise<SocketFile[]> {
-    const { socketDir: folder } = this.#options;
+    const { socketDir: directory } = this.#options;
     return [
       await SocketFile.create({
-        folder,
+        directory,
         name: SOCKET_NAME,
         listen: (path) => this.#callSocket.listen(path),
       }),
       await SocketFile.create({
-        folder,
+        directory,
         name: HTTP_SOCKET_NAME,
         listen: (path) => this.#httpSocket.listen(path),
       }),
@@ -270,7 +270,7 @@ class NodeDaemon {
  * @throws {CniError} 5 if it cannot listen
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { log, env, hostNetns, socketDir: folder, metricsAddress } = options;
+  const { log, env, hostNetns, socketDir: directory, metricsAddress } = options;
   await using linkRemover = new LinkRemover(hostNetns);
   using _nftables = Nftables.keepOpen(hostNetns);
   const daemon = new NodeDaemon(options, linkRemover);
@@ -283,7 +283,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   options.onListening?.();
   manager.tell("READY=1");
   using _watching = manager.watch();
-  log.info("listening", { folder, maxCalls });
+  log.info("listening", { directory, maxCalls });
 
   // This loop goes on, so callers need not keep away any more.
   const onWell = (): void => daemon.welcomeCallers();

@@ -13,12 +13,12 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import * as libc from "../../ffi/libc.ts";
 
-/** Folder of a pod's service account. */
+/** Directory of a pod's service account. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
  * Variables that name what the container has, for the process on the host: paths
- * of descriptors. The folder stays open, because the kubelet renews the token in
+ * of descriptors. The directory stays open, because the kubelet renews the token in
  * it.
  */
 const ACCOUNT = "CNI_SERVICE_ACCOUNT", CONFIG = "CNI_DAEMON_CONFIG";

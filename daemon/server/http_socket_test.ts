@@ -4,8 +4,8 @@ import { HttpSocket, type HttpSocketOptions } from "./http_socket.ts";
 
 /** A socket that repeats requests. */
 class Scene implements AsyncDisposable {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly path: string = `${this.#folder}/http.sock`;
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly path: string = `${this.#directory}/http.sock`;
   readonly #socket: HttpSocket;
   readonly #server;
 
@@ -47,7 +47,7 @@ class Scene implements AsyncDisposable {
     this.#server.close();
     await this.#socket.close();
     await this.#server.closed;
-    await Deno.remove(this.#folder, { recursive: true });
+    await Deno.remove(this.#directory, { recursive: true });
   }
 }
 

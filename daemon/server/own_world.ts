@@ -62,34 +62,34 @@ export function readOwnWorld(build: string, hostNetns: string): OwnWorld {
 /**
  * Reads the world of a process that has sent a call.
  *
- * @param folder Its folder in /proc
+ * @param directory Its directory in /proc
  * @throws {Error} If a part of it cannot be read
  */
 export function readCallerWorld(
-  folder: string,
+  directory: string,
   { env }: Pick<CallRequest, "env">,
 ): CallerWorld {
   const netns = (env["CNI_NETNS"] ?? "")
-    .replace(/^\/proc\/(thread-)?self\//, `${folder}/`)
-    .replace(/^\/dev\/fd\//, `${folder}/fd/`);
+    .replace(/^\/proc\/(thread-)?self\//, `${directory}/`)
+    .replace(/^\/dev\/fd\//, `${directory}/fd/`);
   return {
-    ...readWorld(folder),
-    exe: requireFileId(`${folder}/exe`),
+    ...readWorld(directory),
+    exe: requireFileId(`${directory}/exe`),
     netns: findFileId(netns) ?? null,
   };
 }
 
 /** Source: proc_pid_ns(5), proc_pid_status(5). */
-function readWorld(folder: string): World {
-  const status = readBeginning(`${folder}/status`);
+function readWorld(directory: string): World {
+  const status = readBeginning(`${directory}/status`);
   const [, umask = ""] = /^Umask:\t(\d+)$/m.exec(status) ?? [];
   const [, capabilities = ""] = /^CapEff:\t(\w+)$/m.exec(status) ?? [];
   return {
-    host: requireFileId(`${folder}/ns/net`),
-    mnt: requireFileId(`${folder}/ns/mnt`),
-    user: requireFileId(`${folder}/ns/user`),
-    root: requireFileId(`${folder}/root`),
-    cwd: Deno.readLinkSync(`${folder}/cwd`),
+    host: requireFileId(`${directory}/ns/net`),
+    mnt: requireFileId(`${directory}/ns/mnt`),
+    user: requireFileId(`${directory}/ns/user`),
+    root: requireFileId(`${directory}/root`),
+    cwd: Deno.readLinkSync(`${directory}/cwd`),
     umask: parseInt(umask, 8),
     capabilities: BigInt(`0x${capabilities}`),
   };
@@ -152,7 +152,7 @@ function isOfProcess(path: string): boolean {
 /** Variables with paths. */
 const PATH_VARIABLES = ["CNI_NETNS", "CNI_PATH", "PATH"];
 
-/** Reports whether the working folder matters to a call. */
+/** Reports whether the working directory matters to a call. */
 function hasRelativePath(
   env: CallRequest["env"],
   stdin: Uint8Array,

@@ -65,7 +65,7 @@ Deno.test("findDifference() finds what caller and daemon do not share", async (t
   }
 });
 
-Deno.test("findDifference(): the working folder matters to relative paths only", async (t) => {
+Deno.test("findDifference(): the working directory matters to relative paths only", async (t) => {
   const other = "another working directory";
   const rows: [
     env: CallRequest["env"],

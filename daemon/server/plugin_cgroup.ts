@@ -33,10 +33,10 @@ export function openPluginCgroup(
   const isThere = own !== undefined &&
     ifPossible(() => Deno.statSync(`${root}${own}/cgroup.procs`)) !== undefined;
   if (!isThere || dirname(own) === own) return undefined;
-  const folder = `${root}${own}.plugins`;
-  const members = `${folder}/cgroup.procs`;
+  const directory = `${root}${own}.plugins`;
+  const members = `${directory}/cgroup.procs`;
   const isMade = ifPossible(() => {
-    Deno.mkdirSync(folder, { recursive: true });
+    Deno.mkdirSync(directory, { recursive: true });
     return true;
   });
   if (isMade === undefined) return undefined;

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { openPluginCgroup } from "./plugin_cgroup.ts";
 
-/** A folder that looks like cgroup v2. */
+/** A directory that looks like cgroup v2. */
 class Place implements Disposable {
   readonly root: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly membership: string = `${this.root}/membership`;

@@ -26,15 +26,15 @@ const ROUNDS = 100;
 /** Time limit for all of them, in ms. */
 const LIMIT_MS = 2000;
 
-/** Name of the folder with the leases and links to the executable. */
-const FOLDER = ".warm-up";
+/** Name of the directory with the leases and links to the executable. */
+const DIRECTORY = ".warm-up";
 
 /** The plugins of a pod that need no kernel module but veth. multus runs them. */
 const PLUGINS = ["ptp", "host-local", "sbr"];
 
 /** Options of {@linkcode warmUp}. */
 export interface WarmUpOptions {
-  /** Folder to make {@linkcode FOLDER} in. */
+  /** Directory to make {@linkcode DIRECTORY} in. */
   readonly socketDir: string;
   /** Finds plugins that run in this process. */
   readonly lookup: PluginLookup;
@@ -53,15 +53,15 @@ export interface WarmUpOptions {
  */
 export async function warmUp(options: WarmUpOptions): Promise<number> {
   const { socketDir, signal, log, rounds = ROUNDS } = options;
-  const folder = `${socketDir}/${FOLDER}`;
+  const directory = `${socketDir}/${DIRECTORY}`;
   const startMs = performance.now();
   let made = 0;
   try {
-    makeFolder(folder);
+    makeDirectory(directory);
     using host = NetNs.create();
     using sandbox = NetNs.create();
     await using linkDeletion = new LinkRemover(host.path);
-    const world = { folder, host, sandbox, linkDeletion };
+    const world = { directory, host, sandbox, linkDeletion };
     while (made < rounds && performance.now() - startMs < LIMIT_MS) {
       // Lets signals in.
       await pause(0, signal);
@@ -73,25 +73,25 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
   } catch (error) {
     log.info("Cannot warm up", { error: describeError(error) });
   } finally {
-    ifPossible(() => Deno.removeSync(folder, { recursive: true }));
+    ifPossible(() => Deno.removeSync(directory, { recursive: true }));
   }
   const ms = (performance.now() - startMs).toFixed(0);
   log.info("warmed up", { rounds: made, ms });
   return made;
 }
 
-function makeFolder(folder: string): void {
+function makeDirectory(directory: string): void {
   // Left by a daemon that was killed.
-  ifPossible(() => Deno.removeSync(folder, { recursive: true }));
-  Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  ifPossible(() => Deno.removeSync(directory, { recursive: true }));
+  Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
   for (const type of PLUGINS) {
-    Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
+    Deno.symlinkSync("/proc/self/exe", `${directory}/${type}`);
   }
 }
 
 /** Where the calls are made. */
 interface World {
-  readonly folder: string;
+  readonly directory: string;
   readonly host: NetNs;
   readonly sandbox: NetNs;
   readonly linkDeletion: LinkRemover;
@@ -100,20 +100,20 @@ interface World {
 /** @throws {Error} If the call fails */
 async function call(
   command: "ADD" | "DEL",
-  { folder, host, sandbox, linkDeletion }: World,
+  { directory, host, sandbox, linkDeletion }: World,
   { lookup, signal }: WarmUpOptions,
 ): Promise<void> {
   const ipam = {
     type: "host-local",
     subnet: "198.18.0.0/24",
-    dataDir: `${folder}/leases`,
+    dataDir: `${directory}/leases`,
   };
   const network = { cniVersion: "1.0.0", name: "warm-up" };
   const stdin = JSON.stringify({
     ...network,
     type: "multus",
-    cniDir: `${folder}/multus`,
-    binDir: folder,
+    cniDir: `${directory}/multus`,
+    binDir: directory,
     delegates: [{
       ...network,
       plugins: [{ type: "ptp", ipam }, { type: "sbr" }],
@@ -127,7 +127,7 @@ async function call(
       CNI_CONTAINERID: "warm-up",
       CNI_NETNS: sandbox.path,
       CNI_IFNAME: "eth0",
-      CNI_PATH: folder,
+      CNI_PATH: directory,
       // No log file: see `cni/log/log_file.ts`.
       CNI_LOG_FILE: "stderr",
     },

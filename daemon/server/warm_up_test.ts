@@ -3,8 +3,8 @@ import { rootTest } from "../../testing/mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { warmUp, type WarmUpOptions } from "./warm_up.ts";
 
-const namesIn = (folder: string): string[] =>
-  [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+const namesIn = (directory: string): string[] =>
+  [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
 const links = (): string[] => namesIn("/sys/class/net");
 
 async function run(options: Partial<WarmUpOptions>): Promise<unknown[]> {

@@ -39,10 +39,10 @@ export class PeerProcess {
   /**
    * Reads files of the process.
    *
-   * @param read Gets the folder of the process in /proc
+   * @param read Gets the directory of the process in /proc
    * @throws {Error} If it has ended, or /proc does not show it
    */
-  read<T>(read: (folder: string) => T): T {
+  read<T>(read: (directory: string) => T): T {
     const { pid } = this.#source.peer;
     if (pid === 0 || !isOwnProc()) {
       throw new Error("/proc is of another PID namespace");

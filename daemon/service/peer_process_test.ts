@@ -21,8 +21,8 @@ async function withPeer(
   work: (stream: UnixStream, child: Deno.ChildProcess) => void | Promise<void>,
   { ends = false } = {},
 ): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-  const path = `${folder}/socket`;
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${directory}/socket`;
   using listener = new UnixListener(path);
   const child = new Deno.Command("perl", {
     args: ["-e", CONNECT, path, ...ends ? ["ends"] : []],
@@ -41,7 +41,7 @@ async function withPeer(
     Deno.kill(lastPid, "SIGKILL");
     await child.status;
     await reader.cancel();
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 }
 
@@ -62,8 +62,8 @@ for (
     fn: () =>
       withPeer((stream, child) => {
         const process = new PeerProcess(sourceOf(stream));
-        const read = process.read((folder) =>
-          Deno.readTextFileSync(`${folder}/comm`)
+        const read = process.read((directory) =>
+          Deno.readTextFileSync(`${directory}/comm`)
         );
         assertEquals([read, stream.peer.pid], ["perl\n", child.pid]);
       }),
@@ -77,7 +77,7 @@ for (
         const early = new PeerProcess(sourceOf(stream));
         await child.status;
         for (const process of [early, new PeerProcess(sourceOf(stream))]) {
-          assertThrows(() => process.read((folder) => folder));
+          assertThrows(() => process.read((directory) => directory));
         }
       }, { ends: true }),
   });
@@ -89,9 +89,9 @@ Deno.test({
   fn: () =>
     withPeer((stream, child) => {
       const process = new PeerProcess(stream);
-      const read = (folder: string): void => {
+      const read = (directory: string): void => {
         child.kill("SIGKILL");
-        while (!Deno.readTextFileSync(`${folder}/stat`).includes(") Z ")) {
+        while (!Deno.readTextFileSync(`${directory}/stat`).includes(") Z ")) {
           // It is about to end.
         }
       };
@@ -109,12 +109,16 @@ Deno.test({
       const process = new PeerProcess({ ...withoutDescriptors(stream), peer });
       peer.pid = stream.peer.pid;
       const why = `process ${peer.pid} has ended`;
-      assertThrows(() => process.read((folder) => folder), Error, why);
+      assertThrows(() => process.read((directory) => directory), Error, why);
     }),
 });
 
 Deno.test("PeerProcess does not guess who is in another PID namespace", () => {
   const source = { peer: { pid: 0 }, openPeerProcess: () => undefined };
   const process = new PeerProcess(source);
-  assertThrows(() => process.read((folder) => folder), Error, "namespace");
+  assertThrows(
+    () => process.read((directory) => directory),
+    Error,
+    "namespace",
+  );
 });

@@ -25,7 +25,7 @@ export type Owner = "we" | "nobody" | "another daemon";
 /** Options of a {@linkcode SocketFile}. */
 export interface SocketFileOptions {
   /** Must belong to this user; made with mode 0700 if it does not exist. */
-  readonly folder: string;
+  readonly directory: string;
   readonly name: string;
   /** Listens at a path, with a socket for this user only. */
   readonly listen: (path: string) => Listener;
@@ -57,7 +57,7 @@ export class SocketFile {
     } catch (error) {
       throw new CniError(
         ErrorCode.IoFailure,
-        `Cannot listen in "${options.folder}": ${describeError(error)}`,
+        `Cannot listen in "${options.directory}": ${describeError(error)}`,
       );
     }
   }
@@ -89,7 +89,7 @@ export class SocketFile {
 
   /** Removes the file, unless it is another daemon's by now. */
   async remove(): Promise<void> {
-    using _lock = await lock(this.#options.folder).catch(() => undefined);
+    using _lock = await lock(this.#options.directory).catch(() => undefined);
     if (findInode(this.path) !== this.#inode) return;
     ifPossible(() => Deno.removeSync(this.path));
   }
@@ -100,27 +100,27 @@ export class SocketFile {
   }
 }
 
-function pathOf({ folder, name }: SocketFileOptions): string {
-  return `${folder}/${name}`;
+function pathOf({ directory, name }: SocketFileOptions): string {
+  return `${directory}/${name}`;
 }
 
-function lock(folder: string): Promise<FileLock> {
-  return FileLock.acquire(`${folder}/${LOCK_NAME}`, 0o600);
+function lock(directory: string): Promise<FileLock> {
+  return FileLock.acquire(`${directory}/${LOCK_NAME}`, 0o600);
 }
 
 async function putInPlace(
   options: SocketFileOptions,
 ): Promise<{ listener: Listener; inode: number }> {
-  ensureFolder(options.folder);
-  using _lock = await lock(options.folder);
+  ensureDirectory(options.directory);
+  using _lock = await lock(options.directory);
   return listenAndRename(options);
 }
 
 function listenAndRename(
   options: SocketFileOptions,
 ): { listener: Listener; inode: number } {
-  const { folder, name, listen } = options;
-  const path = `${folder}/.${name}.new`;
+  const { directory, name, listen } = options;
+  const path = `${directory}/.${name}.new`;
   // Of a daemon that was killed here.
   ifPossible(() => Deno.removeSync(path));
   const listener = listen(path);
@@ -136,16 +136,16 @@ function listenAndRename(
 }
 
 /**
- * Makes the folder. One that exists stays as it is: it may be one that other
+ * Makes the directory. One that exists stays as it is: it may be one that other
  * programs use, such as /run.
  *
  * @throws {Error} If another user could replace a socket in it
  */
-function ensureFolder(folder: string): void {
-  Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const { uid, mode } = Deno.statSync(folder);
+function ensureDirectory(directory: string): void {
+  Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const { uid, mode } = Deno.statSync(directory);
   if (uid !== Deno.uid()) throw new Error(`it belongs to user ${uid}`);
-  // In a folder with the sticky bit others cannot replace our files.
+  // In a directory with the sticky bit others cannot replace our files.
   const isShared = ((mode ?? 0) & 0o022) !== 0 && ((mode ?? 0) & 0o1000) === 0;
   if (isShared) throw new Error("users other than its owner can write to it");
 }

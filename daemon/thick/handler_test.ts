@@ -58,13 +58,13 @@ class Scene implements AsyncDisposable {
 
   private constructor(scene: MultusScene, overlay: JsonObject) {
     this.multus = scene;
-    const { path } = scene.plugins.folder;
+    const { path } = scene.plugins.directory;
     this.handler = new ThickHandler({
       ...REFUSE,
       overlay: {
         cniDir: scene.cniDir,
         binDir: path,
-        daemonSocketDir: `${scene.hosts.folder}/run`,
+        daemonSocketDir: `${scene.hosts.directory}/run`,
         ...overlay,
       },
       env: { PATH: "/usr/bin:/bin", CNI_PATH: path },

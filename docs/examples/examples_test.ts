@@ -7,7 +7,7 @@ const cookbook = Deno.readTextFileSync(`${ROOT}docs/cookbook.md`);
 
 /** Runs an example on the throw-away host. Returns what it prints. */
 async function runExample(
-  { host, path, folder }: TestHosts,
+  { host, path, directory }: TestHosts,
   name: string,
   ...args: readonly string[]
 ): Promise<string> {
@@ -21,7 +21,13 @@ async function runExample(
   ];
   return runIn(
     host,
-    ...["env", "--chdir", ROOT, `CNI_PATH=${path}`, `CNI_CACHE_DIR=${folder}`],
+    ...[
+      "env",
+      "--chdir",
+      ROOT,
+      `CNI_PATH=${path}`,
+      `CNI_CACHE_DIR=${directory}`,
+    ],
     ...script,
     ...args,
   );
@@ -40,7 +46,7 @@ rootTest(
   "docs/examples/run_in_network.ts prints what the cookbook shows",
   async () => {
     using hosts = TestHosts.create();
-    const file = `${hosts.folder}/pods.conflist`;
+    const file = `${hosts.directory}/pods.conflist`;
     const ipam = hosts.hostLocal("10.22.0.0/24");
     const plugins = [{ type: "ptp", ipam }];
     const list = { cniVersion: "1.0.0", name: "pods", plugins };

@@ -12,7 +12,7 @@ import {
   AttachmentLocks,
   createInvoker,
   findPlugin,
-  lockFolderOf,
+  lockDirectoryOf,
   NetworkRuntime,
   readNetworkConfList,
 } from "@cni/plugins/libcni";
@@ -25,7 +25,7 @@ const runtime = new NetworkRuntime({
   cacheDir,
   // Plugins of this project that are this very executable need no process.
   invoker: createInvoker(dispatch, findPlugin),
-  locks: new AttachmentLocks(lockFolderOf(cacheDir)),
+  locks: new AttachmentLocks(lockDirectoryOf(cacheDir)),
 });
 const list = readNetworkConfList(file);
 using netns = NetNs.create();

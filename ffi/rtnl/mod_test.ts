@@ -17,7 +17,7 @@ rootTest("Rtnl.open() opens one namespace for all requests", () => {
 
 rootTest("Rtnl.open() fails cleanly without a namespace", () => {
   using hosts = TestHosts.create();
-  for (const path of [`${hosts.folder}/none`, hosts.folder]) {
+  for (const path of [`${hosts.directory}/none`, hosts.directory]) {
     const error = assertThrows(() => Rtnl.open(path));
     assertEquals(isMissingNetns(error), true);
   }

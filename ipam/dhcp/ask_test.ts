@@ -9,8 +9,8 @@ async function askProgram(
   answer: string,
   signal?: AbortSignal,
 ): Promise<unknown> {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-  const path = `${folder}/dhcp.sock`;
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${directory}/dhcp.sock`;
   try {
     const listener = Deno.listen({ transport: "unix", path });
     await using _ = new TalkServer(listener, async (connection) => {
@@ -19,7 +19,7 @@ async function askProgram(
     });
     return await ask(path, { command: "STATUS" }, signal);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 }
 
@@ -59,11 +59,11 @@ Deno.test("ask() says how a daemon failed to answer", async () => {
 });
 
 Deno.test("ask() waits no longer than its limit", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-  const path = `${folder}/dhcp.sock`;
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${directory}/dhcp.sock`;
   // It accepts connections, and never reads.
   using _silent = Deno.listen({ transport: "unix", path });
   const asking = ask(path, { command: "STATUS" }, undefined, 20);
   await assertRejects(() => asking, CniError, "did not answer in time");
-  await Deno.remove(folder, { recursive: true });
+  await Deno.remove(directory, { recursive: true });
 });

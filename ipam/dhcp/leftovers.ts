@@ -7,7 +7,7 @@
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import { Ip } from "../../net/ip.ts";
-import { LeaseFolder } from "./lease_folder.ts";
+import { LeaseDirectory } from "./lease_directory.ts";
 
 /** See {@linkcode Leftovers}. The state is beside the socket. */
 export const leftovers: Leftovers = {
@@ -21,8 +21,8 @@ function findLeases(
   { evidence }: LeftoverSearch,
 ): (socket: string) => Orphan[] {
   return (socket) => {
-    const folder = new LeaseFolder(socket);
-    return folder.list().flatMap((lease) => {
+    const directory = new LeaseDirectory(socket);
+    return directory.list().flatMap((lease) => {
       const { containerId, ifName, network, netns, isReleased } = lease;
       const why = isReleased ? undefined : evidence.findProof({
         container: containerId,
@@ -32,12 +32,12 @@ function findLeases(
       if (why === undefined) return [];
       return [{
         kind: "lease",
-        where: `${folder.path}: ${lease.address} of ${ifName}`,
+        where: `${directory.path}: ${lease.address} of ${ifName}`,
         container: containerId,
         network,
         why,
         remove: () =>
-          folder.markReleased((one) =>
+          directory.markReleased((one) =>
             one.containerId === containerId && one.ifName === ifName &&
             one.network === network
           ),

@@ -16,7 +16,7 @@
  * ```
  *
  * The daemon gets a lease by the container's own link, and renews it. It keeps
- * its leases in the folder beside its socket (`/run/cni/dhcp`), so it may be
+ * its leases in the directory beside its socket (`/run/cni/dhcp`), so it may be
  * restarted. DEL releases the lease. Without a daemon, DEL marks the lease, and
  * the daemon releases it when it starts. GC releases the leases of all
  * attachments that are not in its list of valid ones.
@@ -32,7 +32,7 @@ import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { ask, DEFAULT_SOCKET, NoDaemonError, type Request } from "./ask.ts";
 import { keyOf, type Lease, resultOf } from "./lease.ts";
-import { LeaseFolder } from "./lease_folder.ts";
+import { LeaseDirectory } from "./lease_directory.ts";
 import type { DhcpConfig } from "./schema.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/ipam/dhcp/main.go. */
@@ -142,6 +142,6 @@ async function release(
     call.log.warn("No DHCP daemon releases the lease now", {
       error: `${error}`,
     });
-    await new LeaseFolder(socketOf(call)).markReleased(isOver);
+    await new LeaseDirectory(socketOf(call)).markReleased(isOver);
   }
 }

@@ -16,10 +16,10 @@ import {
 } from "./range.ts";
 import { type HostLocalConfig, parseRequestedIp } from "./schema.ts";
 
-/** Default folder of the leases. */
+/** Default directory of the leases. */
 const DEFAULT_DATA_DIR = "/var/lib/cni/networks";
 
-/** Returns the folder with the networks' lease folders. */
+/** Returns the directory with the networks' lease directories. */
 export function dataDirOf({ ipam }: HostLocalConfig): string {
   return ipam?.dataDir || DEFAULT_DATA_DIR;
 }

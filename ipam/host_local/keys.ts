@@ -62,7 +62,7 @@ export const keys: PluginKeys = {
     },
     "dataDir": {
       text:
-        "Folder of the leases. On a tmpfs they disappear at reboot, as the containers do",
+        "Directory of the leases. On a tmpfs they disappear at reboot, as the containers do",
       default: "`/var/lib/cni/networks`",
       names: "directory",
       usual: [

@@ -180,7 +180,7 @@ export class LeaseFiles implements Disposable {
   }
 
   #whileReading<T>(run: () => T): T {
-    return withIoFailure(`read the lease folder "${this.path}"`, run);
+    return withIoFailure(`read the lease directory "${this.path}"`, run);
   }
 
   #sweep(entries: readonly Deno.DirEntry[]): void {

@@ -35,16 +35,16 @@ async function findLeases(search: LeftoverSearch): Promise<Orphan[]> {
 }
 
 /** Lists the leases that tell their container, without a lock. */
-function listLeases(folders: readonly string[]): FoundLease[] {
-  return folders.flatMap((dataDir) =>
+function listLeases(directories: readonly string[]): FoundLease[] {
+  return directories.flatMap((dataDir) =>
     (ifPossible(() => [...Deno.readDirSync(dataDir)]) ?? [])
       .filter(({ isDirectory }) => isDirectory)
       .map(({ name }) => `${dataDir}/${name}`)
-  ).flatMap((folder) =>
-    listFiles(folder).flatMap(({ name, since }) => {
+  ).flatMap((directory) =>
+    listFiles(directory).flatMap(({ name, since }) => {
       const ip = unlessNoAddress(() => Ip.parse(name));
       const content = ip &&
-        ifPossible(() => Deno.readTextFileSync(`${folder}/${name}`));
+        ifPossible(() => Deno.readTextFileSync(`${directory}/${name}`));
       const container = content?.split("\r\n")[0]?.trim() ?? "";
       return container !== "" && ip
         ? [{ container, address: String(ip), since }]
@@ -58,7 +58,7 @@ async function findIn(
   dataDir: string,
   network: string,
 ): Promise<Orphan[]> {
-  // Without a lock file, the folder is not host-local's.
+  // Without a lock file, the directory is not host-local's.
   const isOurs = ifPossible(() => Deno.statSync(`${dataDir}/${network}/lock`));
   if (!isOurs?.isFile) return [];
   using store = await LeaseStore.find(dataDir, network, { log });

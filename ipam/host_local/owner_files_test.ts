@@ -14,7 +14,7 @@ const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 const CONTENT = "dummy\r\neth0";
 const OWNER_FILE = ".by-owner/net/dummy:eth0";
 
-/** Few leases, which are always all read, and enough for a large folder. */
+/** Few leases, which are always all read, and enough for a large directory. */
 const FEW = 100, MANY = 900;
 
 const RANGE_SETS = [
@@ -22,14 +22,14 @@ const RANGE_SETS = [
   resolveRangeSet([{ subnet: Cidr.parse("2001:db8::/64") }], 1),
 ];
 
-/** A folder of leases, and its surroundings. */
+/** A directory of leases, and its surroundings. */
 class Fixture implements Disposable {
   readonly root = Deno.makeTempDirSync({ prefix: "leases-" });
-  readonly folder = join(this.root, "net");
+  readonly directory = join(this.root, "net");
 
   /** Creates leases of containers `c0`, `c1`…, with an address each. */
   constructor(count: number) {
-    Deno.mkdirSync(this.folder);
+    Deno.mkdirSync(this.directory);
     for (let i = 0; i < count; i++) {
       this.write(`net/${addressOf(i)}`, `c${i}\r\neth0`);
     }
@@ -111,7 +111,7 @@ function namesOf(leases: readonly Pick<Lease, "ip">[]): string[] {
   return leases.map(({ ip }) => `${ip}`).sort();
 }
 
-function listFolder(path: string): string[] {
+function listDirectory(path: string): string[] {
   return [...Deno.readDirSync(path)].map(({ name }) => name).sort();
 }
 
@@ -121,12 +121,12 @@ Deno.test("OwnerFiles leave no trace where there are few leases", async () => {
   assertEquals((await fixture.leasesOf()).length, 2);
   await fixture.del();
   assertEquals(await fixture.leasesOf(), []);
-  assertEquals(listFolder(fixture.root), ["net"]);
+  assertEquals(listDirectory(fixture.root), ["net"]);
 });
 
 Deno.test("OwnerFiles say which addresses an attachment has", async () => {
   using fixture = new Fixture(MANY);
-  const before = listFolder(fixture.folder);
+  const before = listDirectory(fixture.directory);
   assertEquals(await fixture.add(), ["10.9.0.2", "2001:db8::2"]);
   assertEquals(fixture.read(OWNER_FILE), "10.9.0.2 2001:db8::2\n");
   await fixture.add({ ...OWNER, ifName: "net/1" });
@@ -137,7 +137,7 @@ Deno.test("OwnerFiles say which addresses an attachment has", async () => {
   await fixture.del({ ...OWNER, ifName: "net/1" });
   assertEquals(fixture.owners(), []);
   const own = ["last_reserved_ip.0", "last_reserved_ip.1", "lock"];
-  assertEquals(listFolder(fixture.folder), [...before, ...own]);
+  assertEquals(listDirectory(fixture.directory), [...before, ...own]);
 });
 
 Deno.test("OwnerFiles may be cut off anywhere, and no lease is lost", async () => {
@@ -195,8 +195,8 @@ testRows("OwnerFiles are believed only as far as the leases agree", [
     "10.9.0.2",
     "2001:db8::2",
   ]],
-  ["the folder was emptied", (f) => {
-    for (const name of listFolder(f.folder)) f.remove(`net/${name}`);
+  ["the directory was emptied", (f) => {
+    for (const name of listDirectory(f.directory)) f.remove(`net/${name}`);
   }, []],
 ], async ([, change, want]: [string, (fixture: Fixture) => void, string[]]) => {
   using fixture = new Fixture(MANY);
@@ -269,12 +269,12 @@ Deno.test("OwnerFiles are gone after an ADD that failed", async () => {
   assertEquals(fixture.owners(), []);
 });
 
-Deno.test("OwnerFiles are kept on when a large folder becomes small", async () => {
+Deno.test("OwnerFiles are kept on when a large directory becomes small", async () => {
   using fixture = new Fixture(MANY);
   await fixture.add(OWNER, "10.9.0.2");
-  // The folder itself is replaced, since some file systems never shrink one.
-  await Deno.remove(fixture.folder, { recursive: true });
-  await Deno.mkdir(fixture.folder);
+  // The directory itself is replaced, since some file systems never shrink one.
+  await Deno.remove(fixture.directory, { recursive: true });
+  await Deno.mkdir(fixture.directory);
   fixture.write("net/10.9.0.2", formatOwner(OWNER));
   await fixture.del();
   assertEquals(fixture.owners(), []);
@@ -291,7 +291,7 @@ Deno.test("OwnerFiles of a network leave other networks alone", async () => {
     assert(store.reserve(Ip.parse("10.1.0.1"), OWNER));
     store.finish(OWNER, [Ip.parse("10.1.0.1")]);
   }
-  assertEquals(listFolder(join(fixture.root, ".by-owner")), ["net"]);
+  assertEquals(listDirectory(join(fixture.root, ".by-owner")), ["net"]);
 });
 
 Deno.test("LeaseStore.retain() removes the files of owners that are gone", async () => {
@@ -337,7 +337,7 @@ Deno.test("LeaseStore.begin() refuses to go on with a file that it cannot empty"
   assertEquals(error.code, 5);
 });
 
-Deno.test("LeaseStore.reserve() reads a large folder after many misses", async () => {
+Deno.test("LeaseStore.reserve() reads a large directory after many misses", async () => {
   using fixture = new Fixture(MANY);
   fixture.write(`net/${addressOf(300)}`, "");
   await fixture.run((store) => {

@@ -17,10 +17,10 @@
  *
  * An attachment gets one address from each list of ranges. The leases are in
  * `/var/lib/cni/networks/<network>/` (`dataDir`), in the Go plugin's format, so
- * a host may use both plugins. DEL leaves the folder with its `lock` and
+ * a host may use both plugins. DEL leaves the directory with its `lock` and
  * `last_reserved_ip.*`. GC ends the leases of all attachments that are not in
  * its list of valid ones. STATUS reports whether an ADD would find addresses.
- * In a large folder, a file for each attachment in `<dataDir>/.by-owner/` keeps
+ * In a large directory, a file for each attachment in `<dataDir>/.by-owner/` keeps
  * the time of ADD and DEL independent of the number of leases.
  *
  * @module

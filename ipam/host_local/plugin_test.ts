@@ -5,13 +5,13 @@ import {
   addressesOf,
   assertFailure,
   assertSuccess,
-  DataFolder,
+  DataDirectory,
   runInProcess as run,
 } from "../../tests/_harness/host_local.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   const config = fixture.config({ subnet: "10.1.2.0/24" });
   const ids = ["dummy", "dummy1"];
   await eachRow(t, ids.entries(), async ([i, id]) => {
@@ -50,7 +50,7 @@ Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
 });
 
 Deno.test("hostLocal.add() names the set that has a lease already", async () => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   fixture.plant({ "10.1.3.9": "dummy" });
   const ranges = [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]];
   assertFailure(
@@ -78,7 +78,7 @@ Deno.test("hostLocal.del() ends what is the attachment's", async (t) => {
     ],
   ];
   await eachRow(t, rows, async ([, before, after]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant(before);
     const config = fixture.config({ subnet: "10.1.2.0/24" });
     assertSuccess(await run("DEL", config));
@@ -88,7 +88,7 @@ Deno.test("hostLocal.del() ends what is the attachment's", async (t) => {
 });
 
 Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async () => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   assertSuccess(await run("DEL", fixture.config({ subnet: "10.1.2.0/24" })));
   assertEquals(fixture.list(), []);
 });
@@ -107,7 +107,7 @@ testRows("hostLocal.del() does without a configuration that is right", [
   ["CNI_ARGS that are wrong", {}, { CNI_ARGS: "IP=nonsense;;" }],
   ["no namespace", { subnet: "10.1.2.0/24" }, { CNI_NETNS: "" }],
 ], async ([, ipam, env]: [string, JsonObject, Environment]) => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   fixture.plant({ "10.1.2.2": "dummy\r\neth0" });
   const { exitCode } = await run("DEL", fixture.config(ipam), env);
   assertEquals(exitCode, 0);
@@ -176,7 +176,7 @@ Deno.test("hostLocal.add() gives the addresses that are requested", async (t) =>
     ],
   ];
   await eachRow(t, rows, async ([, ipam, others, env, want]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     const output = await run("ADD", fixture.config(ipam, others), env);
     assertEquals(addressesOf(output), want);
   });
@@ -193,7 +193,7 @@ testRows("hostLocal.add() uses the smallest subnets", [
   ["2001:db8::/127", [{ address: "2001:db8::1/127", gateway: "2001:db8::" }]],
   ["2001:db8::7/128", [{ address: "2001:db8::7/128" }]],
 ], async ([subnet, want, gateway = ""]: [string, JsonObject[], string?]) => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   const config = fixture.config({ subnet, gateway });
   const added = await run("ADD", config);
   assertEquals(added.json.ips, want);
@@ -217,7 +217,7 @@ testRows("hostLocal.add() goes on after the last reserved address", [
   ["into an empty lease", { "10.1.2.2": "" }, "10.1.2.2/24"],
   ["after a kill", { "unfinished": "other\r\net" }, "10.1.2.2/24"],
 ], async ([, files, want]: [string, Record<string, string>, string]) => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   fixture.plant(files);
   const config = fixture.config({ subnet: "10.1.2.0/24" });
   assertEquals(addressesOf(await run("ADD", config)), [want]);
@@ -321,17 +321,17 @@ Deno.test("hostLocal.add() says what is wrong", async (t) => {
       'Cannot read "/no/such/file"',
     ],
     [
-      "a data folder that cannot be made",
+      "a data directory that cannot be made",
       { subnet, dataDir: "/dev/null" },
       {},
       {},
       5,
-      'Cannot open the lease folder "/dev/null/mynet"',
+      'Cannot open the lease directory "/dev/null/mynet"',
     ],
     ["no ranges", {}, {}, {}, 7, "no IP ranges specified"],
   ];
   await eachRow(t, rows, async ([, ipam, others, env, code, msg]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant({ "10.1.2.2": "other\r\neth0" });
     const output = await run("ADD", fixture.config(ipam, others), env);
     assertFailure(output, code, msg);
@@ -345,20 +345,21 @@ Deno.test("hostLocal.add() tells in the details what to look at", async (t) => {
     name: string,
     ipam: JsonObject,
     env: Environment,
-    details: (folder: string) => string,
+    details: (directory: string) => string,
   ][] = [
     [
       "an address that is taken",
       { subnet: "10.1.2.0/24" },
       { CNI_ARGS: "IP=10.1.2.2" },
-      (folder) =>
-        `"${folder}/10.1.2.2" is of container "other", interface "eth0"`,
+      (directory) =>
+        `"${directory}/10.1.2.2" is of container "other", interface "eth0"`,
     ],
     [
       "no address left",
       { subnet: "10.1.2.0/30" },
       {},
-      (folder) => `0 of 1 addresses are free; the leases are in "${folder}"`,
+      (directory) =>
+        `0 of 1 addresses are free; the leases are in "${directory}"`,
     ],
     [
       "an excluded address",
@@ -370,19 +371,19 @@ Deno.test("hostLocal.add() tells in the details what to look at", async (t) => {
       "a second lease",
       { subnet: "10.1.2.0/24" },
       { CNI_CONTAINERID: "other" },
-      (folder) => `${folder}/10.1.2.2`,
+      (directory) => `${directory}/10.1.2.2`,
     ],
   ];
   await eachRow(t, rows, async ([, ipam, env, details]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant(leased);
     const { json } = await run("ADD", fixture.config(ipam), env);
-    assertEquals(json.details, details(fixture.folderOf()));
+    assertEquals(json.details, details(fixture.directoryOf()));
   });
 });
 
 Deno.test("hostLocal.add() never hands out what is excluded", async () => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   const config = fixture.config({
     ranges: [[
       { subnet: "10.1.2.0/29", exclude: ["10.1.2.2", "10.1.2.4/31"] },
@@ -407,7 +408,7 @@ Deno.test("hostLocal.add() takes back what it leased, and only that", async (t) 
   const ips = { args: { cni: { ips: ["10.1.2.5", "10.1.3.2"] } } };
 
   await t.step("when a later set is exhausted", async () => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant({ ...own, "10.1.3.2": "other\r\neth0" });
     assertFailure(
       await run("ADD", fixture.config({ ranges })),
@@ -418,7 +419,7 @@ Deno.test("hostLocal.add() takes back what it leased, and only that", async (t) 
     assertEquals(fixture.leases(), { ...own, "10.1.3.2": "other\r\neth0" });
   });
   await t.step("when the last address cannot be remembered", async () => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant(own);
     fixture.obstruct("last_reserved_ip.1");
     const path = `${fixture.path}/mynet/last_reserved_ip.1`;
@@ -484,29 +485,32 @@ Deno.test("hostLocal.check() compares the leases with the result", async (t) => 
     ],
   ];
   await eachRow(t, rows, async ([, files, others, details]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant(files);
     const output = await run("CHECK", fixture.config(config, others));
     if (details === "") return assertSuccess(output);
     assertFailure(output, 999, missing);
     assertEquals(output.json.details, details);
   });
-  await t.step("no folder, which is not created", async () => {
-    using fixture = new DataFolder();
+  await t.step("no directory, which is not created", async () => {
+    using fixture = new DataDirectory();
     assertFailure(await run("CHECK", fixture.config(config)), 999, missing);
     assertEquals(fixture.list(), []);
   });
 });
 
 Deno.test("hostLocal.del() succeeds where ADD could only fail", async (t) => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   const plain = fixture.write("plain", "");
   const rows: [name: string, config: JsonObject][] = [
     [
-      "a name too long for a folder",
+      "a name too long for a directory",
       fixture.config({}, { name: "n".repeat(300) }),
     ],
-    ["a data folder below a file", fixture.config({ dataDir: `${plain}/x` })],
+    [
+      "a data directory below a file",
+      fixture.config({ dataDir: `${plain}/x` }),
+    ],
   ];
   await eachRow(t, rows, async ([, config]) => {
     assertEquals((await run("ADD", config)).exitCode, 1);
@@ -535,14 +539,14 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     ["null is none", { "cni.dev/valid-attachments": null }, others],
   ];
   await eachRow(t, rows, async ([, config, after]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant(all);
     const { exitCode } = await run("GC", fixture.config({}, config));
     assertEquals(exitCode, 0);
     assertEquals(fixture.read(), after);
   });
   await t.step("a malformed list is refused, and ends nothing", async () => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant(all);
     const config = {
       "cni.dev/valid-attachments": [dummy, { containerID: "gone" }],
@@ -556,8 +560,8 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     );
     assertEquals(fixture.read(), all);
   });
-  await t.step("no folder, which is not created", async () => {
-    using fixture = new DataFolder();
+  await t.step("no directory, which is not created", async () => {
+    using fixture = new DataDirectory();
     const config = { "cni.dev/valid-attachments": [] };
     assertSuccess(await run("GC", fixture.config({}, config)));
     assertEquals(fixture.list(), []);

@@ -78,7 +78,7 @@ function isFree(files: LeaseFiles, ip: Ip): boolean {
 /** @throws {CniError} 5 if leases cannot be written */
 function checkWritable(files: LeaseFiles): void {
   const lock = files.pathOf(LOCK_FILE);
-  withIoFailure(`write to the lease folder "${files.path}"`, () => {
+  withIoFailure(`write to the lease directory "${files.path}"`, () => {
     if (!canOpen(lock)) checkCreatable(lock);
   });
 }

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../cni/json/json.ts";
 import {
   assertFailure,
   assertSuccess,
-  DataFolder,
+  DataDirectory,
   runInProcess as run,
 } from "../../tests/_harness/host_local.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -38,7 +38,7 @@ Deno.test("checkStatus() asks whether each set has an address", async (t) => {
     ],
   ];
   await eachRow(t, rows, async ([, ranges, files, full]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     fixture.plant({ lock: "", ...files });
     const output = await run("STATUS", fixture.config({ ranges }));
     if (full === "") return assertSuccess(output);
@@ -46,21 +46,21 @@ Deno.test("checkStatus() asks whether each set has an address", async (t) => {
     assertFailure(output, 50, message);
     assertEquals(
       output.json.details,
-      `0 of 1 addresses are free; the leases are in "${fixture.folderOf()}"`,
+      `0 of 1 addresses are free; the leases are in "${fixture.directoryOf()}"`,
     );
   });
 });
 
 Deno.test("checkStatus() asks whether leases can be written", async (t) => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   const plain = fixture.write("plain", "");
   fixture.plant({});
   const rows: [name: string, dataDir: string, network: string, why: string][] =
     [
-      ["an empty folder", fixture.path, "mynet", ""],
-      ["a folder to be made", fixture.path, "none", ""],
+      ["an empty directory", fixture.path, "mynet", ""],
+      ["a directory to be made", fixture.path, "none", ""],
       ["several to be made", `${fixture.path}/a/b/c`, "none", ""],
-      ["one in the root", "/no-such-folder", "none", ""],
+      ["one in the root", "/no-such-directory", "none", ""],
       ["a file in the way", plain, "mynet", "Not a directory"],
       ["a file further up", `${plain}/a/b`, "mynet", "Not a directory"],
       ["a name too long", fixture.path, "n".repeat(300), "File name too long"],
@@ -74,31 +74,31 @@ Deno.test("checkStatus() asks whether leases can be written", async (t) => {
     assertEquals(fixture.list(), before);
     assertEquals(fixture.read(), {});
     if (why === "") return assertSuccess(output);
-    const folder = `${dataDir}/${network}`;
+    const directory = `${dataDir}/${network}`;
     assertFailure(
       output,
       50,
-      `Cannot write to the lease folder "${folder}"`,
+      `Cannot write to the lease directory "${directory}"`,
     );
     assertStringIncludes(output.json.details, why);
   });
 });
 
-Deno.test("checkStatus() leaves a folder as it is", async () => {
-  using fixture = new DataFolder();
+Deno.test("checkStatus() leaves a directory as it is", async () => {
+  using fixture = new DataDirectory();
   fixture.plant({ "10.1.3.2": LEASED });
-  const folder = fixture.folderOf();
-  const before = await Deno.stat(folder);
+  const directory = fixture.directoryOf();
+  const before = await Deno.stat(directory);
   assertSuccess(await run("STATUS", fixture.config({ subnet: LARGE })));
-  const { mtime, ctime } = await Deno.stat(folder);
+  const { mtime, ctime } = await Deno.stat(directory);
   assertEquals({ mtime, ctime }, { mtime: before.mtime, ctime: before.ctime });
   assertEquals(fixture.read(), { "10.1.3.2": LEASED });
 });
 
 Deno.test("checkStatus() waits for no lock", async () => {
-  using fixture = new DataFolder();
+  using fixture = new DataDirectory();
   fixture.plant({ lock: "" });
-  const path = `${fixture.folderOf()}/lock`;
+  const path = `${fixture.directoryOf()}/lock`;
   using lock = await Deno.open(path, { write: true });
   await lock.lock(true);
   assertSuccess(await run("STATUS", fixture.config({ subnet: LARGE })));
@@ -131,7 +131,7 @@ Deno.test("checkStatus() reads what an ADD would read", async (t) => {
     ],
   ];
   await eachRow(t, rows, async ([, ipam, others, code, message]) => {
-    using fixture = new DataFolder();
+    using fixture = new DataDirectory();
     const output = await run("STATUS", fixture.config(ipam, others));
     if (code === 0) return assertSuccess(output);
     assertFailure(output, code, message);

@@ -329,7 +329,7 @@ function asUnopened({ path }: LeaseFiles, error: unknown): unknown {
   if (error instanceof CniError) return error;
   return new CniError(
     ErrorCode.IoFailure,
-    `Cannot open the lease folder "${path}"`,
+    `Cannot open the lease directory "${path}"`,
     { cause: error },
   );
 }

@@ -23,20 +23,20 @@ import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 
-/** Files of a folder: content by name, `undefined` for a folder. */
+/** Files of a directory: content by name, `undefined` for a directory. */
 type Files = Record<string, string | undefined>;
 
-/** The lease folder of network `net`, in a new data folder. */
+/** The lease directory of network `net`, in a new data directory. */
 class Fixture implements Disposable {
   readonly dataDir = Deno.makeTempDirSync({ prefix: "leases-" });
-  readonly folder = join(this.dataDir, "net");
+  readonly directory = join(this.dataDir, "net");
 
-  /** Creates a folder with these files, or no folder without files. */
+  /** Creates a directory with these files, or no directory without files. */
   static create(files?: Files): Fixture {
     const fixture = new Fixture();
-    if (files !== undefined) Deno.mkdirSync(fixture.folder);
+    if (files !== undefined) Deno.mkdirSync(fixture.directory);
     for (const [name, content] of Object.entries(files ?? {})) {
-      const path = join(fixture.folder, name);
+      const path = join(fixture.directory, name);
       if (content === undefined) Deno.mkdirSync(path);
       else Deno.writeTextFileSync(path, content);
     }
@@ -49,7 +49,7 @@ class Fixture implements Disposable {
 
   /** Reads all files except the empty lock file. */
   read(): Files {
-    const { lock: _, ...files } = readFolder(this.folder);
+    const { lock: _, ...files } = readDirectory(this.directory);
     return files;
   }
 
@@ -58,11 +58,11 @@ class Fixture implements Disposable {
   }
 }
 
-function readFolder(folder: string): Files {
+function readDirectory(directory: string): Files {
   return Object.fromEntries(
-    [...Deno.readDirSync(folder)].map(({ name, isFile }) => [
+    [...Deno.readDirSync(directory)].map(({ name, isFile }) => [
       name,
-      isFile ? Deno.readTextFileSync(join(folder, name)) : undefined,
+      isFile ? Deno.readTextFileSync(join(directory, name)) : undefined,
     ]),
   );
 }
@@ -89,7 +89,7 @@ testRows("LeaseStore.reserve() writes the Go plugin's files", [
   using store = await fixture.open();
   assert(store.reserve(Ip.parse(ip), owner));
   assertEquals(fixture.read(), { [name]: "dummy\r\neth0" });
-  const { mode } = await Deno.stat(join(fixture.folder, name));
+  const { mode } = await Deno.stat(join(fixture.directory, name));
   assertEquals((mode ?? 0) & 0o777, 0o600);
   store.release(store.leasesOf(owner));
   assertEquals(fixture.read(), {});
@@ -101,7 +101,7 @@ testRows("LeaseStore.reserve() takes an address that is free", [
   ["taken by somebody", { "10.1.2.2": "other\r\neth0" }, false],
   ["taken by the owner", { "10.1.2.2": "dummy\r\neth0" }, false],
   ["taken by who knows", { "10.1.2.2": "kept for the printer" }, false],
-  ["a folder of that name", { "10.1.2.2": undefined }, false],
+  ["a directory of that name", { "10.1.2.2": undefined }, false],
   // The Go plugin never hands out such an address again.
   ["an empty file, left by a crash", { "10.1.2.2": "" }, true],
   ["what a killed process left", { unfinished: "dummy\r\net" }, true],
@@ -210,7 +210,7 @@ Deno.test("LeaseStore.release() goes on after a failure", async (t) => {
     );
     using store = await fixture.open();
     const listed = store.leasesOf(OWNER);
-    for (const name of stuck) obstruct(join(fixture.folder, name));
+    for (const name of stuck) obstruct(join(fixture.directory, name));
     const error = assertThrows(() => store.release(listed), Error);
     const failures = error instanceof AggregateError ? error.errors : [error];
     assertEquals(failures.map(({ code }) => code), stuck.map(() => 5));
@@ -218,7 +218,7 @@ Deno.test("LeaseStore.release() goes on after a failure", async (t) => {
   }, (stuck) => `${stuck.length} of them cannot be removed`);
 });
 
-/** Replaces a file with a folder that is not empty and cannot be removed. */
+/** Replaces a file with a directory that is not empty and cannot be removed. */
 function obstruct(path: string): void {
   Deno.removeSync(path);
   Deno.mkdirSync(join(path, "in-the-way"), { recursive: true });
@@ -272,7 +272,7 @@ Deno.test("LeaseStore gives up waiting for the lock and names its holder", async
         CniError,
       );
       assertEquals(error.code, ErrorCode.TryAgainLater);
-      assertEquals(error.message, `Cannot lock "${fixture.folder}/lock"`);
+      assertEquals(error.message, `Cannot lock "${fixture.directory}/lock"`);
       assertStringIncludes(error.details, `process ${Deno.pid} (`);
       assertEquals(lines.length, 1);
     }
@@ -288,12 +288,12 @@ Deno.test("LeaseStore gives up waiting for the lock and names its holder", async
   }
 });
 
-Deno.test("LeaseStore.open() creates the folder and an empty lock file", async () => {
+Deno.test("LeaseStore.open() creates the directory and an empty lock file", async () => {
   using fixture = Fixture.create();
   using _store = await LeaseStore.open(join(fixture.dataDir, "a/b"), "net");
-  const folder = join(fixture.dataDir, "a/b/net");
-  assertEquals(readFolder(folder), { lock: "" });
-  const { mode } = await Deno.stat(folder);
+  const directory = join(fixture.dataDir, "a/b/net");
+  assertEquals(readDirectory(directory), { lock: "" });
+  const { mode } = await Deno.stat(directory);
   assertEquals((mode ?? 0) & 0o777, 0o755 & ~Deno.umask());
 });
 
@@ -324,21 +324,21 @@ Deno.test({
       "16k",
       "mkdir net && head -c 12288 /dev/zero > /mnt/data",
     );
-    const folder = `${disk.dataDir}/net`;
+    const directory = `${disk.dataDir}/net`;
     using store = await LeaseStore.open(disk.dataDir, "net");
     assert(store.reserve(Ip.parse("10.1.2.2"), OWNER));
     const before = { "lock": "", "10.1.2.2": "dummy\r\neth0" };
     await assertIoFailure(
       () => store.reserve(Ip.parse("10.1.2.3"), OWNER),
-      `Cannot write "${folder}/10.1.2.3"`,
+      `Cannot write "${directory}/10.1.2.3"`,
       "No space left on device",
     );
     await assertIoFailure(
       () => store.setLastReserved(0, Ip.parse("10.1.2.2")),
-      `Cannot write "${folder}/last_reserved_ip.0"`,
+      `Cannot write "${directory}/last_reserved_ip.0"`,
       "No space left on device",
     );
-    assertEquals(readFolder(folder), before);
+    assertEquals(readDirectory(directory), before);
     // Ending a lease needs no space, and frees some.
     store.release(store.leasesOf(OWNER));
     assert(store.reserve(Ip.parse("10.1.2.3"), OWNER));
@@ -346,54 +346,54 @@ Deno.test({
 });
 
 /** Runs flock(1) on the lock, without waiting for it. */
-function isLocked(folder: string): boolean {
+function isLocked(directory: string): boolean {
   return !new Deno.Command("flock", {
-    args: ["--nonblock", join(folder, "lock"), "true"],
+    args: ["--nonblock", join(directory, "lock"), "true"],
   }).outputSync().success;
 }
 
-/** Command that makes the file system of a lease folder read-only. */
+/** Command that makes the file system of a lease directory read-only. */
 const READ_ONLY = "mount -o remount,ro /mnt";
 const LEASE = "mkdir net && printf 'dummy\\r\\neth0' > net/10.1.2.2";
 const OTHER: Owner = { containerId: "other", ifName: "eth0" };
 
 Deno.test({
-  name: `LeaseStore reads a read-only folder under lock${needsFlock.suffix}`,
+  name: `LeaseStore reads a read-only directory under lock${needsFlock.suffix}`,
   ignore: needsFlock.ignore,
   fn: async () => {
     await using disk = await Disk.mount(
       "64k",
       `${LEASE} && touch net/lock && ${READ_ONLY}`,
     );
-    const folder = `${disk.dataDir}/net`;
-    const before = readFolder(folder);
+    const directory = `${disk.dataDir}/net`;
+    const before = readDirectory(directory);
     {
       using store = await LeaseStore.find(disk.dataDir, "net");
       assert(store !== undefined);
-      assert(isLocked(folder), "others are not kept out");
+      assert(isLocked(directory), "others are not kept out");
       assertEquals(store.leasesOf(OTHER), []);
       store.release([]);
       const leases = store.leasesOf(OWNER);
       assertEquals(namesOf(leases), ["10.1.2.2"]);
       await assertIoFailure(
         () => store.release(leases),
-        `Cannot remove "${folder}/10.1.2.2"`,
+        `Cannot remove "${directory}/10.1.2.2"`,
         "Read-only file system",
       );
     }
-    assert(!isLocked(folder), "it is still locked");
-    assertEquals(readFolder(folder), before);
+    assert(!isLocked(directory), "it is still locked");
+    assertEquals(readDirectory(directory), before);
   },
 });
 
 Deno.test({
   name:
-    `LeaseStore reads a read-only folder without a lock, and ends no lease${needsMount.suffix}`,
+    `LeaseStore reads a read-only directory without a lock, and ends no lease${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
     await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
-    const folder = `${disk.dataDir}/net`;
-    const before = readFolder(folder);
+    const directory = `${disk.dataDir}/net`;
+    const before = readDirectory(directory);
     using store = await LeaseStore.find(disk.dataDir, "net");
     assert(store !== undefined);
     assertEquals(store.leasesOf(OTHER), []);
@@ -402,10 +402,10 @@ Deno.test({
     assertEquals(namesOf(leases), ["10.1.2.2"]);
     await assertIoFailure(
       () => store.release(leases),
-      `Cannot open the lease folder "${folder}"`,
+      `Cannot open the lease directory "${directory}"`,
       "Read-only file system",
     );
-    assertEquals(readFolder(folder), before);
+    assertEquals(readDirectory(directory), before);
   },
 });
 
@@ -415,8 +415,8 @@ Deno.test({
   ignore: needsMount.ignore,
   fn: async () => {
     await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
-    const folder = `${disk.dataDir}/net`;
-    const before = readFolder(folder);
+    const directory = `${disk.dataDir}/net`;
+    const before = readDirectory(directory);
     using store = await LeaseStore.find(disk.dataDir, "net");
     const leases = store?.leasesOf(OWNER) ?? [];
     const [program = "", ...args] = disk.enter(
@@ -425,19 +425,19 @@ Deno.test({
     assert(new Deno.Command(program, { args }).outputSync().success);
     await assertIoFailure(
       () => store?.release(leases),
-      `Cannot open the lease folder "${folder}"`,
+      `Cannot open the lease directory "${directory}"`,
       "Read-only file system",
     );
-    assertEquals(readFolder(folder), before);
+    assertEquals(readDirectory(directory), before);
     // The next one gets the lock.
     using next = await LeaseStore.find(disk.dataDir, "net");
     next?.release(leases);
-    assertEquals(readFolder(folder), { lock: "" });
+    assertEquals(readDirectory(directory), { lock: "" });
   },
 });
 
 Deno.test({
-  name: `LeaseStore.open() refuses a read-only folder${needsMount.suffix}`,
+  name: `LeaseStore.open() refuses a read-only directory${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async (t) => {
     await eachRow(t, ["no lock", "a lock"], async (lock) => {
@@ -448,19 +448,19 @@ Deno.test({
       );
       await assertIoFailure(
         () => LeaseStore.open(disk.dataDir, "net"),
-        `Cannot open the lease folder "${disk.dataDir}/net"`,
+        `Cannot open the lease directory "${disk.dataDir}/net"`,
         "Read-only file system",
       );
     });
   },
 });
 
-Deno.test("LeaseStore.open() names a folder that cannot be made", async () => {
+Deno.test("LeaseStore.open() names a directory that cannot be made", async () => {
   using fixture = Fixture.create({ file: "" });
-  const dataDir = join(fixture.folder, "file");
+  const dataDir = join(fixture.directory, "file");
   await assertIoFailure(
     () => LeaseStore.open(dataDir, "net"),
-    `Cannot open the lease folder "${dataDir}/net"`,
+    `Cannot open the lease directory "${dataDir}/net"`,
     "Not a directory",
   );
 });

@@ -120,7 +120,7 @@ export const keys: PluginKeys = {
       ],
     },
     "dataDir": {
-      text: "Folder of the receipts. Only this implementation knows it",
+      text: "Directory of the receipts. Only this implementation knows it",
       default: "`/var/lib/cni/whereabouts`",
       names: "directory",
       usual: [

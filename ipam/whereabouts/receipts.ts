@@ -40,11 +40,11 @@ interface Receipt {
 
 /** The receipts of one network. */
 export class Receipts {
-  readonly #folder: string;
+  readonly #directory: string;
 
-  /** Names the folder, which need not exist. */
+  /** Names the directory, which need not exist. */
   constructor(dataDir: string, network: string) {
-    this.#folder = join(dataDir, network);
+    this.#directory = join(dataDir, network);
   }
 
   /**
@@ -83,12 +83,13 @@ export class Receipts {
   /**
    * Lists the attachments with a receipt.
    *
-   * @throws {CniError} 5 if the folder cannot be read
+   * @throws {CniError} 5 if the directory cannot be read
    */
   list(): ReceiptOwner[] {
     const entries = withIoFailure(
-      `read "${this.#folder}"`,
-      () => unlessUnreachable(() => [...Deno.readDirSync(this.#folder)]) ?? [],
+      `read "${this.#directory}"`,
+      () =>
+        unlessUnreachable(() => [...Deno.readDirSync(this.#directory)]) ?? [],
     );
     return entries.filter(({ isFile }) => isFile).flatMap(({ name }) => {
       const end = name.indexOf(":");
@@ -100,6 +101,6 @@ export class Receipts {
   }
 
   #pathOf({ containerId, ifName }: ReceiptOwner): string {
-    return join(this.#folder, `${containerId}:${ifName}`);
+    return join(this.#directory, `${containerId}:${ifName}`);
   }
 }

@@ -27,7 +27,7 @@ const FLAT_FILES: readonly string[] = [
   "/host/etc/cni/net.d/whereabouts.d/whereabouts.conf",
 ];
 
-/** Default folder of the receipts. */
+/** Default directory of the receipts. */
 const DEFAULT_DATA_DIR = "/var/lib/cni/whereabouts";
 
 /** The configuration, with the flat file's values where it has none. */
@@ -38,8 +38,8 @@ export interface Settings extends IpamConfig {
   /** Path of the kubeconfig. */
   readonly kubeconfig: string;
   readonly dataDir: string;
-  /** The flat file's folder with the node's name, if it has one. */
-  readonly nodeNameFolder: string | undefined;
+  /** The flat file's directory with the node's name, if it has one. */
+  readonly nodeNameDirectory: string | undefined;
 }
 
 /** The configuration names no cluster. */
@@ -77,7 +77,7 @@ export function readSettings({ ipam: own }: WhereaboutsConfig): Settings {
     isOverlapping: own.enable_overlapping_ranges ?? true,
     kubeconfig,
     dataDir: merged.dataDir || DEFAULT_DATA_DIR,
-    nodeNameFolder: flat.configuration_path || undefined,
+    nodeNameDirectory: flat.configuration_path || undefined,
   };
 }
 
@@ -157,11 +157,11 @@ function resolveConfigured(
  * @throws {CniError} 7 if it is unknown
  */
 export function findNodeName(
-  { nodeNameFolder }: Settings,
+  { nodeNameDirectory }: Settings,
   env: Environment,
 ): string {
   const paths = [
-    ...nodeNameFolder ? [join(nodeNameFolder, "nodename")] : [],
+    ...nodeNameDirectory ? [join(nodeNameDirectory, "nodename")] : [],
     "/etc/hostname",
   ];
   const given = env["NODENAME"]?.trim() ||

@@ -4,14 +4,14 @@ import { eachRow } from "../../tests/_harness/table.ts";
 import { readFlatFile } from "./settings.ts";
 
 Deno.test("readFlatFile() names the file that cannot be used", async (t) => {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
-    const path = `${folder}/whereabouts.conf`;
+    const path = `${directory}/whereabouts.conf`;
     await Deno.writeTextFile(path, "{");
-    const loop = `${folder}/loop`;
+    const loop = `${directory}/loop`;
     await Deno.symlink(loop, loop);
     const rows: [name: string, path: string, message: string][] = [
-      ["a folder", folder, `Cannot read "${folder}"`],
+      ["a directory", directory, `Cannot read "${directory}"`],
       ["a link to itself", loop, `Cannot read "${loop}"`],
       ["no JSON", path, `Cannot parse "${path}"`],
       ["a device", "/dev/zero", 'Cannot read "/dev/zero": it is not a file'],
@@ -21,7 +21,7 @@ Deno.test("readFlatFile() names the file that cannot be used", async (t) => {
       assertEquals(error.code, 7);
     });
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 

@@ -74,7 +74,7 @@ export async function chooseNetwork(
   const { confDir, pluginDirs, loopback } = source;
   stamps.add([...listConfPaths(confDir), ...pluginDirs]);
   const [search, validation] = await Promise.all([
-    searchFolder(source, stamps),
+    searchDirectory(source, stamps),
     loopback && validate(source, loopback, stamps),
   ]);
   const loopbackError = validation?.error;
@@ -82,14 +82,14 @@ export async function chooseNetwork(
   return { ...search, loopbackError, isTransient };
 }
 
-async function searchFolder(
+async function searchDirectory(
   source: NetworkSource,
   stamps: FileStamps,
 ): Promise<Search> {
   const skipped: SkippedFile[] = [];
   let readable: NetworkConfList | undefined;
   let isTransient = false;
-  const networks = readFolder(source.confDir, (path, error) => {
+  const networks = readDirectory(source.confDir, (path, error) => {
     skipped.push({ path, error });
     isTransient ||= error.code === ErrorCode.IoFailure;
   });
@@ -107,14 +107,14 @@ async function searchFolder(
 }
 
 /** Reads the networks of a directory. Skips a network that cannot be read. */
-function* readFolder(
-  folder: string,
+function* readDirectory(
+  directory: string,
   onSkipped: (path: string, error: CniError) => void,
 ): Generator<FoundNetwork> {
   try {
-    yield* readNetworks(folder, onSkipped);
+    yield* readNetworks(directory, onSkipped);
   } catch (error) {
-    onSkipped(folder, toCniError(error));
+    onSkipped(directory, toCniError(error));
   }
 }
 
@@ -135,7 +135,9 @@ async function validate(
   stamps.add(
     list.plugins
       .filter(({ type }) => !type.includes("/"))
-      .flatMap(({ type }) => pluginDirs.map((folder) => join(folder, type))),
+      .flatMap(({ type }) =>
+        pluginDirs.map((directory) => join(directory, type))
+      ),
   );
   // Many callers may wait for this one, so no caller's signal ends it.
   const signal = deadline(VALIDATION_TIMEOUT_MS);
@@ -153,7 +155,7 @@ async function validate(
  * directories beside the files, which may hold further plugins.
  */
 function listConfPaths(confDir: string): string[] {
-  const folders = listUnlessUnreadable(() =>
+  const directories = listUnlessUnreadable(() =>
     [...Deno.readDirSync(confDir)].map(({ name }) => join(confDir, name))
   );
   return [
@@ -161,7 +163,7 @@ function listConfPaths(confDir: string): string[] {
     ...listUnlessUnreadable(() =>
       listConfFiles(confDir, [".conflist", ".conf", ".json"])
     ),
-    ...folders.flatMap((path) =>
+    ...directories.flatMap((path) =>
       listUnlessUnreadable(() => [path, ...listConfFiles(path, [".conf"])])
     ),
   ];

@@ -11,7 +11,7 @@ function choose(
 ): Promise<NetworkChoice> {
   return chooseNetwork({
     confDir: options.confDir ?? node.conf.path,
-    pluginDirs: [node.plugins.folder.path],
+    pluginDirs: [node.plugins.directory.path],
     runtime: node.plugins.runtime(),
     loopback: options.hasLoopback ? buildLoopback() : undefined,
   }, new FileStamps());
@@ -20,7 +20,7 @@ function choose(
 function skippedIn(node: TestNode, { skipped }: NetworkChoice): string[] {
   return skipped.map(({ path, error }) =>
     `${path.replace(`${node.conf.path}/`, "")}: ${describeError(error)}`
-      .replace(node.plugins.folder.path, "BIN")
+      .replace(node.plugins.directory.path, "BIN")
   );
 }
 
@@ -61,7 +61,7 @@ Deno.test("chooseNetwork() takes the first file that can be used", async () => {
 
 Deno.test("chooseNetwork() finds none", async (t) => {
   using node = new TestNode();
-  await t.step("in an empty folder", async () => {
+  await t.step("in an empty directory", async () => {
     const { network, skipped, isTransient } = await choose(node);
     assertEquals([network, skipped, isTransient], [undefined, [], false]);
   });
@@ -94,7 +94,7 @@ Deno.test("chooseNetwork() says what keeps pods from a loopback", async () => {
   node.addNetwork("10.conflist", ["a"]);
   const there = await choose(node, { hasLoopback: true });
   assertEquals([there.loopbackError, there.isTransient], [undefined, false]);
-  await Deno.remove(`${node.plugins.folder.path}/loopback`);
+  await Deno.remove(`${node.plugins.directory.path}/loopback`);
   const gone = await choose(node, { hasLoopback: true });
   assert(gone.loopbackError !== undefined);
   assertEquals([gone.network?.list.name, gone.isTransient], ["net1", true]);

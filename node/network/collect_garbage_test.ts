@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
-import { AttachmentLocks, lockFolderOf } from "../../cni/libcni/mod.ts";
+import { AttachmentLocks, lockDirectoryOf } from "../../cni/libcni/mod.ts";
 import { TestNode } from "../../tests/_harness/test_node.ts";
 import type { Pod } from "./pod.ts";
 
@@ -136,7 +136,7 @@ Deno.test("collectGarbage() asks which pods stay when nothing else is at work", 
 
 Deno.test("collectGarbage() spares a pod that wins the race for its turn", async () => {
   using node = nodeOf();
-  const locks = new AttachmentLocks(lockFolderOf(node.plugins.cacheDir));
+  const locks = new AttachmentLocks(lockDirectoryOf(node.plugins.cacheDir));
   const other = await locks.lockExclusively();
   const collection = node.network.collectGarbage([]);
   // Whoever of the two comes first now, the pod was in no list.

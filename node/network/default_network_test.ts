@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { createLog } from "../../cni/log/log.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { TestNode } from "../../tests/_harness/test_node.ts";
 import { DefaultNetwork } from "./default_network.ts";
@@ -20,7 +20,7 @@ function fixtureOf(node: TestNode, retryAfterMs?: number): Fixture {
   const network = new DefaultNetwork(
     {
       confDir: node.conf.path,
-      pluginDirs: [node.plugins.folder.path],
+      pluginDirs: [node.plugins.directory.path],
       runtime: node.plugins.runtime(),
       loopback: undefined,
     },
@@ -31,12 +31,12 @@ function fixtureOf(node: TestNode, retryAfterMs?: number): Fixture {
 }
 
 /** Makes everything old, lest it be too new to be believed. */
-function age(folder: string): void {
-  for (const { name, isDirectory } of Deno.readDirSync(folder)) {
-    if (isDirectory) age(`${folder}/${name}`);
-    else Deno.utimeSync(`${folder}/${name}`, PAST, PAST);
+function age(directory: string): void {
+  for (const { name, isDirectory } of Deno.readDirSync(directory)) {
+    if (isDirectory) age(`${directory}/${name}`);
+    else Deno.utimeSync(`${directory}/${name}`, PAST, PAST);
   }
-  Deno.utimeSync(folder, PAST, PAST);
+  Deno.utimeSync(directory, PAST, PAST);
 }
 
 /** How often plugins were asked for their versions. */
@@ -51,7 +51,7 @@ async function nameOf({ network }: Fixture): Promise<string | undefined> {
 Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
   using node = new TestNode();
   const { path } = node.conf;
-  const bin = node.plugins.folder.path;
+  const bin = node.plugins.directory.path;
   node.addPlugin("a");
   node.addNetwork("20.conflist", ["a"]);
   node.conf.add("net1/.keep", "");
@@ -70,7 +70,7 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
     ["another name", () => {
       node.addNetwork("20.conflist", ["a"], { name: "net2" });
     }, "net2"],
-    ["a plugin of a folder", () => {
+    ["a plugin of a directory", () => {
       node.conf.add("net2/a.conf", { name: "net2", type: "missing" });
     }, undefined],
     [
@@ -91,11 +91,11 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
       node.conf.add("README", "");
     }, "net2"],
     [
-      "the folder gone",
+      "the directory gone",
       () => Deno.removeSync(path, { recursive: true }),
       undefined,
     ],
-    ["the folder back", () => {
+    ["the directory back", () => {
       Deno.mkdirSync(path);
       node.addNetwork("20.conflist", ["a"]);
     }, "net1"],
@@ -120,7 +120,7 @@ Deno.test("DefaultNetwork.get() has those who ask at once wait for one answer", 
   node.addPlugin("a");
   node.addNetwork("10.conflist", ["a"]);
   age(node.conf.path);
-  age(node.plugins.folder.path);
+  age(node.plugins.directory.path);
   const { network } = fixtureOf(node);
   const [first, ...others] = await Promise.all(
     [1, 2, 3].map(() => network.get(signal)),
@@ -146,7 +146,7 @@ Deno.test("DefaultNetwork.get() answers nobody by what was there before the ques
 Deno.test("DefaultNetwork.get() tries again what may pass, later", async () => {
   using node = new TestNode();
   // Elsewhere: no file that the choice depends on changes.
-  using elsewhere = new PluginFolder();
+  using elsewhere = new PluginDirectory();
   const flag = `${elsewhere.path}/flag`;
   node.addPlugin("a", {
     VERSION:
@@ -156,7 +156,7 @@ Deno.test("DefaultNetwork.get() tries again what may pass, later", async () => {
   // The first call of a plugin makes a file beside it.
   assertEquals(await nameOf(fixtureOf(node)), undefined);
   age(node.conf.path);
-  age(node.plugins.folder.path);
+  age(node.plugins.directory.path);
   const [patient, eager] = [fixtureOf(node, Infinity), fixtureOf(node, 0)];
   assertEquals(await nameOf(patient), undefined);
   assertEquals(await nameOf(eager), undefined);

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { ConfFolder } from "../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../tests/_harness/conf_directory.ts";
 import { FileStamps } from "./file_stamps.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -7,16 +7,19 @@ import { eachRow } from "../../tests/_harness/table.ts";
 const PAST = new Date("2020-01-01T00:00:00Z");
 
 /** Makes a directory with two old files in it, one of them by a link. */
-function oldFolder(): ConfFolder {
-  const folder = new ConfFolder({ a: "1", "data/b": "2" });
-  folder.addLink("link", "data/b");
+function oldDirectory(): ConfDirectory {
+  const directory = new ConfDirectory({ a: "1", "data/b": "2" });
+  directory.addLink("link", "data/b");
   for (const name of ["a", "data/b", "data", "."]) {
-    Deno.utimeSync(`${folder.path}/${name}`, PAST, PAST);
+    Deno.utimeSync(`${directory.path}/${name}`, PAST, PAST);
   }
-  return folder;
+  return directory;
 }
 
-function stampsOf({ path }: ConfFolder, names: readonly string[]): FileStamps {
+function stampsOf(
+  { path }: ConfDirectory,
+  names: readonly string[],
+): FileStamps {
   const stamps = new FileStamps();
   stamps.add(names.map((name) => `${path}/${name}`));
   return stamps;
@@ -50,29 +53,29 @@ Deno.test("FileStamps.isCurrent() notices whatever happens to a path", async (t)
       false,
     ],
     [
-      "in a folder that is not watched",
+      "in a directory that is not watched",
       (path) => Deno.writeTextFileSync(`${path}/data/c`, "9"),
       true,
     ],
   ];
   await eachRow(t, rows, ([, change, isCurrent]) => {
-    using folder = oldFolder();
-    const stamps = stampsOf(folder, [".", "a", "link", "missing"]);
+    using directory = oldDirectory();
+    const stamps = stampsOf(directory, [".", "a", "link", "missing"]);
     assertEquals(stamps.isCurrent(), true);
-    change(folder.path);
+    change(directory.path);
     assertEquals(stamps.isCurrent(), isCurrent);
   });
 });
 
 Deno.test("FileStamps.isCurrent() does not trust the time of what is new", () => {
-  using folder = oldFolder();
-  Deno.utimeSync(`${folder.path}/a`, new Date(), new Date());
-  assertEquals(stampsOf(folder, ["a"]).isCurrent(), false);
+  using directory = oldDirectory();
+  Deno.utimeSync(`${directory.path}/a`, new Date(), new Date());
+  assertEquals(stampsOf(directory, ["a"]).isCurrent(), false);
 });
 
 Deno.test("FileStamps.isCurrent() takes a time to come as it is", () => {
-  using folder = oldFolder();
+  using directory = oldDirectory();
   const future = new Date(Date.now() + 3_600_000);
-  Deno.utimeSync(`${folder.path}/a`, future, future);
-  assertEquals(stampsOf(folder, ["a"]).isCurrent(), true);
+  Deno.utimeSync(`${directory.path}/a`, future, future);
+  assertEquals(stampsOf(directory, ["a"]).isCurrent(), true);
 });

@@ -20,7 +20,7 @@ for (const peer of listPeers("buildLoopback()")) {
     const config = { ...plugins[0]?.document, name, cniVersion };
     for (const command of ["ADD", "CHECK", "DEL"]) {
       const { exitCode, json: result } = hosts.exec(
-        `${peer.folder}/loopback`,
+        `${peer.directory}/loopback`,
         command,
         {
           ...config,

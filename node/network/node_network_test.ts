@@ -140,7 +140,7 @@ Deno.test("NodeNetwork is not disturbed by who counts its operations", async () 
 
 /** Has `a` take a moment for ADD and DEL, and note when it begins and ends. */
 function slowDown(node: TestNode): () => string[] {
-  const path = `${node.plugins.folder.path}/notes`;
+  const path = `${node.plugins.directory.path}/notes`;
   const slowly = (command: string, answer: string): string =>
     `echo "begin ${command} $CNI_CONTAINERID" >> ${path}; sleep 0.1; ` +
     `echo "end ${command} $CNI_CONTAINERID" >> ${path}; ${answer}`;
@@ -171,7 +171,7 @@ Deno.test("NodeNetwork works on one pod step by step, whatever its sandbox", asy
 
 Deno.test("NodeNetwork works on several pods at once", async () => {
   using node = nodeOf();
-  const notes = `${node.plugins.folder.path}/notes`;
+  const notes = `${node.plugins.directory.path}/notes`;
   // Each one waits for the other two, and not for ever.
   node.addPlugin("a", {
     ADD: `echo >> ${notes}; tries=0

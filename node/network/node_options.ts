@@ -7,7 +7,7 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import {
   AttachmentLocks,
-  lockFolderOf,
+  lockDirectoryOf,
   NetworkRuntime,
   type NetworkRuntimeOptions,
 } from "../../cni/libcni/mod.ts";
@@ -121,7 +121,7 @@ export function createNode(
       return getPodCidrs();
     },
     runtime,
-    locks: new AttachmentLocks(lockFolderOf(cacheDir)),
+    locks: new AttachmentLocks(lockDirectoryOf(cacheDir)),
     hostNetns,
     log,
   };

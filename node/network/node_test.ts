@@ -30,7 +30,7 @@ Deno.test("getReadyNetwork() says why there is none, with kubelet's words", asyn
   const no = new CniError(7, "no", { details: "why" });
   const rows: [name: string, choice: Partial<NetworkChoice>, text: string][] = [
     [
-      "an empty folder",
+      "an empty directory",
       { network: undefined },
       "cni config uninitialized; " +
       'there is no network configuration in "/etc/cni/net.d"',

@@ -69,7 +69,7 @@ testRows("isOfPod() goes by the sandbox in CNI_ARGS", [
 
 rootTest("findNetns() finds out whether a namespace is gone", async (t) => {
   using hosts = TestHosts.create();
-  const plain = `${hosts.folder}/plain`;
+  const plain = `${hosts.directory}/plain`;
   await Deno.writeTextFile(plain, "");
   const rows: [name: string, netns: string, isThere: boolean][] = [
     ["one that is there", hosts.sandbox.path, true],

@@ -119,7 +119,7 @@ Deno.test("tearDownPod() detaches from the network of then", async (t) => {
 
 Deno.test("tearDownPod() runs the plugins that are there", async () => {
   using node = nodeOf();
-  await Deno.remove(`${node.plugins.folder.path}/b`);
+  await Deno.remove(`${node.plugins.directory.path}/b`);
   const error = await failureOf(node.network.tearDownPod(node.pod()));
   assertStringIncludes(`${error}`, 'failed to find plugin "b"');
   assertEquals(node.story, ["a DEL", "loopback DEL"]);

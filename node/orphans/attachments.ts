@@ -13,7 +13,7 @@ import type { Scene } from "./search.ts";
 
 /** Finds cached attachments. */
 export function findAttachments(scene: Scene): Orphan[] {
-  return scene.caches.flatMap((folder) => findCached(scene, folder));
+  return scene.caches.flatMap((directory) => findCached(scene, directory));
 }
 
 function findCached(scene: Scene, cacheDir: string): Orphan[] {

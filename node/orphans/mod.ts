@@ -29,7 +29,7 @@ import { findLocks } from "./records.ts";
 import {
   createRuntime,
   listCached,
-  listCacheFolders,
+  listCacheDirectories,
   listStatePlaces,
   type OrphanSearch,
   type Scene,
@@ -46,13 +46,13 @@ export const GRACE_MS = 5 * 60_000;
  * Lists the leftovers of containers that are gone, attachments first: their
  * removal removes most of the others. Changes nothing.
  *
- * Hold the locks of {@linkcode listLockFolders} to remove them.
+ * Hold the locks of {@linkcode listLockDirectories} to remove them.
  *
  * @throws {Error} If it cannot look at all processes and namespaces
  */
 export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
   const places = listStatePlaces(search);
-  const caches = listCacheFolders(search, places);
+  const caches = listCacheDirectories(search, places);
   const renew = (): Evidence => gatherEvidence(search, places, caches);
   const scene: Scene = {
     ...search,
@@ -121,6 +121,6 @@ export function identify({ kind, where, container }: Orphan): string {
 }
 
 /** Lists the cache directories whose operations must not run during a removal. */
-export function listLockFolders(search: OrphanSearch): string[] {
-  return listCacheFolders(search, listStatePlaces(search));
+export function listLockDirectories(search: OrphanSearch): string[] {
+  return listCacheDirectories(search, listStatePlaces(search));
 }

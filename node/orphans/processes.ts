@@ -56,9 +56,9 @@ export function readProcesses(): Processes {
     }
   }
   const roots: string[] = [], mounted = new Map<string, string>();
-  for (const folder of mounts.values()) {
-    const root = folder === "/proc/self" ? "" : `${folder}/root`;
-    const points = listMounted(folder);
+  for (const directory of mounts.values()) {
+    const root = directory === "/proc/self" ? "" : `${directory}/root`;
+    const points = listMounted(directory);
     if (root !== "" && points.length > 0) roots.push(root);
     for (const point of points) {
       const id = findFileId(root + point);
@@ -89,8 +89,10 @@ function findIdOrRefuse(path: string): string | undefined {
 }
 
 /** Lists the paths at which a process has namespaces mounted. */
-function listMounted(folder: string): string[] {
-  const table = ifPossible(() => Deno.readTextFileSync(`${folder}/mountinfo`));
+function listMounted(directory: string): string[] {
+  const table = ifPossible(() =>
+    Deno.readTextFileSync(`${directory}/mountinfo`)
+  );
   return (table ?? "").split("\n").flatMap((line) => {
     const [, , , root = "", point = ""] = line.split(" ");
     if (!root.startsWith("net:[")) return [];

@@ -6,29 +6,29 @@
 
 import { listFiles } from "../../cni/files/listing.ts";
 import { FileLock, readIfLocked } from "../../cni/files/lock.ts";
-import { lockFolderOf } from "../../cni/libcni/mod.ts";
+import { lockDirectoryOf } from "../../cni/libcni/mod.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import type { Scene } from "./search.ts";
 
 export function findLocks(scene: Scene): Orphan[] {
-  return scene.caches.map(lockFolderOf)
-    .flatMap((folder) => findIn(scene, folder));
+  return scene.caches.map(lockDirectoryOf)
+    .flatMap((directory) => findIn(scene, directory));
 }
 
-function findIn({ graceMs }: Scene, folder: string): Orphan[] {
+function findIn({ graceMs }: Scene, directory: string): Orphan[] {
   const isOld = ({ name, since }: { name: string; since: Date }): boolean =>
     !name.startsWith(".") && Date.now() - since.getTime() >= graceMs;
-  return listFiles(folder).filter(isOld)
-    .filter(({ name }) => readIfLocked(`${folder}/${name}`) === "")
+  return listFiles(directory).filter(isOld)
+    .filter(({ name }) => readIfLocked(`${directory}/${name}`) === "")
     .map(({ name }) => ({
       kind: "lock",
-      where: `${folder}/${name}`,
+      where: `${directory}/${name}`,
       container: name,
       network: "",
       why: "no process holds it",
       async remove(): Promise<void> {
         await Promise.resolve();
-        const path = `${folder}/${name}`;
+        const path = `${directory}/${name}`;
         try {
           FileLock.tryAcquire(path, { create: false })?.remove();
         } catch (error) {

@@ -5,12 +5,12 @@
  */
 
 import { pause } from "../../cni/call/deadline.ts";
-import { AttachmentLocks, lockFolderOf } from "../../cni/libcni/mod.ts";
+import { AttachmentLocks, lockDirectoryOf } from "../../cni/libcni/mod.ts";
 import { toCniError } from "../../cni/error.ts";
 import {
   findOrphans,
   identify,
-  listLockFolders,
+  listLockDirectories,
   type Orphan,
   type OrphanSearch,
 } from "./mod.ts";
@@ -41,9 +41,9 @@ export async function removeOrphans(
   const options = search.signal ? { signal: search.signal } : {};
   const first = await findOrphans(search);
   if (first.length === 0) return [];
-  for (const folder of listLockFolders(search)) {
-    if (!isFolder(folder)) continue;
-    const locks = new AttachmentLocks(lockFolderOf(folder));
+  for (const directory of listLockDirectories(search)) {
+    if (!isDirectory(directory)) continue;
+    const locks = new AttachmentLocks(lockDirectoryOf(directory));
     held.use(await locks.lockExclusively({ ...options, log: search.log }));
   }
   await pause(Math.min(BETWEEN_MS, search.graceMs), search.signal);
@@ -73,7 +73,7 @@ async function remove(orphan: Orphan): Promise<Removal> {
   }
 }
 
-function isFolder(path: string): boolean {
+function isDirectory(path: string): boolean {
   try {
     return Deno.statSync(path).isDirectory;
   } catch {

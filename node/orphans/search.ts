@@ -96,7 +96,7 @@ export function listPlugins(value: unknown): JsonObject[] {
 }
 
 /** Lists the directories with caches of attachments: the runtimes' and multus'. */
-export function listCacheFolders(
+export function listCacheDirectories(
   { cacheDir }: Pick<OrphanSearch, "cacheDir">,
   places: StatePlaces,
 ): string[] {
@@ -107,9 +107,9 @@ export function listCacheFolders(
 }
 
 /** Lists the cached attachments of several directories. */
-export function listCached(folders: readonly string[]): CachedAttachment[] {
-  return folders.flatMap((folder) =>
-    new AttachmentCache(folder).listAttachments()
+export function listCached(directories: readonly string[]): CachedAttachment[] {
+  return directories.flatMap((directory) =>
+    new AttachmentCache(directory).listAttachments()
   );
 }
 

@@ -486,7 +486,7 @@ test("bridge.add() replaces the host's end that a lost tear-down left", async ()
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { macspoofchk: true, ipMasq: true });
   const first = await run(hosts, "ADD", config);
-  await Deno.remove(`${hosts.folder}/leases`, { recursive: true });
+  await Deno.remove(`${hosts.directory}/leases`, { recursive: true });
   const sandbox = hosts.addNetns();
   const again = await run(hosts, "ADD", config, { sandbox });
   assertEquals(again.json.interfaces[1].name, first.json.interfaces[1].name);

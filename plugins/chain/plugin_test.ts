@@ -24,7 +24,7 @@ async function run(
       CNI_CONTAINERID: "c1",
       CNI_NETNS: "/run/netns/c1",
       CNI_IFNAME: "eth0",
-      CNI_PATH: host.folder.path,
+      CNI_PATH: host.directory.path,
       CNI_LOG_FILE: "stderr",
     },
     stdin: () => new TextEncoder().encode(text),

@@ -21,8 +21,8 @@ import { attachmentOf } from "../parts/attachment.ts";
 import type { Starter } from "../../cni/call/surroundings.ts";
 import { stableName } from "../parts/stable_name.ts";
 
-/** Folder of the locks. */
-const FOLDER = "/run/cni/chain";
+/** Directory of the locks. */
+const DIRECTORY = "/run/cni/chain";
 /** Time limit of a wait, and pause between two attempts, in ms. */
 const PATIENCE_MS = 20_000, PAUSE_MS = 20;
 /** Maximum number of attempts if the lock file is replaced each time. */
@@ -31,14 +31,14 @@ const ATTEMPTS = 100;
 /** The attachment to lock. */
 export interface Running
   extends Pick<Call, "network" | "args" | "log" | "signal"> {
-  /** Folder of the locks; /run/cni/chain if undefined. */
-  readonly folder?: string;
+  /** Directory of the locks; /run/cni/chain if undefined. */
+  readonly directory?: string;
 }
 
 function lockPathOf(running: Running): string {
   const { containerId, ifName, network } = attachmentOf(running);
-  const { folder = FOLDER } = running;
-  return join(folder, stableName("", network, containerId, ifName));
+  const { directory = DIRECTORY } = running;
+  return join(directory, stableName("", network, containerId, ifName));
 }
 
 /** An ADD in progress, until disposal. */

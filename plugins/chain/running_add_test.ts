@@ -12,26 +12,26 @@ import { ifPossible } from "../../cni/files/io.ts";
 import { createLog } from "../../cni/log/log.ts";
 import { type Running, RunningAdd, waitForAdd } from "./running_add.ts";
 
-/** An attachment, the folder with its locks, and its log. */
+/** An attachment, the directory with its locks, and its log. */
 class Scene implements Disposable {
-  readonly folder: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly directory: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly logs: string[] = [];
   readonly running: Running = {
     network: "net1",
     args: { containerId: "c1", ifName: "eth0" } as Running["args"],
     log: createLog({}, (text) => this.logs.push(text)),
     signal: undefined,
-    folder: `${this.folder}/locks`,
+    directory: `${this.directory}/locks`,
   };
 
   get locks(): string[] {
-    const { folder = "" } = this.running;
-    const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
-    return entries.map(({ name }) => `${folder}/${name}`);
+    const { directory = "" } = this.running;
+    const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
+    return entries.map(({ name }) => `${directory}/${name}`);
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 
@@ -116,7 +116,7 @@ Deno.test("RunningAdd removes its own lock only", async () => {
 
 Deno.test("RunningAdd goes on where there can be no lock", async () => {
   using scene = new Scene();
-  const running = { ...scene.running, folder: "/proc/locks" };
+  const running = { ...scene.running, directory: "/proc/locks" };
   using add = new RunningAdd(running);
   await add.begin();
   assertEquals(scene.logs.length, 1);

@@ -13,10 +13,10 @@ import { foldKey } from "../../cni/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";
 
-/** Folder of the node's configurations, unless NETCONFPATH names another one. */
-const FOLDER = "/etc/cni";
+/** Directory of the node's configurations, unless NETCONFPATH names another one. */
+const DIRECTORY = "/etc/cni";
 
-/** How many folders deep files are looked for. */
+/** How many directories deep files are looked for. */
 const MAX_DEPTH = 8;
 
 const EXTENSION = /\.(conf|conflist|json)$/;
@@ -40,15 +40,15 @@ export function checkAskedFor(
 ): void {
   const wanted = KEYS[command].filter((key) => (config[key] ?? "").length > 0);
   if (wanted.length === 0) return;
-  const folder = surroundings.env["NETCONFPATH"] || FOLDER;
+  const directory = surroundings.env["NETCONFPATH"] || DIRECTORY;
   const isAskedFor = (object: Record<string, unknown>): boolean =>
     valueOf(object, "type") === "debug" &&
     wanted.every((key) => isSame(valueOf(object, key), config[key]));
-  if (someObject(folder, isAskedFor)) return;
+  if (someObject(directory, isAskedFor)) return;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Refused ${wanted.map((key) => `"${key}"`).join(" and ")}: no file in ` +
-      `"${folder}" has a plugin debug with the same`,
+      `"${directory}" has a plugin debug with the same`,
   );
 }
 
@@ -65,11 +65,11 @@ function isSame(one: unknown, other: unknown): boolean {
 
 type Test = (object: Record<string, unknown>) => boolean;
 
-/** Reports whether an object in a file of a folder, at any depth, passes a test. */
-function someObject(folder: string, test: Test, depth = 0): boolean {
-  const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+/** Reports whether an object in a file of a directory, at any depth, passes a test. */
+function someObject(directory: string, test: Test, depth = 0): boolean {
+  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   return entries.some(({ name, isDirectory }) => {
-    const path = `${folder}/${name}`;
+    const path = `${directory}/${name}`;
     if (isDirectory) {
       return depth < MAX_DEPTH && someObject(path, test, depth + 1);
     }

@@ -18,7 +18,7 @@ export const keys: PluginKeys = {
   keys: {
     "cniOutput": {
       text:
-        "The file to append each call to. It is created with mode 0644; its folder must exist.",
+        "The file to append each call to. It is created with mode 0644; its directory must exist.",
       type: "string",
       default: "none",
       names: "path",

@@ -7,7 +7,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import type { Environment } from "../../cni/call/args.ts";
 import { writeDebugFile } from "../../tests/_harness/debug_file.ts";
 import {
@@ -32,7 +32,7 @@ function run(
 
 /** Does so on a node that asks for it. */
 function runAsked(
-  { path }: PluginFolder,
+  { path }: PluginDirectory,
   command: string,
   config: object,
 ): Promise<Outcome> {
@@ -45,21 +45,26 @@ function titlesIn(path: string): string[] {
 }
 
 Deno.test("debug goes on when the file cannot be written, and says so", async (t) => {
-  using folder = new PluginFolder();
-  await eachRow(t, [`${folder.path}/none/file`, folder.path], async (path) => {
-    const config = { cniOutput: path };
-    const output = await runAsked(folder, "ADD", config);
-    const { exitCode, stdout, stderr } = output;
-    assertEquals([exitCode, stdout !== ""], [0, true]);
-    assertStringIncludes(stderr, "level=warn");
-    assertStringIncludes(stderr, path);
-  }, (path) => path === folder.path ? "a folder" : "no folder");
+  using directory = new PluginDirectory();
+  await eachRow(
+    t,
+    [`${directory.path}/none/file`, directory.path],
+    async (path) => {
+      const config = { cniOutput: path };
+      const output = await runAsked(directory, "ADD", config);
+      const { exitCode, stdout, stderr } = output;
+      assertEquals([exitCode, stdout !== ""], [0, true]);
+      assertStringIncludes(stderr, "level=warn");
+      assertStringIncludes(stderr, path);
+    },
+    (path) => path === directory.path ? "a directory" : "no directory",
+  );
 });
 
 Deno.test("debug keeps the mode of a file that is there", async () => {
-  using folder = new PluginFolder();
-  const cniOutput = folder.addFile("secret", "before\n", 0o600);
-  await runAsked(folder, "ADD", { cniOutput });
+  using directory = new PluginDirectory();
+  const cniOutput = directory.addFile("secret", "before\n", 0o600);
+  await runAsked(directory, "ADD", { cniOutput });
   assertEquals((Deno.statSync(cniOutput).mode ?? 0) & 0o777, 0o600);
   assertMatch(Deno.readTextFileSync(cniOutput), /^before\nCmdAdd\n/);
 });
@@ -86,25 +91,25 @@ Deno.test("debug refuses hooks that are none on ADD, and goes on without them on
 });
 
 Deno.test("debug records what it is given before a prevResult is refused", async () => {
-  using folder = new PluginFolder();
-  const cniOutput = `${folder.path}/output`;
+  using directory = new PluginDirectory();
+  const cniOutput = `${directory.path}/output`;
   const prevResult = { cniVersion: "0.4.0" };
   const config = { cniOutput, prevResult };
-  const { exitCode } = await runAsked(folder, "ADD", config);
+  const { exitCode } = await runAsked(directory, "ADD", config);
   assertEquals([exitCode, titlesIn(cniOutput)], [1, ["CmdAdd"]]);
 });
 
 rootTest("debug kills a slow hook and its children", async () => {
   using hosts = TestHosts.create();
-  const pids = `${hosts.folder}/pids`;
+  const pids = `${hosts.directory}/pids`;
   const hang = ["sh", "-c", 'sleep 60 & echo $$ $! > "$0"; wait', pids];
   const { exitCode, stderr } = await add(hosts, {
-    addHooks: [hang, ["touch", `${hosts.folder}/next`]],
+    addHooks: [hang, ["touch", `${hosts.directory}/next`]],
     hookTimeoutSeconds: 2,
   });
   assertEquals(exitCode, 0);
   assertStringIncludes(stderr, "no end after 2 s");
-  assert(Deno.statSync(`${hosts.folder}/next`).isFile);
+  assert(Deno.statSync(`${hosts.directory}/next`).isFile);
   for (const pid of Deno.readTextFileSync(pids).trim().split(" ")) {
     assertEquals(isRunning(pid), false, pid);
   }
@@ -112,7 +117,7 @@ rootTest("debug kills a slow hook and its children", async () => {
 
 /** Runs ADD on a host that asks for it. */
 function add(hosts: TestHosts, keys: object): Promise<CallOutput> {
-  writeDebugFile(hosts.folder, keys);
+  writeDebugFile(hosts.directory, keys);
   const config = { cniVersion: "1.1.0", name: "net1", ...keys };
   return hosts.run("debug", "ADD", config);
 }
@@ -128,7 +133,7 @@ function isRunning(pid: string): boolean {
 
 rootTest("debug does not wait for what a hook leaves behind", async () => {
   using hosts = TestHosts.create();
-  const pid = `${hosts.folder}/pid`;
+  const pid = `${hosts.directory}/pid`;
   const daemon = ["sh", "-c", 'sleep 60 & echo $! > "$0"', pid];
   const { exitCode, stderr } = await add(hosts, {
     addHooks: [daemon],
@@ -147,20 +152,20 @@ rootTest("debug runs no hook in the host's own namespace", async () => {
   const { exitCode, json } = await hosts.run("debug", "DEL", {
     cniVersion: "1.1.0",
     name: "net1",
-    delHooks: [["touch", `${hosts.folder}/hook`]],
+    delHooks: [["touch", `${hosts.directory}/hook`]],
   }, { sandbox: hosts.host });
   assertEquals([exitCode, json.code], [1, 8]);
-  assertEquals([...Deno.readDirSync(hosts.folder)].map(({ name }) => name), [
+  assertEquals([...Deno.readDirSync(hosts.directory)].map(({ name }) => name), [
     "bin",
   ]);
 });
 
 Deno.test("debug does only what a file of the node says", async (t) => {
-  using folder = new PluginFolder();
-  const cniOutput = `${folder.path}/output`;
-  const hook = ["touch", `${folder.path}/hook`];
+  using directory = new PluginDirectory();
+  const cniOutput = `${directory.path}/output`;
+  const hook = ["touch", `${directory.path}/hook`];
   const asked = { cniOutput, addHooks: [hook] };
-  const env = writeDebugFile(folder.path, asked);
+  const env = writeDebugFile(directory.path, asked);
   const other = { ...asked, addHooks: [["touch", "/other"]] };
   const rows: [string, object, boolean][] = [
     ["the same", asked, true],
@@ -182,9 +187,9 @@ Deno.test("debug does only what a file of the node says", async (t) => {
 });
 
 Deno.test("debug of a definition does nothing, and does not keep a pod from ending", async (t) => {
-  using folder = new PluginFolder();
-  const cniOutput = `${folder.path}/output`;
-  const hooks = [["touch", `${folder.path}/hook`]];
+  using directory = new PluginDirectory();
+  const cniOutput = `${directory.path}/output`;
+  const hooks = [["touch", `${directory.path}/hook`]];
   const config = {
     cniOutput,
     addHooks: hooks,
@@ -197,7 +202,7 @@ Deno.test("debug of a definition does nothing, and does not keep a pod from endi
     assertEquals(exitCode, expected);
     assertEquals(stderr.includes("Nothing is done"), expected === 0);
   });
-  assertEquals([...Deno.readDirSync(folder.path)], []);
+  assertEquals([...Deno.readDirSync(directory.path)], []);
 });
 
 Deno.test("debug finds its plugin at any depth of any file of the node", async (t) => {
@@ -211,11 +216,11 @@ Deno.test("debug finds its plugin at any depth of any file of the node", async (
     ["a.conf", "{", false],
   ];
   await eachRow(t, rows, async ([path, content, isFound]) => {
-    using folder = new PluginFolder();
-    const full = `${folder.path}/${path}`;
+    using directory = new PluginDirectory();
+    const full = `${directory.path}/${path}`;
     Deno.mkdirSync(full.slice(0, full.lastIndexOf("/")), { recursive: true });
     Deno.writeTextFileSync(full, content);
-    const env = { NETCONFPATH: folder.path };
+    const env = { NETCONFPATH: directory.path };
     const { exitCode } = await run("ADD", { cniOutput: "/dev/null/x" }, env);
     assertEquals(exitCode, isFound ? 0 : 1);
   }, ([path, content]) => `${path} ${content}`);

@@ -479,8 +479,8 @@ rootTest(
   needs,
   async () => {
     using scene = new FirewallScene({ backend: "iptables" });
-    const { prevResult, hosts: { folder } } = scene;
-    const programs = `${folder}/programs`;
+    const { prevResult, hosts: { directory } } = scene;
+    const programs = `${directory}/programs`;
     await Deno.mkdir(programs);
     await Deno.symlink("/usr/sbin/ip6tables", `${programs}/ip6tables`);
     const env = { PATH: `${programs}:/usr/sbin:/usr/bin:/sbin:/bin` };
@@ -520,7 +520,7 @@ rootTest(
   async () => {
     using scene = new FirewallScene({ backend: "firewalld", ...ISOLATED });
     const { prevResult } = scene;
-    await using firewalld = await FakeFirewalld.start(scene.hosts.folder);
+    await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
     const { env } = firewalld;
     await scene.succeed("ADD", { prevResult }, { env });
     assertEquals(
@@ -551,7 +551,7 @@ rootTest(
       await t.step(name, async () => {
         using scene = new FirewallScene();
         const { prevResult } = scene;
-        const path = `${scene.hosts.folder}/bus`;
+        const path = `${scene.hosts.directory}/bus`;
         const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
         const bound = `${path}-bound`;
         const bus = Deno.listen({ transport: "unix", path: bound });
@@ -600,7 +600,7 @@ rootTest(
     await t.step("an address in another zone", async () => {
       using scene = new FirewallScene();
       const { prevResult } = scene;
-      await using firewalld = await FakeFirewalld.start(scene.hosts.folder);
+      await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
       const { env, sources } = firewalld;
       sources.set(ADDRESSES[1], "public");
       const failed = await scene.run("ADD", { prevResult }, { env });
@@ -618,7 +618,7 @@ rootTest(
     await t.step("everything, so DEL can be repeated", async () => {
       using scene = new FirewallScene();
       const { prevResult } = scene;
-      await using firewalld = await FakeFirewalld.start(scene.hosts.folder);
+      await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
       const { env } = firewalld;
       await scene.succeed("ADD", { prevResult }, { env });
       await scene.succeed("ADD", { prevResult }, { env });
@@ -631,7 +631,7 @@ rootTest(
     });
     await t.step("by garbage collection", async () => {
       using scene = new FirewallScene();
-      await using firewalld = await FakeFirewalld.start(scene.hosts.folder);
+      await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
       const { env } = firewalld;
       await scene.succeed("ADD", { prevResult: scene.prevResult }, { env });
       await scene.succeed("GC", { "cni.dev/valid-attachments": [] }, { env });
@@ -640,7 +640,7 @@ rootTest(
     await t.step("the host has a bus only", async () => {
       using scene = new FirewallScene();
       const { prevResult } = scene;
-      await using firewalld = await FakeFirewalld.start(scene.hosts.folder, {
+      await using firewalld = await FakeFirewalld.start(scene.hosts.directory, {
         runs: false,
       });
       const { env } = firewalld;

@@ -15,20 +15,21 @@ export const leftovers: Leftovers = {
   type: "flannel",
   state: { key: "dataDir", usual: "/var/lib/cni/flannel" },
   finders: [
-    (search) => search.places.flatMap((folder) => findSaved(search, folder)),
+    (search) =>
+      search.places.flatMap((directory) => findSaved(search, directory)),
   ],
 };
 
-function findSaved(scene: LeftoverSearch, folder: string): Orphan[] {
-  return listFiles(folder).flatMap(({ name, since }) => {
+function findSaved(scene: LeftoverSearch, directory: string): Orphan[] {
+  return listFiles(directory).flatMap(({ name, since }) => {
     const document = isContainerId(name)
-      ? readJson(`${folder}/${name}`)
+      ? readJson(`${directory}/${name}`)
       : undefined;
     const why = document &&
       scene.evidence.findProof({ container: name, since });
     if (!why) return [];
     const { name: network } = document;
-    return [recordOf(`${folder}/${name}`, {
+    return [recordOf(`${directory}/${name}`, {
       container: name,
       network: typeof network === "string" ? network : "",
       why,

@@ -33,7 +33,7 @@ rootTest(
     plugins.add("bridge", {
       ADD: `echo '{"code": 7, "msg": "not today"}'; exit 1`,
     });
-    const path = { env: { CNI_PATH: plugins.folder.path } };
+    const path = { env: { CNI_PATH: plugins.directory.path } };
     const { json, stderr } = await scene.run("ADD", {}, path);
     assertEquals([json.code, json.msg, stderr], [7, "not today", ""]);
     assertEquals(plugins.story, ["bridge ADD", "bridge DEL"]);
@@ -93,7 +93,7 @@ rootTest("flannel.check() finds what is missing", async (t) => {
     "the link": ({ hosts }) =>
       runIn(hosts.sandbox, "ip", "link", "delete", "eth0"),
     "the lease": ({ hosts }) =>
-      Deno.removeSync(`${hosts.folder}/leases/net1/10.244.1.2`),
+      Deno.removeSync(`${hosts.directory}/leases/net1/10.244.1.2`),
   };
   for (const [name, tamper] of Object.entries(tampered)) {
     await t.step(name, async () => {
@@ -109,7 +109,7 @@ rootTest("flannel passes the attachment's result on", async () => {
   using scene = new FlannelScene();
   using plugins = new RecordingPlugins();
   plugins.add("bridge");
-  const env = { CNI_PATH: plugins.folder.path };
+  const env = { CNI_PATH: plugins.directory.path };
   const prevResult = { cniVersion: "1.1.0", ips: [{ address: "10.0.0.2/24" }] };
   await scene.succeed("ADD", {}, { env });
   await scene.succeed("CHECK", { prevResult }, { env });
@@ -123,8 +123,8 @@ rootTest("flannel passes the attachment's result on", async () => {
 rootTest("flannel.del() needs nothing", async (t) => {
   const broken: Readonly<Record<string, Keys>> = {
     "no file": {},
-    "no folder": { dataDir: "/no/such/folder" },
-    "a folder that is a file": { dataDir: "/proc/self/exe" },
+    "no directory": { dataDir: "/no/such/directory" },
+    "a directory that is a file": { dataDir: "/proc/self/exe" },
     "keys of other types": { dataDir: 7, delegate: [], ipam: "x" },
   };
   for (const [name, keys] of Object.entries(broken)) {
@@ -189,7 +189,7 @@ rootTest(
     using scene = new FlannelScene();
     using plugins = new RecordingPlugins();
     plugins.add("bridge");
-    const env = { CNI_PATH: plugins.folder.path };
+    const env = { CNI_PATH: plugins.directory.path };
     await scene.succeed("ADD", {}, { env });
     const keys = { "cni.dev/valid-attachments": [] };
     const startedAt = new Date(Date.now() - 60_000);

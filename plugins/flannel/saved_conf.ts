@@ -44,13 +44,13 @@ const IF_NAME = "flannelIfName";
 /** Where the Go plugin has its files if not told otherwise. */
 const DATA_DIR = "/var/lib/cni/flannel";
 
-/** The files of one folder. */
+/** The files of one directory. */
 export class SavedConfs {
-  readonly #folder: string;
+  readonly #directory: string;
 
-  /** @param folder The usual one if undefined or "" */
-  constructor(folder: string | undefined) {
-    this.#folder = folder || DATA_DIR;
+  /** @param directory The usual one if undefined or "" */
+  constructor(directory: string | undefined) {
+    this.#directory = directory || DATA_DIR;
   }
 
   /**
@@ -79,15 +79,16 @@ export class SavedConfs {
    * Lists the readable files of a network.
    *
    * @param before Files that are younger are left out
-   * @throws {CniError} 5 if the folder cannot be read
+   * @throws {CniError} 5 if the directory cannot be read
    */
   list(network: string, before: Date): ReadableConf[] {
     const names = withIoFailure(
-      `read the folder "${this.#folder}"`,
-      () => unlessUnreachable(() => [...Deno.readDirSync(this.#folder)]) ?? [],
+      `read the directory "${this.#directory}"`,
+      () =>
+        unlessUnreachable(() => [...Deno.readDirSync(this.#directory)]) ?? [],
     ).filter(({ isFile }) => isFile).map(({ name }) => name).sort();
     return names.flatMap((name) => {
-      const path = join(this.#folder, name);
+      const path = join(this.#directory, name);
       const saved = ifPossible(() => readIfThere(path));
       const time = ifPossible(() => Deno.statSync(path).mtime);
       if (saved?.conf?.name !== network || !time || time > before) return [];
@@ -96,7 +97,7 @@ export class SavedConfs {
   }
 
   #pathsOf({ containerId, ifName }: Attachment): [string, string] {
-    const path = join(this.#folder, containerId);
+    const path = join(this.#directory, containerId);
     return [path, `${path}:${ifName}`];
   }
 }

@@ -15,7 +15,7 @@ export const flannelSchema = once(() =>
     cniVersion: optional(z.string()),
     /** flanneld's file; the usual one if absent or "". */
     subnetFile: optional(z.string()),
-    /** The folder of saved configurations; the usual one if absent or "". */
+    /** The directory of saved configurations; the usual one if absent or "". */
     dataDir: optional(z.string()),
     /** Keys of the delegate's configuration. */
     delegate: delegateSchema(),

@@ -36,7 +36,7 @@ const USERSPACE_DRIVERS = ["vfio-pci", "uio_pci_generic", "igb_uio"];
  * Source: containernetworking/plugins plugins/main/host-device/host-device.go
  * `loadConf` and `handleDeviceID`, with their error texts.
  *
- * @param sysfs The folder `/sys`
+ * @param sysfs The directory `/sys`
  * @throws {CniError} 7 if it names none, or `deviceID` is on neither bus
  */
 export function deviceKeysOf(
@@ -45,9 +45,9 @@ export function deviceKeysOf(
 ): DeviceKeys {
   const { device, hwaddr, kernelpath, pciBusID, runtimeConfig } = config;
   const id = runtimeConfig?.deviceID;
-  const isPci = Boolean(id) && exists(pciFolder(sysfs, id));
+  const isPci = Boolean(id) && exists(pciDirectory(sysfs, id));
   const isAuxiliary = Boolean(id) && !isPci;
-  if (isAuxiliary && !exists(auxiliaryFolder(sysfs, id))) {
+  if (isAuxiliary && !exists(auxiliaryDirectory(sysfs, id))) {
     throw invalid(`runtime config DeviceID ${id} not found or unsupported`);
   }
   const keys = {
@@ -74,7 +74,7 @@ export function isDrivenByProgram(
 ): boolean {
   if (!pciAddress) return false;
   try {
-    const path = Deno.realPathSync(`${pciFolder(sysfs, pciAddress)}/driver`);
+    const path = Deno.realPathSync(`${pciDirectory(sysfs, pciAddress)}/driver`);
     return USERSPACE_DRIVERS.includes(path.slice(path.lastIndexOf("/") + 1));
   } catch (cause) {
     throw missing("error with host device", cause);
@@ -97,7 +97,7 @@ export function getDevice(
   const mac = hwaddr ? parseMac(hwaddr) : undefined;
   const link = mac
     ? host.link.list().find((link) => link.mac?.equals(mac))
-    : host.link.find(firstIn(netFolderOf(keys, sysfs)));
+    : host.link.find(firstIn(netDirectoryOf(keys, sysfs)));
   if (link !== undefined) {
     const lost = lostNameOf(link, ifName) ?? link.name;
     const isFree = host.link.find(lost) === undefined;
@@ -161,8 +161,8 @@ function parseMac(text: string): Mac {
   }
 }
 
-/** Returns the folder of the device in sysfs that lists its links. */
-function netFolderOf(
+/** Returns the directory of the device in sysfs that lists its links. */
+function netDirectoryOf(
   { kernelpath, pciAddress, auxiliary }: DeviceKeys,
   sysfs: string,
 ): string {
@@ -175,11 +175,11 @@ function netFolderOf(
         "must be absolute and begin with /sys/devices/",
     );
   }
-  if (!pciAddress) return `${auxiliaryFolder(sysfs, auxiliary)}/net`;
-  const folder = pciFolder(sysfs, pciAddress);
+  if (!pciAddress) return `${auxiliaryDirectory(sysfs, auxiliary)}/net`;
+  const directory = pciDirectory(sysfs, pciAddress);
   // The link of a virtio device is one level further down.
-  const found = ["", ...list(folder).filter((name) => /^virtio/.test(name))]
-    .map((name) => `${folder}/${name}/net`).find(exists);
+  const found = ["", ...list(directory).filter((name) => /^virtio/.test(name))]
+    .map((name) => `${directory}/${name}/net`).find(exists);
   if (found !== undefined) return found;
   throw missing(
     `failed to find host device: no net directory under pci device ${pciAddress}`,
@@ -187,31 +187,31 @@ function netFolderOf(
 }
 
 /** Returns the name of a device's link, or of its first one. */
-function firstIn(folder: string): string {
+function firstIn(directory: string): string {
   try {
-    const [first] = list(folder);
+    const [first] = list(directory);
     if (first !== undefined) return first;
   } catch (cause) {
     throw missing(
-      `failed to find host device: failed to read directory ${folder}`,
+      `failed to find host device: failed to read directory ${directory}`,
       cause,
     );
   }
   throw missing(
-    `failed to find host device: failed to find network device in path ${folder}`,
+    `failed to find host device: failed to find network device in path ${directory}`,
   );
 }
 
-function pciFolder(sysfs: string, address = ""): string {
+function pciDirectory(sysfs: string, address = ""): string {
   return `${sysfs}/bus/pci/devices/${address}`;
 }
 
-function auxiliaryFolder(sysfs: string, id = ""): string {
+function auxiliaryDirectory(sysfs: string, id = ""): string {
   return `${sysfs}/bus/auxiliary/devices/${id}`;
 }
 
-function list(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+function list(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
 }
 
 function exists(path: string): boolean {

@@ -33,7 +33,7 @@ export const keys: PluginKeys = {
     },
     "kernelpath": {
       text:
-        "Its folder in sysfs, such as `/sys/devices/pci0000:00/0000:00:1f.6`.",
+        "Its directory in sysfs, such as `/sys/devices/pci0000:00/0000:00:1f.6`.",
       type: "string",
       names: "interface",
     },

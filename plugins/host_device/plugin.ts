@@ -64,7 +64,7 @@ export const hostDevice: Plugin<HostDeviceConfig> = makeHostDevice();
  *
  * Source: containernetworking/plugins plugins/main/host-device/host-device.go.
  *
- * @param sysfs The folder that has the devices of the PCI and auxiliary buses
+ * @param sysfs The directory that has the devices of the PCI and auxiliary buses
  */
 export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
   return definePlugin({

@@ -19,8 +19,8 @@ rootTest("host-device: the registry's plugin reads /sys", async () => {
     device: undefined,
     kernelpath: "/sys/devices/virtual/net/none",
   });
-  const folder = "/sys/devices/virtual/net/none/net";
-  assertStringIncludes(json.msg, `failed to read directory ${folder}`);
+  const directory = "/sys/devices/virtual/net/none/net";
+  assertStringIncludes(json.msg, `failed to read directory ${directory}`);
 });
 
 rootTest(
@@ -319,7 +319,7 @@ rootTest("host-device.check() notices each change", async (t) => {
   await t.step("the lease", async () => {
     using scene = new DeviceScene();
     const { json: prevResult } = await scene.succeed("ADD");
-    await Deno.remove(`${scene.hosts.folder}/leases/net1/10.1.2.2`);
+    await Deno.remove(`${scene.hosts.directory}/leases/net1/10.1.2.2`);
     await scene.fail("CHECK", [999, "host-local"], { prevResult });
   });
   await t.step("no prevResult", async () => {
@@ -388,7 +388,7 @@ rootTest("host-device works in a chain with tuning and sbr", async () => {
         type: "tuning",
         mac: "c2:11:22:33:44:77",
         mtu: 1400,
-        dataDir: `${hosts.folder}/tuning`,
+        dataDir: `${hosts.directory}/tuning`,
       },
       { type: "sbr" },
     ],

@@ -22,7 +22,7 @@ export const hostDeviceSchema = once(() => {
     device: text,
     /** Its MAC. */
     hwaddr: text,
-    /** Its folder in sysfs, such as `/sys/devices/pci0000:00/0000:00:1f.6`. */
+    /** Its directory in sysfs, such as `/sys/devices/pci0000:00/0000:00:1f.6`. */
     kernelpath: text,
     /** Its PCI address, such as `0000:00:1f.6`. */
     pciBusID: text,

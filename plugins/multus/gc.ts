@@ -8,7 +8,7 @@ import { throwAll } from "../../cni/call/rollback.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { describeError } from "../../cni/error.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
-import { AttachmentLocks, lockFolderOf } from "../../cni/libcni/lock.ts";
+import { AttachmentLocks, lockDirectoryOf } from "../../cni/libcni/lock.ts";
 import { isList } from "./model/delegate.ts";
 import { waitUntilReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";
@@ -38,7 +38,7 @@ export async function gc(session: Session): Promise<void> {
   if (valid !== undefined) {
     failures.push(...await releaseStaleContainers(session, valid));
   }
-  new AttachmentLocks(lockFolderOf(config.cniDir)).sweep();
+  new AttachmentLocks(lockDirectoryOf(config.cniDir)).sweep();
   try {
     await collectOfMaster(session, valid ?? []);
   } catch (error) {

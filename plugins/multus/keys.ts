@@ -85,7 +85,7 @@ export const keys: PluginKeys = {
     },
     "confDir": {
       text:
-        "Folder of networks that are named but have no configuration of their own. `cniConf`, which the Go installer writes, works too.",
+        "Directory of networks that are named but have no configuration of their own. `cniConf`, which the Go installer writes, works too.",
       default: "`/etc/cni/multus/net.d`",
       names: "directory",
     },
@@ -95,7 +95,7 @@ export const keys: PluginKeys = {
     },
     "cniDir": {
       text:
-        "Folder of [the records](multus-operation.md#files) between ADD and DEL.",
+        "Directory of [the records](multus-operation.md#files) between ADD and DEL.",
       default: "`/var/lib/cni/multus`",
       names: "directory",
     },
@@ -152,14 +152,15 @@ export const keys: PluginKeys = {
     },
     "auxiliaryCNIChainName": {
       text:
-        "Name of a last network for every pod: [`passthru`](multus-networks.md#passthru), then each plugin `*.conf` in the folder of that name beside `clusterNetwork`, which must be a path. If one is malformed, the network is skipped and logged.",
+        "Name of a last network for every pod: [`passthru`](multus-networks.md#passthru), then each plugin `*.conf` in the directory of that name beside `clusterNetwork`, which must be a path. If one is malformed, the network is skipped and logged.",
     },
     "retryDeleteOnError": {
       text: "No effect: a failed DEL always keeps what the next one needs.",
       default: "`false`",
     },
     "daemonSocketDir": {
-      text: "Folder of the sockets of a [daemon](daemon.md) to hand calls to.",
+      text:
+        "Directory of the sockets of a [daemon](daemon.md) to hand calls to.",
       names: "directory",
       usual: [
         "/run/cni",

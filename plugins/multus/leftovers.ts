@@ -16,7 +16,8 @@ export const leftovers: Leftovers = {
   type: "multus",
   state: { key: "cniDir", usual: "/var/lib/cni/multus", isCache: true },
   finders: [
-    (search) => search.places.flatMap((folder) => findScratch(search, folder)),
+    (search) =>
+      search.places.flatMap((directory) => findScratch(search, directory)),
   ],
 };
 

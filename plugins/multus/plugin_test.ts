@@ -39,7 +39,7 @@ const ADDS = ["a ADD eth0", "b ADD net1"];
 const DELS = ["b DEL net1", "a DEL eth0"];
 
 test("multus.add() passes on CNI_PATH, with binDir before it", async (scene) => {
-  const { path } = scene.plugins.folder;
+  const { path } = scene.plugins.directory;
   const env = { CNI_PATH: "/some/where:/else" };
   assertSuccess(await scene.run("ADD", both(scene), { env }));
   assertEquals(scene.call("a", "ADD")?.path, `${path}:/some/where:/else`);
@@ -129,7 +129,7 @@ test("multus.add() undoes attachments if the result cannot be converted", async 
 });
 
 test("multus.add() waits for the readiness file", async (scene) => {
-  const readinessindicatorfile = `${scene.hosts.folder}/ready`;
+  const readinessindicatorfile = `${scene.hosts.directory}/ready`;
   const ADD = `[ -e '${readinessindicatorfile}' ] && echo {}`;
   scene.addPlugin("a", undefined, { ADD });
   setTimeout(() => Deno.writeTextFileSync(readinessindicatorfile, ""), 100);
@@ -139,7 +139,7 @@ test("multus.add() waits for the readiness file", async (scene) => {
 });
 
 test("multus.add() leaves a log file", async (scene) => {
-  const logFile = `${scene.hosts.folder}/multus.log`;
+  const logFile = `${scene.hosts.directory}/multus.log`;
   const keys = { ...both(scene), logFile, logLevel: "verbose" };
   await scene.run("ADD", { ...keys, logToStderr: false });
   const [line, ...others] = Deno.readTextFileSync(logFile).trim().split("\n");
@@ -167,11 +167,11 @@ test("multus.check() checks recorded attachments, whatever the current configura
 });
 
 test("multus.check() without a scratch file checks the networks of every pod", async (scene) => {
-  const folder = `${scene.hosts.folder}/net.d`;
-  Deno.mkdirSync(folder);
+  const directory = `${scene.hosts.directory}/net.d`;
+  Deno.mkdirSync(directory);
   const conf = JSON.stringify(scene.conf("first", "a"));
-  Deno.writeTextFileSync(`${folder}/10-first.conf`, conf);
-  const rows: JsonObject[] = [{ clusterNetwork: folder }, both(scene)];
+  Deno.writeTextFileSync(`${directory}/10-first.conf`, conf);
+  const rows: JsonObject[] = [{ clusterNetwork: directory }, both(scene)];
   for (const keys of rows) {
     assertSuccess(await scene.run("ADD", keys));
     Deno.removeSync(scene.scratchFile);
@@ -247,7 +247,7 @@ test("multus.del() runs plugins that only the scratch file has", async (scene) =
 
 test("multus.del() fails if a plugin that ADD ran is missing", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
-  const plugin = `${scene.plugins.folder.path}/b`;
+  const plugin = `${scene.plugins.directory.path}/b`;
   Deno.renameSync(plugin, `${plugin}.away`);
   const { exitCode, json } = await scene.run("DEL", both(scene));
   assertEquals(exitCode, 1);

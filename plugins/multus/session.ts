@@ -43,7 +43,7 @@ export interface Session {
   readonly k8s: K8sArgs;
   /** Runs the delegates' plugins, and caches their attachments. */
   readonly runtime: NetworkRuntime;
-  /** Folders to search for these plugins, in order. */
+  /** Directories to search for these plugins, in order. */
   readonly pluginDirs: readonly string[];
   /** The cache of {@linkcode runtime}. */
   readonly cache: AttachmentCache;
@@ -146,10 +146,10 @@ export async function lockContainer(
 ): Promise<Disposable | undefined> {
   const { config, command, surroundings, signal } = call;
   if (isNested(surroundings.env)) return undefined;
-  const { AttachmentLocks, lockFolderOf } = await import(
+  const { AttachmentLocks, lockDirectoryOf } = await import(
     "../../cni/libcni/lock.ts"
   );
-  const locks = new AttachmentLocks(lockFolderOf(config.cniDir));
+  const locks = new AttachmentLocks(lockDirectoryOf(config.cniDir));
   using limit = new JoinedSignal(PATIENCE_MS, signal);
   const patience = { signal: limit.signal, log };
   try {

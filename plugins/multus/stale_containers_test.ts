@@ -8,14 +8,14 @@ Deno.test({
   ...requireRoot("isSandboxGone() tells a namespace from what one leaves"),
   async fn(t): Promise<void> {
     using hosts = TestHosts.create();
-    const { folder, sandbox, host } = hosts;
-    Deno.writeTextFileSync(`${folder}/unmounted`, "");
+    const { directory, sandbox, host } = hosts;
+    Deno.writeTextFileSync(`${directory}/unmounted`, "");
     const rows: [string, string, boolean][] = [
       ["a namespace", sandbox.path, false],
       ["no path", "", false],
-      ["a path that cannot be followed", `${folder}/unmounted/x`, false],
-      ["nothing", `${folder}/gone`, true],
-      ["the file that it was mounted on", `${folder}/unmounted`, true],
+      ["a path that cannot be followed", `${directory}/unmounted/x`, false],
+      ["nothing", `${directory}/gone`, true],
+      ["the file that it was mounted on", `${directory}/unmounted`, true],
       ["the host's own namespace", host.path, true],
     ];
     await eachRow(t, rows, ([, path, isGone]) => {

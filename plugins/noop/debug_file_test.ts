@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { logCall, readScript, recordCall, writeCall } from "./debug_file.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -26,8 +26,8 @@ Deno.test("recordCall() has every variable, absent ones empty, and stdin in base
 });
 
 Deno.test("readScript() reads what the Go library writes", () => {
-  using folder = new PluginFolder();
-  const path = folder.addFile(
+  using directory = new PluginDirectory();
+  const path = directory.addFile(
     "debug",
     '{"ReportResult":"{}","ReportError":"","ReportErrorCode":0,"ReportStderr":"",' +
       '"ReportVersionSupport":null,"ExitWithCode":0,"Command":"","CmdArgs":' +
@@ -43,7 +43,7 @@ Deno.test("readScript() reads what the Go library writes", () => {
 });
 
 Deno.test("readScript() refuses what is no debug file", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const rows: [string, number][] = [
     ["", 6],
     ["{", 6],
@@ -53,20 +53,20 @@ Deno.test("readScript() refuses what is no debug file", async (t) => {
     ['{"SleepSeconds":-1}', 7],
   ];
   await eachRow(t, rows, ([content, code]) => {
-    const path = folder.addFile("debug", content);
+    const path = directory.addFile("debug", content);
     const error = assertThrows(() => readScript(path), CniError, path);
     assertEquals(error.code, code);
   });
   await t.step("no file", () => {
-    const path = `${folder.path}/none`;
+    const path = `${directory.path}/none`;
     const error = assertThrows(() => readScript(path), CniError, path);
     assertEquals(error.code, 5);
   });
 });
 
 Deno.test("writeCall() replaces the call, keeps the script, and leaves no other file", () => {
-  using folder = new PluginFolder();
-  const path = folder.addFile("debug", '{"ReportResult":"{}","Other":1}');
+  using directory = new PluginDirectory();
+  const path = directory.addFile("debug", '{"ReportResult":"{}","Other":1}');
   for (const Command of ["ADD", "DEL"]) {
     writeCall(path, readScript(path), { ...call, Command });
   }
@@ -76,12 +76,12 @@ Deno.test("writeCall() replaces the call, keeps the script, and leaves no other 
     Command: "DEL",
     CmdArgs: call.CmdArgs,
   });
-  const names = [...Deno.readDirSync(folder.path)].map(({ name }) => name);
+  const names = [...Deno.readDirSync(directory.path)].map(({ name }) => name);
   assertEquals(names, ["debug"]);
 });
 
 Deno.test("logCall() appends to a list", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const rows: [string, string, number][] = [
     ["an empty file", "", 1],
     ["null", "null", 1],
@@ -89,7 +89,7 @@ Deno.test("logCall() appends to a list", async (t) => {
     ["a list that is longer than the new one", `[1,${" ".repeat(2000)}2]`, 3],
   ];
   await eachRow(t, rows, ([, content, length]) => {
-    const path = folder.addFile("log", content);
+    const path = directory.addFile("log", content);
     logCall(path, call);
     const calls = JSON.parse(Deno.readTextFileSync(path));
     assertEquals([calls.length, calls.at(-1)], [length, call]);
@@ -97,9 +97,9 @@ Deno.test("logCall() appends to a list", async (t) => {
 });
 
 Deno.test("logCall() refuses what is no list, and leaves it", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   await eachRow(t, [["{}", 7], ["[", 6]] as const, ([content, code]) => {
-    const path = folder.addFile("log", content);
+    const path = directory.addFile("log", content);
     const error = assertThrows(() => logCall(path, call), CniError, path);
     assertEquals(error.code, code);
     assertEquals(Deno.readTextFileSync(path), content);

@@ -8,7 +8,7 @@ import type {
 } from "../../cni/call/surroundings.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { readDebug, writeDebug } from "../../tests/_harness/noop.ts";
-import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { createNoop, type Ending } from "./plugin.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -56,8 +56,8 @@ async function run(
 }
 
 Deno.test("createNoop() does not read the configuration if CNI_ARGS says enough", async (t) => {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/debug`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/debug`;
   writeDebug(path, { ReportVersionSupport: ["9.8.7"] });
   const rows: [string, Environment, string][] = [
     ["no CNI_ARGS", {}, "0.-42.0"],
@@ -85,8 +85,8 @@ Deno.test("createNoop() finds no debug file in an empty DEBUG", () => {
 });
 
 Deno.test("noop ends by itself with what it was told", async (t) => {
-  using folder = new PluginFolder();
-  const debugFile = `${folder.path}/debug`;
+  using directory = new PluginDirectory();
+  const debugFile = `${directory.path}/debug`;
   const rows: [number | undefined, number][] = [[undefined, 0], [3, 3], [
     -1,
     0,
@@ -99,8 +99,8 @@ Deno.test("noop ends by itself with what it was told", async (t) => {
 });
 
 Deno.test("noop refuses its own namespace as any plugin does, on DEL after all is recorded", async (t) => {
-  using folder = new PluginFolder();
-  const debugFile = `${folder.path}/debug`;
+  using directory = new PluginDirectory();
+  const debugFile = `${directory.path}/debug`;
   for (const [command, recorded] of [["ADD", undefined], ["DEL", "DEL"]]) {
     await t.step(String(command), async () => {
       writeDebug(debugFile, { ReportResult: "text" });

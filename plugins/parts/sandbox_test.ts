@@ -78,7 +78,7 @@ rootTest("findSandbox() returns undefined only if it is gone", () => {
     },
     hostNetns: hosts.host.path,
   });
-  const plain = `${hosts.folder}/plain`;
+  const plain = `${hosts.directory}/plain`;
   Deno.writeTextFileSync(plain, "");
   for (const netns of ["", "/nowhere", plain, hosts.host.path]) {
     assertEquals(findSandbox(call(netns)), undefined, netns);

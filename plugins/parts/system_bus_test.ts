@@ -9,9 +9,9 @@ Deno.test({
   name: `SystemBus calls methods${needsBus.suffix}`,
   ignore: needsBus.ignore,
   fn: async () => {
-    const folder = await Deno.makeTempDir();
+    const directory = await Deno.makeTempDir();
     try {
-      await using firewalld = await FakeFirewalld.start(folder);
+      await using firewalld = await FakeFirewalld.start(directory);
       using bus = await SystemBus.open(firewalld.env);
       assert(bus !== undefined);
       assertEquals(await bus.hasOwner(FIREWALLD), true);
@@ -38,14 +38,14 @@ Deno.test({
       }
       await assertRejects(() => zone("none"), BusError, "none");
     } finally {
-      await Deno.remove(folder, { recursive: true });
+      await Deno.remove(directory, { recursive: true });
     }
   },
 });
 
 Deno.test("SystemBus.open() fails if the bus refuses or hangs up", async () => {
-  const folder = await Deno.makeTempDir();
-  const path = `${folder}/bus`;
+  const directory = await Deno.makeTempDir();
+  const path = `${directory}/bus`;
   const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path},guid=1` };
   try {
     assertEquals(await SystemBus.open(env), undefined);
@@ -74,13 +74,13 @@ Deno.test("SystemBus.open() fails if the bus refuses or hangs up", async () => {
       await served;
     }
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 
 Deno.test("SystemBus gives up on a bus that never answers", async () => {
-  const folder = await Deno.makeTempDir();
-  const path = `${folder}/bus`;
+  const directory = await Deno.makeTempDir();
+  const path = `${directory}/bus`;
   const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
   try {
     using listener = Deno.listen({ transport: "unix", path });
@@ -104,6 +104,6 @@ Deno.test("SystemBus gives up on a bus that never answers", async () => {
       await served;
     }
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });

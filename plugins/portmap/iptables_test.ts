@@ -54,30 +54,30 @@ class Host extends MappedPorts {
 
   /** Makes a program of these names run another one, and returns PATH. */
   pathOf(programs: Readonly<Record<string, string>>): string {
-    const folder = Deno.makeTempDirSync({ dir: this.hosts.folder });
+    const directory = Deno.makeTempDirSync({ dir: this.hosts.directory });
     for (const [name, target] of Object.entries(programs)) {
       for (const suffix of ["", "-restore"]) {
         const script = `#!/bin/sh\nexec /usr/sbin/${target}${suffix} "$@"\n`;
-        const path = `${folder}/${name}${suffix}`;
+        const path = `${directory}/${name}${suffix}`;
         Deno.writeTextFileSync(path, script, { mode: 0o755 });
       }
     }
-    return folder;
+    return directory;
   }
 
   /** PATH of a host whose `iptables` is of the legacy variant. */
   legacy(): { PATH: string } {
-    const folder = `${this.hosts.folder}/legacy`;
-    Deno.mkdirSync(folder);
+    const directory = `${this.hosts.directory}/legacy`;
+    Deno.mkdirSync(directory);
     for (const family of ["iptables", "ip6tables"]) {
       for (const suffix of ["", "-restore"]) {
         Deno.symlinkSync(
           "/usr/sbin/xtables-legacy-multi",
-          `${folder}/${family}${suffix}`,
+          `${directory}/${family}${suffix}`,
         );
       }
     }
-    return { PATH: folder };
+    return { PATH: directory };
   }
 }
 
@@ -95,11 +95,11 @@ test(
     await eachRow(t, [3, 127], async (code) => {
       using host = new Host();
       const keys = { backend: undefined };
-      const folder = await Deno.makeTempDir({ dir: host.hosts.folder });
-      const env = { PATH: folder };
+      const directory = await Deno.makeTempDir({ dir: host.hosts.directory });
+      const env = { PATH: directory };
       for (const program of ["ip6tables", "ip6tables-restore"]) {
         const script = `#!/bin/sh\nexit ${code}\n`;
-        const path = `${folder}/${program}`;
+        const path = `${directory}/${program}`;
         await Deno.writeTextFile(path, script, { mode: 0o755 });
       }
       await host.succeed("ADD", keys, { env });
@@ -189,7 +189,7 @@ test(
         iptables: `iptables-${variant}`,
         ip6tables: `ip6tables-${variant}`,
       });
-      const log = `${host.hosts.folder}/checked`;
+      const log = `${host.hosts.directory}/checked`;
       for (const program of ["iptables", "ip6tables"]) {
         const path = `${PATH}/${program}-restore`;
         const script = `#!/bin/sh\n/usr/bin/tee -a ${log} |` +
@@ -318,8 +318,8 @@ test("removes chains of dead containers that have its port", async (t) => {
   ];
   await eachRow(t, rows, async ([, optionsOf, isDead]) => {
     using host = new Host();
-    const { folder, sandbox } = host.hosts;
-    const path = `${folder}/netns`;
+    const { directory, sandbox } = host.hosts;
+    const path = `${directory}/netns`;
     await Deno.symlink(sandbox.path, path);
     const name = "renamed";
     const options = { containerId: "older", ...optionsOf(path) };

@@ -172,7 +172,7 @@ test("takes a port from a container whose sandbox is gone", async (t) => {
   };
   await eachRow(t, Object.entries(rows), async ([, end]) => {
     using ports = new MappedPorts(NFTABLES);
-    const path = `${ports.hosts.folder}/netns`;
+    const path = `${ports.hosts.directory}/netns`;
     await Deno.symlink(ports.hosts.sandbox.path, path);
     const dead = { containerId: "dead", env: { CNI_NETNS: path } };
     await ports.succeed("ADD", { prevResult: resultIn(path) }, dead);
@@ -196,9 +196,9 @@ test("tells by the MAC whether a container is alive if its label is lost", async
   ];
   await eachRow(t, rows, async ([mac, isAlive]) => {
     using ports = new MappedPorts(NFTABLES);
-    const { host, folder } = ports.hosts;
+    const { host, directory } = ports.hosts;
     await ports.succeed("ADD");
-    const file = `${folder}/rules`;
+    const file = `${directory}/rules`;
     await Deno.writeTextFile(file, runIn(host, "nft", "list ruleset"));
     nft(ports, "flush ruleset");
     runIn(host, "nft", "-f", file);

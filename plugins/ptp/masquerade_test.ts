@@ -144,7 +144,7 @@ testRules(
     await scene.succeed("ADD", {}, { containerId: "dead" });
     // The state after a crash: the lease is free again, and everything else
     // still exists.
-    await Deno.remove(`${hosts.folder}/leases`, { recursive: true });
+    await Deno.remove(`${hosts.directory}/leases`, { recursive: true });
     const sandbox = hosts.addNetns();
     const alive = { sandbox, containerId: "alive" };
     await scene.succeed("ADD", {}, alive);
@@ -165,8 +165,8 @@ testRules(
       const { hosts } = scene;
       const [netns, again] = [hosts.addNetns(), hosts.addNetns()];
       const dead = await scene.succeed("ADD", {}, { sandbox: netns });
-      await Deno.remove(`${hosts.folder}/leases/net1/10.1.2.2`);
-      await Deno.remove(`${hosts.folder}/leases/net1/2001:db8:1::2`);
+      await Deno.remove(`${hosts.directory}/leases/net1/10.1.2.2`);
+      await Deno.remove(`${hosts.directory}/leases/net1/2001:db8:1::2`);
       await scene.succeed("ADD", {}, { sandbox: again });
       assertEquals(reached(again), OUTSIDE);
       assertEquals(dead.json.ips[0].address, "10.1.2.2/24");
@@ -233,9 +233,9 @@ testRules(
       const { hosts } = scene;
       for (const name of ["iptables", "iptables-restore"]) {
         const multi = `/usr/sbin/xtables-${variant}-multi`;
-        await Deno.symlink(multi, `${hosts.folder}/${name}`);
+        await Deno.symlink(multi, `${hosts.directory}/${name}`);
       }
-      const env = { PATH: hosts.folder };
+      const env = { PATH: hosts.directory };
       for (const [at, ifName] of ["eth0", "net1"].entries()) {
         const ipam = hosts.hostLocal(`10.${at}.0.0/24`);
         await scene.succeed("ADD", { ipam }, { ifName, env });

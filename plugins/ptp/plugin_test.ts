@@ -137,7 +137,7 @@ rootTest("ptp returns the DNS of configuration or IPAM plugin", async (t) => {
   ];
   await eachRow(t, rows, async ([, dns, want]) => {
     using hosts = TestHosts.create();
-    const file = `${hosts.folder}/resolv.conf`;
+    const file = `${hosts.directory}/resolv.conf`;
     Deno.writeTextFileSync(file, resolvConf);
     const config = dualStack(hosts);
     const added = await hosts.run("ptp", "ADD", {
@@ -443,7 +443,7 @@ rootTest("ptp.add() replaces a stale host end", async () => {
   assertSuccess(added);
   // The sandbox was recreated, a process still holds the old one, and the
   // lease was released by other means.
-  Deno.removeSync(`${hosts.folder}/leases`, { recursive: true });
+  Deno.removeSync(`${hosts.directory}/leases`, { recursive: true });
   const again = await hosts.run("ptp", "ADD", config, {
     sandbox: hosts.addNetns(),
   });
@@ -463,7 +463,7 @@ rootTest("ptp.add() refuses an invalid CNI_NETNS", async (t) => {
     ],
     [
       "a plain file",
-      (hosts) => hosts.folder + "/bin/ptp",
+      (hosts) => hosts.directory + "/bin/ptp",
       "Cannot open network namespace",
     ],
     [

@@ -129,11 +129,11 @@ function checkOwner(path: string): void {
   if (!owners.includes(info.uid)) {
     throw refuseSocket(path, `belongs to user ${info.uid}, not to root`);
   }
-  const folder = Deno.statSync(dirname(Deno.realPathSync(path)));
-  const mode = folder.mode ?? 0;
+  const directory = Deno.statSync(dirname(Deno.realPathSync(path)));
+  const mode = directory.mode ?? 0;
   const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0;
-  if (!owners.includes(folder.uid) || isOpen) {
-    throw refuseSocket(path, "is in a folder that other users can change");
+  if (!owners.includes(directory.uid) || isOpen) {
+    throw refuseSocket(path, "is in a directory that other users can change");
   }
 }
 

@@ -225,9 +225,9 @@ Deno.test({
     await eachRow(t, ["ADD", "CHECK", "DEL"], async (command) => {
       using scene = new SbrScene();
       const { hosts, sandbox } = scene.networks;
-      const done = `${hosts.folder}/done`;
+      const done = `${hosts.directory}/done`;
       // Through another path, and with the Go plugin's kind of lock.
-      const path = `${hosts.folder}/netns`;
+      const path = `${hosts.directory}/netns`;
       Deno.symlinkSync(sandbox.path, path);
       if (command === "CHECK") await scene.succeed("ADD");
       const script = `echo locked; sleep 0.1; : > ${done}`;

@@ -13,18 +13,18 @@ const RULE = "32765: from 192.168.1.209 lookup 100";
 
 rootTest("sbr.del() succeeds without a namespace", async (t) => {
   using scene = new SbrScene();
-  const { folder } = scene.networks.hosts;
-  const file = `${folder}/file`, nothing = `${folder}/nothing`;
+  const { directory } = scene.networks.hosts;
+  const file = `${directory}/file`, nothing = `${directory}/nothing`;
   Deno.writeTextFileSync(file, "kept", { mode: 0o444 });
   await scene.succeed("ADD");
   const before = scene.networks.state();
   const rows: [name: string, path: string][] = [
     ["none is given", ""],
     ["no such file", nothing],
-    ["no such folder", `${nothing}/netns`],
+    ["no such directory", `${nothing}/netns`],
     ["within a file", `${file}/netns`],
     ["a plain file", file],
-    ["a folder", folder],
+    ["a directory", directory],
     ["a process that has ended", "/proc/4194304/ns/net"],
     ["another kind of namespace", "/proc/self/ns/uts"],
     ["a device", "/dev/null"],
@@ -36,7 +36,7 @@ rootTest("sbr.del() succeeds without a namespace", async (t) => {
       assertSuccess(deleted);
     }, (keys) => `${name}, ${Object.keys(keys)}`);
   }
-  const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
+  const names = [...Deno.readDirSync(directory)].map(({ name }) => name);
   assertEquals(names.sort(), ["bin", "file"]);
   assertEquals(Deno.readTextFileSync(file), "kept");
   assertEquals(scene.networks.state(), before);

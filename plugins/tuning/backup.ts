@@ -22,7 +22,7 @@ import type { Call } from "../../cni/plugin.ts";
 import type { LinkSettings } from "./link_settings.ts";
 import { backupSchema, type TuningConfig } from "./schema.ts";
 
-/** Default folder of the files. */
+/** Default directory of the files. */
 const DATA_DIR = "/run/cni/tuning";
 
 /** The backup of one attachment, in the Go plugin's format. */
@@ -32,7 +32,7 @@ export class Backup {
   readonly #log: Log;
 
   constructor({ config, args, network, log }: Call<TuningConfig>) {
-    this.#path = join(folderOf(config), fileNameOf(args));
+    this.#path = join(directoryOf(config), fileNameOf(args));
     this.#network = network;
     this.#log = log;
   }
@@ -95,20 +95,20 @@ export class Backup {
  * Removes the backups of attachments to the network that are not valid any
  * more. The Go plugin's do not name their network, so they stay.
  *
- * @throws {CniError} 5 if the folder cannot be read or one cannot be removed
+ * @throws {CniError} 5 if the directory cannot be read or one cannot be removed
  */
 export function removeStaleBackups(
   { config, network, validAttachments }: Call<TuningConfig>,
 ): void {
   if (validAttachments === undefined) return;
-  const folder = folderOf(config);
+  const directory = directoryOf(config);
   const spared = new Set(validAttachments.map(fileNameOf));
   const entries = withIoFailure(
-    `list "${folder}"`,
-    () => unlessUnreachable(() => [...Deno.readDirSync(folder)]) ?? [],
+    `list "${directory}"`,
+    () => unlessUnreachable(() => [...Deno.readDirSync(directory)]) ?? [],
   );
   for (const { name } of entries) {
-    const path = join(folder, name);
+    const path = join(directory, name);
     if (!spared.has(name) && networkOf(path) === network) removeIfThere(path);
   }
 }
@@ -119,7 +119,7 @@ function networkOf(path: string): unknown {
   return isObject(document) ? document["network"] : undefined;
 }
 
-function folderOf({ dataDir }: TuningConfig): string {
+function directoryOf({ dataDir }: TuningConfig): string {
   return dataDir || DATA_DIR;
 }
 

@@ -53,7 +53,7 @@ export const keys: PluginKeys = {
       since: "1.4.0",
     },
     "dataDir": {
-      text: "Folder of the backups.",
+      text: "Directory of the backups.",
       type: "string",
       default: "`/run/cni/tuning`",
       since: "0.9.0",

@@ -14,12 +14,13 @@ export const leftovers: Leftovers = {
   type: "tuning",
   state: { key: "dataDir", usual: "/run/cni/tuning" },
   finders: [
-    (search) => search.places.flatMap((folder) => findBackups(search, folder)),
+    (search) =>
+      search.places.flatMap((directory) => findBackups(search, directory)),
   ],
 };
 
-function findBackups(scene: LeftoverSearch, folder: string): Orphan[] {
-  return listFiles(folder).flatMap(({ name, since }) => {
+function findBackups(scene: LeftoverSearch, directory: string): Orphan[] {
+  return listFiles(directory).flatMap(({ name, since }) => {
     // Both names may contain underscores.
     const ids = name.endsWith(".json")
       ? [...name.matchAll(/_/g)].map(({ index }) => name.slice(0, index))
@@ -29,10 +30,10 @@ function findBackups(scene: LeftoverSearch, folder: string): Orphan[] {
     );
     const why = proofs.at(-1);
     if (why === undefined || proofs.includes(undefined)) return [];
-    const document = readJson(`${folder}/${name}`);
+    const document = readJson(`${directory}/${name}`);
     if (document === undefined) return [];
     const { network } = document;
-    return [recordOf(`${folder}/${name}`, {
+    return [recordOf(`${directory}/${name}`, {
       container: ids.at(-1) ?? "",
       network: typeof network === "string" ? network : "",
       why,

@@ -304,7 +304,7 @@ rootTest(
       "f",
     ]);
     assertEquals(await gc([]), ["d", "e", "f"]);
-    // It changes nothing else, and needs no folder.
+    // It changes nothing else, and needs no directory.
     assertEquals(ipJson(scene.hosts.sandbox, "link").length, 2);
     await scene.succeed("GC", {
       dataDir: `${scene.dataDir}/none`,

@@ -33,31 +33,37 @@ export interface Bundle {
 }
 
 /**
- * Copies the sources to another folder, in which their packages are put beside
- * them. The bundler orders and names by paths from the folder it runs in, and
+ * Copies the sources to another directory, in which their packages are put beside
+ * them. The bundler orders and names by paths from the directory it runs in, and
  * those to the cache of packages are not the same everywhere; so are these.
  */
-async function copySources(folder: string): Promise<void> {
+async function copySources(directory: string): Promise<void> {
   const { success, stderr } = await new Deno.Command("cp", {
-    args: ["-r", "--parents", ...PROGRAM_SOURCES, ...LIBRARY_SOURCES, folder],
+    args: [
+      "-r",
+      "--parents",
+      ...PROGRAM_SOURCES,
+      ...LIBRARY_SOURCES,
+      directory,
+    ],
     cwd: ROOT,
     stdin: "null",
   }).output();
   if (success) return;
   const why = new TextDecoder().decode(stderr).trim();
-  throw new Error(`Cannot copy the sources to "${folder}": ${why}`);
+  throw new Error(`Cannot copy the sources to "${directory}": ${why}`);
 }
 
 /** Puts what functions return in place of them, compressed: few calls need it. */
-async function packValues(folder: string): Promise<void> {
-  await pack(folder, "cli/schema/make.ts", makeSchemas);
-  await pack(folder, "cli/new_plugin/templates.ts", loadTemplates);
-  await pack(folder, "cli/help_texts.ts", loadHelpTexts);
-  await pack(folder, "cli/completion_scripts.ts", loadScripts);
+async function packValues(directory: string): Promise<void> {
+  await pack(directory, "cli/schema/make.ts", makeSchemas);
+  await pack(directory, "cli/new_plugin/templates.ts", loadTemplates);
+  await pack(directory, "cli/help_texts.ts", loadHelpTexts);
+  await pack(directory, "cli/completion_scripts.ts", loadScripts);
 }
 
 async function pack(
-  folder: string,
+  directory: string,
   file: string,
   make: () => Promise<object>,
 ): Promise<void> {
@@ -66,13 +72,13 @@ async function pack(
   const packed = (await new Response(bytes).bytes()).toBase64();
   const path = "../".repeat(file.split("/").length - 1) + "cli";
   await Deno.writeTextFile(
-    `${folder}/${file}`,
+    `${directory}/${file}`,
     `import { unpack } from "${path}/packed.ts";
      export const ${make.name} = () => unpack("${packed}");`,
   );
 }
 
-/** Writes a missing `main.ts`, which runs the plugin in the same folder. */
+/** Writes a missing `main.ts`, which runs the plugin in the same directory. */
 async function ensureEntry(path: string): Promise<void> {
   if (await findChangeTime(path) !== undefined) return;
   await Deno.writeTextFile(
@@ -89,16 +95,16 @@ async function ensureEntry(path: string): Promise<void> {
 /**
  * Returns the flags by which imports are resolved.
  *
- * @param folder The copy of the sources
+ * @param directory The copy of the sources
  */
 async function resolutionFlags(
   entry: string,
-  folder: string,
+  directory: string,
 ): Promise<string[]> {
   if (!isAbsolute(entry)) return await importFlags();
   const flags = await foreignImportFlags();
-  const path = `${folder}/import_map.json`;
-  const map = await makeImportMap(folder, entry);
+  const path = `${directory}/import_map.json`;
+  const map = await makeImportMap(directory, entry);
   await Deno.writeTextFile(path, JSON.stringify(map));
   return [
     ...flags.filter((flag) => !flag.startsWith("--import-map=")),
@@ -107,10 +113,10 @@ async function resolutionFlags(
 }
 
 /** Reads the bundle; the entry keeps its name, with another extension. */
-async function readChunks(folder: string): Promise<Chunks> {
+async function readChunks(directory: string): Promise<Chunks> {
   const chunks: Record<string, string> = {};
-  for await (const { name } of Deno.readDir(folder)) {
-    chunks[name] = await Deno.readTextFile(`${folder}/${name}`);
+  for await (const { name } of Deno.readDir(directory)) {
+    chunks[name] = await Deno.readTextFile(`${directory}/${name}`);
   }
   return chunks;
 }
@@ -119,10 +125,10 @@ async function readChunks(folder: string): Promise<Chunks> {
 async function makeModules(
   entry: string,
   args: readonly string[],
-  folder: string,
+  directory: string,
 ): Promise<void> {
   const output = await runDeno(["bundle", "--format=esm", ...args], {
-    cwd: folder,
+    cwd: directory,
   });
   const warning = /^bundler warning: [^]*/m.exec(output);
   if (warning === null) return;
@@ -148,11 +154,11 @@ function identify(chunks: Chunks, identity: string): Chunks {
 }
 
 async function rewriteChunks(
-  folder: string,
+  directory: string,
   rewrite: (source: string) => string,
 ): Promise<void> {
-  for (const [name, source] of Object.entries(await readChunks(folder))) {
-    await Deno.writeTextFile(`${folder}/${name}`, rewrite(source));
+  for (const [name, source] of Object.entries(await readChunks(directory))) {
+    await Deno.writeTextFile(`${directory}/${name}`, rewrite(source));
   }
 }
 

@@ -62,7 +62,7 @@ const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
 /**
  * Describes a program from outside of the project.
  *
- * @param name By default the name of the module, or of the folder of a `main.ts`
+ * @param name By default the name of the module, or of the directory of a `main.ts`
  * @throws {Error} If the name cannot be the type of a plugin
  */
 function describeForeign(module: string, name?: string): Program {

@@ -90,10 +90,10 @@ function getDenoDir(): string {
 }
 
 async function listOwnSources(): Promise<string[]> {
-  const folder = `${ROOT}scripts/mkdenort`;
+  const directory = `${ROOT}scripts/mkdenort`;
   const sources = [`${ROOT}scripts/compile/v8_flags.ts`];
-  for await (const { name } of Deno.readDir(folder)) {
-    if (!/_(test|sample)\.ts$/.test(name)) sources.push(`${folder}/${name}`);
+  for await (const { name } of Deno.readDir(directory)) {
+    if (!/_(test|sample)\.ts$/.test(name)) sources.push(`${directory}/${name}`);
   }
   return sources;
 }

@@ -18,7 +18,7 @@ const SUMS = "SHA256SUMS", SBOM = "sbom.cdx.json";
 
 /**
  * Writes `SHA256SUMS` beside executables, and `sbom.cdx.json`, which has no time:
- * the same sources give the same bytes. Digests of other files in the folder stay.
+ * the same sources give the same bytes. Digests of other files in the directory stay.
  *
  * @param programs What was compiled, if not the project's: such an executable has no bill of materials, because only its author knows what is in it
  * @returns Their paths
@@ -30,25 +30,28 @@ export async function writeDocuments(
   const files = executables.flatMap(({ path, linkTo }) =>
     linkTo === undefined ? [path] : []
   );
-  const folder = dirname(files[0] ?? "");
-  const written = [`${folder}/${SUMS}`];
+  const directory = dirname(files[0] ?? "");
+  const written = [`${directory}/${SUMS}`];
   if (programs === undefined) {
     const about = { name: NAME, version: project.version };
-    const path = `${folder}/${SBOM}`;
+    const path = `${directory}/${SBOM}`;
     const components = await listComponents(denoVersion);
     await Deno.writeTextFile(path, formatSbom(about, components));
     files.push(path);
     written.push(path);
   }
-  await Deno.writeTextFile(`${folder}/${SUMS}`, await sum(folder, files));
+  await Deno.writeTextFile(`${directory}/${SUMS}`, await sum(directory, files));
   return written;
 }
 
 /** Returns the lines of `SHA256SUMS`, with those of other files that are there. */
-async function sum(folder: string, paths: readonly string[]): Promise<string> {
+async function sum(
+  directory: string,
+  paths: readonly string[],
+): Promise<string> {
   const lines = new Map<string, string>();
-  for (const line of await readLines(`${folder}/${SUMS}`)) {
-    const path = `${folder}/${line.slice(66)}`;
+  for (const line of await readLines(`${directory}/${SUMS}`)) {
+    const path = `${directory}/${line.slice(66)}`;
     if (await findChangeTime(path) !== undefined) lines.set(path, `${line}\n`);
   }
   // One after the other: an executable is 95 MiB.

@@ -22,7 +22,7 @@ import {
 import { V8_FLAGS } from "./v8_flags.ts";
 import { getOwnTarget, type Target } from "./target.ts";
 
-/** The programs to compile, the target and the output folder. */
+/** The programs to compile, the target and the output directory. */
 export interface CompileOptions {
   /** By default the running machine. */
   readonly target?: Target;
@@ -99,10 +99,10 @@ export async function compile(
   }
 }
 
-/** Returns the folder that executables for a machine are in unless another is given. */
+/** Returns the directory that executables for a machine are in unless another is given. */
 export function getDefaultOut(target: Target): string {
-  const folder = target === getOwnTarget() ? "bin" : target;
-  return `${ROOT}dist/${folder}`;
+  const directory = target === getOwnTarget() ? "bin" : target;
+  return `${ROOT}dist/${directory}`;
 }
 
 /** What is the same for all programs of a build. */

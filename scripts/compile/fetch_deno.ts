@@ -63,9 +63,9 @@ async function findFetched(target: Target): Promise<FetchedDeno | undefined> {
   const found: FetchedDeno[] = [];
   // npm/<registry>/<package>/<version>/deno
   for await (const registry of listDirectory(`${CACHE}/npm`)) {
-    const folder = `${CACHE}/npm/${registry}/${npmPackageOf(target)}`;
-    for await (const version of listDirectory(folder)) {
-      const path = `${folder}/${version}/deno`;
+    const directory = `${CACHE}/npm/${registry}/${npmPackageOf(target)}`;
+    for await (const version of listDirectory(directory)) {
+      const path = `${directory}/${version}/deno`;
       if (isSameSeries(version) && await isFile(path)) {
         found.push({ path, version });
       }

@@ -1,7 +1,7 @@
 /**
  * The import map for a program from outside of the project: in it the project
  * is a package by its name, and what the program's own `deno.json` says counts
- * in the program's folder.
+ * in the program's directory.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export type Imports = Readonly<Record<string, string>>;
 /** The format of `--import-map`. */
 export interface ImportMap {
   readonly imports: Imports;
-  /** Overrides for a folder, by its URL. */
+  /** Overrides for a directory, by its URL. */
   readonly scopes: Readonly<Record<string, Imports>>;
 }
 
@@ -47,11 +47,11 @@ export async function makeImportMap(
   if (theirs === undefined || theirs === `${ROOT}deno.json`) {
     return { imports, scopes: {} };
   }
-  const folder = `${toUrl(dirname(theirs))}/`;
+  const directory = `${toUrl(dirname(theirs))}/`;
   // Wherever their own map leads, the project is this one, and there is one of
   // each package that both use.
   const scope = { ...await readImports(theirs), ...imports };
-  return { imports, scopes: { [folder]: scope } };
+  return { imports, scopes: { [directory]: scope } };
 }
 
 /** Lists the entry points of the project, by the names that others import. */
@@ -82,11 +82,11 @@ async function readImports(path: string): Promise<Imports> {
 function expand(
   specifier: string,
   target: string,
-  folder: string,
+  directory: string,
 ): [specifier: string, target: string][] {
   if (/^\.{0,2}\//.test(target)) {
     const slash = target.endsWith("/") ? "/" : "";
-    return [[specifier, toUrl(resolve(folder, target)) + slash]];
+    return [[specifier, toUrl(resolve(directory, target)) + slash]];
   }
   const [, registry, name] = /^(npm|jsr):\/?([^/].*[^/])$/.exec(target) ?? [];
   return registry === undefined
@@ -94,18 +94,18 @@ function expand(
     : [[specifier, target], [`${specifier}/`, `${registry}:/${name}/`]];
 }
 
-/** Finds the `deno.json` that counts in a folder. */
-async function findConfig(folder: string): Promise<string | undefined> {
+/** Finds the `deno.json` that counts in a directory. */
+async function findConfig(directory: string): Promise<string | undefined> {
   for (const name of ["deno.json", "deno.jsonc"]) {
     try {
-      await Deno.stat(`${folder}/${name}`);
-      return `${folder}/${name}`;
+      await Deno.stat(`${directory}/${name}`);
+      return `${directory}/${name}`;
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
   }
-  const parent = dirname(folder);
-  return parent === folder ? undefined : await findConfig(parent);
+  const parent = dirname(directory);
+  return parent === directory ? undefined : await findConfig(parent);
 }
 
 async function readConfig(path: string): Promise<Config> {

@@ -9,28 +9,28 @@ const PROJECT = {
   imports: { "@std/path": "jsr:@std/path@^1", "zod": "npm:zod@^4" },
 };
 
-/** Writes files to a new folder, and sets whether jsr.io is reachable. */
+/** Writes files to a new directory, and sets whether jsr.io is reachable. */
 async function withFiles<T>(
   files: Readonly<Record<string, string>>,
   offline: "0" | "1",
-  work: (folder: string) => Promise<T>,
+  work: (directory: string) => Promise<T>,
 ): Promise<T> {
-  const folder = await Deno.makeTempDir();
+  const directory = await Deno.makeTempDir();
   const before = Deno.env.get("OFFLINE");
   Deno.env.set("OFFLINE", offline);
   try {
     for (const [path, text] of Object.entries(files)) {
-      const file = `${folder}/${path}`;
+      const file = `${directory}/${path}`;
       await Deno.mkdir(file.slice(0, file.lastIndexOf("/")), {
         recursive: true,
       });
       await Deno.writeTextFile(file, text);
     }
-    return await work(folder);
+    return await work(directory);
   } finally {
     if (before === undefined) Deno.env.delete("OFFLINE");
     else Deno.env.set("OFFLINE", before);
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 }
 
@@ -50,7 +50,7 @@ Deno.test("makeImportMap() has the project in it, and its packages", async (t) =
       "zod/": "npm:/zod@^4/",
     }],
     ["from the stand-ins", "1", {
-      "@std/path/posix": "file://FOLDER/p/scripts/offline/posix.ts",
+      "@std/path/posix": "file://DIRECTORY/p/scripts/offline/posix.ts",
       "zod/": "npm:/zod@^4/",
     }],
   ];
@@ -58,17 +58,17 @@ Deno.test("makeImportMap() has the project in it, and its packages", async (t) =
     t,
     rows,
     ([, offline, imports]) =>
-      withFiles(files, offline, async (folder) => {
+      withFiles(files, offline, async (directory) => {
         const map = await makeImportMap(
-          `${folder}/p`,
-          `${folder}/a b/main.ts`,
+          `${directory}/p`,
+          `${directory}/a b/main.ts`,
         );
-        const text = JSON.stringify(map).replaceAll(folder, "FOLDER");
+        const text = JSON.stringify(map).replaceAll(directory, "DIRECTORY");
         assertEquals(JSON.parse(text), {
           imports: {
             ...imports,
-            "@ours/lib": "file://FOLDER/p/mod.ts",
-            "@ours/lib/kernel": "file://FOLDER/p/deep/kernel.ts",
+            "@ours/lib": "file://DIRECTORY/p/mod.ts",
+            "@ours/lib/kernel": "file://DIRECTORY/p/deep/kernel.ts",
           },
           scopes: {},
         });
@@ -92,25 +92,25 @@ Deno.test("makeImportMap() heeds the program's own deno.json", async (t) => {
     "a %20#b/deno.jsonc": theirs,
     "a %20#b/src/main.ts": "",
   };
-  await withFiles(files, "0", async (folder) => {
-    const entry = `${folder}/a %20#b/src/main.ts`;
-    const { imports, scopes } = await makeImportMap(`${folder}/p`, entry);
-    const url = `file://${folder}/a%20%2520%23b/`;
-    await t.step("in the program's folder", () => {
+  await withFiles(files, "0", async (directory) => {
+    const entry = `${directory}/a %20#b/src/main.ts`;
+    const { imports, scopes } = await makeImportMap(`${directory}/p`, entry);
+    const url = `file://${directory}/a%20%2520%23b/`;
+    await t.step("in the program's directory", () => {
       assertEquals(scopes, {
         [url]: {
           "ms": "npm:ms@2",
           "ms/": "npm:/ms@2/",
           "url,}": "https://example.org/a//b.ts",
           "mine/": `${url}lib/`,
-          "up": `file://${folder}/up.ts`,
+          "up": `file://${directory}/up.ts`,
           ...imports,
         },
       });
     });
     await t.step("except for what the project uses, too", () => {
       assertEquals(imports["zod"], "npm:zod@^4");
-      assertEquals(imports["@ours/lib"], `file://${folder}/p/mod.ts`);
+      assertEquals(imports["@ours/lib"], `file://${directory}/p/mod.ts`);
     });
   });
 });
@@ -125,11 +125,11 @@ Deno.test("makeImportMap() says which deno.json it cannot read", async () => {
     "p/deno.json": JSON.stringify(PROJECT),
     "a/deno.json": "{ imports: {} }",
   };
-  await withFiles(files, "0", async (folder) => {
+  await withFiles(files, "0", async (directory) => {
     await assertRejects(
-      () => makeImportMap(`${folder}/p`, `${folder}/a/main.ts`),
+      () => makeImportMap(`${directory}/p`, `${directory}/a/main.ts`),
       Error,
-      `Cannot parse "${folder}/a/deno.json"`,
+      `Cannot parse "${directory}/a/deno.json"`,
     );
   });
 });

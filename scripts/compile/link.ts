@@ -35,7 +35,7 @@ const FOREIGN_IMPORT = /^import[^;"]*"((?!\.\/)[^"]+)"/;
 const EXPORT = /export\{([^{}]*)\};?$/;
 /** Marks the entry module. */
 const IS_MAIN = /\bimport\.meta\.main\b/g;
-/** The folder of a module, which an executable does not have. */
+/** The directory of a module, which an executable does not have. */
 const DIRNAME = /\bimport\.meta\.dirname\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;

@@ -46,7 +46,7 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
     ["the module to begin with", {
       "main.js": "import.meta.main&&out.push(1);",
     }, [1]],
-    ["a module without a folder", {
+    ["a module without a directory", {
       "main.js": "out.push(import.meta.dirname===void 0);",
     }, [true]],
     ["a module to begin with that waits", {

@@ -59,19 +59,19 @@ export async function listSinglePrograms(
 
 /** Returns the `main.ts` of a plugin; the bundler writes a missing one. */
 async function getEntry(plugin: string): Promise<string> {
-  const folder = plugin.replaceAll("-", "_");
-  const folders = ["plugins", "ipam", "cli"].map((layer) =>
-    `${layer}/${folder}`
+  const directory = plugin.replaceAll("-", "_");
+  const directories = ["plugins", "ipam", "cli"].map((layer) =>
+    `${layer}/${directory}`
   );
   for (const module of ["main.ts", "plugin.ts"]) {
-    for (const path of folders) {
+    for (const path of directories) {
       const time = await findChangeTime(`${ROOT}${path}/${module}`);
       if (time !== undefined) return `${path}/main.ts`;
     }
   }
   throw new Error(
     `Cannot compile plugin "${plugin}": there is no ${
-      folders.join(" and no ")
+      directories.join(" and no ")
     }`,
   );
 }

@@ -1,5 +1,5 @@
 /**
- * The project's folder, and `deno` called from there.
+ * The project's directory, and `deno` called from there.
  *
  * @module
  */
@@ -9,7 +9,7 @@ export const ROOT = decodeURIComponent(
   new URL("../../", import.meta.url).pathname,
 );
 
-/** What the programs are made of: folders and files in the project's root. */
+/** What the programs are made of: directories and files in the project's root. */
 export const PROGRAM_SOURCES = [
   "net",
   "ffi",
@@ -37,7 +37,7 @@ export const LIBRARY_SOURCES = [
 
 /**
  * Runs the running deno with other arguments, in the project's root unless
- * another folder is given, and returns what it said on stderr.
+ * another directory is given, and returns what it said on stderr.
  *
  * @throws {Error} If it fails or is aborted; the message is its stderr
  */

@@ -110,8 +110,8 @@ async function run(path: string, { env, stdin }: Call): Promise<string> {
 
 /** Makes a call that a daemon runs. */
 async function runByDaemon(path: string): Promise<string> {
-  const folder = await Deno.makeTempDir({ prefix: "compile_" });
-  const socket = `${folder}/daemon.sock`;
+  const directory = await Deno.makeTempDir({ prefix: "compile_" });
+  const socket = `${directory}/daemon.sock`;
   const listener = Deno.listen({ transport: "unix", path: socket });
   try {
     const served = serve(listener);
@@ -126,7 +126,7 @@ async function runByDaemon(path: string): Promise<string> {
     await served;
     return found;
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 }
 

@@ -56,7 +56,7 @@ async function isUpToDate(directory: string): Promise<boolean> {
   return true;
 }
 
-/** Returns the modification time of a file, or the latest one in a folder without tests; 0 if nothing exists. */
+/** Returns the modification time of a file, or the latest one in a directory without tests; 0 if nothing exists. */
 async function findNewestChange(path: string): Promise<number> {
   const time = await findChangeTime(path) ?? 0;
   if (time === 0 || !(await Deno.stat(path)).isDirectory) return time;

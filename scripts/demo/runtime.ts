@@ -47,7 +47,7 @@ export class Runtime {
 
   /**
    * @param node Namespace of the node
-   * @param path Folder with the plugins' executables
+   * @param path Directory with the plugins' executables
    */
   constructor(node: NetNs, path: string, list: ConfList) {
     this.#node = node;

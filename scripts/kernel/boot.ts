@@ -14,8 +14,8 @@ export interface BootOptions {
   readonly init: string;
   /** Variables for the script. Values have no whitespace. */
   readonly env: Readonly<Record<string, string>>;
-  /** An empty folder for the kernel's sockets, and for its memory if /dev/shm is too small. */
-  readonly folder: string;
+  /** An empty directory for the kernel's sockets, and for its memory if /dev/shm is too small. */
+  readonly directory: string;
   /** Ends the kernel; its reason is told. */
   readonly stop: AbortSignal;
   /** Is given what the second console prints, as it comes. */
@@ -45,11 +45,11 @@ const GRACE_MS = 5000;
  * @throws {Deno.errors.NotFound} If the kernel is not installed
  */
 export async function boot(options: BootOptions): Promise<BootEnd> {
-  const { kernel, folder, stop, onText } = options;
+  const { kernel, directory, stop, onText } = options;
   // A process group of its own: the kernel's processes are processes here.
   await using child = new Deno.Command(kernel, {
     args: listWords(options),
-    env: { TMPDIR: await chooseMemoryFolder(folder) },
+    env: { TMPDIR: await chooseMemoryDirectory(directory) },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -72,15 +72,15 @@ export async function boot(options: BootOptions): Promise<BootEnd> {
   }
 }
 
-/** The command line, with the machine's root folder as the root, read-only. */
-function listWords({ init, env, folder }: BootOptions): string[] {
+/** The command line, with the machine's root directory as the root, read-only. */
+function listWords({ init, env, directory }: BootOptions): string[] {
   const words = [
     `mem=${MEMORY_MIB}M`,
     "rootfstype=hostfs",
     "rootflags=/",
     "ro",
     `init=${init}`,
-    `uml_dir=${folder}/`,
+    `uml_dir=${directory}/`,
     "con=null",
     "con0=null,fd:2",
     "con1=null,fd:1",
@@ -92,7 +92,7 @@ function listWords({ init, env, folder }: BootOptions): string[] {
 }
 
 /** Memory is a file: best in memory, but that may be too small in a container. */
-async function chooseMemoryFolder(otherwise: string): Promise<string> {
+async function chooseMemoryDirectory(otherwise: string): Promise<string> {
   const { stdout } = await new Deno.Command("df", {
     args: ["--output=avail", "-m", "/dev/shm"],
     stderr: "null",

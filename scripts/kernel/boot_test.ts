@@ -15,7 +15,7 @@ const needsKernel = ignoreUnless(
 
 /** Boots with a script as the first process. */
 class Boot implements Disposable {
-  readonly folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly stop = new AbortController();
   shown = "";
 
@@ -24,7 +24,7 @@ class Boot implements Disposable {
     onText: () => void = () => {},
     env: Record<string, string> = {},
   ): Promise<BootEnd> {
-    const init = `${this.folder}/init.sh`;
+    const init = `${this.directory}/init.sh`;
     Deno.writeTextFileSync(
       init,
       `#!/bin/sh\nexec >/dev/tty1 2>&1\n${script}\n`,
@@ -34,7 +34,7 @@ class Boot implements Disposable {
       kernel: KERNEL,
       init,
       env,
-      folder: this.folder,
+      directory: this.directory,
       stop: this.stop.signal,
       onText: (text) => {
         this.shown += text;
@@ -48,7 +48,7 @@ class Boot implements Disposable {
     return [...Deno.readDirSync("/proc")].some(({ name }) => {
       try {
         return Deno.readTextFileSync(`/proc/${name}/cmdline`)
-          .includes(`${this.folder}/init.sh`);
+          .includes(`${this.directory}/init.sh`);
       } catch {
         return false; // no process, or one that has just ended
       }
@@ -56,13 +56,13 @@ class Boot implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 
 rootTest("boot() runs a script, and files stay", needsKernel, async () => {
   using kernel = new Boot();
-  const path = `${kernel.folder}/file`;
+  const path = `${kernel.directory}/file`;
   await Deno.writeTextFile(path, "old");
   const { output, log, stopped } = await kernel.run(
     `read -r text < ${path}; echo "$GREETING $text $(uname -r)"

@@ -8,7 +8,7 @@
 #   CNI_KERNEL_DENO     deno
 #   CNI_KERNEL_ROOT     the project
 #   CNI_KERNEL_RUN      the file that says what to run: scripts/kernel/inside.ts
-#   CNI_KERNEL_SHARE    a folder of the machine to write to, if not empty
+#   CNI_KERNEL_SHARE    a directory of the machine to write to, if not empty
 #
 # This script runs twice: in the machine's file system, and in the overlay.
 set -eu
@@ -28,8 +28,8 @@ if [ "${1-}" = "" ]; then
   modprobe -d /mnt/modules overlay
   mount -n -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work \
     overlay /mnt/root
-  for folder in proc sys dev; do
-    mount -n --move "/$folder" "/mnt/root/$folder"
+  for directory in proc sys dev; do
+    mount -n --move "/$directory" "/mnt/root/$directory"
   done
   cd /mnt/root
   pivot_root . mnt
@@ -37,9 +37,9 @@ if [ "${1-}" = "" ]; then
 fi
 
 # What the machine has running is not running here.
-for folder in /run /var/lib/cni /etc/cni; do
-  mkdir -p "$folder"
-  mount -t tmpfs memory "$folder"
+for directory in /run /var/lib/cni /etc/cni; do
+  mkdir -p "$directory"
+  mount -t tmpfs memory "$directory"
 done
 # The runner writes there how the rows ended.
 mount -n -t hostfs -o "${CNI_KERNEL_RUN%/*}" none "${CNI_KERNEL_RUN%/*}"

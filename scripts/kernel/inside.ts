@@ -42,8 +42,8 @@ async function main(path: string): Promise<void> {
     print: (text) => console.log(text),
     log: () => {},
   });
-  const folder = path.slice(0, path.lastIndexOf("/"));
-  await Deno.writeTextFile(`${folder}/rows.json`, JSON.stringify(rows));
+  const directory = path.slice(0, path.lastIndexOf("/"));
+  await Deno.writeTextFile(`${directory}/rows.json`, JSON.stringify(rows));
   console.log(`conformance rows: ${formatTally(conformance)}`);
   console.log(formatTally(tally));
 }

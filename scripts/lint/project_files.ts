@@ -6,7 +6,7 @@
 
 const PROJECT_ROOT = new URL("../../", import.meta.url);
 
-/** The folders that end up in the executables. */
+/** The directories that end up in the executables. */
 const PRODUCT = [
   "net/",
   "ffi/",
@@ -66,7 +66,7 @@ export function resolveImport(
  * Returns the leading part of a path that a pattern names, as `plugins/ptp/`
  * of `plugins/ptp/plugin.ts` for a pattern of `plugins/`, `*` and `/`.
  *
- * @param pattern A folder if it ends in `/`, else a file; `*` is one path component
+ * @param pattern A directory if it ends in `/`, else a file; `*` is one path component
  * @returns `undefined` if the path is not in there
  */
 export function matchedPart(path: string, pattern: string): string | undefined {

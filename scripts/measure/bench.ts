@@ -21,7 +21,7 @@ import { runIsolated } from "./bench/isolation.ts";
 import { describeMachine } from "./bench/machine.ts";
 import { type BenchOptions, parseOptions } from "./bench/options.ts";
 import type { Report } from "./bench/report.ts";
-import { findSubjects, GO_FOLDER } from "./bench/subject.ts";
+import { findSubjects, GO_DIRECTORY } from "./bench/subject.ts";
 import { formatReport } from "./bench/table.ts";
 import { writeReport } from "./bench/write_report.ts";
 import { ensureCompiled } from "../compile.ts";
@@ -34,18 +34,18 @@ const NESTED = "--in-namespaces";
 
 /** Measures in a separate process, which takes everything with it at its end. */
 async function measure(
-  task: Omit<Task, "deno" | "folder">,
+  task: Omit<Task, "deno" | "directory">,
 ): Promise<Answer | number> {
-  const folder = await Deno.makeTempDir({ prefix: "cni-bench-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-bench-" });
   try {
     const script = new URL(import.meta.url).pathname;
     const deno = [Deno.execPath(), "run", "-A", ...await importFlags()];
-    const nested = JSON.stringify({ ...task, deno, folder });
+    const nested = JSON.stringify({ ...task, deno, directory });
     const command = [...deno, script, NESTED, nested];
     const { code, stdout } = await runIsolated(command, ROOT);
     return code === 0 ? JSON.parse(stdout) as Answer : code;
   } finally {
-    await Deno.remove(folder);
+    await Deno.remove(directory);
   }
 }
 
@@ -53,7 +53,7 @@ async function measure(
 async function bench(options: BenchOptions): Promise<number> {
   const { quick, growth, rounds, filter, json, out } = options;
   const bin = options.bin ?? await ensureCompiled();
-  const go = Deno.env.get("CNI_GO_PLUGINS") || GO_FOLDER;
+  const go = Deno.env.get("CNI_GO_PLUGINS") || GO_DIRECTORY;
   const { subjects, notes } = findSubjects(
     bin,
     options.peers,
@@ -92,7 +92,7 @@ Usage: deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
   --filter TEXT    measure only cells with TEXT in their name
   --bin DIR        our executables (default build them)
   --peer DIR       other executables to compare with; can be repeated
-  --go-multus DIR  folder of the Go multus
+  --go-multus DIR  directory of the Go multus
   --out DIR        where to write the results (default dist/bench)
   --json           print a JSON document instead of tables`;
 

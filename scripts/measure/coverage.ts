@@ -41,12 +41,12 @@ Usage: deno task coverage [--html] [--no-kernel] [--below PERCENT]
   --no-kernel      leave out the tests in User-mode Linux
   --below PERCENT  list files below this, with the missed lines (default 90)
 
-Writes build/coverage/lcov.info. Exits with 1 if a folder is below 90 %.`;
+Writes build/coverage/lcov.info. Exits with 1 if a directory is below 90 %.`;
 
-/** Folders that are measured. */
-const FOLDERS = ["cni", "ipam", "net", "ffi/netlink", "plugins"];
+/** Directories that are measured. */
+const DIRECTORIES = ["cni", "ipam", "net", "ffi/netlink", "plugins"];
 
-/** At least so many lines of each folder are covered, in percent. */
+/** At least so many lines of each directory are covered, in percent. */
 const THRESHOLD = 90;
 
 const ROOT_URL = new URL("../..", import.meta.url);
@@ -55,7 +55,7 @@ const RAW = `${OUTPUT}raw`;
 
 /** What is reported, and what of. */
 const REPORT_FILTER = [
-  `--include=^${ROOT_URL.href}(${FOLDERS.join("|")})/`,
+  `--include=^${ROOT_URL.href}(${DIRECTORIES.join("|")})/`,
   "--exclude=_test\\.ts$",
   RAW,
 ];
@@ -91,7 +91,9 @@ function readOptions(args: readonly string[]): Options {
 
 /** Lists the product's files. */
 function listSources(): string[] {
-  return FOLDERS.flatMap((folder) => listFiles(ROOT_URL, `${folder}/`))
+  return DIRECTORIES.flatMap((directory) =>
+    listFiles(ROOT_URL, `${directory}/`)
+  )
     .map(({ path }) => path).filter((path) => /(?<!_test)\.ts$/.test(path));
 }
 
@@ -150,7 +152,7 @@ async function runTests(env: Record<string, string>): Promise<void> {
   console.log(formatTally(tally));
 }
 
-/** Runs tests in User-mode Linux, which writes to the same folder. */
+/** Runs tests in User-mode Linux, which writes to the same directory. */
 async function runKernelTests(env: Record<string, string>): Promise<void> {
   const files = listTestFiles(ROOT_URL)
     .map(({ path }) => path).filter((path) => KERNEL_TESTS.test(path));
@@ -196,12 +198,12 @@ function printReport(files: readonly FileLines[], below: number): number {
     );
   }
   console.log("");
-  const lines = FOLDERS.map((folder) => sumLines(files, folder));
+  const lines = DIRECTORIES.map((directory) => sumLines(files, directory));
   lines.forEach((one, index) =>
-    console.log(formatLines(FOLDERS[index] ?? "", one))
+    console.log(formatLines(DIRECTORIES[index] ?? "", one))
   );
   if (lines.every((one) => percent(one) >= THRESHOLD)) return 0;
-  console.log(`\nAt least ${THRESHOLD} % of each folder is expected`);
+  console.log(`\nAt least ${THRESHOLD} % of each directory is expected`);
   return 1;
 }
 

@@ -66,9 +66,9 @@ interface Subject {
   readonly run: (options: FuzzOptions) => Promise<unknown>;
 }
 
-/** @param folder For files, in memory at best */
-function listSubjects(folder: string): Subject[] {
-  const parsers = listParsers(folder).map((parser): Subject => ({
+/** @param directory For files, in memory at best */
+function listSubjects(directory: string): Subject[] {
+  const parsers = listParsers(directory).map((parser): Subject => ({
     name: parser.name,
     run: (options) => fuzz(parser, options),
   }));
@@ -80,11 +80,11 @@ function listSubjects(folder: string): Subject[] {
 
 /** Runs the parsers; returns the exit status. */
 async function main({ runs, seed, filter }: Options): Promise<number> {
-  const folder = await Deno.makeTempDir({ prefix: "cni-fuzz-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-fuzz-" });
   const tally = { passed: 0, failed: 0, skipped: 0 };
   console.log(`${runs} inputs for each parser, seed ${seed}`);
   try {
-    for (const { name, run } of listSubjects(folder)) {
+    for (const { name, run } of listSubjects(directory)) {
       if (!name.includes(filter)) continue;
       const startMs = performance.now();
       try {
@@ -98,7 +98,7 @@ async function main({ runs, seed, filter }: Options): Promise<number> {
       }
     }
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
   console.log(formatTally(tally));
   return tally.failed === 0 && tally.passed > 0 ? 0 : 1;

@@ -239,10 +239,10 @@ Deno.test("makeDenort() puts V8's flags into the command line", () => {
 });
 
 Deno.test("the package imports nothing from outside", async () => {
-  const folder = decodeURIComponent(new URL(".", import.meta.url).pathname);
-  for await (const { name } of Deno.readDir(folder)) {
+  const directory = decodeURIComponent(new URL(".", import.meta.url).pathname);
+  for await (const { name } of Deno.readDir(directory)) {
     if (!name.endsWith(".ts")) continue;
-    const text = await Deno.readTextFile(folder + name);
+    const text = await Deno.readTextFile(directory + name);
     for (
       const [, path = ""] of text.matchAll(
         /^(?:import|\}|export).* from "(.*)";$/gm,

@@ -22,20 +22,22 @@ export const ARCHIVE_KINDS = Object.keys(COMPRESSORS) as ArchiveKind[];
 export type ArchiveKind = keyof typeof COMPRESSORS;
 
 /**
- * Writes a folder into an archive, `<path><kind>`. Keeps symbolic and hard links.
+ * Writes a directory into an archive, `<path><kind>`. Keeps symbolic and hard links.
  *
  * @param epoch Seconds since 1970: the time of all entries
  * @returns The archive's path
  */
 export async function writeArchive(
-  folder: string,
+  directory: string,
   path: string,
   kind: ArchiveKind,
   epoch: number,
 ): Promise<string> {
-  const [, parent, name] = /^(.*)\/([^/]+)$/.exec(folder) ?? [];
+  const [, parent, name] = /^(.*)\/([^/]+)$/.exec(directory) ?? [];
   if (parent === undefined || name === undefined) {
-    throw new Error(`Cannot archive "${folder}": it has no parent folder`);
+    throw new Error(
+      `Cannot archive "${directory}": it has no parent directory`,
+    );
   }
   await run("tar", [
     "--create",

@@ -148,13 +148,13 @@ async function describeNpm(
   };
 }
 
-async function readLicense(folder: string): Promise<string | undefined> {
-  const entries = await Array.fromAsync(Deno.readDir(folder));
+async function readLicense(directory: string): Promise<string | undefined> {
+  const entries = await Array.fromAsync(Deno.readDir(directory));
   const file = entries.find(({ name, isFile }) =>
     isFile && /^licen[cs]e/i.test(name)
   );
   if (file === undefined) return undefined;
-  return await Deno.readTextFile(`${folder}/${file.name}`);
+  return await Deno.readTextFile(`${directory}/${file.name}`);
 }
 
 /** Returns the license of a package that has no file with it. */

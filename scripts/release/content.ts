@@ -1,5 +1,5 @@
 /**
- * The folder that becomes an archive and a package.
+ * The directory that becomes an archive and a package.
  *
  * @module
  */
@@ -10,33 +10,33 @@ import type { Component } from "./components.ts";
 import { run } from "./run.ts";
 import { formatNotices, formatSbom, type Release } from "./sbom.ts";
 
-/** Folders with the units of systemd. */
-const UNIT_FOLDERS = ["daemon", "dhcp", "systemd"] as const;
+/** Directories with the units of systemd. */
+const UNIT_DIRECTORIES = ["daemon", "dhcp", "systemd"] as const;
 
 /**
- * Adds documents, systemd units and schemas to a folder that has `bin`.
+ * Adds documents, systemd units and schemas to a directory that has `bin`.
  *
- * @param folder Gets `LICENSE`, `THIRD-PARTY-NOTICES`, `sbom.cdx.json`, `systemd` and `schemas`
+ * @param directory Gets `LICENSE`, `THIRD-PARTY-NOTICES`, `sbom.cdx.json`, `systemd` and `schemas`
  */
 export async function addDocuments(
-  folder: string,
+  directory: string,
   release: Release,
   components: readonly Component[],
 ): Promise<void> {
-  await Deno.mkdir(`${folder}/systemd`, { recursive: true });
-  for (const unitFolder of UNIT_FOLDERS) {
-    const from = `${ROOT}deploy/${unitFolder}/.`;
-    await run("cp", ["-R", from, `${folder}/systemd`]);
+  await Deno.mkdir(`${directory}/systemd`, { recursive: true });
+  for (const unitDirectory of UNIT_DIRECTORIES) {
+    const from = `${ROOT}deploy/${unitDirectory}/.`;
+    await run("cp", ["-R", from, `${directory}/systemd`]);
   }
   for (const name of ["LICENSE", "CHANGELOG.md"]) {
-    await Deno.copyFile(ROOT + name, `${folder}/${name}`);
+    await Deno.copyFile(ROOT + name, `${directory}/${name}`);
   }
-  await writeSchemas(`${folder}/schemas`);
+  await writeSchemas(`${directory}/schemas`);
   const texts = {
     "THIRD-PARTY-NOTICES": formatNotices(components),
     "sbom.cdx.json": formatSbom(release, components),
   };
   for (const [name, text] of Object.entries(texts)) {
-    await Deno.writeTextFile(`${folder}/${name}`, text);
+    await Deno.writeTextFile(`${directory}/${name}`, text);
   }
 }

@@ -2,7 +2,7 @@
  * A package for Debian and Ubuntu, made by Debian's `dpkg-deb`.
  *
  * It replaces no plugin of the machine: `cni install` does that, from the
- * package's folder. A newer package then updates what is installed.
+ * package's directory. A newer package then updates what is installed.
  *
  * @module
  */
@@ -10,7 +10,7 @@
 import { run } from "./run.ts";
 import type { Release } from "./sbom.ts";
 
-/** The folder of the plugins in the package. */
+/** The directory of the plugins in the package. */
 const PLUGINS = "usr/lib/cni-plugins";
 
 /** What a package is made of. */
@@ -18,11 +18,11 @@ export interface DebOptions {
   readonly release: Release;
   /** As Debian calls it: `amd64` or `arm64`. */
   readonly architecture: string;
-  /** The folder that is archived: `bin`, `systemd` and documents. */
+  /** The directory that is archived: `bin`, `systemd` and documents. */
   readonly content: string;
-  /** An empty folder for the files of the package. */
+  /** An empty directory for the files of the package. */
   readonly staging: string;
-  /** The folder for the package. */
+  /** The directory for the package. */
   readonly out: string;
 }
 
@@ -33,14 +33,14 @@ export async function writeDeb(
   const { name, version, epoch } = release;
   const docs = `${staging}/usr/share/doc/${name}`;
   for (
-    const folder of [
+    const directory of [
       `${staging}/DEBIAN`,
       `${staging}/${PLUGINS}`,
       `${staging}/usr/bin`,
       `${staging}/usr/lib/systemd/system`,
       docs,
     ]
-  ) await Deno.mkdir(folder, { recursive: true });
+  ) await Deno.mkdir(directory, { recursive: true });
   await run("cp", ["-a", `${content}/bin/.`, `${staging}/${PLUGINS}`]);
   await Deno.symlink("../lib/cni-plugins/cni", `${staging}/usr/bin/cni`);
   for await (const { name, isFile } of Deno.readDir(`${content}/systemd`)) {

@@ -12,12 +12,12 @@ import { formatFindingsPage } from "./findings_page.ts";
 import { formatKeyTables } from "./key_tables.ts";
 
 /** Writes a file for each plugin, and for lists and bare plugins. */
-export async function writeSchemas(folder: string): Promise<void> {
-  await Deno.mkdir(folder, { recursive: true });
+export async function writeSchemas(directory: string): Promise<void> {
+  await Deno.mkdir(directory, { recursive: true });
   const list = await makeSchemas();
   for (const name of ["conflist", "conf", ...pluginNames]) {
     const text = JSON.stringify(selectSchema(list, name), null, 2);
-    await Deno.writeTextFile(`${folder}/${name}.json`, `${text}\n`);
+    await Deno.writeTextFile(`${directory}/${name}.json`, `${text}\n`);
   }
 }
 

@@ -63,18 +63,18 @@ export function listTestFiles(root: URL): TestFile[] {
 }
 
 /**
- * Lists all files in a folder, but no hidden ones.
+ * Lists all files in a directory, but no hidden ones.
  *
- * @param folder From the project's root, with a slash at the end unless empty
+ * @param directory From the project's root, with a slash at the end unless empty
  */
 export function listFiles(
   root: URL,
-  folder: string,
+  directory: string,
   excluded: readonly string[] = [],
 ): TestFile[] {
   const base = decodeURIComponent(root.pathname);
-  return [...Deno.readDirSync(`${base}${folder}`)].flatMap((entry) => {
-    const path = `${folder}${entry.name}`;
+  return [...Deno.readDirSync(`${base}${directory}`)].flatMap((entry) => {
+    const path = `${directory}${entry.name}`;
     if (entry.name.startsWith(".") || entry.name === "node_modules") return [];
     if (excluded.includes(path)) return [];
     if (entry.isDirectory) return listFiles(root, `${path}/`, excluded);

@@ -4,18 +4,18 @@ import { ALONE, listTestFiles, planFiles } from "./plan.ts";
 const ROOT = new URL("../../", import.meta.url);
 
 /** Makes files of so many bytes each. */
-function makeFolder(sizes: Readonly<Record<string, number>>): URL {
-  const folder = new URL(`file://${Deno.makeTempDirSync()}/`);
+function makeDirectory(sizes: Readonly<Record<string, number>>): URL {
+  const directory = new URL(`file://${Deno.makeTempDirSync()}/`);
   for (const [path, size] of Object.entries(sizes)) {
-    const file = new URL(path, folder);
+    const file = new URL(path, directory);
     Deno.mkdirSync(new URL(".", file), { recursive: true });
     Deno.writeFileSync(file, new Uint8Array(size));
   }
-  return folder;
+  return directory;
 }
 
 Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
-  const folder = makeFolder({
+  const directory = makeDirectory({
     "a_test.ts": 7,
     "b.test.js": 3,
     "c/d_test.tsx": 2,
@@ -30,7 +30,7 @@ Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
     "scripts/test.ts": 1,
   });
   try {
-    const files = listTestFiles(folder)
+    const files = listTestFiles(directory)
       .toSorted((a, b) => a.path < b.path ? -1 : 1);
     assertEquals(files, [
       { path: "a_test.ts", size: 7 },
@@ -39,7 +39,7 @@ Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
       { path: "c/test.mts", size: 1 },
     ]);
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });
 

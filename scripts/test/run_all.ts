@@ -22,7 +22,7 @@ export interface Jobs {
 
 /** How to run all tests. */
 export interface RunOptions {
-  /** The folder that the files are named from. */
+  /** The directory that the files are named from. */
   readonly root: URL;
   /** Variables for the tests, beside those of this process. */
   readonly env: Readonly<Record<string, string>>;

@@ -24,9 +24,9 @@ const HANGS = 'Deno.test("hangs", async () => {' +
 
 const FLAGS = ["--no-config"];
 
-/** Runs files in a new folder. */
+/** Runs files in a new directory. */
 class Run implements Disposable {
-  readonly folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly printed: string[] = [];
   readonly progress: string[] = [];
   readonly stop = new AbortController();
@@ -34,7 +34,7 @@ class Run implements Disposable {
 
   constructor(files: Readonly<Record<string, string>>) {
     for (const [name, source] of Object.entries(files)) {
-      Deno.writeTextFileSync(`${this.folder}/${name}`, source);
+      Deno.writeTextFileSync(`${this.directory}/${name}`, source);
     }
   }
 
@@ -50,7 +50,7 @@ class Run implements Disposable {
     const toJob = (one: string | Job): Job =>
       typeof one === "string" ? testFile(one, { flags: FLAGS, testArgs }) : one;
     return runAll({ together: together.map(toJob), alone: alone.map(toJob) }, {
-      root: new URL(`file://${this.folder}/`),
+      root: new URL(`file://${this.directory}/`),
       env: { NO_COLOR: "1" },
       jobs: 2,
       verbose: false,
@@ -69,7 +69,7 @@ class Run implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 
@@ -220,7 +220,9 @@ Deno.test("runAll() says what was running when it was stopped, and what not", as
   await eventually(
     "the test hangs",
     () =>
-      [...Deno.readDirSync(run.folder)].some(({ name }) => name === "hanging"),
+      [...Deno.readDirSync(run.directory)].some(({ name }) =>
+        name === "hanging"
+      ),
   );
   run.stop.abort("the time is over");
   const { tally, failures } = await running;

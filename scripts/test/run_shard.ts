@@ -44,8 +44,8 @@ export async function runShard(
   const startMs = performance.now();
   // The shell has both outputs come by one pipe, in order, and is then deno.
   const script = 'cd "$0" && exec "$@" 2>&1';
-  const folder = cwd instanceof URL ? decodeURIComponent(cwd.pathname) : cwd;
-  const shell = ["sh", "-c", script, folder, Deno.execPath(), ...args];
+  const directory = cwd instanceof URL ? decodeURIComponent(cwd.pathname) : cwd;
+  const shell = ["sh", "-c", script, directory, Deno.execPath(), ...args];
   const [program = "", ...rest] = [...enter, ...shell];
   await using child = new Deno.Command(program, {
     args: rest,

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { waitUntilDead } from "../../tests/_harness/process_group.ts";
 import { runShard, type ShardEnd } from "./run_shard.ts";
 
-/** Runs a script in a new folder. */
+/** Runs a script in a new directory. */
 async function run(
   script: string,
   onText?: (text: string) => void,

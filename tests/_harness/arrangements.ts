@@ -102,7 +102,7 @@ async function play(scene: Scene, arrangement: string): Promise<Ending> {
   using host = new RecordingPlugins();
   const { answers = { a: {}, b: {}, c: {} }, deed } = scene;
   for (const [type, answer] of Object.entries(answers)) host.add(type, answer);
-  host.folder.addOwnExecutable("chain");
+  host.directory.addOwnExecutable("chain");
   const { plugins = Object.keys(answers).map((type) => ({ type })) } = scene;
   const arranged = ARRANGEMENTS[arrangement]?.(plugins);
   const document = { name: "net1", cniVersion: "1.1.0", ...scene.keys };
@@ -115,15 +115,15 @@ async function play(scene: Scene, arrangement: string): Promise<Ending> {
   const conf = host.conf(scene.conf);
   if (scene.cached !== undefined) fillCache(host, scene.cached);
   const told = await tell(() => deed(runtime, list, conf));
-  const { calls, folder, cacheDir } = host;
-  const log = readIfThere(`${folder.path}/calls`);
+  const { calls, directory, cacheDir } = host;
+  const log = readIfThere(`${directory.path}/calls`);
   const file = readIfThere(`${cacheDir}/results/net1-c1-eth0`);
   return {
     ...told,
     arrangement,
     calls,
-    // Every host has its own folder.
-    recorded: log.replaceAll(folder.path, "@path"),
+    // Every host has its own directory.
+    recorded: log.replaceAll(directory.path, "@path"),
     kept: file.startsWith("{") ? JSON.parse(file).result : undefined,
   };
 }

@@ -138,17 +138,17 @@ const NETNS: readonly [name: string, pathOf: (hosts: TestHosts) => string][] = [
   ["no CNI_NETNS", () => ""],
   ["a path that is not there", () => "/run/netns/never-made"],
   ["a process that has ended", () => "/proc/4194304/ns/net"],
-  ["the plain file that a reboot leaves", ({ folder }) => {
-    Deno.writeTextFileSync(`${folder}/plain`, "");
-    return `${folder}/plain`;
+  ["the plain file that a reboot leaves", ({ directory }) => {
+    Deno.writeTextFileSync(`${directory}/plain`, "");
+    return `${directory}/plain`;
   }],
-  ["a link that leads to itself", ({ folder }) => {
-    Deno.symlinkSync(`${folder}/loop`, `${folder}/loop`);
-    return `${folder}/loop`;
+  ["a link that leads to itself", ({ directory }) => {
+    Deno.symlinkSync(`${directory}/loop`, `${directory}/loop`);
+    return `${directory}/loop`;
   }],
-  ["a FIFO that nobody writes to", ({ host, folder }) => {
-    runIn(host, "mkfifo", `${folder}/fifo`);
-    return `${folder}/fifo`;
+  ["a FIFO that nobody writes to", ({ host, directory }) => {
+    runIn(host, "mkfifo", `${directory}/fifo`);
+    return `${directory}/fifo`;
   }],
 ];
 

@@ -40,7 +40,7 @@ export async function occupy(hosts: TestHosts): Promise<NetNs> {
   const sandbox = hosts.addNetns();
   const ipam = {
     ...hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
-    dataDir: `${hosts.folder}/other-leases`,
+    dataDir: `${hosts.directory}/other-leases`,
     ranges: [
       [{ subnet: "10.1.2.0/24", rangeStart: "10.1.2.100" }],
       [{ subnet: "2001:db8:1::/64", rangeStart: "2001:db8:1::100" }],

@@ -38,7 +38,7 @@ export const BUILD = "by daemon";
 export function worldLike(
   getWorld: () => OwnWorld,
 ): NonNullable<CallSocketOptions["readWorld"]> {
-  return (_folder, { env }) => ({
+  return (_directory, { env }) => ({
     ...getWorld(),
     exe: findFileId("/proc/self/exe") ?? "",
     netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
@@ -47,8 +47,8 @@ export function worldLike(
 
 /** A daemon whose host is that of the caller, whichever it is. */
 class Daemon {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly #path = `${this.#folder}/daemon.sock`;
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #path = `${this.#directory}/daemon.sock`;
   readonly #world: OwnWorld & { host: string };
   readonly #hosts = new Map<string, { calls: Calls; links: LinkRemover }>();
   /** Plugins of tests that are not in the registry. */
@@ -67,7 +67,7 @@ class Daemon {
     });
     socket.listen(this.#path);
     globalThis.addEventListener("unload", () => {
-      Deno.removeSync(this.#folder, { recursive: true });
+      Deno.removeSync(this.#directory, { recursive: true });
     });
   }
 

@@ -11,7 +11,7 @@ import type { Keys, PluginScene } from "./plugin_scene.ts";
 
 /**
  * A change by another program. The command runs in a shell,
- * where `$VETH` is the host end and `$LEASES` a folder. CHECK
+ * where `$VETH` is the host end and `$LEASES` a directory. CHECK
  * must report the text; without a text it must pass.
  */
 export type Change = readonly [string, "host" | "sandbox", string, string?];
@@ -89,7 +89,8 @@ export async function checkAfterChanges(
       await scene.succeed("CHECK", { prevResult });
       const name = prevResult.interfaces.map(({ name }: Keys) => `${name}`)
         .find((name: string) => name.startsWith("veth")) ?? "";
-      const script = `VETH=${name}; LEASES=${hosts.folder}/leases; ${command}`;
+      const script =
+        `VETH=${name}; LEASES=${hosts.directory}/leases; ${command}`;
       runIn(hosts[where], "sh", "-ec", script);
       const checked = await scene.run("CHECK", { prevResult });
       if (text === undefined) assertSuccess(checked);
@@ -139,7 +140,7 @@ function rowsOf({ hosts }: PluginScene, result: Result): PrevResultRow[] {
   const { interfaces, ips, routes } = result;
   const { path } = hosts.sandbox;
   const other = hosts.addNetns();
-  const alias = `${hosts.folder}/alias`;
+  const alias = `${hosts.directory}/alias`;
   Deno.symlinkSync(path, alias);
   const withEnd = (change: (mac: string) => Keys): unknown => ({
     ...result,

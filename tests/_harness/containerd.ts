@@ -84,14 +84,14 @@ const IMAGE = "localhost/pause:1";
 /** A running containerd. Its plugins are our executables. */
 export class Containerd implements AsyncDisposable {
   readonly #hosts: TestHosts;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #spawned: Spawned;
   readonly #client: GrpcClient;
   readonly #pods = new Set<string>();
 
-  private constructor(hosts: TestHosts, folder: string, spawned: Spawned) {
-    [this.#hosts, this.#folder, this.#spawned] = [hosts, folder, spawned];
-    this.#client = new GrpcClient(`${folder}/sock`);
+  private constructor(hosts: TestHosts, directory: string, spawned: Spawned) {
+    [this.#hosts, this.#directory, this.#spawned] = [hosts, directory, spawned];
+    this.#client = new GrpcClient(`${directory}/sock`);
   }
 
   /**
@@ -103,16 +103,16 @@ export class Containerd implements AsyncDisposable {
     hosts: TestHosts,
     plugins: readonly object[],
   ): Promise<Containerd> {
-    const folder = `${hosts.folder}/containerd`;
-    Deno.mkdirSync(`${folder}/net.d`, { recursive: true });
-    writeConfig(folder);
-    await writeImage(folder);
+    const directory = `${hosts.directory}/containerd`;
+    Deno.mkdirSync(`${directory}/net.d`, { recursive: true });
+    writeConfig(directory);
+    await writeImage(directory);
     // Sandboxes and the cache of attachments are not for others to see.
     const script = `
       mount -t tmpfs none /run
       mount -t tmpfs none /var/lib/cni || mount -t tmpfs none /var/lib
       while :; do
-        containerd --config ${folder}/config.toml 2>> ${folder}/log
+        containerd --config ${directory}/config.toml 2>> ${directory}/log
       done`;
     const spawned = spawnIn(hosts.host, {
       path: "unshare",
@@ -123,11 +123,11 @@ export class Containerd implements AsyncDisposable {
       env: { PATH: Deno.env.get("PATH") ?? "" },
       stdin: "",
     });
-    const containerd = new Containerd(hosts, folder, spawned);
+    const containerd = new Containerd(hosts, directory, spawned);
     containerd.configure(plugins);
     try {
       await eventually("containerd runs", () => containerd.#runs());
-      containerd.#ctr("images", "import", `${folder}/image.tar`);
+      containerd.#ctr("images", "import", `${directory}/image.tar`);
     } catch (error) {
       await containerd[Symbol.asyncDispose]();
       throw error;
@@ -139,7 +139,7 @@ export class Containerd implements AsyncDisposable {
   /** Writes the network's configuration; containerd notices it. */
   configure(plugins: readonly object[]): void {
     const list = { cniVersion: "1.0.0", name: "pods", plugins };
-    const path = `${this.#folder}/net.d/10-pods.conflist`;
+    const path = `${this.#directory}/net.d/10-pods.conflist`;
     Deno.writeTextFileSync(`${path}.new`, JSON.stringify(list));
     Deno.renameSync(`${path}.new`, path);
   }
@@ -205,13 +205,25 @@ export class Containerd implements AsyncDisposable {
   /** Runs `cni` among containerd's processes and mounts. */
   cni(...args: string[]): string {
     const enter = ["-t", String(this.#findPid()), "-m", "-p", "-n"];
-    const folders = ["--conf-dir", `${this.#folder}/net.d`, "--cni-path", BIN];
+    const directories = [
+      "--conf-dir",
+      `${this.#directory}/net.d`,
+      "--cni-path",
+      BIN,
+    ];
     const { host } = this.#hosts;
-    return runIn(host, "nsenter", ...enter, `${BIN}/cni`, ...args, ...folders);
+    return runIn(
+      host,
+      "nsenter",
+      ...enter,
+      `${BIN}/cni`,
+      ...args,
+      ...directories,
+    );
   }
 
   #findPid(): number {
-    const config = `${this.#folder}/config.toml`;
+    const config = `${this.#directory}/config.toml`;
     const names = [...Deno.readDirSync("/proc")].map(({ name }) => name);
     const pid = names.filter((name) => /^\d+$/.test(name)).find((name) => {
       const [program = "", ...args] = readCommandLine(name);
@@ -250,7 +262,7 @@ export class Containerd implements AsyncDisposable {
   }
 
   #ctr(...args: string[]): void {
-    const socket = ["--address", `${this.#folder}/sock`];
+    const socket = ["--address", `${this.#directory}/sock`];
     runIn(this.#hosts.host, "ctr", ...socket, "-n", "k8s.io", ...args);
   }
 }
@@ -264,15 +276,15 @@ function readCommandLine(pid: string): string[] {
 }
 
 /** containerd 2 converts this version to its own. */
-function writeConfig(folder: string): void {
+function writeConfig(directory: string): void {
   const cri = 'plugins."io.containerd.grpc.v1.cri"';
   Deno.writeTextFileSync(
-    `${folder}/config.toml`,
+    `${directory}/config.toml`,
     `version = 2
-root = "${folder}/root"
-state = "${folder}/state"
+root = "${directory}/root"
+state = "${directory}/state"
 [grpc]
-address = "${folder}/sock"
+address = "${directory}/sock"
 [${cri}]
 sandbox_image = "${IMAGE}"
 restrict_oom_score_adj = true
@@ -283,14 +295,14 @@ disable_tcp_service = true
 snapshotter = "native"
 [${cri}.cni]
 bin_dir = "${BIN}"
-conf_dir = "${folder}/net.d"
+conf_dir = "${directory}/net.d"
 `,
   );
 }
 
 /** Writes the image as `docker save` does. */
-async function writeImage(folder: string): Promise<void> {
-  const image = `${folder}/image`;
+async function writeImage(directory: string): Promise<void> {
+  const image = `${directory}/image`;
   await Deno.mkdir(`${image}/root`, { recursive: true });
   const program = `${image}/root/pause`;
   await Deno.writeFile(program, Uint8Array.fromHex(PAUSE), { mode: 0o755 });
@@ -312,5 +324,5 @@ async function writeImage(folder: string): Promise<void> {
     { Config: "config.json", RepoTags: [IMAGE], Layers: ["layer.tar"] },
   ]);
   const names = ["config.json", "layer.tar", "manifest.json"];
-  tar("-C", image, "-cf", `${folder}/image.tar`, ...names);
+  tar("-C", image, "-cf", `${directory}/image.tar`, ...names);
 }

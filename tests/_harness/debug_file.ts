@@ -5,16 +5,16 @@
  */
 
 /**
- * Writes the file to the folder that `TestHosts` names by NETCONFPATH.
+ * Writes the file to the directory that `TestHosts` names by NETCONFPATH.
  *
- * @param folder Of the host
+ * @param directory Of the host
  * @returns NETCONFPATH, for other calls
  */
 export function writeDebugFile(
-  folder: string,
+  directory: string,
   config: object,
 ): { NETCONFPATH: string } {
-  const path = `${folder}/net.d`;
+  const path = `${directory}/net.d`;
   Deno.mkdirSync(path, { recursive: true });
   const plugins = [{ ...config, type: "debug" }];
   Deno.writeTextFileSync(

@@ -10,8 +10,8 @@ import type { JsonObject } from "../../cni/json/json.ts";
 
 /** Where a definition tries it. */
 export interface AttackPlace {
-  /** A folder of the author: what is written to it, or run from it, is seen. */
-  readonly folder: string;
+  /** A directory of the author: what is written to it, or run from it, is seen. */
+  readonly directory: string;
   /** Of the node's plugins. */
   readonly kubeconfig: string;
 }
@@ -55,7 +55,7 @@ export const ATTACKS: readonly Attack[] = [
     (place) => ({
       type: "bridge",
       bridge: "br-evil",
-      binDir: place.folder,
+      binDir: place.directory,
       delegates: [{ name: "z", type: "evil" }],
       ipam: { type: "multus" },
     }),
@@ -68,7 +68,7 @@ export const ATTACKS: readonly Attack[] = [
       plugins: [{ type: "passthru" }, {
         type: "multus",
         delegates: [{ name: "z", type: "evil" }],
-        BinDir: place.folder,
+        BinDir: place.directory,
       }],
     }),
   ),
@@ -76,45 +76,45 @@ export const ATTACKS: readonly Attack[] = [
     "run a program by hooks of `debug`",
     "type",
     "refused",
-    ({ folder }) => ({
+    ({ directory }) => ({
       type: "debug",
-      addHooks: [[...RUN.slice(0, 2), `touch ${folder}/ran`]],
+      addHooks: [[...RUN.slice(0, 2), `touch ${directory}/ran`]],
     }),
   ),
   attack(
     "run a program by `debug` in `ipam`",
     "ipam.type",
     "refused",
-    ({ folder }) =>
-      ipam({ type: "debug", addHooks: [["touch", `${folder}/ran`]] }),
+    ({ directory }) =>
+      ipam({ type: "debug", addHooks: [["touch", `${directory}/ran`]] }),
   ),
   attack(
     "run a program by `debug` in flannel's `delegate`",
     "delegate.type",
     "refused",
-    ({ folder }) => ({
+    ({ directory }) => ({
       type: "flannel",
-      delegate: { type: "debug", addHooks: [["touch", `${folder}/ran`]] },
+      delegate: { type: "debug", addHooks: [["touch", `${directory}/ran`]] },
     }),
   ),
   attack(
     "run a program by `debug` in `chain`",
     "type",
     "refused",
-    ({ folder }) => ({
+    ({ directory }) => ({
       type: "chain",
-      plugins: [{ type: "debug", addHooks: [["touch", `${folder}/ran`]] }],
+      plugins: [{ type: "debug", addHooks: [["touch", `${directory}/ran`]] }],
     }),
   ),
   attack(
     "run a program by another case of `type`",
     "plugins[0].TYPE",
     "ignored",
-    ({ folder }) => ({
+    ({ directory }) => ({
       plugins: [{
         ...hostLocal({}),
         TYPE: "debug",
-        addHooks: [["touch", `${folder}/ran`]],
+        addHooks: [["touch", `${directory}/ran`]],
       }],
     }),
   ),
@@ -122,20 +122,20 @@ export const ATTACKS: readonly Attack[] = [
     "run a program by a key of another project's plugin",
     "steps[0].type",
     "ignored",
-    ({ folder }) => ({
+    ({ directory }) => ({
       ...hostLocal({}),
-      steps: [{ type: "debug", addHooks: [["touch", `${folder}/ran`]] }],
+      steps: [{ type: "debug", addHooks: [["touch", `${directory}/ran`]] }],
     }),
   ),
   attack(
     "run commands of `nft` by conditions of `portmap`",
     "plugins[1].conditionsV4",
     "refused",
-    ({ folder }) => ({
+    ({ directory }) => ({
       plugins: [hostLocal({}), {
         type: "portmap",
         backend: "nftables",
-        conditionsV4: [`\ninclude "${folder}/secret"`],
+        conditionsV4: [`\ninclude "${directory}/secret"`],
         runtimeConfig: {
           portMappings: [{
             hostPort: 8080,
@@ -151,32 +151,32 @@ export const ATTACKS: readonly Attack[] = [
     "write a file by `cniOutput` of `debug`",
     "type",
     "refused",
-    ({ folder }) => ({
+    ({ directory }) => ({
       type: "debug",
-      cniOutput: `${folder}/written`,
+      cniOutput: `${directory}/written`,
     }),
   ),
   attack(
     "write files by `dataDir` of `host-local`",
     "ipam.dataDir",
     "done",
-    ({ folder }) => hostLocal({ dataDir: `${folder}/written` }),
+    ({ directory }) => hostLocal({ dataDir: `${directory}/written` }),
   ),
   attack(
     "write files by `dataDir` in capitals",
     "ipam.DATADIR",
     "done",
-    ({ folder }) => hostLocal({ DATADIR: `${folder}/written` }),
+    ({ directory }) => hostLocal({ DATADIR: `${directory}/written` }),
   ),
   attack(
     "write files by `dataDir` of `tuning`",
     "plugins[1].dataDir",
     "done",
-    ({ folder }) => ({
+    ({ directory }) => ({
       plugins: [hostLocal({}), {
         type: "tuning",
         mtu: 1400,
-        dataDir: `${folder}/written`,
+        dataDir: `${directory}/written`,
       }],
     }),
   ),
@@ -184,18 +184,18 @@ export const ATTACKS: readonly Attack[] = [
     "write files by `dataDir` of `flannel`",
     "dataDir",
     "done",
-    ({ folder }) => ({
+    ({ directory }) => ({
       type: "flannel",
-      dataDir: `${folder}/written`,
+      dataDir: `${directory}/written`,
     }),
   ),
   attack(
     "write files by `dataDir` of `whereabouts`",
     "ipam.dataDir",
     "done",
-    ({ folder, kubeconfig }) =>
+    ({ directory, kubeconfig }) =>
       whereabouts({
-        dataDir: `${folder}/written`,
+        dataDir: `${directory}/written`,
         kubernetes: { kubeconfig },
       }),
   ),
@@ -203,57 +203,63 @@ export const ATTACKS: readonly Attack[] = [
     "write a log by `log_file`",
     "ipam.log_file",
     "ignored",
-    ({ folder, kubeconfig }) =>
+    ({ directory, kubeconfig }) =>
       whereabouts({
-        log_file: `${folder}/written`,
+        log_file: `${directory}/written`,
         kubernetes: { kubeconfig },
       }),
   ),
-  attack("write a log by `logFile`", "logFile", "ignored", ({ folder }) => ({
+  attack("write a log by `logFile`", "logFile", "ignored", ({ directory }) => ({
     ...hostLocal({}),
-    logFile: `${folder}/written`,
+    logFile: `${directory}/written`,
   })),
   attack(
     "write device information by `CNIDeviceInfoFile`",
     "runtimeConfig.CNIDeviceInfoFile",
     "ignored",
-    ({ folder }) => ({
+    ({ directory }) => ({
       ...hostLocal({}),
-      runtimeConfig: { CNIDeviceInfoFile: `${folder}/written` },
+      runtimeConfig: { CNIDeviceInfoFile: `${directory}/written` },
     }),
   ),
   attack(
     "write a file by the test double `noop`",
     "type",
     "absent",
-    ({ folder }) => ({
+    ({ directory }) => ({
       type: "noop",
-      debugFile: `${folder}/written`,
+      debugFile: `${directory}/written`,
     }),
   ),
   attack(
     "read a file by `configuration_path`",
     "ipam.configuration_path",
     "done",
-    ({ folder }) => whereabouts({ configuration_path: `${folder}/secret` }),
+    ({ directory }) =>
+      whereabouts({ configuration_path: `${directory}/secret` }),
   ),
   attack(
     "read a file by `kubeconfig`",
     "ipam.kubernetes.kubeconfig",
     "done",
-    ({ folder }) =>
-      whereabouts({ kubernetes: { kubeconfig: `${folder}/secret` } }),
+    ({ directory }) =>
+      whereabouts({ kubernetes: { kubeconfig: `${directory}/secret` } }),
   ),
   attack(
     "read a file by `resolvConf`",
     "ipam.resolvConf",
     "done",
-    ({ folder }) => hostLocal({ resolvConf: `${folder}/secret` }),
+    ({ directory }) => hostLocal({ resolvConf: `${directory}/secret` }),
   ),
-  attack("read a file by `subnetFile`", "subnetFile", "done", ({ folder }) => ({
-    type: "flannel",
-    subnetFile: `${folder}/secret`,
-  })),
+  attack(
+    "read a file by `subnetFile`",
+    "subnetFile",
+    "done",
+    ({ directory }) => ({
+      type: "flannel",
+      subnetFile: `${directory}/secret`,
+    }),
+  ),
   attack(
     "send credentials to another API server",
     "ipam.kubernetes.k8s_api_root",
@@ -263,37 +269,37 @@ export const ATTACKS: readonly Attack[] = [
         kubernetes: { k8s_api_root: "https://192.0.2.1", kubeconfig },
       }),
   ),
-  attack("reach a socket by `remote`", "type", "done", ({ folder }) => ({
+  attack("reach a socket by `remote`", "type", "done", ({ directory }) => ({
     type: "remote",
-    socket: `${folder}/evil.sock`,
+    socket: `${directory}/evil.sock`,
     basePath: "/v1",
     envAll: true,
   })),
-  attack("reach a socket by `contivk8s`", "type", "done", ({ folder }) => ({
+  attack("reach a socket by `contivk8s`", "type", "done", ({ directory }) => ({
     type: "contivk8s",
-    socket: `${folder}/evil.sock`,
+    socket: `${directory}/evil.sock`,
   })),
   attack(
     "reach a socket by `daemonSocket`",
     "daemonSocket",
     "done",
-    ({ folder }) => ({
+    ({ directory }) => ({
       ...hostLocal({}),
-      daemonSocket: `${folder}/evil.sock`,
+      daemonSocket: `${directory}/evil.sock`,
     }),
   ),
   attack(
     "reach a socket by `daemonSocket` of an IPAM plugin",
     "ipam.daemonSocket",
     "ignored",
-    ({ folder }) => hostLocal({ daemonSocket: `${folder}/evil.sock` }),
+    ({ directory }) => hostLocal({ daemonSocket: `${directory}/evil.sock` }),
   ),
   attack(
     "reach a socket by `daemonSocketPath` of `dhcp`",
     "ipam.daemonSocketPath",
     "done",
-    ({ folder }) =>
-      ipam({ type: "dhcp", daemonSocketPath: `${folder}/evil.sock` }),
+    ({ directory }) =>
+      ipam({ type: "dhcp", daemonSocketPath: `${directory}/evil.sock` }),
   ),
   attack("take a link of the node by `host-device`", undefined, "done", () => ({
     type: "host-device",

@@ -1,6 +1,6 @@
 /**
  * A host with a device for host-device: one end of a veth, with the other end
- * on the host, too. Folders of sysfs are made where a test needs a bus that the
+ * on the host, too. Directories of sysfs are made where a test needs a bus that the
  * machine does not have.
  *
  * @module
@@ -73,7 +73,7 @@ export class DeviceScene extends PluginScene<HostDeviceConfig> {
       .filter((name) => name !== "lo" && !name.startsWith("wire"));
   }
 
-  /** Creates a file or a link to one in the folder that stands for `/sys`. */
+  /** Creates a file or a link to one in the directory that stands for `/sys`. */
   addSysfs(path: string, linkTo?: string): void {
     const target = `${this.sysfs}/${path}`;
     Deno.mkdirSync(target.slice(0, target.lastIndexOf("/")), {
@@ -84,8 +84,8 @@ export class DeviceScene extends PluginScene<HostDeviceConfig> {
   }
 }
 
-function sysfsOf({ folder }: TestHosts): string {
-  return `${folder}/sys`;
+function sysfsOf({ directory }: TestHosts): string {
+  return `${directory}/sys`;
 }
 
 function ipamOf(hosts: TestHosts): Keys {

@@ -9,7 +9,7 @@ import { createLog } from "../../cni/log/log.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Lease } from "../../ipam/dhcp/lease.ts";
-import { LeaseFolder } from "../../ipam/dhcp/lease_folder.ts";
+import { LeaseDirectory } from "../../ipam/dhcp/lease_directory.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Mac } from "../../net/mac.ts";
 import { type DhcpOptions, runDhcp } from "../../daemon/dhcp/daemon.ts";
@@ -92,9 +92,9 @@ export class DhcpScene implements AsyncDisposable {
   #end: AbortController | undefined;
   #running: Promise<void> | undefined;
   /** Path of the daemon's socket. */
-  readonly socket: string = `${this.hosts.folder}/dhcp.sock`;
+  readonly socket: string = `${this.hosts.directory}/dhcp.sock`;
   /** The daemon's leases on disk. */
-  readonly folder: LeaseFolder = new LeaseFolder(this.socket);
+  readonly directory: LeaseDirectory = new LeaseDirectory(this.socket);
   /** The daemon's log. */
   log = "";
 
@@ -175,8 +175,8 @@ export class DhcpScene implements AsyncDisposable {
 
   /** Starts udhcpd, with leases of so many seconds. */
   async startUdhcpd(seconds: number, ...more: string[]): Promise<Background> {
-    const file = `${this.hosts.folder}/udhcpd.conf`;
-    const leases = `${this.hosts.folder}/udhcpd.leases`;
+    const file = `${this.hosts.directory}/udhcpd.conf`;
+    const leases = `${this.hosts.directory}/udhcpd.leases`;
     Deno.writeTextFileSync(
       file,
       [
@@ -184,7 +184,7 @@ export class DhcpScene implements AsyncDisposable {
         "end 10.9.0.99",
         "interface br0",
         `lease_file ${leases}`,
-        `pidfile ${this.hosts.folder}/udhcpd.pid`,
+        `pidfile ${this.hosts.directory}/udhcpd.pid`,
         "min_lease 1",
         "opt subnet 255.255.255.0",
         "opt router 10.9.0.1",
@@ -233,7 +233,7 @@ export class DhcpScene implements AsyncDisposable {
 
   /** The leases on disk, by container. */
   get leases(): Lease[] {
-    return this.folder.list();
+    return this.directory.list();
   }
 
   /** Waits until the daemon's log has a text, so many times. */

@@ -75,11 +75,11 @@ export function plugin(
   };
 }
 
-/** Takes a plugin out of the folder. */
+/** Takes a plugin out of the directory. */
 export function without(type: string): (scene: DoctorScene) => Undo {
   return ({ hosts }) => {
     const path = `${hosts.path}/${type}`;
-    const kept = `${hosts.folder}/${type}`;
+    const kept = `${hosts.directory}/${type}`;
     Deno.renameSync(path, kept);
     return () => Deno.renameSync(kept, path);
   };
@@ -99,20 +99,20 @@ export function runtime(
   cgroup?: number,
 ): (scene: DoctorScene) => Undo {
   return ({ proc }) => {
-    const folder = `${proc}/4711`;
-    Deno.mkdirSync(folder);
-    Deno.writeTextFileSync(`${folder}/comm`, "containerd\n");
-    Deno.writeTextFileSync(`${folder}/limits`, limits);
+    const directory = `${proc}/4711`;
+    Deno.mkdirSync(directory);
+    Deno.writeTextFileSync(`${directory}/comm`, "containerd\n");
+    Deno.writeTextFileSync(`${directory}/limits`, limits);
     if (cgroup !== undefined) {
-      const path = `${folder}/root/sys/fs/cgroup/system.slice/c.service`;
+      const path = `${directory}/root/sys/fs/cgroup/system.slice/c.service`;
       Deno.writeTextFileSync(
-        `${folder}/cgroup`,
+        `${directory}/cgroup`,
         "0::/system.slice/c.service\n",
       );
       Deno.mkdirSync(path, { recursive: true });
       Deno.writeTextFileSync(`${path}/memory.max`, `${cgroup}\n`);
     }
-    return () => Deno.removeSync(folder, { recursive: true });
+    return () => Deno.removeSync(directory, { recursive: true });
   };
 }
 
@@ -125,7 +125,7 @@ export function multus(
     const exp = Math.floor(Date.now() / 1000) + expiresInSeconds;
     const payload = new TextEncoder().encode(JSON.stringify({ exp }))
       .toBase64({ alphabet: "base64url", omitPadding: true });
-    const kubeconfig = `${scene.hosts.folder}/kubeconfig`;
+    const kubeconfig = `${scene.hosts.directory}/kubeconfig`;
     Deno.writeTextFileSync(
       kubeconfig,
       JSON.stringify({
@@ -185,7 +185,7 @@ export function attachmentOfNone(scene: DoctorScene): Undo {
 
 /** Writes a lease of a container that is gone. */
 export function leaseOfNone({ hosts }: DoctorScene): Undo {
-  const path = `${hosts.folder}/leases/lan/10.2.0.200`;
+  const path = `${hosts.directory}/leases/lan/10.2.0.200`;
   Deno.writeTextFileSync(path, "feedfacefeed\r\neth0");
   makeOld(path);
   return () => Deno.removeSync(path);

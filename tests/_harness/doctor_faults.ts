@@ -93,7 +93,7 @@ export const FAULTS: readonly Fault[] = [
     message: /has no usable network configuration/,
     seed: () => () => {},
     options: ({ hosts, cacheDir, proc }) => ({
-      folders: { pluginDirs: [hosts.path], confDir: proc, cacheDir },
+      directories: { pluginDirs: [hosts.path], confDir: proc, cacheDir },
     }),
   },
   {
@@ -144,28 +144,32 @@ export const FAULTS: readonly Fault[] = [
     seed: plugin("custom", "\x7fELF"),
   },
   {
-    name: "a plugin folder that does not exist",
-    checks: ["plugin-folder"],
+    name: "a plugin directory that does not exist",
+    checks: ["plugin-directory"],
     message: /"\/nonexistent" does not exist/,
     seed: () => () => {},
     options: ({ hosts, confDir, cacheDir }) => ({
-      folders: { pluginDirs: [hosts.path, "/nonexistent"], confDir, cacheDir },
+      directories: {
+        pluginDirs: [hosts.path, "/nonexistent"],
+        confDir,
+        cacheDir,
+      },
     }),
   },
   {
     name: "another project's plugin comes first",
     checks: ["plugin-shadowed"],
     message: /bin\/bandwidth" is not used: ".*first\/bandwidth"/,
-    seed: ({ hosts: { folder } }) => {
-      Deno.mkdirSync(`${folder}/first`);
-      Deno.writeTextFileSync(`${folder}/first/bandwidth`, VERSIONS, {
+    seed: ({ hosts: { directory } }) => {
+      Deno.mkdirSync(`${directory}/first`);
+      Deno.writeTextFileSync(`${directory}/first/bandwidth`, VERSIONS, {
         mode: 0o755,
       });
-      return () => Deno.removeSync(`${folder}/first`, { recursive: true });
+      return () => Deno.removeSync(`${directory}/first`, { recursive: true });
     },
     options: ({ hosts, confDir, cacheDir }) => ({
-      folders: {
-        pluginDirs: [`${hosts.folder}/first`, hosts.path],
+      directories: {
+        pluginDirs: [`${hosts.directory}/first`, hosts.path],
         confDir,
         cacheDir,
       },
@@ -208,8 +212,8 @@ export const FAULTS: readonly Fault[] = [
     checks: ["daemon-unused"],
     message: /the node daemon at ".*\/daemon.sock" does not answer/,
     command: /^cni daemon restart$/,
-    seed: ({ hosts: { folder } }) => {
-      const path = `${folder}/daemon.sock`;
+    seed: ({ hosts: { directory } }) => {
+      const path = `${directory}/daemon.sock`;
       const listener = new UnixListener(path);
       return (): void => {
         listener[Symbol.dispose]();
@@ -300,14 +304,17 @@ export const FAULTS: readonly Fault[] = [
     checks: ["pool-full"],
     message: /"more" has 0 of 1 addresses of 10.9.0.0\/30 left/,
     seed: (scene) => {
-      const folder = `${scene.hosts.folder}/leases/more`;
-      Deno.mkdirSync(folder);
-      Deno.writeTextFileSync(`${folder}/10.9.0.2`, "0123456789abcdef\r\neth9");
+      const directory = `${scene.hosts.directory}/leases/more`;
+      Deno.mkdirSync(directory);
+      Deno.writeTextFileSync(
+        `${directory}/10.9.0.2`,
+        "0123456789abcdef\r\neth9",
+      );
       const ipam = scene.hosts.hostLocal("10.9.0.0/30");
       const undo = network({ type: "bridge", isGateway: true, ipam })(scene);
       return () => {
         undo();
-        Deno.removeSync(folder, { recursive: true });
+        Deno.removeSync(directory, { recursive: true });
       };
     },
   },
@@ -503,7 +510,7 @@ export const FAULTS: readonly Fault[] = [
     checks: ["attachment-changed"],
     message: /default\/db eth0 on "lan": bridge: .*10.2.0.2/,
     seed: ({ hosts }) => {
-      const path = `${hosts.folder}/leases/lan/10.2.0.2`;
+      const path = `${hosts.directory}/leases/lan/10.2.0.2`;
       const lease = Deno.readTextFileSync(path);
       Deno.removeSync(path);
       return () => Deno.writeTextFileSync(path, lease);
@@ -516,7 +523,7 @@ export const FAULTS: readonly Fault[] = [
     seed: (scene) => {
       const table = "inet cni_plugins_masquerade";
       const saved = scene.sh(`nft list table ${table}`);
-      const file = `${scene.hosts.folder}/saved.nft`;
+      const file = `${scene.hosts.directory}/saved.nft`;
       Deno.writeTextFileSync(file, saved);
       scene.sh(`nft delete table ${table}`);
       return () => void scene.sh(`nft -f ${file}`);

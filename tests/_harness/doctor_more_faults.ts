@@ -37,7 +37,7 @@ function mounted(
   };
 }
 
-const leases = ({ hosts }: DoctorScene): string => `${hosts.folder}/leases`;
+const leases = ({ hosts }: DoctorScene): string => `${hosts.directory}/leases`;
 
 /** Changes the mode of a file or directory. */
 function mode(
@@ -100,7 +100,7 @@ function ports(...files: string[]): (scene: DoctorScene) => Undo {
 function unmounted({ cacheDir, hosts }: DoctorScene): Undo {
   const path = `${cacheDir}/results/lan-fedcba9876543210-eth0`;
   const text = Deno.readTextFileSync(path);
-  const netns = `${hosts.folder}/netns-of-db`;
+  const netns = `${hosts.directory}/netns-of-db`;
   Deno.writeTextFileSync(netns, "");
   const document = { ...JSON.parse(text), netns };
   Deno.writeTextFileSync(path, JSON.stringify(document));
@@ -117,7 +117,7 @@ function brokenIptables(
 ): Pick<Fault, "seed" | "options"> {
   return {
     seed: (scene) => {
-      const path = `${scene.hosts.folder}/sbin`;
+      const path = `${scene.hosts.directory}/sbin`;
       Deno.mkdirSync(path);
       Deno.writeTextFileSync(`${path}/iptables`, content, { mode: bits });
       const { plugins } = scene.readNetwork("10-pods");
@@ -133,14 +133,14 @@ function brokenIptables(
       };
     },
     options: ({ hosts }) => ({
-      env: { PATH: `${hosts.folder}/sbin:/usr/sbin:/usr/bin:/sbin:/bin` },
+      env: { PATH: `${hosts.directory}/sbin:/usr/sbin:/usr/bin:/sbin:/bin` },
     }),
   };
 }
 
 /** Starts a node daemon that no network uses. */
 function idleDaemon(scene: DoctorScene): Undo {
-  const { folder } = scene.hosts;
+  const { directory } = scene.hosts;
   const undo = ["10-pods", "20-lan"].map((file) => {
     const before = Deno.readTextFileSync(`${scene.confDir}/${file}.conflist`);
     const plugins = scene.readNetwork(file).plugins
@@ -148,12 +148,12 @@ function idleDaemon(scene: DoctorScene): Undo {
     scene.writeNetwork(file, plugins);
     return () => void scene.writeConf(`${file}.conflist`, before);
   });
-  const listener = new UnixListener(`${folder}/daemon.sock`);
+  const listener = new UnixListener(`${directory}/daemon.sock`);
   const calls = { done: 0, left: 0, recent: { calls: 0 }, reasons: [] };
   const state = { version: "0", startedAt: "", build: buildIdentity, calls };
   const stop = new AbortController();
   Deno.serve({
-    path: `${folder}/multus.sock`,
+    path: `${directory}/multus.sock`,
     signal: stop.signal,
     onListen: () => {},
   }, () => Response.json(state));
@@ -162,7 +162,7 @@ function idleDaemon(scene: DoctorScene): Undo {
     listener[Symbol.dispose]();
     for (const one of undo) one();
     for (const name of ["daemon.sock", "multus.sock"]) {
-      Deno.removeSync(`${folder}/${name}`);
+      Deno.removeSync(`${directory}/${name}`);
     }
   };
 }
@@ -295,14 +295,14 @@ export const MORE_FAULTS: readonly Fault[] = [
     checks: ["plugin-noexec"],
     message: /noexec" is mounted with noexec, and plugins are in ".*noexec"/,
     seed: mounted(
-      ({ hosts }) => `${hosts.folder}/noexec`,
+      ({ hosts }) => `${hosts.directory}/noexec`,
       "noexec,size=1m",
       "for name in a b c d e; do printf '#!/bin/sh\\n' > $path/$name; " +
         "chmod 755 $path/$name; done",
     ),
     options: ({ hosts, confDir, cacheDir }) => ({
-      folders: {
-        pluginDirs: [hosts.path, `${hosts.folder}/noexec`],
+      directories: {
+        pluginDirs: [hosts.path, `${hosts.directory}/noexec`],
         confDir,
         cacheDir,
       },

@@ -43,10 +43,10 @@ export class DoctorScene implements Disposable {
   readonly proc: string;
 
   private constructor() {
-    const { folder } = this.hosts;
-    this.confDir = `${folder}/net.d`;
-    this.cacheDir = `${folder}/cache`;
-    this.proc = `${folder}/proc`;
+    const { directory } = this.hosts;
+    this.confDir = `${directory}/net.d`;
+    this.cacheDir = `${directory}/cache`;
+    this.proc = `${directory}/proc`;
     for (const path of [this.confDir, this.proc]) Deno.mkdirSync(path);
     this.outside = connectOutside(this.hosts);
     this.other = this.hosts.addNetns();
@@ -100,7 +100,7 @@ export class DoctorScene implements Disposable {
     return this.writeConf(`${file}.conflist`, JSON.stringify(document));
   }
 
-  /** Writes any file into the configuration folder. */
+  /** Writes any file into the configuration directory. */
   writeConf(file: string, text: string): string {
     const path = `${this.confDir}/${file}`;
     Deno.writeTextFileSync(path, text);
@@ -142,14 +142,14 @@ export class DoctorScene implements Disposable {
 
   /** The node, as the tool sees it. */
   node(options: Partial<NodeOptions> = {}): Node {
-    const { hosts: { host, path, folder }, confDir, cacheDir, proc } = this;
+    const { hosts: { host, path, directory }, confDir, cacheDir, proc } = this;
     return new Node({
-      folders: { pluginDirs: [path], confDir, cacheDir },
+      directories: { pluginDirs: [path], confDir, cacheDir },
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
       signal: new AbortController().signal,
       hostNetns: host.path,
       proc,
-      daemonSocket: `${folder}/daemon.sock`,
+      daemonSocket: `${directory}/daemon.sock`,
       // Namespaces of one machine answer at once, or not at all.
       patience: { attempts: 1, timeoutMs: 500 },
       ...options,
@@ -190,7 +190,7 @@ export class DoctorScene implements Disposable {
       readonly signal?: AbortSignal;
     } = {},
   ): Promise<Output> {
-    const { hosts: { host, path, folder }, confDir, cacheDir, proc } = this;
+    const { hosts: { host, path, directory }, confDir, cacheDir, proc } = this;
     const call = callWith({
       ...signal && { signal },
       ...onProgress && { onProgress },
@@ -202,7 +202,7 @@ export class DoctorScene implements Disposable {
         ...flags,
       },
     });
-    const daemonSocket = `${folder}/daemon.sock`;
+    const daemonSocket = `${directory}/daemon.sock`;
     const replaced = { hostNetns: host.path, proc, daemonSocket };
     return doctor(call, {
       ...replaced,

@@ -1,6 +1,6 @@
 /**
  * Runs this process as a node daemon that kills itself at one of its requests to
- * the kernel or to the disk: `dying_daemon.ts FOLDER STEP`. At the end of a call
+ * the kernel or to the disk: `dying_daemon.ts DIRECTORY STEP`. At the end of a call
  * it prints how many there were.
  *
  * @module
@@ -24,7 +24,7 @@ const ON_DISK = [
   "writeTextFileSync",
 ] as const;
 
-const [folder = "", last = ""] = Deno.args;
+const [directory = "", last = ""] = Deno.args;
 let steps = 0;
 let isCounting = false;
 
@@ -52,7 +52,7 @@ for (const method of [...ON_DISK, "openSync"] as const) {
 const world = readOwnWorld(BUILD, CURRENT_NETNS);
 await Promise.all(pluginNames.map((type) => findPlugin(type)));
 await runDaemon({
-  socketDir: folder,
+  socketDir: directory,
   maxCalls: 64,
   build: BUILD,
   hostNetns: CURRENT_NETNS,

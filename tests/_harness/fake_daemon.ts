@@ -35,9 +35,9 @@ export type Reply = (conversation: Conversation) => Promise<void> | void;
 
 /** The daemon. */
 export class FakeDaemon implements AsyncDisposable {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   /** Where it listens. */
-  readonly path: string = `${this.#folder}/daemon.sock`;
+  readonly path: string = `${this.#directory}/daemon.sock`;
   /** The request of each connection. */
   readonly requests: HandedRequest[] = [];
   readonly #server: TalkServer<Deno.UnixConn>;
@@ -66,7 +66,7 @@ export class FakeDaemon implements AsyncDisposable {
   /** Cuts all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#server[Symbol.asyncDispose]();
-    Deno.removeSync(this.#folder, { recursive: true });
+    Deno.removeSync(this.#directory, { recursive: true });
   }
 }
 

@@ -42,13 +42,13 @@ export class FakeFirewalld implements AsyncDisposable {
   /**
    * Starts both.
    *
-   * @param folder Gets the socket
+   * @param directory Gets the socket
    */
   static async start(
-    folder: string,
+    directory: string,
     { runs = true }: Options = {},
   ): Promise<FakeFirewalld> {
-    const bus = await PrivateBus.start(folder);
+    const bus = await PrivateBus.start(directory);
     const fake = new FakeFirewalld(bus);
     if (runs) await fake.#serve(bus.address);
     return fake;

@@ -14,17 +14,17 @@ export interface FakeIpam {
 }
 
 /**
- * Puts a script into a folder of plugins.
+ * Puts a script into a directory of plugins.
  *
- * @param folder A folder of CNI_PATH
+ * @param directory A directory of CNI_PATH
  * @param answers Output and exit status of each command; nothing and 0 by default
  */
 export function writeFakeIpam(
-  folder: string,
+  directory: string,
   answers: Readonly<Record<string, { stdout: unknown; exitCode?: number }>>,
 ): FakeIpam {
   const type = "fake-ipam";
-  const log = `${folder}/${type}.calls`;
+  const log = `${directory}/${type}.calls`;
   const cases = Object.entries(answers).map(([command, answer]) =>
     `${command}) cat <<'END'
 ${JSON.stringify(answer.stdout)}
@@ -32,7 +32,7 @@ END
 exit ${answer.exitCode ?? 0};;`
   );
   Deno.writeTextFileSync(
-    `${folder}/${type}`,
+    `${directory}/${type}`,
     `#!/bin/sh
 cat > /dev/null
 echo "$CNI_COMMAND" >> '${log}'

@@ -66,9 +66,9 @@ export function squeeze(text: string): string {
 /** Returns the name of a step in the page: the same on every machine. */
 export function nameOf(
   step: string,
-  { folder, path }: { readonly folder: string; readonly path: string },
+  { directory, path }: { readonly directory: string; readonly path: string },
 ): string {
-  return step.replaceAll(path, "BIN").replaceAll(folder, "…")
+  return step.replaceAll(path, "BIN").replaceAll(directory, "…")
     .replaceAll("/proc/sys/", "")
     .replace(/(leases\/\w+)\/[0-9a-f.:]+$/, "$1/ADDRESS")
     .replaceAll(/\b(veth|bwp|when_)?[0-9a-f]{8,}\b/g, "$1…")

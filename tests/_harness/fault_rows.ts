@@ -43,8 +43,8 @@ export interface FaultRow {
   readonly config: (hosts: TestHosts, container: number) => Keys;
 }
 
-const debugKeys = ({ folder }: TestHosts): Keys => ({
-  cniOutput: `${folder}/calls`,
+const debugKeys = ({ directory }: TestHosts): Keys => ({
+  cniOutput: `${directory}/calls`,
   addHooks: [["true"]],
   delHooks: [["true"]],
 });
@@ -131,7 +131,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   {
     type: "debug",
-    prepare: (hosts) => writeDebugFile(hosts.folder, debugKeys(hosts)),
+    prepare: (hosts) => writeDebugFile(hosts.directory, debugKeys(hosts)),
     config: debugKeys,
   },
   { type: "dummy", needs: needsOwnLink("dummy"), config: ipamOf },
@@ -140,9 +140,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   {
     type: "flannel",
     stride: 6,
-    prepare: ({ folder }) => {
+    prepare: ({ directory }) => {
       const text = SUBNET_ENV.ipv4.map((line) => `${line}\n`).join("");
-      Deno.writeTextFileSync(`${folder}/subnet.env`, text);
+      Deno.writeTextFileSync(`${directory}/subnet.env`, text);
     },
     config: (hosts) => flannelConfig(hosts),
   },
@@ -170,7 +170,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     needs: needsInetRules,
     stride: 10,
     config: (hosts) => ({
-      cniDir: `${hosts.folder}/multus`,
+      cniDir: `${hosts.directory}/multus`,
       binDir: hosts.path,
       delegates: [{ cniVersion: "1.1.0", name: "pods", ...ptp(hosts) }],
     }),
@@ -191,10 +191,10 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     type: "tuning",
     isChained: true,
     gcForgets: true,
-    config: ({ folder }) => ({
+    config: ({ directory }) => ({
       ...ALL_SETTINGS,
       sysctl: { [SYSCTL]: "1" },
-      dataDir: `${folder}/tuning`,
+      dataDir: `${directory}/tuning`,
     }),
   },
   onMaster("vlan"),

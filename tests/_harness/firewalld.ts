@@ -59,7 +59,7 @@ export class Firewalld implements AsyncDisposable {
 
   /** Starts it with Debian's configuration. */
   static async start(hosts: TestHosts): Promise<Firewalld> {
-    const bus = await PrivateBus.start(hosts.folder);
+    const bus = await PrivateBus.start(hosts.directory);
     const firewalld = new Firewalld(hosts, bus);
     try {
       await firewalld.start();
@@ -77,9 +77,9 @@ export class Firewalld implements AsyncDisposable {
 
   /** Starts it, and waits until its rules are in place. */
   async start(): Promise<void> {
-    const { host, folder } = this.#hosts;
-    const config = `${folder}/etc-firewalld`;
-    const log = `${folder}/firewalld.log`;
+    const { host, directory } = this.#hosts;
+    const config = `${directory}/etc-firewalld`;
+    const log = `${directory}/firewalld.log`;
     const args = [
       ...["--mount", "--propagation=private", "sh", "-c"],
       `mkdir -p ${config} && mount -t tmpfs none /run && exec "$@" 2>>${log}`,

@@ -33,15 +33,15 @@ export const SUBNET_ENV = {
   ],
 } as const;
 
-/** Builds a configuration whose files are all in the throw-away folder. */
+/** Builds a configuration whose files are all in the throw-away directory. */
 export function flannelConfig(hosts: TestHosts, extras: Keys = {}): Keys {
   return {
     cniVersion: "1.1.0",
     name: "net1",
     type: "flannel",
-    subnetFile: `${hosts.folder}/subnet.env`,
-    dataDir: `${hosts.folder}/flannel`,
-    ipam: { dataDir: `${hosts.folder}/leases` },
+    subnetFile: `${hosts.directory}/subnet.env`,
+    dataDir: `${hosts.directory}/flannel`,
+    ipam: { dataDir: `${hosts.directory}/leases` },
     ...extras,
   };
 }
@@ -61,11 +61,11 @@ export class FlannelScene extends PluginScene {
 
   /** The saved configurations by the names of their files. */
   get saved(): Record<string, string> {
-    const folder = `${this.config["dataDir"]}`;
-    const files = unlessMissing(() => [...Deno.readDirSync(folder)]) ?? [];
+    const directory = `${this.config["dataDir"]}`;
+    const files = unlessMissing(() => [...Deno.readDirSync(directory)]) ?? [];
     return Object.fromEntries(
       files.map(({ name }) => name).sort()
-        .map((name) => [name, Deno.readTextFileSync(`${folder}/${name}`)]),
+        .map((name) => [name, Deno.readTextFileSync(`${directory}/${name}`)]),
     );
   }
 

@@ -1,5 +1,5 @@
 /**
- * Runs host-local, ours and Go's, on data folders that are gone afterwards.
+ * Runs host-local, ours and Go's, on data directories that are gone afterwards.
  *
  * @module
  */
@@ -90,8 +90,8 @@ export function runAs(program: readonly string[]): Run {
 
 /** Returns the command line of our plugin: the executable, if there is one. */
 export async function ownProgram(): Promise<string[]> {
-  const folder = Deno.env.get("CNI_BIN");
-  return folder ? [join(folder, "host-local")] : [
+  const directory = Deno.env.get("CNI_BIN");
+  return directory ? [join(directory, "host-local")] : [
     Deno.execPath(),
     "eval",
     ...await importFlags(),
@@ -109,8 +109,8 @@ function decode(stdout: string): Output["json"] {
   return stdout === "" ? undefined : JSON.parse(stdout);
 }
 
-/** A data folder, and configurations that use it. */
-export class DataFolder implements Disposable {
+/** A data directory, and configurations that use it. */
+export class DataDirectory implements Disposable {
   /** Where it is. */
   readonly path: string = Deno.makeTempDirSync({ prefix: "host-local-" });
 
@@ -125,13 +125,13 @@ export class DataFolder implements Disposable {
     };
   }
 
-  /** Returns the folder of a network. */
-  folderOf(network = "mynet"): string {
+  /** Returns the directory of a network. */
+  directoryOf(network = "mynet"): string {
     return join(this.path, network);
   }
 
   /**
-   * Writes a file beside the networks' folders.
+   * Writes a file beside the networks' directories.
    *
    * @returns Its path
    */
@@ -141,27 +141,29 @@ export class DataFolder implements Disposable {
     return path;
   }
 
-  /** Creates leases or other files in a network's folder. */
+  /** Creates leases or other files in a network's directory. */
   plant(files: Readonly<Record<string, string>>, network = "mynet"): void {
-    Deno.mkdirSync(this.folderOf(network), { recursive: true });
+    Deno.mkdirSync(this.directoryOf(network), { recursive: true });
     for (const [name, content] of Object.entries(files)) {
       this.write(`${network}/${name}`, content);
     }
   }
 
-  /** Puts a folder that is not empty where a file would be written. */
+  /** Puts a directory that is not empty where a file would be written. */
   obstruct(name: string): void {
-    const path = join(this.folderOf(), name, "in-the-way");
+    const path = join(this.directoryOf(), name, "in-the-way");
     Deno.mkdirSync(path, { recursive: true });
   }
 
   /** Reads a network's files. */
   read(network = "mynet"): Record<string, string> {
-    const folder = this.folderOf(network);
-    const files = [...Deno.readDirSync(folder)].filter(({ isFile }) => isFile);
+    const directory = this.directoryOf(network);
+    const files = [...Deno.readDirSync(directory)].filter(({ isFile }) =>
+      isFile
+    );
     return Object.fromEntries(files.map(({ name }) => [
       name,
-      Deno.readTextFileSync(join(folder, name)),
+      Deno.readTextFileSync(join(directory, name)),
     ]));
   }
 
@@ -182,7 +184,7 @@ export class DataFolder implements Disposable {
     return entries.map(({ name }) => name).sort();
   }
 
-  /** Lists the networks' folders, and other files next to them. */
+  /** Lists the networks' directories, and other files next to them. */
   list(): string[] {
     return [...Deno.readDirSync(this.path)].map(({ name }) => name);
   }

@@ -1,5 +1,5 @@
 /**
- * Hosts that have few programs: other folders lie over those of the machine's
+ * Hosts that have few programs: other directories lie over those of the machine's
  * programs, in a mount namespace.
  *
  * @module
@@ -12,14 +12,14 @@ import { BIN } from "./executables.ts";
 import type { Keys } from "./plugin_scene.ts";
 
 /** Where a host has its iptables, nft and iproute2. */
-const PROGRAM_FOLDERS: readonly string[] = [
+const PROGRAM_DIRECTORIES: readonly string[] = [
   "/usr/local/sbin",
   "/usr/local/bin",
   "/usr/sbin",
   "/usr/bin",
 ];
 
-/** Which iptables a host has, as a script that puts it into the folder $1. */
+/** Which iptables a host has, as a script that puts it into the directory $1. */
 export const PROGRAMS: Readonly<Record<string, string>> = {
   "no program at all": "",
   "iptables-nft": link("xtables-nft-multi"),
@@ -76,26 +76,28 @@ function makeTables(variant: string): string {
 export class HostPrograms {
   readonly #hosts: TestHosts;
   readonly #script: string;
-  readonly #folder: string;
+  readonly #directory: string;
 
   /** @param script One of {@linkcode PROGRAMS} */
   constructor(hosts: TestHosts, script: string) {
     this.#hosts = hosts;
     this.#script = script;
-    this.#folder = Deno.makeTempDirSync({ dir: hosts.folder });
-    runIn(hosts.host, "sh", "-ec", script, "sh", this.#folder);
+    this.#directory = Deno.makeTempDirSync({ dir: hosts.directory });
+    runIn(hosts.host, "sh", "-ec", script, "sh", this.#directory);
   }
 
   /** Runs a plugin's executable, which finds no other programs. */
   exec(type: string, command: string, config: Keys): ExecOutput {
-    const masks = PROGRAM_FOLDERS.filter((folder) => folder !== "/usr/bin")
-      .map((folder) => `mount --bind ${this.#folder} ${folder}`);
+    const masks = PROGRAM_DIRECTORIES.filter((directory) =>
+      directory !== "/usr/bin"
+    )
+      .map((directory) => `mount --bind ${this.#directory} ${directory}`);
     // What mounts is in /usr/bin.
     // The legacy programs need a file for their lock; nothing else does.
     const mode = /legacy/.test(this.#script) ? "rw" : "ro";
     const script = `mount -t tmpfs -o ${mode} none /run
       ${masks.join("\n")}
-      mount --bind ${this.#folder} /usr/bin
+      mount --bind ${this.#directory} /usr/bin
       exec ${BIN}/${type}`;
     return execIn(this.#hosts.host, {
       path: "/usr/bin/unshare",

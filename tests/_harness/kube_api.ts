@@ -6,7 +6,7 @@
  * await using api = await KubeApi.start();
  * api.putPod({ metadata: { name: "p1", namespace: "test" } });
  * api.putNad("test", "net1", { type: "macvlan" });
- * const kubeconfig = api.writeKubeconfig(folder, "token");
+ * const kubeconfig = api.writeKubeconfig(directory, "token");
  * ...
  * assertEquals(api.networkStatus("test", "p1"), [...]);
  * ```
@@ -302,26 +302,26 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
   }
 
   /**
-   * Writes a kubeconfig, and the files it names, into a folder.
+   * Writes a kubeconfig, and the files it names, into a directory.
    *
    * @returns Its path
    */
   writeKubeconfig(
-    folder: string,
+    directory: string,
     kind: KubeconfigKind = "token",
     overrides: KubeconfigOverrides = {},
   ): string {
     const { url, token, clientCert } = this;
     const caPem = this.#hasTls ? this.caPem : undefined;
     const target = { url, token, clientCert, caPem };
-    return writeKubeconfig(target, folder, kind, overrides);
+    return writeKubeconfig(target, directory, kind, overrides);
   }
 
-  /** Writes what a pod finds in its service account's folder: `token`, `ca.crt`, `namespace`. */
-  writeServiceAccount(folder: string): void {
-    Deno.writeTextFileSync(`${folder}/token`, this.token);
-    Deno.writeTextFileSync(`${folder}/ca.crt`, this.caPem);
-    Deno.writeTextFileSync(`${folder}/namespace`, "kube-system");
+  /** Writes what a pod finds in its service account's directory: `token`, `ca.crt`, `namespace`. */
+  writeServiceAccount(directory: string): void {
+    Deno.writeTextFileSync(`${directory}/token`, this.token);
+    Deno.writeTextFileSync(`${directory}/ca.crt`, this.caPem);
+    Deno.writeTextFileSync(`${directory}/namespace`, "kube-system");
   }
 
   /** Returns the variables by which a pod finds its API server. */
@@ -346,9 +346,9 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
   }
 
   #makeSocketPath(): string {
-    const folder = Deno.makeTempDirSync({ prefix: "kube-api-" });
-    this.#stack.defer(() => Deno.removeSync(folder, { recursive: true }));
-    return `${folder}/api.sock`;
+    const directory = Deno.makeTempDirSync({ prefix: "kube-api-" });
+    this.#stack.defer(() => Deno.removeSync(directory, { recursive: true }));
+    return `${directory}/api.sock`;
   }
 
   async #receive(

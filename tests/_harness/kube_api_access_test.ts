@@ -56,7 +56,7 @@ async function run(
   };
 }
 
-class TestFolder implements Disposable {
+class TestDirectory implements Disposable {
   readonly path = Deno.makeTempDirSync({ prefix: "kube-api-test-" });
 
   [Symbol.dispose](): void {
@@ -175,9 +175,9 @@ Deno.test({
   ignore: openssl.ignore,
   fn: async () => {
     await using api = await KubeApi.start();
-    using folder = new TestFolder();
-    const ca = `${folder.path}/ca.crt`;
-    const client = `${folder.path}/client.crt`;
+    using directory = new TestDirectory();
+    const ca = `${directory.path}/ca.crt`;
+    const client = `${directory.path}/client.crt`;
     await Deno.writeTextFile(ca, api.caPem);
     await Deno.writeTextFile(client, api.clientCert.cert);
     const options = ["-x509_strict", "-purpose", "sslclient", "-CAfile", ca];
@@ -213,10 +213,10 @@ Deno.test({
     ];
     for (const [kind, user] of rows) {
       await eachRow(t, ["yaml", "json"] as const, async (format) => {
-        using folder = new TestFolder();
-        const path = api.writeKubeconfig(folder.path, kind, { format });
+        using directory = new TestDirectory();
+        const path = api.writeKubeconfig(directory.path, kind, { format });
         const { stdout, stderr } = await run("kubectl", [
-          ...[`--kubeconfig=${path}`, `--cache-dir=${folder.path}`],
+          ...[`--kubeconfig=${path}`, `--cache-dir=${directory.path}`],
           ...["-n", "n", "get", "pods", "-o", "name"],
         ]);
         assertEquals([stdout, stderr], ["pod/p\n", ""]);
@@ -232,8 +232,8 @@ Deno.test({
 
 Deno.test("KubeApi.writeKubeconfig() takes overrides", async () => {
   await using api = await KubeApi.start();
-  using folder = new TestFolder();
-  const path = api.writeKubeconfig(folder.path, "token", {
+  using directory = new TestDirectory();
+  const path = api.writeKubeconfig(directory.path, "token", {
     file: "other",
     format: "json",
     server: "https://127.0.0.1:1",
@@ -245,7 +245,7 @@ Deno.test("KubeApi.writeKubeconfig() takes overrides", async () => {
     user: { as: "somebody" },
     document: { "current-context": "nowhere" },
   });
-  assertEquals(path, `${folder.path}/other`);
+  assertEquals(path, `${directory.path}/other`);
   const document = JSON.parse(await Deno.readTextFile(path));
   assertEquals(document.clusters[0].cluster, {
     server: "https://127.0.0.1:1",
@@ -257,10 +257,10 @@ Deno.test("KubeApi.writeKubeconfig() takes overrides", async () => {
 
 Deno.test("KubeApi says how pods find it", async () => {
   await using api = await KubeApi.start();
-  using folder = new TestFolder();
-  api.writeServiceAccount(folder.path);
+  using directory = new TestDirectory();
+  api.writeServiceAccount(directory.path);
   const read = (name: string): string =>
-    Deno.readTextFileSync(`${folder.path}/${name}`);
+    Deno.readTextFileSync(`${directory.path}/${name}`);
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = api
     .inClusterEnvironment();
   const { status } = await askAs(api, {

@@ -1,6 +1,6 @@
 /**
  * A real API server with etcd, for tests that must not trust the server of
- * kube_api.ts. `CNI_KUBE_APISERVER_DIR` names the folder of the executables
+ * kube_api.ts. `CNI_KUBE_APISERVER_DIR` names the directory of the executables
  * `kube-apiserver` and `etcd`; without it, these tests are skipped.
  *
  * @module
@@ -20,19 +20,21 @@ import { CertificateAuthority } from "./kube_api/certificates.ts";
 import { writeKubeconfig } from "./kube_api/kubeconfig.ts";
 import { killIfAlive } from "./process_group.ts";
 
-/** Folder of the executables. */
-export const FOLDER: string = Deno.env.get("CNI_KUBE_APISERVER_DIR") ?? "";
+/** Directory of the executables. */
+export const DIRECTORY: string = Deno.env.get("CNI_KUBE_APISERVER_DIR") ?? "";
 
 /** Skips what needs a real API server where there is none. */
 export const needsApiServer: Needs = ignoreUnless(
-  ["kube-apiserver", "etcd"].every((name) => isExecutable(`${FOLDER}/${name}`)),
+  ["kube-apiserver", "etcd"].every((name) =>
+    isExecutable(`${DIRECTORY}/${name}`)
+  ),
   "needs CNI_KUBE_APISERVER_DIR",
 );
 
 /** An API server on the loopback interface. */
 export class KubeApiServer implements AsyncDisposable {
-  /** The folder of its files, removed in the end. */
-  readonly folder: string;
+  /** The directory of its files, removed in the end. */
+  readonly directory: string;
   /** `https://127.0.0.1:PORT`. */
   readonly url: string;
   /** The authority's certificate as PEM. */
@@ -46,11 +48,11 @@ export class KubeApiServer implements AsyncDisposable {
   private constructor(
     parts: Pick<
       KubeApiServer,
-      "folder" | "url" | "caPem" | "kubeconfig" | "client"
+      "directory" | "url" | "caPem" | "kubeconfig" | "client"
     >,
     processes: readonly Deno.ChildProcess[],
   ) {
-    this.folder = parts.folder;
+    this.directory = parts.directory;
     this.url = parts.url;
     this.caPem = parts.caPem;
     this.kubeconfig = parts.kubeconfig;
@@ -61,17 +63,17 @@ export class KubeApiServer implements AsyncDisposable {
   /**
    * Starts an empty cluster, and waits until it is ready.
    *
-   * @param folder The folder of its files; a new one if undefined
+   * @param directory The directory of its files; a new one if undefined
    */
   static async start(
-    folder: string = Deno.makeTempDirSync({ prefix: "cni-apiserver-" }),
+    directory: string = Deno.makeTempDirSync({ prefix: "cni-apiserver-" }),
   ): Promise<KubeApiServer> {
-    const programs = await preparePrograms({ folder, ports: freePorts(3) });
+    const programs = await preparePrograms({ directory, ports: freePorts(3) });
     const { url, caPem, kubeconfig } = programs;
     const processes = [programs.startEtcd(), programs.startServer()];
     const client = await openKubeClient({ kubeconfig, env: {} });
     if (client === undefined) throw new Error("a kubeconfig has a client");
-    const parts = { folder, url, caPem, kubeconfig, client };
+    const parts = { directory, url, caPem, kubeconfig, client };
     const server = new KubeApiServer(parts, processes);
     try {
       await eventually("the API server is ready", () => server.#isReady());
@@ -102,7 +104,7 @@ export class KubeApiServer implements AsyncDisposable {
     const token = await this.tokenOf(namespace, name);
     const clientCert = { cert: "", key: "" };
     const target = { url: this.url, caPem: this.caPem, token, clientCert };
-    return writeKubeconfig(target, this.folder, "token", {
+    return writeKubeconfig(target, this.directory, "token", {
       file: `${namespace}-${name}.kubeconfig`,
     });
   }
@@ -117,14 +119,14 @@ export class KubeApiServer implements AsyncDisposable {
     }
   }
 
-  /** Ends the processes, and removes the folder. */
+  /** Ends the processes, and removes the directory. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.client[Symbol.dispose]();
     for (const { pid, status } of [...this.#processes].reverse()) {
       killIfAlive(pid);
       await status;
     }
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 
@@ -136,8 +138,8 @@ const TOKEN_REQUEST = {
 
 /** Where etcd and an API server run. */
 export interface ProgramPlace {
-  /** Folder of their files. */
-  readonly folder: string;
+  /** Directory of their files. */
+  readonly directory: string;
   /** Ports of the server, of etcd, and of etcd for other members. */
   readonly ports: readonly number[];
   /** Network namespace; the machine's if undefined. */
@@ -155,7 +157,7 @@ export interface Programs
 
 /** Writes the credentials of an API server. */
 export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
-  const { folder, ports: [port, etcdPort, peerPort] } = place;
+  const { directory, ports: [port, etcdPort, peerPort] } = place;
   const authority = await CertificateAuthority.create("kube-ca");
   const { cert, key } = await authority.issue({
     commonName: "kube-apiserver",
@@ -171,7 +173,7 @@ export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
   const caPem = authority.pem;
   const files = { "ca.crt": caPem, "server.crt": cert, "server.key": key };
   for (const [name, text] of Object.entries(files)) {
-    await Deno.writeTextFile(`${folder}/${name}`, text);
+    await Deno.writeTextFile(`${directory}/${name}`, text);
   }
   const etcd = `http://127.0.0.1:${etcdPort}`;
   const peer = `http://127.0.0.1:${peerPort}`;
@@ -180,7 +182,7 @@ export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
   return {
     url,
     caPem,
-    kubeconfig: writeKubeconfig(target, folder, "clientCertData", {}),
+    kubeconfig: writeKubeconfig(target, directory, "clientCertData", {}),
     startEtcd: () =>
       start(place, "etcd", {
         "data-dir": "etcd",
@@ -217,7 +219,7 @@ export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
 }
 
 function start(
-  { folder, netns }: ProgramPlace,
+  { directory, netns }: ProgramPlace,
   program: string,
   flags: Readonly<Record<string, string>>,
 ): Deno.ChildProcess {
@@ -225,8 +227,8 @@ function start(
   const script = `exec setpriv --pdeathsig=KILL "$0" "$@" 2>>"${program}.log"`;
   const args = Object.entries(flags).map(([key, value]) => `--${key}=${value}`);
   const command = new Deno.Command("sh", {
-    args: ["-c", script, `${FOLDER}/${program}`, ...args],
-    cwd: folder,
+    args: ["-c", script, `${DIRECTORY}/${program}`, ...args],
+    cwd: directory,
     stdin: "null",
     stdout: "null",
   });

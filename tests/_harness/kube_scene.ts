@@ -14,13 +14,13 @@ import type {
   KubeconfigKind,
   KubeconfigOverrides,
 } from "./kube_api/kubeconfig.ts";
-import { PluginFolder } from "./plugin_folder.ts";
+import { PluginDirectory } from "./plugin_directory.ts";
 
 /** An API server with the pod `test/p1` of UID `u1`. */
 export class KubeScene implements AsyncDisposable {
   readonly api: KubeApi;
   /** Where the kubeconfigs are. */
-  readonly folder: PluginFolder = new PluginFolder();
+  readonly directory: PluginDirectory = new PluginDirectory();
 
   private constructor(api: KubeApi) {
     this.api = api;
@@ -44,7 +44,7 @@ export class KubeScene implements AsyncDisposable {
     > = {},
   ): Promise<KubeClient> {
     const kubeconfig = this.api.writeKubeconfig(
-      this.folder.path,
+      this.directory.path,
       kind,
       overrides,
     );
@@ -57,9 +57,9 @@ export class KubeScene implements AsyncDisposable {
     return client;
   }
 
-  /** Stops the server, and removes the folder. */
+  /** Stops the server, and removes the directory. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
     await this.api[Symbol.asyncDispose]();
   }
 }

@@ -56,7 +56,7 @@ export interface KubeletCall {
 
 /** Options of a kubelet. */
 export interface FakeKubeletOptions {
-  /** Where to listen; `kubelet.sock` in a temporary folder if undefined. */
+  /** Where to listen; `kubelet.sock` in a temporary directory if undefined. */
   readonly socketPath?: string;
   /**
    * Whether Get works: "enabled" (the default, since 1.34), "disabled" (since
@@ -133,9 +133,9 @@ export class FakeKubelet implements AsyncDisposable {
   }
 
   #makeSocketPath(): string {
-    const folder = Deno.makeTempDirSync({ prefix: "kubelet-" });
-    this.#stack.defer(() => Deno.removeSync(folder, { recursive: true }));
-    return `${folder}/kubelet.sock`;
+    const directory = Deno.makeTempDirSync({ prefix: "kubelet-" });
+    this.#stack.defer(() => Deno.removeSync(directory, { recursive: true }));
+    return `${directory}/kubelet.sock`;
   }
 
   async #listen(): Promise<void> {

@@ -47,7 +47,7 @@ export class MultusDaemon implements AsyncDisposable {
     kubeconfig: string = host.kubeconfig,
     flags: readonly string[] = [],
   ): MultusDaemon {
-    const socketDir = `${host.hosts.folder}/run`;
+    const socketDir = `${host.hosts.directory}/run`;
     const command = new Deno.Command(`${BIN}/multus`, {
       args: [
         "daemon",

@@ -106,8 +106,8 @@ export class MultusHost implements AsyncDisposable {
   private constructor(hosts: TestHosts, api: KubeApi, cniVersion: string) {
     this.hosts = hosts;
     this.api = api;
-    this.cniDir = `${hosts.folder}/multus`;
-    this.kubeconfig = api.writeKubeconfig(hosts.folder);
+    this.cniDir = `${hosts.directory}/multus`;
+    this.kubeconfig = api.writeKubeconfig(hosts.directory);
     this.#cniVersion = cniVersion;
     this.#addDefinitions(api);
   }
@@ -134,8 +134,8 @@ export class MultusHost implements AsyncDisposable {
   ): Promise<{ readonly api: KubeApi; readonly kubeconfig: string }> {
     const api = await KubeApi.start({ netns: this.hosts.host });
     this.#addDefinitions(api);
-    const { folder } = this.hosts;
-    const kubeconfig = api.writeKubeconfig(folder, "token", { file: name });
+    const { directory } = this.hosts;
+    const kubeconfig = api.writeKubeconfig(directory, "token", { file: name });
     return { api, kubeconfig };
   }
 
@@ -187,9 +187,9 @@ export class MultusHost implements AsyncDisposable {
       kubeconfig: this.kubeconfig,
       cniDir: this.cniDir,
       binDir: BIN,
-      confDir: `${this.hosts.folder}/net.d`,
+      confDir: `${this.hosts.directory}/net.d`,
       // The machine may have a daemon.
-      daemonSocketDir: `${this.hosts.folder}/run`,
+      daemonSocketDir: `${this.hosts.directory}/run`,
       // Networks of the tests keep nothing on the machine itself.
       definitionKeys: ["host-local.dataDir", "tuning.dataDir"],
       delegates: [this.master()],
@@ -300,7 +300,7 @@ export class MultusHost implements AsyncDisposable {
       this.hosts.leases(network)
         .filter((name) => /^\d/.test(name))
         .filter((ip) => {
-          const path = `${this.hosts.folder}/leases/${network}/${ip}`;
+          const path = `${this.hosts.directory}/leases/${network}/${ip}`;
           // Another pod of the test may be gone by now.
           const lease = unlessMissing(() => Deno.readTextFileSync(path));
           return lease?.includes(containerId) ?? false;

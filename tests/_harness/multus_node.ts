@@ -1,5 +1,5 @@
 /**
- * The folders of a node that `multus install` works on, and the command.
+ * The directories of a node that `multus install` works on, and the command.
  *
  * ```ts ignore
  * await using node = MultusNode.create();
@@ -76,12 +76,12 @@ export class Watch {
 /** A node. */
 export class MultusNode implements AsyncDisposable {
   /** Everything is in here. */
-  readonly folder: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly binDir: string = `${this.folder}/bin`;
-  readonly confDir: string = `${this.folder}/net.d`;
-  readonly serviceAccount: string = `${this.folder}/serviceaccount`;
+  readonly directory: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly binDir: string = `${this.directory}/bin`;
+  readonly confDir: string = `${this.directory}/net.d`;
+  readonly serviceAccount: string = `${this.directory}/serviceaccount`;
   /** The executable that is installed, a small one. */
-  readonly source: string = `${this.folder}/multus`;
+  readonly source: string = `${this.directory}/multus`;
   /** The command's environment. */
   readonly env: Record<string, string> = {
     KUBERNETES_SERVICE_HOST: "10.96.0.1",
@@ -101,27 +101,30 @@ export class MultusNode implements AsyncDisposable {
   }
 
   /**
-   * Puts files into the folder of the service account as the kubelet does: in a
-   * folder of their own, which takes the place of the one before by the rename
+   * Puts files into the directory of the service account as the kubelet does: in a
+   * directory of their own, which takes the place of the one before by the rename
    * of a link to it.
    */
   mountServiceAccount({ token, ca }: { token: string; ca: string }): void {
-    const folder = this.serviceAccount;
-    const data = Deno.makeTempDirSync({ dir: folder, prefix: "..2026_" });
+    const directory = this.serviceAccount;
+    const data = Deno.makeTempDirSync({ dir: directory, prefix: "..2026_" });
     Deno.writeTextFileSync(`${data}/token`, token);
     Deno.writeTextFileSync(`${data}/ca.crt`, ca);
-    const old = [...Deno.readDirSync(folder)].map(({ name }) => name)
+    const old = [...Deno.readDirSync(directory)].map(({ name }) => name)
       .filter((name) => name.startsWith("..2026_"));
-    Deno.symlinkSync(data.slice(folder.length + 1), `${folder}/..data_tmp`);
-    Deno.renameSync(`${folder}/..data_tmp`, `${folder}/..data`);
+    Deno.symlinkSync(
+      data.slice(directory.length + 1),
+      `${directory}/..data_tmp`,
+    );
+    Deno.renameSync(`${directory}/..data_tmp`, `${directory}/..data`);
     for (const name of ["token", "ca.crt"]) {
-      if (!exists(`${folder}/${name}`)) {
-        Deno.symlinkSync(`..data/${name}`, `${folder}/${name}`);
+      if (!exists(`${directory}/${name}`)) {
+        Deno.symlinkSync(`..data/${name}`, `${directory}/${name}`);
       }
     }
     for (const name of old) {
-      if (`${folder}/${name}` === data) continue;
-      Deno.removeSync(`${folder}/${name}`, { recursive: true });
+      if (`${directory}/${name}` === data) continue;
+      Deno.removeSync(`${directory}/${name}`, { recursive: true });
     }
   }
 
@@ -133,18 +136,18 @@ export class MultusNode implements AsyncDisposable {
     );
   }
 
-  /** Writes a file into the folder of configurations, by rename. */
+  /** Writes a file into the directory of configurations, by rename. */
   writeConf(file: string, content: string): string {
     const path = `${this.confDir}/${file}`;
-    Deno.writeTextFileSync(`${this.folder}/unfinished`, content);
-    Deno.renameSync(`${this.folder}/unfinished`, path);
+    Deno.writeTextFileSync(`${this.directory}/unfinished`, content);
+    Deno.renameSync(`${this.directory}/unfinished`, path);
     return path;
   }
 
   /** Reads a file of the node; undefined if it is not there. */
   read(path: string): string | undefined {
     try {
-      return Deno.readTextFileSync(`${this.folder}/${path}`);
+      return Deno.readTextFileSync(`${this.directory}/${path}`);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return undefined;
       throw error;
@@ -169,14 +172,14 @@ export class MultusNode implements AsyncDisposable {
     return this.read(list) ?? this.read(single) ?? this.read(list);
   }
 
-  /** Lists the names in the folder of configurations. */
+  /** Lists the names in the directory of configurations. */
   confNames(): string[] {
     return [...Deno.readDirSync(this.confDir)].map(({ name }) => name).sort();
   }
 
-  /** Runs the command to its end, with the node's folders. */
+  /** Runs the command to its end, with the node's directories. */
   async install(...flags: string[]): Promise<InstallEnded> {
-    return await this.multus("install", ...this.#folders(), ...flags);
+    return await this.multus("install", ...this.#directories(), ...flags);
   }
 
   /** Runs `multus` with arguments. */
@@ -189,13 +192,13 @@ export class MultusNode implements AsyncDisposable {
 
   /** Starts the command with `--watch`. */
   async watch(...flags: string[]): Promise<Watch> {
-    const args = ["install", ...this.#folders(), "--watch", ...flags];
+    const args = ["install", ...this.#directories(), "--watch", ...flags];
     const watch = new Watch((await this.#command(args)).spawn());
     this.#watches.push(watch);
     return watch;
   }
 
-  #folders(): string[] {
+  #directories(): string[] {
     return [
       `--cni-bin-dir=${this.binDir}`,
       `--cni-conf-dir=${this.confDir}`,
@@ -236,7 +239,7 @@ export class MultusNode implements AsyncDisposable {
   /** Ends what still runs, and removes all. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const watch of this.#watches) await watch.dispose();
-    Deno.removeSync(this.folder, { recursive: true });
+    Deno.removeSync(this.directory, { recursive: true });
   }
 }
 

@@ -82,8 +82,8 @@ export class MultusScene implements AsyncDisposable {
     this.hosts = hosts;
     this.api = api;
     this.#sockets = sockets;
-    this.cniDir = `${hosts.folder}/multus`;
-    this.kubeconfig = api.writeKubeconfig(this.hosts.folder);
+    this.cniDir = `${hosts.directory}/multus`;
+    this.kubeconfig = api.writeKubeconfig(this.hosts.directory);
     this.#version = cniVersion;
   }
 
@@ -145,13 +145,13 @@ export class MultusScene implements AsyncDisposable {
     keys: JsonObject,
     { env, ...options }: CallOptions = {},
   ): Promise<CallOutput> {
-    const { path } = this.plugins.folder;
+    const { path } = this.plugins.directory;
     const conf = this.conf("node-cni-network", "multus", {
       cniDir: this.cniDir,
       binDir: path,
-      confDir: `${this.hosts.folder}/net.d`,
+      confDir: `${this.hosts.directory}/net.d`,
       // The machine may have a daemon.
-      daemonSocketDir: `${this.hosts.folder}/run`,
+      daemonSocketDir: `${this.hosts.directory}/run`,
       ...keys,
     });
     return this.hosts.run("multus", command, conf, {
@@ -223,10 +223,10 @@ export class MultusScene implements AsyncDisposable {
   }
 }
 
-/** Lists the files of a folder; empty if it does not exist. */
-export function listFiles(folder: string): string[] {
+/** Lists the files of a directory; empty if it does not exist. */
+export function listFiles(directory: string): string[] {
   try {
-    return [...Deno.readDirSync(folder)].filter(({ isFile }) => isFile)
+    return [...Deno.readDirSync(directory)].filter(({ isFile }) => isFile)
       .map(({ name }) => name).sort();
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
@@ -235,15 +235,15 @@ export function listFiles(folder: string): string[] {
 }
 
 function countSockets(): number {
-  const folder = "/proc/self/fd";
-  return [...Deno.readDirSync(folder)]
-    .filter(({ name }) => isSocket(`${folder}/${name}`)).length;
+  const directory = "/proc/self/fd";
+  return [...Deno.readDirSync(directory)]
+    .filter(({ name }) => isSocket(`${directory}/${name}`)).length;
 }
 
 function isSocket(path: string): boolean {
   try {
     return Deno.readLinkSync(path).startsWith("socket:");
   } catch {
-    return false; // the descriptor with which the folder is read
+    return false; // the descriptor with which the directory is read
   }
 }

@@ -15,7 +15,7 @@ import { type Spawned, spawnIn } from "./spawn_in.ts";
 export interface NodeDaemonOptions {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Folder of the sockets; one in the host's folder if undefined. */
+  /** Directory of the sockets; one in the host's directory if undefined. */
   readonly socketDir?: string;
   /** Starts it, as `["prlimit", "--nofile=40"]` does. */
   readonly wrapper?: readonly string[];
@@ -25,7 +25,7 @@ export interface NodeDaemonOptions {
 export interface HandedCall extends CallOptions {
   /** Configuration; `daemonSocket` is added. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** Other folders with plugins, which come first. */
+  /** Other directories with plugins, which come first. */
   readonly plugins?: string;
   /** Starts the executable, as `["unshare", "--mount"]` does. */
   readonly wrapper?: readonly string[];
@@ -36,8 +36,8 @@ export class NodeDaemon implements AsyncDisposable {
   readonly #hosts: TestHosts;
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
-  /** Folder of the sockets. */
-  readonly folder: string;
+  /** Directory of the sockets. */
+  readonly directory: string;
   /** Its log so far. */
   log = "";
 
@@ -46,12 +46,12 @@ export class NodeDaemon implements AsyncDisposable {
     {
       args = [],
       env,
-      socketDir = `${hosts.folder}/run`,
+      socketDir = `${hosts.directory}/run`,
       wrapper = [],
     }: NodeDaemonOptions,
   ) {
     this.#hosts = hosts;
-    this.folder = socketDir;
+    this.directory = socketDir;
     const [path = "", ...before] = [...wrapper, `${BIN}/cni`];
     const command = new Deno.Command(path, {
       args: [
@@ -100,7 +100,7 @@ export class NodeDaemon implements AsyncDisposable {
 
   /** Path of its socket for calls. */
   get socket(): string {
-    return `${this.folder}/daemon.sock`;
+    return `${this.directory}/daemon.sock`;
   }
 
   /** Its process ID. */
@@ -112,11 +112,11 @@ export class NodeDaemon implements AsyncDisposable {
   call(type: string, command: string, call: HandedCall): Spawned {
     const { config, plugins, wrapper = [], ...options } = call;
     const [path = "", ...args] = [...wrapper, `${BIN}/${type}`];
-    const folders = plugins === undefined ? BIN : `${plugins}:${BIN}`;
+    const directories = plugins === undefined ? BIN : `${plugins}:${BIN}`;
     const env = {
       PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
       ...this.#hosts.environment(command, options),
-      CNI_PATH: folders,
+      CNI_PATH: directories,
       ...options.env,
     };
     const stdin = JSON.stringify({ daemonSocket: this.socket, ...config });
@@ -136,7 +136,7 @@ export class NodeDaemon implements AsyncDisposable {
 
   /** Asks over HTTP; returns the status and the body. */
   async ask(path: string): Promise<{ status: number; body: string }> {
-    return await askOverUnix(`${this.folder}/multus.sock`, path);
+    return await askOverUnix(`${this.directory}/multus.sock`, path);
   }
 
   /** Reads one of its metrics; 0 if there is no such sample. */

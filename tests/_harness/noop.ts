@@ -3,16 +3,16 @@
  * for tests of what calls plugins.
  *
  * ```ts ignore
- * using folder = new PluginFolder();
- * installNoop(folder.path);
- * const debug = `${folder.path}/debug`;
+ * using directory = new PluginDirectory();
+ * installNoop(directory.path);
+ * const debug = `${directory.path}/debug`;
  * writeDebug(debug, { ReportResult: '{"cniVersion":"1.1.0"}' });
  * // ... run a list whose plugin is { type: "noop", debugFile: debug }
  * assertEquals(readDebug(debug)?.Command, "ADD");
  * ```
  *
  * A plugin that takes too long is one with `SleepSeconds`, or
- * `folder.add("sleep", "exec sleep 60")`.
+ * `directory.add("sleep", "exec sleep 60")`.
  *
  * @module
  */
@@ -39,12 +39,12 @@ export interface NoopCall {
  * Installs noop: the compiled one if `CNI_BIN` is set, else one that runs our
  * sources with this deno, which takes a second to prepare.
  *
- * @param folder A folder of CNI_PATH
+ * @param directory A directory of CNI_PATH
  * @param name The type of the plugin that it replaces
  * @returns The executable's path
  */
-export function installNoop(folder: string, name = "noop"): string {
-  const path = `${folder}/${name}`;
+export function installNoop(directory: string, name = "noop"): string {
+  const path = `${directory}/${name}`;
   const bin = Deno.env.get("CNI_BIN");
   if (bin && name === "noop") Deno.symlinkSync(`${bin}/cni`, path);
   else {
@@ -63,12 +63,12 @@ let link: string | undefined;
 /** Links to the compiled executable as noop, until the process ends. */
 function linkNoop(bin: string): string {
   if (link !== undefined) return link;
-  const folder = Deno.makeTempDirSync({ prefix: "cni-noop-" });
+  const directory = Deno.makeTempDirSync({ prefix: "cni-noop-" });
   addEventListener("unload", () => {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   });
-  Deno.symlinkSync(`${bin}/cni`, `${folder}/noop`);
-  return link = `${folder}/noop`;
+  Deno.symlinkSync(`${bin}/cni`, `${directory}/noop`);
+  return link = `${directory}/noop`;
 }
 
 let bundle: string | undefined;
@@ -81,11 +81,11 @@ function interpretedNoop(): string[] {
 
 /** Creates the script of noop once per process, which removes it at its end. */
 function bundleNoop(): string {
-  const folder = Deno.makeTempDirSync({ prefix: "cni-noop-" });
+  const directory = Deno.makeTempDirSync({ prefix: "cni-noop-" });
   addEventListener("unload", () => {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   });
-  const path = `${folder}/noop.js`;
+  const path = `${directory}/noop.js`;
   const { success, stderr } = new Deno.Command(Deno.execPath(), {
     // The stand-ins are everywhere and do; no server is asked.
     args: ["bundle", "--quiet", ...OFFLINE_FLAGS, `--output=${path}`]

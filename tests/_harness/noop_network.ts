@@ -28,7 +28,7 @@ import {
   writeCommandLog,
   writeDebug,
 } from "./noop.ts";
-import { PluginFolder } from "./plugin_folder.ts";
+import { PluginDirectory } from "./plugin_directory.ts";
 
 /** Keys of a configuration. */
 export type Keys = Readonly<Record<string, unknown>>;
@@ -45,26 +45,26 @@ export const RESULT: JsonObject = {
   ips: [{ gateway: "10.1.2.1", address: "10.1.2.3/24" }],
 };
 
-/** noop in a folder, a cache, and a runtime for both. */
+/** noop in a directory, a cache, and a runtime for both. */
 export class NoopNetwork implements Disposable {
-  readonly folder: PluginFolder = new PluginFolder();
-  readonly cacheDir: string = `${this.folder.path}/cache`;
-  readonly commandLog: string = `${this.folder.path}/commands`;
+  readonly directory: PluginDirectory = new PluginDirectory();
+  readonly cacheDir: string = `${this.directory.path}/cache`;
+  readonly commandLog: string = `${this.directory.path}/commands`;
   readonly runtime: NetworkRuntime = new NetworkRuntime({
-    pluginDirs: [this.folder.path],
+    pluginDirs: [this.directory.path],
     env: { PATH: Deno.env.get("PATH") ?? "" },
     cacheDir: this.cacheDir,
     onStderr: () => {},
   });
 
   constructor() {
-    installNoop(this.folder.path);
+    installNoop(this.directory.path);
     writeCommandLog(this.commandLog);
   }
 
   /** Path of the debug file of one of the plugins. */
   debugFile(plugin = 0): string {
-    return `${this.folder.path}/debug${plugin}`;
+    return `${this.directory.path}/debug${plugin}`;
   }
 
   /** Changes the debug file of a plugin. */
@@ -205,7 +205,7 @@ export class NoopNetwork implements Disposable {
 
   /** Removes everything. */
   [Symbol.dispose](): void {
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
   }
 }
 

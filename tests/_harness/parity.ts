@@ -49,9 +49,9 @@ export function listPeers(subject: string): readonly Peer[] {
   return peers;
 }
 
-/** Returns the folder of a peer's plugins. */
-function folderOf(who: Exclude<Who, "ours">, type: string): string {
-  return who === "go" ? dirname(goPlugin(type) ?? "") : who.folder;
+/** Returns the directory of a peer's plugins. */
+function directoryOf(who: Exclude<Who, "ours">, type: string): string {
+  return who === "go" ? dirname(goPlugin(type) ?? "") : who.directory;
 }
 
 /** Returns its name in test names. */
@@ -77,9 +77,12 @@ export async function callAs(
   for (const netns of [hosts.host, options.sandbox ?? hosts.sandbox]) {
     withoutDetection(netns);
   }
-  const folder = folderOf(who, type);
-  const env = { CNI_PATH: folder, ...options.env };
-  return hosts.exec(`${folder}/${type}`, command, config, { ...options, env });
+  const directory = directoryOf(who, type);
+  const env = { CNI_PATH: directory, ...options.env };
+  return hosts.exec(`${directory}/${type}`, command, config, {
+    ...options,
+    env,
+  });
 }
 
 /**

@@ -18,22 +18,22 @@ export const NEWEST_RELEASE = "v1.9.1";
 /** The release of github.com/containernetworking/cni that provides cnitool. */
 export const CNITOOL_RELEASE = "v1.3.0";
 
-/** Where `deno task test` puts the newest release, in a folder per release. */
-export const NEWEST_FOLDER: string = decodeURIComponent(
+/** Where `deno task test` puts the newest release, in a directory per release. */
+export const NEWEST_DIRECTORY: string = decodeURIComponent(
   new URL(`../../build/peers/${NEWEST_RELEASE}`, import.meta.url).pathname,
 );
 
-/** Returns the file that a process locks while it builds a folder of plugins. */
-export function lockOf(folder: string): string {
-  return `${folder}.lock`;
+/** Returns the file that a process locks while it builds a directory of plugins. */
+export function lockOf(directory: string): string {
+  return `${directory}.lock`;
 }
 
 /** Go plugins of one version. */
 export interface Peer {
   /** The name in test names: `Go 1.9.1`. */
   readonly name: string;
-  /** Folder of the executables. */
-  readonly folder: string;
+  /** Directory of the executables. */
+  readonly directory: string;
   /** The newest CNI version that all of them have. */
   readonly cniVersion: string;
 }
@@ -44,34 +44,34 @@ export interface AbsentPeer {
   readonly needs: string;
 }
 
-/** Returns the existing folders of Go plugins, oldest release first. */
-export function peerFolders(): Peer[] {
+/** Returns the existing directories of Go plugins, oldest release first. */
+export function peerDirectories(): Peer[] {
   return findPeers().peers;
 }
 
 /**
  * Finds the Go plugins. Waits for the end of a build of the newest release.
  *
- * @param newest Folder of that release
+ * @param newest Directory of that release
  */
-export function findPeers(newest: string = NEWEST_FOLDER): {
+export function findPeers(newest: string = NEWEST_DIRECTORY): {
   readonly peers: Peer[];
   readonly absent: AbsentPeer[];
 } {
   const peers: Peer[] = [];
   const absent: AbsentPeer[] = [];
   const asked = Deno.env.get("CNI_GO_PLUGINS");
-  const folder = asked || DEBIAN_PLUGIN_DIR;
-  if (isPluginFolder(folder)) {
-    const version = asked ? `of ${folder}` : packageVersion();
-    peers.push(describePeer(`Go ${version}`, folder));
+  const directory = asked || DEBIAN_PLUGIN_DIR;
+  if (isPluginDirectory(directory)) {
+    const version = asked ? `of ${directory}` : packageVersion();
+    peers.push(describePeer(`Go ${version}`, directory));
   } else {
-    const needs = `needs the Go plugins in ${folder}`;
+    const needs = `needs the Go plugins in ${directory}`;
     absent.push({ name: "Go of Debian", needs });
   }
   const name = `Go ${NEWEST_RELEASE.slice(1)}`;
   awaitBuild(newest);
-  if (isPluginFolder(newest)) {
+  if (isPluginDirectory(newest)) {
     peers.push(describePeer(name, newest));
   } else {
     absent.push({ name, needs: "needs go and its module proxy" });
@@ -79,17 +79,17 @@ export function findPeers(newest: string = NEWEST_FOLDER): {
   return { peers, absent };
 }
 
-function isPluginFolder(folder: string): boolean {
-  return isExecutable(join(folder, "host-local"));
+function isPluginDirectory(directory: string): boolean {
+  return isExecutable(join(directory, "host-local"));
 }
 
-function describePeer(name: string, folder: string): Peer {
-  const { stdout } = new Deno.Command(join(folder, "host-local"), {
+function describePeer(name: string, directory: string): Peer {
+  const { stdout } = new Deno.Command(join(directory, "host-local"), {
     env: { CNI_COMMAND: "VERSION" },
     stdin: "null",
   }).outputSync();
   const { supportedVersions } = JSON.parse(new TextDecoder().decode(stdout));
-  return { name, folder, cniVersion: supportedVersions.at(-1) };
+  return { name, directory, cniVersion: supportedVersions.at(-1) };
 }
 
 /** Debian's plugins do not know their own version. */
@@ -104,11 +104,11 @@ function packageVersion(): string {
   return version ?? unknown;
 }
 
-/** Waits until no process builds a folder of plugins. */
-function awaitBuild(folder: string): void {
-  if (isPluginFolder(folder)) return;
+/** Waits until no process builds a directory of plugins. */
+function awaitBuild(directory: string): void {
+  if (isPluginDirectory(directory)) return;
   try {
-    using lock = Deno.openSync(lockOf(folder));
+    using lock = Deno.openSync(lockOf(directory));
     lock.lockSync(false);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;

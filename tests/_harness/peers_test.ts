@@ -5,54 +5,54 @@ import { findPeers, lockOf, NEWEST_RELEASE } from "./peers.ts";
 
 const NEWEST = `Go ${NEWEST_RELEASE.slice(1)}`;
 
-/** Writes a folder with the part of plugins that is checked. */
-function writePlugins(folder: string): void {
-  Deno.mkdirSync(folder);
+/** Writes a directory with the part of plugins that is checked. */
+function writePlugins(directory: string): void {
+  Deno.mkdirSync(directory);
   const versions = '{"supportedVersions":["1.0.0","1.1.0"]}';
   const script = `#!/bin/sh\necho '${versions}'\n`;
-  Deno.writeTextFileSync(`${folder}/host-local`, script, { mode: 0o755 });
+  Deno.writeTextFileSync(`${directory}/host-local`, script, { mode: 0o755 });
 }
 
-/** Returns a test with its own folder. */
-function inFolder(
-  test: (folder: string) => void | Promise<void>,
+/** Returns a test with its own directory. */
+function inDirectory(
+  test: (directory: string) => void | Promise<void>,
 ): () => Promise<void> {
   return async (): Promise<void> => {
-    const folder = await Deno.makeTempDir({ prefix: "peers-" });
+    const directory = await Deno.makeTempDir({ prefix: "peers-" });
     try {
-      await test(folder);
+      await test(directory);
     } finally {
-      await Deno.remove(folder, { recursive: true });
+      await Deno.remove(directory, { recursive: true });
     }
   };
 }
 
 Deno.test(
   "findPeers() finds the newest release, or tells what it needs",
-  inFolder((parent) => {
-    const folder = `${parent}/v1`;
+  inDirectory((parent) => {
+    const directory = `${parent}/v1`;
     const outcome = (): unknown[] => {
-      const { peers, absent } = findPeers(folder);
+      const { peers, absent } = findPeers(directory);
       return [...peers, ...absent].filter(({ name }) => name === NEWEST);
     };
     const needs = "needs go and its module proxy";
     assertEquals(outcome(), [{ name: NEWEST, needs }]);
-    writePlugins(folder);
-    assertEquals(outcome(), [{ name: NEWEST, folder, cniVersion: "1.1.0" }]);
+    writePlugins(directory);
+    assertEquals(outcome(), [{ name: NEWEST, directory, cniVersion: "1.1.0" }]);
   }),
 );
 
 Deno.test(
   "findPeers() waits for the end of a build",
-  inFolder(async (parent) => {
-    const folder = `${parent}/v1`;
+  inDirectory(async (parent) => {
+    const directory = `${parent}/v1`;
     const options = { create: true, write: true };
-    using lock = await Deno.open(lockOf(folder), options);
+    using lock = await Deno.open(lockOf(directory), options);
     await lock.lock(true);
     const script = `import { findPeers } from "${
       import.meta.resolve("./peers.ts")
     }";
-    console.log(findPeers("${folder}").peers.at(-1).name);`;
+    console.log(findPeers("${directory}").peers.at(-1).name);`;
     await Deno.writeTextFile(`${parent}/find.ts`, script);
     const child = new Deno.Command(Deno.execPath(), {
       args: [
@@ -72,7 +72,7 @@ Deno.test(
       "the process waits",
       () => waiting.test(Deno.readTextFileSync("/proc/locks")),
     );
-    writePlugins(folder);
+    writePlugins(directory);
     await lock.unlock();
     const { stdout } = await output;
     assertEquals(new TextDecoder().decode(stdout), `${NEWEST}\n`);

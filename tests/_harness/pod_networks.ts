@@ -49,7 +49,7 @@ export class PodNetworks implements Disposable {
   readonly #hosts = TestHosts.create();
   readonly #delegates: readonly Delegate[];
   /** Where results are remembered. */
-  readonly cache: AttachmentCache = new AttachmentCache(this.#hosts.folder);
+  readonly cache: AttachmentCache = new AttachmentCache(this.#hosts.directory);
   /** The annotation's entry for each attachment. */
   readonly statuses: NetworkStatus[] = [];
 

@@ -32,11 +32,11 @@ export class PrivateBus implements AsyncDisposable {
   /**
    * Starts it, and waits until it listens.
    *
-   * @param folder Gets the socket
+   * @param directory Gets the socket
    */
-  static async start(folder: string): Promise<PrivateBus> {
-    const address = `unix:path=${folder}/bus`;
-    const config = `${folder}/bus.conf`;
+  static async start(directory: string): Promise<PrivateBus> {
+    const address = `unix:path=${directory}/bus`;
+    const config = `${directory}/bus.conf`;
     Deno.writeTextFileSync(
       config,
       `<busconfig>

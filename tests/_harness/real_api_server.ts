@@ -22,7 +22,7 @@ import { execIn } from "../../testing/exec_in.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "./eventually.ts";
 import {
-  FOLDER,
+  DIRECTORY,
   needsApiServer,
   preparePrograms,
   type Programs,
@@ -32,7 +32,7 @@ import { writeKubeconfig } from "./kube_api/kubeconfig.ts";
 const PORTS = [6443, 2379, 2380] as const;
 /** kubectl takes its share of the processor, which the server needs. */
 const POLL_MS = 250;
-const KUBECTL = `${FOLDER}/kubectl`;
+const KUBECTL = `${DIRECTORY}/kubectl`;
 
 /** Skips tests that need an API server and kubectl where they are missing. */
 export const needsKubectl: Needs = needsApiServer.ignore
@@ -53,11 +53,11 @@ export class RealApiServer implements AsyncDisposable {
     this.#server = programs.startServer();
   }
 
-  /** Starts one, and waits until it is ready. Its files are in the hosts' folder. */
+  /** Starts one, and waits until it is ready. Its files are in the hosts' directory. */
   static async start(hosts: TestHosts): Promise<RealApiServer> {
-    const folder = `${hosts.folder}/api`;
-    Deno.mkdirSync(folder);
-    const place = { folder, netns: hosts.host, ports: PORTS };
+    const directory = `${hosts.directory}/api`;
+    Deno.mkdirSync(directory);
+    const place = { directory, netns: hosts.host, ports: PORTS };
     const api = new RealApiServer(hosts, await preparePrograms(place));
     await api.#waitUntilReady();
     return api;
@@ -99,7 +99,7 @@ export class RealApiServer implements AsyncDisposable {
       .trim();
     const target = { url, caPem, token, clientCert: { cert: "", key: "" } };
     const file = `${account}.kubeconfig`;
-    return writeKubeconfig(target, this.#hosts.folder, "token", { file });
+    return writeKubeconfig(target, this.#hosts.directory, "token", { file });
   }
 
   /** Ends both programs. */
@@ -109,11 +109,11 @@ export class RealApiServer implements AsyncDisposable {
   }
 
   #kubectl(args: readonly string[], stdin: string): string {
-    const { host, folder } = this.#hosts;
+    const { host, directory } = this.#hosts;
     const { code, stdout, stderr } = execIn(host, {
       path: KUBECTL,
       args: [`--kubeconfig=${this.#programs.kubeconfig}`, ...args],
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", HOME: folder },
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", HOME: directory },
       stdin,
     });
     if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr}`);

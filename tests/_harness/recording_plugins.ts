@@ -18,7 +18,7 @@ import {
   parseNetworkConfList,
 } from "../../cni/libcni/conf.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import { PluginFolder } from "./plugin_folder.ts";
+import { PluginDirectory } from "./plugin_directory.ts";
 
 /** One call of a plugin. */
 export interface PluginCall {
@@ -40,9 +40,9 @@ export type Answers = Readonly<Record<string, string>>;
 /** Plugins, a cache and a log, all gone in the end. */
 export class RecordingPlugins implements Disposable {
   /** Where the plugins are. */
-  readonly folder: PluginFolder = new PluginFolder();
+  readonly directory: PluginDirectory = new PluginDirectory();
   /** Where attachments are remembered. */
-  readonly cacheDir: string = `${this.folder.path}/cache`;
+  readonly cacheDir: string = `${this.directory.path}/cache`;
   /** All that was logged. */
   logged = "";
 
@@ -50,7 +50,7 @@ export class RecordingPlugins implements Disposable {
   add(type: string, answers: Answers = {}): void {
     const cases = Object.entries({ ADD: "echo {}", ...answers })
       .map(([command, script]) => `${command}) ${script} ;;`);
-    this.folder.add(
+    this.directory.add(
       type,
       `stdin=$(cat)
       printf '{"type":"%s","command":"%s","containerId":"%s","netns":"%s","ifName":"%s","args":"%s","path":"%s","stdin":%s}\\n' \
@@ -63,7 +63,7 @@ export class RecordingPlugins implements Disposable {
   }
 
   get #log(): string {
-    return `${this.folder.path}/calls`;
+    return `${this.directory.path}/calls`;
   }
 
   /** All complete calls, in order. */
@@ -85,7 +85,7 @@ export class RecordingPlugins implements Disposable {
   /** Creates a runtime with these plugins. */
   runtime(options: Partial<NetworkRuntimeOptions> = {}): NetworkRuntime {
     return new NetworkRuntime({
-      pluginDirs: [this.folder.path],
+      pluginDirs: [this.directory.path],
       env: {
         PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin",
         // Never the log of the machine.
@@ -133,7 +133,7 @@ export class RecordingPlugins implements Disposable {
 
   /** Removes everything. */
   [Symbol.dispose](): void {
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
   }
 }
 

@@ -25,25 +25,25 @@ export async function hasSmallRoot(): Promise<boolean> {
 /** A root directory in which programs run, in a mount namespace of their own. It has a
  * /run of its own, and so none of the machine's daemons. */
 export class SmallRoot {
-  readonly #folder: string;
+  readonly #directory: string;
   /** The root. */
   readonly path: string;
   /** The executables of an archive for any libc. */
   readonly archive: string;
 
-  private constructor(folder: string) {
-    this.#folder = folder;
-    this.path = `${folder}/root`;
-    this.archive = `${folder}/archive`;
+  private constructor(directory: string) {
+    this.#directory = directory;
+    this.path = `${directory}/root`;
+    this.archive = `${directory}/archive`;
   }
 
   /**
    * Makes a root.
    *
-   * @param folder Where; the caller removes it. Programs in the root see it, too
+   * @param directory Where; the caller removes it. Programs in the root see it, too
    */
-  static async create(folder: string, kind: RootKind): Promise<SmallRoot> {
-    const root = new SmallRoot(folder);
+  static async create(directory: string, kind: RootKind): Promise<SmallRoot> {
+    const root = new SmallRoot(directory);
     const { path, archive } = root;
     for (const name of ["bin", "proc", "sys", "run", "tmp", "etc", "dev"]) {
       await Deno.mkdir(`${path}/${name}`, { recursive: true });
@@ -67,15 +67,18 @@ export class SmallRoot {
    * @param program Its path in the root
    */
   script(program: string): string {
-    const script = Deno.makeTempFileSync({ dir: this.#folder, prefix: "in-" });
-    const seen = `${this.path}${this.#folder}`;
+    const script = Deno.makeTempFileSync({
+      dir: this.#directory,
+      prefix: "in-",
+    });
+    const seen = `${this.path}${this.#directory}`;
     Deno.writeTextFileSync(
       script,
       `#!/bin/sh
 exec unshare --mount --propagation private sh -ec '
 mkdir -p "${seen}"
 for name in proc sys dev; do mount --rbind /$name "${this.path}/$name"; done
-mount --bind "${this.#folder}" "${seen}"
+mount --bind "${this.#directory}" "${seen}"
 exec chroot "${this.path}" "$0" "$@"' '${program}' "$@"
 `,
     );

@@ -17,7 +17,7 @@ import {
   type NodeNetworkOptions,
   type Pod,
 } from "../../node/network/mod.ts";
-import { ConfFolder } from "./conf_folder.ts";
+import { ConfDirectory } from "./conf_directory.ts";
 import { type Answers, RecordingPlugins } from "./recording_plugins.ts";
 
 /** A script that supports all versions. */
@@ -48,7 +48,7 @@ export const ADD = `echo '${
 /** Plugins, their configurations and a node that has them; all gone in the end. */
 export class TestNode implements Disposable {
   readonly plugins = new RecordingPlugins();
-  readonly conf = new ConfFolder();
+  readonly conf = new ConfDirectory();
   /** Operations that have ended. */
   readonly operations: EndedOperation[] = [];
   readonly network: NodeNetwork;
@@ -62,7 +62,7 @@ export class TestNode implements Disposable {
   restart(options: Partial<NodeNetworkOptions> = {}): NodeNetwork {
     return new NodeNetwork({
       confDir: this.conf.path,
-      pluginDirs: [this.plugins.folder.path],
+      pluginDirs: [this.plugins.directory.path],
       cacheDir: this.plugins.cacheDir,
       env: { PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin" },
       onStderr: (text) => void (this.plugins.logged += text),

@@ -15,7 +15,7 @@ import { BIN, type MultusHost } from "./multus_host.ts";
 import { type Spawned, spawnIn } from "./spawn_in.ts";
 
 /**
- * Folder with multus, multus-daemon and multus-shim of the Go version, which
+ * Directory with multus, multus-daemon and multus-shim of the Go version, which
  * cannot be built from the module proxy; "" if there is none.
  */
 export const GO_MULTUS: string = Deno.env.get("CNI_GO_MULTUS") ?? "";
@@ -23,7 +23,7 @@ export const GO_MULTUS: string = Deno.env.get("CNI_GO_MULTUS") ?? "";
 /** Skips tests of the Go version where it is not. */
 export const needsGoMultus: Needs = ignoreUnless(
   GO_MULTUS !== "" && isExecutable(`${GO_MULTUS}/multus-daemon`),
-  "needs CNI_GO_MULTUS, a folder with multus-daemon and multus-shim",
+  "needs CNI_GO_MULTUS, a directory with multus-daemon and multus-shim",
 );
 
 /** A response. */
@@ -35,7 +35,7 @@ export interface Reply {
 
 /** A daemon on a node. */
 export class ThickDaemon implements AsyncDisposable {
-  /** The folder of its socket. */
+  /** The directory of its socket. */
   readonly socketDir: string;
   readonly #spawned: Spawned;
 
@@ -46,8 +46,8 @@ export class ThickDaemon implements AsyncDisposable {
 
   /** Starts ours, and waits until it is ready. */
   static async start(host: MultusHost): Promise<ThickDaemon> {
-    const socketDir = `${host.hosts.folder}/ours`;
-    const config = `${host.hosts.folder}/ours.json`;
+    const socketDir = `${host.hosts.directory}/ours`;
+    const config = `${host.hosts.directory}/ours.json`;
     Deno.writeTextFileSync(config, JSON.stringify(ownConfig(host)));
     return await ThickDaemon.#ready(
       socketDir,
@@ -70,27 +70,27 @@ export class ThickDaemon implements AsyncDisposable {
 
   /** Starts the Go version's, and waits until it is ready. */
   static async startGo(host: MultusHost): Promise<ThickDaemon> {
-    const { folder, host: netns } = host.hosts;
-    const socketDir = `${folder}/go`;
-    const account = `${folder}/account`;
-    for (const name of [account, `${folder}/net.d`, `${folder}/out.d`]) {
+    const { directory, host: netns } = host.hosts;
+    const socketDir = `${directory}/go`;
+    const account = `${directory}/account`;
+    for (const name of [account, `${directory}/net.d`, `${directory}/out.d`]) {
       Deno.mkdirSync(name, { recursive: true });
     }
     Deno.writeTextFileSync(`${account}/token`, host.api.token);
     Deno.writeTextFileSync(`${account}/ca.crt`, host.api.caPem);
     Deno.writeTextFileSync(
-      `${folder}/net.d/10-pods.conflist`,
+      `${directory}/net.d/10-pods.conflist`,
       JSON.stringify(host.master()),
     );
     Deno.writeTextFileSync(
-      `${folder}/go.json`,
+      `${directory}/go.json`,
       JSON.stringify({
         ...ownConfig(host),
         socketDir,
         cniVersion: "1.0.0",
         multusConfigFile: "auto",
-        multusAutoconfigDir: `${folder}/net.d`,
-        cniConfigDir: `${folder}/out.d`,
+        multusAutoconfigDir: `${directory}/net.d`,
+        cniConfigDir: `${directory}/out.d`,
         // For these pods it writes no status: it would write protobuf.
         systemNamespaces: ["web", "lost"],
         logToStderr: true,
@@ -102,7 +102,7 @@ export class ThickDaemon implements AsyncDisposable {
       mount -t tmpfs none /run
       mkdir -p /run/secrets/kubernetes.io
       cp -r ${account} /run/secrets/kubernetes.io/serviceaccount
-      exec ${GO_MULTUS}/multus-daemon --config ${folder}/go.json`;
+      exec ${GO_MULTUS}/multus-daemon --config ${directory}/go.json`;
     return await ThickDaemon.#ready(
       socketDir,
       spawnIn(netns, {

@@ -14,7 +14,7 @@
 
 import { ROOT } from "../../scripts/compile/project.ts";
 import { importFlags } from "../../scripts/net.ts";
-import { PluginFolder } from "./plugin_folder.ts";
+import { PluginDirectory } from "./plugin_directory.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
 const IMPORT_MAP = "--import-map=";
@@ -35,9 +35,9 @@ export interface ToolEnded {
 /** A node, its configurations and its plugins. */
 export class ToolHost implements AsyncDisposable {
   readonly #holder: Deno.ChildProcess;
-  readonly #plugins = new PluginFolder();
+  readonly #plugins = new PluginDirectory();
   readonly #command: readonly string[];
-  /** The folder with configurations. */
+  /** The directory with configurations. */
   readonly confDir: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
   /** Added to the environment of every run; overrides the defaults. */
   readonly env: Record<string, string> = {};
@@ -158,7 +158,7 @@ export class ToolHost implements AsyncDisposable {
   }
 }
 
-/** Returns what runs the tool from its sources, in any folder. */
+/** Returns what runs the tool from its sources, in any directory. */
 async function sourceCommand(): Promise<string[]> {
   const flags = (await importFlags())
     .map((flag) => flag.replace(IMPORT_MAP, IMPORT_MAP + ROOT));

@@ -43,7 +43,7 @@ export interface ShownLink {
 
 /** The interface, and calls of tuning with one configuration. */
 export class TunedLink extends PluginScene {
-  /** Folder of backups. */
+  /** Directory of backups. */
   readonly dataDir: string = dataDirOf(this.hosts);
   /** The result of the plugin before. */
   readonly prevResult: Keys = resultBefore(this.hosts);
@@ -114,8 +114,8 @@ export class TunedLink extends PluginScene {
   }
 }
 
-function dataDirOf({ folder }: TestHosts): string {
-  return `${folder}/data/tuning`;
+function dataDirOf({ directory }: TestHosts): string {
+  return `${directory}/data/tuning`;
 }
 
 function resultBefore({ sandbox }: TestHosts): Keys {
@@ -134,15 +134,15 @@ function resultBefore({ sandbox }: TestHosts): Keys {
  * Returns the path of a script that runs a program in a mount namespace where
  * /etc has only an allowlist of sysctls.
  *
- * @param folder Where the script is written; the caller removes it
+ * @param directory Where the script is written; the caller removes it
  * @param program Path of the program
  */
 export function withAllowlist(
-  folder: string,
+  directory: string,
   program: string,
   allowlist: string,
 ): string {
-  const etc = Deno.makeTempDirSync({ dir: folder });
+  const etc = Deno.makeTempDirSync({ dir: directory });
   const script = `${etc}.sh`;
   Deno.mkdirSync(`${etc}/cni/tuning`, { recursive: true });
   Deno.writeTextFileSync(`${etc}/cni/tuning/allowlist.conf`, allowlist);

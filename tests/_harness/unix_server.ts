@@ -22,9 +22,9 @@ export type Speak = (conversation: UnixConversation) => Promise<void> | void;
 
 /** The server. */
 export class UnixServer implements AsyncDisposable {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   /** Where it listens. */
-  readonly path: string = `${this.#folder}/s.sock`;
+  readonly path: string = `${this.#directory}/s.sock`;
   /** The received text of each connection. */
   readonly requests: string[] = [];
   readonly #server: TalkServer<Deno.UnixConn>;
@@ -46,7 +46,7 @@ export class UnixServer implements AsyncDisposable {
   /** Cuts all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#server[Symbol.asyncDispose]();
-    Deno.removeSync(this.#folder, { recursive: true });
+    Deno.removeSync(this.#directory, { recursive: true });
   }
 }
 

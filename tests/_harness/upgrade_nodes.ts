@@ -158,12 +158,12 @@ export class UpgradeNode implements AsyncDisposable {
     return node;
   }
 
-  /** Replaces the plugins, as an upgrade does. Later folders come first. */
-  async install(...folders: readonly string[]): Promise<void> {
+  /** Replaces the plugins, as an upgrade does. Later directories come first. */
+  async install(...directories: readonly string[]): Promise<void> {
     await sh(
       this.host,
       'rm -f /run/bin/*; for f; do ln -sf "$f"/* /run/bin; done',
-      ...folders,
+      ...directories,
     );
   }
 

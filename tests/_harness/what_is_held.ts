@@ -12,7 +12,7 @@ import type { NetNs } from "../../ffi/netns.ts";
 export interface Held {
   /** Names of the processes in the network namespaces, but the test's own. */
   readonly processes: readonly string[];
-  /** Files in the folder on which somebody holds a lock. */
+  /** Files in the directory on which somebody holds a lock. */
   readonly locks: readonly string[];
   /** Network namespaces of the daemon's threads, and of its mounts. */
   readonly namespaces: readonly string[];
@@ -21,12 +21,12 @@ export interface Held {
 /**
  * Looks at a node.
  *
- * @param folder Where the node's files are
+ * @param directory Where the node's files are
  * @param pid The daemon's
  */
 export function whatIsHeld(
   namespaces: readonly NetNs[],
-  folder: string,
+  directory: string,
   pid: number,
 ): Held {
   const inside = new Set(namespaces.map(({ path }) => {
@@ -43,7 +43,7 @@ export function whatIsHeld(
           return [Deno.readTextFileSync(`/proc/${name}/comm`).trim()];
         })
       ).sort(),
-    locks: listLocked(folder),
+    locks: listLocked(directory),
     namespaces: [
       ...new Set([
         ...listNames(`/proc/${pid}/task`).flatMap((task) =>
@@ -51,7 +51,7 @@ export function whatIsHeld(
         ),
         ...tryTo(() =>
           Deno.readTextFileSync(`/proc/${pid}/mountinfo`).split("\n")
-            .filter((line) => line.includes(folder))
+            .filter((line) => line.includes(directory))
         ),
       ]),
     ].sort(),
@@ -90,8 +90,8 @@ function describeSockets(pid: number): Map<string, string> {
   ]);
 }
 
-/** Lists the files below a folder that /proc/locks has. */
-function listLocked(folder: string): string[] {
+/** Lists the files below a directory that /proc/locks has. */
+function listLocked(directory: string): string[] {
   const locked = new Set(
     readLocks().split("\n")
       .map((line) => Number(/:(\d+) \d+ (?:\d+|EOF)$/.exec(line)?.[1])),
@@ -105,11 +105,11 @@ function listLocked(folder: string): string[] {
         return isFile && locked.has(ino ?? 0) ? [inner] : [];
       })
     );
-  return walk(folder).sort();
+  return walk(directory).sort();
 }
 
-function listNames(folder: string): string[] {
-  return tryTo(() => [...Deno.readDirSync(folder)].map(({ name }) => name));
+function listNames(directory: string): string[] {
+  return tryTo(() => [...Deno.readDirSync(directory)].map(({ name }) => name));
 }
 
 /** What goes away while it is looked at does not count. */

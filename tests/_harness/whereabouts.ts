@@ -11,7 +11,7 @@ import type { Allocations } from "../../ipam/whereabouts/objects.ts";
 import { createWhereabouts } from "../../ipam/whereabouts/plugin.ts";
 import type { OpenClient } from "../../ipam/whereabouts/session.ts";
 import { KubeApi, type KubeApiOptions } from "./kube_api.ts";
-import { PluginFolder } from "./plugin_folder.ts";
+import { PluginDirectory } from "./plugin_directory.ts";
 import { type Outcome, run } from "./recorder.ts";
 
 /** The namespace of the pools. */
@@ -31,16 +31,16 @@ export interface PodCall {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** The API server, a kubeconfig for it, and a folder for receipts. */
+/** The API server, a kubeconfig for it, and a directory for receipts. */
 export class WhereaboutsScene implements AsyncDisposable {
   readonly api: KubeApi;
-  readonly folder: PluginFolder = new PluginFolder();
+  readonly directory: PluginDirectory = new PluginDirectory();
   readonly kubeconfig: string;
   #plugin: Plugin = createWhereabouts() as Plugin;
 
   private constructor(api: KubeApi) {
     this.api = api;
-    this.kubeconfig = api.writeKubeconfig(this.folder.path);
+    this.kubeconfig = api.writeKubeconfig(this.directory.path);
     api.put("namespaces", { metadata: { name: POOLS } });
   }
 
@@ -56,9 +56,9 @@ export class WhereaboutsScene implements AsyncDisposable {
     this.#plugin = createWhereabouts({ openClient }) as Plugin;
   }
 
-  /** Writes a file of the scene's folder. @returns Its path */
+  /** Writes a file of the scene's directory. @returns Its path */
   write(name: string, content: string | object): string {
-    const path = `${this.folder.path}/${name}`;
+    const path = `${this.directory.path}/${name}`;
     const isText = typeof content === "string";
     Deno.writeTextFileSync(path, isText ? content : JSON.stringify(content));
     return path;
@@ -66,7 +66,7 @@ export class WhereaboutsScene implements AsyncDisposable {
 
   /** Makes the nodes' receipts disappear. */
   loseReceipts(): void {
-    Deno.removeSync(`${this.folder.path}/receipts`, { recursive: true });
+    Deno.removeSync(`${this.directory.path}/receipts`, { recursive: true });
   }
 
   /** Names another context in the kubeconfig, which it lacks. */
@@ -81,7 +81,7 @@ export class WhereaboutsScene implements AsyncDisposable {
     return {
       type: "whereabouts",
       kubernetes: { kubeconfig: this.kubeconfig },
-      dataDir: `${this.folder.path}/receipts`,
+      dataDir: `${this.directory.path}/receipts`,
       ...more,
     };
   }
@@ -181,9 +181,9 @@ export class WhereaboutsScene implements AsyncDisposable {
     return taken;
   }
 
-  /** Stops the server, and removes the folder. */
+  /** Stops the server, and removes the directory. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
     await this.api[Symbol.asyncDispose]();
   }
 }

@@ -1,6 +1,6 @@
 /**
  * A cluster in which whereabouts and its reference serve pods together.
- * `CNI_WHEREABOUTS_DIR` names the folder of the reference's executables
+ * `CNI_WHEREABOUTS_DIR` names the directory of the reference's executables
  * `whereabouts`, `reconciler` and `node-slice-controller`.
  *
  * @module
@@ -25,7 +25,7 @@ import { eventually } from "./eventually.ts";
 import { createAll, KubeApiServer, needsApiServer } from "./kube_apiserver.ts";
 import { run } from "./recorder.ts";
 
-/** The folder of the reference. */
+/** The directory of the reference. */
 export const REFERENCE: string = Deno.env.get("CNI_WHEREABOUTS_DIR") ?? "";
 const needsReference = ignoreUnless(
   isExecutable(`${REFERENCE}/whereabouts`),
@@ -69,15 +69,15 @@ export class SharedCluster implements AsyncDisposable {
   private constructor(server: KubeApiServer, kubeconfig: string) {
     this.server = server;
     this.#kubeconfig = kubeconfig;
-    Deno.writeTextFileSync(`${server.folder}/flat.conf`, "{}");
+    Deno.writeTextFileSync(`${server.directory}/flat.conf`, "{}");
   }
 
   /** Starts it. */
   static async start(): Promise<SharedCluster> {
     const server = await KubeApiServer.start();
-    const folder = new URL("../../deploy/whereabouts/", import.meta.url);
+    const directory = new URL("../../deploy/whereabouts/", import.meta.url);
     for (const file of ["crd.yaml", "rbac.yaml", "cronjob.yaml"]) {
-      const text = Deno.readTextFileSync(new URL(file, folder));
+      const text = Deno.readTextFileSync(new URL(file, directory));
       await createAll(server, text);
     }
     await eventually("the resources are served", async () => {
@@ -97,7 +97,7 @@ export class SharedCluster implements AsyncDisposable {
     ipam: JsonObject,
     { pod, id = `id-${pod}`, ifName = "net1", env = {} }: PodCall,
   ): Promise<{ exitCode: number; stdout: string }> {
-    const { folder, kubeconfig } = this.server;
+    const { directory, kubeconfig } = this.server;
     const conf = {
       cniVersion: "1.0.0",
       name: "net",
@@ -107,8 +107,8 @@ export class SharedCluster implements AsyncDisposable {
         kubernetes: {
           kubeconfig: side === "ours" ? this.#kubeconfig : kubeconfig,
         },
-        configuration_path: `${folder}/flat.conf`,
-        ...side === "ours" && { dataDir: `${folder}/receipts` },
+        configuration_path: `${directory}/flat.conf`,
+        ...side === "ours" && { dataDir: `${directory}/receipts` },
         ...ipam,
       },
     };

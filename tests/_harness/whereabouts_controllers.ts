@@ -16,7 +16,7 @@ export async function reconcile(
   server: KubeApiServer,
   done: () => Promise<void>,
 ): Promise<void> {
-  const { folder, url } = server;
+  const { directory, url } = server;
   const { hostname, port } = new URL(url);
   await server.create(`/api/v1/namespaces/${NAMESPACE}/serviceaccounts`, {
     metadata: { name: "reference" },
@@ -35,14 +35,14 @@ export async function reconcile(
       ],
     },
   );
-  // Its paths are fixed, so it gets a root folder of its own.
-  const root = `${folder}/root`;
+  // Its paths are fixed, so it gets a root directory of its own.
+  const root = `${directory}/root`;
   const secrets = `${root}/var/run/secrets/kubernetes.io/serviceaccount`;
   Deno.mkdirSync(secrets, { recursive: true });
   Deno.mkdirSync(`${root}/cron-schedule`);
   Deno.writeTextFileSync(`${root}/cron-schedule/config`, "@every 1s");
   Deno.copyFileSync(`${REFERENCE}/reconciler`, `${root}/reconciler`);
-  Deno.copyFileSync(`${folder}/ca.crt`, `${secrets}/ca.crt`);
+  Deno.copyFileSync(`${directory}/ca.crt`, `${secrets}/ca.crt`);
   const token = await server.tokenOf(NAMESPACE, "reference");
   Deno.writeTextFileSync(`${secrets}/token`, token);
   const env = {
@@ -89,7 +89,7 @@ export async function sliceNodes(
     ipam: {
       type: "whereabouts",
       kubernetes: { kubeconfig: server.kubeconfig },
-      configuration_path: `${server.folder}/flat.conf`,
+      configuration_path: `${server.directory}/flat.conf`,
       ...SLICED,
     },
   };

@@ -28,26 +28,26 @@ export interface BareHostOptions {
 
 /**
  * Returns the path of a script that runs a program in a mount namespace where
- * the folders of system programs are empty, and the network's programs
+ * the directories of system programs are empty, and the network's programs
  * elsewhere cannot be executed. Network namespaces are not changed.
  *
- * @param folder Where the script is written; the caller removes it
+ * @param directory Where the script is written; the caller removes it
  * @param program Path of the program
  */
 export function withoutPrograms(
-  folder: string,
+  directory: string,
   program: string,
   { readOnlyRun = false }: BareHostOptions = {},
 ): string {
-  const script = Deno.makeTempFileSync({ dir: folder, prefix: "bare-" });
-  const empty = Deno.makeTempDirSync({ dir: folder });
+  const script = Deno.makeTempFileSync({ dir: directory, prefix: "bare-" });
+  const empty = Deno.makeTempDirSync({ dir: directory });
   const mounts = [
-    "for folder in /usr/sbin /sbin /usr/local/sbin; do",
-    `  [ ! -d $folder ] || mount --bind "${empty}" $folder`,
+    "for directory in /usr/sbin /sbin /usr/local/sbin; do",
+    `  [ ! -d $directory ] || mount --bind "${empty}" $directory`,
     "done",
-    "for folder in /usr/bin /bin /usr/local/bin; do",
+    "for directory in /usr/bin /bin /usr/local/bin; do",
     `  for name in ${PROGRAMS.join(" ")}; do`,
-    "    [ ! -f $folder/$name ] || mount --bind /dev/null $folder/$name",
+    "    [ ! -f $directory/$name ] || mount --bind /dev/null $directory/$name",
     "  done",
     "done",
     ...readOnlyRun

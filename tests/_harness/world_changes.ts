@@ -1,6 +1,6 @@
 /**
  * The steps by which an operation changes the world: requests to the kernel that
- * change something, files and folders, programs. Reads are no steps.
+ * change something, files and directories, programs. Reads are no steps.
  *
  * Nothing in the product is made for this: methods are replaced in the test.
  *

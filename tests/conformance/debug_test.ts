@@ -16,7 +16,7 @@ import {
 import { conformance } from "../_harness/conformance.ts";
 import { dualStack } from "../_harness/dual_stack.ts";
 import { ipJson } from "../../testing/ip_json.ts";
-import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import { writeDebugFile } from "../_harness/debug_file.ts";
 import {
   type Keys,
@@ -27,7 +27,7 @@ import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** A host on which debug is called. */
 class DebugHosts extends PluginScene {
-  readonly cniOutput = `${this.hosts.folder}/cni_output.txt`;
+  readonly cniOutput = `${this.hosts.directory}/cni_output.txt`;
 
   constructor() {
     const config = { cniVersion: "1.1.0", name: "net1", type: "debug" };
@@ -40,7 +40,7 @@ class DebugHosts extends PluginScene {
     extras: Keys = {},
     options: SceneCall = {},
   ): Promise<CallOutput> {
-    writeDebugFile(this.hosts.folder, extras);
+    writeDebugFile(this.hosts.directory, extras);
     return super.run(command, extras, options);
   }
 
@@ -67,13 +67,13 @@ StdinData: ${JSON.stringify({ ...this.config, ...more })}
 
   /** A hook that writes what a command prints to a file. */
   saving(name: string, command: string): string[] {
-    return ["sh", "-c", `${command} > "${this.hosts.folder}/${name}"`];
+    return ["sh", "-c", `${command} > "${this.hosts.directory}/${name}"`];
   }
 
   /** The output of such a hook; undefined if it did not run. */
   saved(name: string): string | undefined {
     try {
-      return Deno.readTextFileSync(`${this.hosts.folder}/${name}`);
+      return Deno.readTextFileSync(`${this.hosts.directory}/${name}`);
     } catch {
       return undefined;
     }
@@ -245,7 +245,7 @@ conformance(
       const addHooks = ["one", "two", "three"].map((name) => [
         "sh",
         "-c",
-        `echo ${name} >> "${debug.hosts.folder}/order"`,
+        `echo ${name} >> "${debug.hosts.directory}/order"`,
       ]);
       await debug.run("ADD", { addHooks });
       assertEquals(debug.saved("order"), "one\ntwo\nthree\n");
@@ -274,7 +274,7 @@ conformance(
     },
     "skips hooks without a namespace": async () => {
       using debug = new DebugHosts();
-      const file = `${debug.hosts.folder}/no-netns`;
+      const file = `${debug.hosts.directory}/no-netns`;
       Deno.writeTextFileSync(file, "");
       const delHooks = [debug.saving("hook", "echo ran")];
       for (const CNI_NETNS of ["", "/no/such/netns", file]) {
@@ -311,10 +311,10 @@ conformance(
   "debug",
   {
     "writes each record at once, so that none mix": async () => {
-      using folder = new PluginFolder();
-      const cniOutput = folder.addFile("output", "", 0o644);
-      const trace = `${folder.path}/trace`;
-      folder.add(
+      using directory = new PluginDirectory();
+      const cniOutput = directory.addFile("output", "", 0o644);
+      const trace = `${directory.path}/trace`;
+      directory.add(
         "debug",
         `exec strace -f -o ${trace} -P ${cniOutput} -e write ${BIN}/debug`,
       );
@@ -327,8 +327,8 @@ conformance(
           CNI_COMMAND: "DEL",
           CNI_CONTAINERID: "c1",
           CNI_IFNAME: "eth0",
-          CNI_PATH: folder.path,
-          ...writeDebugFile(folder.path, { cniOutput }),
+          CNI_PATH: directory.path,
+          ...writeDebugFile(directory.path, { cniOutput }),
         },
         stdin: new TextEncoder().encode(stdin),
         hostNetns: "/proc/thread-self/ns/net",

@@ -61,7 +61,7 @@ async function reachWithPolicy(
       isDefaultGateway: true,
       ipam: {
         ...hosts.hostLocal(`${networks[name]}.0/24`),
-        dataDir: `${hosts.folder}/${name}`,
+        dataDir: `${hosts.directory}/${name}`,
       },
     };
     const added = await hosts.run("bridge", "ADD", config, options);
@@ -183,7 +183,7 @@ function withFirewalld(
 ): Row {
   return async () => {
     using scene = new FirewallScene({ ...keys });
-    await using firewalld = await FakeFirewalld.start(scene.hosts.folder);
+    await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
     const { env } = firewalld, { prevResult } = scene;
     await run(
       scene,

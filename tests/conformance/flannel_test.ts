@@ -15,7 +15,7 @@ import type { Keys } from "../_harness/plugin_scene.ts";
 import { RecordingPlugins } from "../_harness/recording_plugins.ts";
 import { expand } from "./rows.ts";
 
-/** Builds a row: what a delegate gets from ADD, without what is in temporary folders. */
+/** Builds a row: what a delegate gets from ADD, without what is in temporary directories. */
 function passesOn(
   keys: Keys,
   env: readonly string[],
@@ -26,7 +26,7 @@ function passesOn(
     using plugins = new RecordingPlugins();
     plugins.add("bridge");
     plugins.add("ipvlan");
-    const path = { env: { CNI_PATH: plugins.folder.path } };
+    const path = { env: { CNI_PATH: plugins.directory.path } };
     await scene.succeed("ADD", {}, path);
     const [{ stdin = undefined, type = "" } = {}] = plugins.calls;
     const common = { cniVersion: "1.1.0", name: "net1" };
@@ -228,7 +228,7 @@ conformance("flannel", {
       using scene = new FlannelScene();
       using plugins = new RecordingPlugins();
       plugins.add("bridge", { DEL: "exit 1" });
-      const path = { env: { CNI_PATH: plugins.folder.path } };
+      const path = { env: { CNI_PATH: plugins.directory.path } };
       await scene.succeed("ADD", {}, path);
       const before = scene.saved;
       assertEquals((await scene.run("DEL", {}, path)).exitCode, 1);

@@ -13,14 +13,14 @@ import {
   addressesOf,
   assertFailure,
   assertSuccess,
-  DataFolder,
+  DataDirectory,
   type Output,
   runInProcess as run,
 } from "../_harness/host_local.ts";
 import { eachRow } from "../_harness/table.ts";
 
 /** A network with containers `c1`, `c2`… in the order of their ADDs. */
-class Network extends DataFolder {
+class Network extends DataDirectory {
   readonly #config: JsonObject;
   #containers = 0;
 
@@ -150,8 +150,8 @@ conformance("host-local", {
   },
 
   "AL-8: an address out of the range cannot be requested": async (t) => {
-    using folder = new DataFolder();
-    const config = folder.config({
+    using directory = new DataDirectory();
+    const config = directory.config({
       subnet: "192.168.1.0/24",
       rangeStart: "192.168.1.10",
       rangeEnd: "192.168.1.20",

@@ -28,7 +28,7 @@ import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import {
   assertFailure,
-  DataFolder,
+  DataDirectory,
   runInProcess as run,
 } from "../_harness/host_local.ts";
 import { eachRow } from "../_harness/table.ts";
@@ -207,8 +207,8 @@ conformance("host-local", {
       ["2001:db8::7/128", "2001:db8::7/128"],
     ];
     await eachRow(t, rows, async ([subnet, address, gateway]) => {
-      using folder = new DataFolder();
-      const config = folder.config({ subnet });
+      using directory = new DataDirectory();
+      const config = directory.config({ subnet });
       const { json } = await run("ADD", config);
       const want = gateway === undefined ? {} : { gateway };
       assertEquals(json.ips, [{ address, ...want }]);
@@ -283,10 +283,10 @@ conformance("host-local", {
     assertEquals(findRange(set, Ip.parse("172.16.1.1")), set[1]);
     assertEquals(findRange(set, Ip.parse("192.168.99.99")), undefined);
     // No set is asked for an address that none has, so Go's text is the other.
-    using folder = new DataFolder();
+    using directory = new DataDirectory();
     const output = await run(
       "ADD",
-      folder.config(config["ipam"] as JsonObject),
+      directory.config(config["ipam"] as JsonObject),
       { CNI_ARGS: "IP=192.168.99.99" },
     );
     const left = "failed to allocate all requested IPs: 192.168.99.99";
@@ -355,18 +355,18 @@ function isLocked(path: string): boolean {
 
 conformance("host-local", {
   "LK-1: a file is locked by its path": async () => {
-    using folder = new DataFolder();
-    const path = folder.write("file", "");
+    using directory = new DataDirectory();
+    const path = directory.write("file", "");
     const lock = await FileLock.acquire(path, 0o600);
     assert(isLocked(path));
     lock[Symbol.dispose]();
     assert(!isLocked(path));
   },
 
-  "LK-2: a folder is locked by its file named lock": async () => {
-    using folder = new DataFolder();
-    const path = `${folder.folderOf()}/lock`;
-    const store = await LeaseStore.open(folder.path, "mynet");
+  "LK-2: a directory is locked by its file named lock": async () => {
+    using directory = new DataDirectory();
+    const path = `${directory.directoryOf()}/lock`;
+    const store = await LeaseStore.open(directory.path, "mynet");
     assert(isLocked(path));
     store[Symbol.dispose]();
     assert(!isLocked(path));

@@ -15,7 +15,7 @@ import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   assertFailure,
   assertSuccess,
-  DataFolder,
+  DataDirectory,
   type Output,
   runInProcess as run,
 } from "../_harness/host_local.ts";
@@ -42,8 +42,8 @@ const TWO_SETS = {
   ranges: [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]],
 };
 
-/** One data folder and one version, the same for all calls of a row. */
-class Fixture extends DataFolder {
+/** One data directory and one version, the same for all calls of a row. */
+class Fixture extends DataDirectory {
   readonly cniVersion: string;
 
   constructor(cniVersion: string) {

@@ -13,7 +13,7 @@ import type { Invocation } from "../../cni/call/surroundings.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";
-import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import {
   killIfAlive,
   listGroup,
@@ -38,8 +38,8 @@ async function checkDeadline(
   script: string,
   more: Partial<Invocation> = {},
 ): Promise<{ error: CniError; mark: string }> {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/mark`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/mark`;
   const read = (): string =>
     ifPossible(() => Deno.readTextFileSync(path)) ?? "";
   const startMs = performance.now();
@@ -131,8 +131,8 @@ conformance("invoke exec", {
     );
   },
   "a busy program file is tried again, and then fails": async () => {
-    using folder = new PluginFolder();
-    const path = `${folder.path}/plugin`;
+    using directory = new PluginDirectory();
+    const path = `${directory.path}/plugin`;
     await Deno.copyFile("/bin/cat", path);
     using _open = await Deno.open(path, { write: true });
     const error = await assertRejects(() => exec(path), CniError);
@@ -142,8 +142,8 @@ conformance("invoke exec", {
     );
   },
   "a program that was being written is started": async () => {
-    using folder = new PluginFolder();
-    const path = `${folder.path}/plugin`;
+    using directory = new PluginDirectory();
+    const path = `${directory.path}/plugin`;
     await Deno.copyFile("/bin/cat", path);
     const open = await Deno.open(path, { write: true });
     const input = {
@@ -158,9 +158,9 @@ conformance("invoke exec", {
     assertEquals(stdout, CONFIG);
   },
   "half of a program is not run": async () => {
-    using folder = new PluginFolder();
+    using directory = new PluginDirectory();
     for (const half of ["", "\0".repeat(512)]) {
-      const path = folder.addFile("plugin", half);
+      const path = directory.addFile("plugin", half);
       const { message } = await assertRejects(() => exec(path), CniError);
       assertEquals(message, `${NOTHING}: fork/exec ${path}: exec format error`);
     }
@@ -225,15 +225,15 @@ conformance("invoke deadline", {
     assertEquals(error.message, `${NOTHING}: signal: killed`);
   },
   "nothing is started after it": async () => {
-    using folder = new PluginFolder();
-    const script = `echo > ${folder.path}/started`;
+    using directory = new PluginDirectory();
+    const script = `echo > ${directory.path}/started`;
     const signal = deadline(0);
     await waitUntil(new Promise<never>(() => {}), signal);
     const { code, message, details } = await failureOf(script, { signal });
     assertEquals(code, 999);
     assertEquals(message, `${NOTHING}: context deadline exceeded`);
     assertMatch(details, /plugin was not started: the deadline has passed$/);
-    await assertRejects(() => Deno.stat(`${folder.path}/started`));
+    await assertRejects(() => Deno.stat(`${directory.path}/started`));
   },
   "a call that was cancelled before is not begun": async () => {
     const signal = AbortSignal.abort();
@@ -242,8 +242,8 @@ conformance("invoke deadline", {
     assertMatch(details, /plugin was not started: the call was cancelled$/);
   },
   "waiting for a busy program file ends with it": async () => {
-    using folder = new PluginFolder();
-    const path = `${folder.path}/plugin`;
+    using directory = new PluginDirectory();
+    const path = `${directory.path}/plugin`;
     await Deno.copyFile("/bin/cat", path);
     using _open = await Deno.open(path, { write: true });
     let pauses = 0;

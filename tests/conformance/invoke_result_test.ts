@@ -49,7 +49,7 @@ conformance("invoke result", {
   "the plugin is run by the path that was found": async () => {
     using delegation = new Delegation('echo "$0 $#" >&2; echo {}');
     await delegation.to("noop").add();
-    assertEquals(delegation.log, [`${delegation.folder.path}/noop 0\n`]);
+    assertEquals(delegation.log, [`${delegation.directory.path}/noop 0\n`]);
   },
   "the plugin's error is relayed": async () => {
     using delegation = new Delegation(

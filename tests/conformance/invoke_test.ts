@@ -9,7 +9,7 @@ import type { Delegate } from "../../cni/invoke/delegate.ts";
 import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
 import { runtimeEnv } from "../../cni/invoke/runtime_env.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import {
   callerEnv,
   Delegation,
@@ -85,22 +85,22 @@ conformance("invoke env", {
   },
 });
 
-/** Looks for a plugin in two folders. */
+/** Looks for a plugin in two directories. */
 function find(
   type: string,
-  prepare: (first: PluginFolder, second: PluginFolder) => unknown,
+  prepare: (first: PluginDirectory, second: PluginDirectory) => unknown,
 ): string {
-  using first = new PluginFolder();
-  using second = new PluginFolder();
+  using first = new PluginDirectory();
+  using second = new PluginDirectory();
   prepare(first, second);
   return findPlugin(type, [first.path, second.path])
     .replace(first.path, "/first").replace(second.path, "/second");
 }
 
 conformance("invoke find", {
-  "the second folder is searched": () =>
+  "the second directory is searched": () =>
     assertEquals(find("p", (_, second) => second.add("p", "")), "/second/p"),
-  "the first folder takes precedence": () => {
+  "the first directory takes precedence": () => {
     const found = find("p", (first, second) => {
       first.add("p", "");
       second.add("p", "");
@@ -115,7 +115,7 @@ conformance("invoke find", {
   "no extension is added to a name": () => {
     assertThrows(() => find("p", (first) => first.add("p.exe", "")), CniError);
   },
-  "no folders": () => {
+  "no directories": () => {
     const error = assertThrows(() => findPlugin("p", []), CniError);
     assertEquals(error.message, "no paths provided");
   },
@@ -133,17 +133,17 @@ conformance("invoke find", {
       assertEquals(error.message, `invalid plugin name: ${name}`);
     }
   },
-  "a folder of that name is passed over": () => {
+  "a directory of that name is passed over": () => {
     const found = find("p", (first, second) => {
       Deno.mkdirSync(`${first.path}/p`);
       second.add("p", "");
     });
     assertEquals(found, "/second/p");
   },
-  "a missing folder of the path is skipped": () => {
-    using folder = new PluginFolder();
-    const path = folder.add("p", "");
-    assertEquals(findPlugin("p", ["/nonexistent", folder.path]), path);
+  "a missing directory of the path is skipped": () => {
+    using directory = new PluginDirectory();
+    const path = directory.add("p", "");
+    assertEquals(findPlugin("p", ["/nonexistent", directory.path]), path);
   },
   "a symbolic link to a file is a file": () => {
     const found = find("p", (first, second) => {
@@ -151,11 +151,11 @@ conformance("invoke find", {
     });
     assertEquals(found, "/first/p");
   },
-  "an empty element is not the current folder": () => {
-    using folder = new PluginFolder();
-    folder.add("p", "");
+  "an empty element is not the current directory": () => {
+    using directory = new PluginDirectory();
+    directory.add("p", "");
     const before = Deno.cwd();
-    Deno.chdir(folder.path);
+    Deno.chdir(directory.path);
     try {
       assertEquals(splitPath("::/nonexistent:"), ["/nonexistent"]);
       assertThrows(() => findPlugin("p", splitPath(":")), CniError);

@@ -11,7 +11,7 @@ import {
   getVersionInfo,
 } from "../../cni/invoke/version_probe.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import { callerEnv, parseEnv, PATH, print } from "./script_plugins.ts";
 
 /** Asks a script for its versions. */
@@ -19,8 +19,8 @@ async function probe(
   script: string,
   env: Environment = { PATH },
 ): Promise<readonly string[]> {
-  using folder = new PluginFolder();
-  const path = folder.add("plugin", script);
+  using directory = new PluginDirectory();
+  const path = directory.add("plugin", script);
   return (await getVersionInfo(path, { env })).supportedVersions;
 }
 
@@ -31,14 +31,14 @@ conformance("invoke VERSION", {
     assertEquals(await probe(script), ["VERSION"]);
   },
   "stdin is the current version alone": async () => {
-    using folder = new PluginFolder();
-    const seen = `${folder.path}/stdin`;
+    using directory = new PluginDirectory();
+    const seen = `${directory.path}/stdin`;
     await probe(`cat > ${seen}; echo '{"cniVersion":"0.2.0"}'`);
     assertEquals(await Deno.readTextFile(seen), '{"cniVersion":"1.1.0"}');
   },
   "the other variables are dummies, or empty": async () => {
-    using folder = new PluginFolder();
-    const seen = `${folder.path}/env`;
+    using directory = new PluginDirectory();
+    const seen = `${directory.path}/env`;
     await probe(
       `cat /proc/$$/environ > ${seen}; echo '{"cniVersion":"0.2.0"}'`,
       callerEnv("/own/path"),

@@ -268,7 +268,7 @@ conformance("libcni AddNetworkList", {
       assertEquals(CmdArgs?.Netns, "/some/netns/path");
       assertEquals(CmdArgs?.IfName, "eno0");
       assertEquals(CmdArgs?.Args, "FOO=BAR");
-      assertEquals(CmdArgs?.Path, noop.folder.path);
+      assertEquals(CmdArgs?.Path, noop.directory.path);
       assertEquals(stdin.name, NETWORK);
       assertEquals(stdin.cniVersion, "1.0.0");
       assertEquals(stdin.runtimeConfig, runtimeConfig);
@@ -358,14 +358,14 @@ conformance("libcni CheckNetworkList", {
 /** Adds plugins that log their commands to one file, to show the order. */
 function orderedPlugins(noop: NoopNetwork): Keys[] {
   return ["a", "b", "c"].map((type) => {
-    const log = `${noop.folder.path}/order`;
-    noop.folder.add(type, `echo ${type} $CNI_COMMAND >> ${log}; echo {}`);
+    const log = `${noop.directory.path}/order`;
+    noop.directory.add(type, `echo ${type} $CNI_COMMAND >> ${log}; echo {}`);
     return { type };
   });
 }
 
 function orderOf(noop: NoopNetwork): string[] {
-  const order = Deno.readTextFileSync(`${noop.folder.path}/order`);
+  const order = Deno.readTextFileSync(`${noop.directory.path}/order`);
   return order.trim().split("\n");
 }
 
@@ -526,7 +526,7 @@ conformance("libcni GC", {
       Netns: "",
       IfName: "",
       Args: "",
-      Path: noop.folder.path,
+      Path: noop.directory.path,
       NetnsOverride: "",
     });
   }),
@@ -545,7 +545,7 @@ conformance("libcni STATUS", {
     const { CmdArgs, stdin } = noop.call(1) ?? {};
     assertEquals([stdin.name, stdin.cniVersion], [NETWORK, "1.1.0"]);
     assertEquals([CmdArgs?.ContainerID, CmdArgs?.IfName], ["", ""]);
-    assertEquals(CmdArgs?.Path, noop.folder.path);
+    assertEquals(CmdArgs?.Path, noop.directory.path);
   }),
   "shows code 50 of the second, and skips the third": row(async (noop) => {
     const network = noop.list([
@@ -614,8 +614,8 @@ conformance(
     Object.entries(TIMED).map(([name, operation]) => [
       `ends ${name}`,
       row(async (noop) => {
-        const mark = `${noop.folder.path}/mark`;
-        noop.folder.add("sleep", `echo > ${mark}; exec sleep 60`);
+        const mark = `${noop.directory.path}/mark`;
+        noop.directory.add("sleep", `echo > ${mark}; exec sleep 60`);
         const on = {
           runtime: noop.runtime,
           single: noop.single({}, { type: "sleep" }),
@@ -623,7 +623,7 @@ conformance(
           conf: noop.conf(),
         };
         const begin = performance.now();
-        const signal = deadlineWhen(() => noop.folder.read("mark") !== "");
+        const signal = deadlineWhen(() => noop.directory.read("mark") !== "");
         await assertFails(
           operation(on, { signal }),
           "netplugin failed with no error message",

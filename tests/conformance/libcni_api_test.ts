@@ -53,7 +53,7 @@ function environment(noop: NoopNetwork): Keys {
     Netns: "/some/netns/path",
     IfName: "eno0",
     Args: "FOO=BAR",
-    Path: noop.folder.path,
+    Path: noop.directory.path,
     NetnsOverride: "",
   };
 }
@@ -353,14 +353,14 @@ async function runLegacy(
   command: string,
   stdin: string,
 ): Promise<string> {
-  const child = new Deno.Command(`${noop.folder.path}/noop`, {
+  const child = new Deno.Command(`${noop.directory.path}/noop`, {
     clearEnv: true,
     env: {
       CNI_COMMAND: command,
       CNI_CONTAINERID: "some-container-id",
       CNI_NETNS: "/some/netns/path",
       CNI_IFNAME: "eno0",
-      CNI_PATH: noop.folder.path,
+      CNI_PATH: noop.directory.path,
     },
     stdin: "piped",
     stdout: "piped",

@@ -24,7 +24,7 @@ import {
 } from "../../cni/libcni/conf_files.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import { buildRequest, injectConf } from "../../cni/libcni/request.ts";
-import { type ConfFiles, ConfFolder } from "../_harness/conf_folder.ts";
+import { ConfDirectory, type ConfFiles } from "../_harness/conf_directory.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 
 const BARE = { name: "some-plugin", type: "foobar", "some-key": "some-value" };
@@ -48,11 +48,11 @@ function encode(document: string | object): Uint8Array {
   );
 }
 
-/** Builds a row of what happens in a folder with these files. */
-function inFolder(files: ConfFiles, check: (path: string) => void): Row {
+/** Builds a row of what happens in a directory with these files. */
+function inDirectory(files: ConfFiles, check: (path: string) => void): Row {
   return () => {
-    using folder = new ConfFolder(files);
-    check(folder.path);
+    using directory = new ConfDirectory(files);
+    check(directory.path);
   };
 }
 
@@ -62,7 +62,7 @@ function assertSaid(fn: () => unknown, said: RegExp): void {
 }
 
 conformance("libcni conf", {
-  "a bare plugin is found by its name in *.conf": inFolder(
+  "a bare plugin is found by its name in *.conf": inDirectory(
     { "50-whatever.conf": BARE },
     (path) => {
       const conf = findNetworkConf(path, "some-plugin");
@@ -70,20 +70,20 @@ conformance("libcni conf", {
       assertEquals(text.decode(conf.bytes), JSON.stringify(BARE));
     },
   ),
-  "a bare plugin is found by its name in *.json": inFolder(
+  "a bare plugin is found by its name in *.json": inDirectory(
     { "50-whatever.json": BARE },
     (path) => {
       assertEquals(findNetworkConf(path, "some-plugin").plugin.document, BARE);
     },
   ),
-  "a bare plugin in a folder that is missing: no configurations": () => {
+  "a bare plugin in a directory that is missing: no configurations": () => {
     assertThrows(
       () => findNetworkConf("/nonexistent/net.d", "some-plugin"),
       NoConfigsFoundError,
       "no net configurations found in /nonexistent/net.d",
     );
   },
-  "a bare plugin of another name: not found": inFolder(
+  "a bare plugin of another name: not found": inDirectory(
     { "50-whatever.conf": BARE },
     (path) => {
       assertThrows(
@@ -94,13 +94,13 @@ conformance("libcni conf", {
     },
   ),
   "a malformed bare plugin ends the search, though a later one matches":
-    inFolder({ "00-bad.conf": "{", "50-whatever.conf": BARE }, (path) => {
+    inDirectory({ "00-bad.conf": "{", "50-whatever.conf": BARE }, (path) => {
       assertSaid(
         () => findNetworkConf(path, "some-plugin"),
         /^error parsing configuration: /,
       );
     }),
-  "bare plugins in nested folders are not found": inFolder(
+  "bare plugins in nested directories are not found": inDirectory(
     { "net1/50-whatever.conf": BARE, "50-other.conf": { type: "other" } },
     (path) => {
       assertThrows(
@@ -110,7 +110,7 @@ conformance("libcni conf", {
     },
   ),
   "the capabilities of a bare plugin are read, those that are false too":
-    inFolder({
+    inDirectory({
       "50-whatever.conf": {
         ...BARE,
         capabilities: { portMappings: true, somethingElse: true, noCap: false },
@@ -122,14 +122,17 @@ conformance("libcni conf", {
         noCap: false,
       });
     }),
-  "a bare plugin's file that cannot be read is named": inFolder({}, (path) => {
-    const file = `${path}/missing.conf`;
-    assertSaid(
-      () => readNetworkConf(file),
-      new RegExp(`^error reading ${file}: `),
-    );
-  }),
-  "a bare plugin's file without a type": inFolder(
+  "a bare plugin's file that cannot be read is named": inDirectory(
+    {},
+    (path) => {
+      const file = `${path}/missing.conf`;
+      assertSaid(
+        () => readNetworkConf(file),
+        new RegExp(`^error reading ${file}: `),
+      );
+    },
+  ),
+  "a bare plugin's file without a type": inDirectory(
     { "50-whatever.conf": { name: "some-plugin" } },
     (path) => {
       assertSaid(
@@ -144,19 +147,20 @@ conformance("libcni conf", {
       /^error parsing configuration: missing 'type'$/,
     );
   },
-  "a list in *.conf: missing type, with the hint that it is a list": inFolder(
-    { "50-whatever.conf": LIST },
-    (path) => {
-      assertSaid(
-        () => findNetworkConfList(path, "some-network"),
-        /missing 'type'.*\*\.conflist$/,
-      );
-    },
-  ),
+  "a list in *.conf: missing type, with the hint that it is a list":
+    inDirectory(
+      { "50-whatever.conf": LIST },
+      (path) => {
+        assertSaid(
+          () => findNetworkConfList(path, "some-network"),
+          /missing 'type'.*\*\.conflist$/,
+        );
+      },
+    ),
 });
 
 conformance("libcni conf list", {
-  "its plugins are loaded in order, with their keys sorted": inFolder(
+  "its plugins are loaded in order, with their keys sorted": inDirectory(
     { "50-whatever.conflist": LIST },
     (path) => {
       const { plugins } = findNetworkConfList(path, "some-network");
@@ -170,7 +174,7 @@ conformance("libcni conf list", {
       );
     },
   ),
-  "its name, version, disableCheck and bytes are the file's": inFolder(
+  "its name, version, disableCheck and bytes are the file's": inDirectory(
     { "50-whatever.conflist": LIST },
     (path) => {
       const list = findNetworkConfList(path, "some-network");
@@ -180,7 +184,7 @@ conformance("libcni conf list", {
       assertEquals(text.decode(list.bytes), JSON.stringify(LIST));
     },
   ),
-  "it is preferred to a bare plugin of the same name": inFolder(
+  "it is preferred to a bare plugin of the same name": inDirectory(
     {
       "49-whatever.conf": { name: "some-network", type: "bare" },
       "50-whatever.conflist": LIST,
@@ -190,21 +194,21 @@ conformance("libcni conf list", {
       assertEquals(plugins.length, 3);
     },
   ),
-  "a bare plugin is found if no list has the name": inFolder(
+  "a bare plugin is found if no list has the name": inDirectory(
     { "49-whatever.conf": BARE, "50-whatever.conflist": LIST },
     (path) => {
       const list = findNetworkConfList(path, "some-plugin");
       assertEquals(list.plugins.map(({ document }) => document), [BARE]);
     },
   ),
-  "a folder that is missing: no configurations": () => {
+  "a directory that is missing: no configurations": () => {
     assertThrows(
       () => findNetworkConfList("/nonexistent/net.d", "some-network"),
       NoConfigsFoundError,
       "no net configurations found in /nonexistent/net.d",
     );
   },
-  "another name is not found, even without bare plugins": inFolder(
+  "another name is not found, even without bare plugins": inDirectory(
     { "50-whatever.conflist": LIST },
     (path) => {
       assertThrows(
@@ -214,7 +218,7 @@ conformance("libcni conf list", {
       );
     },
   ),
-  "a malformed list ends the search, though a later one matches": inFolder(
+  "a malformed list ends the search, though a later one matches": inDirectory(
     { "00-bad.conflist": "{", "50-whatever.conflist": LIST },
     (path) => {
       assertSaid(
@@ -223,7 +227,7 @@ conformance("libcni conf list", {
       );
     },
   ),
-  "lists in nested folders are not found": inFolder(
+  "lists in nested directories are not found": inDirectory(
     { "net1/50-whatever.conflist": LIST },
     (path) => {
       assertThrows(
@@ -232,7 +236,7 @@ conformance("libcni conf list", {
       );
     },
   ),
-  "a file that cannot be read is named": inFolder({}, (path) => {
+  "a file that cannot be read is named": inDirectory({}, (path) => {
     const file = `${path}/missing.conflist`;
     assertSaid(
       () => readNetworkConfList(file),
@@ -267,7 +271,7 @@ conformance("libcni conf list", {
       /^error parsing configuration list: no name$/,
     );
   },
-  "the first file in which a runtime finds plugins is its network": inFolder(
+  "the first file in which a runtime finds plugins is its network": inDirectory(
     {
       "10-bad.conflist": "{",
       "20-list.conf": LIST,
@@ -333,34 +337,34 @@ conformance("libcni conf loadOnlyInlinedPlugins", {
       /^error parsing configuration list: `loadOnlyInlinedPlugins` is true, and no 'plugins' key$/,
     );
   },
-  "false without plugins: those that have files": inFolder(
+  "false without plugins: those that have files": inDirectory(
     { ...withList({ loadOnlyInlinedPlugins: false }), ...PLUGIN_FILE },
     (path) => assertEquals(loadTypes(path), ["tuning"]),
   ),
-  "neither plugins nor files is refused": inFolder(
+  "neither plugins nor files is refused": inDirectory(
     withList({ loadOnlyInlinedPlugins: false }),
     (path) => assertSaid(() => loadTypes(path), /^no plugin configs found/),
   ),
-  "plugins without a folder for files": inFolder(
+  "plugins without a directory for files": inDirectory(
     withList({ plugins: INLINED }),
     (path) => assertEquals(loadTypes(path), ["bridge"]),
   ),
-  "plugins and a folder without files": inFolder(
+  "plugins and a directory without files": inDirectory(
     { ...withList({ plugins: INLINED }), "some-network/README": "" },
     (path) => assertEquals(loadTypes(path), ["bridge"]),
   ),
-  "plugins and files: both, the files' last": inFolder(
+  "plugins and files: both, the files' last": inDirectory(
     { ...withList({ plugins: INLINED }), ...PLUGIN_FILE },
     (path) => assertEquals(loadTypes(path), ["bridge", "tuning"]),
   ),
-  "true leaves the files alone": inFolder(
+  "true leaves the files alone": inDirectory(
     {
       ...withList({ plugins: INLINED, loadOnlyInlinedPlugins: true }),
       ...PLUGIN_FILE,
     },
     (path) => assertEquals(loadTypes(path), ["bridge"]),
   ),
-  "a plugin's file must have a type": inFolder(
+  "a plugin's file must have a type": inDirectory(
     { ...withList({ plugins: INLINED }), "some-network/10-plugin.conf": "{}" },
     (path) => {
       assertSaid(
@@ -369,7 +373,7 @@ conformance("libcni conf loadOnlyInlinedPlugins", {
       );
     },
   ),
-  "no name leads to the files of another folder": inFolder(
+  "no name leads to the files of another directory": inDirectory(
     {
       "net.d/50-whatever.conflist": { name: "../other", plugins: INLINED },
       "other/10-plugin.conf": { type: "evil" },
@@ -456,8 +460,8 @@ function chosenVersion(versions: object): string {
 }
 
 function reload(list: NetworkConfList): NetworkConfList {
-  using folder = new ConfFolder();
-  const file = folder.add("10-list.conflist", text.decode(list.bytes));
+  using directory = new ConfDirectory();
+  const file = directory.add("10-list.conflist", text.decode(list.bytes));
   return readNetworkConfList(file);
 }
 

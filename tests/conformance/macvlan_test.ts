@@ -126,7 +126,7 @@ conformance("macvlan", {
     using scene = new MasterScene(type);
     const { hosts, state } = scene;
     const { cniVersion, name, ...macvlan } = scene.config;
-    const dataDir = `${hosts.folder}/tuning`;
+    const dataDir = `${hosts.directory}/tuning`;
     const tuning = { type: "tuning", mac: CONFIG, mtu: 1300, dataDir };
     const plugins = [macvlan, tuning, { type: "sbr" }];
     const run = async (command: string, prevResult?: unknown) => {

@@ -85,7 +85,7 @@ conformance(AREA, {
   }),
   "a pod replaced before the status write fails": row(async (scene) => {
     // The runtime does not know the UID; the API's changes meanwhile.
-    const replaced = `${scene.hosts.folder}/replaced`;
+    const replaced = `${scene.hosts.directory}/replaced`;
     scene.addPlugin("weave-net", undefined, {
       ADD: `while ! [ -e '${replaced}' ]; do sleep 0.01; done
         echo '{"cniVersion":"1.0.0"}'`,
@@ -417,19 +417,19 @@ conformance(AREA, {
     );
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-  "a cluster network's folder skips multus' own file": row(async (scene) => {
-    const folder = `${scene.hosts.folder}/net.d`;
-    Deno.mkdirSync(folder);
+  "a cluster network's directory skips multus' own file": row(async (scene) => {
+    const directory = `${scene.hosts.directory}/net.d`;
+    Deno.mkdirSync(directory);
     const write = (name: string, conf: JsonObject): void =>
-      Deno.writeTextFileSync(`${folder}/${name}`, JSON.stringify(conf));
+      Deno.writeTextFileSync(`${directory}/${name}`, JSON.stringify(conf));
     write(
       "00-multus.conf",
       scene.conf("multus-cni-network", "multus", {
-        clusterNetwork: folder,
+        clusterNetwork: directory,
       }),
     );
     write("10-weave.conf", scene.conf("weave1", "weave-net"));
-    const keys = { clusterNetwork: folder, kubeconfig: "" };
+    const keys = { clusterNetwork: directory, kubeconfig: "" };
     assertSuccess(await scene.runForPod("ADD", keys));
     assertEquals(scene.story, ["weave-net ADD eth0"]);
   }),

@@ -26,7 +26,7 @@ import {
 import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import { readNetworkFile } from "../../plugins/multus/select/network_files.ts";
 import { resolveNetworks } from "../../plugins/multus/select/select.ts";
-import { ConfFolder } from "../_harness/conf_folder.ts";
+import { ConfDirectory } from "../_harness/conf_directory.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { networksQuery } from "../_harness/networks_query.ts";
 import { expand } from "./rows.ts";
@@ -187,12 +187,12 @@ conformance("multus config", {
     assertEquals(config.readinessIndicatorFile, "/etc/cni/net.d/foo");
   },
   "10 the system's namespaces are compared to the letter": async () => {
-    using folder = new ConfFolder({ "1.conf": WEAVE, "2.conf": OTHER });
+    using directory = new ConfDirectory({ "1.conf": WEAVE, "2.conf": OTHER });
     const config = {
       clusterNetwork: "weave1",
       defaultNetworks: ["other1"],
       systemNamespaces: ["default", "kube-system"],
-      confDir: folder.path,
+      confDir: directory.path,
     };
     const count = async (podNamespace: string): Promise<number> =>
       (await resolveNetworks(networksQuery(config, { podNamespace }))).length;
@@ -279,12 +279,12 @@ conformance("multus config", {
     const delegate = loadDelegate(encode(LIST));
     assertEquals(documentOf(delegate), LIST);
   },
-  "20 a list has the plugins of the folder beside it": () => {
-    using folder = new ConfFolder({
+  "20 a list has the plugins of the directory beside it": () => {
+    using directory = new ConfDirectory({
       "10.conflist": LIST,
       "list1/20.conf": { type: "chained", special: [1, { a: 2 }] },
     });
-    const path = `${folder.path}/10.conflist`;
+    const path = `${directory.path}/10.conflist`;
     const delegate = toDelegate(readNetworkFile(path));
     const plugins = [
       ...LIST.plugins,
@@ -293,12 +293,12 @@ conformance("multus config", {
     assertEquals(pluginsOf(delegate), plugins);
     assertEquals(documentOf(delegate)["plugins"], plugins);
   },
-  "20 a device keeps what only the plugins of the folder know": () => {
-    using folder = new ConfFolder({
+  "20 a device keeps what only the plugins of the directory know": () => {
+    using directory = new ConfDirectory({
       "10.conflist": LIST,
       "list1/20.conf": { type: "chained", special: true },
     });
-    const path = `${folder.path}/10.conflist`;
+    const path = `${directory.path}/10.conflist`;
     const delegate = injectDeviceId(toDelegate(readNetworkFile(path)), DEVICE);
     assertEquals(pluginsOf(delegate), [
       ...LIST.plugins.map((plugin) => ({ ...plugin, ...SET })),

@@ -160,9 +160,9 @@ function throughCache(
   result: JsonObject,
   edit: (result: JsonObject) => JsonObject,
 ): JsonObject | undefined {
-  const folder = Deno.makeTempDirSync();
+  const directory = Deno.makeTempDirSync();
   try {
-    const cache = new AttachmentCache(folder);
+    const cache = new AttachmentCache(directory);
     cache.writeAttachment({
       ...KEY,
       netns: "/run/netns/c1",
@@ -173,7 +173,7 @@ function throughCache(
     cache.replaceResult(KEY, edit(cache.readResult(KEY) ?? {}));
     return cache.readResult(KEY);
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 }
 

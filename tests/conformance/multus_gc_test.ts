@@ -102,7 +102,7 @@ conformance("multus STATUS", {
     assertEquals(scene.story, ["weave STATUS"]);
   }),
   "41 STATUS fails at once without the readiness file": row(async (scene) => {
-    const readinessindicatorfile = `${scene.hosts.folder}/ready`;
+    const readinessindicatorfile = `${scene.hosts.directory}/ready`;
     const keys = { ...both(scene), readinessindicatorfile };
     const { exitCode, json } = await scene.run("STATUS", keys);
     assertEquals([exitCode, json.code], [1, 50]);
@@ -255,10 +255,10 @@ function endSandbox(scene: MultusScene, containerId: string): void {
 }
 
 /** The runtime may not know attachments that are younger than the process. */
-function makeOld(folder: string): void {
-  const files = listFiles(folder).map((name) => `${folder}/${name}`);
-  const results = listFiles(`${folder}/results`)
-    .map((name) => `${folder}/results/${name}`);
+function makeOld(directory: string): void {
+  const files = listFiles(directory).map((name) => `${directory}/${name}`);
+  const results = listFiles(`${directory}/results`)
+    .map((name) => `${directory}/results/${name}`);
   const long = performance.timeOrigin / 1000 - 3600;
   for (const path of [...files, ...results]) Deno.utimeSync(path, long, long);
 }

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
 /**
- * `multus install` on throw-away folders: what it leaves, and what it does
+ * `multus install` on throw-away directories: what it leaves, and what it does
  * about each thing that may happen to it.
  */
 
@@ -68,7 +68,7 @@ conformance("multus command", {
     assertMatch(help.stdout, /^ {2}install {2,}\w/m);
     const flags = await node.multus("install", "--help");
     assertEquals([flags.code, flags.stderr], [0, ""]);
-    assertStringIncludes(flags.stdout, "--cni-bin-dir FOLDER");
+    assertStringIncludes(flags.stdout, "--cni-bin-dir DIRECTORY");
   }),
   "an unknown command is refused": row(async (node) => {
     assertEquals(await node.multus("toString"), {
@@ -101,7 +101,7 @@ conformance("multus install", {
     ]);
     const paths = [CONFLIST, "net.d/multus.d/multus.kubeconfig"];
     for (const path of [...paths, "net.d/multus.d/token"]) {
-      assertEquals(modeOf(`${node.folder}/${path}`), 0o600, path);
+      assertEquals(modeOf(`${node.directory}/${path}`), 0o600, path);
     }
     const names = [...Deno.readDirSync(node.binDir)].map(({ name }) => name);
     assertEquals(names.sort(), ["cni-multus", "multus", "passthru"]);
@@ -129,7 +129,7 @@ conformance("multus install", {
       "net.d/multus.d/multus.kubeconfig",
     ];
     const look = (): unknown[] =>
-      paths.map((path) => Deno.statSync(`${node.folder}/${path}`).ino);
+      paths.map((path) => Deno.statSync(`${node.directory}/${path}`).ino);
     const before = look();
     const { code, stderr } = await node.install();
     assertEquals(code, 0);
@@ -170,7 +170,7 @@ conformance("multus install", {
       if (node.read("bin/multus") === node.read("multus")) {
         run();
         const script = `#!/bin/sh\necho ${++number}\n`;
-        const next = `${node.folder}/next`;
+        const next = `${node.directory}/next`;
         Deno.writeTextFileSync(next, script, { mode: 0o755 });
         Deno.renameSync(next, node.source);
       }
@@ -219,15 +219,15 @@ conformance("multus install", {
     const names = [...Deno.readDirSync(node.binDir)].map(({ name }) => name);
     assertEquals(names.sort(), ["cni-multus", "multus"]);
   }),
-  "a missing folder is reported, and not created": row(async (node) => {
+  "a missing directory is reported, and not created": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     for (const flag of ["cni-bin-dir", "cni-conf-dir"]) {
-      const path = `${node.folder}/missing`;
+      const path = `${node.directory}/missing`;
       const { code, stderr } = await node.install(`--${flag}=${path}`);
       assertEquals(code, 1);
       assertStringIncludes(
         stderr,
-        `Cannot install into "${path}": the folder does not exist`,
+        `Cannot install into "${path}": the directory does not exist`,
       );
       assertEquals(node.read("missing"), undefined);
     }
@@ -263,7 +263,7 @@ conformance("multus install", {
     assertEquals(node.read("bin/multus"), node.read("multus"));
   }),
   "a configuration of one's own is copied to the letter": row(async (node) => {
-    const own = `${node.folder}/70-multus.conf`;
+    const own = `${node.directory}/70-multus.conf`;
     const text = '{ "name": "n",\n "type": "multus", "delegates": [] }\n';
     Deno.writeTextFileSync(own, text);
     const { code } = await node.install(`--multus-conf-file=${own}`);
@@ -352,7 +352,7 @@ conformance("multus install", {
   }),
   "the readiness file is waited for, as long as is said": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
-    const ready = `${node.folder}/ready`;
+    const ready = `${node.directory}/ready`;
     const flag = `--readiness-indicator-file=${ready}`;
     const waiting = node.install(flag);
     await node.until(
@@ -365,7 +365,7 @@ conformance("multus install", {
     const conf = JSON.parse(node.conf() ?? "");
     assertEquals(conf.plugins[0].readinessindicatorfile, ready);
     Deno.removeSync(ready);
-    Deno.removeSync(`${node.folder}/${CONFLIST}`);
+    Deno.removeSync(`${node.directory}/${CONFLIST}`);
     const { code, stderr } = await node.install(
       flag,
       "--readiness-timeout=200ms",
@@ -507,7 +507,7 @@ conformance("multus install --watch", {
     Deno.removeSync(path);
     await node.until("said", () => /Cannot find/.test(watch.log));
     assertEquals(node.conf(), conf);
-    Deno.removeSync(`${node.folder}/${CONFLIST}`);
+    Deno.removeSync(`${node.directory}/${CONFLIST}`);
     await node.until("it is put back", () => node.conf() === conf);
     await watch.end();
   }),
@@ -537,7 +537,7 @@ conformance("multus install --watch", {
     const watch = await node.watch();
     await node.until("said", () => /Cannot find/.test(watch.log));
     assertEquals(node.conf(), conf);
-    Deno.removeSync(`${node.folder}/${CONFLIST}`);
+    Deno.removeSync(`${node.directory}/${CONFLIST}`);
     await node.until("it is put back", () => node.conf() === conf);
     await watch.end();
   }),
@@ -563,7 +563,7 @@ conformance("multus install --watch", {
     node.writeMaster("10-pods.conf", PODS);
     const watch = await started(node);
     const conf = node.conf();
-    const path = `${node.folder}/${CONFLIST}`;
+    const path = `${node.directory}/${CONFLIST}`;
     const isBack = (): boolean => node.conf() === conf;
     Deno.renameSync(path, `${path}.cilium_bak`);
     await node.until("it is back after a rename", isBack);
@@ -584,7 +584,7 @@ conformance("multus install --watch", {
     const endMs = performance.now() + 2500;
     await node.until("2.5 s have passed", () => {
       if (node.conf() !== undefined) {
-        Deno.removeSync(`${node.folder}/${CONFLIST}`);
+        Deno.removeSync(`${node.directory}/${CONFLIST}`);
         removals++;
       }
       return performance.now() > endMs && removals >= 2;
@@ -616,8 +616,8 @@ conformance("multus install --watch", {
   "an executable that is changed is put back": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     const watch = await started(node);
-    Deno.writeTextFileSync(`${node.folder}/other`, "#!/bin/sh\necho two\n");
-    Deno.renameSync(`${node.folder}/other`, `${node.binDir}/multus`);
+    Deno.writeTextFileSync(`${node.directory}/other`, "#!/bin/sh\necho two\n");
+    Deno.renameSync(`${node.directory}/other`, `${node.binDir}/multus`);
     await node.until(
       "it is ours again",
       () => node.read("bin/multus") === node.read("multus"),
@@ -633,29 +633,31 @@ conformance("multus install --watch", {
   "only another multus is left alone, not the rest": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     await node.install("--plugins=passthru,host-local");
-    Deno.writeTextFileSync(`${node.folder}/go`, "go");
-    Deno.renameSync(`${node.folder}/go`, `${node.binDir}/multus`);
+    Deno.writeTextFileSync(`${node.directory}/go`, "go");
+    Deno.renameSync(`${node.directory}/go`, `${node.binDir}/multus`);
     assertEquals(node.read("bin/host-local"), node.read("multus"));
     assertEquals((await node.install()).code, 0);
     assertEquals(node.read("bin/multus"), node.read("multus"));
   }),
-  "a newer executable in the source folder is installed": row(async (node) => {
-    node.writeMaster("10-pods.conf", PODS);
-    const watch = await started(node);
-    Deno.writeTextFileSync(node.source, "#!/bin/sh\necho longer\n");
-    await node.until(
-      "installed",
-      () => node.read("bin/multus") === "#!/bin/sh\necho longer\n",
-    );
-    await watch.end();
-  }),
+  "a newer executable in the source directory is installed": row(
+    async (node) => {
+      node.writeMaster("10-pods.conf", PODS);
+      const watch = await started(node);
+      Deno.writeTextFileSync(node.source, "#!/bin/sh\necho longer\n");
+      await node.until(
+        "installed",
+        () => node.read("bin/multus") === "#!/bin/sh\necho longer\n",
+      );
+      await watch.end();
+    },
+  ),
   "an installed executable does not undo an upgrade": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     const path = `${node.binDir}/multus`;
     Deno.renameSync(node.source, path);
     const watch = await started(node, `--multus-bin-file=${path}`);
-    Deno.writeTextFileSync(`${node.folder}/new`, "upgrade");
-    Deno.renameSync(`${node.folder}/new`, path);
+    Deno.writeTextFileSync(`${node.directory}/new`, "upgrade");
+    Deno.renameSync(`${node.directory}/new`, path);
     node.writeMaster("10-pods.conf", { ...PODS, name: "nudge" });
     await node.until(
       "looked at",
@@ -665,7 +667,7 @@ conformance("multus install --watch", {
     await watch.end();
   }),
   "a custom configuration is followed": row(async (node) => {
-    const own = `${node.folder}/own`;
+    const own = `${node.directory}/own`;
     Deno.mkdirSync(own);
     const write = (name: string): void =>
       Deno.writeTextFileSync(
@@ -701,13 +703,13 @@ conformance("multus install --watch", {
     assertEquals(delegateName(node), "pods");
     await watch.end();
   }),
-  "folders that come later are found": row(async (node) => {
+  "directories that come later are found": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     Deno.removeSync(node.binDir);
     const watch = await node.watch();
     await node.until(
       "said",
-      () => /the folder does not exist/.test(watch.log),
+      () => /the directory does not exist/.test(watch.log),
     );
     assertEquals(node.conf(), undefined);
     Deno.mkdirSync(node.binDir);

@@ -17,7 +17,7 @@ import {
   resolveMaster,
   resolveNetworks,
 } from "../../plugins/multus/select/select.ts";
-import { type ConfFiles, ConfFolder } from "../_harness/conf_folder.ts";
+import { ConfDirectory, type ConfFiles } from "../_harness/conf_directory.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   type DefinitionConfig,
@@ -80,14 +80,14 @@ function fails(query: NetworksQuery, message: RegExp, code = 7): Row {
   };
 }
 
-/** Builds a row about a folder that `confDir` is. */
-function inFolder(
+/** Builds a row about a directory that `confDir` is. */
+function inDirectory(
   files: ConfFiles,
   row: (confDir: string) => Row,
 ): Row {
   return async (t) => {
-    using folder = new ConfFolder(files);
-    await row(folder.path)(t);
+    using directory = new ConfDirectory(files);
+    await row(directory.path)(t);
   };
 }
 
@@ -139,7 +139,7 @@ conformance("multus networks", {
       [undefined, undefined, ["192.168.2.2"], undefined],
     );
   },
-  "48 definitions without configuration use files by their names": inFolder(
+  "48 definitions without configuration use files by their names": inDirectory(
     { "10-net1.conf": NET1, "20-net2.conf": NET2 },
     (confDir) =>
       finds(
@@ -150,7 +150,7 @@ conformance("multus networks", {
         ALL.slice(0, 3),
       ),
   ),
-  "48 a file that is invalid is named": inFolder(
+  "48 a file that is invalid is named": inDirectory(
     { "10-net1.conf": NET1, "20-net2.conf": "asdfasdfasfdasfd" },
     (confDir) =>
       fails(
@@ -187,7 +187,7 @@ conformance("multus networks", {
     }),
     ["myCRD1 mynet"],
   ),
-  "50 a cluster network of a CNI name": inFolder(
+  "50 a cluster network of a CNI name": inDirectory(
     { "10-net1.conf": { ...NET1, name: "myFile1" } },
     (confDir) =>
       finds(
@@ -195,14 +195,14 @@ conformance("multus networks", {
         ["myFile1 mynet"],
       ),
   ),
-  "50 a cluster network of a folder": inFolder(
+  "50 a cluster network of a directory": inDirectory(
     { "10-net1.conf": NET1 },
     (confDir) =>
       finds(podQuery({}, {}, { config: { clusterNetwork: confDir } }), [
         "net1 mynet",
       ]),
   ),
-  "50 a cluster network of a file": inFolder(
+  "50 a cluster network of a file": inDirectory(
     { "10-net1.conf": NET1 },
     (confDir) =>
       finds(
@@ -212,7 +212,7 @@ conformance("multus networks", {
         ["net1 mynet"],
       ),
   ),
-  "50 a cluster network that is missing": inFolder(
+  "50 a cluster network that is missing": inDirectory(
     {},
     (confDir) =>
       fails(
@@ -238,7 +238,7 @@ conformance("multus networks", {
     ),
     ["net1 mynet1"],
   ),
-  "52 a path that is not a folder": fails(
+  "52 a path that is not a directory": fails(
     podQuery({ [DEFAULT_NETWORK]: "net1" }, { "kube-system/net1": "" }, {
       config: { ...STATIC, confDir: "badfilepath" },
     }),
@@ -306,7 +306,7 @@ conformance("multus networks", {
     const [, delegate] = await resolveNetworks(query);
     assertEquals(new TextDecoder().decode(delegate?.conf.bytes), text);
   },
-  "93 a definition without configuration uses *.conflist": inFolder(
+  "93 a definition without configuration uses *.conflist": inDirectory(
     {
       "10.conflist": { name: "net1", plugins: [{ type: "a" }, { type: "b" }] },
     },
@@ -324,7 +324,7 @@ conformance("multus networks", {
     ["*.conflist", "", { "1.conflist": "{" }],
   ], ([name, config, files]) => [
     `93 invalid JSON in ${name}`,
-    inFolder(files, (confDir) =>
+    inDirectory(files, (confDir) =>
       fails(
         podQuery({ [NETWORKS]: "net1" }, { "test/net1": config }, {
           config: { ...STATIC, confDir },

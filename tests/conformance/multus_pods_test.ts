@@ -236,7 +236,7 @@ conformance(
   "multus pods",
   eachVersion({
     "53 an invalid kubeconfig fails ADD": row(async (scene) => {
-      const kubeconfig = `${scene.hosts.folder}/no-kubeconfig`;
+      const kubeconfig = `${scene.hosts.directory}/no-kubeconfig`;
       const keys = { ...master(scene), kubeconfig };
       const added = await scene.runForPod("ADD", keys);
       assertEquals([added.exitCode, added.json.code], [1, 7]);
@@ -288,7 +288,7 @@ conformance(
       assertUndone(scene);
     }),
     "58 an invalid kubeconfig fails ADD": statusRow(async (scene, keys) => {
-      const kubeconfig = `${scene.hosts.folder}/no-kubeconfig`;
+      const kubeconfig = `${scene.hosts.directory}/no-kubeconfig`;
       const added = await scene.runForPod("ADD", { ...keys, kubeconfig });
       assertEquals([added.exitCode, added.json.code], [1, 7]);
       assertUndone(scene);

@@ -41,8 +41,8 @@ function delegate(
   return loadDelegate(bytes, { request });
 }
 
-/** A folder of multus' own, which is removed in the end. */
-class Folder implements Disposable {
+/** A directory of multus' own, which is removed in the end. */
+class Directory implements Disposable {
   readonly path: string = Deno.makeTempDirSync({ prefix: "multus-state-" });
   readonly scratch: ScratchCache = new ScratchCache(this.path);
 
@@ -79,8 +79,8 @@ const SOURCE = {
 };
 
 /** Remembers in libcni's cache what ADD of the pod would have. */
-function fillCache(folder: string): AttachmentCache {
-  const cache = new AttachmentCache(folder);
+function fillCache(directory: string): AttachmentCache {
+  const cache = new AttachmentCache(directory);
   for (const { network, conf } of listAttachments(SOURCE)) {
     cache.writeAttachment(describeAttachment(network, conf), {});
   }
@@ -107,65 +107,65 @@ function findAttachments(
 
 /** Asserts that an incomplete scratch file is ignored, and that DEL misses nothing. */
 function checkBroken(
-  folder: Folder,
+  directory: Directory,
   cache: AttachmentCache,
   bytes: Uint8Array,
 ): void {
-  Deno.writeFileSync(join(folder.path, CONTAINER), bytes);
-  assertEquals(folder.scratch.read(CONTAINER), undefined);
-  assertEquals(describeKnown(findAttachments(folder.scratch, cache)), ALL);
+  Deno.writeFileSync(join(directory.path, CONTAINER), bytes);
+  assertEquals(directory.scratch.read(CONTAINER), undefined);
+  assertEquals(describeKnown(findAttachments(directory.scratch, cache)), ALL);
 }
 
 conformance("multus power loss", {
   "a whole scratch file is read": () => {
-    using folder = new Folder();
-    Deno.writeFileSync(join(folder.path, CONTAINER), SCRATCH);
-    assertEquals(folder.scratch.read(CONTAINER), DELEGATES);
+    using directory = new Directory();
+    Deno.writeFileSync(join(directory.path, CONTAINER), SCRATCH);
+    assertEquals(directory.scratch.read(CONTAINER), DELEGATES);
   },
   "a scratch file that was cut off at any length is ignored": () => {
-    using folder = new Folder();
-    const cache = fillCache(folder.path);
+    using directory = new Directory();
+    const cache = fillCache(directory.path);
     for (let length = 0; length < SCRATCH.length; length++) {
-      checkBroken(folder, cache, SCRATCH.subarray(0, length));
+      checkBroken(directory, cache, SCRATCH.subarray(0, length));
     }
   },
   "a scratch file with zeros from any byte on is ignored": () => {
-    using folder = new Folder();
-    const cache = fillCache(folder.path);
+    using directory = new Directory();
+    const cache = fillCache(directory.path);
     for (let length = 0; length < SCRATCH.length; length++) {
-      checkBroken(folder, cache, SCRATCH.slice().fill(0, length));
+      checkBroken(directory, cache, SCRATCH.slice().fill(0, length));
     }
   },
   "a scratch file that ends with the bytes of another is ignored": () => {
-    using folder = new Folder();
-    const cache = fillCache(folder.path);
+    using directory = new Directory();
+    const cache = fillCache(directory.path);
     const longer = encodeScratch([...DELEGATES, ...DELEGATES]);
     const bytes = longer.slice();
     bytes.set(SCRATCH);
-    checkBroken(folder, cache, bytes);
+    checkBroken(directory, cache, bytes);
   },
   "garbage in a scratch file stops nothing": () => {
-    using folder = new Folder();
-    const cache = fillCache(folder.path);
+    using directory = new Directory();
+    const cache = fillCache(directory.path);
     const random = createRandom(1);
     for (let round = 0; round < 500; round++) {
       const bytes = SCRATCH.slice();
       for (let edit = 0; edit < 3; edit++) {
         bytes[random.below(bytes.length)] = random.below(256);
       }
-      Deno.writeFileSync(join(folder.path, CONTAINER), bytes);
-      const found = describeKnown(findAttachments(folder.scratch, cache));
+      Deno.writeFileSync(join(directory.path, CONTAINER), bytes);
+      const found = describeKnown(findAttachments(directory.scratch, cache));
       // A changed name may make one network more, but never one less.
       for (const one of ALL) assert(found.includes(one), `round ${round}`);
     }
   },
   "random bytes for a scratch file stop nothing": () => {
-    using folder = new Folder();
-    const cache = fillCache(folder.path);
+    using directory = new Directory();
+    const cache = fillCache(directory.path);
     const random = createRandom(2);
     for (let length = 0; length < 300; length++) {
       const bytes = new Uint8Array(length).map(() => random.below(256));
-      checkBroken(folder, cache, bytes);
+      checkBroken(directory, cache, bytes);
     }
   },
 });
@@ -178,7 +178,11 @@ const PORT_MAPPINGS: JsonObject = {
 class Node implements Disposable {
   readonly hosts: TestHosts = TestHosts.create();
   readonly plugins: RecordingPlugins = new RecordingPlugins();
-  readonly scratchFile: string = join(this.hosts.folder, "multus", CONTAINER);
+  readonly scratchFile: string = join(
+    this.hosts.directory,
+    "multus",
+    CONTAINER,
+  );
 
   constructor() {
     for (const type of ["a", "b", "c"]) this.plugins.add(type);
@@ -197,12 +201,12 @@ class Node implements Disposable {
       plugins: [{ type: "a", capabilities }, { type: "b" }],
     };
     const n = { cniVersion: "1.0.0", name: "n", type: "c" };
-    const { path } = this.plugins.folder;
+    const { path } = this.plugins.directory;
     return await this.hosts.run("multus", command, {
       cniVersion: "1.0.0",
       name: "multus-cni-network",
       type: "multus",
-      cniDir: join(this.hosts.folder, "multus"),
+      cniDir: join(this.hosts.directory, "multus"),
       binDir: path,
       delegates: [m, n],
       ...keys,
@@ -239,8 +243,8 @@ class Node implements Disposable {
   }
 
   removeResults(): void {
-    const folder = join(dirname(this.scratchFile), "results");
-    Deno.removeSync(folder, { recursive: true });
+    const directory = join(dirname(this.scratchFile), "results");
+    Deno.removeSync(directory, { recursive: true });
   }
 
   [Symbol.dispose](): void {
@@ -249,8 +253,8 @@ class Node implements Disposable {
   }
 }
 
-function listNames(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].map(({ name }) => name);
+function listNames(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].map(({ name }) => name);
 }
 
 function describeCalls(calls: readonly PluginCall[]): string[] {

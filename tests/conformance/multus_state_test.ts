@@ -83,8 +83,8 @@ const LOG = {
   },
 };
 
-/** A folder of multus' own, which is removed in the end. */
-class Folder implements Disposable {
+/** A directory of multus' own, which is removed in the end. */
+class Directory implements Disposable {
   readonly path: string = Deno.makeTempDirSync({ prefix: "multus-state-" });
   readonly scratch: ScratchCache = new ScratchCache(this.path);
 
@@ -130,7 +130,7 @@ conformance("multus state", {
     });
     assertEquals(offer, PORT_MAPPINGS);
   },
-  "26 nothing can be remembered without a folder": () => {
+  "26 nothing can be remembered without a directory": () => {
     const scratch = new ScratchCache("");
     const write = (): void => scratch.write("123456789", [delegate(WEAVE)]);
     assertEquals(assertThrows(write, CniError).code, 5);
@@ -160,11 +160,11 @@ conformance("multus state", {
     assertEquals(formatArgs(text), expected);
   },
   "39 what was remembered is read again": () => {
-    using folder = new Folder();
+    using directory = new Directory();
     const { bandwidth: _, portMappings: __, ...kept } = REQUEST;
-    const { scratch } = folder;
+    const { scratch } = directory;
     scratch.write("123456789", [delegate(WEAVE), delegate(OTHER, REQUEST)]);
-    assert(Deno.statSync(join(folder.path, "123456789")).isFile);
+    assert(Deno.statSync(join(directory.path, "123456789")).isFile);
     // The format has no place for the two.
     const expected = [delegate(WEAVE), delegate(OTHER, kept)];
     assertEquals(scratch.read("123456789"), expected);
@@ -177,8 +177,8 @@ conformance("multus state", {
     );
   },
   "83 the log has a level, a file and stderr": () => {
-    using folder = new Folder();
-    const logFile = join(folder.path, "multus.log");
+    using directory = new Directory();
+    const logFile = join(directory.path, "multus.log");
     const stderr: string[] = [];
     const log = new OperationLog(
       { ...LOG, logFile, logLevel: "Verbose", logToStderr: true },

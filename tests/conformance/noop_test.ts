@@ -20,7 +20,7 @@ import {
   writeCommandLog,
   writeDebug,
 } from "../_harness/noop.ts";
-import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import { surroundingsWith } from "../_harness/surroundings.ts";
 
 const RESULT = '{ "ips": [{ "version": "4", "address": "10.1.2.3/24" }] }';
@@ -32,19 +32,19 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** noop in a folder, with its debug file. */
+/** noop in a directory, with its debug file. */
 class Noop implements Disposable {
-  readonly #folder = new PluginFolder();
-  readonly executable: string = installNoop(this.#folder.path);
-  readonly debugFile = `${this.#folder.path}/debug`;
-  readonly commandLog = `${this.#folder.path}/commands`;
+  readonly #directory = new PluginDirectory();
+  readonly executable: string = installNoop(this.#directory.path);
+  readonly debugFile = `${this.#directory.path}/debug`;
+  readonly commandLog = `${this.#directory.path}/commands`;
 
   constructor(debug: Debug = { ReportResult: RESULT }) {
     writeDebug(this.debugFile, debug);
   }
 
   get path(): string {
-    return this.#folder.path;
+    return this.#directory.path;
   }
 
   /** CNI_ARGS that name the debug file. */
@@ -84,7 +84,7 @@ class Noop implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#folder[Symbol.dispose]();
+    this.#directory[Symbol.dispose]();
   }
 }
 
@@ -395,8 +395,8 @@ conformance("noop", {
     assertEquals(readDebug(noop.debugFile)?.Command, "DEL");
   },
   "replaces a plugin of another name": async () => {
-    using folder = new PluginFolder();
-    const path = installNoop(folder.path, "ptp");
+    using directory = new PluginDirectory();
+    const path = installNoop(directory.path, "ptp");
     const { stderr } = await new Deno.Command(path, { clearEnv: true })
       .output();
     assertMatch(new TextDecoder().decode(stderr), /^CNI noop plugin v/);

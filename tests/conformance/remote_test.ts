@@ -224,8 +224,8 @@ const failing = ([name, speak, codes]: Failing): [string, Row] => [
 const away = (name: string, leave: (path: string) => void): [string, Row] => [
   `${name} is code 11; DEL goes on, unless it is strict; STATUS is code 50`,
   async () => {
-    const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-    const config = { socket: `${folder}/s.sock`, readyTimeoutSeconds: 0 };
+    const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    const config = { socket: `${directory}/s.sock`, readyTimeoutSeconds: 0 };
     leave(config.socket);
     for (const command of COMMANDS) {
       const code = { ADD: 11, CHECK: 11, GC: 11, DEL: 0, STATUS: 50 }[command];
@@ -235,7 +235,7 @@ const away = (name: string, leave: (path: string) => void): [string, Row] => [
     }
     const strict = await run("DEL", { ...config, delPolicy: "strict" });
     assertOutcome("DEL", strict, 11);
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   },
 ];
 
@@ -367,10 +367,10 @@ conformance("remote", {
     assertEquals(exitCode, 0, stdout);
   },
   "DEL fails if the daemon listens and accepts no connection": async () => {
-    const folder = Deno.makeTempDirSync();
-    const path = `${folder}/s.sock`;
+    const directory = Deno.makeTempDirSync();
+    const path = `${directory}/s.sock`;
     using stack = new DisposableStack();
-    stack.defer(() => Deno.removeSync(folder, { recursive: true }));
+    stack.defer(() => Deno.removeSync(directory, { recursive: true }));
     stack.use(Deno.listen({ transport: "unix", path }));
     const fill = async (): Promise<never> => {
       for (;;) stack.use(await Deno.connect({ transport: "unix", path }));
@@ -395,8 +395,8 @@ conformance("remote", {
   },
   "a socket of another user is refused, and so is a file": async () => {
     await using daemon = new UnixServer(speaking(answer("")));
-    const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-    const file = `${folder}/file`;
+    const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    const file = `${directory}/file`;
     Deno.writeTextFileSync(file, "");
     const config = { socket: file, delPolicy: "strict" };
     assertOutcome("DEL", await run("DEL", config), 100);
@@ -409,7 +409,7 @@ conformance("remote", {
       assertOutcome("ADD", await run("ADD", { socket: daemon.path }), 100);
       assertEquals(daemon.requests, []);
     }
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   },
   "keys that cannot be meant are code 7": async () => {
     for (

@@ -12,7 +12,7 @@ import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import type { Invocation, Invoker } from "../../cni/call/surroundings.ts";
 import { createLog } from "../../cni/log/log.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
-import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import { surroundingsWith } from "../_harness/surroundings.ts";
 
 const utf8 = new TextEncoder();
@@ -23,7 +23,7 @@ export const CONFIG = ' { "cniVersion": "1.1.0",  "name": "net1" }\n';
 
 /** The environment of a plugin that delegates. */
 export function callerEnv(
-  folder: string,
+  directory: string,
   command = "ADD",
 ): Record<string, string> {
   return {
@@ -32,7 +32,7 @@ export function callerEnv(
     CNI_NETNS: "/run/netns/c1",
     CNI_IFNAME: "eth7",
     CNI_ARGS: "K=V",
-    CNI_PATH: `/nonexistent:${folder}`,
+    CNI_PATH: `/nonexistent:${directory}`,
     PATH,
     TRACEPARENT: "00-1-2-03",
   };
@@ -40,15 +40,15 @@ export function callerEnv(
 
 /** A plugin to delegate to, and what is seen of that. */
 export class Delegation implements Disposable {
-  readonly folder = new PluginFolder();
+  readonly directory = new PluginDirectory();
   readonly log: string[] = [];
   readonly env: Record<string, string>;
   #cniVersion = "1.1.0";
 
   /** @param script What the plugin does */
   constructor(script: string, command = "ADD") {
-    this.folder.add("noop", script);
-    this.env = callerEnv(this.folder.path, command);
+    this.directory.add("noop", script);
+    this.env = callerEnv(this.directory.path, command);
   }
 
   /** Has the caller's configuration name another version. */
@@ -78,7 +78,7 @@ export class Delegation implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.folder[Symbol.dispose]();
+    this.directory[Symbol.dispose]();
   }
 }
 
@@ -100,8 +100,8 @@ export async function run(
   script: string,
   more: Partial<Invocation> = {},
 ): Promise<string> {
-  using folder = new PluginFolder();
-  return await exec(folder.add("plugin", script), more);
+  using directory = new PluginDirectory();
+  return await exec(directory.add("plugin", script), more);
 }
 
 /** Runs a script as a plugin that fails. */

@@ -159,7 +159,7 @@ function withList(list: string, isAllowed: boolean): Row {
   return () => {
     using scene = new TunedLink({ sysctl: { [SYSCTL]: "1" } });
     const { hosts } = scene;
-    const script = withAllowlist(hosts.folder, `${BIN}/tuning`, list);
+    const script = withAllowlist(hosts.directory, `${BIN}/tuning`, list);
     const added = hosts.exec(script, "ADD", scene.config);
     if (isAllowed) assertSuccess(added);
     else assertFailure(added, 7, `Sysctl ${SYSCTL} is not allowed`);

@@ -589,17 +589,19 @@ conformance("whereabouts node slices", {
       'error at storage engine: no allocated node slice for node "other"',
     ]);
   }),
-  "the node's name is in the flat file's folder": inCluster(async (scene) => {
-    putSlices(scene, "net", "10.0.64.0/26");
-    scene.write("nodename", "testnode\n");
-    const path = scene.write("whereabouts.conf", {
-      configuration_path: scene.folder.path,
-    });
-    const ipam = {
-      configuration_path: path,
-      range: "10.0.0.0/16",
-      node_slice_size: "/26",
-    };
-    assertEquals(await scene.add(ipam), ["10.0.64.1/16"]);
-  }),
+  "the node's name is in the flat file's directory": inCluster(
+    async (scene) => {
+      putSlices(scene, "net", "10.0.64.0/26");
+      scene.write("nodename", "testnode\n");
+      const path = scene.write("whereabouts.conf", {
+        configuration_path: scene.directory.path,
+      });
+      const ipam = {
+        configuration_path: path,
+        range: "10.0.0.0/16",
+        node_slice_size: "/26",
+      };
+      assertEquals(await scene.add(ipam), ["10.0.64.1/16"]);
+    },
+  ),
 });

@@ -82,7 +82,7 @@ const CONFIGS: Readonly<Record<string, string>> = {
     ipam: { ...IPAM, dataDir: "a\0b", resolvConf: "a\0b" },
   }),
   "an IPAM plugin outside": configWith({ ipam: { type: "../../bin/true" } }),
-  "an IPAM plugin that is a folder": configWith({ ipam: { type: ".." } }),
+  "an IPAM plugin that is a directory": configWith({ ipam: { type: ".." } }),
   "the largest networks": configWith({
     ipam: {
       ...IPAM,
@@ -141,11 +141,13 @@ const CALLS: Readonly<Record<string, Partial<FuzzInput>>> = {
   },
   "a namespace of another kind": { env: { CNI_NETNS: "/proc/self/ns/mnt" } },
   "a device as its namespace": { env: { CNI_NETNS: "/dev/null" } },
-  "a folder as its namespace": { env: { CNI_NETNS: "/" } },
+  "a directory as its namespace": { env: { CNI_NETNS: "/" } },
   "a NUL in its namespace": { env: { CNI_NETNS: "/a\0b" } },
   "the loopback as its interface": { env: { CNI_IFNAME: "lo" } },
   "arguments that are none": { env: { CNI_ARGS: ";=;" } },
-  "folders of plugins that are none": { env: { CNI_PATH: "::\0:/dev/null" } },
+  "directories of plugins that are none": {
+    env: { CNI_PATH: "::\0:/dev/null" },
+  },
   ...Object.fromEntries(
     Object.entries(CONFIGS)
       .map(([name, config]) => [name, { stdin: showUtf8(config) }]),

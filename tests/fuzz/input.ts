@@ -121,7 +121,7 @@ const TRAFFIC = {
   addHooks: [["true"]],
 };
 
-/** Relative paths: they are in a folder of the fuzz's own. */
+/** Relative paths: they are in a directory of the fuzz's own. */
 const IPAM = {
   type: "host-local",
   dataDir: "leases",

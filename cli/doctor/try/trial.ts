@@ -94,10 +94,10 @@ export async function tryNetwork(
   };
   const skipped = findObstacle(network) ?? null;
   if (skipped !== null) return { ...trial, skipped };
-  const { folders, env, hostNetns } = options;
+  const { directories, env, hostNetns } = options;
   const runtime = new NetworkRuntime({
-    pluginDirs: folders.pluginDirs,
-    cacheDir: folders.cacheDir,
+    pluginDirs: directories.pluginDirs,
+    cacheDir: directories.cacheDir,
     env,
     ...hostNetns !== undefined && { hostNetns },
     invoker: createNodeInvoker(),

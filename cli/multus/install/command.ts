@@ -13,7 +13,7 @@ import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
 import { Credentials } from "./credentials.ts";
 import { Executable } from "./executable.ts";
 import type { InstallFlags } from "./install_flags.ts";
-import { requireFolder } from "./placed_file.ts";
+import { requireDirectory } from "./placed_file.ts";
 import { type InstallOptions, readInstallOptions } from "./options.ts";
 import { type Step, Steps } from "./steps.ts";
 import { watch } from "./watch.ts";
@@ -38,7 +38,7 @@ export async function install(
     return DONE;
   }
   log.info("watching");
-  await watch(listFolders(options), () => steps.run(), { log, signal });
+  await watch(listDirectories(options), () => steps.run(), { log, signal });
   if (options.cleansUp) removeConfiguration(configuration);
   log.info("ended", { reason: signal.reason?.message });
   return DONE;
@@ -72,11 +72,11 @@ function listSteps(
     steps.push({ name: "executable", ensure: () => executable.ensure() });
   }
   const credentials = new Credentials(options.credentials, log);
-  const confDir = dirname(options.credentials.folder);
+  const confDir = dirname(options.credentials.directory);
   steps.push({
     name: "credentials",
     ensure(): void {
-      requireFolder(confDir);
+      requireDirectory(confDir);
       credentials.ensure();
     },
   });
@@ -101,18 +101,18 @@ function describeConfiguration(
   };
 }
 
-/** Lists the folders to watch for changes. */
-function listFolders(options: InstallOptions): string[] {
+/** Lists the directories to watch for changes. */
+function listDirectories(options: InstallOptions): string[] {
   const { executable, credentials, configuration } = options;
-  const folders = [credentials.serviceAccount, credentials.folder];
+  const directories = [credentials.serviceAccount, credentials.directory];
   if (executable !== undefined) {
-    folders.push(executable.folder, dirname(executable.source));
+    directories.push(executable.directory, dirname(executable.source));
   }
-  if (configuration === undefined) return folders;
+  if (configuration === undefined) return directories;
   const source = "source" in configuration
     ? dirname(configuration.source)
-    : configuration.masterFolder;
-  return [...folders, configuration.folder, source];
+    : configuration.masterDirectory;
+  return [...directories, configuration.directory, source];
 }
 
 function removeConfiguration(configuration: Configuration | undefined): void {

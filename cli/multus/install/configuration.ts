@@ -41,7 +41,7 @@ export class MadeConfiguration {
   /** Reads and writes nothing yet. */
   constructor(options: ConfigurationOptions, log: Log) {
     const place = (name: string): PlacedFile =>
-      new PlacedFile(join(options.folder, name), log);
+      new PlacedFile(join(options.directory, name), log);
     this.#options = options;
     this.#log = log;
     this.#files = {
@@ -74,7 +74,7 @@ export class MadeConfiguration {
   }
 
   #findMaster(): Master {
-    const { masterFolder, masterFile } = this.#options;
+    const { masterDirectory, masterFile } = this.#options;
     const master = findMaster(
       this.#options,
       this.#master?.file,
@@ -84,7 +84,7 @@ export class MadeConfiguration {
     const what = masterFile === undefined
       ? "a master network"
       : `"${masterFile}"`;
-    throw new NotYetError(`Cannot find ${what} in "${masterFolder}"`);
+    throw new NotYetError(`Cannot find ${what} in "${masterDirectory}"`);
   }
 
   /** Logs each file once, and again if the reason changes. */
@@ -161,9 +161,9 @@ export class GivenConfiguration {
   readonly #file: PlacedFile;
 
   /** Reads and writes nothing yet. */
-  constructor({ source, folder }: GivenConfigurationOptions, log: Log) {
+  constructor({ source, directory }: GivenConfigurationOptions, log: Log) {
     this.#source = source;
-    this.#file = new PlacedFile(join(folder, basename(source)), log);
+    this.#file = new PlacedFile(join(directory, basename(source)), log);
   }
 
   /**

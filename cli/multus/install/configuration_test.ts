@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createLog } from "../../../cni/log/log.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
 import { NotYetError } from "./steps.ts";
 import type { ConfigurationOptions } from "./options.ts";
@@ -10,12 +10,12 @@ const POD = { cniVersion: "1.0.0", name: "pods", type: "ptp" };
 const OTHER = { cniVersion: "1.0.0", name: "other", type: "bridge" };
 
 function make(
-  folder: ConfFolder,
+  directory: ConfDirectory,
   options: Partial<ConfigurationOptions> = {},
 ): MadeConfiguration {
   return new MadeConfiguration({
-    folder: folder.path,
-    masterFolder: folder.path,
+    directory: directory.path,
+    masterDirectory: directory.path,
     renamesMaster: false,
     cniVersion: "",
     forcesVersion: false,
@@ -27,31 +27,31 @@ function make(
   }, log);
 }
 
-function listNames(folder: ConfFolder): string[] {
-  return [...Deno.readDirSync(folder.path)].map(({ name }) => name).sort();
+function listNames(directory: ConfDirectory): string[] {
+  return [...Deno.readDirSync(directory.path)].map(({ name }) => name).sort();
 }
 
-function readDelegate(folder: ConfFolder): unknown {
-  const text = Deno.readTextFileSync(`${folder.path}/00-multus.conflist`);
+function readDelegate(directory: ConfDirectory): unknown {
+  const text = Deno.readTextFileSync(`${directory.path}/00-multus.conflist`);
   return JSON.parse(text).plugins[0].delegates[0].name;
 }
 
 Deno.test("MadeConfiguration.ensure() keeps the last good one when the version is wrong", () => {
-  using folder = new ConfFolder({ "10-pods.conf": POD });
-  const configuration = make(folder);
+  using directory = new ConfDirectory({ "10-pods.conf": POD });
+  const configuration = make(directory);
   configuration.ensure();
-  folder.add("10-pods.conf", { name: "pods", type: "ptp" });
+  directory.add("10-pods.conf", { name: "pods", type: "ptp" });
   assertThrows(() => configuration.ensure(), Error, "cannot get cniVersion");
-  assertEquals(readDelegate(folder), "pods");
+  assertEquals(readDelegate(directory), "pods");
 });
 
 Deno.test("MadeConfiguration.ensure() leaves a network alone that has its other name", () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "00-multus.conf": OTHER,
     "10-pods.conf": POD,
   });
-  make(folder, { masterFile: "10-pods.conf" }).ensure();
-  assertEquals(listNames(folder), [
+  make(directory, { masterFile: "10-pods.conf" }).ensure();
+  assertEquals(listNames(directory), [
     "00-multus.conf",
     "00-multus.conflist",
     "10-pods.conf",
@@ -59,53 +59,53 @@ Deno.test("MadeConfiguration.ensure() leaves a network alone that has its other 
 });
 
 Deno.test("MadeConfiguration.ensure() makes nothing before it is ready", () => {
-  using folder = new ConfFolder({ "10-pods.conf": POD });
-  const configuration = make(folder, {
-    readinessFile: `${folder.path}/ready`,
+  using directory = new ConfDirectory({ "10-pods.conf": POD });
+  const configuration = make(directory, {
+    readinessFile: `${directory.path}/ready`,
     readinessTimeoutMs: 1e6,
   });
   assertThrows(() => configuration.ensure(), NotYetError);
-  assertEquals(listNames(folder), ["10-pods.conf"]);
-  folder.add("ready", "");
+  assertEquals(listNames(directory), ["10-pods.conf"]);
+  directory.add("ready", "");
   configuration.ensure();
-  assertEquals(readDelegate(folder), "pods");
+  assertEquals(readDelegate(directory), "pods");
 });
 
 Deno.test("MadeConfiguration.ensure() takes the next network when the master's file is gone", () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "10-pods.conf": POD,
     "20-other.conf": OTHER,
   });
-  const configuration = make(folder);
+  const configuration = make(directory);
   configuration.ensure();
-  Deno.removeSync(`${folder.path}/10-pods.conf`);
+  Deno.removeSync(`${directory.path}/10-pods.conf`);
   configuration.ensure();
-  assertEquals(readDelegate(folder), "other");
+  assertEquals(readDelegate(directory), "other");
 });
 
 Deno.test("MadeConfiguration.remove() removes ours alone", () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "00-multus.conf": OTHER,
     "00-multus.conflist": { ...POD, type: "multus" },
   });
-  const configuration = make(folder);
+  const configuration = make(directory);
   configuration.remove();
   configuration.remove();
-  assertEquals(listNames(folder), ["00-multus.conf"]);
+  assertEquals(listNames(directory), ["00-multus.conf"]);
 });
 
 Deno.test("GivenConfiguration.ensure() copies what is valid", () => {
-  using folder = new ConfFolder({ "own/x.conf": POD, "net.d/other": "" });
-  const source = `${folder.path}/own/x.conf`;
-  const target = `${folder.path}/net.d/x.conf`;
+  using directory = new ConfDirectory({ "own/x.conf": POD, "net.d/other": "" });
+  const source = `${directory.path}/own/x.conf`;
+  const target = `${directory.path}/net.d/x.conf`;
   const configuration = new GivenConfiguration(
-    { source, folder: `${folder.path}/net.d` },
+    { source, directory: `${directory.path}/net.d` },
     log,
   );
   configuration.ensure();
   assertEquals(JSON.parse(Deno.readTextFileSync(target)), POD);
   for (const content of ["", "[]", "{}"]) {
-    folder.add("own/x.conf", content);
+    directory.add("own/x.conf", content);
     assertThrows(() => configuration.ensure());
     assertEquals(JSON.parse(Deno.readTextFileSync(target)), POD);
   }

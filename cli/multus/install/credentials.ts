@@ -27,7 +27,7 @@ export class Credentials {
   /** Nothing is read or written yet. */
   constructor(options: CredentialOptions, log: Log) {
     const place = (name: string): PlacedFile =>
-      new PlacedFile(join(options.folder, name), log);
+      new PlacedFile(join(options.directory, name), log);
     this.#options = options;
     this.#kubeconfig = place("multus.kubeconfig");
     this.#token = place("token");
@@ -84,12 +84,12 @@ function formatKubeconfig(token: string, options: CredentialOptions): string {
 /**
  * Reads the token that authenticates multus.
  *
- * @param folder Mount point of the service account
+ * @param directory Mount point of the service account
  * @returns Undefined if it does not exist
  * @throws {CniError} 5 if it cannot be read, or is empty
  */
-export function readToken(folder: string): string | undefined {
-  const path = join(folder, "token");
+export function readToken(directory: string): string | undefined {
+  const path = join(directory, "token");
   const token = readIfThere(path)?.trim();
   if (token !== "") return token;
   throw new CniError(ErrorCode.IoFailure, `Cannot use "${path}": it is empty`);
@@ -98,12 +98,12 @@ export function readToken(folder: string): string | undefined {
 /**
  * Reads the authorities that sign the API server's certificate.
  *
- * @param folder Mount point of the service account
+ * @param directory Mount point of the service account
  * @returns PEM
  * @throws {CniError} 5 if they cannot be read
  */
-export function readCaBundle(folder: string): Uint8Array {
-  const path = join(folder, "ca.crt");
+export function readCaBundle(directory: string): Uint8Array {
+  const path = join(directory, "ca.crt");
   return withIoFailure(`read "${path}"`, () => Deno.readFileSync(path));
 }
 

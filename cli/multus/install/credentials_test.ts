@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { createLog } from "../../../cni/log/log.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import {
   Credentials,
   formatServer,
@@ -17,14 +17,14 @@ const ENV = {
   KUBERNETES_SERVICE_PORT: "6443",
 };
 
-/** Writes the credentials of the folder `account`; returns the kubeconfig. */
+/** Writes the credentials of the directory `account`; returns the kubeconfig. */
 function write(
-  folder: ConfFolder,
+  directory: ConfDirectory,
   options: Partial<CredentialOptions> = {},
 ): string {
   const credentials = new Credentials({
-    serviceAccount: `${folder.path}/account`,
-    folder: `${folder.path}/multus.d`,
+    serviceAccount: `${directory.path}/account`,
+    directory: `${directory.path}/multus.d`,
     hostPath: "/etc/cni/net.d/multus.d/multus.kubeconfig",
     skipTlsVerify: false,
     env: ENV,
@@ -32,15 +32,15 @@ function write(
     ...options,
   }, createLog({}, () => {}));
   credentials.ensure();
-  return Deno.readTextFileSync(`${folder.path}/multus.d/multus.kubeconfig`);
+  return Deno.readTextFileSync(`${directory.path}/multus.d/multus.kubeconfig`);
 }
 
 Deno.test("Credentials.ensure() writes a kubeconfig", () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "account/token": "abc\n",
     "account/ca.crt": "CA",
   });
-  assertEquals(JSON.parse(write(folder)), {
+  assertEquals(JSON.parse(write(directory)), {
     apiVersion: "v1",
     kind: "Config",
     clusters: [{
@@ -63,9 +63,9 @@ Deno.test("Credentials.ensure() writes a kubeconfig", () => {
 });
 
 Deno.test("Credentials.ensure() needs no CA that is not looked at", () => {
-  using folder = new ConfFolder({ "account/token": "abc" });
-  assertThrows(() => write(folder), CniError, "ca.crt");
-  const { clusters } = JSON.parse(write(folder, { skipTlsVerify: true }));
+  using directory = new ConfDirectory({ "account/token": "abc" });
+  assertThrows(() => write(directory), CniError, "ca.crt");
+  const { clusters } = JSON.parse(write(directory, { skipTlsVerify: true }));
   assertEquals(clusters[0].cluster, {
     server: "https://[fd00::1]:6443",
     "insecure-skip-tls-verify": true,
@@ -73,23 +73,23 @@ Deno.test("Credentials.ensure() needs no CA that is not looked at", () => {
 });
 
 Deno.test("Credentials.ensure() leaves what is there if it cannot do better", () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "account/token": "abc",
     "multus.d/multus.kubeconfig": "good",
     "multus.d/token": "good",
   });
-  assertThrows(() => write(folder));
-  assertThrows(() => write(folder, { skipTlsVerify: true, env: {} }));
+  assertThrows(() => write(directory));
+  assertThrows(() => write(directory, { skipTlsVerify: true, env: {} }));
   for (const name of ["multus.kubeconfig", "token"]) {
-    const text = Deno.readTextFileSync(`${folder.path}/multus.d/${name}`);
+    const text = Deno.readTextFileSync(`${directory.path}/multus.d/${name}`);
     assertEquals(text, "good");
   }
 });
 
 Deno.test("Credentials.ensure() does without a service account if it may", () => {
-  using folder = new ConfFolder({ "multus.d/multus.kubeconfig": "own" });
-  assertEquals(write(folder, { isOptional: true }), "own");
-  assertThrows(() => write(folder), CniError, "no token in");
+  using directory = new ConfDirectory({ "multus.d/multus.kubeconfig": "own" });
+  assertEquals(write(directory, { isOptional: true }), "own");
+  assertThrows(() => write(directory), CniError, "no token in");
 });
 
 Deno.test("formatServer() forms an address of any family", async (t) => {
@@ -135,18 +135,21 @@ Deno.test("formatServer() needs host and port", () => {
 });
 
 Deno.test("readToken() trims, and tells an empty token from none", () => {
-  using folder = new ConfFolder({ token: " abc \n", "empty/token": "\n" });
-  assertEquals(readToken(folder.path), "abc");
-  assertEquals(readToken(`${folder.path}/none`), undefined);
+  using directory = new ConfDirectory({
+    token: " abc \n",
+    "empty/token": "\n",
+  });
+  assertEquals(readToken(directory.path), "abc");
+  assertEquals(readToken(`${directory.path}/none`), undefined);
   assertThrows(
-    () => readToken(`${folder.path}/empty`),
+    () => readToken(`${directory.path}/empty`),
     CniError,
-    `Cannot use "${folder.path}/empty/token": it is empty`,
+    `Cannot use "${directory.path}/empty/token": it is empty`,
   );
 });
 
 Deno.test("readCaBundle() needs the file", () => {
-  using folder = new ConfFolder({ "ca.crt": "CA" });
-  assertEquals(new TextDecoder().decode(readCaBundle(folder.path)), "CA");
+  using directory = new ConfDirectory({ "ca.crt": "CA" });
+  assertEquals(new TextDecoder().decode(readCaBundle(directory.path)), "CA");
   assertThrows(() => readCaBundle("/nowhere"), CniError, "/nowhere/ca.crt");
 });

@@ -15,14 +15,14 @@ import { haveSameContent } from "../../../cni/files/same_content.ts";
 import { isSameFile } from "../../../cni/files/same_file.ts";
 import { Contest } from "./contest.ts";
 import { Links } from "./links.ts";
-import { requireFolder } from "./placed_file.ts";
+import { requireDirectory } from "./placed_file.ts";
 import type { ExecutableOptions } from "./options.ts";
 
 /** The name that runtimes call. */
 const MULTUS = "multus";
 /** The name of the executable that it links to. */
 const EXECUTABLE = "cni-multus";
-/** The folder of the plugins that links have replaced; uninstall.yaml knows it. */
+/** The directory of the plugins that links have replaced; uninstall.yaml knows it. */
 const KEPT = ".cni-multus";
 
 /** States of the source and of its copy. */
@@ -47,13 +47,13 @@ export class Executable {
 
   /** Nothing is read or written yet. */
   constructor(options: ExecutableOptions, log: Log) {
-    const { folder } = options;
+    const { directory } = options;
     this.#options = options;
-    this.#path = join(folder, EXECUTABLE);
+    this.#path = join(directory, EXECUTABLE);
     this.#log = log;
     this.#contest = new Contest(this.#path);
     this.#command = new Links({
-      folder,
+      directory,
       target: EXECUTABLE,
       links: [MULTUS],
       replacesOthers: true,
@@ -70,16 +70,16 @@ export class Executable {
    *
    * @throws {NotYetError} If it was restored too often
    * @throws {CniError} 5 if it cannot be read or written; the existing one
-   *   stays. 11 if another installer keeps the folder locked
+   *   stays. 11 if another installer keeps the directory locked
    */
   async ensure(): Promise<void> {
-    const { folder, source } = this.#options;
-    requireFolder(folder);
-    const command = join(folder, MULTUS);
+    const { directory, source } = this.#options;
+    requireDirectory(directory);
+    const command = join(directory, MULTUS);
     this.#isShared ??= isSameFile(source, command);
     if (this.#isShared && identify(command) !== "") return;
     // Another installer would use the same temporary names.
-    using _lock = await FileLock.acquireExisting(folder);
+    using _lock = await FileLock.acquireExisting(directory);
     if (!await this.#isThere()) await this.#install();
     this.#command.ensure();
     this.#plugins.ensure();
@@ -113,8 +113,8 @@ export class Executable {
     const copied = identify(source);
     let made = "";
     await tellIoFailure(
-      `copy the libraries of "${source}" to "${this.#options.folder}"`,
-      copyLibraries(source, this.#options.folder),
+      `copy the libraries of "${source}" to "${this.#options.directory}"`,
+      copyLibraries(source, this.#options.directory),
     );
     await tellIoFailure(
       `copy "${source}" to "${this.#path}"`,

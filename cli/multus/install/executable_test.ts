@@ -3,30 +3,30 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { createLog } from "../../../cni/log/log.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { Executable } from "./executable.ts";
 import { NotYetError } from "./steps.ts";
 
-/** Creates a folder with the source, and a folder to install to. */
+/** Creates a directory with the source, and a directory to install to. */
 function prepare(): {
-  folder: ConfFolder;
+  directory: ConfDirectory;
   executable: Executable;
   bin: string;
 } {
-  const folder = new ConfFolder({ source: "one", "bin/other": "" });
-  const bin = `${folder.path}/bin`;
+  const directory = new ConfDirectory({ source: "one", "bin/other": "" });
+  const bin = `${directory.path}/bin`;
   const executable = new Executable({
-    source: `${folder.path}/source`,
-    folder: bin,
+    source: `${directory.path}/source`,
+    directory: bin,
     links: [],
     replacesOthers: false,
   }, createLog({}, () => {}));
-  return { folder, executable, bin };
+  return { directory, executable, bin };
 }
 
 Deno.test("Executable.ensure() copies what differs, and is not quick to fight", async () => {
-  const { folder, executable, bin } = prepare();
-  using _folder = folder;
+  const { directory, executable, bin } = prepare();
+  using _directory = directory;
   const path = `${bin}/cni-multus`;
   await executable.ensure();
   assertEquals(Deno.readTextFileSync(path), "one");
@@ -36,30 +36,30 @@ Deno.test("Executable.ensure() copies what differs, and is not quick to fight", 
   assertEquals(Deno.readTextFileSync(path), "one");
   Deno.writeTextFileSync(path, "three");
   await assertRejects(() => executable.ensure(), NotYetError, path);
-  folder.add("source", "four");
+  directory.add("source", "four");
   await assertRejects(() => executable.ensure(), NotYetError, path);
 });
 
 Deno.test("Executable.ensure() is not held up by a fight if its source is new", async () => {
-  const { folder, executable, bin } = prepare();
-  using _folder = folder;
+  const { directory, executable, bin } = prepare();
+  using _directory = directory;
   await executable.ensure();
   for (const content of ["two", "three", "four"]) {
-    folder.add("source", content);
+    directory.add("source", content);
     await executable.ensure();
     assertEquals(Deno.readTextFileSync(`${bin}/multus`), content);
   }
 });
 
 Deno.test("Executable.ensure() notices what takes the place of what it copies", async () => {
-  const { folder, executable, bin } = prepare();
-  using _folder = folder;
+  const { directory, executable, bin } = prepare();
+  using _directory = directory;
   const { copyFile } = Deno;
   try {
     Deno.copyFile = async (from, to): Promise<void> => {
       await copyFile(from, to);
-      folder.add("next", "two");
-      Deno.renameSync(`${folder.path}/next`, from);
+      directory.add("next", "two");
+      Deno.renameSync(`${directory.path}/next`, from);
     };
     await executable.ensure();
   } finally {
@@ -71,11 +71,11 @@ Deno.test("Executable.ensure() notices what takes the place of what it copies", 
 });
 
 Deno.test("Executable.ensure() leaves nothing behind when it cannot copy", async () => {
-  const { folder, executable, bin } = prepare();
-  using _folder = folder;
+  const { directory, executable, bin } = prepare();
+  using _directory = directory;
   Deno.mkdirSync(`${bin}/cni-multus`);
   await assertRejects(() => executable.ensure(), CniError, "Cannot copy");
-  Deno.removeSync(`${folder.path}/source`);
+  Deno.removeSync(`${directory.path}/source`);
   await assertRejects(() => executable.ensure(), CniError, "Cannot compare");
   const names = [...Deno.readDirSync(bin)].map(({ name }) => name).sort();
   assertEquals(names, ["cni-multus", "other"]);

@@ -16,8 +16,8 @@ interface TextFlag {
   readonly summary: string;
 }
 
-function folder(fallback: string, summary: string): TextFlag {
-  return { value: "FOLDER", default: fallback, summary };
+function directory(fallback: string, summary: string): TextFlag {
+  return { value: "DIRECTORY", default: fallback, summary };
 }
 
 function file(fallback: string, summary: string): TextFlag {
@@ -39,7 +39,7 @@ export const INSTALL_FLAGS = {
     summary: "keep running: renew credentials, follow the master network, " +
       "and restore what other programs remove",
   },
-  "cni-bin-dir": folder("/host/opt/cni/bin", "the node's plugin folder"),
+  "cni-bin-dir": directory("/host/opt/cni/bin", "the node's plugin directory"),
   "multus-bin-file": file("/proc/self/exe", "executable to install"),
   "plugins": text(
     "NAMES",
@@ -47,30 +47,30 @@ export const INSTALL_FLAGS = {
       "existing files; all, which replaces nothing; or none (default passthru)",
   ),
   "skip-multus-binary-copy": { summary: "install no executable and no links" },
-  "cni-conf-dir": folder(
+  "cni-conf-dir": directory(
     "/host/etc/cni/net.d",
-    "the node's configuration folder",
+    "the node's configuration directory",
   ),
   "multus-conf-file": file(
     "auto",
     "configuration to install; auto generates it from the master network, " +
       "none writes none",
   ),
-  "multus-autoconfig-dir": folder(
+  "multus-autoconfig-dir": directory(
     "/host/etc/cni/net.d",
-    "folder to search for the master network",
+    "directory to search for the master network",
   ),
   "multus-master-cni-file-name": text(
     "NAME",
-    "the master network's file in that folder (default the first)",
+    "the master network's file in that directory (default the first)",
   ),
   "multus-kubeconfig-file-host": file(
     "/etc/cni/net.d/multus.d/multus.kubeconfig",
     "path of the kubeconfig on the node",
   ),
-  "service-account-dir": folder(
+  "service-account-dir": directory(
     "/var/run/secrets/kubernetes.io/serviceaccount",
-    "folder with the service account's credentials",
+    "directory with the service account's credentials",
   ),
   "skip-tls-verify": {
     summary: "skip verification of the API server; for tests only",
@@ -111,14 +111,14 @@ export const INSTALL_FLAGS = {
     completes: LOG_LEVELS,
   },
   "multus-log-file": text("FILE", "set logFile"),
-  "additional-bin-dir": text("FOLDER", "set binDir"),
+  "additional-bin-dir": text("DIRECTORY", "set binDir"),
   "daemon-socket-dir": text(
-    "FOLDER",
+    "DIRECTORY",
     "set daemonSocketDir: the daemon's --socket-dir on the node",
   ),
-  "multus-cni-conf-dir": folder(
+  "multus-cni-conf-dir": directory(
     "/host/etc/cni/multus/net.d",
-    "set confDir, if it is another folder",
+    "set confDir, if it is another directory",
   ),
   "readiness-indicator-file": text(
     "FILE",

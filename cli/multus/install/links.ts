@@ -2,7 +2,7 @@
  * The links that turn one executable into multus and other plugins.
  *
  * They are symbolic, because then their owner is visible, a careless copy of
- * the folder has 94 MB once and not once per link, and a new executable
+ * the directory has 94 MB once and not once per link, and a new executable
  * replaces all plugins at the same moment. Their target has its own name, so
  * that another program can replace `multus` without replacing the others.
  *
@@ -19,14 +19,14 @@ import type { ExecutableOptions } from "./options.ts";
 
 /** The links' names and target. */
 export interface LinkOptions
-  extends Pick<ExecutableOptions, "folder" | "links" | "replacesOthers"> {
-  /** Name of the executable in the folder. */
+  extends Pick<ExecutableOptions, "directory" | "links" | "replacesOthers"> {
+  /** Name of the executable in the directory. */
   readonly target: string;
-  /** Folder for the files that links replace, in the folder; kept nowhere if undefined. */
+  /** Directory for the files that links replace, in the directory; kept nowhere if undefined. */
   readonly kept?: string;
 }
 
-/** Links in the node's folder of plugins. */
+/** Links in the node's directory of plugins. */
 export class Links {
   readonly #options: LinkOptions;
   readonly #log: Log;
@@ -53,18 +53,18 @@ export class Links {
   }
 
   #ensureOne(name: string): void {
-    const path = join(this.#options.folder, name);
+    const path = join(this.#options.directory, name);
     const found = this.#look(path);
     if (found === "ours") return void this.#made.add(name);
     if (found === "other" && !this.#options.replacesOthers) {
       return this.#leave(name, path);
     }
     if (this.#made.has(name)) this.#contestOf(name, path).takeTurn();
-    const { folder, target, kept } = this.#options;
+    const { directory, target, kept } = this.#options;
     if (found === "other" && kept !== undefined) {
       withIoFailure(
         `keep "${path}"`,
-        () => keepReplaced(path, join(folder, kept, name)),
+        () => keepReplaced(path, join(directory, kept, name)),
       );
     }
     withIoFailure(
@@ -82,8 +82,8 @@ export class Links {
   }
 
   #look(path: string): "ours" | "other" | "none" {
-    const { folder, target } = this.#options;
-    if (isSameFile(path, join(folder, target))) return "ours";
+    const { directory, target } = this.#options;
+    if (isSameFile(path, join(directory, target))) return "ours";
     return unlessMissing(() => {
       const { isSymlink } = Deno.lstatSync(path);
       return isSymlink && Deno.readLinkSync(path) === target ? "ours" : "other";

@@ -45,7 +45,7 @@ const EXTENSIONS = [".conf", ".conflist", ".json"];
 /** Options of the search. */
 export type MasterOptions = Pick<
   ConfigurationOptions,
-  "masterFolder" | "masterFile" | "renamesMaster"
+  "masterDirectory" | "masterFile" | "renamesMaster"
 >;
 
 /** A file that may have the master network's configuration. */
@@ -91,20 +91,20 @@ function ownAsMaster(path: string): CniError {
 
 /** Lists the files in the order of their original names. */
 function listCandidates(options: MasterOptions): Candidate[] {
-  const { masterFolder, masterFile, renamesMaster } = options;
-  const found = listConfFiles(masterFolder, EXTENSIONS)
+  const { masterDirectory, masterFile, renamesMaster } = options;
+  const found = listConfFiles(masterDirectory, EXTENSIONS)
     .map((path) => ({ file: basename(path), path }));
   const names = found.map(({ file }) => file);
   const renamed = renamesMaster
-    ? listRenamed(masterFolder).filter(({ file }) => !names.includes(file))
+    ? listRenamed(masterDirectory).filter(({ file }) => !names.includes(file))
     : [];
   return [...found, ...renamed]
     .filter(({ file }) => masterFile === undefined || file === masterFile)
     .sort((left, right) => left.file < right.file ? -1 : 1);
 }
 
-function listRenamed(folder: string): Candidate[] {
-  return listConfFiles(folder, [RENAMED])
+function listRenamed(directory: string): Candidate[] {
+  return listConfFiles(directory, [RENAMED])
     .map((path) => ({ file: basename(path, RENAMED), path }))
     .filter(({ file }) =>
       EXTENSIONS.some((extension) => file.endsWith(extension))

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import {
+  ConfDirectory,
   type ConfFiles,
-  ConfFolder,
-} from "../../../tests/_harness/conf_folder.ts";
+} from "../../../tests/_harness/conf_directory.ts";
 import { findMaster, type Master, readConf } from "./master.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
@@ -20,15 +20,15 @@ function find(
   { masterFile, renamesMaster = false }: Options = {},
   current?: string,
 ): { master: Master | undefined; skipped: string[] } {
-  using folder = new ConfFolder(files);
+  using directory = new ConfDirectory(files);
   const skipped: string[] = [];
   const options = {
-    masterFolder: folder.path,
+    masterDirectory: directory.path,
     renamesMaster,
     ...masterFile === undefined ? {} : { masterFile },
   };
   const master = findMaster(options, current, (path) => {
-    skipped.push(path.slice(folder.path.length + 1));
+    skipped.push(path.slice(directory.path.length + 1));
   });
   return { master, skipped };
 }
@@ -51,7 +51,7 @@ Deno.test("findMaster() takes the first file that is a network's", async (t) => 
       undefined,
       [],
     ],
-    ["not folders", { "a.conf/b.conf": POD }, undefined, []],
+    ["not directories", { "a.conf/b.conf": POD }, undefined, []],
     [
       "not multus",
       {

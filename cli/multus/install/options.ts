@@ -16,14 +16,14 @@ export type InstallCall = Pick<
   "command" | "flags" | "env"
 >;
 
-/** Where an installing container mounts the node's folders. */
+/** Where an installing container mounts the node's directories. */
 export const HOST_ROOT = "/host";
 
 /** Options of the executable's installation. */
 export interface ExecutableOptions {
   readonly source: string;
-  /** The node's folder of plugins. */
-  readonly folder: string;
+  /** The node's directory of plugins. */
+  readonly directory: string;
   /** Additional names of the executable. */
   readonly links: readonly string[];
   /** Whether links replace foreign files of the same name. */
@@ -32,10 +32,10 @@ export interface ExecutableOptions {
 
 /** Options of the credentials for the API server. */
 export interface CredentialOptions {
-  /** Folder of the pod's service account. */
+  /** Directory of the pod's service account. */
   readonly serviceAccount: string;
-  /** Folder to write the files to. */
-  readonly folder: string;
+  /** Directory to write the files to. */
+  readonly directory: string;
   /** The kubeconfig's path on the node. */
   readonly hostPath: string;
   readonly skipTlsVerify: boolean;
@@ -51,10 +51,10 @@ export type MultusKeys = Readonly<
 
 /** Options of a configuration generated from the master network's. */
 export interface ConfigurationOptions {
-  /** The node's folder of configurations. */
-  readonly folder: string;
-  /** Folder of the master network's configuration. */
-  readonly masterFolder: string;
+  /** The node's directory of configurations. */
+  readonly directory: string;
+  /** Directory of the master network's configuration. */
+  readonly masterDirectory: string;
   /** Its file name; undefined for the first file. */
   readonly masterFile?: string;
   readonly renamesMaster: boolean;
@@ -75,8 +75,8 @@ export interface ConfigurationOptions {
 /** A configuration that the user provides. */
 export interface GivenConfigurationOptions {
   readonly source: string;
-  /** The node's folder of configurations. */
-  readonly folder: string;
+  /** The node's directory of configurations. */
+  readonly directory: string;
 }
 
 /** The actions of `multus install`. */
@@ -119,7 +119,7 @@ export function readInstallOptions(
       : { executable: readExecutable(call, names) },
     credentials: {
       serviceAccount: flags["service-account-dir"],
-      folder: join(flags["cni-conf-dir"], "multus.d"),
+      directory: join(flags["cni-conf-dir"], "multus.d"),
       hostPath: flags["multus-kubeconfig-file-host"],
       skipTlsVerify: flags["skip-tls-verify"],
       env,
@@ -139,7 +139,7 @@ function readExecutable(call: InstallCall, names: Names): ExecutableOptions {
   const { plugins } = flags;
   return {
     source: flags["multus-bin-file"],
-    folder: flags["cni-bin-dir"],
+    directory: flags["cni-bin-dir"],
     links: listLinks(call, names),
     // Only a plugin that was named explicitly replaces a foreign one.
     replacesOthers: !["", "all"].includes(plugins),
@@ -165,16 +165,19 @@ function readConfiguration(
   call: InstallCall,
 ): InstallOptions["configuration"] {
   const { command, flags } = call;
-  const [source, folder] = [flags["multus-conf-file"], flags["cni-conf-dir"]];
+  const [source, directory] = [
+    flags["multus-conf-file"],
+    flags["cni-conf-dir"],
+  ];
   if (source === "none") return undefined;
-  if (source !== "auto") return { source, folder };
+  if (source !== "auto") return { source, directory };
   const { "multus-master-cni-file-name": masterFile } = flags;
   if (flags["force-cni-version"] && flags["cni-version"] === "") {
     throw refuse(command, "--force-cni-version needs --cni-version");
   }
   return {
-    folder,
-    masterFolder: flags["multus-autoconfig-dir"],
+    directory,
+    masterDirectory: flags["multus-autoconfig-dir"],
     ...masterFile === "" ? {} : { masterFile: basename(masterFile) },
     renamesMaster: flags["rename-conf-file"],
     cniVersion: flags["cni-version"],
@@ -202,7 +205,7 @@ function readKeys(flags: InstallFlags): MultusKeys {
     binDir: flags["additional-bin-dir"],
     daemonSocketDir: flags["daemon-socket-dir"],
     // The reference writes "cniConf", which multus does not read, and the
-    // folder's path in its container.
+    // directory's path in its container.
     confDir: isDefault ? "" : toHostPath(confDir),
     readinessindicatorfile: flags["readiness-indicator-file"],
     kubeconfig: flags["multus-kubeconfig-file-host"],

@@ -38,21 +38,21 @@ Deno.test("readInstallOptions() has the reference's defaults", () => {
   assertEquals(read(), {
     executable: {
       source: "/proc/self/exe",
-      folder: "/host/opt/cni/bin",
+      directory: "/host/opt/cni/bin",
       links: ["passthru"],
       replacesOthers: false,
     },
     credentials: {
       serviceAccount: "/var/run/secrets/kubernetes.io/serviceaccount",
-      folder: "/host/etc/cni/net.d/multus.d",
+      directory: "/host/etc/cni/net.d/multus.d",
       hostPath: "/etc/cni/net.d/multus.d/multus.kubeconfig",
       skipTlsVerify: false,
       env: {},
       isOptional: false,
     },
     configuration: {
-      folder: "/host/etc/cni/net.d",
-      masterFolder: "/host/etc/cni/net.d",
+      directory: "/host/etc/cni/net.d",
+      masterDirectory: "/host/etc/cni/net.d",
       renamesMaster: false,
       cniVersion: "",
       forcesVersion: false,
@@ -127,7 +127,7 @@ Deno.test("readInstallOptions() does without what is not wanted", () => {
   assertEquals(read("--multus-conf-file=none").configuration, undefined);
   assertEquals(read("--multus-conf-file=/x/y.conf").configuration, {
     source: "/x/y.conf",
-    folder: "/host/etc/cni/net.d",
+    directory: "/host/etc/cni/net.d",
   });
 });
 

@@ -73,20 +73,20 @@ export function readIfThere(path: string): string | undefined {
 }
 
 /**
- * Checks that a folder exists. It is not created: in a container without a
- * mount of the node's folder, the new one would be the container's.
+ * Checks that a directory exists. It is not created: in a container without a
+ * mount of the node's directory, the new one would be the container's.
  *
  * @throws {CniError} 5 if it does not exist
  */
-export function requireFolder(path: string): void {
-  if (isFolder(path)) return;
+export function requireDirectory(path: string): void {
+  if (isDirectory(path)) return;
   throw new CniError(
     ErrorCode.IoFailure,
-    `Cannot install into "${path}": the folder does not exist`,
+    `Cannot install into "${path}": the directory does not exist`,
   );
 }
 
-/** Reports whether the path is an accessible folder. */
-export function isFolder(path: string): boolean {
+/** Reports whether the path is an accessible directory. */
+export function isDirectory(path: string): boolean {
   return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
 }

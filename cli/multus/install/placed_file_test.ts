@@ -1,13 +1,13 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { createLog } from "../../../cni/log/log.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { NotYetError } from "./steps.ts";
 import {
-  isFolder,
+  isDirectory,
   PlacedFile,
   readIfThere,
-  requireFolder,
+  requireDirectory,
 } from "./placed_file.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
@@ -20,8 +20,8 @@ function place(path: string): { file: PlacedFile; messages: () => string[] } {
 }
 
 Deno.test("PlacedFile.ensure() writes only what is not so", () => {
-  using folder = new ConfFolder();
-  const path = `${folder.path}/sub/file`;
+  using directory = new ConfDirectory();
+  const path = `${directory.path}/sub/file`;
   const { file, messages } = place(path);
   file.ensure("one");
   const { ino, mode } = Deno.statSync(path);
@@ -34,8 +34,8 @@ Deno.test("PlacedFile.ensure() writes only what is not so", () => {
 });
 
 Deno.test("PlacedFile.ensure() puts back what others take, but not at once each time", () => {
-  using folder = new ConfFolder();
-  const path = `${folder.path}/file`;
+  using directory = new ConfDirectory();
+  const path = `${directory.path}/file`;
   const { file, messages } = place(path);
   file.ensure("one");
   Deno.removeSync(path);
@@ -51,42 +51,42 @@ Deno.test("PlacedFile.ensure() puts back what others take, but not at once each 
 });
 
 Deno.test("PlacedFile.ensure() replaces what was there before it was started", () => {
-  using folder = new ConfFolder({ file: "old" });
-  const { file, messages } = place(`${folder.path}/file`);
+  using directory = new ConfDirectory({ file: "old" });
+  const { file, messages } = place(`${directory.path}/file`);
   file.ensure("one");
   assertEquals(messages(), ["wrote a file"]);
 });
 
 Deno.test("PlacedFile.ensure() says what cannot be written", () => {
-  using folder = new ConfFolder({ file: "" });
-  const { file } = place(`${folder.path}/file/x`);
-  assertThrows(() => file.ensure("one"), CniError, `${folder.path}/file/x"`);
+  using directory = new ConfDirectory({ file: "" });
+  const { file } = place(`${directory.path}/file/x`);
+  assertThrows(() => file.ensure("one"), CniError, `${directory.path}/file/x"`);
 });
 
 Deno.test("readIfThere() tells a missing file from one that cannot be read", () => {
-  using folder = new ConfFolder({ file: "text" });
-  assertEquals(readIfThere(`${folder.path}/file`), "text");
-  assertEquals(readIfThere(`${folder.path}/none`), undefined);
-  assertThrows(() => readIfThere(folder.path), CniError, "Cannot read");
+  using directory = new ConfDirectory({ file: "text" });
+  assertEquals(readIfThere(`${directory.path}/file`), "text");
+  assertEquals(readIfThere(`${directory.path}/none`), undefined);
+  assertThrows(() => readIfThere(directory.path), CniError, "Cannot read");
 });
 
-Deno.test("isFolder() and requireFolder() know folders", async (t) => {
-  using folder = new ConfFolder({ file: "" });
-  folder.addLink("link", ".");
+Deno.test("isDirectory() and requireDirectory() know directories", async (t) => {
+  using directory = new ConfDirectory({ file: "" });
+  directory.addLink("link", ".");
   const rows: [string, boolean][] = [
-    [folder.path, true],
-    [`${folder.path}/link`, true],
-    [`${folder.path}/file`, false],
-    [`${folder.path}/file/x`, false],
-    [`${folder.path}/none`, false],
+    [directory.path, true],
+    [`${directory.path}/link`, true],
+    [`${directory.path}/file`, false],
+    [`${directory.path}/file/x`, false],
+    [`${directory.path}/none`, false],
   ];
   await eachRow(t, rows, ([path, expected]) => {
-    assertEquals(isFolder(path), expected);
-    if (expected) return requireFolder(path);
+    assertEquals(isDirectory(path), expected);
+    if (expected) return requireDirectory(path);
     assertThrows(
-      () => requireFolder(path),
+      () => requireDirectory(path),
       CniError,
-      `Cannot install into "${path}": the folder does not exist`,
+      `Cannot install into "${path}": the directory does not exist`,
     );
-  }, ([path]) => path.slice(folder.path.length));
+  }, ([path]) => path.slice(directory.path.length));
 });

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createLog } from "../../../cni/log/log.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { NotYetError } from "./steps.ts";
 import { Readiness } from "./readiness.ts";
 
@@ -23,10 +23,10 @@ Deno.test("Readiness.require() asks for nothing if there is no file to ask for",
 });
 
 Deno.test("Readiness.require() asks until the file was there once", () => {
-  using folder = new ConfFolder();
-  const { readiness, lines } = open(`${folder.path}/ready`, 1e6);
+  using directory = new ConfDirectory();
+  const { readiness, lines } = open(`${directory.path}/ready`, 1e6);
   assertThrows(() => readiness.require(), NotYetError, "does not exist yet");
-  const path = folder.add("ready", "");
+  const path = directory.add("ready", "");
   readiness.require();
   Deno.removeSync(path);
   readiness.require();

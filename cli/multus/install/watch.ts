@@ -1,5 +1,5 @@
 /**
- * Repeats an action after changes in folders.
+ * Repeats an action after changes in directories.
  *
  * @module
  */
@@ -12,11 +12,11 @@ import {
   waitUntil,
 } from "../../../cni/call/deadline.ts";
 import type { Log } from "../../../cni/log/log.ts";
-import { isFolder } from "./placed_file.ts";
+import { isDirectory } from "./placed_file.ts";
 
 /**
  * Poll interval, in ms. It catches changes on file systems without
- * notification, and in folders that did not exist.
+ * notification, and in directories that did not exist.
  */
 const POLL_MS = 10_000;
 /**
@@ -31,18 +31,18 @@ const FIRST_RETRY_MS = 1000;
 const SETTLE_MS = 100;
 
 /**
- * Acts now, and again after each change in a folder or after some time, until
+ * Acts now, and again after each change in a directory or after some time, until
  * the signal.
  *
- * @param folders Missing folders are polled
+ * @param directories Missing directories are polled
  * @param act Returns whether it succeeded; never throws
  */
 export async function watch(
-  folders: readonly string[],
+  directories: readonly string[],
   act: () => Promise<boolean>,
   { log, signal }: { readonly log: Log; readonly signal: AbortSignal },
 ): Promise<void> {
-  const open = createOpener(folders, log);
+  const open = createOpener(directories, log);
   for (let failures = 0; !signal.aborted;) {
     // Opened first, so that a change during the action triggers another one.
     const watcher = open();
@@ -64,18 +64,20 @@ function chooseWait(failures: number): number {
 
 /** Returns a function that opens a watcher, and logs a failure once. */
 function createOpener(
-  folders: readonly string[],
+  directories: readonly string[],
   log: Log,
 ): () => Deno.FsWatcher | undefined {
   let isTold = false;
   return () => {
-    const present = [...new Set(folders)].filter(isFolder);
+    const present = [...new Set(directories)].filter(isDirectory);
     if (present.length === 0) return undefined;
     try {
       return Deno.watchFs(present, { recursive: false });
     } catch (error) {
       const reason = describeError(error);
-      if (!isTold) log.warn("cannot watch folders, will poll them", { reason });
+      if (!isTold) {
+        log.warn("cannot watch directories, will poll them", { reason });
+      }
       isTold = true;
       return undefined;
     }

@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import { createLog } from "../../../cni/log/log.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { watch } from "./watch.ts";
 
 const log = createLog({}, () => {});
@@ -8,13 +8,13 @@ const log = createLog({}, () => {});
 /** Watches until the action ran this often; returns the times, in ms. */
 async function watchFor(
   times: number,
-  folders: readonly string[],
+  directories: readonly string[],
   act: (time: number) => boolean,
 ): Promise<number[]> {
   const controller = new AbortController();
   const startMs = performance.now();
   const whenMs: number[] = [];
-  await watch(folders, () => {
+  await watch(directories, () => {
     whenMs.push(performance.now() - startMs);
     if (whenMs.length === times) controller.abort();
     return Promise.resolve(act(whenMs.length));
@@ -22,10 +22,10 @@ async function watchFor(
   return whenMs;
 }
 
-Deno.test("watch() does it again when a folder has changed, also meanwhile", async () => {
-  using folder = new ConfFolder();
-  const whenMs = await watchFor(3, [folder.path, "/nowhere"], (time) => {
-    if (time < 3) folder.add(`file${time}`, "");
+Deno.test("watch() does it again when a directory has changed, also meanwhile", async () => {
+  using directory = new ConfDirectory();
+  const whenMs = await watchFor(3, [directory.path, "/nowhere"], (time) => {
+    if (time < 3) directory.add(`file${time}`, "");
     return true;
   });
   assert((whenMs[2] ?? Infinity) < 9000, `${whenMs}`);

@@ -10,9 +10,9 @@ function ptp(hosts: TestHosts): Record<string, unknown> {
   return { type: "ptp", ipam: hosts.hostLocal("10.1.2.0/24") };
 }
 
-conformPlugin(pool, ({ folder }) => [{
+conformPlugin(pool, ({ directory }) => [{
   type: "wire",
-  ipam: { type: "pool", subnet: "10.1.2.0/30", folder: `${folder}/pool` },
+  ipam: { type: "pool", subnet: "10.1.2.0/30", directory: `${directory}/pool` },
 }]);
 
 conformPlugin(wire, (hosts) => [{

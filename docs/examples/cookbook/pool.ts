@@ -20,7 +20,11 @@ export const pool = definePlugin({
   name: "pool",
   versions: SPEC_VERSIONS,
   configSchema: () => {
-    const keys = { type: z.string(), subnet: cidrSchema(), folder: z.string() };
+    const keys = {
+      type: z.string(),
+      subnet: cidrSchema(),
+      directory: z.string(),
+    };
     return netConf({ ipam: z.optional(z.looseObject(keys)) });
   },
 
@@ -28,9 +32,9 @@ export const pool = definePlugin({
     if (call.config.ipam === undefined) {
       throw new CniError(ErrorCode.InvalidNetworkConfig, "ipam is missing");
     }
-    const { subnet, folder } = call.config.ipam;
-    using _lock = await lock(folder);
-    const ip = lease(folder, subnet, ownerOf(call));
+    const { subnet, directory } = call.config.ipam;
+    using _lock = await lock(directory);
+    const ip = lease(directory, subnet, ownerOf(call));
     const address = new Cidr(ip, subnet.prefixLength);
     const gateway = firstOf(subnet);
     return { ...emptyResult(), ips: [{ address, gateway }] };
@@ -46,23 +50,25 @@ export const pool = definePlugin({
   },
 });
 
-type PoolCall = Call<{ ipam?: { type: string; folder: string } | undefined }>;
+type PoolCall = Call<
+  { ipam?: { type: string; directory: string } | undefined }
+>;
 
 async function release(
   { config }: PoolCall,
   isGone: (owner: string) => boolean,
 ): Promise<void> {
-  const { folder } = config.ipam ?? {};
-  if (folder === undefined) return;
-  using _lock = await lock(folder);
-  for (const { name, owner } of listLeases(folder)) {
-    if (isGone(owner)) await Deno.remove(`${folder}/${name}`);
+  const { directory } = config.ipam ?? {};
+  if (directory === undefined) return;
+  using _lock = await lock(directory);
+  for (const { name, owner } of listLeases(directory)) {
+    if (isGone(owner)) await Deno.remove(`${directory}/${name}`);
   }
 }
 
-async function lock(folder: string): Promise<FileLock> {
-  await Deno.mkdir(folder, { recursive: true });
-  return await FileLock.acquire(`${folder}/lock`, 0o600);
+async function lock(directory: string): Promise<FileLock> {
+  await Deno.mkdir(directory, { recursive: true });
+  return await FileLock.acquire(`${directory}/lock`, 0o600);
 }
 
 function firstOf(subnet: Cidr): Ip {
@@ -70,15 +76,15 @@ function firstOf(subnet: Cidr): Ip {
 }
 
 /** Writes the file of the first free address. */
-function lease(folder: string, subnet: Cidr, owner: string): Ip {
-  const taken = listLeases(folder);
+function lease(directory: string, subnet: Cidr, owner: string): Ip {
+  const taken = listLeases(directory);
   if (taken.some((lease) => lease.owner === owner)) {
     throw new Error(`"${owner}" has an address`);
   }
   let ip = firstOf(subnet).add(1n);
   for (; subnet.contains(ip.add(1n)); ip = ip.add(1n)) {
     if (taken.some(({ name }) => name === `${ip}`)) continue;
-    Deno.writeTextFileSync(`${folder}/${ip}`, owner);
+    Deno.writeTextFileSync(`${directory}/${ip}`, owner);
     return ip;
   }
   throw new CniError(
@@ -87,11 +93,11 @@ function lease(folder: string, subnet: Cidr, owner: string): Ip {
   );
 }
 
-function listLeases(folder: string): { name: string; owner: string }[] {
-  return [...Deno.readDirSync(folder)].filter(({ name }) => name !== "lock")
+function listLeases(directory: string): { name: string; owner: string }[] {
+  return [...Deno.readDirSync(directory)].filter(({ name }) => name !== "lock")
     .map(({ name }) => ({
       name,
-      owner: Deno.readTextFileSync(`${folder}/${name}`),
+      owner: Deno.readTextFileSync(`${directory}/${name}`),
     }));
 }
 

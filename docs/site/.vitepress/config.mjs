@@ -73,11 +73,11 @@ export default defineConfig({
   description: "Network plugins for Linux containers, in TypeScript",
   // Browsers ask for /favicon.ico if a page names no icon.
   head: [["link", { rel: "icon", href: ICON }]],
-  // A copy: pages must be below the folder where Vue is installed.
+  // A copy: pages must be below the directory where Vue is installed.
   srcDir: ".pages",
   outDir: "../../dist/site",
   cacheDir: ".vitepress/cache",
-  // Opened from a folder or a sub-path of a server, as well as from its root.
+  // Opened from a directory or a sub-path of a server, as well as from its root.
   base: env.DOCS_BASE ?? "/",
   markdown: { config: linkToRepository, anchor: { slugify } },
   themeConfig: {

@@ -23,7 +23,7 @@ import { loadDelegate } from "../model/delegate.ts";
 /** What detaching needs of a call. */
 export interface DetachingCall {
   readonly runtime: Pick<NetworkRuntime, "delNetworkList" | "findCachedConfig">;
-  /** Folders to search for plugins, in order. */
+  /** Directories to search for plugins, in order. */
   readonly pluginDirs: readonly string[];
   readonly log: Pick<Log, "info" | "warn">;
 }

@@ -1,8 +1,8 @@
 /**
  * Device information files, written by device plugins and CNI plugins.
  *
- * A device plugin describes a device in the folder `dp`. multus copies the file to
- * the attachment's file in the folder `cni`, where the CNI plugin may complete or
+ * A device plugin describes a device in the directory `dp`. multus copies the file to
+ * the attachment's file in the directory `cni`, where the CNI plugin may complete or
  * create it. The final content becomes part of the network status.
  *
  * Source: Device Information Specification v1.1.0.
@@ -29,7 +29,7 @@ import { DEVICE_INFO_DIR } from "../model/attachment.ts";
  * Copies the device plugin's file to the CNI plugin's path. The copy is atomic and
  * world-readable.
  *
- * @param path From `deviceInfoPath()`; folders are created as needed
+ * @param path From `deviceInfoPath()`; directories are created as needed
  * @returns Whether the device plugin has a file
  * @throws {CniError} 5 if a file cannot be read or written, or the target exists;
  *   6 if it is not a JSON object

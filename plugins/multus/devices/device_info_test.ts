@@ -21,8 +21,8 @@ const INFO = {
 };
 const KEY = { delegateName: "ns/nad", containerId: "c1", ifName: "net1" };
 
-/** A folder like `devinfo` with files of a device plugin. */
-class Folder implements Disposable {
+/** A directory like `devinfo` with files of a device plugin. */
+class Directory implements Disposable {
   readonly dir = Deno.makeTempDirSync({ prefix: "devinfo-" });
   readonly path = deviceInfoPath(KEY, this.dir);
 
@@ -64,31 +64,31 @@ Deno.test("deviceInfoPath() names the file of an attachment", async (t) => {
 });
 
 Deno.test("copyDeviceInfo() copies the bytes to a world-readable file", () => {
-  using folder = new Folder();
+  using directory = new Directory();
   const text = `${JSON.stringify(INFO, null, 1)}\n`;
-  folder.publish(text);
-  assert(folder.copy());
-  assertEquals(Deno.readTextFileSync(folder.path), text);
-  const { mode } = Deno.statSync(folder.path);
+  directory.publish(text);
+  assert(directory.copy());
+  assertEquals(Deno.readTextFileSync(directory.path), text);
+  const { mode } = Deno.statSync(directory.path);
   assertEquals((mode ?? 0) & 0o777, 0o444);
-  const { mode: dirMode } = Deno.statSync(`${folder.dir}/cni`);
+  const { mode: dirMode } = Deno.statSync(`${directory.dir}/cni`);
   assertEquals((dirMode ?? 0) & 0o777, 0o755 & ~Deno.umask());
 });
 
 Deno.test("copyDeviceInfo() reports whether there is a file to copy", () => {
-  using folder = new Folder();
-  assertEquals(folder.copy(), false);
-  assertEquals(findDeviceInfo(folder.path), undefined);
+  using directory = new Directory();
+  assertEquals(directory.copy(), false);
+  assertEquals(findDeviceInfo(directory.path), undefined);
 });
 
 Deno.test("copyDeviceInfo() never overwrites, and leaves no temporary file", () => {
-  using folder = new Folder();
-  folder.publish('{"type":"old"}');
-  folder.copy();
-  folder.publish('{"type":"new"}');
-  assertFails(() => folder.copy(), 5, "exists");
-  assertEquals(findDeviceInfo(folder.path), { type: "old" });
-  assertEquals(folder.list(), ["ns-nad-c1_net1"]);
+  using directory = new Directory();
+  directory.publish('{"type":"old"}');
+  directory.copy();
+  directory.publish('{"type":"new"}');
+  assertFails(() => directory.copy(), 5, "exists");
+  assertEquals(findDeviceInfo(directory.path), { type: "old" });
+  assertEquals(directory.list(), ["ns-nad-c1_net1"]);
 });
 
 testRows("copyDeviceInfo() copies only JSON objects", [
@@ -98,41 +98,41 @@ testRows("copyDeviceInfo() copies only JSON objects", [
   "null",
   '"pci"',
 ], (text) => {
-  using folder = new Folder();
-  folder.publish(text);
-  assertFails(() => folder.copy(), 6, "0000:03:02.1-device.json");
-  assertEquals(findDeviceInfo(folder.path), undefined);
+  using directory = new Directory();
+  directory.publish(text);
+  assertFails(() => directory.copy(), 6, "0000:03:02.1-device.json");
+  assertEquals(findDeviceInfo(directory.path), undefined);
 }, (text) => JSON.stringify(text));
 
 Deno.test("copyDeviceInfo() fails if the target is not writable", () => {
-  using folder = new Folder();
-  folder.publish("{}");
-  Deno.writeTextFileSync(`${folder.dir}/cni`, "in the way");
-  assertFails(() => folder.copy(), 5, `Cannot copy "${folder.dir}/dp/`);
+  using directory = new Directory();
+  directory.publish("{}");
+  Deno.writeTextFileSync(`${directory.dir}/cni`, "in the way");
+  assertFails(() => directory.copy(), 5, `Cannot copy "${directory.dir}/dp/`);
 });
 
 Deno.test("findDeviceInfo() reads what the CNI plugin wrote", () => {
-  using folder = new Folder();
-  Deno.mkdirSync(`${folder.dir}/cni`);
-  Deno.writeTextFileSync(folder.path, JSON.stringify(INFO));
-  assertEquals(findDeviceInfo(folder.path), INFO);
+  using directory = new Directory();
+  Deno.mkdirSync(`${directory.dir}/cni`);
+  Deno.writeTextFileSync(directory.path, JSON.stringify(INFO));
+  assertEquals(findDeviceInfo(directory.path), INFO);
 });
 
 Deno.test("findDeviceInfo() reports a malformed file", () => {
-  using folder = new Folder();
-  Deno.mkdirSync(`${folder.dir}/cni`);
-  Deno.writeTextFileSync(folder.path, '{"type":');
-  assertFails(() => findDeviceInfo(folder.path), 6, folder.path);
-  assertFails(() => findDeviceInfo(folder.dir), 5, folder.dir);
+  using directory = new Directory();
+  Deno.mkdirSync(`${directory.dir}/cni`);
+  Deno.writeTextFileSync(directory.path, '{"type":');
+  assertFails(() => findDeviceInfo(directory.path), 6, directory.path);
+  assertFails(() => findDeviceInfo(directory.dir), 5, directory.dir);
 });
 
 Deno.test("removeDeviceInfo() removes a file, which may be gone", () => {
-  using folder = new Folder();
-  folder.publish("{}");
-  folder.copy();
-  removeDeviceInfo(folder.path);
-  removeDeviceInfo(folder.path);
-  assertEquals(folder.list(), []);
-  removeDeviceInfo(`${folder.dir}/none/at/all`);
-  assertFails(() => removeDeviceInfo(`${folder.dir}/dp/`), 5, "remove");
+  using directory = new Directory();
+  directory.publish("{}");
+  directory.copy();
+  removeDeviceInfo(directory.path);
+  removeDeviceInfo(directory.path);
+  assertEquals(directory.list(), []);
+  removeDeviceInfo(`${directory.dir}/none/at/all`);
+  assertFails(() => removeDeviceInfo(`${directory.dir}/dp/`), 5, "remove");
 });

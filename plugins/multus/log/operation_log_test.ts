@@ -42,8 +42,8 @@ function open(
   return { log, lines };
 }
 
-/** A folder that is removed in the end. */
-class Folder implements Disposable {
+/** A directory that is removed in the end. */
+class Directory implements Disposable {
   readonly path: string = Deno.makeTempDirSync({ prefix: "multus-log-" });
   readonly logFile: string = join(this.path, "multus.log");
 
@@ -109,8 +109,8 @@ Deno.test("OperationLog reports an unknown level, and logs errors", () => {
 });
 
 Deno.test("OperationLog writes to its file, and to stderr if configured", () => {
-  using folder = new Folder();
-  const { logFile } = folder;
+  using directory = new Directory();
+  const { logFile } = directory;
   for (const logToStderr of [true, false]) {
     const { log, lines } = open({ logFile, logToStderr });
     log.error("e");
@@ -124,8 +124,8 @@ Deno.test("OperationLog writes to its file, and to stderr if configured", () => 
 });
 
 Deno.test("OperationLog reports an unwritable file once", async () => {
-  using folder = new Folder();
-  const logFile = folder.path;
+  using directory = new Directory();
+  const logFile = directory.path;
   const { log, lines } = open({ logFile, logToStderr: false });
   log.error("one");
   log.error("two");
@@ -139,13 +139,13 @@ testRows(
   "OperationLog.finish() compresses unless a pod waits",
   [["ADD", false], ["DEL", true]] as const,
   async ([command, compressed]) => {
-    using folder = new Folder();
-    const { logFile } = folder;
+    using directory = new Directory();
+    const { logFile } = directory;
     const { log, lines } = open({ logFile, logToStderr: false });
-    folder.fillLog();
+    directory.fillLog();
     log.report({ ...SUBJECT, command });
     await log.finish();
-    const [name = "", ...others] = folder.list();
+    const [name = "", ...others] = directory.list();
     assertMatch(name, compressed ? /^multus-.*\.log\.gz$/ : /^multus-.*\.log$/);
     assertEquals(others, ["multus.log"]);
     assertEquals(lines, []);
@@ -153,11 +153,11 @@ testRows(
 );
 
 Deno.test("OperationLog.finish() does nothing without a log", async () => {
-  using folder = new Folder();
-  const logFile = join(folder.path, "a", "multus.log");
+  using directory = new Directory();
+  const logFile = join(directory.path, "a", "multus.log");
   const { log, lines } = open({ logFile });
   await log.finish();
-  assertEquals([folder.list(), lines], [[], []]);
+  assertEquals([directory.list(), lines], [[], []]);
 });
 
 Deno.test("OperationLog.report() writes the operation's line with its times", async () => {

@@ -30,7 +30,7 @@ function encode(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** A cache in a folder of its own, and what was logged of it. */
+/** A cache in a directory of its own, and what was logged of it. */
 class Fixture implements Disposable {
   readonly dir: string = Deno.makeTempDirSync({ prefix: "multus-cache-" });
   readonly cache: AttachmentCache = new AttachmentCache(this.dir);

@@ -49,19 +49,19 @@ export interface ScratchState {
 /** The state of a container without a scratch file. */
 const NOTHING: ScratchState = { delegates: [], isComplete: false, owner: "" };
 
-/** The scratch files of one folder. */
+/** The scratch files of one directory. */
 export class ScratchCache {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #log: Pick<Log, "warn"> | undefined;
 
   /**
-   * Sets the folder, which also has libcni's `results`.
+   * Sets the directory, which also has libcni's `results`.
    *
    * @param cniDir Created when needed
    * @param log Receives warnings about unreadable files
    */
   constructor(cniDir: string, log?: Pick<Log, "warn">) {
-    this.#folder = cniDir;
+    this.#directory = cniDir;
     this.#log = log;
   }
 
@@ -70,7 +70,7 @@ export class ScratchCache {
    *
    * @param owner Name of the multus network that attaches it
    * @throws {CniError} 5 if the file cannot be written, 4 if the container's ID is
-   *   a name that the folder uses otherwise
+   *   a name that the directory uses otherwise
    */
   write(
     containerId: string,
@@ -81,7 +81,7 @@ export class ScratchCache {
     const path = this.#path(containerId);
     const bytes = encodeScratch(delegates, owner);
     withIoFailure(`write "${path}"`, () => {
-      if (this.#folder === "") throw new Error("no folder is given");
+      if (this.#directory === "") throw new Error("no directory is given");
       replaceFile(path, bytes);
     });
   }
@@ -128,14 +128,14 @@ export class ScratchCache {
 
   /**
    * Lists the containers with a file, in alphabetical order. Other files in the
-   * folder are left out.
+   * directory are left out.
    *
-   * @throws {CniError} 5 if the folder cannot be read
+   * @throws {CniError} 5 if the directory cannot be read
    */
   list(): string[] {
     const names = withIoFailure(
-      `read the folder "${this.#folder}"`,
-      () => listFiles(this.#folder),
+      `read the directory "${this.#directory}"`,
+      () => listFiles(this.#directory),
     );
     return names.filter((name) => looksLikeScratch(this.#path(name))).sort();
   }
@@ -150,7 +150,7 @@ export class ScratchCache {
   }
 
   #path(containerId: string): string {
-    return join(this.#folder, containerId);
+    return join(this.#directory, containerId);
   }
 
   #pickUsable({ owner, entries }: ScratchDocument): ScratchState {
@@ -172,14 +172,14 @@ export class ScratchCache {
   }
 }
 
-/** Folders next to the scratch files: libcni's results and the locks. */
+/** Directories next to the scratch files: libcni's results and the locks. */
 const TAKEN_NAMES: readonly string[] = ["results", "locks"];
 
 function checkIsFree(containerId: string): void {
   if (!TAKEN_NAMES.includes(containerId)) return;
   throw new CniError(
     ErrorCode.InvalidEnvironment,
-    `Cannot record container "${containerId}": CNI_CONTAINERID is the name of a folder of multus`,
+    `Cannot record container "${containerId}": CNI_CONTAINERID is the name of a directory of multus`,
   );
 }
 
@@ -203,9 +203,9 @@ function findTime(path: string): Date | undefined {
   return ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
 }
 
-/** Lists files, without folders and hidden files. */
-function listFiles(folder: string): string[] {
-  const entries = unlessMissing(() => [...Deno.readDirSync(folder)]) ?? [];
+/** Lists files, without directories and hidden files. */
+function listFiles(directory: string): string[] {
+  const entries = unlessMissing(() => [...Deno.readDirSync(directory)]) ?? [];
   return entries
     .filter(({ isFile, name }) => isFile && !name.startsWith("."))
     .map(({ name }) => name);

@@ -6,12 +6,12 @@ import { type Delegate, loadDelegate } from "../model/delegate.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
-/** Scratch files in a temporary folder, and the warnings about them. */
+/** Scratch files in a temporary directory, and the warnings about them. */
 class Fixture implements Disposable {
   readonly root: string = Deno.makeTempDirSync({ prefix: "multus-scratch-" });
-  readonly folder: string = join(this.root, "multus");
+  readonly directory: string = join(this.root, "multus");
   readonly warnings: LogFields[] = [];
-  readonly scratch: ScratchCache = new ScratchCache(this.folder, {
+  readonly scratch: ScratchCache = new ScratchCache(this.directory, {
     warn: (_, fields = {}): void => {
       this.warnings.push(fields);
     },
@@ -19,13 +19,13 @@ class Fixture implements Disposable {
 
   /** Puts a file where a scratch file is. */
   plant(name: string, content: string | Uint8Array): void {
-    Deno.mkdirSync(this.folder, { recursive: true });
+    Deno.mkdirSync(this.directory, { recursive: true });
     const bytes = typeof content === "string" ? encode(content) : content;
-    Deno.writeFileSync(join(this.folder, name), bytes);
+    Deno.writeFileSync(join(this.directory, name), bytes);
   }
 
   makeResults(): void {
-    Deno.mkdirSync(join(this.folder, "results"), { recursive: true });
+    Deno.mkdirSync(join(this.directory, "results"), { recursive: true });
   }
 
   [Symbol.dispose](): void {
@@ -69,21 +69,23 @@ Deno.test("ScratchCache.write() replaces an earlier file", () => {
 Deno.test("ScratchCache.write() creates files that only root can read", () => {
   using fixture = new Fixture();
   fixture.scratch.write("c1", DELEGATES);
-  const modes = [fixture.folder, join(fixture.folder, "c1")]
+  const modes = [fixture.directory, join(fixture.directory, "c1")]
     .map((path) => (Deno.statSync(path).mode ?? 0) & 0o777);
   assertEquals(modes, [0o700, 0o600]);
   // No temporary file is left.
-  const names = [...Deno.readDirSync(fixture.folder)].map(({ name }) => name);
+  const names = [...Deno.readDirSync(fixture.directory)].map(({ name }) =>
+    name
+  );
   assertEquals(names, ["c1"]);
 });
 
-Deno.test("ScratchCache.write() fails if the folder is not writable", async (t) => {
+Deno.test("ScratchCache.write() fails if the directory is not writable", async (t) => {
   using fixture = new Fixture();
   fixture.plant("file", "");
-  const { folder } = fixture;
+  const { directory } = fixture;
   const rows: [string, string][] = [
-    ["no folder", ""],
-    ["a folder that is a file", join(folder, "file")],
+    ["no directory", ""],
+    ["a directory that is a file", join(directory, "file")],
   ];
   await eachRow(t, rows, ([, cniDir]) => {
     const error = assertThrows(
@@ -93,14 +95,14 @@ Deno.test("ScratchCache.write() fails if the folder is not writable", async (t) 
     );
     assertEquals(error.code, 5);
   });
-  await t.step("a file that is a folder", () => {
-    Deno.mkdirSync(join(fixture.folder, "taken"));
+  await t.step("a file that is a directory", () => {
+    Deno.mkdirSync(join(fixture.directory, "taken"));
     const write = (): void => fixture.scratch.write("taken", DELEGATES);
     assertThrows(write, CniError, "Cannot write");
   });
 });
 
-Deno.test("ScratchCache.write() refuses container IDs that are names of its folders", () => {
+Deno.test("ScratchCache.write() refuses container IDs that are names of its directories", () => {
   using fixture = new Fixture();
   for (const name of ["results", "locks"]) {
     const write = (): void => fixture.scratch.write(name, DELEGATES);
@@ -113,7 +115,7 @@ Deno.test("ScratchCache.read() returns undefined for anything but a file", async
   fixture.plant("other", "x");
   fixture.makeResults();
   const made = new Deno.Command("mkfifo", {
-    args: [join(fixture.folder, "pipe")],
+    args: [join(fixture.directory, "pipe")],
   }).outputSync();
   assert(made.success);
   await eachRow(t, ["missing", "results", "pipe"], (name) => {
@@ -141,9 +143,9 @@ Deno.test("ScratchCache.read() returns undefined for a broken file, with a warni
 
 Deno.test("ScratchCache.readWhatIsLeft() keeps the names of interfaces", () => {
   using fixture = new Fixture();
-  const { scratch, folder } = fixture;
+  const { scratch, directory } = fixture;
   scratch.write("c1", DELEGATES);
-  const file = join(folder, "c1");
+  const file = join(directory, "c1");
   const entries = JSON.parse(Deno.readTextFileSync(file));
   const nameless = { ...entries[0], Bytes: btoa(`{"plugins":[{"type":"t"}]}`) };
   fixture.plant("c1", JSON.stringify([nameless, ...entries.slice(1)]));
@@ -176,7 +178,7 @@ Deno.test("ScratchCache.remove() may be repeated", () => {
 
 Deno.test("ScratchCache.list() leaves out other files", () => {
   using fixture = new Fixture();
-  const { scratch, folder } = fixture;
+  const { scratch, directory } = fixture;
   assertEquals(scratch.list(), []);
   scratch.write("c2", DELEGATES);
   scratch.write("c1", DELEGATES);
@@ -186,16 +188,16 @@ Deno.test("ScratchCache.list() leaves out other files", () => {
   fixture.plant("10-net.conflist", `{"name":"n"}`);
   fixture.plant(".hidden", "[");
   fixture.makeResults();
-  Deno.symlinkSync("nowhere", join(folder, "link"));
+  Deno.symlinkSync("nowhere", join(directory, "link"));
   assertEquals(scratch.list(), ["c1", "c2", "empty", "spaced", "zeros"]);
 });
 
 Deno.test("ScratchCache.isYounger() compares the age of a file", () => {
   using fixture = new Fixture();
-  const { scratch, folder } = fixture;
+  const { scratch, directory } = fixture;
   scratch.write("c1", DELEGATES);
   const time = new Date("2024-05-01T10:00:00Z");
-  Deno.utimeSync(join(folder, "c1"), time, time);
+  Deno.utimeSync(join(directory, "c1"), time, time);
   const at = (ms: number): boolean =>
     scratch.isYounger("c1", new Date(time.getTime() + ms));
   assertEquals([at(-1), at(0), at(1)], [true, false, false]);

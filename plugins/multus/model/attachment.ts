@@ -117,7 +117,7 @@ export function networkOf(
  *
  * The Go version up to 4.3.0 writes only a few plugin keys into its scratch file
  * if the list comes from a file. libcni's cache has all keys, but not the plugins
- * that were appended from the folder next to that file.
+ * that were appended from the directory next to that file.
  *
  * @param told The network in the scratch file
  * @param cached The network in libcni's cache
@@ -298,7 +298,7 @@ function withDeviceInfo(
   return { ...offer, CNIDeviceInfoFile: deviceInfoPath(key) };
 }
 
-/** Parent of the folders with device information files. */
+/** Parent of the directories with device information files. */
 export const DEVICE_INFO_DIR = "/var/run/k8s.cni.cncf.io/devinfo";
 
 /** The attachment of a device information file. */

@@ -49,11 +49,11 @@ export interface MultusConfig extends NetConf {
   readonly trustedNamespaces: readonly string[];
   /** File that exists once the master network is ready: `readinessindicatorfile`. */
   readonly readinessIndicatorFile?: string;
-  /** Folder with configurations for networks that are found by name. */
+  /** Directory with configurations for networks that are found by name. */
   readonly confDir: string;
-  /** Folder of the scratch files and of libcni's cache. */
+  /** Directory of the scratch files and of libcni's cache. */
   readonly cniDir: string;
-  /** Folder with plugins, searched before those of CNI_PATH. */
+  /** Directory with plugins, searched before those of CNI_PATH. */
   readonly binDir: string;
   /** Log file; undefined for none. */
   readonly logFile?: string;
@@ -221,7 +221,7 @@ function complete(written: Written): MultusConfig {
 }
 
 /**
- * Finds the folder. The reference's installer writes it under `cniConf`, a key
+ * Finds the directory. The reference's installer writes it under `cniConf`, a key
  * that the reference does not read.
  */
 function findConfDir({ confDir, cniConf }: Written): string {

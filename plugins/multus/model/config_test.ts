@@ -122,7 +122,7 @@ Deno.test("multusSchema() translates a container's paths to the node's", () => {
   assertEquals(config.binDir, "/opt/cni/bin");
 });
 
-Deno.test("multusSchema() finds the folder where the reference's installer writes it", async (t) => {
+Deno.test("multusSchema() finds the directory where the reference's installer writes it", async (t) => {
   const rows: [object, string][] = [
     [{ cniConf: "/host/etc/cni/multus/net.d" }, "/etc/cni/multus/net.d"],
     [{ cniConf: "/host/opt/nets/" }, "/opt/nets"],

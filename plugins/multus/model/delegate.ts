@@ -88,7 +88,7 @@ export type Selection =
   & (
     /** Written out in `delegates`. */
     | { readonly kind: "written"; readonly document: JsonObject }
-    /** In a file, or in the first file of a folder. */
+    /** In a file, or in the first file of a directory. */
     | { readonly kind: "path"; readonly path: string }
     /** In a definition, or else in the file with that CNI name. */
     | { readonly kind: "named"; readonly network: NetworkSelection }

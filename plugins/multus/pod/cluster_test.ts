@@ -29,7 +29,7 @@ Deno.test("openProcessCluster().client() fails without an API", async () => {
 
 Deno.test("openProcessCluster().client() always returns the same client", async () => {
   await using scene = await KubeScene.start();
-  const kubeconfig = scene.api.writeKubeconfig(scene.folder.path);
+  const kubeconfig = scene.api.writeKubeconfig(scene.directory.path);
   await using cluster = openProcessCluster({
     command: "ADD",
     env: {},

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
-import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import { requireReady, waitUntilReady } from "./pod.ts";
 
@@ -9,28 +9,28 @@ Deno.test("waitUntilReady() does not wait without a path", async () => {
 });
 
 Deno.test("waitUntilReady() does not wait for an existing file", async () => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   const startedAt = performance.now();
-  await waitUntilReady(folder.path);
+  await waitUntilReady(directory.path);
   assert(performance.now() - startedAt < 900);
 });
 
 Deno.test("waitUntilReady() waits until the file exists", async () => {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/ready`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/ready`;
   let isReady = false;
   const waiting = waitUntilReady(path).then(() => {
     isReady = true;
   });
   await Promise.resolve();
   assertEquals(isReady, false);
-  folder.addFile("ready", "");
+  directory.addFile("ready", "");
   await waiting;
 });
 
 Deno.test("waitUntilReady() fails with code 11 after its time limit", async (t) => {
-  using folder = new PluginFolder();
-  const path = `${folder.path}/ready`;
+  using directory = new PluginDirectory();
+  const path = `${directory.path}/ready`;
   const text = "have you checked that your default network is ready? still " +
     `waiting for readinessindicatorfile @ ${path}`;
   const rows: [string, () => Promise<void>][] = [
@@ -46,21 +46,21 @@ Deno.test("waitUntilReady() fails with code 11 after its time limit", async (t) 
 });
 
 Deno.test("waitUntilReady() fails at once if the path cannot be read", async () => {
-  using folder = new PluginFolder();
-  const path = `${folder.addFile("file", "")}/ready`;
+  using directory = new PluginDirectory();
+  const path = `${directory.addFile("file", "")}/ready`;
   const error = await assertRejects(() => waitUntilReady(path), CniError, path);
   assertEquals(error.code, 5);
 });
 
 Deno.test("requireReady() checks once", async (t) => {
-  using folder = new PluginFolder();
+  using directory = new PluginDirectory();
   await t.step("no file is asked for", () => requireReady(undefined));
-  await t.step("the file is there", () => requireReady(folder.path));
+  await t.step("the file is there", () => requireReady(directory.path));
   await t.step("the file is there without /host", () => {
-    requireReady(`/host${folder.path}`);
+    requireReady(`/host${directory.path}`);
   });
   await t.step("the file is not there", () => {
-    const path = `${folder.path}/ready`;
+    const path = `${directory.path}/ready`;
     const { code, message } = assertThrows(() => requireReady(path), CniError);
     assertEquals(code, 50);
     assertEquals(

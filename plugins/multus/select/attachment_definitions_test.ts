@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import {
   type DefinitionConfig,
   DefinitionStore,
@@ -123,7 +123,7 @@ async function resolve(
   config: DefinitionConfig,
   setting: Setting = {},
 ): Promise<Delegate> {
-  const { confDir = "/no/such/folder", request = {} } = setting;
+  const { confDir = "/no/such/directory", request = {} } = setting;
   const store = new DefinitionStore();
   store.put("ns/nad", config, setting.resourceName);
   using definitions = new AttachmentDefinitions(store);
@@ -164,8 +164,8 @@ Deno.test("AttachmentDefinitions.resolve() names an unnamed network after the de
 
 Deno.test("AttachmentDefinitions.resolve() finds a file by name if the definition is empty", async () => {
   const conf = { name: "nad", type: "macvlan" };
-  using folder = new ConfFolder({ "10.conf": conf });
-  const delegate = await resolve("", { confDir: folder.path });
+  using directory = new ConfDirectory({ "10.conf": conf });
+  const delegate = await resolve("", { confDir: directory.path });
   assertEquals([delegate.name, documentOf(delegate)], ["ns/nad", conf]);
 });
 

@@ -53,36 +53,38 @@ const EXTENSIONS = [".conf", ".json", ".conflist"];
  *   if there is no such network
  */
 export function findNetworkFile(
-  folder: string,
+  directory: string,
   name: string,
 ): NetworkConfList | NetworkConf {
-  for (const path of listFiles(folder)) {
+  for (const path of listFiles(directory)) {
     if (glance(path).name === name) return readNetworkFile(path);
   }
   throw notFound(
-    `no network available in the name ${name} in cni dir ${folder}`,
+    `no network available in the name ${name} in cni dir ${directory}`,
   );
 }
 
 /**
- * Finds the first network of a folder, in alphabetical order of its files. Files
- * that configure multus itself, which may share the folder, are skipped.
+ * Finds the first network of a directory, in alphabetical order of its files. Files
+ * that configure multus itself, which may share the directory, are skipped.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if there is no network
  */
 export function findFirstNetworkFile(
-  folder: string,
+  directory: string,
 ): NetworkConfList | NetworkConf {
-  const path = listFiles(folder).find((path) => !isOwnConf(glance(path)));
+  const path = listFiles(directory).find((path) => !isOwnConf(glance(path)));
   if (path !== undefined) return readNetworkFile(path);
-  throw notFound(`No networks found in ${folder} but those of multus itself`);
+  throw notFound(
+    `No networks found in ${directory} but those of multus itself`,
+  );
 }
 
-function listFiles(folder: string): string[] {
-  const paths = listConfFiles(folder, EXTENSIONS);
+function listFiles(directory: string): string[] {
+  const paths = listConfFiles(directory, EXTENSIONS);
   if (paths.length > 0) return paths;
-  throw notFound(`No networks found in ${folder}`);
+  throw notFound(`No networks found in ${directory}`);
 }
 
 function notFound(message: string): CniError {
@@ -132,7 +134,7 @@ export interface ChainContext {
  * Loads the auxiliary chain. A malformed chain is left out, with a warning: its owner is
  * not the owner of the master network, and must not stop pods from starting.
  *
- * @param name Name of the network, and of the folder next to clusterNetwork
+ * @param name Name of the network, and of the directory next to clusterNetwork
  * @returns Undefined if there are no plugins, or one is malformed
  * @throws {CniError} 7 If clusterNetwork is not a path
  */
@@ -148,8 +150,8 @@ export function loadAuxiliaryChain(
   }
   try {
     checkNetworkName(name);
-    const folder = join(dirname(nodePath(clusterNetwork)), name);
-    return readChain(folder, name, cniVersion);
+    const directory = join(dirname(nodePath(clusterNetwork)), name);
+    return readChain(directory, name, cniVersion);
   } catch (error) {
     const reason = describeError(error);
     log.warn("Skipped the auxiliary CNI chain", { name, error: reason });
@@ -158,11 +160,11 @@ export function loadAuxiliaryChain(
 }
 
 function readChain(
-  folder: string,
+  directory: string,
   name: string,
   cniVersion: string,
 ): Delegate | undefined {
-  const added = listConfFiles(folder, [".conf"])
+  const added = listConfFiles(directory, [".conf"])
     .map((path) => readNetworkConf(path).plugin);
   if (added.length === 0) return undefined;
   const bytes = encodeJson({

@@ -2,9 +2,9 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
 import {
+  ConfDirectory,
   type ConfFiles,
-  ConfFolder,
-} from "../../../tests/_harness/conf_folder.ts";
+} from "../../../tests/_harness/conf_directory.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import { type Delegate, isList } from "../model/delegate.ts";
 import {
@@ -40,26 +40,26 @@ testRows("findNetworkFile() returns the first file of a name", [
     ["list-a", "x"],
   ],
   [
-    "another list's broken folder",
+    "another list's broken directory",
     { "1.conflist": { ...LIST_A, name: "b" }, "2.conf": A, "b/1.conf": "{" },
     ["type-a"],
   ],
 ], ([, files, types]: [string, ConfFiles, string[]]) => {
-  using folder = new ConfFolder(files);
-  const conf = findNetworkFile(folder.path, "a");
+  using directory = new ConfDirectory(files);
+  const conf = findNetworkFile(directory.path, "a");
   assertEquals([conf.name, typesOf(conf)], ["a", types]);
 });
 
 Deno.test("findNetworkFile() keeps the bytes of the file", () => {
   const text = '{ "type": "x",\n  "name": "a" }';
-  using folder = new ConfFolder({ "10.conf": text });
-  const { bytes } = findNetworkFile(folder.path, "a");
+  using directory = new ConfDirectory({ "10.conf": text });
+  const { bytes } = findNetworkFile(directory.path, "a");
   assertEquals(new TextDecoder().decode(bytes), text);
 });
 
 Deno.test("findNetworkFile() reports the malformed file", async (t) => {
   const rows: [string, ConfFiles, number, string][] = [
-    ["an empty folder", {}, 7, "No networks found in "],
+    ["an empty directory", {}, 7, "No networks found in "],
     [
       "no such network",
       { "1.conf": B },
@@ -93,15 +93,15 @@ Deno.test("findNetworkFile() reports the malformed file", async (t) => {
     ],
   ];
   await eachRow(t, rows, ([, files, code, message]) => {
-    using folder = new ConfFolder(files);
-    const find = (): unknown => findNetworkFile(folder.path, "a");
+    using directory = new ConfDirectory(files);
+    const find = (): unknown => findNetworkFile(directory.path, "a");
     const error = assertThrows(find, CniError, message);
-    assert(error.message.includes(folder.path), error.message);
+    assert(error.message.includes(directory.path), error.message);
     assertEquals(error.code, code);
   });
-  await t.step("no folder", () => {
-    const find = (): unknown => findNetworkFile("/no/such/folder", "a");
-    assertThrows(find, CniError, "No networks found in /no/such/folder");
+  await t.step("no directory", () => {
+    const find = (): unknown => findNetworkFile("/no/such/directory", "a");
+    assertThrows(find, CniError, "No networks found in /no/such/directory");
   });
 });
 
@@ -116,17 +116,20 @@ Deno.test("findFirstNetworkFile() skips multus, whatever its file's name", async
     ["later", { "10.conf": B, "99-multus.conf": own }, "b"],
   ];
   await eachRow(t, rows, ([, files, expected]) => {
-    using folder = new ConfFolder(files);
-    assertEquals(findFirstNetworkFile(folder.path).name, expected);
+    using directory = new ConfDirectory(files);
+    assertEquals(findFirstNetworkFile(directory.path).name, expected);
   });
   await t.step("nothing else", () => {
-    using folder = new ConfFolder({ "0.conf": own, "1.conflist": ownList });
-    const find = (): unknown => findFirstNetworkFile(folder.path);
+    using directory = new ConfDirectory({
+      "0.conf": own,
+      "1.conflist": ownList,
+    });
+    const find = (): unknown => findFirstNetworkFile(directory.path);
     assertThrows(find, CniError, "but those of multus itself");
   });
   await t.step("a broken file", () => {
-    using folder = new ConfFolder({ "00-multus.conf": "", "10.conf": B });
-    const find = (): unknown => findFirstNetworkFile(folder.path);
+    using directory = new ConfDirectory({ "00-multus.conf": "", "10.conf": B });
+    const find = (): unknown => findFirstNetworkFile(directory.path);
     assertThrows(find, CniError, "00-multus.conf: ");
   });
 });
@@ -139,11 +142,11 @@ Deno.test("readNetworkFile() reads the plugins next to a list, unless the list f
     [{ loadOnlyInlinedPlugins: true }, ["list-a"]],
   ];
   await eachRow(t, rows, ([more, types]) => {
-    using folder = new ConfFolder({
+    using directory = new ConfDirectory({
       ...beside,
       "1.conflist": { ...LIST_A, ...more },
     });
-    const conf = readNetworkFile(`${folder.path}/1.conflist`);
+    const conf = readNetworkFile(`${directory.path}/1.conflist`);
     assertEquals(typesOf(conf), types);
     const { plugins } = JSON.parse(new TextDecoder().decode(conf.bytes));
     assertEquals(plugins.map(({ type }: { type: string }) => type), types);
@@ -162,17 +165,17 @@ function load(
   name = "vendor",
   root = "",
 ): [Delegate | undefined, string[]] {
-  using folder = new ConfFolder(files);
+  using directory = new ConfDirectory(files);
   const warnings: string[] = [];
   const chain = loadAuxiliaryChain(name, {
-    config: { clusterNetwork: `${root}${folder.path}/10-master.conf` },
+    config: { clusterNetwork: `${root}${directory.path}/10-master.conf` },
     cniVersion: "1.0.0",
     log: { warn: (_, fields) => void warnings.push(String(fields?.["error"])) },
   });
   return [chain, warnings];
 }
 
-Deno.test("loadAuxiliaryChain() chains the files of the folder after passthru", () => {
+Deno.test("loadAuxiliaryChain() chains the files of the directory after passthru", () => {
   const [chain, warnings] = load({
     "vendor/20.conf": { type: "b", x: 1 },
     "vendor/10.conf": { type: "a" },
@@ -189,7 +192,7 @@ Deno.test("loadAuxiliaryChain() chains the files of the folder after passthru", 
   });
 });
 
-Deno.test("loadAuxiliaryChain() finds the folder next to a container's path", () => {
+Deno.test("loadAuxiliaryChain() finds the directory next to a container's path", () => {
   const files = {
     "10-master.conf": { name: "a", type: "a" },
     "vendor/10.conf": { type: "a" },
@@ -199,7 +202,7 @@ Deno.test("loadAuxiliaryChain() finds the folder next to a container's path", ()
 });
 
 testRows<[string, ConfFiles]>("loadAuxiliaryChain() finds nothing to chain", [
-  ["no folder", {}],
+  ["no directory", {}],
   ["no files", { "vendor/x.txt": "" }],
 ], ([, files]) => assertEquals(load(files), [undefined, []]));
 

@@ -154,7 +154,7 @@ function readPath(path: string): NetworkConfList | NetworkConf {
   return isDirectory(path) ? findFirstNetworkFile(path) : readNetworkFile(path);
 }
 
-/** A missing path is not a folder: reading it as a file then reports the error. */
+/** A missing path is not a directory: reading it as a file then reports the error. */
 function isDirectory(path: string): boolean {
   return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { DefinitionStore } from "../../../tests/_harness/definition_store.ts";
 import { networksQuery } from "../../../tests/_harness/networks_query.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
@@ -23,7 +23,7 @@ async function namesOf(query: NetworksQuery): Promise<string[]> {
 }
 
 Deno.test("resolveNetworks() has master, networks of every pod, the pod's own, and the chain, in this order", async () => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "10.conf": { name: "m", type: "x" },
     "vendor/1.conf": { type: "v" },
   });
@@ -33,7 +33,7 @@ Deno.test("resolveNetworks() has master, networks of every pod, the pod's own, a
     "other/b": { type: "b" },
   });
   const config = {
-    clusterNetwork: `${folder.path}/10.conf`,
+    clusterNetwork: `${directory.path}/10.conf`,
     defaultNetworks: ["d"],
     auxiliaryCNIChainName: "vendor",
   };
@@ -208,12 +208,12 @@ Deno.test("resolveNetworks() refuses a configuration without valid networks", as
 });
 
 Deno.test("resolveNetworks() finds a clusterNetwork in each of its forms", async (t) => {
-  using folder = new ConfFolder({
+  using directory = new ConfDirectory({
     "00-multus.conf": { name: "m", type: "multus" },
     "10.conf": A,
     "20.conflist": { name: "b", plugins: [{ type: "x" }] },
   });
-  const confDir = folder.path;
+  const confDir = directory.path;
   const store = new DefinitionStore({ "kube-system/nad": A, "other/nad": B });
   const rows: [string, object, string[]][] = [
     ["definition", { clusterNetwork: "nad" }, ["kube-system/nad"]],
@@ -222,7 +222,7 @@ Deno.test("resolveNetworks() finds a clusterNetwork in each of its forms", async
       multusNamespace: "other",
     }, ["other/nad"]],
     ["CNI name", { clusterNetwork: "b", confDir }, ["b"]],
-    ["folder", { clusterNetwork: confDir }, ["a"]],
+    ["directory", { clusterNetwork: confDir }, ["a"]],
     ["file", { clusterNetwork: `${confDir}/20.conflist` }, ["b"]],
     ["file as the Go daemon's container has it", {
       clusterNetwork: `/host${confDir}/20.conflist`,
@@ -243,8 +243,8 @@ Deno.test("resolveNetworks() finds a clusterNetwork in each of its forms", async
 });
 
 Deno.test("resolveNetworks() finds files without Kubernetes", async (t) => {
-  using folder = new ConfFolder({ "10.conf": A });
-  const confDir = folder.path;
+  using directory = new ConfDirectory({ "10.conf": A });
+  const confDir = directory.path;
   for (const clusterNetwork of ["a", confDir, `${confDir}/10.conf`]) {
     await t.step(clusterNetwork, async () => {
       const config = { clusterNetwork, defaultNetworks: ["a"], confDir };
@@ -254,11 +254,11 @@ Deno.test("resolveNetworks() finds files without Kubernetes", async (t) => {
 });
 
 Deno.test("resolveNetworks() has no default networks for pods of system namespaces", async (t) => {
-  using folder = new ConfFolder({ "10.conf": A, "20.conf": B });
+  using directory = new ConfDirectory({ "10.conf": A, "20.conf": B });
   const config = {
     clusterNetwork: "a",
     defaultNetworks: ["b"],
-    confDir: folder.path,
+    confDir: directory.path,
   };
   const rows: [object, string, string[]][] = [
     [{}, "test", ["a", "b"]],
@@ -277,12 +277,12 @@ Deno.test("resolveNetworks() has no default networks for pods of system namespac
 Deno.test("resolveNetworks() reports everything it tried", async (t) => {
   const FAILED =
     "failed to get clusterNetwork/defaultNetworks: GetDefaultNetworks: failed to get clusterNetwork a in namespace kube-system: ";
-  const config = { clusterNetwork: "a", confDir: "/no/such/folder" };
+  const config = { clusterNetwork: "a", confDir: "/no/such/directory" };
   await t.step("without Kubernetes", async () => {
     const error = await assertRejects(() => resolve(config), CniError);
     assertEquals([error.code, error.message], [
       7,
-      `${FAILED}No networks found in /no/such/folder`,
+      `${FAILED}No networks found in /no/such/directory`,
     ]);
   });
   const failures: [number, number][] = [[404, 7], [503, 11]];
@@ -297,15 +297,15 @@ Deno.test("resolveNetworks() reports everything it tried", async (t) => {
       "cannot find a network-attachment-definition (a) in namespace (kube-system): why";
     assertEquals([error.code, error.message, error.event.message], [
       code,
-      `${FAILED}getKubernetesDelegate: ${event}; No networks found in /no/such/folder`,
+      `${FAILED}getKubernetesDelegate: ${event}; No networks found in /no/such/directory`,
       event,
     ]);
   });
 });
 
 Deno.test("resolveNetworks() uses a file if the API cannot be asked, but not instead of a malformed definition", async () => {
-  using folder = new ConfFolder({ "10.conf": A });
-  const config = { clusterNetwork: "a", confDir: folder.path };
+  using directory = new ConfDirectory({ "10.conf": A });
+  const config = { clusterNetwork: "a", confDir: directory.path };
   const store = new DefinitionStore();
   store.fail("kube-system/a", new KubeError("why", { status: 0 }));
   assertEquals(await resolve(config, store), ["a"]);
@@ -318,9 +318,9 @@ Deno.test("resolveNetworks() uses a file if the API cannot be asked, but not ins
 
 Deno.test("resolveNetworks() refuses multus as a network", async (t) => {
   const own = { name: "m", type: "multus" };
-  using folder = new ConfFolder({ "10-m.conf": own });
+  using directory = new ConfDirectory({ "10-m.conf": own });
   const client = new DefinitionStore({ "test/m": own, "kube-system/d": own });
-  const confDir = folder.path;
+  const confDir = directory.path;
   const rows: [object, object, string][] = [
     [{ delegates: [own] }, {}, "m"],
     [{ clusterNetwork: "m", confDir }, {}, "m"],

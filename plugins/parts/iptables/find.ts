@@ -9,8 +9,12 @@ import { Fd } from "../../../ffi/fd.ts";
 import * as libc from "../../../ffi/libc.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 
-/** Folders that are searched after PATH. */
-const FOLDERS: readonly string[] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+/** Directories that are searched after PATH. */
+const DIRECTORIES: readonly string[] = [
+  "/usr/sbin",
+  "/sbin",
+  "/usr/local/sbin",
+];
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_PATH = 0o10000000, O_CLOEXEC = 0o2000000;
 
@@ -82,8 +86,10 @@ export function getIptables(
  * @param path PATH
  */
 export function findProgram(name: string, path = ""): Program | undefined {
-  const folders = [...path.split(":").filter(Boolean), ...FOLDERS];
-  const found = folders.map((folder) => `${folder}/${name}`).find(isThere);
+  const directories = [...path.split(":").filter(Boolean), ...DIRECTORIES];
+  const found = directories.map((directory) => `${directory}/${name}`).find(
+    isThere,
+  );
   if (found === undefined) return undefined;
   return { path: found, variant: variantOf(Deno.realPathSync(found)) };
 }

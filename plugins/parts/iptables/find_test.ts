@@ -2,13 +2,13 @@ import { assertEquals } from "@std/assert";
 import { findIptables, findVariant } from "./find.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
-/** Creates an iptables in each folder, and returns PATH. */
+/** Creates an iptables in each directory, and returns PATH. */
 function makePath(
   root: string,
-  folders: Readonly<Record<string, Readonly<Record<string, string>>>>,
+  directories: Readonly<Record<string, Readonly<Record<string, string>>>>,
 ): string {
-  return Object.entries(folders).map(([folder, links]) => {
-    const path = `${root}/${folder}`;
+  return Object.entries(directories).map(([directory, links]) => {
+    const path = `${root}/${directory}`;
     Deno.mkdirSync(path);
     for (const [name, target] of Object.entries(links)) {
       if (target === "") Deno.writeTextFileSync(`${path}/${name}`, "");
@@ -42,10 +42,10 @@ Deno.test("findIptables() finds what PATH leads to, and its variant", async (t) 
       b: multi("xtables-nft-multi"),
     }, ["b/iptables", "nft"]],
   ];
-  await eachRow(t, rows, ([, folders, found]) => {
+  await eachRow(t, rows, ([, directories, found]) => {
     const root = Deno.makeTempDirSync();
     try {
-      const program = findIptables(4, `:${makePath(root, folders)}:/none`);
+      const program = findIptables(4, `:${makePath(root, directories)}:/none`);
       const path = program?.path.slice(root.length + 1);
       assertEquals([path, program?.variant], found);
     } finally {

@@ -31,11 +31,11 @@ rootTest("delIptablesMasquerade() fails if the chain stays", async (t) => {
   await eachRow(t, rows, async ([, codes, error]) => {
     using hosts = TestHosts.create();
     using netns = NetNs.open(hosts.host.path);
-    const path = `${hosts.folder}/iptables`;
+    const path = `${hosts.directory}/iptables`;
     for (const program of [path, `${path}-restore`]) {
       await Deno.writeTextFile(program, SCRIPT, { mode: 0o755 });
     }
-    const file = `${hosts.folder}/codes`;
+    const file = `${hosts.directory}/codes`;
     await Deno.writeTextFile(file, `${codes.join("\n")}\n`);
     const iptables = { netns, family: 4, table: "nat", path } as const;
     const names = await namesOf(owner);

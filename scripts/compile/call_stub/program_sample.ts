@@ -75,18 +75,18 @@ export interface RunOptions {
 
 /** A program on disk. */
 export class ProgramFile implements AsyncDisposable {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly #runner: readonly string[];
 
   /** Writes it. */
   constructor(machine: Machine, bytes: Uint8Array) {
-    Deno.writeFileSync(`${this.#folder}/program`, bytes, { mode: 0o755 });
+    Deno.writeFileSync(`${this.#directory}/program`, bytes, { mode: 0o755 });
     this.#runner = findRunner(machine) ?? [];
   }
 
   /** Gives it one more name. */
   link(name: string): void {
-    Deno.symlinkSync("program", `${this.#folder}/${name}`);
+    Deno.symlinkSync("program", `${this.#directory}/${name}`);
   }
 
   /** Runs it to its end. */
@@ -104,7 +104,7 @@ export class ProgramFile implements AsyncDisposable {
     { name = "program", env = {}, stdin = "", args = [], wrapper = [] }:
       RunOptions,
   ): Promise<Deno.CommandOutput> {
-    const path = `${this.#folder}/${name}`;
+    const path = `${this.#directory}/${name}`;
     const [command = "", ...rest] = [...wrapper, ...this.#runner, path];
     const child = new Deno.Command(command, {
       args: [...rest, ...args],
@@ -122,7 +122,7 @@ export class ProgramFile implements AsyncDisposable {
 
   /** Removes it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Deno.remove(this.#folder, { recursive: true });
+    await Deno.remove(this.#directory, { recursive: true });
   }
 }
 

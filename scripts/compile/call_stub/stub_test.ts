@@ -214,8 +214,8 @@ testMachines("the stub leaves other calls to deno", async (t, machine) => {
       stdin: `{"a": "\\"daemonSocket\\": \\"${path}\\""}`,
     },
     "a key of the same length": { stdin: `{"daemonSockex": "${path}"}` },
-    "a folder, for a plugin that has none": {
-      stdin: JSON.stringify({ daemonSocketDir: folderOf(path) }),
+    "a directory, for a plugin that has none": {
+      stdin: JSON.stringify({ daemonSocketDir: directoryOf(path) }),
     },
     "an argument": { stdin: named, args: ["x"] },
     "VERSION": { stdin: named, env: { ...ENV, CNI_COMMAND: "VERSION" } },
@@ -265,7 +265,7 @@ testMachines("the stub waits for less after a loss", async (t, machine) => {
       await Deno.utime(file, time, time);
     }
     const stdin = JSON.stringify({ daemonSocket: daemon.path });
-    const waits = `${folderOf(daemon.path)}/waits`;
+    const waits = `${directoryOf(daemon.path)}/waits`;
     const wrapper = ["strace", "-f", "-qq", "-e", "trace=ppoll", "-o", waits];
     const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
     const [name, ms] = isHurried
@@ -280,7 +280,7 @@ testMachines("the stub waits for less after a loss", async (t, machine) => {
   }, ([name]) => name);
 }, "strace");
 
-function folderOf(path: string): string {
+function directoryOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/"));
 }
 
@@ -410,9 +410,9 @@ testMachines(
   "the stub takes paths as long as a socket's may be",
   async (_, machine) => {
     await using stub = makeStub(machine);
-    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-    // The longest of the stub leaves room for the name of a folder's socket.
-    const path = `${folder}/`.padEnd(94, "x");
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+    // The longest of the stub leaves room for the name of a directory's socket.
+    const path = `${directory}/`.padEnd(94, "x");
     const listener = Deno.listen({ transport: "unix", path });
     const accepted = listener.accept().then((one) => one.close());
     const stdin = JSON.stringify({ daemonSocket: path });
@@ -420,30 +420,30 @@ testMachines(
     assertEquals(code, DENO_STATUS);
     await accepted;
     listener.close();
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   },
 );
 
-testMachines("the stub finds the socket of a folder", async (t, machine) => {
+testMachines("the stub finds the socket of a directory", async (t, machine) => {
   await using daemon = new FakeDaemon(sayDone);
   await using stub = makeStub(machine);
-  const folder = folderOf(daemon.path);
+  const directory = directoryOf(daemon.path);
   const rows: [name: string, config: object, isAsked: boolean][] = [
-    ["multus", { daemonSocketDir: folder }, true],
-    ["chain", { daemonSocketDir: folder }, true],
-    ["multus-shim", { daemonSocketDir: folder }, true],
-    ["multu", { daemonSocketDir: folder }, false],
-    ["multus-shi", { daemonSocketDir: folder }, false],
-    ["chains", { daemonSocketDir: folder }, false],
-    ["multus", { daemonSocketDir: `${folder}/` }, true],
+    ["multus", { daemonSocketDir: directory }, true],
+    ["chain", { daemonSocketDir: directory }, true],
+    ["multus-shim", { daemonSocketDir: directory }, true],
+    ["multu", { daemonSocketDir: directory }, false],
+    ["multus-shi", { daemonSocketDir: directory }, false],
+    ["chains", { daemonSocketDir: directory }, false],
+    ["multus", { daemonSocketDir: `${directory}/` }, true],
     ["multus", { daemonSocketDir: "" }, false],
-    ["multus", { daemonSocketDir: `${folder}x` }, false],
+    ["multus", { daemonSocketDir: `${directory}x` }, false],
     ["multus", {
       daemonSocketDir: "/nonexistent",
       daemonSocket: daemon.path,
     }, true],
     ["multus", {
-      daemonSocketDir: folder,
+      daemonSocketDir: directory,
       daemonSocket: "/nonexistent",
     }, false],
   ];

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { type Job, runJob, runJobs } from "./attach.ts";
 import { CallFailure, CallRunner } from "./call.ts";
 import { makeNetns } from "./netns.ts";
@@ -9,7 +9,7 @@ import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** Plugins that write down how they are called, one line each. */
 class Scene implements Disposable {
-  readonly #plugins = new PluginFolder();
+  readonly #plugins = new PluginDirectory();
   readonly #files = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly #log = `${this.#plugins.path}/log`;
   readonly runner = new CallRunner(this.#files);

@@ -64,12 +64,12 @@ export const PATH =
 
 /** Runs calls, one way for each thing that is measured. */
 export class CallRunner {
-  readonly #folder: string;
+  readonly #directory: string;
   #count = 0;
 
-  /** @param folder An empty one for the calls' files, in memory at best */
-  constructor(folder: string) {
-    this.#folder = folder;
+  /** @param directory An empty one for the calls' files, in memory at best */
+  constructor(directory: string) {
+    this.#directory = directory;
   }
 
   /** Runs a call for its time, wall and processor. */
@@ -95,7 +95,7 @@ export class CallRunner {
    */
   runTraced(call: Call, host: NetNs, strace: string): Outcome {
     const program = this.#provide(call);
-    const summary = `${this.#folder}/summary`;
+    const summary = `${this.#directory}/summary`;
     const traced = ["-f", "-c", "-o", summary, program.path, ...program.args];
     using prepared = new PreparedProgram({
       ...program,
@@ -118,7 +118,7 @@ export class CallRunner {
 
   /** Writes what a call reads. */
   #provide({ path, args, env, stdin, files = {} }: Call): Program {
-    const stem = `${this.#folder}/${++this.#count}`;
+    const stem = `${this.#directory}/${++this.#count}`;
     for (const [name, text] of Object.entries({ ...files, [stem]: stdin })) {
       Deno.writeTextFileSync(name, text);
     }

@@ -4,7 +4,7 @@ import {
   requireRoot,
   rootTest,
 } from "../../../testing/capabilities.ts";
-import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import {
   type Call,
   CallFailure,
@@ -16,9 +16,9 @@ import { makeNetns } from "./netns.ts";
 import { waitFor } from "./process.ts";
 import { findStrace } from "./strace.ts";
 
-/** A plugin that is a script, and a folder for the files of its calls. */
+/** A plugin that is a script, and a directory for the files of its calls. */
 class Scene implements Disposable {
-  readonly #plugins = new PluginFolder();
+  readonly #plugins = new PluginDirectory();
   readonly #files = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly runner = new CallRunner(this.#files);
   readonly host = makeNetns();
@@ -58,7 +58,7 @@ rootTest("CallRunner.runTimed() runs in the host's namespace", () => {
 
 rootTest("CallRunner.runTimed() writes the files that a call reads", () => {
   using scene = new Scene();
-  using other = new PluginFolder();
+  using other = new PluginDirectory();
   const file = `${other.path}/net.conflist`;
   const call = scene.call('cat "$1"', {
     args: [file],
@@ -78,7 +78,7 @@ rootTest("CallRunner.runTimed() throws what a call that fails says", () => {
 
 rootTest("CallRunner.start() runs calls at the same time", () => {
   using scene = new Scene();
-  using other = new PluginFolder();
+  using other = new PluginDirectory();
   // Each waits, up to 10 s, until the other one has begun.
   const call = scene.call(
     'cd "$1"; touch "$2"; n=0\n' +

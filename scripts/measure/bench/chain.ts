@@ -36,7 +36,7 @@ export interface Network {
   readonly chain: ChainName;
   /** Whether containers reach other networks by the node's address. */
   readonly masquerade: boolean;
-  /** Folder of the leases. */
+  /** Directory of the leases. */
   readonly dataDir: string;
   /** The port of the node that is mapped to the container's port 80. */
   readonly hostPort: number;

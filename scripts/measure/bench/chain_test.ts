@@ -9,7 +9,7 @@ Deno.test("describeNetwork() lists the plugins of the chain in its order", () =>
   assertEquals(types, ["ptp", "portmap", "bandwidth", "sbr"]);
 });
 
-Deno.test("describeNetwork() hands masquerade, folder and port to whom they concern", () => {
+Deno.test("describeNetwork() hands masquerade, directory and port to whom they concern", () => {
   const [ptp, portmap] =
     describeNetwork({ ...NETWORK, chain: "ports" }).plugins;
   assertEquals([ptp?.ipMasq, portmap?.ipMasq], [true, undefined]);

@@ -10,7 +10,7 @@ export const READY = "cluster.json";
 /** How to reach the API server. */
 export interface ClusterAccess {
   readonly kubeconfig: string;
-  /** Folder of a service account. */
+  /** Directory of a service account. */
   readonly account: string;
   /** The variables by which a pod finds it. */
   readonly environment: Readonly<Record<string, string>>;

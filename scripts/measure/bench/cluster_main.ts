@@ -1,9 +1,9 @@
 /**
  * An API server with one pod, in the network namespace that it is started in,
- * until it is killed: a real one if `CNI_KUBE_APISERVER_DIR` names the folder of
+ * until it is killed: a real one if `CNI_KUBE_APISERVER_DIR` names the directory of
  * `kube-apiserver` and `etcd`, else the one of the tests.
  *
- *     deno run -A scripts/measure/bench/cluster_main.ts FOLDER
+ *     deno run -A scripts/measure/bench/cluster_main.ts DIRECTORY
  *
  * @module
  */
@@ -21,30 +21,30 @@ import { POD } from "./route.ts";
 const SPEC = { nodeName: "bench", containers: [{ name: "c", image: "none" }] };
 
 if (import.meta.main) {
-  const [folder = "."] = Deno.args;
+  const [directory = "."] = Deno.args;
   const start = needsApiServer.ignore ? startFixture : startReal;
-  const access = await start(folder);
-  const written = `${folder}/${READY}.new`;
+  const access = await start(directory);
+  const written = `${directory}/${READY}.new`;
   Deno.writeTextFileSync(written, JSON.stringify(access));
-  Deno.renameSync(written, `${folder}/${READY}`);
+  Deno.renameSync(written, `${directory}/${READY}`);
 }
 
-async function startFixture(folder: string): Promise<ClusterAccess> {
+async function startFixture(directory: string): Promise<ClusterAccess> {
   const api = await KubeApi.start();
   api.putPod({ metadata: { ...POD }, spec: SPEC });
-  const account = `${folder}/account`;
+  const account = `${directory}/account`;
   await Deno.mkdir(account);
   api.writeServiceAccount(account);
   return {
-    kubeconfig: api.writeKubeconfig(folder),
+    kubeconfig: api.writeKubeconfig(directory),
     account,
     environment: api.inClusterEnvironment(),
   };
 }
 
 /** Multus has the rights of deploy/multus. The pod's UID is the server's choice. */
-async function startReal(folder: string): Promise<ClusterAccess> {
-  const state = `${folder}/api`;
+async function startReal(directory: string): Promise<ClusterAccess> {
+  const state = `${directory}/api`;
   await Deno.mkdir(state);
   const server = await KubeApiServer.start(state);
   for (const file of ["crd.yaml", "rbac.yaml"]) {
@@ -56,7 +56,7 @@ async function startReal(folder: string): Promise<ClusterAccess> {
     metadata: { name },
     spec: SPEC,
   });
-  const account = `${folder}/account`;
+  const account = `${directory}/account`;
   await Deno.mkdir(account);
   const token = await server.tokenOf("kube-system", "multus");
   const files = { token, "ca.crt": server.caPem, namespace: "kube-system" };

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { CallRunner } from "./call.ts";
 import type { ChainName } from "./chain.ts";
 import { listContestants } from "./contestant.ts";
@@ -29,7 +29,7 @@ rootTest("listContestants() runs chains in one process", async (t) => {
   ];
   for (const [chain, executables, who] of rows) {
     await t.step(`${chain} with ${executables.join(", ") || "none"}`, () => {
-      using plugins = new PluginFolder();
+      using plugins = new PluginDirectory();
       for (const name of executables) plugins.add(name, "");
       using node = new BenchNode({
         subject: {
@@ -41,7 +41,7 @@ rootTest("listContestants() runs chains in one process", async (t) => {
         chain,
         masquerade: false,
         runner: new CallRunner(plugins.path),
-        folder: plugins.path,
+        directory: plugins.path,
         deno: [],
       });
       const contestants = listContestants(node, chain);

@@ -18,7 +18,7 @@ export interface DaemonProgram {
   readonly args: readonly string[];
   /** The environment, to which PATH is added. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The file that exists once it is ready; its folder exists already. */
+  /** The file that exists once it is ready; its directory exists already. */
   readonly ready: string;
   /** Where its output goes. */
   readonly log: string;

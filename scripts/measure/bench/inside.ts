@@ -14,7 +14,7 @@ import { type Plan, planBench } from "./plan.ts";
 import { adoptOrphans } from "./process.ts";
 import { measureScenario } from "./scenario.ts";
 import { measureStarts } from "./start.ts";
-import { hideSharedFolders } from "./shared_folders.ts";
+import { hideSharedDirectories } from "./shared_directories.ts";
 import { findStrace } from "./strace.ts";
 import { hasExecutable, type Subject } from "./subject.ts";
 import { type Row, summarize } from "./summary.ts";
@@ -29,8 +29,8 @@ export interface Task extends
   readonly subjects: readonly Subject[];
   /** The command that runs a script of this project. */
   readonly deno: readonly string[];
-  /** An empty folder that is to be hidden. */
-  readonly folder: string;
+  /** An empty directory that is to be hidden. */
+  readonly directory: string;
 }
 
 /** Its output. */
@@ -41,9 +41,9 @@ export interface Answer {
 
 /** Measures everything that the task asks for. Only for a process that is isolated. */
 export function measureAll(task: Task): Answer {
-  const { subjects, deno, folder } = task;
+  const { subjects, deno, directory } = task;
   const bins = subjects.map(({ bin }) => bin);
-  hideSharedFolders(folder, [...bins, Deno.execPath(), Deno.cwd()]);
+  hideSharedDirectories(directory, [...bins, Deno.execPath(), Deno.cwd()]);
   adoptOrphans();
   const notes: string[] = [];
   const plan = planBench(task, (chain) => hasAll(subjects[0], chain));
@@ -51,10 +51,10 @@ export function measureAll(task: Task): Answer {
   const bench: Workbench = {
     subjects,
     deno,
-    runner: new CallRunner(Deno.makeTempDirSync({ dir: folder })),
+    runner: new CallRunner(Deno.makeTempDirSync({ dir: directory })),
     strace: findStrace(PATH),
     rounds: plan.rounds,
-    folder,
+    directory,
     note(text): void {
       progress.print(() => console.error(text));
       notes.push(text);

@@ -1,6 +1,6 @@
 /**
  * A node that exists for the measurements only: a network namespace that stands
- * for the host's, a folder, and containers whose number grows.
+ * for the host's, a directory, and containers whose number grows.
  *
  * @module
  */
@@ -29,8 +29,8 @@ export interface NodeParts {
   readonly chain: ChainName;
   readonly masquerade: boolean;
   readonly runner: CallRunner;
-  /** An empty folder. */
-  readonly folder: string;
+  /** An empty directory. */
+  readonly directory: string;
   /** The command that runs a script of this project. */
   readonly deno: readonly string[];
 }
@@ -61,11 +61,11 @@ export class BenchNode implements Disposable {
   }
 
   get #socket(): string {
-    return `${this.#parts.folder}/run/daemon.sock`;
+    return `${this.#parts.directory}/run/daemon.sock`;
   }
 
   get #thickDir(): string {
-    return `${this.#parts.folder}/thick`;
+    return `${this.#parts.directory}/thick`;
   }
 
   /**
@@ -83,18 +83,18 @@ export class BenchNode implements Disposable {
 
   #startOwn(): BenchDaemon {
     const ready = this.#socket;
-    const folder = ready.slice(0, ready.lastIndexOf("/"));
-    Deno.mkdirSync(folder, { mode: 0o700 });
-    const args = ["daemon", "--socket-dir", folder];
+    const directory = ready.slice(0, ready.lastIndexOf("/"));
+    Deno.mkdirSync(directory, { mode: 0o700 });
+    const args = ["daemon", "--socket-dir", directory];
     const path = `${this.subject.bin}/cni`;
-    const program = { path, args, ready, log: `${folder}/log` };
+    const program = { path, args, ready, log: `${directory}/log` };
     return new BenchDaemon(program, this.host);
   }
 
   #startThick(): ThickMultus {
     const { subject, deno } = this.#parts;
-    const folder = this.#thickDir;
-    return new ThickMultus({ subject, deno, folder, host: this.host });
+    const directory = this.#thickDir;
+    return new ThickMultus({ subject, deno, directory, host: this.host });
   }
 
   /** Returns the processor time that a daemon has used so far; 0 without one. */
@@ -105,11 +105,11 @@ export class BenchNode implements Disposable {
   /** Names a container in `netns` that is to be attached. */
   newAttachment(netns: NetNs): Attachment {
     const number = this.#attachments++;
-    const { chain, masquerade, folder } = this.#parts;
+    const { chain, masquerade, directory } = this.#parts;
     const list = describeNetwork({
       chain,
       masquerade,
-      dataDir: `${folder}/leases`,
+      dataDir: `${directory}/leases`,
       hostPort: FIRST_PORT + number % PORTS,
     });
     return { id: `container-${number}`, netns: netns.path, list };
@@ -117,10 +117,10 @@ export class BenchNode implements Disposable {
 
   /** Plans to do something with an attachment. */
   plan(verb: Verb, attachment: Attachment, route: Route): Job {
-    const { chain, subject, folder } = this.#parts;
+    const { chain, subject, directory } = this.#parts;
     const { bin, multus = bin } = subject;
     const [socket, thickDir] = [this.#socket, `${this.#thickDir}/run`];
-    const place: Place = { bin, multus, folder, socket, thickDir };
+    const place: Place = { bin, multus, directory, socket, thickDir };
     return { verb, attachment, calls: route.plan(chain, verb, place) };
   }
 

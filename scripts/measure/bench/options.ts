@@ -10,11 +10,11 @@ import { ROOT } from "../../compile/project.ts";
 
 /** The options of the command line. */
 export interface BenchOptions {
-  /** Folder of our executables, absolute; undefined if they are to be built. */
+  /** Directory of our executables, absolute; undefined if they are to be built. */
   readonly bin?: string | undefined;
-  /** Folders of other executables to compare with, absolute. */
+  /** Directories of other executables to compare with, absolute. */
   readonly peers: readonly string[];
-  /** Folder of the Go version's multus, absolute. */
+  /** Directory of the Go version's multus, absolute. */
   readonly goMultus?: string | undefined;
   /** Whether stdout is the JSON document instead of tables. */
   readonly json: boolean;
@@ -56,7 +56,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
   }
   return {
     bin: bin === undefined ? undefined : resolve(bin),
-    peers: peer.map((folder) => resolve(folder)),
+    peers: peer.map((directory) => resolve(directory)),
     ...more["go-multus"] ? { goMultus: resolve(more["go-multus"]) } : {},
     json,
     quick,

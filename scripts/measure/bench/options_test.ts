@@ -29,7 +29,7 @@ testRows<[string[], object]>("parseOptions() reads the command line", [
   assertEquals(parseOptions(args), { ...DEFAULTS, ...options });
 }, ([args]) => args.join(" ") || "nothing");
 
-Deno.test("parseOptions() takes folders from where it is called", () => {
+Deno.test("parseOptions() takes directories from where it is called", () => {
   const { peers } = parseOptions(["--peer", "elsewhere"]);
   assertEquals(peers, [`${Deno.cwd()}/elsewhere`]);
 });

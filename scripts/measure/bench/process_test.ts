@@ -4,11 +4,11 @@ import { testRows } from "../../../tests/_harness/table.ts";
 
 /** Files of a program, removed in the end. */
 class Scene implements Disposable {
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly #stdout = `${this.#folder}/stdout`;
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #stdout = `${this.#directory}/stdout`;
 
   program(path: string, ...args: string[]): Program {
-    const stdin = `${this.#folder}/stdin`;
+    const stdin = `${this.#directory}/stdin`;
     Deno.writeTextFileSync(stdin, "asked");
     const files = { stdin, stdout: this.#stdout, stderr: "/dev/null" };
     return { path, args, env: { NAME: "a b", EMPTY: "" }, ...files };
@@ -24,7 +24,7 @@ class Scene implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.#folder, { recursive: true });
+    Deno.removeSync(this.#directory, { recursive: true });
   }
 }
 

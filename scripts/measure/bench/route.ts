@@ -24,15 +24,15 @@ export interface Attachment {
 
 /** Where a chain's executables are, and where they may write. */
 export interface Place {
-  /** Folder of the executables. */
+  /** Directory of the executables. */
   readonly bin: string;
-  /** Folder of multus. */
+  /** Directory of multus. */
   readonly multus: string;
-  /** Folder for caches and the like. */
-  readonly folder: string;
+  /** Directory for caches and the like. */
+  readonly directory: string;
   /** The socket of the node's daemon. */
   readonly socket: string;
-  /** Folder of the socket of thick multus. */
+  /** Directory of the socket of thick multus. */
   readonly thickDir: string;
 }
 
@@ -86,12 +86,12 @@ const daemon: Route = {
 const multus: Route = {
   name: "multus",
   executable: "multus",
-  plan: planWhole("multus", ({ list }, { bin, folder }) => ({
+  plan: planWhole("multus", ({ list }, { bin, directory }) => ({
     cniVersion: list.cniVersion,
     name: "multus",
     type: "multus",
     binDir: bin,
-    cniDir: `${folder}/multus`,
+    cniDir: `${directory}/multus`,
     delegates: [list],
   })),
 };
@@ -134,12 +134,12 @@ const thick: Route = {
 const tool: Route = {
   name: "cni",
   executable: "cni",
-  plan: (_chain, verb, { bin, folder }) => [{
+  plan: (_chain, verb, { bin, directory }) => [{
     plugin: "",
     make: ({ id, netns, list }): Call => {
-      const file = `${folder}/${id}.conflist`;
+      const file = `${directory}/${id}.conflist`;
       const args = [verb.toLowerCase(), file, netns, "--container-id", id];
-      const flags = ["--cni-path", bin, "--cache-dir", `${folder}/cache`];
+      const flags = ["--cni-path", bin, "--cache-dir", `${directory}/cache`];
       return {
         path: `${bin}/cni`,
         args: [...args, "-i", IF_NAME, ...flags],

@@ -6,7 +6,7 @@ import { testRows } from "../../../tests/_harness/table.ts";
 const PLACE = {
   bin: "/bin-of-plugins",
   multus: "/bin-of-plugins",
-  folder: "/scratch",
+  directory: "/scratch",
   socket: "/scratch/daemon.sock",
   thickDir: "/scratch/thick",
 };
@@ -85,7 +85,7 @@ testRows("multus and chain are given the whole chain in one call", [
   assertEquals(plugins, attachment.list.plugins);
 });
 
-Deno.test("multus may be in another folder", () => {
+Deno.test("multus may be in another directory", () => {
   const place = { ...PLACE, multus: "/elsewhere" };
   const [call] = routeNamed("multus").plan("pod", "ADD", place);
   const { path, env } = call?.make(attachmentTo("pod")) ?? {};

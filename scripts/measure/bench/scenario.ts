@@ -32,9 +32,9 @@ export function measureScenario(
   const nodes = bench.subjects
     .filter((subject) => hasAll(subject, listExecutables(chain), bench))
     .map((subject) => {
-      const folder = Deno.makeTempDirSync({ dir: bench.folder });
+      const directory = Deno.makeTempDirSync({ dir: bench.directory });
       const { runner, deno } = bench;
-      const parts = { subject, chain, masquerade, runner, folder, deno };
+      const parts = { subject, chain, masquerade, runner, directory, deno };
       return stack.use(new BenchNode(parts));
     });
   let contestants = nodes.flatMap((node) => listContestants(node, chain))

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { CallRunner } from "./call.ts";
 import type { Cell } from "./plan.ts";
 import { measureScenario } from "./scenario.ts";
@@ -14,8 +14,8 @@ const failAt = (verb: string): string => `test "$CNI_COMMAND" != ${verb}`;
 /** Subjects with a script as host-local, which records its calls. */
 class Scene implements Disposable {
   readonly #stack = new DisposableStack();
-  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly #log = `${this.#folder}/log`;
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #log = `${this.#directory}/log`;
   readonly notes: string[] = [];
   readonly #subjects: Subject[];
 
@@ -23,7 +23,7 @@ class Scene implements Disposable {
   constructor(scripts: Readonly<Record<string, string>>) {
     Deno.writeTextFileSync(this.#log, "");
     this.#subjects = Object.entries(scripts).map(([name, script]) => {
-      const plugins = this.#stack.use(new PluginFolder());
+      const plugins = this.#stack.use(new PluginDirectory());
       const line = `echo "${name} $CNI_COMMAND $CNI_CONTAINERID"`;
       plugins.add(
         "host-local",
@@ -37,11 +37,11 @@ class Scene implements Disposable {
     const chain = "host-local";
     const bench: Workbench = {
       subjects: this.#subjects,
-      runner: new CallRunner(this.#folder),
+      runner: new CallRunner(this.#directory),
       strace: undefined,
       deno: [],
       rounds: { warmUp: 1, single: 2, batch: 1, peak: 0 },
-      folder: this.#folder,
+      directory: this.#directory,
       note: (text) => void this.notes.push(text),
       progress: () => {},
     };
@@ -67,7 +67,7 @@ class Scene implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.#folder, { recursive: true });
+    Deno.removeSync(this.#directory, { recursive: true });
     this.#stack[Symbol.dispose]();
   }
 }

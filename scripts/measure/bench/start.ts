@@ -43,7 +43,7 @@ export function measureStarts(bench: Workbench): CellResult {
   using host = makeNetns();
   const recording = new Recording();
   const { runner, strace, rounds } = bench;
-  let starts = [...listVersions(bench), startDeno(bench.folder)];
+  let starts = [...listVersions(bench), startDeno(bench.directory)];
   const take = (run: (call: Call) => Outcome, isKept = true): void => {
     starts = starts.filter(({ who, step, call }) => {
       pause(SETTLE_MS);
@@ -74,12 +74,12 @@ function listVersions({ subjects }: Workbench): Start[] {
 }
 
 /** Deno itself, with a program of one line: no executable of ours starts faster. */
-function startDeno(folder: string): Start {
-  const script = `${folder}/one_line.js`;
+function startDeno(directory: string): Start {
+  const script = `${directory}/one_line.js`;
   const call: Call = {
     path: Deno.execPath(),
     args: ["run", "-A", "--no-config", "--no-lock", "--no-remote", script],
-    env: { DENO_DIR: `${folder}/deno`, DENO_NO_UPDATE_CHECK: "1" },
+    env: { DENO_DIR: `${directory}/deno`, DENO_NO_UPDATE_CHECK: "1" },
     stdin: "",
     files: { [script]: "Deno.stdout.writeSync(new Uint8Array(1));\n" },
   };

@@ -1,17 +1,17 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { CallRunner } from "./call.ts";
 import { measureStarts } from "./start.ts";
 
 rootTest("measureStarts() runs VERSION of each plugin, and Deno", () => {
-  using ours = new PluginFolder();
-  using go = new PluginFolder();
+  using ours = new PluginDirectory();
+  using go = new PluginDirectory();
   const answer = 'test "$CNI_COMMAND" = VERSION';
   for (const type of ["ptp", "sbr", "other"]) ours.add(type, answer);
   go.add("ptp", answer);
   go.add("sbr", "exit 1");
-  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   const notes: string[] = [];
   try {
     const { series } = measureStarts({
@@ -19,11 +19,11 @@ rootTest("measureStarts() runs VERSION of each plugin, and Deno", () => {
         { name: "ours", bin: ours.path },
         { name: "go", bin: go.path },
       ],
-      runner: new CallRunner(folder),
+      runner: new CallRunner(directory),
       strace: undefined,
       deno: [],
       rounds: { warmUp: 1, single: 2, batch: 1, peak: 0 },
-      folder,
+      directory,
       note: (text) => void notes.push(text),
       progress: () => {},
     });
@@ -39,6 +39,6 @@ rootTest("measureStarts() runs VERSION of each plugin, and Deno", () => {
     assertStringIncludes(notes.join(), "go, VERSION sbr: Cannot run");
     assertEquals(notes.length, 1);
   } finally {
-    Deno.removeSync(folder, { recursive: true });
+    Deno.removeSync(directory, { recursive: true });
   }
 });

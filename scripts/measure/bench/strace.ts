@@ -11,7 +11,7 @@ const LINE = /^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+(\d+))?\s+(\w+)$/;
 
 /**
  * Counts the system calls, and the programs that were begun: calls of execve
- * that did not fail. Searching PATH for a program fails in every folder before.
+ * that did not fail. Searching PATH for a program fails in every directory before.
  *
  * @throws {Error} If the text has no line of a system call
  */
@@ -32,11 +32,13 @@ export function parseStraceSummary(text: string): Measures {
 /**
  * Finds strace.
  *
- * @param path Folders, with colons between
+ * @param path Directories, with colons between
  * @returns `undefined` if it is missing or may not trace here
  */
 export function findStrace(path: string): string | undefined {
-  return path.split(":").map((folder) => `${folder}/strace`).find(canTrace);
+  return path.split(":").map((directory) => `${directory}/strace`).find(
+    canTrace,
+  );
 }
 
 function canTrace(strace: string): boolean {

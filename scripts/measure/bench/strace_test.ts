@@ -23,7 +23,7 @@ Deno.test("parseStraceSummary() refuses other text", () => {
 });
 
 Deno.test("findStrace() returns undefined if strace is not installed", () => {
-  assertEquals(findStrace("/no/such/folder:/proc"), undefined);
+  assertEquals(findStrace("/no/such/directory:/proc"), undefined);
 });
 
 const { ignore, suffix } = ignoreUnless(hasCommand("strace"), "needs strace");

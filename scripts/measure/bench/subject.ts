@@ -8,9 +8,9 @@
 export interface Subject {
   /** Its name in tables. */
   readonly name: string;
-  /** Folder of the executables. */
+  /** Directory of the executables. */
   readonly bin: string;
-  /** Folder of multus, if that is another one. */
+  /** Directory of multus, if that is another one. */
   readonly multus?: string | undefined;
   /** The daemon of thick multus, if it is measured. */
   readonly thickDaemon?: string | undefined;
@@ -21,7 +21,7 @@ export const OURS = "ours";
 /** The Go plugins of the containernetworking project. */
 export const GO = "go";
 /** Where Debian's containernetworking-plugins has them. */
-export const GO_FOLDER = "/usr/lib/cni";
+export const GO_DIRECTORY = "/usr/lib/cni";
 
 /** The subjects found, and notes on the others. */
 export interface Subjects {
@@ -32,16 +32,16 @@ export interface Subjects {
 /**
  * Finds the subjects to measure.
  *
- * @param bin Folder of ours
- * @param peers Folders of more
- * @param goFolder Where the Go plugins are, if they are
+ * @param bin Directory of ours
+ * @param peers Directories of more
+ * @param goDirectory Where the Go plugins are, if they are
  * @param goMultus Where their multus is
- * @throws {Error} If a folder that was asked for has no plugin
+ * @throws {Error} If a directory that was asked for has no plugin
  */
 export function findSubjects(
   bin: string,
   peers: readonly string[],
-  goFolder: string = GO_FOLDER,
+  goDirectory: string = GO_DIRECTORY,
   goMultus?: string,
 ): Subjects {
   const thick = goMultus !== undefined &&
@@ -49,16 +49,16 @@ export function findSubjects(
   const own = thick ? { thickDaemon: `${bin}/cni` } : {};
   const subjects: Subject[] = [{ name: OURS, bin, ...own }];
   const notes: string[] = [];
-  if (hasExecutable(goFolder, "host-local")) {
+  if (hasExecutable(goDirectory, "host-local")) {
     subjects.push({
       name: GO,
-      bin: goFolder,
+      bin: goDirectory,
       ...goMultus !== undefined && { multus: goMultus },
       ...thick && { thickDaemon: `${goMultus}/multus-daemon` },
     });
   } else {
     notes.push(
-      `Skipped the Go plugins: none found in ${goFolder} (Debian package containernetworking-plugins)`,
+      `Skipped the Go plugins: none found in ${goDirectory} (Debian package containernetworking-plugins)`,
     );
   }
   for (const peer of peers) {
@@ -72,22 +72,22 @@ export function findSubjects(
   return { subjects, notes };
 }
 
-/** Folder names that say nothing about the plugins. */
+/** Directory names that say nothing about the plugins. */
 const COMMON_NAMES = ["bin", "cni"];
 
-/** Names a folder by the end of its path, as much of it as it takes to tell it from others. */
-function namePeer(folder: string, taken: readonly string[]): string {
-  const parts = folder.split("/");
+/** Names a directory by the end of its path, as much of it as it takes to tell it from others. */
+function namePeer(directory: string, taken: readonly string[]): string {
+  const parts = directory.split("/");
   const ends = parts.map((_, at) => parts.slice(-at - 1).join("/"));
   const isTaken = (end: string): boolean =>
     [...COMMON_NAMES, ...taken].includes(end);
-  return ends.find((end) => !isTaken(end)) ?? folder;
+  return ends.find((end) => !isTaken(end)) ?? directory;
 }
 
-/** Reports whether a folder has the executable. */
-export function hasExecutable(folder: string, name: string): boolean {
+/** Reports whether a directory has the executable. */
+export function hasExecutable(directory: string, name: string): boolean {
   try {
-    const { isFile, mode } = Deno.statSync(`${folder}/${name}`);
+    const { isFile, mode } = Deno.statSync(`${directory}/${name}`);
     return isFile && ((mode ?? 0) & 0o111) !== 0;
   } catch {
     return false;

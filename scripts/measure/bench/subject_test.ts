@@ -2,15 +2,15 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { findSubjects } from "./subject.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
-/** Folders with a host-local each, removed in the end. */
-class Folders implements Disposable {
+/** Directories with a host-local each, removed in the end. */
+class Directories implements Disposable {
   readonly root = Deno.makeTempDirSync({ prefix: "cni-test-" });
 
   add(path: string, mode = 0o755): string {
-    const folder = `${this.root}/${path}`;
-    Deno.mkdirSync(folder, { recursive: true });
-    Deno.writeTextFileSync(`${folder}/host-local`, "", { mode });
-    return folder;
+    const directory = `${this.root}/${path}`;
+    Deno.mkdirSync(directory, { recursive: true });
+    Deno.writeTextFileSync(`${directory}/host-local`, "", { mode });
+    return directory;
   }
 
   [Symbol.dispose](): void {
@@ -19,9 +19,9 @@ class Folders implements Disposable {
 }
 
 Deno.test("findSubjects() names ours, the Go plugins and peers, in this order", () => {
-  using folders = new Folders();
+  using directories = new Directories();
   const [ours, go, fast] = ["ours", "debian", "fast"].map((name) =>
-    folders.add(name)
+    directories.add(name)
   ) as [string, string, string];
   const { subjects, notes } = findSubjects(ours, [fast], go);
   assertEquals(subjects, [
@@ -32,7 +32,7 @@ Deno.test("findSubjects() names ours, the Go plugins and peers, in this order", 
   assertEquals(notes, []);
   const [, withMultus] = findSubjects(ours, [], go, "/m").subjects;
   assertEquals(withMultus, { name: "go", bin: go, multus: "/m" });
-  const thick = folders.add("thick");
+  const thick = directories.add("thick");
   Deno.writeTextFileSync(`${thick}/multus-daemon`, "", { mode: 0o755 });
   const daemons = findSubjects(ours, [], go, thick).subjects
     .map(({ thickDaemon }) => thickDaemon);
@@ -47,29 +47,29 @@ testRows("findSubjects() names a peer by as much of its path as it takes", [
   ["x/go", "x/go"],
   ["again/first", "again/first"],
 ], ([path, name]: [string, string]) => {
-  using folders = new Folders();
+  using directories = new Directories();
   const [ours, go, first] = ["a", "b", "first"].map((name) =>
-    folders.add(name)
+    directories.add(name)
   ) as [string, string, string];
-  const { subjects } = findSubjects(ours, [first, folders.add(path)], go);
+  const { subjects } = findSubjects(ours, [first, directories.add(path)], go);
   assertEquals(subjects.at(-1)?.name, name);
 });
 
 Deno.test("findSubjects() goes on without the Go plugins, and says so", () => {
-  using folders = new Folders();
-  const ours = folders.add("ours");
-  const { subjects, notes } = findSubjects(ours, [], "/no/such/folder");
+  using directories = new Directories();
+  const ours = directories.add("ours");
+  const { subjects, notes } = findSubjects(ours, [], "/no/such/directory");
   assertEquals(subjects.map(({ name }) => name), ["ours"]);
   assertEquals(notes.length, 1);
 });
 
-Deno.test("findSubjects() refuses a folder without plugins", async (t) => {
-  using folders = new Folders();
-  const ours = folders.add("ours");
-  const rows = ["/no/such/folder", folders.add("not-executable", 0o644)];
-  await eachRow(t, rows, (folder) => {
-    const text = `Cannot measure "${folder}"`;
-    assertThrows(() => findSubjects(ours, [folder]), Error, text);
-    assertThrows(() => findSubjects(folder, []), Error, text);
+Deno.test("findSubjects() refuses a directory without plugins", async (t) => {
+  using directories = new Directories();
+  const ours = directories.add("ours");
+  const rows = ["/no/such/directory", directories.add("not-executable", 0o644)];
+  await eachRow(t, rows, (directory) => {
+    const text = `Cannot measure "${directory}"`;
+    assertThrows(() => findSubjects(ours, [directory]), Error, text);
+    assertThrows(() => findSubjects(directory, []), Error, text);
   });
 });

@@ -16,8 +16,8 @@ export interface ThickParts {
   readonly subject: Subject;
   /** The command that runs a script of this project. */
   readonly deno: readonly string[];
-  /** Its folder, which is made; the socket is in `run` there. */
-  readonly folder: string;
+  /** Its directory, which is made; the socket is in `run` there. */
+  readonly directory: string;
   /** The namespace that stands for the host's. */
   readonly host: NetNs;
 }
@@ -32,16 +32,18 @@ export class ThickMultus implements Disposable {
    *
    * @throws {CallFailure} If one is not ready in time
    */
-  constructor({ subject, deno, folder, host }: ThickParts) {
-    Deno.mkdirSync(folder, { mode: 0o700 });
+  constructor({ subject, deno, directory, host }: ThickParts) {
+    Deno.mkdirSync(directory, { mode: 0o700 });
     using stack = new DisposableStack();
-    const cluster = stack.use(new BenchDaemon(runCluster(deno, folder), host));
+    const cluster = stack.use(
+      new BenchDaemon(runCluster(deno, directory), host),
+    );
     const access = JSON.parse(
-      Deno.readTextFileSync(`${folder}/${READY}`),
+      Deno.readTextFileSync(`${directory}/${READY}`),
     ) as ClusterAccess;
     const program = subject.name === OURS
-      ? runOurs(subject, folder, access)
-      : runTheirs(subject, folder, access);
+      ? runOurs(subject, directory, access)
+      : runTheirs(subject, directory, access);
     this.#daemon = new BenchDaemon(program, host);
     stack.move();
     this.#cluster = cluster;
@@ -59,46 +61,46 @@ export class ThickMultus implements Disposable {
   }
 }
 
-function runCluster(deno: readonly string[], folder: string): DaemonProgram {
+function runCluster(deno: readonly string[], directory: string): DaemonProgram {
   const [path = "", ...args] = deno;
   const script = new URL("cluster_main.ts", import.meta.url).pathname;
   return {
     path,
-    args: [...args, script, folder],
+    args: [...args, script, directory],
     env: Deno.env.toObject(),
-    ready: `${folder}/${READY}`,
-    log: `${folder}/cluster.log`,
+    ready: `${directory}/${READY}`,
+    log: `${directory}/cluster.log`,
   };
 }
 
 function runOurs(
   { bin, thickDaemon = "" }: Subject,
-  folder: string,
+  directory: string,
   { kubeconfig }: ClusterAccess,
 ): DaemonProgram {
-  const config = `${folder}/daemon.json`;
+  const config = `${directory}/daemon.json`;
   Deno.writeTextFileSync(
     config,
-    JSON.stringify({ ...configOf(bin, folder), kubeconfig }),
+    JSON.stringify({ ...configOf(bin, directory), kubeconfig }),
   );
   return {
     path: thickDaemon,
-    args: ["daemon", `--socket-dir=${folder}/run`, `--config=${config}`],
-    ready: `${folder}/run/multus.sock`,
-    log: `${folder}/log`,
+    args: ["daemon", `--socket-dir=${directory}/run`, `--config=${config}`],
+    ready: `${directory}/run/multus.sock`,
+    log: `${directory}/log`,
   };
 }
 
-/** Theirs reads its service account at a fixed path, and empties the socket's folder. */
+/** Theirs reads its service account at a fixed path, and empties the socket's directory. */
 function runTheirs(
   { bin, thickDaemon }: Subject,
-  folder: string,
+  directory: string,
   { account, environment }: ClusterAccess,
 ): DaemonProgram {
-  const config = `${folder}/daemon.json`;
-  for (const name of ["net.d", "out.d"]) Deno.mkdirSync(`${folder}/${name}`);
+  const config = `${directory}/daemon.json`;
+  for (const name of ["net.d", "out.d"]) Deno.mkdirSync(`${directory}/${name}`);
   Deno.writeTextFileSync(
-    `${folder}/net.d/10-none.conflist`,
+    `${directory}/net.d/10-none.conflist`,
     JSON.stringify({
       cniVersion: "1.0.0",
       name: "none",
@@ -108,12 +110,12 @@ function runTheirs(
   Deno.writeTextFileSync(
     config,
     JSON.stringify({
-      ...configOf(bin, folder),
-      socketDir: `${folder}/run`,
+      ...configOf(bin, directory),
+      socketDir: `${directory}/run`,
       cniVersion: "1.0.0",
       multusConfigFile: "auto",
-      multusAutoconfigDir: `${folder}/net.d`,
-      cniConfigDir: `${folder}/out.d`,
+      multusAutoconfigDir: `${directory}/net.d`,
+      cniConfigDir: `${directory}/out.d`,
       logToStderr: true,
       logLevel: "error",
     }),
@@ -127,8 +129,8 @@ function runTheirs(
     path: "/usr/bin/unshare",
     args: ["--mount", "--propagation=private", "sh", "-c", script],
     env: { ...environment, MULTUS_NODE_NAME: "bench" },
-    ready: `${folder}/run/multus.sock`,
-    log: `${folder}/log`,
+    ready: `${directory}/run/multus.sock`,
+    log: `${directory}/log`,
   };
 }
 
@@ -136,10 +138,10 @@ function runTheirs(
  * Neither daemon writes the pod's status: theirs writes protobuf, which the API
  * server of the tests does not read.
  */
-function configOf(bin: string, folder: string): object {
+function configOf(bin: string, directory: string): object {
   return {
     binDir: bin,
-    cniDir: `${folder}/cni`,
+    cniDir: `${directory}/cni`,
     systemNamespaces: [POD.namespace, POD.name],
   };
 }

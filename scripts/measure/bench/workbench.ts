@@ -18,8 +18,8 @@ export interface Workbench {
   /** Path of strace; without it system calls are not counted. */
   readonly strace: string | undefined;
   readonly rounds: Rounds;
-  /** A folder in memory. */
-  readonly folder: string;
+  /** A directory in memory. */
+  readonly directory: string;
   /** Reports that something cannot be measured. */
   readonly note: (text: string) => void;
   /** Reports progress. */

@@ -14,12 +14,12 @@ import { describeLines, formatMarkdown } from "./table.ts";
  * `growth.*` if they are of growth, and a smaller chart of pods alone. Writes
  * nothing without rows.
  *
- * @param folder Made if it is not there
+ * @param directory Made if it is not there
  * @returns The files
  */
 export async function writeReport(
   report: Report,
-  folder: string,
+  directory: string,
 ): Promise<string[]> {
   const { growth, rows, machine } = report;
   if (rows.length === 0) return [];
@@ -32,10 +32,10 @@ export async function writeReport(
     "svg": draw(rows, lines),
     ...overview.length > 0 ? { "overview.svg": drawBars(overview, lines) } : {},
   };
-  await Deno.mkdir(folder, { recursive: true });
+  await Deno.mkdir(directory, { recursive: true });
   const files: string[] = [];
   for (const [extension, text] of Object.entries(contents)) {
-    const file = `${folder}/${growth ? "growth" : "bench"}.${extension}`;
+    const file = `${directory}/${growth ? "growth" : "bench"}.${extension}`;
     await Deno.writeTextFile(file, text);
     files.push(file);
   }

@@ -3,13 +3,13 @@ import { sampleReport, sampleRow } from "./report_sample.ts";
 import { writeReport } from "./write_report.ts";
 
 Deno.test("writeReport() writes document, tables and chart, growth apart from the rest", async (t) => {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
     for (const growth of [false, true]) {
-      const stem = `${folder}/new/${growth ? "growth" : "bench"}`;
-      await t.step(stem.slice(folder.length), async () => {
+      const stem = `${directory}/new/${growth ? "growth" : "bench"}`;
+      await t.step(stem.slice(directory.length), async () => {
         const report = sampleReport([sampleRow()], { growth });
-        const files = await writeReport(report, `${folder}/new`);
+        const files = await writeReport(report, `${directory}/new`);
         assertEquals(files, [`${stem}.json`, `${stem}.md`, `${stem}.svg`]);
         const [json = "", md = "", svg = ""] = await Promise.all(
           files.map((file) => Deno.readTextFile(file)),
@@ -20,21 +20,21 @@ Deno.test("writeReport() writes document, tables and chart, growth apart from th
       });
     }
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 
 Deno.test("writeReport() writes a smaller chart if there are pods", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
     const rows = [sampleRow({ chain: "pod", who: "go" })];
-    const files = await writeReport(sampleReport(rows), folder);
-    assertEquals(files.at(-1), `${folder}/bench.overview.svg`);
+    const files = await writeReport(sampleReport(rows), directory);
+    assertEquals(files.at(-1), `${directory}/bench.overview.svg`);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(directory, { recursive: true });
   }
 });
 
 Deno.test("writeReport() writes nothing of nothing", async () => {
-  assertEquals(await writeReport(sampleReport([]), "/no/such/folder"), []);
+  assertEquals(await writeReport(sampleReport([]), "/no/such/directory"), []);
 });

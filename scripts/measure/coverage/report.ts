@@ -1,5 +1,5 @@
 /**
- * Counts covered lines by folder and file, from an LCOV report.
+ * Counts covered lines by directory and file, from an LCOV report.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export interface FileLines extends Lines {
  *
  * Source: man 1 geninfo, "TRACEFILE FORMAT".
  *
- * @param root The project's folder, with a slash at the end
+ * @param root The project's directory, with a slash at the end
  */
 export function parseLcov(text: string, root: string): FileLines[] {
   return text.split("end_of_record").flatMap((record) => {
@@ -37,9 +37,12 @@ export function parseLcov(text: string, root: string): FileLines[] {
   });
 }
 
-/** Adds up the files in a folder. */
-export function sumLines(files: readonly FileLines[], folder: string): Lines {
-  const inside = files.filter(({ path }) => path.startsWith(`${folder}/`));
+/** Adds up the files in a directory. */
+export function sumLines(
+  files: readonly FileLines[],
+  directory: string,
+): Lines {
+  const inside = files.filter(({ path }) => path.startsWith(`${directory}/`));
   return {
     covered: inside.reduce((sum, { covered }) => sum + covered, 0),
     total: inside.reduce((sum, { total }) => sum + total, 0),

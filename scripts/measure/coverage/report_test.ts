@@ -33,7 +33,7 @@ Deno.test("parseLcov() reads the lines of each file", () => {
   ]);
 });
 
-Deno.test("sumLines() counts a folder, not one whose name begins like it", () => {
+Deno.test("sumLines() counts a directory, not one whose name begins like it", () => {
   const files = parseLcov(LCOV, "/project/");
   assertEquals(sumLines(files, "cni"), { covered: 2, total: 5 });
   assertEquals(percent(sumLines(files, "ipam")), 0);

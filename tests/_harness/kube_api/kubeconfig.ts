@@ -12,9 +12,9 @@ import type { Certificate } from "./certificates.ts";
 export type KubeconfigKind =
   /** `token`. */
   | "token"
-  /** `tokenFile`: `token` in the folder. */
+  /** `tokenFile`: `token` in the directory. */
   | "tokenFile"
-  /** Files `ca.crt`, `client.crt` and `client.key`, named relative to the folder. */
+  /** Files `ca.crt`, `client.crt` and `client.key`, named relative to the directory. */
   | "clientCert"
   /** One file `client.pem` for certificate and key. */
   | "clientCertBundle"
@@ -31,7 +31,7 @@ export type KubeconfigKind =
 
 /** Options of a kubeconfig besides its kind. */
 export interface KubeconfigOverrides {
-  /** Name in the folder; `kubeconfig` if undefined. */
+  /** Name in the directory; `kubeconfig` if undefined. */
   readonly file?: string;
   /** YAML as Go tools write it, if undefined. */
   readonly format?: "yaml" | "json";
@@ -61,7 +61,7 @@ export interface KubeconfigTarget {
 /** Writes a kubeconfig and the files it names. @returns Its path */
 export function writeKubeconfig(
   target: KubeconfigTarget,
-  folder: string,
+  directory: string,
   kind: KubeconfigKind,
   overrides: KubeconfigOverrides,
 ): string {
@@ -69,10 +69,10 @@ export function writeKubeconfig(
   const { clientCert = target.clientCert } = overrides;
   const proof = { ...target, url, token, clientCert };
   const document = toDocument(
-    { ...clusterOf(proof, folder, kind), ...overrides.cluster },
-    { ...userOf(proof, folder, kind), ...overrides.user },
+    { ...clusterOf(proof, directory, kind), ...overrides.cluster },
+    { ...userOf(proof, directory, kind), ...overrides.user },
   );
-  const path = `${folder}/${overrides.file ?? "kubeconfig"}`;
+  const path = `${directory}/${overrides.file ?? "kubeconfig"}`;
   const text = format({ ...document, ...overrides.document }, overrides.format);
   Deno.writeTextFileSync(path, text, { mode: 0o600 });
   return path;
@@ -100,7 +100,7 @@ function format(document: unknown, as: "yaml" | "json" = "yaml"): string {
 
 function clusterOf(
   { url: server, caPem }: KubeconfigTarget,
-  folder: string,
+  directory: string,
   kind: KubeconfigKind,
 ): Record<string, unknown> {
   if (kind === "insecure") return { server, "insecure-skip-tls-verify": true };
@@ -108,17 +108,17 @@ function clusterOf(
   if (kind !== "clientCert") {
     return { server, "certificate-authority-data": base64(caPem) };
   }
-  Deno.writeTextFileSync(`${folder}/ca.crt`, caPem);
+  Deno.writeTextFileSync(`${directory}/ca.crt`, caPem);
   return { server, "certificate-authority": "ca.crt" };
 }
 
 function userOf(
   { token, clientCert: { cert, key } }: KubeconfigTarget,
-  folder: string,
+  directory: string,
   kind: KubeconfigKind,
 ): Record<string, unknown> {
   const write = (name: string, text: string): string => {
-    Deno.writeTextFileSync(`${folder}/${name}`, text, { mode: 0o600 });
+    Deno.writeTextFileSync(`${directory}/${name}`, text, { mode: 0o600 });
     return name;
   };
   switch (kind) {
@@ -126,11 +126,11 @@ function userOf(
     case "insecure":
       return { token };
     case "tokenFile":
-      return { tokenFile: `${folder}/${write("token", `${token}\n`)}` };
+      return { tokenFile: `${directory}/${write("token", `${token}\n`)}` };
     case "clientCert":
       return clientFiles(write("client.crt", cert), write("client.key", key));
     case "clientCertBundle": {
-      const path = `${folder}/${write("client.pem", `${cert}${key}`)}`;
+      const path = `${directory}/${write("client.pem", `${cert}${key}`)}`;
       return clientFiles(path, path);
     }
     case "clientCertData":
@@ -142,7 +142,7 @@ function userOf(
       return BASIC_USER;
     case "exec":
       write("exec-token", token);
-      return { exec: execOf(folder) };
+      return { exec: execOf(directory) };
     case "none":
       return {};
   }
@@ -153,13 +153,13 @@ function clientFiles(certificate: string, key: string): Record<string, string> {
 }
 
 /** Writes the script. Source: kubernetes client.authentication.k8s.io/v1 ExecCredential */
-function execOf(folder: string): Record<string, unknown> {
+function execOf(directory: string): Record<string, unknown> {
   const apiVersion = "client.authentication.k8s.io/v1";
-  const command = `${folder}/credentials.sh`;
+  const command = `${directory}/credentials.sh`;
   const script = `#!/bin/sh
-echo called >> '${folder}/exec-calls'
+echo called >> '${directory}/exec-calls'
 printf '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"%s"}}' \\
-  "$(cat '${folder}/exec-token')"
+  "$(cat '${directory}/exec-token')"
 `;
   Deno.writeTextFileSync(command, script, { mode: 0o755 });
   return {

@@ -25,10 +25,10 @@ const CORPUS = corpus as Readonly<
 /**
  * Lists the parsers.
  *
- * @param folder For files, in memory at best
+ * @param directory For files, in memory at best
  */
-export function listParsers(folder: string): Parser[] {
-  return [...listTextParsers(folder), ...listByteParsers()] as Parser[];
+export function listParsers(directory: string): Parser[] {
+  return [...listTextParsers(directory), ...listByteParsers()] as Parser[];
 }
 
 /**

@@ -192,9 +192,9 @@ function inFile(
 /**
  * Lists the parsers.
  *
- * @param folder For files, in memory at best
+ * @param directory For files, in memory at best
  */
-export function listTextParsers(folder: string): Parser<string>[] {
+export function listTextParsers(directory: string): Parser<string>[] {
   const cni = [CniError];
   const configs = [CONF, LIST];
   const results = [RESULT, OLD_RESULT];
@@ -325,7 +325,7 @@ export function listTextParsers(folder: string): Parser<string>[] {
       samples: [CHECKPOINT],
       throws: cni,
       parse: inFile(
-        `${folder}/checkpoint`,
+        `${directory}/checkpoint`,
         (path) => readCheckpoint(path, "u"),
       ),
     }),
@@ -333,7 +333,7 @@ export function listTextParsers(folder: string): Parser<string>[] {
       name: "subnet.env",
       samples: [SUBNET_ENV],
       throws: cni,
-      parse: inFile(`${folder}/subnet.env`, readSubnetEnv),
+      parse: inFile(`${directory}/subnet.env`, readSubnetEnv),
     }),
     textParser({
       name: "resolv.conf",
@@ -349,7 +349,10 @@ export function listTextParsers(folder: string): Parser<string>[] {
       name: "kubeconfig",
       samples: [KUBECONFIG],
       throws: cni,
-      parse: inFile(`${folder}/kubeconfig`, (path) => readKubeconfig(path, {})),
+      parse: inFile(
+        `${directory}/kubeconfig`,
+        (path) => readKubeconfig(path, {}),
+      ),
     }),
     textParser({
       name: "YAML",

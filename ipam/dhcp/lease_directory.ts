@@ -1,5 +1,5 @@
 /**
- * The folder beside the daemon's socket in which it keeps the leases: a file for
+ * The directory beside the daemon's socket in which it keeps the leases: a file for
  * each, that the plugin marks if the daemon does not run.
  *
  * @module
@@ -15,8 +15,8 @@ import type { Lease, LeaseKey } from "./lease.ts";
 const NAME_BYTES = 240;
 
 /** The leases of one daemon. */
-export class LeaseFolder {
-  /** The folder's path. */
+export class LeaseDirectory {
+  /** The directory's path. */
   readonly path: string;
 
   /** Takes the path of the daemon's socket: `/run/cni/dhcp.sock` has `/run/cni/dhcp`. */

@@ -1,20 +1,20 @@
 /**
- * A folder of network configurations, such as /etc/cni/net.d.
+ * A directory of network configurations, such as /etc/cni/net.d.
  *
  * @module
  */
 
 import { dirname } from "@std/path/posix";
 
-/** The files of a folder by path: text, or what becomes JSON. */
+/** The files of a directory by path: text, or what becomes JSON. */
 export type ConfFiles = Readonly<Record<string, string | object>>;
 
-/** A temporary folder. */
-export class ConfFolder implements Disposable {
+/** A temporary directory. */
+export class ConfDirectory implements Disposable {
   /** Where it is. */
   readonly path: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
 
-  /** Creates the folder with its files, and the folders that these are in. */
+  /** Creates the directory with its files, and the directories that these are in. */
   constructor(files: ConfFiles = {}) {
     for (const [name, content] of Object.entries(files)) {
       this.add(name, content);
@@ -41,7 +41,7 @@ export class ConfFolder implements Disposable {
     Deno.symlinkSync(target, `${this.path}/${name}`);
   }
 
-  /** Removes the folder with its content. */
+  /** Removes the directory with its content. */
   [Symbol.dispose](): void {
     Deno.removeSync(this.path, { recursive: true });
   }

@@ -6,8 +6,8 @@
 
 import { ifPossible } from "../../cni/files/io.ts";
 
-/** A folder of CNI_PATH, removed in the end. */
-export class PluginFolder implements Disposable {
+/** A directory of CNI_PATH, removed in the end. */
+export class PluginDirectory implements Disposable {
   /** Where it is. */
   readonly path: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
 
@@ -43,7 +43,7 @@ export class PluginFolder implements Disposable {
     Deno.symlinkSync("/proc/self/exe", `${this.path}/${type}`);
   }
 
-  /** Removes the folder with its content. */
+  /** Removes the directory with its content. */
   [Symbol.dispose](): void {
     Deno.removeSync(this.path, { recursive: true });
   }
