@@ -730,7 +730,7 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
     assertStringIncludes(stderr, text);
   }
   const { stdout } = await host.run(["ls", "/run/netns"]);
-  assertEquals(stdout, "blue\nfake\ndirectory\n");
+  assertEquals(stdout, "blue\ndirectory\nfake\n");
 });
 
 onNode("cni netns del refuses what is attached", async (host) => {

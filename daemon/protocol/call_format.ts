@@ -44,7 +44,8 @@ export const END = "\n";
 /**
  * The parts of a request, in order: the name that the daemon has for it, where the
  * caller has it from, and what the daemon reads it as. The call stub, deno's side and
- * the daemon are made from this table, so a row is all there is to a part.
+ * the daemon are made from this table. A part with a source of its own needs a
+ * writer in the stub and in `hand_over.ts`.
  */
 export const REQUEST_PARTS = [
   /** What identifies the caller's code. */
