@@ -116,7 +116,7 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
 
   await t.step("a forward chain that drops", async () => {
     scene.sh("iptables-nft -P FORWARD DROP");
-    const { networks, text, exitCode } = await tryAll(scene, 100);
+    const { networks, text, exitCode } = await tryAll(scene);
     scene.sh("nft delete table ip filter");
     assertEquals(exitCode, 1);
     const [pods] = networks;
@@ -137,7 +137,7 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     scene.sh(
       "nft 'table inet raw { chain pre { type filter hook prerouting priority -300; ip saddr 10.1.0.0/28 drop; }; }'",
     );
-    const { networks, exitCode } = await tryAll(scene, 100);
+    const { networks, exitCode } = await tryAll(scene);
     scene.sh("nft delete table inet raw");
     assertEquals(exitCode, 1);
     const [stop] = networks[0]?.stops ?? [];
@@ -149,7 +149,7 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     scene.sh(
       "nft 'table inet raw { chain pre { type filter hook prerouting priority -300; ip saddr 10.1.0.0/28 ip daddr 192.0.2.2 drop; }; }'",
     );
-    const { networks } = await tryAll(scene, 100);
+    const { networks } = await tryAll(scene);
     scene.sh("nft delete table inet raw");
     const [pods] = networks;
     const lost = pods === undefined ? [] : pairs(pods)
@@ -194,7 +194,7 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
         `${scene.hosts.directory}/resolv.conf`,
         "nameserver 192.0.2.2\n",
       );
-      const silent = await tryAll(scene, 100);
+      const silent = await tryAll(scene);
       const lost = silent.networks.flatMap(pairs)
         .filter((one) => one.includes("name"));
       assertEquals(lost, ["A-name 4 lost", "B-name 4 lost"]);

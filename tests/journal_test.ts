@@ -35,8 +35,8 @@ for i in $(seq 500); do [ -S /run/systemd/journal/socket ] && break; sleep 0.02;
 
 /** Logs, and shows the log as soon as the journal has it. */
 const LOG_AND_SHOW = `
-  import { createLog } from "./cni/log.ts";
-  import { keepLog } from "./cni/log_file.ts";
+  import { createLog } from "./cni/log/log.ts";
+  import { keepLog } from "./cni/log/log_file.ts";
   import { runCni } from "./tests/_harness/tool_call.ts";
 const env = { CNI_LOG_FILE: "journal", ...JSON.parse(Deno.args[0]) };
 const records = [];
@@ -46,7 +46,7 @@ log.info("done", { empty: "" });
 log.error("two\\nlines", { tries: 2 });
 await keepLog(records, env);
 for (let tries = 0; tries < 500; tries++) {
-  const { stdout } = await runCni("logs", "--log-file", "journal", "c1");
+  const { stdout } = await runCni("logs", "--raw", "--log-file", "journal", "c1");
   if (stdout.split("\\n").length > 2) {
     console.log(stdout.trimEnd());
     break;

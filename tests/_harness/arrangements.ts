@@ -158,7 +158,7 @@ async function tell(
     return { answer: await deed(), code: 0 };
   } catch (error) {
     const text = describeError(error).replaceAll(CHAINS, "")
-      .replaceAll(/\/tmp\/cni-test-\w+/g, "@path")
+      .replaceAll(/\/\w+\/cni-test-\w+/g, "@path")
       .replaceAll(/after \d+ ms/g, "after a time");
     return { answer: text, code: toCniError(error).code };
   }
