@@ -71,12 +71,12 @@ export function linkChunks(chunks: Chunks, entry: string): string {
       .map((imported) => names.indexOf(imported));
     return `//${imports};${formatLine(source)}\n`;
   });
-  const comments = common === names.length
-    ? lines
-    : [...lines.slice(0, common), compress(lines.slice(common))];
+  const isPacked = common < names.length;
+  const comments = isPacked
+    ? [...lines.slice(0, common), compress(lines.slice(common))]
+    : lines;
   let end = 0;
   const ends = comments.map((line) => end += encoder.encode(line).length);
-  const isPacked = comments !== lines;
   // A chunk is a function of how to import others; what it exports is what it
   // returns. It runs once. `at` has where each comment begins, in bytes: the numbers
   // of the chunks that this one imports, and its function. V8 gets it with what it
@@ -156,7 +156,6 @@ function order(
   for (const root of roots) add(root); // which grows meanwhile
   const before = names.size;
   roots.push(...rare);
-  for (const root of rare) add(root);
   for (const root of roots) add(root);
   Object.keys(chunks).sort().forEach(add);
   const common = rare.length === 0 ? names.size : before;
