@@ -339,7 +339,7 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
     summary: "Install this executable and its plugins into a directory",
     args: [DIRECTORY],
     flags: {
-      ...pick("only", "copy", "link"),
+      ...pick("only", "prune", "copy", "link"),
       "no-daemon": { summary: "do not install or restart the node daemon" },
       ...pick("dry-run", "rollback", "force", "conf-dir", "cache-dir"),
     },
@@ -349,7 +349,7 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
     name: "uninstall",
     summary: "Undo cni install: restore the files that it replaced",
     args: [DIRECTORY],
-    flags: pick("dry-run", "force", "conf-dir", "cache-dir"),
+    flags: pick("dry-run", "if-installed", "force", "conf-dir", "cache-dir"),
     load: async () => (await import("./commands/install.ts")).uninstall,
   },
 ];

@@ -92,6 +92,10 @@ export const FLAGS = {
   },
   "copy": { summary: "copy the executable for each plugin" },
   "link": { summary: "link each plugin to the executable (default)" },
+  "prune": {
+    summary: "remove what cni install installed before and does not now",
+  },
+  "if-installed": { summary: "succeed if there is nothing to undo" },
   "rollback": { summary: "restore the replaced files, as cni uninstall does" },
   "wide": { summary: "show all columns, paths and container IDs in full" },
   "del": { summary: "also run DEL" },

@@ -114,7 +114,46 @@ onNode("says what it replaces, and uninstall restores it", async (node) => {
   const { code, stderr } = await node.cni("uninstall");
   assertEquals(code, 1);
   assertStringIncludes(stderr, "Nothing is installed");
+  assertEquals(await node.changes("uninstall", "--if-installed"), {});
+  assertEquals(node.state(), before);
 });
+
+onNode(
+  "--prune removes what it does not name, unless it is needed",
+  async (node) => {
+    const before = node.state();
+    await node.changes("install", "--only=ptp,vlan,vrf");
+    await node.changes("install", "--only=ptp,vlan");
+    assertEquals(node.state()["vrf"], "cni");
+    const pruning = ["--only=vlan", "--prune"];
+    const dry = await node.changes("install", ...pruning, "--dry-run");
+    assertEquals(node.state()["vrf"], "cni");
+    const changes = await node.changes("install", ...pruning);
+    assertEquals(changes, dry);
+    assertEquals([changes["ptp"], changes["vrf"]], ["restored", "removed"]);
+    const installed = node.state();
+    assertEquals(Object.keys(installed).toSorted(), [
+      ".cni-install",
+      "cni",
+      "ptp",
+      "vlan",
+    ]);
+    assertEquals(installed["ptp"], before["ptp"]);
+
+    const list = {
+      cniVersion: "1.0.0",
+      name: "v",
+      plugins: [{ type: "vlan" }],
+    };
+    Deno.writeTextFileSync(join(node.conf, "v.conflist"), JSON.stringify(list));
+    const refused = await node.cni("install", "--only=ptp", "--prune");
+    assertEquals(refused.code, 1);
+    assertStringIncludes(refused.stderr, "v.conflist needs vlan");
+    assertEquals(node.state(), installed);
+    await node.changes("install", "--only=ptp", "--prune", "--force");
+    assertEquals(node.state()["vlan"], undefined);
+  },
+);
 
 onNode("--only --copy, and --rollback", async (node) => {
   const before = node.state();

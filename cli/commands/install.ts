@@ -76,11 +76,6 @@ interface DaemonReport {
   readonly problem?: string;
 }
 
-/** A file, and what would be done to it. */
-interface PlannedRow extends Row {
-  readonly change: Change;
-}
-
 /** Installs this executable. With `--rollback`, does the same as {@linkcode uninstall}. */
 export async function install(call: CniCall): Promise<Output> {
   if (call.flags.rollback) return await uninstall(call);
@@ -100,7 +95,11 @@ export async function install(call: CniCall): Promise<Output> {
     );
   }
   using installation = await Installation.open(directory);
-  const rows: PlannedRow[] = [];
+  const pruned = call.flags.prune
+    ? compareUndo(installation).filter(({ name }) => !names.includes(name))
+    : [];
+  if (!call.flags.force) refuseIfNeeded(call, pruned);
+  const rows: Row[] = [];
   // First: without them the executable may not start.
   const libraries = isDryRun
     ? await compareLibraries(SOURCE, directory)
@@ -116,10 +115,17 @@ export async function install(call: CniCall): Promise<Output> {
       : await installation.install(SOURCE, name, form);
     rows.push({ name, change });
   }
+  for (const { name } of isDryRun ? [] : pruned) installation.undo(name);
   const daemon = await updateDaemon(call, rows);
   return isDryRun
-    ? await reportPlan(call, rows, daemon)
-    : report(call, rows, daemon);
+    ? await reportPlan(call, [...rows, ...pruned], daemon)
+    : report(call, [...rows, ...pruned], daemon);
+}
+
+/** Lists what is installed, and what removing it would do. */
+function compareUndo(installation: Installation): Row[] {
+  return installation.list()
+    .map((name) => ({ name, change: installation.compareUndo(name) }));
 }
 
 /** Has the node run the daemon of what was installed, if it is one that systemd runs. */
@@ -167,7 +173,7 @@ async function removeDaemon(
   });
 }
 
-function installedRows(names: readonly string[]): PlannedRow[] {
+function installedRows(names: readonly string[]): Row[] {
   return names.map((name) => ({ name, change: "installed" }));
 }
 
@@ -175,15 +181,13 @@ function installedRows(names: readonly string[]): PlannedRow[] {
 export async function uninstall(call: CniCall): Promise<Output> {
   const [directory = ""] = call.args;
   using installation = await Installation.open(directory);
-  const names = installation.list();
-  if (names.length === 0) {
+  const rows = compareUndo(installation);
+  if (rows.length === 0 && !call.flags["if-installed"]) {
     throw new CniError(
       ErrorCode.Internal,
       `Nothing is installed in "${directory}" by cni install`,
     );
   }
-  const rows = names
-    .map((name) => ({ name, change: installation.compareUndo(name) }));
   if (!call.flags.force) refuseIfNeeded(call, rows);
   // First: its unit must not name a file that is gone.
   const daemon = await removeDaemon(call);
@@ -296,7 +300,7 @@ function report(
 /** Reports what would change, and what it means for the node's networks. */
 async function reportPlan(
   call: CniCall,
-  rows: readonly PlannedRow[],
+  rows: readonly Row[],
   daemon: DaemonReport | undefined,
 ): Promise<Output> {
   const { json, text, ...others } = report(call, rows, daemon);

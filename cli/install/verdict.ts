@@ -15,7 +15,7 @@ import { readDirectories } from "../network.ts";
 import { givenOf } from "../validation/document.ts";
 import { formatPlace, type Place } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
-import type { Change } from "./installation.ts";
+import type { Change, Undone } from "./installation.ts";
 import { listTypes } from "./plugin_types.ts";
 
 /** The effect of an installation on a network. */
@@ -23,7 +23,7 @@ interface NetworkVerdict {
   readonly network: string;
   readonly file: string;
   /** The changes of its plugins, by type. */
-  readonly plugins: Readonly<Record<string, Change | "stays">>;
+  readonly plugins: Readonly<Record<string, Change | Undone | "stays">>;
   /** Differences from the Go plugins, for the keys that it uses. */
   readonly differences: readonly string[];
   /** Values that the new plugins refuse. */
@@ -40,7 +40,7 @@ export interface NodeVerdict {
 /** Judges the networks of the configuration directory as if plugins were installed. */
 export async function judgeNode(
   call: CniCall,
-  changes: ReadonlyMap<string, Change>,
+  changes: ReadonlyMap<string, Change | Undone>,
 ): Promise<NodeVerdict> {
   const { env, signal } = call;
   using node = new Node({ directories: readDirectories(call), env, signal });
@@ -54,7 +54,7 @@ export async function judgeNode(
 async function judge(
   { name, path, list, plugins: all }: ConfiguredNetwork,
   { runtime, signal }: Node,
-  changes: ReadonlyMap<string, Change>,
+  changes: ReadonlyMap<string, Change | Undone>,
 ): Promise<NetworkVerdict> {
   // Without a directory, the keys of all plugins are checked, installed or not.
   const validator = { runtime, pluginDirs: [], env: {}, signal };
