@@ -1,5 +1,6 @@
 /**
- * Builds the newest Go plugins for the tests that compare with them.
+ * Builds the newest Go plugins for the tests that compare with them, and Go
+ * programs that check what this project has for others.
  *
  * @module
  */
@@ -11,6 +12,8 @@ import {
   lockOf,
   NEWEST_DIRECTORY,
   NEWEST_RELEASE,
+  TOOLS,
+  TOOLS_DIRECTORY,
 } from "../tests/_harness/peers.ts";
 import { exists } from "./exists.ts";
 
@@ -28,9 +31,25 @@ export interface Build {
   readonly directory: string;
   /** The go command: a name in PATH, or a path. */
   readonly go: string;
+  /** Packages with their versions: one `go install` for each. */
+  readonly packages: readonly string[];
 }
 
-const NEWEST: Build = { directory: NEWEST_DIRECTORY, go: "go" };
+const NEWEST: Build = {
+  directory: NEWEST_DIRECTORY,
+  go: "go",
+  packages: [
+    `${PLUGINS}/plugins/...@${NEWEST_RELEASE}`,
+    `${CNI}/cnitool@${CNITOOL_RELEASE}`,
+  ],
+};
+
+/** What {@linkcode startGoPlugins} builds for tests that run these programs. */
+export const GO_TOOLS: Build = {
+  directory: TOOLS_DIRECTORY,
+  go: "go",
+  packages: Object.values(TOOLS),
+};
 
 /** A build that is under way. */
 export interface RunningBuild {
@@ -78,12 +97,11 @@ async function buildAndRelease(
   if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
   // Where packets are dropped, the proxy would be asked for minutes.
   const probe = ["list", "-m", `${PLUGINS}@${NEWEST_RELEASE}`];
-  const plugins = ["install", `${PLUGINS}/plugins/...@${NEWEST_RELEASE}`];
-  const cnitool = ["install", `${CNI}/cnitool@${CNITOOL_RELEASE}`];
-  const env = { GOBIN: unfinished };
-  const trouble = await runGo(build.go, probe, stop, PROBE_MS) ??
-    await runGo(build.go, plugins, stop, BUILD_MS, env) ??
-    await runGo(build.go, cnitool, stop, BUILD_MS, env);
+  let trouble = await runGo(build.go, probe, stop, PROBE_MS);
+  for (const name of build.packages) {
+    const env = { GOBIN: unfinished };
+    trouble ??= await runGo(build.go, ["install", name], stop, BUILD_MS, env);
+  }
   if (trouble === undefined) await Deno.rename(unfinished, build.directory);
   return trouble;
 }

@@ -8,6 +8,7 @@ class Workshop implements Disposable {
   readonly build: Build = {
     directory: `${this.#directory}/v1`,
     go: `${this.#directory}/go`,
+    packages: ["example.com/plugins/...@v1", "example.com/cnitool@v1"],
   };
 
   /** @param install What `go install` does */

@@ -24,7 +24,7 @@ import { canUseNetns, missingForNetns } from "../testing/capabilities.ts";
 import { findColumns, Progress } from "../cli/program/progress.ts";
 import { ensureCompiled } from "./compile.ts";
 import { installTestPackages } from "./debian_packages.ts";
-import { startGoPlugins } from "./go_plugins.ts";
+import { GO_TOOLS, startGoPlugins } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { formatTally, sumTallies, type Tally } from "./tally.ts";
@@ -74,20 +74,24 @@ const LIMIT_MS = 45 * 60_000;
 const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
 
 /**
- * Starts to build the newest Go plugins. Test files that use them wait for the
- * end of the build, others do not.
+ * Starts to build the newest Go plugins, then Go programs. Test files that use
+ * them wait for the end of the build, others do not.
  *
  * @returns Ends the build if it is still running
  */
-async function buildGoPlugins(stop: AbortSignal): Promise<AsyncDisposable> {
+async function buildGoPrograms(stop: AbortSignal): Promise<AsyncDisposable> {
   const stack = new AsyncDisposableStack();
   if (NO_INSTALL) return stack;
   const end = new AbortController();
   const signal = AbortSignal.any([stop, end.signal]);
-  const { ended } = await startGoPlugins(signal);
-  const told = ended.then((trouble) => {
+  const builds = await Promise.all([
+    startGoPlugins(signal),
+    startGoPlugins(signal, GO_TOOLS),
+  ]);
+  const told = Promise.all(builds.map(({ ended }) => ended)).then((all) => {
+    const trouble = all.find((one) => one !== undefined);
     if (trouble === undefined || end.signal.aborted) return;
-    console.error(`No newest Go plugins, so some tests skip: ${trouble}`);
+    console.error(`Not all Go programs, so some tests skip: ${trouble}`);
   });
   stack.defer(async () => {
     end.abort();
@@ -297,7 +301,7 @@ async function prepare(
   scope: Scope,
   stop: AbortSignal,
 ): Promise<AsyncDisposable> {
-  const go = scope === "fast" ? undefined : await buildGoPlugins(stop);
+  const go = scope === "fast" ? undefined : await buildGoPrograms(stop);
   await installTestPackages();
   return go ?? new AsyncDisposableStack();
 }

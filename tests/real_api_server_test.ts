@@ -6,9 +6,11 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
 import type { NetNs } from "../ffi/netns.ts";
+import { allOf } from "../testing/capabilities.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
+import { needsHelm, render, template } from "./_harness/chart.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { MultusDaemon } from "./_harness/multus_daemon.ts";
 import { BIN, hostTest } from "./_harness/multus_host.ts";
@@ -179,7 +181,37 @@ function applyManifests(api: RealApiServer, directory: string): void {
   apply("-k", `${DEPLOY}whereabouts`);
   const files = ["multus/uninstall", "plugins/daemonset", "plugins/uninstall"];
   apply("--dry-run=server", ...files.map((name) => `-f${DEPLOY}${name}.yaml`));
+  apply("--dry-run=server", "-k", `${DEPLOY}daemon`);
 }
+
+const CHART_VALUES = {
+  daemon: { dhcp: true },
+  multus: { enabled: true, daemon: { enabled: true } },
+  whereabouts: { enabled: true, asMultus: true },
+};
+
+hostTest(
+  "a real API server accepts all objects of the chart",
+  allOf(needsKubectl, needsHelm),
+  async () => {
+    using hosts = TestHosts.create();
+    await using api = await RealApiServer.start(hosts);
+    const { stdout } = template(CHART_VALUES);
+    const file = `${hosts.directory}/chart.yaml`;
+    await Deno.writeTextFile(file, stdout);
+    const flags = ["--server-side", "--warnings-as-errors", "-o", "name"];
+    const applied = api.kubectl(
+      "apply",
+      "--dry-run=server",
+      ...flags,
+      "-f",
+      file,
+    );
+    const { objects, hooks } = render(CHART_VALUES);
+    const count = applied.trim().split("\n").length;
+    assertEquals(count, objects.length + hooks.length);
+  },
+);
 
 hostTest(
   "a real API server: pods by a process and by the daemon",

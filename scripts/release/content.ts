@@ -25,8 +25,13 @@ export async function addDocuments(
 ): Promise<void> {
   await Deno.mkdir(`${directory}/systemd`, { recursive: true });
   for (const unitDirectory of UNIT_DIRECTORIES) {
-    const from = `${ROOT}deploy/${unitDirectory}/.`;
-    await run("cp", ["-R", from, `${directory}/systemd`]);
+    const from = `${ROOT}deploy/${unitDirectory}`;
+    const names = (await Array.fromAsync(Deno.readDir(from)))
+      .map(({ name }) => name)
+      // Of Kubernetes.
+      .filter((name) => !name.endsWith(".yaml"));
+    const paths = names.map((name) => `${from}/${name}`);
+    await run("cp", ["-R", ...paths, `${directory}/systemd`]);
   }
   for (const name of ["LICENSE", "CHANGELOG.md"]) {
     await Deno.copyFile(ROOT + name, `${directory}/${name}`);

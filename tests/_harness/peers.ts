@@ -23,6 +23,32 @@ export const NEWEST_DIRECTORY: string = decodeURIComponent(
   new URL(`../../build/peers/${NEWEST_RELEASE}`, import.meta.url).pathname,
 );
 
+/** Go programs that tests run, as `go install` takes them. */
+export const TOOLS = {
+  helm: "helm.sh/helm/v4/cmd/helm@v4.3.1",
+  actionlint: "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12",
+} as const;
+
+/** Where `deno task test` puts them, in a directory for these versions. */
+export const TOOLS_DIRECTORY: string = decodeURIComponent(
+  new URL(
+    `../../build/peers/tools-${
+      Object.values(TOOLS).map((one) => one.replace(/^.*@/, "")).join("-")
+    }`,
+    import.meta.url,
+  ).pathname,
+);
+
+/**
+ * Returns the path of a Go program, undefined if it could not be built. Waits for
+ * the end of a build.
+ */
+export function findTool(name: keyof typeof TOOLS): string | undefined {
+  const path = join(TOOLS_DIRECTORY, name);
+  if (!isExecutable(path)) awaitLock(TOOLS_DIRECTORY);
+  return isExecutable(path) ? path : undefined;
+}
+
 /** Returns the file that a process locks while it builds a directory of plugins. */
 export function lockOf(directory: string): string {
   return `${directory}.lock`;
@@ -106,7 +132,10 @@ function packageVersion(): string {
 
 /** Waits until no process builds a directory of plugins. */
 function awaitBuild(directory: string): void {
-  if (isPluginDirectory(directory)) return;
+  if (!isPluginDirectory(directory)) awaitLock(directory);
+}
+
+function awaitLock(directory: string): void {
   try {
     using lock = Deno.openSync(lockOf(directory));
     lock.lockSync(false);

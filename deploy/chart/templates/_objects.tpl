@@ -1,0 +1,97 @@
+{{- /*
+What the templates are made of. The objects are those of deploy/plugins, multus and
+whereabouts, which the directory manifests/ has by links: kustomize and this chart
+read the same files. A template changes only what values name.
+*/ -}}
+
+{{- /* The objects of a file, {objects: [...]}, in the release's namespace. */ -}}
+{{- define "cni.objects" -}}
+{{- $namespace := .root.Release.Namespace -}}
+{{- $objects := list -}}
+{{- range $text := splitList "\n---\n" (.root.Files.Get (printf "manifests/%s" .file)) -}}
+  {{- $object := fromYaml $text -}}
+  {{- if $object.metadata.namespace -}}
+    {{- $_ := set $object.metadata "namespace" $namespace -}}
+  {{- end -}}
+  {{- range $subject := $object.subjects -}}
+    {{- $_ := set $subject "namespace" $namespace -}}
+  {{- end -}}
+  {{- $objects = append $objects $object -}}
+{{- end -}}
+{{- toYaml (dict "objects" $objects) -}}
+{{- end -}}
+
+{{- /* The only object of a file. */ -}}
+{{- define "cni.object" -}}
+{{- toYaml (first (fromYaml (include "cni.objects" .)).objects) -}}
+{{- end -}}
+
+{{- /* The argument that a JSON patch adds. */ -}}
+{{- define "cni.addedArgument" -}}
+{{- (last (fromYamlArray (.root.Files.Get (printf "manifests/%s" .file)))).value -}}
+{{- end -}}
+
+{{- /* The patch of a daemon's component, with the port of the values. */ -}}
+{{- define "cni.daemon" -}}
+{{- $patch := fromYaml (include "cni.object" .) -}}
+{{- $container := first $patch.spec.template.spec.containers -}}
+{{- $args := list -}}
+{{- range $arg := $container.args -}}
+  {{- $args = append $args (regexReplaceAll "^(--metrics-address=.*:)[0-9]+$" $arg (printf "${1}%d" (int $.port))) -}}
+{{- end -}}
+{{- $_ := set $container "args" $args -}}
+{{- range $probe := list $container.readinessProbe $container.livenessProbe -}}
+  {{- $_ := set $probe.httpGet "port" $.port -}}
+{{- end -}}
+{{- toYaml $patch.spec.template.spec -}}
+{{- end -}}
+
+{{- /* Prints a DaemonSet or a CronJob with the images, paths and podSpec of the values. */ -}}
+{{- define "cni.printPods" -}}
+{{- $template := .object.spec.template -}}
+{{- if eq .object.kind "CronJob" -}}
+  {{- $template = .object.spec.jobTemplate.spec.template -}}
+{{- end -}}
+{{- $pod := $template.spec -}}
+{{- $image := .root.Values.image -}}
+{{- range $container := concat (default list $pod.initContainers) $pod.containers -}}
+  {{- $name := first (splitList ":" $container.image) -}}
+  {{- if has $name (list "cni-plugins" "multus") -}}
+    {{- $end := printf ":%s" (default $.root.Chart.AppVersion $image.tag) -}}
+    {{- with get $image.digests $name -}}
+      {{- $end = printf "@%s" . -}}
+    {{- end -}}
+    {{- $path := list $image.registry $name | compact | join "/" -}}
+    {{- $_ := set $container "image" (print $path $end) -}}
+    {{- $_ := set $container "imagePullPolicy" $image.pullPolicy -}}
+  {{- else if eq $container.name "pause" -}}
+    {{- $_ := set $container "image" $.root.Values.pause -}}
+  {{- end -}}
+{{- end -}}
+{{- range $volume := $pod.volumes -}}
+  {{- with get (default dict $.paths) $volume.name -}}
+    {{- $_ := set $volume.hostPath "path" . -}}
+  {{- end -}}
+{{- end -}}
+{{- $_ := set $template "spec" (mergeOverwrite $pod (deepCopy .podSpec)) -}}
+---
+{{ toYaml .object }}
+{{ end -}}
+
+{{- /* Prints other objects. CRDs stay: their objects would go with them. */ -}}
+{{- define "cni.print" -}}
+{{- range $object := (fromYaml (include "cni.objects" .)).objects }}
+{{- if eq $object.kind "CustomResourceDefinition" -}}
+  {{- $_ := set $object.metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}
+{{- end }}
+---
+{{ toYaml $object }}
+{{ end -}}
+{{- end -}}
+
+{{- /* The annotations of a hook. After a failure its objects stay, and tell why. */ -}}
+{{- define "cni.hook" -}}
+helm.sh/hook: {{ .part.events }}
+helm.sh/hook-weight: {{ .weight | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}

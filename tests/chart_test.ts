@@ -1,0 +1,284 @@
+/**
+ * deploy/chart: that it has the objects of the kustomizations, does what its
+ * values say, and leaves nodes as they were.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { load, loadAll } from "js-yaml";
+import project from "../deno.json" with { type: "json" };
+import {
+  CHART,
+  helm,
+  kustomize,
+  type Manifest,
+  needsHelm,
+  needsHelmAndKubectl,
+  render,
+  template,
+} from "./_harness/chart.ts";
+import { eachRow } from "./_harness/table.ts";
+
+const ALL = { plugins: { enabled: true }, multus: { enabled: true } };
+const OFF = { plugins: { enabled: false }, daemon: { enabled: false } };
+
+const read = (file: string): Manifest[] =>
+  loadAll(Deno.readTextFileSync(`${CHART}/../${file}`)) as Manifest[];
+
+/** Values, and the kustomization that has the same objects. */
+const SAME: readonly [name: string, values: object, kustomization: object][] = [
+  ["the defaults", {}, { resources: ["../plugins"] }],
+  ["the daemon without the plugins", { plugins: { enabled: false } }, {
+    resources: ["../daemon"],
+  }],
+  ["the plugins without the daemon", { daemon: { enabled: false } }, {
+    resources: ["../plugins/daemonset.yaml"],
+  }],
+  ["the daemon of dhcp", { daemon: { dhcp: true } }, {
+    resources: ["../plugins"],
+    components: ["../dhcp"],
+  }],
+  ["dhcp without the plugins", {
+    plugins: { enabled: false },
+    daemon: { dhcp: true },
+  }, { resources: ["../daemon"], components: ["../dhcp"] }],
+  ["multus", { ...OFF, multus: { enabled: true } }, {
+    resources: ["../multus"],
+  }],
+  ["multus with the daemon", {
+    ...OFF,
+    multus: { enabled: true, daemon: { enabled: true } },
+  }, { resources: ["../multus"], components: ["../multus/daemon"] }],
+  ["whereabouts", { ...OFF, whereabouts: { enabled: true } }, {
+    resources: ["../whereabouts"],
+  }],
+  ["everything", {
+    multus: { enabled: true },
+    whereabouts: { enabled: true },
+  }, { resources: ["../plugins", "../multus", "../whereabouts"] }],
+];
+
+Deno.test({
+  name: "chart: it has the objects of the kustomizations" +
+    needsHelmAndKubectl.suffix,
+  ignore: needsHelmAndKubectl.ignore,
+  fn: async (t) =>
+    await eachRow(t, SAME, ([, values, kustomization]) => {
+      const { objects } = render(values);
+      assertEquals(objects.map(withoutKeep), kustomize(kustomization));
+    }),
+});
+
+/** Helm keeps the kinds when it removes the release: their objects would go with them. */
+function withoutKeep(object: Manifest): Manifest {
+  if (object.kind !== "CustomResourceDefinition") return object;
+  const { annotations, ...metadata } = object.metadata;
+  assertEquals(annotations, { "helm.sh/resource-policy": "keep" });
+  return { ...object, metadata };
+}
+
+Deno.test({
+  name: `chart: helm lint finds nothing${needsHelm.suffix}`,
+  ignore: needsHelm.ignore,
+  fn(): void {
+    const { code, stdout } = helm(["lint", "--strict", CHART]);
+    assertEquals(code, 0, stdout);
+    assertStringIncludes(stdout, "0 chart(s) failed");
+  },
+});
+
+Deno.test("chart: its version is the project's", () => {
+  const { version, appVersion } = load(
+    Deno.readTextFileSync(`${CHART}/Chart.yaml`),
+  ) as Manifest;
+  assertEquals([version, appVersion], [project.version, project.version]);
+});
+
+/** Finds an object of a kind. */
+function find(
+  objects: readonly Manifest[],
+  kind: string,
+  name: string,
+): Manifest {
+  const found = objects.find((object) =>
+    object.kind === kind && object.metadata.name === name
+  );
+  assert(found !== undefined, `${kind} ${name}`);
+  return found;
+}
+
+const DIGEST = `sha256:${"0".repeat(64)}`;
+
+/** Values, and what the pods of a DaemonSet then have. */
+const VALUES: readonly [
+  values: object,
+  name: string,
+  what: (pod: Manifest) => unknown,
+  expected: unknown,
+][] = [
+  [
+    { plugins: { only: ["ptp", "host-local"] } },
+    "cni-plugins",
+    (pod) => pod.initContainers[0].args.at(-1),
+    "--only=ptp,host-local",
+  ],
+  [
+    { plugins: { directory: "/var/lib/rancher/k3s/data/cni" } },
+    "cni-plugins",
+    (pod) => pod.volumes[0].hostPath.path,
+    "/var/lib/rancher/k3s/data/cni",
+  ],
+  [
+    { plugins: { podSpec: { tolerations: [], nodeSelector: { a: "b" } } } },
+    "cni-plugins",
+    (pod) => [pod.tolerations, pod.nodeSelector],
+    [[], { "kubernetes.io/os": "linux", a: "b" }],
+  ],
+  [
+    { image: { registry: "r.example/cni", tag: "v2" } },
+    "cni-plugins",
+    listImages,
+    [
+      "r.example/cni/cni-plugins:v2",
+      "r.example/cni/cni-plugins:v2",
+      "registry.k8s.io/pause:3.10",
+    ],
+  ],
+  [
+    { image: { digests: { "cni-plugins": DIGEST } }, pause: "pause:1" },
+    "cni-plugins",
+    listImages,
+    [`cni-plugins@${DIGEST}`, `cni-plugins@${DIGEST}`, "pause:1"],
+  ],
+  [{ daemon: { port: 1234 } }, "cni-plugins", listPorts, [
+    "--metrics-address=127.0.0.1:1234",
+    1234,
+    1234,
+  ]],
+  [
+    { multus: { enabled: true, daemon: { enabled: true, port: 99 } } },
+    "kube-multus-ds",
+    listPorts,
+    ["--metrics-address=127.0.0.1:99", 99, 99],
+  ],
+  [
+    { multus: { enabled: true, args: ["--plugins=bridge"] } },
+    "kube-multus-ds",
+    ({ initContainers: [first], containers: [second] }) =>
+      [first, second].map(({ args }) => args.at(-1)),
+    ["--plugins=bridge", "--plugins=bridge"],
+  ],
+  [
+    { multus: { enabled: true, configDirectory: "/c", directory: "/b" } },
+    "kube-multus-ds",
+    ({ volumes }) => volumes.map(({ hostPath }: Manifest) => hostPath.path),
+    ["/c", "/b"],
+  ],
+];
+
+function listImages({ initContainers, containers }: Manifest): string[] {
+  return [...initContainers, ...containers].map(({ image }) => image);
+}
+
+function listPorts({ containers: [daemon] }: Manifest): unknown[] {
+  return [
+    daemon.args.find((arg: string) => arg.startsWith("--metrics-address")),
+    daemon.readinessProbe.httpGet.port,
+    daemon.livenessProbe.httpGet.port,
+  ];
+}
+
+Deno.test({
+  name: `chart: values change the pods${needsHelm.suffix}`,
+  ignore: needsHelm.ignore,
+  fn: async (t) =>
+    await eachRow(t, VALUES, ([values, name, what, expected]) => {
+      const { objects } = render(values);
+      const { spec } = find(objects, "DaemonSet", name);
+      assertEquals(what(spec.template.spec), expected);
+    }, ([values]) => JSON.stringify(values)),
+});
+
+Deno.test({
+  name: `chart: all of it is in the release's namespace${needsHelm.suffix}`,
+  ignore: needsHelm.ignore,
+  fn(): void {
+    const values = { ...ALL, whereabouts: { enabled: true, asMultus: true } };
+    const { objects, hooks } = render(values, "--namespace=networks");
+    assert(hooks.length > 0);
+    for (const { metadata, subjects = [] } of [...objects, ...hooks]) {
+      assertEquals(metadata.namespace ?? "networks", "networks");
+      for (const { namespace } of subjects) {
+        assertEquals(namespace, "networks");
+      }
+    }
+    const binding = find(objects, "RoleBinding", "cni-whereabouts");
+    assertEquals(
+      binding.subjects.map(({ name }: Manifest) => name),
+      ["whereabouts", "multus"],
+    );
+  },
+});
+
+/** Values that the schema refuses, and what the error names. */
+const REFUSED: readonly [values: object, place: string][] = [
+  [{ plugin: {} }, "'plugin'"],
+  [{ plugins: { only: "ptp" } }, "/plugins/only"],
+  [{ plugins: { directory: "opt/cni/bin" } }, "/plugins/directory"],
+  [{ plugins: { podSpec: { containers: [] } } }, "/plugins/podSpec/containers"],
+  [{ daemon: { port: 0 } }, "/daemon/port"],
+  [{ image: { digests: { multus: "sha256:1" } } }, "/image/digests/multus"],
+  [{ cleanup: { timeout: "5" } }, "/cleanup/timeout"],
+  [{ whereabouts: { schedule: "hourly" } }, "/whereabouts/schedule"],
+];
+
+Deno.test({
+  name: `chart: the schema refuses other values${needsHelm.suffix}`,
+  ignore: needsHelm.ignore,
+  fn: async (t) =>
+    await eachRow(t, REFUSED, ([values, place]) => {
+      const { code, stderr } = template(values);
+      assertEquals(code, 1);
+      assertStringIncludes(stderr, place);
+    }, ([, place]) => place),
+});
+
+Deno.test({
+  name: "chart: helm uninstall runs uninstall.yaml on every node, and waits" +
+    needsHelm.suffix,
+  ignore: needsHelm.ignore,
+  fn(): void {
+    const { hooks } = render(ALL);
+    const inOrder = hooks.toSorted((a, b) => weightOf(a) - weightOf(b));
+    for (const [directory, app] of [["plugins", "cni-plugins"], ["multus"]]) {
+      const [uninstall] = read(`${directory}/uninstall.yaml`);
+      const { name } = uninstall.metadata;
+      const own = inOrder.filter(({ metadata }) =>
+        metadata.name.startsWith(`${directory}-`) || metadata.name === name
+      );
+      assertEquals(own.map(({ kind }) => kind), [
+        ...["Role", "RoleBinding", "ServiceAccount"],
+        ...["Job", "DaemonSet", "Job"],
+      ]);
+      for (const { metadata: { annotations } } of own) {
+        assertEquals(annotations["helm.sh/hook"], "post-delete");
+      }
+      const { annotations: _, ...metadata } = own[4].metadata;
+      assertEquals({ ...own[4], metadata }, uninstall);
+      assertEquals(argsOf(own[3]).slice(0, 4), [
+        ...["wait", "pods", "--for=delete"],
+        `--selector=app=${app ?? directory}`,
+      ]);
+      const rollout = ["rollout", "status", `daemonset/${name}`];
+      assertEquals(argsOf(own[5]).slice(0, 3), rollout);
+    }
+    assertEquals(render(ALL, "--set=cleanup.enabled=false").hooks, []);
+  },
+});
+
+function weightOf({ metadata: { annotations } }: Manifest): number {
+  return Number(annotations["helm.sh/hook-weight"]);
+}
+
+function argsOf({ spec }: Manifest): string[] {
+  return spec.template.spec.containers[0].args;
+}
