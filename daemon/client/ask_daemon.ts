@@ -19,11 +19,16 @@ import { readStdin } from "../../cni/process/stdio.ts";
 
 export { SHIM };
 
-/** Has a node daemon run a call, if one is to be asked. */
+/**
+ * Has a node daemon run a call, if one is to be asked. From then on, a process that
+ * ends by itself, since nothing is left to wait for, exits with 1: no answer must not
+ * look like success.
+ */
 export async function askDaemon(
   name: string,
   stdin: () => Uint8Array,
 ): Promise<Parameters<typeof printAndExit>[0] | undefined> {
+  Deno.exitCode = 1;
   const config = findDaemonConfig(name, stdin);
   if (config === undefined) return undefined;
   const { handOver } = await import("./hand_over.ts");
@@ -90,8 +95,6 @@ export async function runPlugin(
   load: () => Promise<Plugin> | Plugin | undefined,
   lookup?: PluginLookup,
 ): Promise<void> {
-  // A process that waits forever ends by itself. That must not look like success.
-  Deno.exitCode = 1;
   const stdin = readOnce();
   const answer = await askDaemon(name, stdin);
   if (answer !== undefined) printAndExit(answer);
