@@ -15,7 +15,7 @@ import {
   type NetworkRuntime,
   readNetworks,
 } from "../../cni/libcni/mod.ts";
-import type { FileStamps } from "./file_stamps.ts";
+import type { FileStamps } from "../../cni/files/file_stamps.ts";
 
 export interface NetworkSource {
   /** The directory with the networks' configurations. */

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
 import { TestNode } from "../../tests/_harness/test_node.ts";
 import { chooseNetwork, type NetworkChoice } from "./choose_network.ts";
-import { FileStamps } from "./file_stamps.ts";
+import { FileStamps } from "../../cni/files/file_stamps.ts";
 import { buildLoopback } from "./loopback.ts";
 
 function choose(

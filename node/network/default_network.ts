@@ -12,7 +12,7 @@ import {
   type NetworkChoice,
   type NetworkSource,
 } from "./choose_network.ts";
-import { FileStamps } from "./file_stamps.ts";
+import { FileStamps } from "../../cni/files/file_stamps.ts";
 
 /**
  * When an unusable network is tried again although no file has changed: a plugin

@@ -8,6 +8,7 @@ import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { copyLibraries } from "../../../cni/files/libraries.ts";
 import { copyExecutable } from "../../../cni/files/copy_executable.ts";
+import { FileStamps } from "../../../cni/files/file_stamps.ts";
 import { unlessMissing } from "../../../cni/files/io.ts";
 import { FileLock } from "../../../cni/files/lock.ts";
 import type { Log } from "../../../cni/log/log.ts";
@@ -25,12 +26,6 @@ const EXECUTABLE = "cni-multus";
 /** The directory of the plugins that links have replaced; uninstall.yaml knows it. */
 const KEPT = ".cni-multus";
 
-/** States of the source and of its copy. */
-interface Twins {
-  readonly source: string;
-  readonly target: string;
-}
-
 /** The executable, and the links to it. */
 export class Executable {
   readonly #options: ExecutableOptions;
@@ -40,8 +35,10 @@ export class Executable {
   /** `multus`, which replaces any other file. */
   readonly #command: Links;
   readonly #plugins: Links;
-  /** The states in which both files last had the same content. */
-  #same: Twins = { source: "", target: "" };
+  /** Of both files, when they last had the same content. */
+  #same: FileStamps | undefined;
+  /** The copy as it was then; "" before. */
+  #copy = "";
   /** Whether the node runs this very file. A replacement of it is intended. */
   #isShared: boolean | undefined;
 
@@ -85,42 +82,37 @@ export class Executable {
     this.#plugins.ensure();
   }
 
-  /** Compares only files that changed since the last comparison. */
+  /** Compares only files that may have changed since the last comparison. */
   async #isThere(): Promise<boolean> {
-    const twins = this.#identify();
-    const { source, target } = this.#same;
-    if (twins.source === source && twins.target === target) return true;
-    const isSame = await tellIoFailure(
-      `compare "${this.#options.source}" with "${this.#path}"`,
-      haveSameContent(this.#options.source, this.#path),
-    );
-    if (isSame) this.#same = twins;
-    return isSame;
-  }
-
-  #identify(): Twins {
+    if (this.#same?.isCurrent()) return true;
     const { source } = this.#options;
-    return { source: identify(source), target: identify(this.#path) };
+    const stamps = new FileStamps();
+    stamps.add([source, this.#path]);
+    const copy = identify(this.#path);
+    const isSame = await tellIoFailure(
+      `compare "${source}" with "${this.#path}"`,
+      haveSameContent(source, this.#path),
+    );
+    if (isSame) [this.#same, this.#copy] = [stamps, copy];
+    return isSame;
   }
 
   async #install(): Promise<void> {
     const { source } = this.#options;
-    const { target } = this.#same;
-    const isTaken = target !== "" && identify(this.#path) !== target;
+    const isTaken = this.#copy !== "" && identify(this.#path) !== this.#copy;
     if (isTaken) this.#contest.takeTurn();
-    // Taken before reading: a file that replaces the source meanwhile must not
-    // count as copied.
-    const copied = identify(source);
-    let made = "";
     await tellIoFailure(
       `copy the libraries of "${source}" to "${this.#options.directory}"`,
       copyLibraries(source, this.#options.directory),
     );
     await tellIoFailure(
       `copy "${source}" to "${this.#path}"`,
-      copyExecutable(source, this.#path, (copy) => made = identify(copy)),
+      copyExecutable(
+        source,
+        this.#path,
+        (copy) => this.#copy = identify(copy),
+      ),
     );
-    this.#same = { source: copied, target: made };
     const fields = { path: this.#path };
     if (isTaken) this.#log.warn("restored the executable", fields);
     else this.#log.info("installed the executable", fields);

@@ -1,6 +1,6 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { createLog } from "../../../cni/log/log.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
@@ -31,10 +31,10 @@ Deno.test("Executable.ensure() copies what differs, and is not quick to fight", 
   await executable.ensure();
   assertEquals(Deno.readTextFileSync(path), "one");
   assertEquals(Deno.readLinkSync(`${bin}/multus`), "cni-multus");
-  Deno.writeTextFileSync(path, "two");
+  Deno.writeTextFileSync(path, "another");
   await executable.ensure();
   assertEquals(Deno.readTextFileSync(path), "one");
-  Deno.writeTextFileSync(path, "three");
+  Deno.writeTextFileSync(path, "a third one");
   await assertRejects(() => executable.ensure(), NotYetError, path);
   directory.add("source", "four");
   await assertRejects(() => executable.ensure(), NotYetError, path);
@@ -46,6 +46,20 @@ Deno.test("Executable.ensure() is not held up by a fight if its source is new", 
   await executable.ensure();
   for (const content of ["two", "three", "four"]) {
     directory.add("source", content);
+    await executable.ensure();
+    assertEquals(Deno.readTextFileSync(`${bin}/multus`), content);
+  }
+});
+
+Deno.test("Executable.ensure() notices a change that the time of its source hides", async () => {
+  const { directory, executable, bin } = prepare();
+  using _directory = directory;
+  const source = `${directory.path}/source`;
+  const { mtime } = Deno.statSync(source);
+  assert(mtime !== null);
+  for (const content of ["one", "one", "two"]) {
+    directory.add("source", content);
+    Deno.utimeSync(source, mtime, mtime);
     await executable.ensure();
     assertEquals(Deno.readTextFileSync(`${bin}/multus`), content);
   }

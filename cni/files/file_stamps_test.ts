@@ -19,8 +19,9 @@ function oldDirectory(): ConfDirectory {
 function stampsOf(
   { path }: ConfDirectory,
   names: readonly string[],
+  nowMs = Date.now(),
 ): FileStamps {
-  const stamps = new FileStamps();
+  const stamps = new FileStamps(() => nowMs);
   stamps.add(names.map((name) => `${path}/${name}`));
   return stamps;
 }
@@ -69,8 +70,10 @@ Deno.test("FileStamps.isCurrent() notices whatever happens to a path", async (t)
 
 Deno.test("FileStamps.isCurrent() does not trust the time of what is new", () => {
   using directory = oldDirectory();
-  Deno.utimeSync(`${directory.path}/a`, new Date(), new Date());
-  assertEquals(stampsOf(directory, ["a"]).isCurrent(), false);
+  const now = new Date();
+  Deno.utimeSync(`${directory.path}/a`, now, now);
+  const stamps = stampsOf(directory, ["a"], now.getTime());
+  assertEquals(stamps.isCurrent(), false);
 });
 
 Deno.test("FileStamps.isCurrent() takes a time to come as it is", () => {

@@ -15,12 +15,18 @@ const CLOCK_TICK_MS = 10;
  * it, so that a write in between is noticed.
  */
 export class FileStamps {
+  readonly #now: () => number;
   readonly #stamps = new Map<string, string>();
   #isSettled = true;
 
+  /** @param now The time of new files, in ms */
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+  }
+
   /** Takes the stamps of paths. A directory's stamp changes with its entries. */
   add(paths: Iterable<string>): void {
-    const nowMs = Date.now();
+    const nowMs = this.#now();
     for (const path of paths) {
       const info = tryStat(path);
       this.#stamps.set(path, format(info));
