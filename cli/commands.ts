@@ -304,7 +304,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   {
     name: "metrics",
     summary: "Show pools, attachments and leftovers as metrics",
-    flags: pick("textfile", ...DIRECTORIES),
+    flags: pick("textfile", "findings", ...DIRECTORIES),
     timeout: "2m",
     load: async () => (await import("./commands/metrics.ts")).metrics,
   },

@@ -144,6 +144,9 @@ export const FLAGS = {
     summary: "show only lines of this level and above",
     completes: ["debug", "info", "warn", "error"],
   },
+  "findings": {
+    summary: "count what cni doctor finds, instead of the rest",
+  },
   "textfile": {
     value: "FILE",
     summary: "write into this file, for node-exporter's textfile collector",

@@ -283,7 +283,8 @@ const TEXTS: HelpTexts = {
     about: [
       "Prints gauges in the text format of Prometheus. --textfile replaces a " +
       "file atomically. A metric that cannot be read is missing, and " +
-      "cni_metric_failed is 1 for it; the exit code is 1 then.",
+      "cni_metric_failed is 1 for it; the exit code is 1 then. --findings runs " +
+      "the checks of cni doctor, and counts what they find instead.",
     ],
     examples: {
       "cni metrics": "show them",

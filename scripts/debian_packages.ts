@@ -41,6 +41,14 @@ const FIREWALLD_PACKAGES = [
   "python3-nftables",
 ];
 
+/** The same of programs that watch the metrics. */
+const PROMETHEUS_PACKAGES = ["prometheus", "prometheus-node-exporter"];
+
+/** The root of the files of Prometheus. */
+export const PROMETHEUS_ROOT: string = decodeURIComponent(
+  new URL("../build/prometheus", import.meta.url).pathname,
+);
+
 /** The root of the files of firewalld. */
 export const FIREWALLD_ROOT: string = decodeURIComponent(
   new URL("../build/firewalld", import.meta.url).pathname,
@@ -156,9 +164,12 @@ export async function ensureUnpacked(
 export async function installTestPackages(): Promise<void> {
   if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
   const missing = await ensureDebianPackages(TEST_PACKAGES);
-  const isRoot = Deno.uid() === 0;
-  if (isRoot && !await ensureUnpacked(FIREWALLD_PACKAGES, FIREWALLD_ROOT)) {
-    missing.push("firewalld");
+  const unpacked = [
+    [FIREWALLD_PACKAGES, FIREWALLD_ROOT],
+    [PROMETHEUS_PACKAGES, PROMETHEUS_ROOT],
+  ] as const;
+  for (const [names, root] of Deno.uid() === 0 ? unpacked : []) {
+    if (!await ensureUnpacked(names, root)) missing.push(...names);
   }
   if (missing.length === 0) return;
   console.error(`Not installed, so some tests skip: ${missing.join(" ")}`);

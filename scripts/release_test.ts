@@ -203,6 +203,8 @@ Deno.test({
     assertEquals(units, [
       "cni-dhcp.service",
       "cni-dhcp.socket",
+      "cni-findings.service",
+      "cni-findings.timer",
       "cni-gc.service",
       "cni-gc.timer",
       "cni-metrics.service",

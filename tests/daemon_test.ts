@@ -178,7 +178,8 @@ test("runs calls, counts them, and leaves nothing", async (scene, daemon) => {
   assertDone(await daemon.call("ptp", "DEL", known).output);
   scene.assertNothingIsLeft();
   assertEquals(daemon.story, ["ptp ADD 0", "ptp CHECK 0", "ptp DEL 0"]);
-  const sample = 'cni_daemon_calls_total{plugin="ptp",command="ADD",code="0"}';
+  const sample = "cni_daemon_calls_total" +
+    '{plugin="ptp",command="ADD",network="net1",code="0"}';
   assertEquals(await daemon.metric(sample), 1);
   assertEquals((await daemon.ask("/readyz")).status, 200);
   assertEquals((await daemon.ask("/healthz")).status, 200);

@@ -110,6 +110,36 @@ rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
 });
 
 rootTest(
+  "cni metrics --findings counts what cni doctor finds",
+  NEEDS,
+  async () => {
+    using scene = await DoctorScene.create();
+    const { hosts: { host, path, directory }, proc } = scene;
+    const call = callOn(scene);
+    const flags = { ...call.flags, "cni-path": path, findings: true };
+    const daemonSocket = `${directory}/daemon.sock`;
+    const options = { hostNetns: host.path, proc, daemonSocket };
+    const count = async (): Promise<string> => {
+      const patience = PATIENCE;
+      const { text, exitCode, note } = await metrics(
+        { ...call, env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" }, flags },
+        { ...options, patience },
+      );
+      assertEquals([exitCode, note], [0, undefined]);
+      return String(text);
+    };
+    const well = await count();
+    assertEquals(well.match(/severity="error"/g), null, well);
+    assertMatch(well, /^cni_findings_unchecked 0$/m);
+    scene.sh("sysctl -qw net.ipv4.ip_forward=0");
+    assertMatch(
+      await count(),
+      /^cni_findings\{code="CNI0601",finding="ip-forward",severity="error"\} 1$/m,
+    );
+  },
+);
+
+rootTest(
   "cni metrics counts, and shows what it cannot read",
   NEEDS,
   async () => {

@@ -5,6 +5,7 @@
  */
 
 import { dirname, resolve } from "@std/path/posix";
+import { once } from "../../cni/config/types.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { formatGauge, type Labels } from "../../daemon/server/metrics.ts";
@@ -13,7 +14,8 @@ import type { Output } from "../program/command.ts";
 import { formatFailureText, hintAtRoot } from "../program/failure.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { listLeftovers } from "../doctor/leftovers.ts";
-import { Node, type NodeOptions } from "../doctor/node.ts";
+import { diagnose, type Diagnosis } from "../doctor/diagnose.ts";
+import { Node, type Replaced } from "../doctor/node.ts";
 import { countPools, type PoolUse } from "../doctor/subnets.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../network.ts";
@@ -22,8 +24,13 @@ import { writeTarget } from "../written_file.ts";
 
 type Sample = readonly [labels: Labels, value: number];
 
-/** Counts the addresses of pools; reads the leases once. */
-type Pools = () => readonly PoolUse[];
+/** What several metrics are made of, read once. */
+interface Shared {
+  /** Counts the addresses of pools. */
+  readonly pools: () => readonly PoolUse[];
+  /** Runs the checks of `cni doctor`. */
+  readonly diagnosis: () => Promise<Diagnosis>;
+}
 
 /** A metric, and where its values come from. */
 interface Metric {
@@ -31,9 +38,26 @@ interface Metric {
   readonly help: string;
   readonly read: (
     node: Node,
-    pools: Pools,
+    shared: Shared,
   ) => readonly Sample[] | Promise<readonly Sample[]>;
 }
+
+/** The metrics of --findings. */
+const FINDINGS: readonly Metric[] = [
+  {
+    name: "cni_findings",
+    help: "What cni doctor finds; cni explain CODE says more.",
+    read: async (_, { diagnosis }) =>
+      countFindings((await diagnosis()).findings),
+  },
+  {
+    name: "cni_findings_unchecked",
+    help: "Checks of cni doctor that could not run.",
+    read: async (_, { diagnosis }) => [
+      [{}, (await diagnosis()).unchecked.length],
+    ],
+  },
+];
 
 const METRICS: readonly Metric[] = [
   {
@@ -68,12 +92,12 @@ const METRICS: readonly Metric[] = [
   {
     name: "cni_pool_addresses",
     help: "Addresses that host-local can give out.",
-    read: (_, pools) => samplesOf(pools(), "all"),
+    read: (_, { pools }) => samplesOf(pools(), "all"),
   },
   {
     name: "cni_pool_used_addresses",
     help: "Addresses that host-local has given out.",
-    read: (_, pools) => samplesOf(pools(), "used"),
+    read: (_, { pools }) => samplesOf(pools(), "used"),
   },
   {
     name: "cni_node_daemon",
@@ -95,7 +119,7 @@ const METRICS: readonly Metric[] = [
 /** Reads the metrics, and prints them or writes them into a file. */
 export async function metrics(
   call: CniCall,
-  replaced: Pick<NodeOptions, "hostNetns" | "proc" | "daemonSocket"> = {},
+  replaced: Omit<Replaced, "resolvConf"> = {},
 ): Promise<Output> {
   const { env, signal, flags } = call;
   using node = new Node({
@@ -104,12 +128,14 @@ export async function metrics(
     signal,
     ...replaced,
   });
-  let counted: readonly PoolUse[] | undefined;
-  const pools: Pools = () => counted ??= countPools(node);
+  const shared: Shared = {
+    pools: once(() => countPools(node)),
+    diagnosis: once(() => diagnose(node)),
+  };
   const found = [];
-  for (const { name, help, read } of METRICS) {
+  for (const { name, help, read } of flags.findings ? FINDINGS : METRICS) {
     try {
-      found.push({ name, help, samples: await read(node, pools) });
+      found.push({ name, help, samples: await read(node, shared) });
     } catch (error) {
       signal.throwIfAborted();
       const text = formatFailureText(error) + hintAtRoot(error);
@@ -182,6 +208,22 @@ function countBy<K extends string>(
   const found = Map.groupBy(all, (one) => one[key]);
   return [...new Set([...known, ...found.keys()])]
     .map((value) => [{ [key]: value }, found.get(value)?.length ?? 0]);
+}
+
+/** One sample for each code and severity. */
+function countFindings(findings: Diagnosis["findings"]): Sample[] {
+  const same = Map.groupBy(
+    findings,
+    ({ code, severity }) => `${code} ${severity}`,
+  );
+  return [...same.values()].map(([first, ...others]) => [
+    {
+      code: first?.code ?? "",
+      finding: first?.check ?? "",
+      severity: first?.severity ?? "",
+    },
+    1 + others.length,
+  ]);
 }
 
 /** One sample for each range set. Sets with the same subnets are added up. */

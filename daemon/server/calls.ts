@@ -63,6 +63,8 @@ export interface EndedCall {
   /** The plugin's type. */
   readonly plugin: string;
   readonly command: string;
+  /** The name in the configuration; "" for none. */
+  readonly network: string;
   /** The code of the error; 0 if it succeeded, -1 if it was not begun. */
   readonly code: number;
   /** From its arrival to its answer, in ms. */
@@ -385,11 +387,12 @@ export class Calls {
     const { log, onEnded } = this.#options;
     const plugin = call.plugin.name;
     const code = codeOf(outcome);
-    onEnded?.({ plugin, command, code, ms, waitedMs });
+    const { network } = subject;
+    onEnded?.({ plugin, command, network, code, ms, waitedMs });
     log.info("call", {
       plugin,
       command,
-      network: subject.network,
+      network,
       container: call.env["CNI_CONTAINERID"],
       ifname: call.env["CNI_IFNAME"],
       ..."notMine" in outcome ? { notMine: outcome.notMine } : { code },

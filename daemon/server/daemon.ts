@@ -6,7 +6,6 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { pause } from "../../cni/call/deadline.ts";
 import { takeUnasked } from "../protocol/daemon_losses.ts";
 import {
   HTTP_SOCKET_NAME,
@@ -33,8 +32,10 @@ import type { Gauge } from "./metrics.ts";
 import { limitByOpenFiles } from "./open_files.ts";
 import { ServiceManager } from "../service/notify.ts";
 import { openPluginCgroup } from "./plugin_cgroup.ts";
+import { listOwnGauges, type OwnState } from "./own_gauges.ts";
 import { readOwnWorld } from "./own_world.ts";
 import { SocketFile } from "../service/socket_file.ts";
+import { Standstill } from "./standstill.ts";
 import { answerState } from "./state_handler.ts";
 
 /** Names of the sockets: the daemon's own protocol, and HTTP. */
@@ -108,6 +109,7 @@ class NodeDaemon {
   readonly #garbage: GarbageCollector;
   readonly #callSocket: CallSocket;
   readonly #httpSocket: HttpSocket;
+  readonly standstill = new Standstill();
   readonly maxCalls: number;
   readonly calls: Calls;
   isEnding = false;
@@ -123,7 +125,7 @@ class NodeDaemon {
     this.maxCalls = limits.maxCalls;
     const admission = new Admission({ maxConnections });
     this.#metrics = new DaemonMetrics([
-      ...this.#listGauges(linkRemover),
+      ...listOwnGauges(options.build, () => this.#describeSelf(linkRemover)),
       ...options.gauges ?? [],
     ]);
     this.#garbage = new GarbageCollector({
@@ -138,30 +140,14 @@ class NodeDaemon {
     });
   }
 
-  #listGauges(linkRemover: LinkRemover): Gauge[] {
-    return [
-      {
-        name: "cni_daemon_calls_running",
-        help: "Calls that run now.",
-        read: () => [[{}, this.calls.running]],
-      },
-      {
-        name: "cni_daemon_calls_waiting",
-        help: "Calls that wait for their turn now.",
-        read: () => [[{}, this.calls.waiting]],
-      },
-      {
-        name: "cni_daemon_connections",
-        help: "Callers that are connected now.",
-        read: () => [[{}, this.#callSocket.connections]],
-      },
-      {
-        name: "cni_daemon_link_deletions_unacknowledged",
-        help:
-          "Groups of links that are gone, for which the kernel still waits.",
-        read: () => [[{}, linkRemover.unacknowledged]],
-      },
-    ];
+  #describeSelf(linkRemover: LinkRemover): OwnState {
+    return {
+      running: this.calls.running,
+      waiting: this.calls.waiting,
+      connections: this.#callSocket.connections,
+      unacknowledged: linkRemover.unacknowledged,
+      standstillSeconds: this.standstill.seconds,
+    };
   }
 
   #makeCalls(linkRemover: LinkRemover): Calls {
@@ -287,7 +273,9 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 
   // This loop goes on, so callers need not keep away any more.
   const onWell = (): void => daemon.welcomeCallers();
-  const reason = await keepInPlace(files, options, onWell);
+  const { standstill } = daemon;
+  const rest = standstill.pause.bind(standstill);
+  const reason = await keepInPlace(files, options, onWell, rest);
   daemon.isEnding = true;
   manager.tell("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
@@ -301,15 +289,17 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
  * Looks after the sockets.
  *
  * @param onWell Called each time a socket is found in place
+ * @param rest Waits
  * @returns Why the daemon ends
  */
 async function keepInPlace(
   files: readonly SocketFile[],
   { log, signal, lookMs = LOOK_MS }: DaemonOptions,
   onWell: () => void,
+  rest: Standstill["pause"],
 ): Promise<string> {
   for (;;) {
-    await pause(lookMs, signal);
+    await rest(lookMs, signal);
     if (signal.aborted) return describeError(signal.reason);
     for (const file of files) {
       try {

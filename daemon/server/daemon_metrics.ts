@@ -8,6 +8,12 @@ import type { EndedCall } from "./calls.ts";
 import type { Reason } from "../service/reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
 
+/** Networks with samples of their own; their names come with the calls. */
+const MAX_NETWORKS = 100;
+
+/** Stands for the networks beyond. */
+const OTHER = "other networks";
+
 /** The daemon's metrics. */
 export class DaemonMetrics {
   readonly #calls = new Counter(
@@ -27,6 +33,7 @@ export class DaemonMetrics {
     "Time that calls waited for their turn.",
   );
   readonly #gauges: readonly Gauge[];
+  readonly #networks = new Set<string>();
 
   /** @param gauges Values that are read when the metrics are shown */
   constructor(gauges: readonly Gauge[]) {
@@ -34,11 +41,19 @@ export class DaemonMetrics {
   }
 
   /** Counts a call that the daemon has run. */
-  countCall({ plugin, command, code, ms, waitedMs }: EndedCall): void {
+  countCall({ code, ms, waitedMs, ...call }: EndedCall): void {
     if (code < 0) return; // It counts as not mine.
-    this.#calls.add({ plugin, command, code });
-    this.#durations.observe({ plugin, command }, ms / 1000);
+    const { plugin, command } = call;
+    const labels = { plugin, command, network: this.#label(call.network) };
+    this.#calls.add({ ...labels, code });
+    this.#durations.observe(labels, ms / 1000);
     this.#waits.observe({}, waitedMs / 1000);
+  }
+
+  /** Bounds the number of samples. */
+  #label(network: string): string {
+    if (this.#networks.size < MAX_NETWORKS) this.#networks.add(network);
+    return this.#networks.has(network) ? network : OTHER;
   }
 
   /** Counts a call that its caller runs. */

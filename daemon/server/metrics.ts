@@ -7,9 +7,11 @@
 /** Labels of a sample, in the order in which they are shown. */
 export type Labels = Readonly<Record<string, string | number>>;
 
-/** A sample that is read when it is shown. */
+/** Samples that are read when they are shown. */
 export interface Gauge {
   readonly name: string;
+  /** `counter` for what only grows; `gauge` by default. */
+  readonly type?: "gauge" | "counter";
   readonly help: string;
   /** Returns the values by their labels. */
   readonly read: () => readonly (readonly [labels: Labels, value: number])[];
@@ -113,11 +115,13 @@ export class Histogram {
   }
 }
 
-/** Formats a gauge. */
-export function formatGauge({ name, help, read }: Gauge): string {
+/** Formats what is read now. */
+export function formatGauge(
+  { name, type = "gauge", help, read }: Gauge,
+): string {
   const lines = read()
     .map(([labels, value]) => `${name}${formatLabels(labels)} ${value}`);
-  return formatMetric(name, "gauge", help, lines);
+  return formatMetric(name, type, help, lines);
 }
 
 /** Source: prometheus.io/docs/instrumenting/exposition_formats. */

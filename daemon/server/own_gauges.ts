@@ -1,0 +1,76 @@
+/**
+ * What the daemon says of itself when its metrics are shown.
+ *
+ * @module
+ */
+
+import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import type { Gauge } from "./metrics.ts";
+
+/** How the daemon is now. */
+export interface OwnState {
+  /** Calls that run. */
+  readonly running: number;
+  /** Calls that wait for their turn. */
+  readonly waiting: number;
+  /** How many callers are connected. */
+  readonly connections: number;
+  /** How many groups of links are gone for which the kernel still waits. */
+  readonly unacknowledged: number;
+  /** How long the loop has stood still, in seconds. */
+  readonly standstillSeconds: number;
+}
+
+/**
+ * Lists the values. Those that each process has bear the names that Prometheus
+ * gives them.
+ *
+ * @param build Identifies the code
+ * @param read Says how the daemon is
+ */
+export function listOwnGauges(build: string, read: () => OwnState): Gauge[] {
+  const startedAt = (Date.now() - performance.now()) / 1000;
+  return [
+    {
+      name: "cni_daemon_info",
+      help: "Version of the daemon, and the identity of its code.",
+      read: () => [[{ version: PLUGINS_VERSION, build }, 1]],
+    },
+    {
+      name: "cni_daemon_calls_running",
+      help: "Calls that run now.",
+      read: () => [[{}, read().running]],
+    },
+    {
+      name: "cni_daemon_calls_waiting",
+      help: "Calls that wait for their turn now.",
+      read: () => [[{}, read().waiting]],
+    },
+    {
+      name: "cni_daemon_connections",
+      help: "Callers that are connected now.",
+      read: () => [[{}, read().connections]],
+    },
+    {
+      name: "cni_daemon_link_deletions_unacknowledged",
+      help: "Groups of links that are gone, for which the kernel still waits.",
+      read: () => [[{}, read().unacknowledged]],
+    },
+    {
+      name: "cni_daemon_standstill_seconds_total",
+      type: "counter",
+      help: "Time in which the daemon was stopped, starved, or busy for long.",
+      read: () => [[{}, read().standstillSeconds]],
+    },
+    {
+      name: "process_resident_memory_bytes",
+      help: "Resident memory size in bytes.",
+      read: () => [[{}, Deno.memoryUsage().rss]],
+    },
+    {
+      name: "process_start_time_seconds",
+      help: "Start time of the process since unix epoch in seconds.",
+      read: () => [[{}, startedAt]],
+    },
+  ];
+}
