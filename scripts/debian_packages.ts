@@ -109,6 +109,35 @@ function aptGet(args: readonly string[], cwd?: string): Promise<boolean> {
   return succeeds("apt-get", [...APT_OPTIONS, "-qq", ...args], cwd);
 }
 
+/** The keys of all Debian releases, where Debian's own packages are used. */
+const DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/**
+ * Has apt look at another release of Debian only: with lists of its own, so that
+ * nothing of it can be installed on the machine.
+ *
+ * @param directory For the lists
+ * @returns Options for apt-get
+ */
+async function chooseRelease(
+  release: string,
+  directory: string,
+): Promise<string[]> {
+  const paths = ["lists", "cache"].map((name) => `${directory}/${name}`);
+  for (const path of paths) await Deno.mkdir(path, { recursive: true });
+  const sources = `${directory}/sources.list`;
+  await Deno.writeTextFile(
+    sources,
+    `deb [signed-by=${DEBIAN_KEYS}] http://deb.debian.org/debian ${release} main\n`,
+  );
+  return [
+    `-o=Dir::Etc::SourceList=${sources}`,
+    "-o=Dir::Etc::SourceParts=/dev/null",
+    `-o=Dir::State::Lists=${paths[0]}`,
+    `-o=Dir::Cache=${paths[1]}`,
+  ];
+}
+
 function install(names: readonly string[]): Promise<boolean> {
   return aptGet(["install", "--yes", "--no-install-recommends", ...names]);
 }
@@ -135,24 +164,34 @@ export async function ensureDebianPackages(
  * Downloads packages and unpacks them into a directory, unless it is there.
  *
  * @param directory Appears complete, or not at all
+ * @param release Of Debian; by default that of the machine
  */
 export async function ensureUnpacked(
   names: readonly string[],
   directory: string,
+  release?: string,
 ): Promise<boolean> {
   if (exists(directory)) return true;
   if (!hasCommand("apt-get") || !hasCommand("dpkg-deb")) return false;
   const unfinished = `${directory}.${Deno.pid}`;
   await Deno.mkdir(unfinished, { recursive: true });
   try {
-    const download = ["download", ...names];
+    const lists = `${unfinished}/apt`;
+    const options = release === undefined
+      ? []
+      : await chooseRelease(release, lists);
+    const download = [...options, "download", ...names];
     const isThere = await aptGet(download, unfinished) ||
-      await aptGet(["update"]) && await aptGet(download, unfinished);
+      await aptGet([...options, "update"]) &&
+        await aptGet(download, unfinished);
     if (!isThere) return false;
     for (const { name } of await Array.fromAsync(Deno.readDir(unfinished))) {
+      if (!name.endsWith(".deb")) continue;
       const unpack = ["--extract", name, "."];
       if (!await succeeds("dpkg-deb", unpack, unfinished)) return false;
+      await Deno.remove(`${unfinished}/${name}`);
     }
+    if (release !== undefined) await Deno.remove(lists, { recursive: true });
     await Deno.rename(unfinished, directory);
     return true;
   } finally {

@@ -26,6 +26,7 @@ import { ensureCompiled } from "./compile.ts";
 import { installTestPackages } from "./debian_packages.ts";
 import { GO_TOOLS, startGoPlugins } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
+import { ensureKernel } from "./kernel/find_kernel.ts";
 import { importFlags } from "./net.ts";
 import { formatTally, sumTallies, type Tally } from "./tally.ts";
 import {
@@ -303,6 +304,7 @@ async function prepare(
 ): Promise<AsyncDisposable> {
   const go = scope === "fast" ? undefined : await buildGoPrograms(stop);
   await installTestPackages();
+  if (scope === "whole" && !NO_INSTALL) await ensureKernel();
   return go ?? new AsyncDisposableStack();
 }
 

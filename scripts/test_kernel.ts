@@ -6,7 +6,7 @@
  *
  * The kernel is User-mode Linux, Debian's package `user-mode-linux`: it runs as
  * a process, and has modules for VLANs, ipvlan, vrf and the like, which the
- * machine's kernel may lack. As root this first installs the package, unless
+ * machine's kernel may lack. As root this first fetches the package, unless
  * `CNI_TEST_NO_INSTALL=1`. `--core` runs the part that the gate runs. Files that
  * are named are run even if they are not in the kernel part.
  *
@@ -19,8 +19,8 @@
 
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
-import { ensureDebianPackages } from "./debian_packages.ts";
-import { boot, type BootEnd } from "./kernel/boot.ts";
+import { boot, type BootEnd, type Kernel } from "./kernel/boot.ts";
+import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";
 import type { InsideRun } from "./kernel/inside.ts";
 import { judgeBoot } from "./kernel/judge.ts";
 import { type KernelOptions, parseKernelOptions } from "./kernel/options.ts";
@@ -38,10 +38,6 @@ import { createStop } from "./test/stop.ts";
 
 const ROOT = new URL("..", import.meta.url);
 const ROOT_PATH = decodeURIComponent(ROOT.pathname);
-
-/** The kernel, and the program that loads its modules. */
-const DEBIAN_PACKAGES = ["user-mode-linux", "kmod"];
-const KERNEL = "linux.uml";
 
 /** For what this run writes: a directory for each kernel. */
 const DIRECTORY = "build/kernel";
@@ -64,20 +60,20 @@ const PASSED_ON = [
   "OFFLINE",
 ];
 
-async function installPackages(): Promise<void> {
-  if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
-  await ensureDebianPackages(DEBIAN_PACKAGES);
-}
-
-/** Says why the kernel cannot be booted here. */
-function findHindrance(): string | undefined {
+/**
+ * Returns the kernel to boot.
+ *
+ * @returns A text if none can be booted here: why
+ */
+async function chooseKernel(): Promise<Kernel | string> {
   if (Deno.uid() !== 0) return "needs root";
   if (/\s/.test(ROOT_PATH + Deno.execPath())) {
     return "needs paths without whitespace, to the project and to deno";
   }
-  const missing = [KERNEL, "modprobe"].filter((name) => !hasCommand(name));
-  if (missing.length === 0) return undefined;
-  return `needs ${missing.join(" and ")}: Debian's user-mode-linux and kmod`;
+  if (Deno.env.get("CNI_TEST_NO_INSTALL") !== "1") await ensureKernel();
+  const kernel = findKernel();
+  if (kernel === undefined) return "needs Debian's user-mode-linux";
+  return hasCommand("modprobe") ? kernel : "needs modprobe: Debian's kmod";
 }
 
 /** The files to run, and those that cannot be run with the reasons. */
@@ -159,6 +155,7 @@ async function findDenoDirectory(): Promise<string> {
 
 /** Boots a kernel in a directory of its own, and keeps its messages there. */
 async function runInside(
+  kernel: Kernel,
   run: InsideRun,
   directory: string,
   onText: (text: string) => void,
@@ -166,12 +163,13 @@ async function runInside(
   await Deno.mkdir(directory, { recursive: true });
   await Deno.writeTextFile(`${directory}run.json`, JSON.stringify(run));
   const end = await boot({
-    kernel: KERNEL,
+    kernel,
     init: `${ROOT_PATH}scripts/kernel/init.sh`,
     env: {
       CNI_KERNEL_DENO: Deno.execPath(),
       CNI_KERNEL_ROOT: ROOT_PATH,
       CNI_KERNEL_RUN: `${directory}run.json`,
+      CNI_KERNEL_MODULES: kernel.modules,
       CNI_KERNEL_SHARE: COVERAGE_DIR,
       DENO_DIR: await findDenoDirectory(),
       DENO_NO_UPDATE_CHECK: "1",
@@ -187,6 +185,7 @@ async function runInside(
 
 /** Runs files in kernels beside each other; those after the first are shown once they end. */
 async function runShared(
+  kernel: Kernel,
   files: readonly TestFile[],
   options: KernelOptions,
 ): Promise<BootEnd[]> {
@@ -202,6 +201,7 @@ async function runShared(
   const ends = await Promise.all(parts.map((files, index) => {
     const directory = `${ROOT_PATH}${DIRECTORY}/${index}/`;
     return runInside(
+      kernel,
       { ...run, files },
       directory,
       index === 0 ? show : () => {},
@@ -217,9 +217,8 @@ function skip(reason: string): Tally {
 }
 
 async function main(options: KernelOptions): Promise<Tally> {
-  await installPackages();
-  const hindrance = findHindrance();
-  if (hindrance !== undefined) return skip(hindrance);
+  const kernel = await chooseKernel();
+  if (typeof kernel === "string") return skip(kernel);
   await Deno.remove(new URL(DIRECTORY, ROOT), { recursive: true }).catch(
     () => {},
   );
@@ -227,7 +226,7 @@ async function main(options: KernelOptions): Promise<Tally> {
   for (const [path, reason] of left) {
     console.log(`skipped ${path}: ${reason}`);
   }
-  const verdicts = (await runShared(files, options)).map(judgeBoot);
+  const verdicts = (await runShared(kernel, files, options)).map(judgeBoot);
   for (const { message } of verdicts) {
     if (message !== "") console.log(message);
   }
@@ -243,7 +242,7 @@ Usage: deno task test:kernel [--core] [--filter TEXT] [--verbose] [FILE...]
   --filter TEXT  run tests with TEXT in their name
   --verbose      print everything, not only failures
 
-The Debian package user-mode-linux is installed unless CNI_TEST_NO_INSTALL=1.`;
+User-mode Linux of Debian is fetched to build/uml unless CNI_TEST_NO_INSTALL=1.`;
 
 if (import.meta.main) {
   answerHelp(HELP);

@@ -6,10 +6,21 @@
  * @module
  */
 
+/** A program that is a kernel. */
+export interface Kernel {
+  /** A path or a command. */
+  readonly program: string;
+  /** The directory that it is started in; the current one by default. */
+  readonly cwd?: string;
+  /** Variables that it is started with. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The directory of its modules: in it, one for each version. */
+  readonly modules: string;
+}
+
 /** A kernel, its first process, and the surroundings of both. */
 export interface BootOptions {
-  /** The kernel: a path or a command. */
-  readonly kernel: string;
+  readonly kernel: Kernel;
   /** The script that is the first process. */
   readonly init: string;
   /** Variables for the script. Values have no whitespace. */
@@ -47,9 +58,10 @@ const GRACE_MS = 5000;
 export async function boot(options: BootOptions): Promise<BootEnd> {
   const { kernel, directory, stop, onText } = options;
   // A process group of its own: the kernel's processes are processes here.
-  await using child = new Deno.Command(kernel, {
+  await using child = new Deno.Command(kernel.program, {
     args: listWords(options),
-    env: { TMPDIR: await chooseMemoryDirectory(directory) },
+    env: { ...kernel.env, TMPDIR: await chooseMemoryDirectory(directory) },
+    ...kernel.cwd === undefined ? {} : { cwd: kernel.cwd },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -76,6 +88,8 @@ export async function boot(options: BootOptions): Promise<BootEnd> {
 function listWords({ init, env, directory }: BootOptions): string[] {
   const words = [
     `mem=${MEMORY_MIB}M`,
+    // Without ptrace(2), where both kernels can: several times as fast.
+    "seccomp=auto",
     "rootfstype=hostfs",
     "rootflags=/",
     "ro",

@@ -1,15 +1,12 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import {
-  hasCommand,
-  ignoreUnless,
-  rootTest,
-} from "../../testing/capabilities.ts";
+import { ignoreUnless, rootTest } from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { boot, type BootEnd } from "./boot.ts";
+import { findKernel } from "./find_kernel.ts";
 
-const KERNEL = "linux.uml";
+const KERNEL = findKernel();
 const needsKernel = ignoreUnless(
-  hasCommand(KERNEL),
+  KERNEL !== undefined,
   "needs Debian's user-mode-linux",
 );
 
@@ -31,7 +28,7 @@ class Boot implements Disposable {
     );
     Deno.chmodSync(init, 0o755);
     return boot({
-      kernel: KERNEL,
+      kernel: KERNEL ?? { program: "none", env: {}, modules: "" },
       init,
       env,
       directory: this.directory,

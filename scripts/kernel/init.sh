@@ -8,6 +8,7 @@
 #   CNI_KERNEL_DENO     deno
 #   CNI_KERNEL_ROOT     the project
 #   CNI_KERNEL_RUN      the file that says what to run: scripts/kernel/inside.ts
+#   CNI_KERNEL_MODULES  the directory of the modules of all versions
 #   CNI_KERNEL_SHARE    a directory of the machine to write to, if not empty
 #
 # This script runs twice: in the machine's file system, and in the overlay.
@@ -16,7 +17,7 @@ set -eu
 # The second console is for the tests; the first is for the kernel.
 exec </dev/null >/dev/tty1 2>&1
 
-modules=/usr/lib/uml/modules/$(uname -r)
+modules=$CNI_KERNEL_MODULES/$(uname -r)
 
 if [ "${1-}" = "" ]; then
   stty -opost </dev/tty1
@@ -54,10 +55,11 @@ ln -sfn fd/0 /dev/stdin
 ln -sfn fd/1 /dev/stdout
 ln -sfn fd/2 /dev/stderr
 # From here on the kernel loads the modules that it needs by itself. It does not
-# know that somebody needs these.
+# know that somebody needs these; newer ones have the first one built in.
 mkdir -p /lib/modules
 ln -sfn "$modules" "/lib/modules/$(uname -r)"
-modprobe -a ipv6 tun
+[ -d /proc/sys/net/ipv6 ] || modprobe ipv6
+modprobe tun
 ip link set lo up
 # A host without nftables for IPv4 has the other iptables.
 if ! nft add table ip probe 2>/dev/null; then

@@ -33,6 +33,15 @@ Deno.test("judgeBoot() skips only where the kernel does not start", async (t) =>
       "does not boot here:\nChecking ptrace\nptrace: Operation not permitted",
     ],
     [
+      "a processor that the kernel does not know",
+      {
+        log:
+          `${STARTED}userspace - ptrace set fp regs failed, errno = 14\nKernel panic`,
+      },
+      [0, 0, 1],
+      "fp regs failed, errno = 14\nKernel panic",
+    ],
+    [
       "a kernel that dies at once",
       { log: `${STARTED}Kernel panic` },
       [0, 1, 0],

@@ -16,9 +16,8 @@ const CAPABILITIES = "testing/capabilities.ts";
 /** A relative import, of values or types, at the start of a line. */
 const IMPORT = /^(?:import|export|\}).*?\bfrom\s+"(\.[^"]+)"/gm;
 
-/** Plugins whose rows run on any kernel, or need nftables, which this one lacks. */
-const ELSEWHERE =
-  "debug|dhcp|firewall|flannel|host_device|macvlan|masquerade|multus|portmap|tap|tuning";
+/** Plugins whose rows are about no links, or need nftables, which this one lacks. */
+const ELSEWHERE = "debug|dhcp|firewall|flannel|masquerade|multus|portmap";
 
 /**
  * The gate's part: conformance rows of plugins that change links, addresses or

@@ -35,16 +35,23 @@ function tryInetRules(): boolean {
   return new Deno.Command("unshare", options).outputSync().success;
 }
 
+/** Skips what needs tables of the iptables on the PATH, whichever it is. */
+export function needsIptables(): Needs {
+  const works = hasTables("iptables");
+  return ignoreUnless(works, "needs iptables and a kernel with its tables");
+}
+
 /** Skips what needs tables of the legacy iptables. */
 export function needsLegacyIptables(): Needs {
-  const works = hasCommand("iptables-legacy") &&
-    canUseNetns &&
-    new Deno.Command("unshare", {
-      args: ["-n", "iptables-legacy", "-t", "nat", "-S"],
-      stderr: "null",
-      stdout: "null",
-    }).outputSync().success;
+  const works = hasTables("iptables-legacy");
   return ignoreUnless(works, "needs the kernel's legacy iptables");
+}
+
+function hasTables(program: string): boolean {
+  if (!canUseNetns || !hasCommand(program)) return false;
+  const args = ["-n", program, "-t", "nat", "-S"];
+  const options = { args, stderr: "null", stdout: "null" } as const;
+  return new Deno.Command("unshare", options).outputSync().success;
 }
 
 /** Lists the lines of nft's rules that match. */

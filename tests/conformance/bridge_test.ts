@@ -18,7 +18,12 @@ import { conformance, type Row } from "../_harness/conformance.ts";
 import { writeFakeIpam } from "../_harness/fake_ipam.ts";
 import { canPing, ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
-import { needsInetRules, needsRuleTools, rulesOf } from "../_harness/rules.ts";
+import {
+  needsInetRules,
+  needsIptables,
+  needsRuleTools,
+  rulesOf,
+} from "../_harness/rules.ts";
 import type { CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 type Json = CallOutput["json"];
@@ -329,12 +334,18 @@ const EACH_WITH_RULES: Readonly<Record<string, (cniVersion: string) => Row>> = {
     masqueraded(cniVersion, { ipMasqBackend: "nftables" }),
 };
 
-/** Rows with rules that need no nftables for IPv4 and IPv6. */
-const EACH_WITHOUT_INET: Readonly<
+/** Rows with rules of iptables. */
+const EACH_BY_IPTABLES: Readonly<
   Record<string, (cniVersion: string) => Row>
 > = {
   "BR-16 masquerade by iptables": (cniVersion) =>
     masqueraded(cniVersion, { ipMasqBackend: "iptables" }),
+};
+
+/** Rows with rules that need no nftables for IPv4 and IPv6. */
+const EACH_WITHOUT_INET: Readonly<
+  Record<string, (cniVersion: string) => Row>
+> = {
   "BR-18 a look at senders": (cniVersion) => async () => {
     using bench = new Bench((hosts) =>
       bridgeConfig(hosts, { cniVersion, macspoofchk: true })
@@ -559,11 +570,13 @@ function rowsFor(
 
 const needsTools = allOf(needsRuleTools, needsRoot);
 const needsInet = allOf(needsInetRules, needsTools);
+const needsTables = allOf(needsIptables(), needsTools);
 
 conformance("bridge", ONCE, needsRoot);
 for (const cniVersion of SPEC_VERSIONS) {
   conformance("bridge", rowsFor(EACH, cniVersion), needsRoot);
   conformance("bridge", rowsFor(EACH_WITH_RULES, cniVersion), needsInet);
+  conformance("bridge", rowsFor(EACH_BY_IPTABLES, cniVersion), needsTables);
   conformance("bridge", rowsFor(EACH_WITHOUT_INET, cniVersion), needsTools);
   if (!isAtLeast(cniVersion, "0.3.0")) continue;
   conformance("bridge", rowsFor(EACH_WITH_LISTS, cniVersion), needsRoot);

@@ -5,7 +5,7 @@ import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { canPing, ipJson, snapshot } from "../../testing/ip_json.ts";
-import { needsInetRules } from "../_harness/rules.ts";
+import { needsInetRules, needsIptables } from "../_harness/rules.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 type Config = Record<string, unknown>;
@@ -79,8 +79,6 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
         ? assertInterfaces
         : assertFamilies,
     }),
-  "PTP-4 masquerade by iptables": (cniVersion) => () =>
-    roundTrip(masqueraded(cniVersion, "iptables")),
   "PTP-7 without dns in the configuration the IPAM plugin's counts":
     (cniVersion) => () => withResolvConf(cniVersion, {}, DNS),
   "PTP-8 any list in dns replaces all of the IPAM plugin's":
@@ -108,6 +106,14 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
     const { exitCode, stdout } = await hosts.run("ptp", "DEL", config);
     assertEquals([exitCode, stdout], [0, ""]);
   },
+};
+
+/** Rows for each version that masquerade by iptables. */
+const EACH_BY_IPTABLES: Readonly<
+  Record<string, (cniVersion: string) => Row>
+> = {
+  "PTP-4 masquerade by iptables": (cniVersion) => () =>
+    roundTrip(masqueraded(cniVersion, "iptables")),
 };
 
 /** Rows for each version that masquerade by nftables, named or not. */
@@ -221,8 +227,10 @@ function rowsFor(
 }
 
 const needsInet = allOf(needsInetRules, needsRoot);
+const needsTables = allOf(needsIptables(), needsRoot);
 
 for (const cniVersion of SPEC_VERSIONS) {
   conformance("ptp", rowsFor(EACH, cniVersion), needsRoot);
+  conformance("ptp", rowsFor(EACH_BY_IPTABLES, cniVersion), needsTables);
   conformance("ptp", rowsFor(EACH_MASQUERADED, cniVersion), needsInet);
 }

@@ -1,0 +1,108 @@
+/**
+ * Finds the kernel that `deno task test:kernel` boots, and fetches it.
+ *
+ * It is User-mode Linux of {@linkcode RELEASE}: the one of Debian 12 needs
+ * several times the CPU time, since it stops a process by ptrace(2) for each
+ * system call and page fault, and it does not start on a processor with AMX. It
+ * is unpacked into `build/uml` only. Where it cannot be had, the machine's own
+ * package does.
+ *
+ * @module
+ */
+
+import { hasCommand } from "../../testing/capabilities.ts";
+import { ensureDebianPackages, ensureUnpacked } from "../debian_packages.ts";
+import { exists } from "../exists.ts";
+import type { Kernel } from "./boot.ts";
+
+/** The kernel's package. */
+const PACKAGE = "user-mode-linux";
+
+/** The program in it. */
+const PROGRAM = "linux.uml";
+
+/** The oldest release of Debian whose kernel needs no ptrace(2): Linux 6.16. */
+const RELEASE = "forky";
+
+/** The library that the kernel was built for: older ones lack symbols. */
+const LIBRARY = "libc6";
+
+/** The root of the files of both packages. */
+const UNPACKED = decodeURIComponent(
+  new URL("../../build/uml", import.meta.url).pathname,
+);
+
+/** The program with its own library. */
+const OWN_PROGRAM = `${UNPACKED}/${PROGRAM}`;
+
+/** Where the package has its modules. */
+const MODULES = "/usr/lib/uml/modules";
+
+/** Returns the kernel, if it is on this machine. */
+export function findKernel(): Kernel | undefined {
+  if (exists(OWN_PROGRAM)) {
+    return {
+      program: OWN_PROGRAM,
+      // Its loader is named from there.
+      cwd: `${UNPACKED}/usr`,
+      env: { LD_LIBRARY_PATH: `${UNPACKED}/usr/lib/x86_64-linux-gnu` },
+      modules: `${UNPACKED}${MODULES}`,
+    };
+  }
+  return hasCommand(PROGRAM)
+    ? { program: PROGRAM, env: {}, modules: MODULES }
+    : undefined;
+}
+
+/** Fetches the kernel and the program that loads its modules, as far as root can. */
+export async function ensureKernel(): Promise<void> {
+  if (Deno.uid() !== 0) return;
+  await ensureDebianPackages(["kmod"]);
+  if (exists(OWN_PROGRAM)) return;
+  if (await ensureUnpacked([PACKAGE, LIBRARY], UNPACKED, RELEASE)) {
+    const bytes = await Deno.readFile(`${UNPACKED}/usr/bin/${PROGRAM}`);
+    const unfinished = `${OWN_PROGRAM}.${Deno.pid}`;
+    const own = nameLoaderFromDirectory(bytes);
+    await Deno.writeFile(unfinished, own, { mode: 0o755 });
+    await Deno.rename(unfinished, OWN_PROGRAM);
+  } else {
+    await ensureDebianPackages([PACKAGE]);
+  }
+}
+
+/** The path of the loader in every executable, with the byte that ends it. */
+const LOADER = "/lib64/ld-linux-x86-64.so.2\0";
+
+/**
+ * Has an executable use the loader below the directory that it is started in,
+ * not that of the machine. To start the loader with the program as its argument
+ * would not do: this kernel wants its heap behind its own code.
+ *
+ * @returns The changed executable
+ * @throws {Error} If it does not name the loader
+ */
+export function nameLoaderFromDirectory(
+  program: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  const changed = program.slice();
+  const path = new TextEncoder().encode(LOADER);
+  const start = findBytes(changed, path);
+  if (start < 0) throw new Error(`Cannot find ${LOADER.slice(0, -1)} in it`);
+  // Without its first byte, the slash.
+  changed.copyWithin(start, start + 1, start + path.length);
+  return changed;
+}
+
+function findBytes(bytes: Uint8Array, wanted: Uint8Array): number {
+  const [first = 0] = wanted;
+  for (
+    let start = bytes.indexOf(first);
+    start >= 0;
+    start = bytes.indexOf(first, start + 1)
+  ) {
+    if (wanted.every((byte, index) => bytes[start + index] === byte)) {
+      return start;
+    }
+  }
+  return -1;
+}
