@@ -16,6 +16,8 @@ export interface PodOptions {
   /** The networks that it chooses; an object is written as JSON. */
   readonly networks?: string | readonly JsonObject[];
   readonly annotations?: Readonly<Record<string, string>>;
+  /** More of the API's metadata, as `labels`. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
   /** Keys of the API's object, as `status`. */
   readonly object?: Readonly<Record<string, unknown>>;
 }

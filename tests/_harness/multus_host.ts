@@ -206,7 +206,8 @@ export class MultusHost implements AsyncDisposable {
     const pod = new HostPod(name, options);
     this.#pods.push(pod);
     const { uid, annotations } = pod;
-    const metadata = { namespace: "default", name, uid, annotations };
+    const own = { namespace: "default", name, uid, annotations };
+    const metadata = { ...options.metadata, ...own };
     api.putPod({ ...options.object, metadata });
     return pod;
   }

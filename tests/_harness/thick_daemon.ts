@@ -44,11 +44,19 @@ export class ThickDaemon implements AsyncDisposable {
     this.#spawned = spawned;
   }
 
-  /** Starts ours, and waits until it is ready. */
-  static async start(host: MultusHost): Promise<ThickDaemon> {
+  /**
+   * Starts ours, and waits until it is ready.
+   *
+   * @param keys More of its configuration
+   */
+  static async start(
+    host: MultusHost,
+    keys: JsonObject = {},
+  ): Promise<ThickDaemon> {
     const socketDir = `${host.hosts.directory}/ours`;
     const config = `${host.hosts.directory}/ours.json`;
-    Deno.writeTextFileSync(config, JSON.stringify(ownConfig(host)));
+    const own = { ...ownConfig(host), ...keys };
+    Deno.writeTextFileSync(config, JSON.stringify(own));
     return await ThickDaemon.#ready(
       socketDir,
       spawnIn(host.hosts.host, {

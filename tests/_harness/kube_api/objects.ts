@@ -43,6 +43,8 @@ export type ResourceName =
   | "namespaces"
   | "events"
   | "network-attachment-definitions"
+  | "ipamclaims"
+  | "statefulsets"
   | "resourceclaims"
   | "resourceslices"
   | "ippools"
@@ -121,6 +123,26 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
     shortNames: ["nad", "net-attach-def"],
     isNamespaced: true,
     hasStatus: false,
+    selectable: [],
+  },
+  ipamclaims: {
+    group: "k8s.cni.cncf.io",
+    version: "v1alpha1",
+    name: "ipamclaims",
+    kind: "IPAMClaim",
+    shortNames: [],
+    isNamespaced: true,
+    hasStatus: true,
+    selectable: [],
+  },
+  statefulsets: {
+    group: "apps",
+    version: "v1",
+    name: "statefulsets",
+    kind: "StatefulSet",
+    shortNames: ["sts"],
+    isNamespaced: true,
+    hasStatus: true,
     selectable: [],
   },
   resourceclaims: {

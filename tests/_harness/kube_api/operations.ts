@@ -168,7 +168,18 @@ function write(
   const object = merge(call, stored, given);
   // A write without changes keeps the version.
   if (isSame(object, stored)) return stored;
+  if (isLeaving(object)) {
+    store.remove(resource.name, call.namespace, call.name);
+    return object as KubeObject;
+  }
   return putCustom(store, resource, object);
+}
+
+/** Reports whether the last finalizer of a deleted object is gone. */
+function isLeaving(
+  { metadata: { deletionTimestamp, finalizers } }: NewObject,
+): boolean {
+  return deletionTimestamp !== undefined && !finalizers?.length;
 }
 
 function merge(
@@ -177,7 +188,15 @@ function merge(
   given: NewObject,
 ): KubeObject {
   const { uid, resourceVersion, creationTimestamp } = stored.metadata;
-  const identity = { name, uid, resourceVersion, creationTimestamp };
+  const { deletionTimestamp } = stored.metadata;
+  const identity = {
+    name,
+    uid,
+    resourceVersion,
+    creationTimestamp,
+    // Only a DELETE sets it.
+    ...deletionTimestamp === undefined ? {} : { deletionTimestamp },
+  };
   const metadata = {
     ...given.metadata,
     ...identity,
@@ -194,6 +213,12 @@ function remove(store: ObjectStore, call: ApiCall): unknown {
   const { resource, namespace, name } = call;
   const object = get(store, call);
   checkPreconditions(call, object);
+  if (object.metadata["finalizers"]?.length) {
+    const deletionTimestamp = object.metadata["deletionTimestamp"] ??
+      new Date().toISOString().replace(/\.\d+/, "");
+    const metadata = { ...object.metadata, deletionTimestamp };
+    return store.put(resource.name, { ...object, metadata });
+  }
   store.remove(resource.name, namespace, name);
   if (resource.name === "pods") return object;
   const { uid } = object.metadata;

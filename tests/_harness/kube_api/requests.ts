@@ -9,7 +9,7 @@ import type { AccessControl } from "./access.ts";
 import { findInformation } from "./discovery.ts";
 import type { Exchange } from "./exchange.ts";
 import type { FaultList, FaultRule } from "./faults.ts";
-import { type ResourceName, resources } from "./objects.ts";
+import { apiVersionOf, type ResourceName, resources } from "./objects.ts";
 import { type Answer, type ApiCall, perform } from "./operations.ts";
 import {
   forbidden,
@@ -110,7 +110,7 @@ export class RequestHandler {
 
   /** Takes away the group of a resource. */
   uninstall(resource: ResourceName): void {
-    this.#uninstalled.add(resources[resource].group);
+    this.#uninstalled.add(apiVersionOf(resources[resource]));
   }
 
   /** Aborts pending work; responses stay unfinished. */
@@ -189,7 +189,7 @@ export class RequestHandler {
     if (information !== undefined) return { status: 200, body: information };
     const target = findTarget(path);
     const isThere = target !== undefined &&
-      !this.#uninstalled.has(target.resource.group);
+      !this.#uninstalled.has(apiVersionOf(target.resource));
     if (!isThere) return NOT_FOUND;
     const parameters = new URLSearchParams(query);
     const verb = verbOf(exchange.method, target, parameters);
