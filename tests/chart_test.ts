@@ -211,11 +211,18 @@ Deno.test({
         assertEquals(namespace, "networks");
       }
     }
-    const binding = find(objects, "RoleBinding", "cni-whereabouts");
-    assertEquals(
-      binding.subjects.map(({ name }: Manifest) => name),
-      ["whereabouts", "multus"],
-    );
+    for (
+      const [kind, name] of [
+        ["RoleBinding", "cni-whereabouts"],
+        ["ClusterRoleBinding", "cni-whereabouts-claims"],
+      ] as const
+    ) {
+      const binding = find(objects, kind, name);
+      assertEquals(
+        binding.subjects.map(({ name }: Manifest) => name),
+        ["whereabouts", "multus"],
+      );
+    }
   },
 });
 

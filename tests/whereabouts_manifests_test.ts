@@ -6,6 +6,12 @@
 import { assertEquals } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
+import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
+import {
+  instanceOf,
+  putIpamClaim,
+  putRunningPod,
+} from "./_harness/ipam_claims.ts";
 import { parseFlags, runCni } from "./_harness/tool_call.ts";
 import { CLUSTER_GC_FLAGS } from "../cli/cluster_gc/flags.ts";
 import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
@@ -41,7 +47,8 @@ function listAsked({ api }: WhereaboutsScene): string[] {
     const target = findTarget(place);
     if (target === undefined) throw new Error(path);
     const verb = verbOf(method, target, new URLSearchParams(query));
-    return `${verb} ${target.resource.name}`;
+    const { resource: { name }, subresource } = target;
+    return `${verb} ${subresource === "" ? name : `${name}/${subresource}`}`;
   });
   api.clearRequests();
   return [...new Set(asked)].sort();
@@ -68,6 +75,28 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
   await scene.add(ipam, { env });
   await scene.del(ipam, { env });
   assertEquals(listAsked(scene), permissionsOf(["Role", "cni-whereabouts"]));
+
+  const machine = instanceOf("vm");
+  const labels = { [CREATED_BY]: machine.uid, [MIGRATION_JOB]: "job" };
+  const owner = { kind: "VirtualMachine", name: "vm", uid: "m" };
+  const vms = { range: "10.2.0.0/16", enable_overlapping_ranges: false };
+  putIpamClaim(scene, "vm", { owner });
+  await scene.add(vms, { pod: "first" });
+  scene.api.clearRequests();
+  for (const pod of ["vm-1", "vm-2", "vm-3"]) {
+    putRunningPod(scene, pod, { controller: machine, labels });
+    const conf = {
+      allowPersistentIPs: true,
+      args: { cni: { "ipam-claim-reference": "vm" } },
+    };
+    await scene.add(vms, { pod, conf });
+    if (pod !== "vm-1") await scene.del(vms, { pod: "vm-1" });
+  }
+  const [get, patch] = ["get ippools", "patch ippools"];
+  assertEquals(
+    listAsked(scene).filter((one) => one !== get && one !== patch),
+    permissionsOf(["ClusterRole", "cni-whereabouts-claims"]),
+  );
 
   scene.putPool("10.1.0.0-24", "10.1.0.0/24", {
     "1": { id: "x", podref: "test/gone", ifname: "net1" },
@@ -101,5 +130,6 @@ Deno.test("deploy/whereabouts: the CRDs have the fields that are written", () =>
     ippools: "allocations,range",
     overlappingrangeipreservations: "containerid,ifname,podref",
     nodeslicepools: "range,sliceSize",
+    ipamclaims: "interface,network",
   });
 });

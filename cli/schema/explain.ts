@@ -20,6 +20,7 @@ const COMMON_KEYS = [
   "runtimeConfig",
   "prevResult",
   "daemonSocket",
+  "allowPersistentIPs",
 ];
 
 /** Explains a plugin or a key, for people. */

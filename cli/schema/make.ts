@@ -56,6 +56,8 @@ const LIST_TEXTS: Readonly<Record<string, string>> = {
     "Whether plugins in the directory of the network's name are ignored.",
   "plugins": "The plugins, in the order in which ADD runs them.",
   "args": "Kept for other programs.",
+  "allowPersistentIPs":
+    "Whether pods may name IPAMClaims, whose addresses outlive them.",
 };
 
 function describeList(plugin: JsonSchema): JsonSchema {
@@ -70,6 +72,7 @@ function describeList(plugin: JsonSchema): JsonSchema {
     "loadOnlyInlinedPlugins": flag,
     "plugins": { type: "array", minItems: 1, items: plugin },
     "args": { type: "object" },
+    "allowPersistentIPs": flag,
   };
   return {
     $schema: DRAFT,

@@ -30,6 +30,7 @@ const LIST_KEYS = [
   "loadOnlyInlinedPlugins",
   "plugins",
   "args",
+  "allowPersistentIPs",
 ];
 /** The first version with lists. */
 const LISTS_SINCE = "0.3.0";

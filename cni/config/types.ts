@@ -237,6 +237,8 @@ export interface NetConf {
    * empty for none, `/run/cni/daemon.sock` by default. The process that is called reads it (`daemon/client/hand_over.ts`).
    */
   readonly daemonSocket?: string | undefined;
+  /** Whether pods may name IPAMClaims; IPAM plugins that know them read it. */
+  readonly allowPersistentIPs?: boolean | undefined;
 }
 
 /** A configuration with a plugin's own keys, by their schemas. */
@@ -275,6 +277,7 @@ function baseShape(): Record<keyof NetConf, z.core.$ZodType> {
     ipam: optional(z.looseObject({ type: optional(z.string()) })),
     prevResult: optional(z.looseObject({})),
     daemonSocket: optional(socketSchema()),
+    allowPersistentIPs: optional(z.boolean()),
   };
 }
 

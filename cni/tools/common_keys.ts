@@ -96,6 +96,10 @@ export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
   "prevResult": {
     text: "Result of the previous plugin, which the runtime sets.",
   },
+  "allowPersistentIPs": {
+    text: "Whether pods may name IPAMClaims, whose addresses outlive them.",
+    default: "`false`",
+  },
   "daemonSocket": {
     text: "Socket of the node daemon that runs the plugin's calls.",
     names: "socket",

@@ -96,8 +96,22 @@ export function describePlugin(
     !needsIpam && !hasOwnIpam;
   const common = Object.entries(commonProperties())
     .filter(([key]) => others[key] === undefined);
-  const { prevResult, daemonSocket, args, runtimeConfig, ...keys } = others;
-  const late = Object.entries({ args, runtimeConfig, daemonSocket, prevResult })
+  const {
+    prevResult,
+    daemonSocket,
+    allowPersistentIPs,
+    args,
+    runtimeConfig,
+    ...keys
+  } = others;
+  const given = {
+    args,
+    runtimeConfig,
+    daemonSocket,
+    allowPersistentIPs,
+    prevResult,
+  };
+  const late = Object.entries(given)
     .filter(([, schema]) => schema !== undefined);
   // The plugin's own keys come first, as editors show them in this order.
   const properties = {

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { evidenceOf } from "../../cni/config/pod_evidence.ts";
 import type {
   NetworkAttachmentDefinition,
   ObjectMeta,
@@ -31,9 +32,9 @@ const CONFIG_HASH = "kubernetes.io/config.hash";
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /**
- * Picks the parts of a pod that the plugin needs: annotations, node and device
- * claims, which are final before the pod is bound to a node. Containers are
- * left out.
+ * Picks the parts of a pod that the plugin needs: annotations, node, controller,
+ * what tells of a virtual machine, and device claims, which are final before the
+ * pod is bound to a node. Containers are left out.
  */
 export function rememberPod(
   { metadata, spec, status = {} }: Pod,
@@ -42,11 +43,18 @@ export function rememberPod(
   const { resourceClaimStatuses, extendedResourceClaimStatus }: ClaimStatus =
     status;
   const hash = metadata.annotations?.[CONFIG_HASH];
+  const { labels } = evidenceOf({ metadata });
+  const ownerReferences = metadata.ownerReferences
+    ?.filter(({ controller }) => controller);
   return {
     text: JSON.stringify({
       apiVersion: "v1",
       kind: "Pod",
-      metadata: shorten(metadata),
+      metadata: {
+        ...shorten(metadata),
+        ...ownerReferences?.length && { ownerReferences },
+        ...Object.keys(labels).length > 0 && { labels },
+      },
       spec: { nodeName: spec?.nodeName },
       status: { resourceClaimStatuses, extendedResourceClaimStatus },
     }),

@@ -6,6 +6,7 @@
 
 import { describeError } from "../../cni/error.ts";
 import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
+import { CLAIM_REFERENCE } from "../../cni/config/pod_evidence.ts";
 import {
   emptyDns,
   type IpConfig,
@@ -15,6 +16,8 @@ import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { parseArgs } from "./args.ts";
 import { Claimer } from "./claimer.ts";
+import { podOwner } from "./record_owner.ts";
+import type { WhereaboutsConfig } from "./schema.ts";
 import { noPodName, type Session } from "./session.ts";
 import { rangesOf, type Settings, type WhereaboutsCall } from "./settings.ts";
 
@@ -42,14 +45,19 @@ export async function allocate(session: Session): Promise<Result> {
 }
 
 async function claimAll(session: Session): Promise<IpConfig[]> {
+  if (mayStay(session.call.config)) {
+    const { hold } = await import("./holding.ts");
+    const held = await hold(session);
+    if (held !== undefined) return held;
+  }
   const { settings, api, owner, signal, call: { log } } = session;
   const claimer = new Claimer({
     api,
-    owner: {
+    owner: podOwner({
       id: owner.containerId,
       podref: owner.podref,
       ifname: owner.ifName,
-    },
+    }),
     networkName: settings.networkName,
     isOverlapping: settings.isOverlapping,
     signal,
@@ -68,6 +76,11 @@ async function claimAll(session: Session): Promise<IpConfig[]> {
     await claimer.undo(session.spareApi());
     throw error;
   }
+}
+
+/** Reports whether the pod's addresses may belong to an IPAMClaim. */
+function mayStay({ allowPersistentIPs, args }: WhereaboutsConfig): boolean {
+  return Boolean(allowPersistentIPs || args?.cni?.[CLAIM_REFERENCE]);
 }
 
 /** The gateway is for the addresses of its family. */

@@ -12,6 +12,7 @@ import {
   KubeError,
 } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
+import type { ObjectMeta } from "../../kube/types.ts";
 import type {
   IpPool,
   NodeSlicePool,
@@ -63,7 +64,8 @@ export class WhereaboutsApi {
    */
   async createPool(name: string, range: string): Promise<IpPool | undefined> {
     const spec = { range, allocations: {} };
-    return await this.#create<IpPool>(POOLS, "IPPool", { name, spec });
+    const metadata = { name };
+    return await this.#create<IpPool>(POOLS, "IPPool", { metadata, spec });
   }
 
   /**
@@ -97,14 +99,19 @@ export class WhereaboutsApi {
   /**
    * Creates a reservation.
    *
+   * @param metadata What it has besides a name
    * @returns Undefined if it exists, or if the answer was lost: read it
    */
   async createReservation(
     name: string,
     spec: Reservation["spec"],
+    metadata: ObjectMeta = {},
   ): Promise<Reservation | undefined> {
     const kind = "OverlappingRangeIPReservation";
-    return await this.#create<Reservation>(RESERVATIONS, kind, { name, spec });
+    return await this.#create<Reservation>(RESERVATIONS, kind, {
+      metadata: { ...metadata, name },
+      spec,
+    });
   }
 
   /** Deletes a reservation with this UID, if it exists. */
@@ -158,9 +165,12 @@ export class WhereaboutsApi {
   async #create<T>(
     plural: string,
     kind: string,
-    { name, spec }: { readonly name: string; readonly spec: object },
+    { metadata: own, spec }: {
+      readonly metadata: ObjectMeta;
+      readonly spec: object;
+    },
   ): Promise<T | undefined> {
-    const metadata = { name, namespace: this.namespace };
+    const metadata = { ...own, namespace: this.namespace };
     try {
       return await this.#client.request<T>({
         method: "POST",

@@ -24,6 +24,11 @@ export async function checkRecords(session: Session): Promise<void> {
       "Required prevResult missing",
     );
   }
+  const { ipamClaim } = session.receipts.read(owner, api.namespace) ?? {};
+  if (ipamClaim !== undefined) {
+    const { checkHeld } = await import("./held_records.ts");
+    return await checkHeld(session, prevResult, ipamClaim);
+  }
   for (const { name, range } of await session.pools()) {
     const pool = await api.findPool(name);
     const records = pool ? listRecords(pool, range.cidr, call.log) : [];

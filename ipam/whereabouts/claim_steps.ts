@@ -4,8 +4,9 @@
  * holds them to this table.
  *
  * ```
- * reading ─┬─→ adopting ─┬─→ recorded ─┬────────────────→ done
- *          └─→ taking ───┘             └─→ reserving ─────↗
+ * reading ─┬─→ adopting ──┬─→ recorded ─┬────────────────→ done
+ *          ├─→ taking ────┤             └─→ reserving ─────↗
+ *          └─→ restoring ─┘
  * ```
  *
  * @module
@@ -17,8 +18,10 @@ export const CLAIM_STEPS = {
   reading: {
     adopting:
       "the pod's interface has a record: an earlier sandbox's, or one " +
-      "that this call has written without getting the answer",
+      "that this call has written without getting the answer; or its " +
+      "IPAMClaim has one",
     taking: "it has none",
+    restoring: "the IPAMClaim has an address whose record was lost",
     waiting: "the pool is deleted again",
   },
   /** Replaces the record of the pod's earlier sandbox by this one's. */
@@ -33,9 +36,17 @@ export const CLAIM_STEPS = {
       "another ADD of the same interface came first: its address counts",
     waiting: "another writer has taken the address",
   },
+  /**
+   * Adds the record of a claim's address again. If it is another's by now, or
+   * not in the range, the claim fails.
+   */
+  restoring: {
+    recorded: "the record is added",
+    waiting: "another writer has changed the pool",
+  },
   /** An address is unique in its range, or in all ranges of the network name. */
   recorded: {
-    done: "the range is enough",
+    done: "the range is enough, or the IPAMClaim had the address before",
     reserving: "other ranges may overlap",
   },
   /** Creates the reservation. */

@@ -13,18 +13,16 @@ import type { Log } from "../../cni/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { chooseAddress } from "./allocator.ts";
 import type { WhereaboutsApi } from "./api.ts";
+import { conflict, otherInterface, outside } from "./claim_errors.ts";
 import type { ClaimState, NextState } from "./claim_steps.ts";
+import { findClaimKey } from "./ipam_claim.ts";
 import { offsetKey, reservationName } from "./names.ts";
-import {
-  type Allocation,
-  allocationPath,
-  type IpPool,
-  type Reservation,
-} from "./objects.ts";
+import { allocationPath, type IpPool, type PatchOperation } from "./objects.ts";
 import { pauseMs } from "./pauses.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
-import { rangeIsFull } from "./range.ts";
+import { contains, rangeIsFull } from "./range.ts";
 import type { Claim } from "./receipts.ts";
+import type { RecordOwner } from "./record_owner.ts";
 import { releaseClaim, undoClaim } from "./release.ts";
 
 /**
@@ -36,8 +34,8 @@ const MAX_REFUSALS = 5;
 /** The input of a {@linkcode Claimer}. */
 export interface ClaimerOptions {
   readonly api: WhereaboutsApi;
-  /** The record to write. */
-  readonly owner: Required<Allocation>;
+  /** Whose records are written. */
+  readonly owner: RecordOwner;
   readonly networkName: string;
   /** Whether addresses are unique in all ranges of the network name. */
   readonly isOverlapping: boolean;
@@ -58,14 +56,11 @@ export interface ClaimedAddress {
 /** What a claim has in each state. */
 interface StateData {
   readonly reading: unknown;
-  /** The record of the pod's interface. */
+  /** The owner's record. */
   readonly adopting: { readonly record: PoolRecord };
-  /** The pool as it was read. */
-  readonly taking: {
-    readonly current: IpPool;
-    readonly records: readonly PoolRecord[];
-  };
-  readonly recorded: ClaimedAddress;
+  readonly taking: Reading;
+  readonly restoring: Reading & { readonly ip: Ip };
+  readonly recorded: ClaimedAddress & { readonly isReserved?: boolean };
   readonly reserving: Reserving;
   readonly replacing: Reserving & { readonly uid: string };
   readonly pausing: Reserving;
@@ -73,6 +68,12 @@ interface StateData {
   readonly yielding: { readonly claim: Claim };
   readonly waiting: unknown;
   readonly done: ClaimedAddress;
+}
+
+/** The pool as it was read. */
+interface Reading {
+  readonly current: IpPool;
+  readonly records: readonly PoolRecord[];
 }
 
 /** A recorded address whose reservation is being made. */
@@ -101,6 +102,8 @@ type Steps = {
 /** The claim to an address of one pool. */
 interface Attempt {
   readonly pool: Pool;
+  /** The only address that counts, if the owner has one. */
+  readonly wanted: Ip | undefined;
   /** How often another writer came first. */
   conflicts: number;
   /** How often the pool was read since it or this call has changed something. */
@@ -129,8 +132,9 @@ export class Claimer {
     reading: (_, attempt) => this.#read(attempt),
     adopting: (state, attempt) => this.#adopt(state, attempt),
     taking: (state, attempt) => this.#take(state, attempt),
+    restoring: (state, attempt) => this.#restore(state, attempt),
     recorded: (state) => this.#continue(state),
-    reserving: (state) => this.#reserve(state),
+    reserving: (state, attempt) => this.#reserve(state, attempt),
     replacing: (state) => this.#replace(state),
     pausing: (state, attempt) => this.#pause(state, attempt),
     leaving: (state, attempt) => this.#leave(state, attempt),
@@ -150,14 +154,21 @@ export class Claimer {
   }
 
   /**
-   * Takes the lowest free address, or finds the one that the pod's interface
-   * has.
+   * Takes the lowest free address, or finds the one that the owner has.
    *
-   * @throws {CniError} 11 if no address is free, or the time is over
+   * @param wanted The only address that counts, if the owner has one
+   * @throws {CniError} 11 if no address is free, the wanted one is another's, or
+   *   the time is over; 7 if the wanted one is not in the range
    * @throws {KubeError}
    */
-  async claim(pool: Pool): Promise<ClaimedAddress> {
-    const attempt = { pool, conflicts: 0, refusals: 0, version: undefined };
+  async claim(pool: Pool, wanted?: Ip): Promise<ClaimedAddress> {
+    const attempt = {
+      pool,
+      wanted,
+      conflicts: 0,
+      refusals: 0,
+      version: undefined,
+    };
     let state: At<ClaimState | "done"> = { at: "reading" };
     while (state.at !== "done") {
       this.#state = state;
@@ -202,7 +213,8 @@ export class Claimer {
     const { name } = state;
     try {
       const found = await api.findReservation(name);
-      const uid = found && this.#isOwn(found) && found.metadata?.uid;
+      const isOwn = found && this.#options.owner.owns(found);
+      const uid = isOwn && found.metadata?.uid;
       return uid ? { ...claim, reservation: { name, uid } } : claim;
     } catch (error) {
       const { log } = this.#options;
@@ -221,27 +233,22 @@ export class Claimer {
     checkRefusals(attempt, current);
     const records = listRecords(current, range.cidr, log);
     const record = this.#findOwn(attempt.pool, records);
-    return record === undefined
+    if (record !== undefined) return { at: "adopting", record };
+    const { wanted: ip } = attempt;
+    return ip === undefined
       ? { at: "taking", current, records }
-      : { at: "adopting", record };
+      : { at: "restoring", current, records, ip };
   }
 
-  /** Finds the record of the pod's interface. */
+  /** Finds the owner's record, unless it is of another range of the pool. */
   #findOwn(
     { name }: Pool,
     records: readonly PoolRecord[],
   ): PoolRecord | undefined {
-    const { owner } = this.#options;
     const known = this.#claims.filter(({ pool }) => pool === name)
       .map(({ key }) => key);
-    const ofPod = records.filter(({ key, value }) =>
-      value.podref === owner.podref && !known.includes(key)
-    );
-    const exact = ofPod.find(({ value }) => value.ifname === owner.ifname);
-    // Old releases did not record the interface.
-    const [only, ...others] = ofPod;
-    const isOld = others.length === 0 && only?.value.ifname === undefined;
-    return exact ?? (isOld ? only : undefined);
+    const others = records.filter(({ key }) => !known.includes(key));
+    return this.#options.owner.find(others);
   }
 
   async #adopt(
@@ -249,46 +256,38 @@ export class Claimer {
     attempt: Attempt,
   ): Promise<At<NextState<"adopting">>> {
     const { api, owner } = this.#options;
-    const { name } = attempt.pool;
-    const isCurrent = value.id === owner.id && value.ifname === owner.ifname;
+    const { pool: { name }, wanted } = attempt;
+    if (wanted !== undefined && !wanted.equals(ip)) {
+      throw conflict(wanted, `IPPool "${name}" has ${ip} for it`);
+    }
+    const isRenamed = value.ifname !== owner.record.ifname;
+    if (isRenamed && !owner.mayRename) throw otherInterface(value.ifname);
+    const isCurrent = value.id === owner.record.id && !isRenamed;
     const path = allocationPath(key);
     const isDone = isCurrent || await api.patchPool(name, [
       { op: "test", path, value },
-      { op: "replace", path, value: owner },
+      { op: "replace", path, value: owner.record },
     ]);
     if (!isDone) return { at: "waiting" };
     attempt.refusals = 0;
-    const claim = { pool: name, key, value: owner };
+    const claim = { pool: name, key, value: owner.record };
     if (this.#asked.has(nameOf(claim))) this.#asked.set(nameOf(claim), claim);
-    return { at: "recorded", ip, claim };
+    // What the owner tells of its address, it tells last.
+    const isReserved = wanted !== undefined;
+    return { at: "recorded", ip, claim, isReserved };
   }
 
   async #take(
     { current, records }: At<"taking">,
     attempt: Attempt,
   ): Promise<At<NextState<"taking">>> {
-    const { api, owner, log } = this.#options;
-    const { name, range } = attempt.pool;
+    const { pool: { range } } = attempt;
     const ip = this.#choose(attempt, records);
-    const key = offsetKey(range.cidr, ip);
-    const path = allocationPath(key);
-    const claim = { pool: name, key, value: owner };
-    // Before the request: its answer may be lost.
-    this.#asked.set(nameOf(claim), claim);
-    const after = await api.patchPool(name, [
-      ...current.spec.allocations ? [] : [
-        { op: "test", path: "/spec/allocations", value: null } as const,
-        { op: "add", path: "/spec/allocations", value: {} } as const,
-      ],
-      { op: "test", path, value: null },
-      { op: "add", path, value: owner },
-    ]);
-    if (after === undefined) {
-      this.#asked.set(nameOf(claim), undefined);
-      return { at: "waiting" };
-    }
-    const others = listRecords(after, range.cidr, log)
-      .filter((record) => record.key !== key);
+    const added = await this.#add(ip, current, attempt);
+    if (added === undefined) return { at: "waiting" };
+    const { claim, after } = added;
+    const others = listRecords(after, range.cidr, this.#options.log)
+      .filter(({ key }) => key !== claim.key);
     if (this.#findOwn(attempt.pool, others) !== undefined) {
       return { at: "yielding", claim };
     }
@@ -296,33 +295,89 @@ export class Claimer {
     return { at: "recorded", ip, claim };
   }
 
+  async #restore(
+    { current, records, ip }: At<"restoring">,
+    attempt: Attempt,
+  ): Promise<At<NextState<"restoring">>> {
+    const { pool: { name, range } } = attempt;
+    const holder = records.find((record) => record.ip.equals(ip));
+    if (holder !== undefined) {
+      const { podref, id } = holder.value;
+      throw conflict(ip, `IPPool "${name}" has it for "${podref || id}"`);
+    }
+    if (this.#isForeign(ip)) throw conflict(ip, "another range has it");
+    if (!contains(range, ip)) throw outside(ip);
+    const added = await this.#add(ip, current, attempt);
+    if (added === undefined) return { at: "waiting" };
+    return { at: "recorded", ip, claim: added.claim };
+  }
+
+  /**
+   * Adds a record for an address.
+   *
+   * @returns The pool afterwards; undefined if another writer came first
+   */
+  async #add(
+    ip: Ip,
+    current: IpPool,
+    attempt: Attempt,
+  ): Promise<{ readonly claim: Claim; readonly after: IpPool } | undefined> {
+    const { api, owner } = this.#options;
+    const { name, range } = attempt.pool;
+    const key = offsetKey(range.cidr, ip);
+    const path = allocationPath(key);
+    const claim = { pool: name, key, value: owner.record };
+    // Several calls may make a lasting record, which they all keep: an unchanged
+    // pool has none yet.
+    const first = owner.isLasting ? [unchanged(current)] : [];
+    // Before the request: its answer may be lost.
+    if (!owner.isLasting) this.#asked.set(nameOf(claim), claim);
+    const after = await api.patchPool(name, [
+      ...first,
+      ...current.spec.allocations ? [] : [
+        { op: "test", path: "/spec/allocations", value: null } as const,
+        { op: "add", path: "/spec/allocations", value: {} } as const,
+      ],
+      { op: "test", path, value: null },
+      { op: "add", path, value: owner.record },
+    ]);
+    if (after !== undefined) return { claim, after };
+    this.#forget(claim);
+    return undefined;
+  }
+
   /** @throws {CniError} 11 if no address is free */
   #choose(
     { pool: { range }, conflicts }: Attempt,
     records: readonly PoolRecord[],
   ): Ip {
-    const { networkName } = this.#options;
     const taken = new Set(records.map(({ offset }) => offset));
     const { network } = range.cidr;
-    const foreign = this.#foreign;
     const ip = chooseAddress({
       range,
       attempt: conflicts,
       random: this.#random,
       isTaken: (offset) =>
-        taken.has(offset) ||
-        foreign.size > 0 &&
-          foreign.has(reservationName(networkName, network.add(offset))),
+        taken.has(offset) || this.#isForeign(network.add(offset)),
     });
-    if (ip === undefined) throw rangeIsFull(range);
+    if (ip === undefined) throw rangeIsFull(range, countLasting(records));
     return ip;
   }
 
+  /** Reports whether an address is known to be reserved by another. */
+  #isForeign(ip: Ip): boolean {
+    const { networkName } = this.#options;
+    const foreign = this.#foreign;
+    return foreign.size > 0 && foreign.has(reservationName(networkName, ip));
+  }
+
   #continue(
-    { ip, claim }: At<"recorded">,
+    { ip, claim, isReserved = false }: At<"recorded">,
   ): Promise<At<NextState<"recorded">>> {
     const { isOverlapping, networkName } = this.#options;
-    if (!isOverlapping) return Promise.resolve({ at: "done", ip, claim });
+    if (!isOverlapping || isReserved) {
+      return Promise.resolve({ at: "done", ip, claim });
+    }
     const name = reservationName(networkName, ip);
     const mayReplace = this.#asked.get(nameOf(claim)) === claim;
     return Promise.resolve(
@@ -332,13 +387,20 @@ export class Claimer {
 
   async #reserve(
     state: At<"reserving">,
+    { wanted }: Attempt,
   ): Promise<At<NextState<"reserving">>> {
-    const { api, owner: { podref, ifname } } = this.#options;
+    const { api, owner } = this.#options;
     const { ip, claim, name, mayReplace } = state;
-    const made = await api.createReservation(name, { podref, ifname });
+    const { podref, ifname } = owner.record;
+    const spec = { podref, ifname };
+    const made = await api.createReservation(name, spec, owner.metadata);
     const found = made ?? await api.findReservation(name);
     if (found === undefined) return { ...state, at: "pausing" };
-    if (!this.#isOwn(found)) return { ...state, at: "leaving" };
+    if (!owner.owns(found)) {
+      if (wanted === undefined) return { ...state, at: "leaving" };
+      await this.#giveBack(claim);
+      throw conflict(ip, "another range has it");
+    }
     const uid = found.metadata?.uid ?? "";
     if (made === undefined && mayReplace) {
       return { ...state, at: "replacing", uid };
@@ -348,11 +410,6 @@ export class Claimer {
       this.#asked.set(nameOf(claim), reserved);
     }
     return { at: "done", ip, claim: reserved };
-  }
-
-  #isOwn({ spec }: Reservation): boolean {
-    const { podref, ifname } = this.#options.owner;
-    return spec.podref === podref && (spec.ifname ?? ifname) === ifname;
   }
 
   async #replace(
@@ -385,9 +442,11 @@ export class Claimer {
 
   /** Learns once which addresses are reserved, instead of one by one. */
   async #listForeign(): Promise<void> {
-    const { api, owner: { podref } } = this.#options;
+    const { api, owner: { record: { podref } } } = this.#options;
     for await (const { metadata, spec } of api.listReservations()) {
-      if (spec.podref !== podref) this.#foreign.add(metadata?.name ?? "");
+      // Those of claims have no pod.
+      const isOther = spec.podref !== podref || podref === "";
+      if (isOther) this.#foreign.add(metadata?.name ?? "");
     }
     this.#hasListed = true;
   }
@@ -401,6 +460,10 @@ export class Claimer {
 
   async #giveBack(claim: Claim): Promise<void> {
     await releaseClaim(claim, this.#options.api);
+    this.#forget(claim);
+  }
+
+  #forget(claim: Claim): void {
     if (this.#asked.has(nameOf(claim))) {
       this.#asked.set(nameOf(claim), undefined);
     }
@@ -428,6 +491,17 @@ export class Claimer {
 
 function nameOf({ pool, key }: Claim): string {
   return `${pool}/${key}`;
+}
+
+/** Makes a patch fail if another writer has changed the pool since. */
+function unchanged({ metadata }: IpPool): PatchOperation {
+  const value = metadata?.resourceVersion ?? null;
+  return { op: "test", path: "/metadata/resourceVersion", value };
+}
+
+/** Counts the records that no pod's end releases. */
+function countLasting(records: readonly PoolRecord[]): number {
+  return records.filter(({ value }) => findClaimKey(value)).length;
 }
 
 /** @throws {CniError} 7 if the server refuses a patch that it should accept */

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import type { ObjectMeta } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { WhereaboutsApi } from "./api.ts";
@@ -7,10 +8,13 @@ import { Claimer } from "./claimer.ts";
 import { reservationName } from "./names.ts";
 import type { Allocation, IpPool, PatchOperation } from "./objects.ts";
 import { resolveRange } from "./range.ts";
+import { recordOf } from "./ipam_claim.ts";
+import { claimOwner, podOwner } from "./record_owner.ts";
 
 const RANGE = resolveRange(Cidr.parse("10.0.0.0/28"));
 const OWNER = { id: "c1", podref: "ns/web", ifname: "net1" };
 const EARLIER = { ...OWNER, id: "c0" };
+const HELD = recordOf({ namespace: "ns", name: "vm", uid: "u" }, "net1");
 const STRANGER = { id: "c9", podref: "ns/other", ifname: "net1" };
 
 type Spec = { readonly podref: string; readonly ifname?: string };
@@ -18,7 +22,10 @@ type Spec = { readonly podref: string; readonly ifname?: string };
 /** The cluster, with other writers that act just before a request. */
 class Cluster {
   readonly allocations: Record<string, Allocation> = {};
-  readonly reservations = new Map<string, { uid: string; spec: Spec }>();
+  readonly reservations = new Map<
+    string,
+    { uid: string; spec: Spec; metadata?: ObjectMeta }
+  >();
   /** What happens before the requests of a kind, one after the other. */
   readonly before: Record<string, (() => unknown)[]> = {};
   #uid = 0;
@@ -43,7 +50,8 @@ class Cluster {
       );
     const reservation = (name: string): object | undefined => {
       const found = this.reservations.get(name);
-      return found && { metadata: { name, uid: found.uid }, spec: found.spec };
+      const { uid, spec, metadata } = found ?? {};
+      return found && { metadata: { ...metadata, name, uid }, spec };
     };
     const api = {
       findPool: () => answer("findPool", () => this.#pool()),
@@ -52,10 +60,15 @@ class Cluster {
         answer("patchPool", () => this.#patch(operations)),
       findReservation: (name: string) =>
         answer("findReservation", () => reservation(name)),
-      createReservation: (name: string, spec: Spec) =>
+      createReservation: (
+        name: string,
+        spec: Spec,
+        metadata: ObjectMeta = {},
+      ) =>
         answer("createReservation", () => {
           if (this.reservations.has(name)) return undefined;
-          this.reservations.set(name, { uid: `u${++this.#uid}`, spec });
+          const uid = `u${++this.#uid}`;
+          this.reservations.set(name, { uid, spec, metadata });
           return reservation(name);
         }),
       deleteReservation: (name: string) =>
@@ -95,6 +108,8 @@ interface Row {
   /** Prepares the cluster, and the other writers. */
   readonly prepare?: (cluster: Cluster) => void;
   readonly isOverlapping?: boolean;
+  /** Last octet of the address that an IPAMClaim has; 0 for none yet. */
+  readonly claimed?: number;
   readonly steps: string;
   readonly address: string;
 }
@@ -177,6 +192,31 @@ const ROWS: Readonly<Record<string, Row>> = {
       `${TAKEN} reserving done`,
     address: "10.0.0.2",
   },
+  "the first address of an IPAMClaim": {
+    claimed: 0,
+    isOverlapping: true,
+    steps: `${TAKEN} reserving done`,
+    address: "10.0.0.1",
+  },
+  "the address of an IPAMClaim": {
+    claimed: 5,
+    isOverlapping: true,
+    prepare: ({ allocations }) => void (allocations[5] = HELD),
+    steps: "adopting recorded done",
+    address: "10.0.0.5",
+  },
+  "the address of an IPAMClaim whose record was lost": {
+    claimed: 5,
+    isOverlapping: true,
+    prepare: ({ before, allocations }): void => {
+      before["patchPool"] = [(): null => {
+        allocations[1] = STRANGER;
+        return null;
+      }];
+    },
+    steps: "restoring waiting reading restoring recorded reserving done",
+    address: "10.0.0.5",
+  },
   "a reservation that is deleted meanwhile": {
     isOverlapping: true,
     prepare: ({ before }): void => {
@@ -189,14 +229,16 @@ const ROWS: Readonly<Record<string, Row>> = {
 
 /** Claims an address, and returns the steps. */
 async function claim(
-  { prepare, isOverlapping = false }: Row,
+  { prepare, isOverlapping = false, claimed }: Row,
 ): Promise<{ steps: string[]; address: string; cluster: Cluster }> {
   const cluster = new Cluster();
   prepare?.(cluster);
   const steps = ["reading"];
   const claimer = new Claimer({
     api: cluster.api,
-    owner: OWNER,
+    owner: claimed === undefined
+      ? podOwner(OWNER)
+      : claimOwner(HELD, "u", true),
     networkName: "",
     isOverlapping,
     signal: new AbortController().signal,
@@ -204,7 +246,8 @@ async function claim(
     random: () => 0,
     onStep: (_, to) => steps.push(to),
   });
-  const { ip } = await claimer.claim({ name: "pool", range: RANGE });
+  const wanted = claimed ? RANGE.cidr.network.add(BigInt(claimed)) : undefined;
+  const { ip } = await claimer.claim({ name: "pool", range: RANGE }, wanted);
   return { steps, address: ip.toString(), cluster };
 }
 
@@ -216,8 +259,9 @@ Deno.test("Claimer goes from state to state", async (t) => {
       row.address,
     ]);
     const own = Object.entries(cluster.allocations)
-      .filter(([, { podref }]) => podref === OWNER.podref);
-    assertEquals(own, [[address.split(".")[3] ?? "", OWNER]]);
+      .filter(([, { podref }]) => podref !== STRANGER.podref);
+    const record = row.claimed === undefined ? OWNER : HELD;
+    assertEquals(own, [[address.split(".")[3] ?? "", record]]);
   });
 });
 

@@ -7,6 +7,7 @@
 import { describeError } from "../../cni/error.ts";
 import { type Step, tryAll } from "../../cni/call/rollback.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
+import type { HeldClaim } from "./receipts.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";
 import { type Session, toStorageError } from "./session.ts";
 
@@ -48,9 +49,11 @@ async function findOwnPools(session: Session): Promise<Pool[]> {
 }
 
 async function releaseByReceipt(
-  { api, owner, receipts }: Session,
+  session: Session,
 ): Promise<void> {
-  const { claims = [] } = receipts.read(owner, api.namespace) ?? {};
+  const { api, owner, receipts } = session;
+  const { claims = [], ipamClaim } = receipts.read(owner, api.namespace) ?? {};
+  if (ipamClaim !== undefined) await leave(session, ipamClaim);
   await tryAll(
     claims.map((claim): Step => [
       `release offset ${claim.key} of IPPool "${claim.pool}"`,
@@ -58,6 +61,30 @@ async function releaseByReceipt(
     ]),
   );
   receipts.remove(owner);
+}
+
+/** How long DEL waits to tell that a pod does not use a claim, in ms. */
+const LEAVE_MS = 700;
+
+/**
+ * Tells in the status of an IPAMClaim that the pod does not use it any more.
+ * Nothing depends on that, so DEL goes on without it.
+ */
+async function leave(
+  { claims, call: { log } }: Session,
+  { namespace, name, uid, pod }: HeldClaim,
+): Promise<void> {
+  try {
+    await claims(LEAVE_MS).patchStatus(namespace, name, [
+      { op: "test", path: "/metadata/uid", value: uid },
+      { op: "test", path: "/status/ownerPod/name", value: pod },
+      { op: "remove", path: "/status/ownerPod" },
+    ]);
+  } catch (error) {
+    const claim = `${namespace}/${name}`;
+    const problem = describeError(error);
+    log.warn("An IPAMClaim still names its pod", { claim, error: problem });
+  }
 }
 
 /** Gives a failure its CNI code. */

@@ -139,12 +139,31 @@ function isBetween(ip: Ip, first: Ip, last: Ip): boolean {
     ip.compare(last) <= 0;
 }
 
-/** Returns the error for a range without a free address. */
-export function rangeIsFull({ first, last, cidr, excluded }: Range): CniError {
-  return new CniError(
+/** Reports whether an address of a range may be handed out. */
+export function contains({ first, last, excluded }: Range, ip: Ip): boolean {
+  return isBetween(ip, first, last) &&
+    !excluded.some((block) => block.contains(ip));
+}
+
+/** No address of a range is free. */
+export class RangeFullError extends CniError {}
+
+/**
+ * Returns the error for a range without a free address.
+ *
+ * @param staying How many addresses belong to IPAMClaims
+ */
+export function rangeIsFull(
+  { first, last, cidr, excluded }: Range,
+  staying: number,
+): RangeFullError {
+  return new RangeFullError(
     ErrorCode.TryAgainLater,
     `Could not allocate IP in range: ip: ${first} / - ${last} / range: ` +
       `${cidr} / excludeRanges: [${excluded.map(formatExcluded).join(" ")}]`,
+    staying === 0
+      ? {}
+      : { details: `${staying} of its addresses stay for IPAMClaims` },
   );
 }
 

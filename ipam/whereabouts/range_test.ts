@@ -119,7 +119,7 @@ Deno.test("resolveRange() refuses a network without addresses", () => {
 Deno.test("rangeIsFull() lists what is left out", () => {
   const excluded = ["10.0.0.4/30", "10.0.0.9"].map(parseExcluded);
   const range = resolveRange(Cidr.parse("10.0.0.0/24"), { excluded });
-  const { code, message } = rangeIsFull(range);
+  const { code, message } = rangeIsFull(range, 0);
   assertEquals([code, message], [
     11,
     "Could not allocate IP in range: ip: 10.0.0.1 / - 10.0.0.254 / range: " +

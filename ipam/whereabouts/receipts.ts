@@ -15,6 +15,7 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "../../cni/files/io.ts";
+import type { ClaimKey } from "./ipam_claim.ts";
 import type { Allocation } from "./objects.ts";
 
 /** An allocation that this node has made. */
@@ -33,9 +34,20 @@ export interface ReceiptOwner {
   readonly ifName: string;
 }
 
+/** The IPAMClaim of an attachment. */
+export interface HeldClaim extends ClaimKey {
+  /** Name of the pod. */
+  readonly pod: string;
+}
+
 interface Receipt {
   readonly namespace: string;
   readonly claims: readonly Claim[];
+  /**
+   * The IPAMClaim that has the addresses, which are not in `claims`: an older
+   * version of this plugin releases those.
+   */
+  readonly ipamClaim?: HeldClaim;
 }
 
 /** The receipts of one network. */

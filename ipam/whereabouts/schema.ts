@@ -77,9 +77,26 @@ export const ipamSchema = once(() => {
 });
 
 /** Builds the schema of the whole network configuration. */
-export const whereaboutsSchema = once(() =>
-  netConf({ ipam: optional(ipamSchema()) })
-);
+export const whereaboutsSchema = once(() => {
+  const text = optional(z.string());
+  const ips = optional(z.array(z.string()));
+  return netConf({
+    ipam: optional(ipamSchema()),
+    args: optional(z.looseObject({
+      cni: optional(z.looseObject({ ips, "ipam-claim-reference": text })),
+    })),
+    runtimeConfig: optional(z.looseObject({ ips })),
+    "cni.dev/pod": optional(z.looseObject({
+      uid: z.string(),
+      controller: optional(z.looseObject({
+        kind: z.string(),
+        name: z.string(),
+        uid: z.string(),
+      })),
+      labels: z.record(z.string(), z.string()),
+    })),
+  });
+});
 
 /** The decoded configuration. */
 export type WhereaboutsConfig = SchemaOutput<

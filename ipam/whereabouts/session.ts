@@ -11,6 +11,7 @@ import { ifPossible } from "../../cni/files/io.ts";
 import type { ClientOptions } from "../../kube/client.ts";
 import { type ApiClient, WhereaboutsApi } from "./api.ts";
 import { parseArgs } from "./args.ts";
+import { ClaimApi } from "./claim_api.ts";
 import { findPools, type Pool } from "./pools.ts";
 import { Receipts } from "./receipts.ts";
 import {
@@ -55,6 +56,12 @@ export interface Session {
   pools(): Promise<Pool[]>;
   /** Returns an API with time of its own, for clean-up. */
   spareApi(): WhereaboutsApi;
+  /**
+   * Returns an API of IPAMClaims.
+   *
+   * @param limitMs Time of its own, in milliseconds; the command's by default
+   */
+  claims(limitMs?: number): ClaimApi;
 }
 
 /**
@@ -94,6 +101,13 @@ export async function withSession<T>(
       pools: () => findPools({ settings, api, network: call.network, env }),
       spareApi: () =>
         new WhereaboutsApi(client, namespace, { overallMs: SHORT_MS }),
+      claims: (ownMs) =>
+        new ClaimApi(
+          client,
+          ownMs === undefined
+            ? { signal, overallMs: limitMs }
+            : { overallMs: ownMs, perTryMs: ownMs },
+        ),
     });
   } catch (error) {
     throw await toStorageError(error);

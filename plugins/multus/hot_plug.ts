@@ -23,6 +23,7 @@ import {
   type Plugin,
 } from "../../cni/plugin.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { CLAIM_REFERENCE } from "../../cni/config/pod_evidence.ts";
 import {
   attach,
   attachmentFailure,
@@ -46,8 +47,14 @@ import {
 } from "./model/delegate.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
-import { checkIp, isHardwareAddress } from "./select/annotations.ts";
+import {
+  checkIp,
+  isHardwareAddress,
+  parseNetworks,
+} from "./select/annotations.ts";
+import { claimAddresses } from "./select/attachment_definitions.ts";
 import { checkDefinition } from "./select/definition_policy.ts";
+import { evidenceFinder, NETWORKS } from "./select/select.ts";
 import { runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
@@ -117,10 +124,11 @@ function delegateOf({ delegates }: Place): Delegate {
 
 async function plugIn(
   session: Session,
-  place: Place,
+  given: Place,
 ): Promise<ForeignResult> {
-  const delegate = delegateOf(place);
   const pod = await findPodOf(session);
+  const place = await withClaim(session, given, pod);
+  const delegate = delegateOf(place);
   try {
     checkNetwork(session, delegate);
   } catch (error) {
@@ -143,6 +151,32 @@ async function plugIn(
   rollback.commit();
   if (pod !== undefined) await tell(session, pod, attached);
   return { document };
+}
+
+/**
+ * Hands on the IPAMClaim that the pod's annotation names for the interface:
+ * controllers leave it out.
+ */
+async function withClaim(
+  session: Session,
+  place: Place,
+  pod: KnownPod | undefined,
+): Promise<Place> {
+  if (pod === undefined) return place;
+  const { log, call: { args: { ifName } } } = session;
+  const networks = pod.annotations[NETWORKS] ?? "";
+  // Any other annotation may be malformed: it is not about this network.
+  const selections = networks.includes(CLAIM_REFERENCE)
+    ? parseNetworks(networks, pod.namespace)
+    : [];
+  const claim = selections.find(({ request }) => request.ifName === ifName)
+    ?.request.claim;
+  const { request, ...delegate } = delegateOf(place);
+  const claimed = await claimAddresses(
+    { ...delegate, request: claim ? { ...request, claim } : request },
+    { findEvidence: evidenceFinder(session, pod), log },
+  );
+  return { ...place, delegates: [claimed] };
 }
 
 /** Checks the network as a definition: the controller has it from one. */

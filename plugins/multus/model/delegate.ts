@@ -24,6 +24,12 @@ import {
 import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
 import { injectConf } from "../../../cni/libcni/request.ts";
+import {
+  ALLOWS_CLAIMS,
+  CLAIM_REFERENCE,
+  POD_EVIDENCE,
+  type PodEvidence,
+} from "../../../cni/config/pod_evidence.ts";
 import type { Ip } from "../../../net/ip.ts";
 
 /** The settings that an annotation requests for one attachment. */
@@ -46,6 +52,8 @@ export interface AttachmentRequest {
   readonly defaultRoute?: readonly Ip[];
   /** Device to use if the network's resource provides none. */
   readonly deviceId?: string;
+  /** Name of the IPAMClaim with the addresses. */
+  readonly claim?: string;
 }
 
 /** A network to attach a pod to. A pod's first network is the master. */
@@ -215,6 +223,36 @@ export function injectCniArgs(
     const cni = getObject(args, "cni");
     return { ...plugin, args: { ...args, cni: { ...cni, ...cniArgs } } };
   });
+}
+
+/**
+ * Reports whether a network lets pods name IPAMClaims. The key stands beside the
+ * plugins of a list, which do not see it there, or in one of them.
+ */
+export function allowsClaims({ conf }: Delegate): boolean {
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
+  const documents = plugins.map(({ document }) => document);
+  const top = isList(conf)
+    ? [parseDocument("configuration list", conf.bytes)]
+    : [];
+  return [...top, ...documents].some((one) => one[ALLOWS_CLAIMS] === true);
+}
+
+/**
+ * Hands the IPAMClaim that the pod names, and what is known of the pod, to each
+ * plugin. Without a claim they are told that there is none.
+ */
+export function injectClaim(
+  delegate: Delegate,
+  evidence: PodEvidence | undefined,
+): Delegate {
+  const { request: { claim = "" } } = delegate;
+  const told = injectCniArgs(delegate, { [CLAIM_REFERENCE]: claim });
+  return editPlugins(told, (plugin) => ({
+    ...plugin,
+    [ALLOWS_CLAIMS]: true,
+    ...evidence && { [POD_EVIDENCE]: evidence as unknown as JsonObject },
+  }));
 }
 
 /** Returns a nested object; an empty one if it is absent. */

@@ -268,6 +268,7 @@ const networksSchema = once(() => {
     // only be a mistake.
     "default-route": optional(z.array(ipSchema())),
     deviceID: text,
+    "ipam-claim-reference": text,
   }));
 });
 
@@ -317,12 +318,16 @@ function toRequest(element: Element): AttachmentRequest {
     cniArgs: element["cni-args"] as JsonObject | undefined,
     defaultRoute: element["default-route"],
     deviceId: element.deviceID || undefined,
+    claim: element["ipam-claim-reference"] || undefined,
   });
 }
 
 /** Checks texts that plugins receive unchanged. */
 function checkAddresses(element: Element): void {
   const { mac = "", "infiniband-guid": guid = "", ips = [] } = element;
+  if (ips.length > 0 && element["ipam-claim-reference"]) {
+    throw malformed('"ips" and "ipam-claim-reference" exclude each other');
+  }
   checkHardwareAddress(mac, "failed to mac");
   checkHardwareAddress(guid, "failed to validate infiniband GUID");
   ips.forEach(checkIp);

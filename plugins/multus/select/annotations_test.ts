@@ -339,7 +339,8 @@ Deno.test("parseJsonNetworks() reads the requests for the attachment", async (t)
     [{ deviceID: "0000:00:01.0" }, { deviceId: "0000:00:01.0" }],
     [{ mac: "", "infiniband-guid": "", deviceID: "", interface: "" }, {}],
     [{ ips: null, mac: null, bandwidth: null, "default-route": null }, {}],
-    [{ "ipam-claim-reference": "x" }, {}],
+    [{ "ipam-claim-reference": "x" }, { claim: "x" }],
+    [{ "ipam-claim-reference": "" }, {}],
   ];
   await eachRow(t, rows, ([fields, expected]) => {
     assertEquals(requestOf(fields), expected);

@@ -6,13 +6,17 @@
 
 import { JoinedSignal } from "../../../cni/call/deadline.ts";
 import { describeError, toCniError } from "../../../cni/error.ts";
+import type { Log } from "../../../cni/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
+import type { PodEvidence } from "../../../cni/config/pod_evidence.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
+  allowsClaims,
   type Delegate,
   inContext,
+  injectClaim,
   injectCniArgs,
   injectDeviceId,
   injectName,
@@ -50,6 +54,8 @@ export interface DeviceSource {
   readonly takeDevice?:
     | ((resourceName: string) => Promise<string | undefined>)
     | undefined;
+  /** Reads what decides whether the pod may have an IPAMClaim's addresses. */
+  readonly findEvidence?: (() => Promise<PodEvidence>) | undefined;
 }
 
 /** Limits concurrent requests: an annotation can name many networks. */
@@ -107,10 +113,12 @@ export class AttachmentDefinitions implements Disposable {
    */
   async resolve(
     selection: NetworkSelection,
-    { config, takeDevice }: DeviceSource & {
+    source: DeviceSource & {
       readonly config: DefinitionsConfig;
+      readonly log: Pick<Log, "warn">;
     },
   ): Promise<Delegate> {
+    const { config, takeDevice } = source;
     const definition = await this.get(selection);
     const delegate = readDefinition(definition, selection, config.confDir);
     const { request: { cniArgs } } = selection;
@@ -123,12 +131,13 @@ export class AttachmentDefinitions implements Disposable {
       const origin = `NetworkAttachmentDefinition "${namespace}/${name}"`;
       checkDefinition(withArgs, origin, config);
     }
+    const complete = await claimAddresses(withArgs, source);
     const resourceName = definition.metadata?.annotations?.[RESOURCE_NAME];
-    if (!resourceName) return withArgs;
+    if (!resourceName) return complete;
     const deviceId = await takeDevice?.(resourceName);
     return deviceId === undefined
-      ? withArgs
-      : injectDeviceId(withArgs, { resourceName, deviceId });
+      ? complete
+      : injectDeviceId(complete, { resourceName, deviceId });
   }
 
   async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
@@ -162,6 +171,27 @@ export class AttachmentDefinitions implements Disposable {
   [Symbol.dispose](): void {
     this.#abort.abort();
   }
+}
+
+/** Hands the IPAMClaim that the pod names to a network that allows it. */
+export async function claimAddresses(
+  delegate: Delegate,
+  { findEvidence, log }: Pick<DeviceSource, "findEvidence"> & {
+    readonly log: Pick<Log, "warn">;
+  },
+): Promise<Delegate> {
+  const { name, request: { claim } } = delegate;
+  if (allowsClaims(delegate)) {
+    return injectClaim(delegate, claim ? await findEvidence?.() : undefined);
+  }
+  if (claim !== undefined) {
+    log.warn("Ignoring an IPAMClaim: the network does not allow it", {
+      network: name,
+      claim,
+      key: "allowPersistentIPs",
+    });
+  }
+  return delegate;
 }
 
 /** Source: the text, multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`. */

@@ -136,6 +136,7 @@ async function resolve(
       trustedNamespaces: [],
     },
     takeDevice: setting.takeDevice,
+    log: console,
   });
 }
 

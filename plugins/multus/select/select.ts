@@ -12,7 +12,8 @@
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log/log.ts";
 import type { Call } from "../../../cni/plugin.ts";
-import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
+import type { PodEvidence } from "../../../cni/config/pod_evidence.ts";
+import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
 import type { K8sArgs } from "../model/attachment.ts";
 import type { MultusConfig } from "../model/config.ts";
@@ -86,6 +87,7 @@ function buildQuery(
     annotations: pod?.annotations,
     client: cluster.isConfigured ? definitionsOf(cluster) : undefined,
     takeDevice: pod && deviceTaker(session, pod),
+    findEvidence: pod && evidenceFinder(session, pod),
     log,
     signal,
   };
@@ -115,12 +117,35 @@ function deviceTaker(
   };
 }
 
-async function readDevices(
-  { cluster, log, call: { signal } }: SelectingCall,
+/** Reads the pod once, if the runtime has passed its annotations only. */
+export function evidenceFinder(
+  session: Pick<SelectingCall, "cluster" | "call">,
+  pod: KnownPod,
+): () => Promise<PodEvidence> {
+  let evidence: Promise<PodEvidence> | undefined;
+  const find = async (): Promise<PodEvidence> => {
+    const { evidenceOf } = await import("../../../cni/config/pod_evidence.ts");
+    return evidenceOf(await readObject(session, pod));
+  };
+  return () => evidence ??= find();
+}
+
+async function readObject(
+  { cluster, call: { signal } }: Pick<SelectingCall, "cluster" | "call">,
   { namespace, name, object }: KnownPod,
-): Promise<ResourceMap> {
+): Promise<Pod> {
+  if (object !== undefined) return object;
   const client = await cluster.client();
-  const pod = object ?? await client.getPod(namespace, name, { signal });
+  return await client.getPod(namespace, name, { signal });
+}
+
+async function readDevices(
+  session: SelectingCall,
+  known: KnownPod,
+): Promise<ResourceMap> {
+  const { cluster, log, call: { signal } } = session;
+  const client = await cluster.client();
+  const pod = await readObject(session, known);
   const { readResourceMap } = await import("../devices/resource_map.ts");
   return await readResourceMap({ pod, client, log, signal });
 }

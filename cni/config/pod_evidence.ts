@@ -1,0 +1,76 @@
+/**
+ * What decides whether a pod may have the addresses of an IPAMClaim: who it is,
+ * what controls it, and whether it is a virtual machine's. multus, which has read
+ * the pod, hands it to the plugins of a network.
+ *
+ * @module
+ */
+
+/**
+ * The key of a plugin's configuration by which multus hands it on. A pod cannot
+ * set it: `cni-args` of its annotation end up in `args.cni`.
+ */
+export const POD_EVIDENCE = "cni.dev/pod";
+
+/** Key of a network that lets pods name claims, beside its plugins. */
+export const ALLOWS_CLAIMS = "allowPersistentIPs";
+
+/**
+ * Key of a network selection element, and of `args.cni`: the claim's name. ""
+ * says that there is none.
+ *
+ * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
+ * 4.1.2.1.11.
+ */
+export const CLAIM_REFERENCE = "ipam-claim-reference";
+
+/** UID of the VirtualMachineInstance, on its pods. Source: kubevirt pkg/virt-controller. */
+export const CREATED_BY = "kubevirt.io/created-by";
+
+/** A label of pods that were created as the target of a live migration. */
+export const MIGRATION_JOB = "kubevirt.io/migrationJobUID";
+
+/** The parts of a pod. */
+export interface PodEvidence {
+  readonly uid: string;
+  /** The owner that controls the pod. */
+  readonly controller?: {
+    readonly kind: string;
+    readonly name: string;
+    readonly uid: string;
+  } | undefined;
+  /** Only {@linkcode CREATED_BY} and {@linkcode MIGRATION_JOB}. */
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** The metadata of a pod, as far as it counts. */
+interface PodLike {
+  readonly metadata?: {
+    readonly uid?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly ownerReferences?: readonly {
+      readonly controller?: boolean;
+      readonly kind: string;
+      readonly name: string;
+      readonly uid: string;
+    }[];
+  };
+}
+
+/** Picks the parts of a pod. */
+export function evidenceOf({ metadata }: PodLike): PodEvidence {
+  const { uid = "", ownerReferences = [], labels = {} } = metadata ?? {};
+  const owner = ownerReferences.find(({ controller }) => controller);
+  return {
+    uid,
+    ...owner && {
+      controller: { kind: owner.kind, name: owner.name, uid: owner.uid },
+    },
+    labels: Object.fromEntries(
+      [CREATED_BY, MIGRATION_JOB].flatMap((key) => {
+        const value = labels[key];
+        return value === undefined ? [] : [[key, value]];
+      }),
+    ),
+  };
+}

@@ -1,0 +1,136 @@
+/**
+ * The requests about IPAMClaims, and about the pods that use them.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { RequestOptions } from "../../kube/client.ts";
+import {
+  hasStatus,
+  isConflict,
+  isNotFound,
+  type KubeError,
+} from "../../kube/kube_error.ts";
+import { apiPath } from "../../kube/request.ts";
+import type { Pod } from "../../kube/types.ts";
+import type { ApiClient } from "./api.ts";
+import type { IpamClaim } from "./ipam_claim.ts";
+import type { PatchOperation } from "./objects.ts";
+
+const ROOT = "/apis/k8s.cni.cncf.io/v1alpha1";
+const CLAIMS = "ipamclaims";
+
+/** The claims and pods of a cluster. All methods throw `KubeError`. */
+export class ClaimApi {
+  readonly #client: ApiClient;
+  readonly #limits: RequestOptions;
+
+  /** Creates an API with the limits of its requests. */
+  constructor(client: ApiClient, limits: RequestOptions) {
+    this.#client = client;
+    this.#limits = limits;
+  }
+
+  /**
+   * Reads a claim; returns undefined if it does not exist.
+   *
+   * @throws {CniError} 7 if the cluster has no claims
+   */
+  async find(namespace: string, name: string): Promise<IpamClaim | undefined> {
+    const path = pathOf(namespace, name);
+    try {
+      return await this.#client.request<IpamClaim>({ path }, this.#limits);
+    } catch (error) {
+      if (isNotFound(error)) return whatIsMissing(error as KubeError);
+      throw error;
+    }
+  }
+
+  /**
+   * Creates a claim.
+   *
+   * @returns Undefined if it exists
+   */
+  async create(
+    metadata: NonNullable<IpamClaim["metadata"]>,
+    spec: IpamClaim["spec"],
+  ): Promise<IpamClaim | undefined> {
+    const { namespace = "" } = metadata;
+    try {
+      return await this.#client.request<IpamClaim>({
+        method: "POST",
+        path: pathOf(namespace),
+        body: {
+          apiVersion: "k8s.cni.cncf.io/v1alpha1",
+          kind: "IPAMClaim",
+          metadata,
+          spec,
+        },
+      }, this.#limits);
+    } catch (error) {
+      if (isConflict(error)) return undefined;
+      if (isNotFound(error)) return whatIsMissing(error as KubeError);
+      throw error;
+    }
+  }
+
+  /**
+   * Patches the status of a claim.
+   *
+   * @returns The patched claim; undefined if a test failed, another writer came
+   *   first, or the claim does not exist
+   */
+  async patchStatus(
+    namespace: string,
+    name: string,
+    operations: readonly PatchOperation[],
+  ): Promise<IpamClaim | undefined> {
+    try {
+      return await this.#client.request<IpamClaim>({
+        method: "PATCH",
+        path: `${pathOf(namespace, name)}/status`,
+        contentType: "application/json-patch+json",
+        body: operations,
+      }, this.#limits);
+    } catch (error) {
+      if (hasStatus(error, 404, 409, 422)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Reads a pod; returns undefined if it does not exist. */
+  async findPod(namespace: string, name: string): Promise<Pod | undefined> {
+    const path = apiPath("/api/v1", "namespaces", namespace, "pods", name);
+    try {
+      return await this.#client.request<Pod>({ path }, this.#limits);
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Lists the pods of a namespace with a label. */
+  async listPods(namespace: string, labelSelector: string): Promise<Pod[]> {
+    const path = apiPath("/api/v1", "namespaces", namespace, "pods");
+    const pods: Pod[] = [];
+    const options = { ...this.#limits, labelSelector };
+    for await (
+      const { items = [] } of this.#client.listPages<Pod>(path, options)
+    ) pods.push(...items);
+    return pods;
+  }
+}
+
+function pathOf(namespace: string, ...names: readonly string[]): string {
+  return apiPath(ROOT, "namespaces", namespace, CLAIMS, ...names);
+}
+
+/** Without a reason it is not the object that is missing, but its kind. */
+function whatIsMissing({ reason }: KubeError): undefined {
+  if (reason === "NotFound") return undefined;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "the cluster has no IPAMClaims: their CRD is not installed",
+  );
+}

@@ -1,0 +1,58 @@
+/**
+ * Why a pod does not get the addresses of an IPAMClaim.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Ip } from "../../net/ip.ts";
+
+/** An address of a claim is another's. */
+export class ConflictError extends CniError {}
+
+/** The claim's address is not free; an administrator must decide. */
+export function conflict(ip: Ip, why: string): ConflictError {
+  return new ConflictError(
+    ErrorCode.TryAgainLater,
+    `the IPAMClaim's address ${ip} is not free: ${why}`,
+    { details: "empty the claim's status.ips for another address" },
+  );
+}
+
+/** The claim's address is in no range, and was not allocated before. */
+export function outside(ip: Ip): CniError {
+  return invalid(`the IPAMClaim's address ${ip} is in none of the ranges`);
+}
+
+/** The claim belongs to another interface of the pod. */
+export function otherInterface(ifName: string | undefined): CniError {
+  return invalid(
+    `the IPAMClaim has the addresses of interface "${ifName}": each ` +
+      "interface needs a claim of its own",
+  );
+}
+
+/** There is no such claim, or it is being deleted. */
+export function notThere(name: string, why: string): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `IPAMClaim "${name}" ${why}`,
+  );
+}
+
+/** Another pod has the addresses. */
+export function heldBy(name: string, pod: string): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `IPAMClaim "${name}" is in use by pod "${pod}"`,
+  );
+}
+
+/** The claim, or the configuration, does not fit the pod. */
+export function unfit(name: string, why: string): CniError {
+  return invalid(`IPAMClaim "${name}" ${why}`);
+}
+
+function invalid(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}

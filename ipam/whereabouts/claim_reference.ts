@@ -1,0 +1,118 @@
+/**
+ * Which IPAMClaim a pod's interface has.
+ *
+ * @module
+ */
+
+import type { JsonObject } from "../../cni/json/json.ts";
+import {
+  ALLOWS_CLAIMS,
+  CLAIM_REFERENCE,
+  evidenceOf,
+  type PodEvidence,
+} from "../../cni/config/pod_evidence.ts";
+import type { Pod } from "../../kube/types.ts";
+import type { ClaimApi } from "./claim_api.ts";
+import { unfit } from "./claim_errors.ts";
+import type { IpamClaim } from "./ipam_claim.ts";
+import type { Session } from "./session.ts";
+
+/** The claim of an interface. */
+export interface Reference {
+  readonly name: string;
+  /** What the claim is for, if the plugin creates it. */
+  readonly spec?: IpamClaim["spec"];
+  /** Creates the claim; undefined if it exists. */
+  readonly create?: () => Promise<IpamClaim | undefined>;
+  /** The pod, if it is known already. */
+  readonly evidence?: PodEvidence | undefined;
+}
+
+/**
+ * Finds the claim that the pod names.
+ *
+ * @returns Undefined if it names none, or the network does not allow it
+ * @throws {CniError} 7 if it asks for addresses too, or the network has slices
+ * @throws {KubeError}
+ */
+export async function findReference(
+  session: Session,
+  api: ClaimApi,
+): Promise<Reference | undefined> {
+  const { call: { config, log }, settings } = session;
+  const handed = config.args?.cni?.[CLAIM_REFERENCE];
+  if (!config[ALLOWS_CLAIMS]) {
+    if (handed) {
+      log.warn("Ignoring an IPAMClaim: the network does not allow it", {
+        claim: handed,
+        key: ALLOWS_CLAIMS,
+      });
+    }
+    return undefined;
+  }
+  const evidence = config["cni.dev/pod"];
+  const reference = handed === undefined
+    ? await askForReference(session, api)
+    : { name: handed, evidence };
+  if (reference === undefined || reference.name === "") return undefined;
+  const { name } = reference;
+  if (hasRequest(session)) {
+    throw unfit(name, "cannot be used together with requested addresses");
+  }
+  if (settings.node_slice_size) {
+    throw unfit(
+      name,
+      "cannot be used with node_slice_size: slices do not move",
+    );
+  }
+  return reference;
+}
+
+/** Reports whether the pod asks for addresses. */
+function hasRequest({ call: { config, args } }: Session): boolean {
+  const { args: { cni } = {}, runtimeConfig } = config;
+  const isIn = (text: string): boolean => /(^|;)IP=[^;]/.test(text);
+  return isIn(args.args) || Boolean(cni?.ips?.length) ||
+    Boolean(runtimeConfig?.ips?.length);
+}
+
+const NETWORKS = "k8s.v1.cni.cncf.io/networks";
+
+/** Reads the annotation: the reference's multus hands on no claims. */
+async function askForReference(
+  { owner: { podref, ifName } }: Session,
+  api: ClaimApi,
+): Promise<Reference | undefined> {
+  const [namespace = "", name = ""] = podref.split("/");
+  const pod = await api.findPod(namespace, name);
+  if (pod === undefined) return undefined;
+  const element = findElement(listElements(pod), ifName);
+  const reference = element?.[CLAIM_REFERENCE];
+  return typeof reference === "string"
+    ? { name: reference, evidence: evidenceOf(pod) }
+    : undefined;
+}
+
+/** Lists what the annotation asks for. Its short form has no claims. */
+function listElements({ metadata }: Pod): JsonObject[] {
+  try {
+    const list = JSON.parse(metadata?.annotations?.[NETWORKS] ?? "[]");
+    return Array.isArray(list) ? list : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Finds the element of an interface: by its name, or else by its place. */
+function findElement(
+  elements: readonly JsonObject[],
+  ifName: string,
+): JsonObject | undefined {
+  const nameOf = (element: JsonObject): unknown =>
+    element["interface"] || element["interfaceRequest"];
+  const named = elements.find((element) => nameOf(element) === ifName);
+  if (named !== undefined) return named;
+  const place = /^net([1-9]\d*)$/.exec(ifName)?.[1];
+  const placed = elements[Number(place) - 1];
+  return placed && nameOf(placed) ? undefined : placed;
+}

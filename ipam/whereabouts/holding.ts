@@ -1,0 +1,396 @@
+/**
+ * ADD of a pod whose addresses belong to an IPAMClaim.
+ *
+ * ```
+ * pod ──reference──▶ IPAMClaim ◀──id── record in the pool
+ *                     status.ips
+ * ```
+ *
+ * @module
+ */
+
+import { CniError, describeError } from "../../cni/error.ts";
+import type { IpConfig } from "../../cni/result/result.ts";
+import { asQuiet } from "../../cni/result/quiet.ts";
+import {
+  CREATED_BY,
+  evidenceOf,
+  MIGRATION_JOB,
+  type PodEvidence,
+} from "../../cni/config/pod_evidence.ts";
+import type { Pod } from "../../kube/types.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { ClaimApi } from "./claim_api.ts";
+import {
+  ConflictError,
+  heldBy,
+  notThere,
+  outside,
+  unfit,
+} from "./claim_errors.ts";
+import { Claimer } from "./claimer.ts";
+import { findReference, type Reference } from "./claim_reference.ts";
+import { findHeld } from "./held_records.ts";
+import {
+  type ClaimCondition,
+  type ClaimKey,
+  type IpamClaim,
+  IPS_ALLOCATED,
+  listIps,
+  recordOf,
+} from "./ipam_claim.ts";
+import type { PatchOperation } from "./objects.ts";
+import type { Pool } from "./pools.ts";
+import { RangeFullError } from "./range.ts";
+import { claimOwner } from "./record_owner.ts";
+import type { Session } from "./session.ts";
+
+/** A claim that the pod may use. */
+interface Holding {
+  readonly key: ClaimKey;
+  readonly claim: IpamClaim;
+  /** Name of the pod. */
+  readonly pod: string;
+  /** Whether another pod of the same virtual machine has the addresses. */
+  readonly isQuiet: boolean;
+}
+
+/** How often to begin again if another call writes the claim's status. */
+const MAX_TRIES = 5;
+
+/**
+ * Gives the pod the addresses of its claim.
+ *
+ * @returns Undefined if it has no claim
+ * @throws {CniError} 7 if the claim is not for this pod, or not for this network;
+ *   11 if it is not there, in use, or its address is another's
+ * @throws {KubeError}
+ */
+export async function hold(session: Session): Promise<IpConfig[] | undefined> {
+  const api = session.claims();
+  const reference = await findReference(session, api);
+  if (reference === undefined) return undefined;
+  for (let tries = 1;; tries++) {
+    const holding = await findHolding(session, api, reference);
+    const ips = await allocate(session, api, holding);
+    const isTold = await tell(api, holding, ips);
+    if (!isTold && tries < MAX_TRIES) continue;
+    if (!isTold) throw notThere(holding.key.name, "changes all the time");
+    writeReceipt(session, holding);
+    return holding.isQuiet ? ips.map(asQuiet) : ips;
+  }
+}
+
+/** Reads the claim, and checks that the pod may use it. */
+async function findHolding(
+  { call, owner }: Session,
+  api: ClaimApi,
+  { name, spec, create, evidence: handed }: Reference,
+): Promise<Holding> {
+  const [namespace = "", pod = ""] = owner.podref.split("/");
+  const claim = await api.find(namespace, name) ?? await create?.() ??
+    await (create && api.find(namespace, name));
+  const { uid, deletionTimestamp, ownerReferences = [] } = claim?.metadata ??
+    {};
+  if (claim === undefined || uid === undefined) {
+    throw notThere(name, `does not exist in namespace "${namespace}"`);
+  }
+  if (deletionTimestamp !== undefined) throw notThere(name, "is being deleted");
+  const { network, interface: ifName } = claim.spec;
+  if (network !== call.network) throw unfit(name, `is of network "${network}"`);
+  if (ifName !== "" && ifName !== (spec?.interface ?? owner.ifName)) {
+    throw unfit(name, `is of interface "${ifName}"`);
+  }
+  let read: Promise<PodEvidence> | undefined;
+  const evidence = (): Promise<PodEvidence> =>
+    handed ? Promise.resolve(handed) : read ??= readEvidence(api, owner.podref);
+  if (ownerReferences.length > 0) {
+    const own = await evidence();
+    if (!ownerReferences.some((one) => isControlled(own, one))) {
+      const { kind, name: who } = ownerReferences[0] as {
+        kind: string;
+        name: string;
+      };
+      throw unfit(
+        name,
+        `is of ${kind} "${who}", which does not control the pod`,
+      );
+    }
+  }
+  const key = { namespace, name, uid };
+  const isQuiet = await isShared({ api, key, claim, pod, evidence, call });
+  return { key, claim, pod, isQuiet };
+}
+
+async function readEvidence(
+  api: ClaimApi,
+  podref: string,
+): Promise<PodEvidence> {
+  const [namespace = "", name = ""] = podref.split("/");
+  const pod = await api.findPod(namespace, name);
+  return evidenceOf(pod ?? {});
+}
+
+type OwnerReference = NonNullable<
+  NonNullable<IpamClaim["metadata"]>["ownerReferences"]
+>[number];
+
+/** Reports whether what owns the claim controls the pod. */
+function isControlled(
+  { uid, controller }: PodEvidence,
+  owner: OwnerReference,
+): boolean {
+  if (owner.kind === "Pod") return owner.uid === uid;
+  // A virtual machine's instance, of the same name, is created at each start.
+  if (owner.kind === "VirtualMachine") {
+    return controller?.kind === "VirtualMachineInstance" &&
+      controller.name === owner.name;
+  }
+  return controller?.uid === owner.uid;
+}
+
+/** The input of {@linkcode isShared}. */
+interface Sharing {
+  readonly api: ClaimApi;
+  readonly key: ClaimKey;
+  readonly claim: IpamClaim;
+  readonly pod: string;
+  readonly evidence: () => Promise<PodEvidence>;
+  readonly call: Session["call"];
+}
+
+/**
+ * Reports whether another pod of the same virtual machine has the addresses: the
+ * machine is being migrated.
+ *
+ * @throws {CniError} 11 if a pod that is none of the machine's has them
+ */
+async function isShared(sharing: Sharing): Promise<boolean> {
+  const { api, key: { namespace, name }, claim, pod, evidence } = sharing;
+  const holder = claim.status?.ownerPod?.name ?? "";
+  if (holder !== "" && holder !== pod) {
+    const other = await api.findPod(namespace, holder);
+    if (other !== undefined && isLive(other)) {
+      const [own, its] = [await evidence(), evidenceOf(other)];
+      if (!isSameMachine(own, its)) throw heldBy(name, holder);
+      return true;
+    }
+  }
+  return claim.status?.ips?.length ? await hasTwin(sharing) : false;
+}
+
+/**
+ * Looks for another pod of the machine. Only a pod that was created for a
+ * migration can have one; the label stays when the migration is over.
+ */
+async function hasTwin(
+  { api, key: { namespace }, claim, pod, evidence, call: { log } }: Sharing,
+): Promise<boolean> {
+  if (!claim.metadata?.ownerReferences?.length) return false;
+  const { labels: { [CREATED_BY]: machine, [MIGRATION_JOB]: job } } =
+    await evidence();
+  if (!machine || !job) return false;
+  try {
+    const pods = await api.listPods(namespace, `${CREATED_BY}=${machine}`);
+    return pods.some((other) => other.metadata?.name !== pod && isLive(other));
+  } catch (error) {
+    log.warn("Cannot see whether the virtual machine runs elsewhere", {
+      error: describeError(error),
+    });
+    return true;
+  }
+}
+
+function isLive({ status }: Pod): boolean {
+  return status?.phase !== "Succeeded" && status?.phase !== "Failed";
+}
+
+function isSameMachine(one: PodEvidence, other: PodEvidence): boolean {
+  return one.controller?.kind === "VirtualMachineInstance" &&
+    one.controller.uid === other.controller?.uid;
+}
+
+/** Takes the addresses, or finds them. */
+async function allocate(
+  session: Session,
+  api: ClaimApi,
+  holding: Holding,
+): Promise<IpConfig[]> {
+  const { settings, owner, signal, call: { log } } = session;
+  const { key, claim, pod, isQuiet } = holding;
+  const isOwn = claim.status?.ownerPod?.name === pod;
+  const claimer = new Claimer({
+    api: session.api,
+    owner: claimOwner(
+      recordOf(key, owner.ifName),
+      key.uid,
+      !isQuiet && !isOwn,
+    ),
+    networkName: settings.networkName,
+    isOverlapping: settings.isOverlapping,
+    signal,
+    log,
+  });
+  try {
+    const { places, moved } = assign(listIps(claim), await session.pools());
+    for (const address of moved) await requireRecord(session, key, address);
+    const ips = [...moved];
+    for (const { pool, wanted } of places) {
+      const { ip } = await claimer.claim(pool, wanted?.ip);
+      ips.push(wanted ?? Cidr.of(ip, pool.range.prefixLength));
+    }
+    const { gateway } = settings;
+    return ips.map((address) => ({
+      address,
+      gateway: gateway?.family === address.family ? gateway : undefined,
+    }));
+  } catch (error) {
+    const reason = reasonOf(error);
+    if (reason !== undefined) await tellFailure(api, holding, reason, error);
+    throw error;
+  }
+}
+
+/** A pool, and the address of the claim in its range. */
+interface Place {
+  readonly pool: Pool;
+  readonly wanted: Cidr | undefined;
+}
+
+/**
+ * Finds the range of each address. An address that is in none, because the
+ * ranges have changed, counts for one of its family.
+ */
+function assign(
+  ips: readonly Cidr[],
+  pools: readonly Pool[],
+): { readonly places: readonly Place[]; readonly moved: readonly Cidr[] } {
+  const left = [...ips];
+  const take = (fits: (address: Cidr) => boolean): Cidr | undefined => {
+    const index = left.findIndex(fits);
+    return index < 0 ? undefined : left.splice(index, 1)[0];
+  };
+  const found = pools.map((pool) => ({
+    pool,
+    wanted: take(({ ip }) => pool.range.cidr.contains(ip)),
+  }));
+  const moved = [...left];
+  const places = found.filter(({ pool, wanted }) =>
+    wanted !== undefined ||
+    take(({ family }) => family === pool.range.cidr.family) === undefined
+  );
+  return { places, moved };
+}
+
+/** @throws {CniError} 7 if an address outside the ranges is not the claim's */
+async function requireRecord(
+  { api, settings: { networkName }, call: { log } }: Session,
+  key: ClaimKey,
+  address: Cidr,
+): Promise<void> {
+  const record = await findHeld(api, networkName, key, address);
+  if (record === undefined) throw outside(address.ip);
+  log.warn("The address of an IPAMClaim is in none of the ranges any more", {
+    claim: `${key.namespace}/${key.name}`,
+    address: String(address),
+  });
+}
+
+/**
+ * Writes the addresses and the pod into the claim's status. While a virtual
+ * machine is migrated, the pod that it leaves stays there.
+ *
+ * @returns Whether nobody else has changed them meanwhile
+ */
+async function tell(
+  api: ClaimApi,
+  { key, claim: { status = {} }, pod, isQuiet }: Holding,
+  ips: readonly IpConfig[],
+): Promise<boolean> {
+  const { ips: told = [], ownerPod } = status;
+  const all = ips.map(({ address }) => String(address));
+  const isNews = all.some((one) => !told.includes(one));
+  if (!isNews && (isQuiet || ownerPod?.name === pod)) return true;
+  const after = await api.patchStatus(key.namespace, key.name, [
+    { op: "test", path: "/metadata/uid", value: key.uid },
+    ...statusExists(status),
+    { op: "test", path: "/status/ips", value: status.ips ?? null },
+    ...isNews
+      ? [
+        { op: "add", path: "/status/ips", value: all } as const,
+        ...setCondition(status, {
+          status: "True",
+          reason: "SuccessfulAllocation",
+          message: `allocated ${all.join(", ")}`,
+        }),
+      ]
+      : [],
+    { op: "add", path: "/status/ownerPod", value: { name: pod } },
+  ]);
+  return after !== undefined;
+}
+
+function statusExists(status: object): PatchOperation[] {
+  return Object.keys(status).length > 0 ? [] : [
+    { op: "test", path: "/status", value: null },
+    { op: "add", path: "/status", value: {} },
+  ];
+}
+
+function setCondition(
+  { conditions = [] }: NonNullable<IpamClaim["status"]>,
+  told: Pick<ClaimCondition, "status" | "reason" | "message">,
+): PatchOperation[] {
+  const others = conditions.filter(({ type }) => type !== IPS_ALLOCATED);
+  const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, "");
+  const condition = { type: IPS_ALLOCATED, lastTransitionTime, ...told };
+  return [{
+    op: "add",
+    path: "/status/conditions",
+    value: [...others, condition],
+  }];
+}
+
+/** Source: OVN-Kubernetes, whose reasons these are. */
+function reasonOf(error: unknown): string | undefined {
+  if (error instanceof ConflictError) return "IPAddressConflict";
+  return error instanceof RangeFullError ? "SubnetExhausted" : undefined;
+}
+
+/** Says in the claim's status why ADD has failed. */
+async function tellFailure(
+  api: ClaimApi,
+  { key, claim: { status = {} } }: Holding,
+  reason: string,
+  error: unknown,
+): Promise<void> {
+  const { message } = error as CniError;
+  const told = status.conditions?.find(({ type }) => type === IPS_ALLOCATED);
+  if (told?.reason === reason && told.message === message) return;
+  try {
+    await api.patchStatus(key.namespace, key.name, [
+      { op: "test", path: "/metadata/uid", value: key.uid },
+      ...statusExists(status),
+      ...setCondition(status, { status: "False", reason, message }),
+    ]);
+  } catch {
+    // The pod's events have the error too.
+  }
+}
+
+/** Without a receipt, the claim still names the pod after DEL; that is all. */
+function writeReceipt(
+  { api, owner, receipts, call: { log } }: Session,
+  { key, pod }: Holding,
+): void {
+  try {
+    const { namespace } = api;
+    receipts.write(owner, {
+      namespace,
+      claims: [],
+      ipamClaim: { ...key, pod },
+    });
+  } catch (error) {
+    log.warn("Cannot write a receipt", { error: describeError(error) });
+  }
+}

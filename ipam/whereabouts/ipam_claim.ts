@@ -1,0 +1,101 @@
+/**
+ * IPAMClaims: addresses that outlive the pods that use them. The claim is the
+ * reservation, and a pool's record belongs to it instead of to a pod.
+ *
+ * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
+ * 8; ipamclaims pkg/crd/ipamclaims/v1alpha1/types.go.
+ *
+ * @module
+ */
+
+import type { ObjectMeta } from "../../kube/types.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { unlessNoAddress } from "../../net/ip.ts";
+import type { Allocation } from "./objects.ts";
+
+/** A claim to the addresses of one interface. */
+export interface IpamClaim {
+  readonly metadata?: ObjectMeta;
+  readonly spec: {
+    /** `name` of the CNI configuration. */
+    readonly network: string;
+    /** Name of the interface; "" for any. */
+    readonly interface: string;
+  };
+  readonly status?: ClaimStatus;
+}
+
+/** What the plugin tells about a claim. */
+export interface ClaimStatus {
+  /** Addresses with prefix lengths. */
+  readonly ips?: readonly string[];
+  /** The pod that has the addresses; absent in older versions of the CRD. */
+  readonly ownerPod?: { readonly name: string };
+  readonly conditions?: readonly ClaimCondition[];
+}
+
+/** Source: k8s.io/apimachinery pkg/apis/meta/v1/types.go `Condition`. */
+export interface ClaimCondition {
+  readonly type: string;
+  readonly status: "True" | "False" | "Unknown";
+  readonly reason: string;
+  readonly message: string;
+  readonly lastTransitionTime: string;
+}
+
+/** One claim; another one of the same name has another UID. */
+export interface ClaimKey {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+const PREFIX = "ipamclaim/";
+
+/**
+ * Returns the record of a claim's address. No pod has an empty reference, so
+ * the reference implementation takes the address for taken, releases it for no
+ * pod, and leaves the record alone.
+ *
+ * Source: whereabouts pkg/reconciler/iploop.go `findOrphanedIPsPerPool`,
+ * pkg/allocate/allocate.go `AssignIP`.
+ */
+export function recordOf(
+  { namespace, name, uid }: ClaimKey,
+  ifname: string,
+): Required<Allocation> {
+  return { id: `${PREFIX}${namespace}/${name}/${uid}`, podref: "", ifname };
+}
+
+/** Returns the claim that a record belongs to; undefined if it is a pod's. */
+export function findClaimKey(
+  { id, podref }: Pick<Allocation, "id" | "podref">,
+): ClaimKey | undefined {
+  if (podref !== "" || !id.startsWith(PREFIX)) return undefined;
+  const [namespace = "", name = "", uid = ""] = id.slice(PREFIX.length)
+    .split("/");
+  return { namespace, name, uid };
+}
+
+/** Lists the addresses of a claim. What is not an address is left out. */
+export function listIps({ status }: IpamClaim): Cidr[] {
+  return (status?.ips ?? []).flatMap((text) =>
+    unlessNoAddress(() => [Cidr.parse(text)]) ?? []
+  );
+}
+
+/** Whether a claim's addresses are allocated, and why not. */
+export const IPS_ALLOCATED = "IPsAllocated";
+
+/**
+ * Annotation of a reservation: UID of the claim that it belongs to. Its pod
+ * reference is empty.
+ */
+export const CLAIM_UID = "cni.dev/ipam-claim-uid";
+
+/**
+ * Keeps a claim's reservation when the reference's reconciler, to which it is
+ * without a pod, deletes it: until the finalizer is gone, it is found, and no
+ * other can be created.
+ */
+export const KEEP = "cni.dev/ipam-claim";

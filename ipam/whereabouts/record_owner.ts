@@ -1,0 +1,70 @@
+/**
+ * Whose record an address has in a pool: a pod's, or an IPAMClaim's.
+ *
+ * @module
+ */
+
+import type { ObjectMeta } from "../../kube/types.ts";
+import { CLAIM_UID, KEEP } from "./ipam_claim.ts";
+import type { Allocation, Reservation } from "./objects.ts";
+import type { PoolRecord } from "./pools.ts";
+
+/** The owner of the records and reservations that a call makes. */
+export interface RecordOwner {
+  /** The record to write. */
+  readonly record: Required<Allocation>;
+  /**
+   * Whether records outlive the call that has made them: then several calls may
+   * have the same one, and none of them gives it back.
+   */
+  readonly isLasting: boolean;
+  /** Whether a record with another interface may be taken over. */
+  readonly mayRename: boolean;
+  /** Finds the owner's record. */
+  find(records: readonly PoolRecord[]): PoolRecord | undefined;
+  /** Reports whether a reservation is the owner's. */
+  owns(reservation: Reservation): boolean;
+  /** What reservations of the owner have besides a name. */
+  readonly metadata?: ObjectMeta;
+}
+
+/** Returns the owner that is the sandbox of a pod. */
+export function podOwner(record: Required<Allocation>): RecordOwner {
+  const { podref, ifname } = record;
+  return {
+    record,
+    isLasting: false,
+    mayRename: true,
+    find(records): PoolRecord | undefined {
+      const ofPod = records.filter(({ value }) => value.podref === podref);
+      const exact = ofPod.find(({ value }) => value.ifname === ifname);
+      // Old releases did not record the interface.
+      const [only, ...others] = ofPod;
+      const isOld = others.length === 0 && only?.value.ifname === undefined;
+      return exact ?? (isOld ? only : undefined);
+    },
+    owns: ({ spec }) =>
+      spec.podref === podref && (spec.ifname ?? ifname) === ifname,
+  };
+}
+
+/**
+ * Returns the owner that is a claim.
+ *
+ * @param uid The claim's
+ * @param mayRename Whether no pod uses the claim's interface under its old name
+ */
+export function claimOwner(
+  record: Required<Allocation>,
+  uid: string,
+  mayRename: boolean,
+): RecordOwner {
+  return {
+    record,
+    isLasting: true,
+    mayRename,
+    find: (records) => records.find(({ value }) => value.id === record.id),
+    owns: ({ metadata }) => metadata?.annotations?.[CLAIM_UID] === uid,
+    metadata: { annotations: { [CLAIM_UID]: uid }, finalizers: [KEEP] },
+  };
+}

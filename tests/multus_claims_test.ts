@@ -1,0 +1,288 @@
+/**
+ * Pods that name IPAMClaims: by multus alone, its daemon, the shim of thick
+ * multus, and plugged into a running pod.
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../cni/json/json.ts";
+import { instanceOf } from "./_harness/ipam_claims.ts";
+import { MultusDaemon } from "./_harness/multus_daemon.ts";
+import {
+  BIN,
+  type HostCall,
+  type HostPod,
+  hostTest,
+  MultusHost,
+} from "./_harness/multus_host.ts";
+import { ThickDaemon } from "./_harness/thick_daemon.ts";
+
+/** A node with a network of whereabouts that lets pods name claims. */
+class Scene implements AsyncDisposable {
+  readonly host: MultusHost;
+
+  constructor(host: MultusHost) {
+    this.host = host;
+    host.api.putNad("default", "vms", this.network());
+    host.api.put("namespaces", { metadata: { name: "kube-system" } });
+  }
+
+  static async start(): Promise<Scene> {
+    return new Scene(await MultusHost.start());
+  }
+
+  /** The key is beside the plugins, where they do not see it. */
+  network(more: JsonObject = {}): JsonObject {
+    return {
+      cniVersion: "1.0.0",
+      name: "vms",
+      allowPersistentIPs: true,
+      plugins: [{
+        type: "bridge",
+        bridge: "br-vms",
+        ipam: {
+          type: "whereabouts",
+          range: "10.30.0.0/24",
+          ipRanges: [{ range: "fd30::/64" }],
+          kubernetes: { kubeconfig: this.host.kubeconfig },
+          dataDir: `${this.host.hosts.directory}/receipts`,
+        },
+      }],
+      ...more,
+    };
+  }
+
+  /** Puts the claim of a virtual machine. */
+  putClaim(name: string, metadata: JsonObject = {}): void {
+    this.host.api.put("ipamclaims", {
+      metadata: {
+        namespace: "default",
+        name,
+        ownerReferences: [{ kind: "VirtualMachine", name: "vm", uid: "m" }],
+        ...metadata,
+      },
+      spec: { network: "vms", interface: "" },
+    });
+  }
+
+  claim(name: string): string[] | undefined {
+    return this.host.api.find("ipamclaims", "default", name)?.["status"]?.ips;
+  }
+
+  /** Adds a pod of the machine. */
+  addPod(name: string, claim = "vm.vms"): HostPod {
+    return this.host.addPod(name, {
+      networks: [{
+        name: "vms",
+        interface: "vm0",
+        "ipam-claim-reference": claim,
+      }],
+      metadata: {
+        ownerReferences: [{ controller: true, ...instanceOf("vm") }],
+      },
+    });
+  }
+
+  /** The addresses that the pod's annotation has. */
+  addressesOf(pod: HostPod): string[] {
+    return this.host.status(pod)?.[1]?.ips;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.host[Symbol.asyncDispose]();
+  }
+}
+
+/** Keys that let a definition name a kubeconfig and receipts. */
+const KEYS: JsonObject = {
+  definitionKeys: [
+    "host-local.dataDir",
+    "whereabouts.kubeconfig",
+    "whereabouts.dataDir",
+  ],
+};
+
+const BOTH = ["10.30.0.1", "fd30::1"];
+
+/** Restarts a virtual machine three times among other pods. */
+async function restart(scene: Scene, call: HostCall): Promise<void> {
+  const { host } = scene;
+  scene.putClaim("vm.vms");
+  for (const name of ["vm-a", "vm-b", "vm-c"]) {
+    const pod = scene.addPod(name);
+    await host.succeed("ADD", pod, call);
+    assertEquals(scene.addressesOf(pod), BOTH, name);
+    await host.succeed("DEL", pod, call);
+    host.api.removePod("default", name);
+    const other = scene.addPod(`other-${name}`, "");
+    await host.succeed("ADD", other, call);
+  }
+  assertEquals(scene.claim("vm.vms"), ["10.30.0.1/24", "fd30::1/64"]);
+}
+
+hostTest("multus: a virtual machine keeps its addresses", async () => {
+  await using scene = await Scene.start();
+  await restart(scene, { keys: KEYS });
+});
+
+hostTest(
+  "multus: a claim by the annotations that the runtime passes",
+  async () => {
+    await using scene = await Scene.start();
+    scene.putClaim("vm.vms");
+    const pod = scene.addPod("vm-a");
+    const runtimeConfig = {
+      "io.kubernetes.cri.pod-annotations": pod.annotations as JsonObject,
+    };
+    await scene.host.succeed("ADD", pod, { keys: { ...KEYS, runtimeConfig } });
+    assertEquals(scene.addressesOf(pod), BOTH);
+  },
+);
+
+hostTest(
+  "multus: a virtual machine keeps its addresses with the daemon",
+  async () => {
+    await using scene = await Scene.start();
+    await using daemon = await MultusDaemon.start(scene.host);
+    await restart(scene, {
+      keys: { ...KEYS, daemonSocketDir: daemon.socketDir },
+    });
+  },
+);
+
+hostTest(
+  "multus: a virtual machine keeps its addresses with the shim",
+  async () => {
+    await using scene = await Scene.start();
+    await using daemon = await ThickDaemon.start(scene.host);
+    await restart(scene, {
+      command: [`${BIN}/multus-shim`],
+      keys: { ...KEYS, daemonSocketDir: daemon.socketDir },
+    });
+  },
+);
+
+hostTest("multus: a claim of a network that is plugged in later", async () => {
+  await using scene = await Scene.start();
+  const { host } = scene;
+  scene.putClaim("vm.vms");
+  await using daemon = await ThickDaemon.start(host, KEYS);
+  const config = new TextEncoder().encode(JSON.stringify(scene.network()));
+  for (const name of ["vm-a", "vm-b"]) {
+    const pod = scene.addPod(name);
+    const ask = async (command: string): Promise<string> => {
+      const env = {
+        CNI_COMMAND: command,
+        CNI_CONTAINERID: pod.containerId,
+        CNI_NETNS: pod.sandbox.path,
+        CNI_IFNAME: "vm0",
+        CNI_ARGS: `K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name};` +
+          `K8S_POD_UID=${pod.uid}`,
+      };
+      const body = { env, config: config.toBase64() };
+      const { status, text } = await daemon.ask("/delegate", body);
+      assertEquals(status, 200, text);
+      return text;
+    };
+    assertMatch(await ask("ADD"), /"10\.30\.0\.1\/24"/);
+    await ask("DEL");
+    host.api.removePod("default", name);
+  }
+  assertEquals(scene.claim("vm.vms"), ["10.30.0.1/24", "fd30::1/64"]);
+});
+
+hostTest("multus: a claim that cannot be used leaves nothing", async () => {
+  await using scene = await Scene.start();
+  const { host } = scene;
+  scene.putClaim("vm.vms");
+  const other = host.addPod("other", {
+    networks: [{ name: "vms", "ipam-claim-reference": "vm.vms" }],
+  });
+  const { code, json } = await host.call("ADD", other, { keys: KEYS });
+  assertEquals([code, json.code], [1, 7]);
+  assertMatch(json.msg, /is of VirtualMachine "vm", which does not control/);
+  assertEquals(host.leftoversOf(other).filter((one) => /link/.test(one)), []);
+  const both = host.addPod("both", {
+    networks: [{
+      name: "vms",
+      "ipam-claim-reference": "vm.vms",
+      ips: ["10.30.0.7/24"],
+    }],
+  });
+  const refused = await host.call("ADD", both, { keys: KEYS });
+  assertEquals(refused.json.code, 7);
+  assertMatch(refused.json.msg, /"ips" and "ipam-claim-reference" exclude/);
+  assertEquals(scene.claim("vm.vms"), undefined);
+});
+
+hostTest("multus: cni-args cannot set a claim or what a pod is", async () => {
+  await using scene = await Scene.start();
+  const { host } = scene;
+  scene.putClaim("vm.vms");
+  const evidence = {
+    uid: "x",
+    labels: {},
+    controller: { ...instanceOf("vm") },
+  };
+  const pod = host.addPod("thief", {
+    networks: [{
+      name: "vms",
+      "cni-args": {
+        "ipam-claim-reference": "vm.vms",
+        "cni.dev/pod": evidence,
+        allowPersistentIPs: true,
+      },
+    }],
+  });
+  await host.succeed("ADD", pod, { keys: KEYS });
+  assertEquals(scene.claim("vm.vms"), undefined);
+});
+
+hostTest(
+  "multus: a network that does not allow claims ignores them",
+  async () => {
+    await using scene = await Scene.start();
+    const { host } = scene;
+    host.api.putNad(
+      "default",
+      "vms",
+      scene.network({ allowPersistentIPs: false }),
+    );
+    const pod = scene.addPod("vm-a", "no-such-claim");
+    const { code, stderr } = await host.call("ADD", pod, { keys: KEYS });
+    assertEquals(code, 0);
+    assertMatch(stderr, /Ignoring an IPAMClaim/);
+    assertEquals(scene.addressesOf(pod), BOTH);
+  },
+);
+
+hostTest(
+  "multus: requests of a pod without a claim are those of before",
+  async () => {
+    await using scene = await Scene.start();
+    const { host } = scene;
+    const listRequests = async (
+      name: string,
+      allows: boolean,
+    ): Promise<string[]> => {
+      host.api.putNad(
+        "default",
+        "vms",
+        scene.network({ allowPersistentIPs: allows }),
+      );
+      const pod = scene.addPod(name, "");
+      host.api.clearRequests();
+      await host.succeed("ADD", pod, { keys: KEYS });
+      await host.succeed("DEL", pod, { keys: KEYS });
+      const list = host.api.requests.map(({ method, path }) =>
+        `${method} ${path.replace(name, "NAME")}`
+      ).filter((one) => !one.includes("/events"));
+      host.api.removePod("default", name);
+      return list;
+    };
+    await listRequests("first", false);
+    const without = await listRequests("without", false);
+    assertEquals(await listRequests("with", true), without);
+    // The pod, the definition; per range 3 of ADD; the annotation; 2 of DEL.
+    assertEquals(without.length, 1 + 1 + 2 * 3 + 1 + 2 * 2, without.join("\n"));
+  },
+);

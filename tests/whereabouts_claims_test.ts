@@ -1,0 +1,559 @@
+/** whereabouts and IPAMClaims: addresses that outlive their pods. */
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { openKubeClient } from "../kube/client.ts";
+import { eachAtOnce } from "./_harness/at_once.ts";
+import {
+  claimStatus,
+  heldRecord,
+  instanceOf,
+  putIpamClaim,
+  putRunningPod,
+  withClaim,
+} from "./_harness/ipam_claims.ts";
+import { eachRow } from "./_harness/table.ts";
+import { type PodCall, WhereaboutsScene } from "./_harness/whereabouts.ts";
+
+const RANGE = { range: "10.0.0.0/24" };
+const POOL = "10.0.0.0-24";
+const DUAL = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
+
+Deno.test("whereabouts: a claim costs three requests for ADD and one for DEL", async (t) => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE, { pod: "first" });
+  putIpamClaim(scene, "vm");
+  scene.takeRequests();
+  const call = withClaim("vm", { pod: "vm-1" });
+  await t.step("the first ADD", async () => {
+    await scene.add(RANGE, call);
+    assertEquals(scene.takeRequests(), [
+      "GET ipamclaims/vm",
+      `GET ippools/${POOL}`,
+      `PATCH ippools/${POOL}`,
+      "POST overlappingrangeipreservations",
+      "PATCH ipamclaims/vm/status",
+    ]);
+  });
+  await t.step("DEL", async () => {
+    await scene.del(RANGE, call);
+    assertEquals(scene.takeRequests(), ["PATCH ipamclaims/vm/status"]);
+  });
+  await t.step("ADD of the next pod", async () => {
+    await scene.add(RANGE, withClaim("vm", { pod: "vm-2" }));
+    assertEquals(scene.takeRequests(), [
+      "GET ipamclaims/vm",
+      `GET ippools/${POOL}`,
+      "PATCH ipamclaims/vm/status",
+    ]);
+  });
+  await t.step("ADD of the same pod again", async () => {
+    await scene.add(RANGE, withClaim("vm", { pod: "vm-2", id: "other" }));
+    assertEquals(scene.takeRequests(), [
+      "GET ipamclaims/vm",
+      `GET ippools/${POOL}`,
+    ]);
+  });
+  const ordinary = [
+    `GET ippools/${POOL}`,
+    `PATCH ippools/${POOL}`,
+    "POST overlappingrangeipreservations",
+  ];
+  await t.step("a pod without a claim in the network", async () => {
+    await scene.add(RANGE, withClaim("", { pod: "plain" }));
+    assertEquals(scene.takeRequests(), ordinary);
+    await scene.del(RANGE, withClaim("", { pod: "plain" }));
+    assertEquals(scene.takeRequests(), [
+      `PATCH ippools/${POOL}`,
+      "DELETE overlappingrangeipreservations/10.0.0.3",
+    ]);
+  });
+  await t.step("a claim in a network that does not allow it", async () => {
+    const call = withClaim("vm", {
+      pod: "plain",
+      conf: { allowPersistentIPs: false },
+    });
+    const { exitCode, stderr } = await scene.call("ADD", RANGE, call);
+    assertEquals(exitCode, 0);
+    assertMatch(stderr, /Ignoring an IPAMClaim/);
+    assertEquals(scene.takeRequests(), ordinary);
+  });
+});
+
+Deno.test("whereabouts: a claim keeps its addresses when pods come and go", async () => {
+  await using scene = await WhereaboutsScene.start();
+  putIpamClaim(scene, "vm");
+  const first = withClaim("vm", { pod: "vm-1" });
+  const addresses = await scene.add(DUAL, first);
+  assertEquals(addresses, ["10.0.0.1/24", "fd00::1/64"]);
+  const { ips, ownerPod, conditions } = claimStatus(scene, "vm");
+  assertEquals([ips, ownerPod], [addresses, { name: "vm-1" }]);
+  const [{ type, status, reason }] = conditions;
+  assertEquals([type, status, reason], [
+    "IPsAllocated",
+    "True",
+    "SuccessfulAllocation",
+  ]);
+  assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "vm") });
+  assertEquals(
+    (await scene.call("CHECK", DUAL, {
+      ...first,
+      conf: {
+        ...first.conf,
+        prevResult: {
+          cniVersion: "1.1.0",
+          ips: addresses.map((address) => ({ address })),
+        },
+      },
+    })).exitCode,
+    0,
+  );
+  await scene.del(DUAL, first);
+  assertEquals(claimStatus(scene, "vm").ownerPod, undefined);
+  for (let other = 0; other < 5; other++) {
+    await scene.add(DUAL, { pod: `other-${other}` });
+  }
+  assertEquals(
+    await scene.add(DUAL, withClaim("vm", { pod: "vm-2" })),
+    addresses,
+  );
+  assertEquals(claimStatus(scene, "vm").ownerPod, { name: "vm-2" });
+  // The DEL of the pod before comes late, or again.
+  await scene.del(DUAL, first);
+  assertEquals(claimStatus(scene, "vm").ownerPod, { name: "vm-2" });
+  assertEquals(scene.allocations(POOL)?.["1"], heldRecord(scene, "vm"));
+  assert(scene.reservations().includes("10.0.0.1"));
+});
+
+/** A claim that cannot be used, and the answer. */
+interface Bad {
+  /** Prepares the cluster. */
+  readonly prepare?: (scene: WhereaboutsScene) => void | Promise<void>;
+  readonly ipam?: Record<string, string>;
+  readonly call?: PodCall;
+  readonly evidence?: Parameters<typeof withClaim>[2];
+  readonly code: number;
+  readonly text: RegExp;
+  /** The reason in the claim's condition. */
+  readonly reason?: string;
+}
+
+const STRANGER = { id: "c9", podref: "test/other", ifname: "net1" };
+
+const BAD: Readonly<Record<string, Bad>> = {
+  "the claim is missing": {
+    code: 11,
+    text: /IPAMClaim "vm" does not exist in namespace "test"/,
+  },
+  "the claim is in another namespace": {
+    prepare: (scene) => void putIpamClaim(scene, "vm", { namespace: "else" }),
+    code: 11,
+    text: /IPAMClaim "vm" does not exist in namespace "test"/,
+  },
+  "the claim is being deleted": {
+    prepare: (scene) =>
+      void putIpamClaim(scene, "vm", {
+        metadata: {
+          deletionTimestamp: "2026-01-01T00:00:00Z",
+          finalizers: ["kubevirt.io/persistent-ipam"],
+        },
+      }),
+    code: 11,
+    text: /IPAMClaim "vm" is being deleted/,
+  },
+  "the claim is of another network": {
+    prepare: (scene) => void putIpamClaim(scene, "vm", { network: "blue" }),
+    code: 7,
+    text: /IPAMClaim "vm" is of network "blue"/,
+  },
+  "the claim is of another interface": {
+    prepare: (scene) => void putIpamClaim(scene, "vm", { interface: "net7" }),
+    code: 7,
+    text: /IPAMClaim "vm" is of interface "net7"/,
+  },
+  "the claim is of another StatefulSet": {
+    prepare: (scene) =>
+      void putIpamClaim(scene, "vm", {
+        owner: { kind: "StatefulSet", name: "db", uid: "old" },
+      }),
+    evidence: { controller: { kind: "StatefulSet", name: "db", uid: "new" } },
+    code: 7,
+    text: /is of StatefulSet "db", which does not control the pod/,
+  },
+  "the claim is of another virtual machine": {
+    prepare: (scene) =>
+      void putIpamClaim(scene, "vm", {
+        owner: { kind: "VirtualMachine", name: "a", uid: "1" },
+      }),
+    evidence: { controller: instanceOf("b") },
+    code: 7,
+    text: /is of VirtualMachine "a", which does not control the pod/,
+  },
+  "another pod uses the claim": {
+    prepare: (scene): void => {
+      putIpamClaim(scene, "vm", { ownerPod: "other" });
+      putRunningPod(scene, "other");
+    },
+    code: 11,
+    text: /IPAMClaim "vm" is in use by pod "other"/,
+  },
+  "a pod of the machine's next instance comes too early": {
+    prepare: (scene): void => {
+      putIpamClaim(scene, "vm", { ownerPod: "old" });
+      putRunningPod(scene, "old", { controller: instanceOf("vm", "first") });
+    },
+    evidence: { controller: instanceOf("vm", "second") },
+    code: 11,
+    text: /IPAMClaim "vm" is in use by pod "old"/,
+  },
+  "two interfaces of a pod have one claim": {
+    prepare: async (scene): Promise<void> => {
+      putIpamClaim(scene, "vm");
+      await scene.add(RANGE, withClaim("vm", { ifName: "net2" }));
+    },
+    code: 7,
+    text: /has the addresses of interface "net2"/,
+  },
+  "the status has another's address": {
+    prepare: (scene): void => {
+      putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] });
+      scene.putPool(POOL, "10.0.0.0/24", { "9": STRANGER });
+    },
+    code: 11,
+    text:
+      /10\.0\.0\.9 is not free: IPPool "10\.0\.0\.0-24" has it for "test\/other"/,
+    reason: "IPAddressConflict",
+  },
+  "the status has an address that another range reserves": {
+    prepare: (scene): void => {
+      putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] });
+      scene.putReservation("10.0.0.9", "test/other", "net1");
+    },
+    code: 11,
+    text: /10\.0\.0\.9 is not free: another range has it/,
+    reason: "IPAddressConflict",
+  },
+  "the status has another address than the pool": {
+    prepare: async (scene): Promise<void> => {
+      putIpamClaim(scene, "vm");
+      await scene.add(RANGE, withClaim("vm"));
+      putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] });
+    },
+    code: 11,
+    text:
+      /10\.0\.0\.9 is not free: IPPool "10\.0\.0\.0-24" has 10\.0\.0\.1 for it/,
+    reason: "IPAddressConflict",
+  },
+  "the status has an address outside the ranges": {
+    prepare: (scene) =>
+      void putIpamClaim(scene, "vm", { ips: ["192.168.0.9/24"] }),
+    code: 7,
+    text: /192\.168\.0\.9 is in none of the ranges/,
+  },
+  "the status has an excluded address": {
+    prepare: (scene) =>
+      void putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] }),
+    ipam: { range_start: "10.0.0.100" },
+    code: 7,
+    text: /10\.0\.0\.9 is in none of the ranges/,
+  },
+  "the pod requests addresses too": {
+    prepare: (scene) => void putIpamClaim(scene, "vm"),
+    call: { args: "IP=10.0.0.7/24" },
+    code: 7,
+    text: /IPAMClaim "vm" cannot be used together with requested addresses/,
+  },
+  "the network has slices": {
+    prepare: (scene) => void putIpamClaim(scene, "vm"),
+    ipam: { node_slice_size: "/28" },
+    code: 7,
+    text: /IPAMClaim "vm" cannot be used with node_slice_size/,
+  },
+  "the CRD is missing": {
+    prepare: ({ api }) => api.uninstall("ipamclaims"),
+    code: 7,
+    text: /the cluster has no IPAMClaims: their CRD is not installed/,
+  },
+  "the pool is full": {
+    prepare: async (scene): Promise<void> => {
+      for (const name of ["a", "b"]) {
+        putIpamClaim(scene, name);
+        await scene.add(
+          { range: "10.0.0.0/30" },
+          withClaim(name, { pod: name }),
+        );
+      }
+      putIpamClaim(scene, "vm");
+    },
+    ipam: { range: "10.0.0.0/30" },
+    code: 11,
+    text:
+      /Could not allocate IP in range.*2 of its addresses stay for IPAMClaims/,
+    reason: "SubnetExhausted",
+  },
+};
+
+Deno.test("whereabouts: a claim that cannot be used allocates nothing", async (t) => {
+  await eachRow(t, Object.entries(BAD), async ([, bad]) => {
+    await using scene = await WhereaboutsScene.start();
+    await bad.prepare?.(scene);
+    const before = [
+      scene.api.listNames("ippools").map((name) => scene.allocations(name)),
+      scene.reservations(),
+    ];
+    const call = withClaim("vm", bad.call, bad.evidence);
+    const ipam = { ...RANGE, ...bad.ipam };
+    const { code, msg, details = "" } = await scene.failure(ipam, call);
+    assertEquals(code, bad.code, msg);
+    assertMatch(`${msg} ${details}`, bad.text);
+    const after = [
+      scene.api.listNames("ippools").map((name) => scene.allocations(name)),
+      scene.reservations(),
+    ];
+    assertEquals(
+      after.flat(2).filter(isFilled),
+      before.flat(2).filter(isFilled),
+    );
+    const [condition] = claimStatus(scene, "vm")?.conditions?.slice(-1) ?? [];
+    if (bad.reason !== undefined) {
+      assertEquals([condition.status, condition.reason], ["False", bad.reason]);
+    }
+    // The runtime cleans up.
+    await scene.del(ipam, call);
+  });
+});
+
+function isFilled(value: unknown): boolean {
+  return typeof value !== "object" || Object.keys(value ?? {}).length > 0;
+}
+
+Deno.test("whereabouts: a claim's record that was lost is written again", async () => {
+  await using scene = await WhereaboutsScene.start();
+  putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] });
+  const call = withClaim("vm");
+  assertEquals(await scene.add(RANGE, call), ["10.0.0.9/24"]);
+  assertEquals(scene.allocations(POOL), { "9": heldRecord(scene, "vm") });
+  assertEquals(scene.reservations(), ["10.0.0.9"]);
+});
+
+Deno.test("whereabouts: a claim of one family gets the other one too", async () => {
+  await using scene = await WhereaboutsScene.start();
+  putIpamClaim(scene, "vm");
+  await scene.add(RANGE, { pod: "first" });
+  await scene.add(RANGE, withClaim("vm", { pod: "a" }));
+  const both = ["10.0.0.2/24", "fd00::1/64"];
+  assertEquals(await scene.add(DUAL, withClaim("vm", { pod: "a" })), both);
+  assertEquals(claimStatus(scene, "vm").ips, both);
+});
+
+Deno.test("whereabouts: a claim keeps its address when the ranges change", async () => {
+  await using scene = await WhereaboutsScene.start();
+  putIpamClaim(scene, "vm");
+  const call = withClaim("vm");
+  await scene.add(RANGE, call);
+  await scene.del(RANGE, call);
+  const moved = { range: "10.7.0.0/24" };
+  const { exitCode, json, stderr } = await scene.call("ADD", moved, call);
+  assertEquals(exitCode, 0);
+  assertEquals(json.ips[0].address, "10.0.0.1/24");
+  assertMatch(stderr, /in none of the ranges any more/);
+  // In the range's network, but not handed out any more.
+  const narrowed = { ...RANGE, range_start: "10.0.0.100" };
+  assertEquals(await scene.add(narrowed, call), ["10.0.0.1/24"]);
+});
+
+Deno.test("whereabouts: the claim is found in the pod under the reference's multus", async (t) => {
+  await using scene = await WhereaboutsScene.start();
+  const conf = { allowPersistentIPs: true };
+  const networks = (elements: readonly object[]): Record<string, string> => ({
+    "k8s.v1.cni.cncf.io/networks": JSON.stringify(elements),
+  });
+  const reference = { "ipam-claim-reference": "vm" };
+  const rows: Readonly<Record<string, [readonly object[], string, boolean]>> = {
+    "by interface": [
+      [{ name: "a" }, { name: "b", interface: "pod37a8", ...reference }],
+      "pod37a8",
+      true,
+    ],
+    "by place": [[{ name: "a" }, { name: "b", ...reference }], "net2", true],
+    "not the place of one with an interface": [
+      [{ name: "a", interface: "x", ...reference }],
+      "net1",
+      false,
+    ],
+    "none": [[{ name: "a" }], "net1", false],
+  };
+  await eachRow(
+    t,
+    Object.entries(rows),
+    async ([name, [elements, ifName, isHeld]]) => {
+      putIpamClaim(scene, "vm", { metadata: { uid: crypto.randomUUID() } });
+      const pod = name.replaceAll(" ", "-");
+      putRunningPod(scene, pod, { annotations: networks(elements) });
+      scene.takeRequests();
+      await scene.add(RANGE, { pod, ifName, conf });
+      const [first, second] = scene.takeRequests();
+      assertEquals(first, `GET pods/${pod}`);
+      assertEquals(
+        second,
+        isHeld ? "GET ipamclaims/vm" : `GET ippools/${POOL}`,
+      );
+      assertEquals(claimStatus(scene, "vm") !== undefined, isHeld);
+    },
+  );
+});
+
+Deno.test("whereabouts: first ADDs of a claim at the same time agree", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const machine = instanceOf("vm");
+  for (let round = 0; round < 10; round++) {
+    const name = `vm-${round}`;
+    putIpamClaim(scene, name);
+    const calls = Array.from({ length: 20 }, (_, index) => ({
+      pod: `${name}-${index}`,
+    }));
+    for (const { pod } of calls) {
+      putRunningPod(scene, pod, { controller: machine });
+    }
+    const found = new Set<string>();
+    await eachAtOnce(calls, 20, async (call) => {
+      const own = withClaim(name, call, { controller: machine });
+      found.add((await scene.add(DUAL, own)).join());
+    });
+    assertEquals(found.size, 1, [...found].join(" "));
+    assertEquals(claimStatus(scene, name).ips.join(), [...found][0]);
+  }
+  for (const pool of [POOL, "fd00---64"]) {
+    assertEquals(Object.keys(scene.allocations(pool) ?? {}).length, 10);
+  }
+  assertEquals(scene.reservations().length, 20);
+});
+
+Deno.test("whereabouts: first ADDs of many claims and pods at the same time", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const calls = Array.from({ length: 60 }, (_, index) => {
+    const pod = `p${index}`;
+    if (index % 2) return { pod };
+    putIpamClaim(scene, pod);
+    return withClaim(pod, { pod });
+  });
+  const found = new Set<string>();
+  await eachAtOnce(calls, 60, async (call) => {
+    found.add((await scene.add(RANGE, call)).join());
+  });
+  assertEquals(found.size, 60);
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}).length, 60);
+});
+
+/** A process that dies at a request. */
+class Killed extends Error {}
+
+Deno.test("whereabouts: a claim's ADD and DEL may be killed at every request", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(DUAL, { pod: "first" });
+  let deaths = 0;
+  for (const isAfter of [false, true]) {
+    for (let at = 0, isDone = false; !isDone; at++) {
+      const name = `vm-${isAfter}-${at}`;
+      putIpamClaim(scene, name);
+      let count = 0;
+      const killAt = (position: number): void => {
+        count = 0;
+        scene.useClients(async (options) => {
+          const client = await openKubeClient(options);
+          if (client === undefined) throw new Error("no client");
+          return {
+            listPages: client.listPages.bind(client),
+            async request<T>(
+              ...args: Parameters<typeof client.request>
+            ): Promise<T> {
+              const isLast = count++ >= position;
+              if (isLast && !isAfter) throw new Killed("killed");
+              const answer = await client.request<T>(...args);
+              if (isLast) throw new Killed("killed");
+              return answer;
+            },
+            [Symbol.dispose]: () => client[Symbol.dispose](),
+          };
+        });
+      };
+      const call = withClaim(name, { pod: name });
+      killAt(at);
+      isDone = (await scene.call("ADD", DUAL, call)).exitCode === 0;
+      if (!isDone) deaths++;
+      killAt(Infinity);
+      const ips = await scene.add(DUAL, call);
+      assertEquals(claimStatus(scene, name).ips, ips);
+      killAt(0);
+      await scene.call("DEL", DUAL, call);
+      killAt(Infinity);
+      await scene.del(DUAL, call);
+      assertEquals(
+        await scene.add(DUAL, withClaim(name, { pod: name, id: "next" })),
+        ips,
+      );
+      for (const pool of [POOL, "fd00---64"]) {
+        const own = Object.values(scene.allocations(pool) ?? {})
+          .filter(({ id }) => id.startsWith(`ipamclaim/test/${name}/`));
+        assertEquals(own.length, 1, `${name} ${pool}`);
+      }
+    }
+  }
+  assert(deaths >= 14, `${deaths} deaths`);
+});
+
+Deno.test("whereabouts DEL of a pod with a claim does not need the API server", async () => {
+  await using scene = await WhereaboutsScene.start();
+  putIpamClaim(scene, "vm");
+  const call = withClaim("vm");
+  await scene.add(RANGE, call);
+  for (const fault of [{ status: 503 }, { delayMs: 60_000 }]) {
+    await scene.add(RANGE, call);
+    scene.api.fault(fault);
+    const start = performance.now();
+    await scene.del(RANGE, call);
+    // Any other DEL waits for a minute.
+    assert(performance.now() - start < 10_000);
+    scene.api.clearFaults();
+  }
+  assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "vm") });
+});
+
+Deno.test("whereabouts: a pod that was removed by force, and its late DEL", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const owner = { kind: "StatefulSet", name: "db", uid: "s1" };
+  putIpamClaim(scene, "db-0", { owner });
+  const call = (id: string): PodCall =>
+    withClaim("db-0", { pod: "db-0", id }, { controller: owner });
+  const ips = await scene.add(RANGE, call("old"));
+  assertEquals(await scene.add(RANGE, call("new")), ips);
+  await scene.del(RANGE, call("old"));
+  assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "db-0") });
+  await scene.del(RANGE, call("new"));
+  assertEquals(await scene.add(RANGE, call("next")), ips);
+});
+
+Deno.test("whereabouts: a claim of the same name is another claim", async () => {
+  await using scene = await WhereaboutsScene.start();
+  for (let round = 0; round < 50; round++) {
+    const uid = crypto.randomUUID();
+    putIpamClaim(scene, "vm", { metadata: { uid } });
+    const call = withClaim("vm", { pod: "vm", id: `c${round}` });
+    const adding = scene.add(RANGE, call);
+    // The DEL of the pod before, with the claim before.
+    const old = withClaim("vm", { pod: "vm", id: `c${round - 1}` });
+    await Promise.all([adding, scene.del(RANGE, old)]);
+    const own = Object.values(scene.allocations(POOL) ?? {})
+      .filter(({ id }) => id.endsWith(uid));
+    assertEquals(own.length, 1);
+    assertEquals(claimStatus(scene, "vm").ownerPod, { name: "vm" });
+  }
+});
+
+Deno.test("whereabouts: an API error about a claim says which request it was", async () => {
+  await using scene = await WhereaboutsScene.start();
+  putIpamClaim(scene, "vm");
+  scene.api.forbid("patch", "ipamclaims/status");
+  const { code, msg } = await scene.failure(RANGE, withClaim("vm"));
+  assertEquals(code, 7);
+  assertMatch(msg, /cannot patch resource "ipamclaims\/status"/);
+});
