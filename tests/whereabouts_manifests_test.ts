@@ -11,11 +11,13 @@ import {
   instanceOf,
   putIpamClaim,
   putRunningPod,
+  withClaim,
 } from "./_harness/ipam_claims.ts";
 import { parseFlags, runCni } from "./_harness/tool_call.ts";
 import { CLUSTER_GC_FLAGS } from "../cli/cluster_gc/flags.ts";
 import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
 
+const RESERVATIONS = "overlappingrangeipreservations";
 const DIRECTORY = new URL("../deploy/whereabouts/", import.meta.url);
 
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
@@ -101,6 +103,22 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
   scene.putPool("10.1.0.0-24", "10.1.0.0/24", {
     "1": { id: "x", podref: "test/gone", ifname: "net1" },
   });
+  // One is of a claim that is gone, the other one was deleted by the reference.
+  for (const name of ["gone", "kept"]) {
+    putIpamClaim(scene, name);
+    await scene.add({ range: "10.1.0.0/24" }, withClaim(name, { pod: name }));
+  }
+  scene.api.remove("ipamclaims", "test", "gone");
+  const kept = scene.api.find(RESERVATIONS, POOLS, "10.1.0.3");
+  scene.api.put(RESERVATIONS, {
+    ...kept,
+    metadata: {
+      ...kept?.metadata,
+      name: "10.1.0.3",
+      deletionTimestamp: "2026-01-01T00:00:00Z",
+    },
+  });
+  scene.api.clearRequests();
   const flags = ["--kubeconfig", scene.kubeconfig, "--yes", "--grace", "0"];
   await runCni("cluster-gc", ...flags);
   assertEquals(

@@ -7,9 +7,14 @@
 import { pause } from "../../cni/call/deadline.ts";
 import { createLog } from "../../cni/log/log.ts";
 import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
+import { findClaimKey } from "../../ipam/whereabouts/ipam_claim.ts";
 import { openPools } from "../../node/cluster_gc/access.ts";
 import type { CLUSTER_GC_FLAGS } from "./flags.ts";
-import { type Released, releaseStale } from "../../node/cluster_gc/release.ts";
+import {
+  type Released,
+  releaseStale,
+  renew,
+} from "../../node/cluster_gc/release.ts";
 import {
   findLasting,
   type Survey,
@@ -63,10 +68,18 @@ export async function clusterGc(
       survey.records.map((what) => ({ what })),
       survey.reservations.map((what) => ({ what })),
     );
+    const listed = flags["dry-run"]
+      ? [...rows, ...survey.held.map(describeHeld)]
+      : rows;
     return {
-      json: { namespace, pools: survey.pools, stale: rows },
-      text: rows.length
-        ? formatListing(flags, COLUMNS, rows, ({ what }) => what)
+      json: {
+        namespace,
+        pools: survey.pools,
+        stale: rows,
+        held: survey.held,
+      },
+      text: listed.length
+        ? formatListing(flags, COLUMNS, listed, ({ what }) => what)
         : "",
       note: formatNote(
         survey,
@@ -79,6 +92,7 @@ export async function clusterGc(
   }
   const api = new WhereaboutsApi(client, namespace, { signal });
   const { records, reservations } = await releaseStale(survey, api);
+  const renewed = await renew(survey, api);
   const rows = listRows(records, reservations);
   const kept = rows.filter(({ problem }) => problem !== undefined);
   const count = rows.length - kept.length;
@@ -88,6 +102,8 @@ export async function clusterGc(
       pools: survey.pools,
       released: rows.filter(({ problem }) => problem === undefined),
       kept,
+      held: survey.held,
+      renewed,
     },
     text: rows.map(formatRow).join("\n"),
     note: formatNote(
@@ -110,7 +126,8 @@ async function surveyTwice(
 ): Promise<Survey> {
   const { log, signal } = options;
   const first = await surveyPools(options);
-  const isClean = first.records.length + first.reservations.length === 0;
+  const { records, reservations } = first;
+  const isClean = records.length + reservations.length === 0;
   if (isClean || graceMs === 0) return first;
   log.info("Looking again before addresses are released", {
     after: formatDuration(graceMs),
@@ -128,7 +145,7 @@ function listRows(
     ...records.map(({ what, problem }) => ({
       what: what.ip,
       where: `IPPool ${what.pool}`,
-      pod: what.value.podref,
+      pod: formatHolder(what.value),
       why: what.why,
       ...problem !== undefined && { problem },
     })),
@@ -140,6 +157,19 @@ function listRows(
       ...problem !== undefined && { problem },
     })),
   ];
+}
+
+/** Names the pod, or the claim, that had a record. */
+function formatHolder(value: Survey["records"][number]["value"]): string {
+  const claim = findClaimKey(value);
+  return claim ? `${claim.namespace}/${claim.name}` : value.podref;
+}
+
+/** An address that is not released, and why. */
+function describeHeld(
+  { ip, pool, claim, pod, why }: Survey["held"][number],
+): Row {
+  return { what: ip, where: `IPPool ${pool}`, pod: pod || claim, why };
 }
 
 function formatRow({ what, where, pod, problem }: Row): string {
@@ -155,16 +185,19 @@ function nothingStale({ pools }: Survey, namespace: string): string {
     : `the namespace "${namespace}" has none; --namespace names another`;
 }
 
-function formatNote({ pools }: Survey, outcome: string): string {
+function formatNote({ pools, held }: Survey, outcome: string): string {
   const total = pools.reduce((sum, { allocations }) => sum + allocations, 0);
   const large = pools.filter(({ allocations }) => allocations > LARGE_POOL)
     .map(({ pool, allocations }) =>
       `IPPool ${pool} has ${allocations} allocations; the API server refuses ` +
       "pools from about 7500 on"
     );
+  const staying = held.length === 0
+    ? ""
+    : `, ${held.length} of them for IPAMClaims`;
   const counted = `${count(total, "address", "addresses")} in ${
     count(pools.length, "pool", "pools")
-  }: ${outcome}`;
+  }${staying}: ${outcome}`;
   return [...large, counted].join("\n");
 }
 

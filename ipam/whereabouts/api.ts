@@ -13,6 +13,7 @@ import {
 } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
 import type { ObjectMeta } from "../../kube/types.ts";
+import { KEEP } from "./ipam_claim.ts";
 import type {
   IpPool,
   NodeSlicePool,
@@ -128,6 +129,24 @@ export class WhereaboutsApi {
       }, this.#limits);
     } catch (error) {
       if (!isNotFound(error) && !isConflict(error)) throw error;
+    }
+  }
+
+  /** Lets a reservation with this UID go that was deleted, and has our finalizer. */
+  async dropFinalizer(name: string, uid: string): Promise<void> {
+    try {
+      await this.#client.request({
+        method: "PATCH",
+        path: this.#path(RESERVATIONS, name),
+        contentType: "application/json-patch+json",
+        body: [
+          { op: "test", path: "/metadata/uid", value: uid },
+          { op: "test", path: "/metadata/finalizers", value: [KEEP] },
+          { op: "remove", path: "/metadata/finalizers" },
+        ],
+      }, this.#limits);
+    } catch (error) {
+      if (!hasStatus(error, 404, 409, 422)) throw error;
     }
   }
 

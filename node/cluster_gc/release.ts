@@ -10,6 +10,7 @@ import {
   allocationPath,
   type PatchOperation,
 } from "../../ipam/whereabouts/objects.ts";
+import { holderOf } from "./held.ts";
 import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
 
 /** Records per patch: the API server permits 10 000 operations. */
@@ -47,17 +48,50 @@ export async function releaseStale(
   // Their pods are in use again, it seems.
   const kept = new Set(
     released.filter(({ problem }) => problem !== undefined)
-      .map(({ what }) => what.value.podref),
+      .map(({ what }) => holderOf(what.value)),
   );
   const deleted: Released<StaleReservation>[] = [];
   for (const what of reservations) {
     deleted.push(
-      kept.has(what.podref)
-        ? { what, problem: "an address of the pod is kept" }
-        : await attempt(what, () => api.deleteReservation(what.name, what.uid)),
+      kept.has(what.claim ?? what.podref)
+        ? { what, problem: "its address is kept" }
+        : await attempt(what, () => deleteFully(what, api)),
     );
   }
   return { records: released, reservations: deleted };
+}
+
+async function deleteFully(
+  { name, uid, claim }: StaleReservation,
+  api: WhereaboutsApi,
+): Promise<void> {
+  await api.deleteReservation(name, uid);
+  if (claim !== undefined) await api.dropFinalizer(name, uid);
+}
+
+/**
+ * Creates reservations of IPAMClaims again that others have deleted: the
+ * reference's reconciler deletes each one without a pod. Their finalizer has kept
+ * them until now.
+ *
+ * @returns Their names
+ * @throws {KubeError}
+ */
+export async function renew(
+  { deleted }: Pick<Survey, "deleted">,
+  api: WhereaboutsApi,
+): Promise<string[]> {
+  const names: string[] = [];
+  for (const { metadata, spec } of deleted) {
+    const { name = "", uid = "", annotations, finalizers } = metadata ?? {};
+    await api.dropFinalizer(name, uid);
+    await api.createReservation(name, spec, {
+      ...annotations && { annotations },
+      ...finalizers && { finalizers },
+    });
+    names.push(name);
+  }
+  return names;
 }
 
 /** Releases records of one pool at once; if one has changed, one by one. */

@@ -10,6 +10,7 @@
 
 import type { Log } from "../../cni/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
+import { CLAIM_UID, findClaimKey } from "../../ipam/whereabouts/ipam_claim.ts";
 import { isReservationOf } from "../../ipam/whereabouts/names.ts";
 import type {
   Allocation,
@@ -20,6 +21,15 @@ import { hasStatus } from "../../kube/kube_error.ts";
 import type { Pod } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
+import {
+  claimOf,
+  type Claims,
+  describeHeld,
+  type HeldAddress,
+  holderOf,
+  listClaims,
+  nameOf,
+} from "./held.ts";
 
 /** An address without a pod. */
 export interface StaleRecord {
@@ -36,6 +46,8 @@ export interface StaleReservation {
   readonly name: string;
   readonly uid: string;
   readonly podref: string;
+  /** UID of the IPAMClaim that it was for; it has a finalizer then. */
+  readonly claim?: string | undefined;
   readonly why: string;
 }
 
@@ -51,6 +63,10 @@ export interface Survey {
   readonly pools: readonly PoolUse[];
   readonly records: readonly StaleRecord[];
   readonly reservations: readonly StaleReservation[];
+  /** Addresses that stay although no pod may have them. */
+  readonly held: readonly HeldAddress[];
+  /** Reservations of IPAMClaims that others have deleted. */
+  readonly deleted: readonly Reservation[];
 }
 
 /** A record with its place. */
@@ -99,13 +115,13 @@ export function findLasting(earlier: Survey, later: Survey): Survey {
   const records = later.records.filter((one) => known.has(identify(one)));
   const younger = later.records.filter((one) => !known.has(identify(one)));
   // A reservation stays as long as a record that it belongs to.
-  const kept = new Set(younger.map(({ value }) => value.podref));
+  const kept = new Set(younger.map(({ value }) => holderOf(value)));
   const uids = new Set(earlier.reservations.map(({ uid }) => uid));
   return {
-    pools: later.pools,
+    ...later,
     records,
-    reservations: later.reservations.filter(({ uid, podref }) =>
-      uids.has(uid) && !kept.has(podref)
+    reservations: later.reservations.filter(({ uid, podref, claim }) =>
+      uids.has(uid) && !kept.has(claim ?? podref)
     ),
   };
 }
@@ -139,18 +155,71 @@ async function survey(options: SurveyOptions): Promise<Survey> {
     ...records.map(({ value }) => value.podref),
     ...reservations.map(({ spec }) => spec.podref),
   ]);
+  const hasClaims = records.some(({ value }) => findClaimKey(value)) ||
+    reservations.some(claimOf);
+  const claims = hasClaims ? await listClaims(client, options) : undefined;
   const pods = await listPods(client, podrefs, signal);
-  const stale = findStale(records, pods);
+  const stale = [
+    ...findStale(records, pods),
+    ...claims ? findUnclaimed(records, claims, pods) : [],
+  ];
+  const ofClaims = reservations.filter(claimOf);
+  const ofPods = reservations.filter((one) => !claimOf(one));
+  const isThere = (one: Reservation): boolean =>
+    claims === undefined || claims.has(claimOf(one) ?? "");
   return {
     pools,
     records: stale,
-    reservations: findStaleReservations(reservations, pods, stale),
+    reservations: [
+      ...findStaleReservations(ofPods, pods, stale),
+      ...ofClaims.filter((one) => !isThere(one))
+        .flatMap((one) => describeUnclaimed(one, records, stale)),
+    ],
+    held: records.flatMap((record) => describeHeld(record, claims) ?? []),
+    deleted: ofClaims.filter((one) =>
+      isThere(one) && one.metadata?.deletionTimestamp !== undefined
+    ),
   };
+}
+
+/** Finds the records of claims that are gone, and whose address no pod has. */
+function findUnclaimed(
+  records: readonly PlacedRecord[],
+  claims: Claims,
+  pods: ReadonlyMap<string, PodState>,
+): StaleRecord[] {
+  const used = new Set(
+    [...pods.values()].filter(({ phase }) => !ENDED.includes(phase))
+      .flatMap(({ ips }) => ips),
+  );
+  return records.flatMap((record) => {
+    const key = findClaimKey(record.value);
+    const isStale = key !== undefined && !claims.has(key.uid) &&
+      !used.has(record.ip);
+    return isStale
+      ? [{ ...record, why: `IPAMClaim ${nameOf(key)} is gone` }]
+      : [];
+  });
+}
+
+function describeUnclaimed(
+  { metadata }: Reservation,
+  records: readonly PlacedRecord[],
+  stale: readonly StaleRecord[],
+): StaleReservation[] {
+  const { name = "", uid = "", annotations } = metadata ?? {};
+  const claim = annotations?.[CLAIM_UID] ?? "";
+  const isOf = ({ value }: PlacedRecord): boolean => holderOf(value) === claim;
+  // A pod still has the address.
+  const isKept = records.filter(isOf).length > stale.filter(isOf).length;
+  const why = "its IPAMClaim is gone";
+  return isKept ? [] : [{ name, uid, podref: "", claim, why }];
 }
 
 /** Pods per page: they are large. */
 const PODS_PER_PAGE = 250;
 
+/** An empty podref, which a claim's record has, stands for all pods. */
 async function listPods(
   client: ApiClient,
   podrefs: ReadonlySet<string>,
@@ -161,7 +230,7 @@ async function listPods(
   for await (const { items = [] } of client.listPages<Pod>(PODS, options)) {
     for (const { metadata, status } of items) {
       const podref = `${metadata?.namespace}/${metadata?.name}`;
-      if (!podrefs.has(podref)) continue;
+      if (!podrefs.has(podref) && !podrefs.has("")) continue;
       const networks = metadata?.annotations?.[NETWORK_STATUS] ?? "[]";
       pods.set(podref, {
         phase: status?.phase ?? "",
@@ -173,6 +242,8 @@ async function listPods(
 }
 
 const PODS = "/api/v1/pods";
+/** Phases of pods that do not run any more. */
+const ENDED = ["Succeeded", "Failed"];
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
 function parseNetworkStatus(text: string): string[] {
@@ -194,8 +265,7 @@ function whyEnded(
   if (!/^[^/]+\/[^/]+$/.test(podref)) return undefined;
   const phase = pods.get(podref)?.phase;
   if (phase === undefined) return "the pod is gone";
-  const hasEnded = phase === "Succeeded" || phase === "Failed";
-  return hasEnded ? `the pod has ended: ${phase}` : undefined;
+  return ENDED.includes(phase) ? `the pod has ended: ${phase}` : undefined;
 }
 
 function findStale(
