@@ -33,6 +33,11 @@ const SYMBOLS = {
   close: { parameters: ["i32", UNCOMPILED], result: "i32" },
 } as const;
 
+/** A process seldom needs these. */
+const RARE_SYMBOLS = {
+  shutdown: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
+} as const;
+
 let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
 
 function libc(): NonNullable<typeof opened> {
@@ -46,7 +51,7 @@ function cString(text: string): Uint8Array<ArrayBuffer> {
 /** Source: Linux socket.h, net.h; the same on x86-64 and arm64. */
 const AF_UNIX = 1, SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0x80000, SOCK_NONBLOCK = 0x800;
-const MSG_NOSIGNAL = 0x4000;
+const MSG_NOSIGNAL = 0x4000, SHUT_RD = 0;
 const SOL_SOCKET = 1, SO_PEERCRED = 17;
 /** Source: linux/poll.h, socket.h `struct ucred`. */
 const POLLIN = 1, POLLOUT = 4, POLLFD_BYTES = 8, UCRED_WORDS = 3;
@@ -153,6 +158,18 @@ export class UnixStream implements Disposable {
   receive(buffer: Uint8Array<ArrayBuffer>): number {
     const { recv } = libc();
     if (!this.#wait(POLLIN)) return 0;
+    return Math.max(0, recv(this.#fd, buffer, buffer.length, 0, PADDING));
+  }
+
+  /**
+   * Receives no more: from now on the kernel refuses what the peer sends. Returns
+   * how many bytes came before, up to the buffer's length.
+   */
+  stopReceiving(buffer: Uint8Array<ArrayBuffer>): number {
+    const rare = Deno.dlopen("libc.so.6", RARE_SYMBOLS);
+    rare.symbols.shutdown(this.#fd, SHUT_RD, PADDING);
+    rare.close();
+    const { recv } = libc();
     return Math.max(0, recv(this.#fd, buffer, buffer.length, 0, PADDING));
   }
 

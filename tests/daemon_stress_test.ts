@@ -352,18 +352,18 @@ test("with a full backlog", async (node, daemon) => {
 /** Ten calls wait for 5 s each, four at once. */
 const SLOW = "half an answer, then nothing";
 
-/** Programs at the daemon's socket that are none, and whether they say \`ready\` first. */
-const REPLIES: Readonly<Record<string, [Reply, { isReady: boolean }]>> = {
-  "garbage": [({ say }) => say(GARBAGE), { isReady: false }],
+/** Programs at the daemon's socket that are none, and whether they say \`taken\` first. */
+const REPLIES: Readonly<Record<string, [Reply, { isTaken: boolean }]>> = {
+  "garbage": [({ say }) => say(GARBAGE), { isTaken: false }],
   "half a message, then nothing": [
-    ({ say, callerGone }) => sayHalf("ready", { say, callerGone }),
-    { isReady: false },
+    ({ say, callerGone }) => sayHalf("taken", { say, callerGone }),
+    { isTaken: false },
   ],
-  "garbage after go": [({ say }) => say(GARBAGE), { isReady: true }],
+  "garbage after taken": [({ say }) => say(GARBAGE), { isTaken: true }],
   [SLOW]: [
     ({ say, callerGone }) =>
       sayHalf({ stdout: "{}", exitCode: 0 }, { say, callerGone }),
-    { isReady: true },
+    { isTaken: true },
   ],
 };
 
@@ -389,7 +389,7 @@ for (const [name, [reply, options]] of Object.entries(REPLIES)) {
       await node.attachAndDetach(isLong ? PODS : AT_ONCE);
       assert(program.requests.length > 0);
     }
-    assert(options.isReady || node.lostAdds === 0);
+    assert(options.isTaken || node.lostAdds === 0);
     await node.assertWell();
   });
 }

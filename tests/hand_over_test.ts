@@ -7,7 +7,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { pause } from "../cni/call/deadline.ts";
-import { HURRIED_READY_MS, READY_MS } from "../daemon/protocol/call_format.ts";
+import { HURRIED_TAKE_MS, TAKE_MS } from "../daemon/protocol/call_format.ts";
 import { LOSS_PERIOD_MS } from "../daemon/protocol/daemon_losses.ts";
 import { lossesFile, offFile } from "../daemon/protocol/daemon_socket.ts";
 import { UnixStream } from "../ffi/unix_stream.ts";
@@ -305,7 +305,7 @@ async function withLosses(
 ): Promise<number> {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   const path = `${directory}/daemon.sock`;
-  await using daemon = reply && new FakeDaemon(reply, { isReady: false });
+  await using daemon = reply && new FakeDaemon(reply, { isTaken: false });
   if (daemon !== undefined) await Deno.symlink(daemon.path, path);
   using _listener = daemon === undefined &&
       Deno.listen({ transport: "unix", path }) || undefined;
@@ -316,13 +316,13 @@ async function withLosses(
 }
 
 testBoth("a call waits for no daemon without end", async (t, key) => {
-  const ready = encodeMessage("ready");
+  const taken = encodeMessage("taken");
   const silence: Reply = async ({ say, callerGone }) => {
-    await say("ready");
+    await say("taken");
     await callerGone();
   };
   const large = { filling: "filling ".repeat(2 ** 17) };
-  /** Without a reply nobody accepts the connection. `isBegun`: the caller says go. */
+  /** Without a reply nobody accepts the connection. `isBegun`: the daemon takes the call. */
   const rows: [
     string,
     Reply | undefined,
@@ -331,15 +331,15 @@ testBoth("a call waits for no daemon without end", async (t, key) => {
     ["nobody accepts", undefined, {}],
     ["nobody reads", undefined, { more: large }],
     ["no answer", ({ callerGone }) => callerGone(), {}],
-    ["ready, byte by byte", async ({ say }): Promise<void> => {
-      for (const byte of ready) {
+    ["taken, byte by byte", async ({ say }): Promise<void> => {
+      for (const byte of taken) {
         await say(Uint8Array.of(byte));
         await pause(200);
       }
     }, {}],
-    ["silence after ready", silence, { isBegun: true }],
+    ["silence after taken", silence, { isBegun: true }],
     ["silence after a sign", async ({ say, callerGone }): Promise<void> => {
-      await say("ready");
+      await say("taken");
       await say("alive");
       await callerGone();
     }, { isBegun: true }],
@@ -378,7 +378,7 @@ testBoth("a call waits for no daemon without end", async (t, key) => {
 });
 
 testBoth("a call waits for less soon after another's loss", async (_, key) => {
-  const [readyMs, hurriedMs] = [READY_MS, HURRIED_READY_MS];
+  const [takeMs, hurriedMs] = [TAKE_MS, HURRIED_TAKE_MS];
   await withLosses(({ callerGone }) => callerGone(), async (path) => {
     const waited: number[] = [];
     const call = async (command: string): Promise<void> => {
@@ -395,7 +395,7 @@ testBoth("a call waits for less soon after another's loss", async (_, key) => {
     await call("CHECK");
     await Deno.remove(lossesFile(path));
     await call("DEL");
-    assertEquals(waited, [readyMs, hurriedMs, hurriedMs, readyMs, readyMs]);
+    assertEquals(waited, [takeMs, hurriedMs, hurriedMs, takeMs, takeMs]);
   });
 });
 
@@ -499,7 +499,7 @@ testBoth(
         say(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n")),
       "after a message of kind 0": ({ say }) => say(new Uint8Array(16)),
       "after an unknown message": ({ say }) => say(message(7, 0)),
-      "after a second offer": ({ say }) => say("ready"),
+      "after a second offer": ({ say }) => say("taken"),
       "after the longest message": ({ say }) => say(message(2, 2 ** 53)),
       "after log text": ({ say }) => say({ stderr: "" }),
     };
@@ -548,13 +548,13 @@ testBoth("a call that was not begun runs in its process", async (t, key) => {
   const replies: Record<string, Reply> = {
     "after nothing": () => {},
     "after a part of a header": ({ say }) =>
-      say(encodeMessage("ready").subarray(0, 15)),
+      say(encodeMessage("taken").subarray(0, 15)),
     "after an answer": sayDone,
     "after something else": ({ say }) =>
       say(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n")),
   };
   await eachRow(t, Object.entries(replies), async ([, reply]) => {
-    await using daemon = new FakeDaemon(reply, { isReady: false });
+    await using daemon = new FakeDaemon(reply, { isTaken: false });
     const config = { ...CONFIG, [key]: daemon.path };
     for (const command of ["ADD", "CHECK", "DEL", "GC", "STATUS"]) {
       const call = { command, config };

@@ -10,17 +10,16 @@ import { buildIdentity } from "../../cni/process/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
   encodeRequest,
-  GO,
-  HURRIED_READY_MS,
+  HURRIED_TAKE_MS,
   LOST,
   LOST_DETAILS,
   MAX_MESSAGE,
   MessageAt,
   MessageKind,
   readMessageHead,
-  READY_MS,
   SENT_VARIABLES,
   SILENCE_MS,
+  TAKE_MS,
 } from "../protocol/call_format.ts";
 import {
   type ConfigKeys,
@@ -67,9 +66,9 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   const [first = ""] = sockets;
   switch (stdinName) {
     case StdinName.late:
-      return await onLate(first, READY_MS);
+      return await onLate(first, TAKE_MS);
     case StdinName.hurried:
-      return await onLate(first, HURRIED_READY_MS);
+      return await onLate(first, HURRIED_TAKE_MS);
     case StdinName.lost:
       return onLost(call, first, config);
     case StdinName.silent:
@@ -79,11 +78,12 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   for (const path of sockets.slice(asked)) {
     using stream = await connect(path, call, config);
     if (stream === undefined) continue;
-    const readyMs = await findPatience(path);
-    stream.setLimit(readyMs);
-    if (!begin(stream, encodeCall(call))) {
-      return stream.isExpired ? await onLate(path, readyMs) : undefined;
-    }
+    const takeMs = await findPatience(path);
+    stream.setLimit(takeMs);
+    const offered = offer(stream, encodeCall(call));
+    if (offered === "late") return await onLate(path, takeMs);
+    if (offered === "refused") return undefined;
+    if (offered === "silent") return await onSilent(call, path, config);
     const answer = receive(stream);
     if (answer !== "lost") return answer;
     return stream.isExpired
@@ -123,9 +123,9 @@ async function tellLater(
 
 /** Returns how long to wait for `ready`, in ms: less soon after another call has waited in vain. */
 async function findPatience(path: string): Promise<number> {
-  if (!exists(lossesFile(path))) return READY_MS;
+  if (!exists(lossesFile(path))) return TAKE_MS;
   const { hasRecentLoss } = await import("../protocol/daemon_losses.ts");
-  return hasRecentLoss(path) ? HURRIED_READY_MS : READY_MS;
+  return hasRecentLoss(path) ? HURRIED_TAKE_MS : TAKE_MS;
 }
 
 /** The daemon did not take the call in time, and never will. */
@@ -140,7 +140,7 @@ async function onSilent(
   path: string,
   config: ConfigKeys,
 ): Promise<Answer | undefined> {
-  await onLate(path, READY_MS);
+  await onLate(path, TAKE_MS);
   return onLost(call, path, config);
 }
 
@@ -199,12 +199,21 @@ function isSent(name: string): boolean {
   );
 }
 
-/** Waits until the daemon would begin the call, and lets it. */
-function begin(stream: UnixStream, request: Uint8Array<ArrayBuffer>): boolean {
-  if (!stream.send(request)) return false;
-  const message = receiveMessage(stream);
-  return message?.kind === MessageKind.ready &&
-    stream.send(new TextEncoder().encode(GO));
+/**
+ * Waits until the daemon takes the call.
+ *
+ * @returns "late" if it did not in time, and never will; "silent" if it did in
+ *   the last moment, when this process had stopped receiving
+ */
+function offer(
+  stream: UnixStream,
+  request: Uint8Array<ArrayBuffer>,
+): "taken" | "refused" | "late" | "silent" {
+  const message = stream.send(request) ? receiveMessage(stream) : undefined;
+  if (message?.kind === MessageKind.taken) return "taken";
+  if (!stream.isExpired) return "refused";
+  const whole = stream.stopReceiving(new Uint8Array(MessageAt.bytes));
+  return whole === MessageAt.bytes ? "silent" : "late";
 }
 
 /**

@@ -12,10 +12,11 @@
  * everything else about the caller from its process. It sends a series of
  * messages: {@linkcode MessageKind}, number of bytes, and the bytes.
  *
- * The call is begun after {@linkcode GO}, which the caller sends when it has
- * received `ready`. A caller that stops waiting before that closes the
- * connection, and runs the call itself: the daemon has not begun it, and never
- * will.
+ * Exactly one of the two runs the call, also if the daemon is stopped for a while.
+ * The daemon sends `taken` before it begins; it does not begin if the kernel refuses
+ * the message. A caller that waits no longer first stops receiving, by shutdown(2).
+ * From then on the kernel refuses it. A message that came before is still there: then
+ * the daemon has the call.
  *
  * @module
  */
@@ -71,7 +72,7 @@ export type PartSource = RequestPart["from"];
  * How a request begins. The last two characters are the version of the format and
  * the number of parts: with another part it is another format.
  */
-export const MAGIC: string = `cnical3${REQUEST_PARTS.length}`;
+export const MAGIC: string = `cnical4${REQUEST_PARTS.length}`;
 
 /** Size of the header: {@linkcode MAGIC}, and the length of each part. */
 export const HEADER_BYTES: number = MAGIC.length +
@@ -155,9 +156,9 @@ export const MessageKind = {
   failure: 3,
   /** Why the caller must run the call itself: nothing was begun. The last message. */
   notMine: 4,
-  /** No bytes: the daemon knows the caller, and takes the call. */
-  ready: 5,
-  /** No bytes: the call waits or runs. Sent after {@linkcode GO}, and then each second. */
+  /** No bytes: from now on the call is the daemon's. */
+  taken: 5,
+  /** No bytes: the call waits or runs. Sent each second. */
   alive: 6,
 } as const;
 
@@ -181,16 +182,13 @@ export function readMessageHead(
   };
 }
 
-/** What the caller sends after `ready`, as the daemon may begin. */
-export const GO = "g";
-
-/** How long a caller waits for `ready`, in ms. */
-export const READY_MS = 1000;
+/** How long a caller waits for `taken`, in ms. */
+export const TAKE_MS = 1000;
 
 /** The same while a loss of another call is recorded (`daemon/protocol/daemon_losses.ts`). */
-export const HURRIED_READY_MS = 250;
+export const HURRIED_TAKE_MS = 250;
 
-/** How long a caller waits for a message after {@linkcode GO}, in ms. */
+/** How long a caller waits for a message after `taken`, in ms. */
 export const SILENCE_MS = 5000;
 
 /** What a caller says of an ADD that the daemon has lost, around the socket's path. */

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { READY_MS } from "./call_format.ts";
+import { TAKE_MS } from "./call_format.ts";
 import { lossesFile, offFile } from "./daemon_socket.ts";
 import { removeQuietly, unlessMissing, writeAll } from "../../cni/files/io.ts";
 
@@ -13,7 +13,7 @@ import { removeQuietly, unlessMissing, writeAll } from "../../cni/files/io.ts";
 export const LOSS_PERIOD_MS = 60_000;
 
 /** Calls that have recently waited in vain for so long together turn the daemon off, in ms. */
-const MAX_WAITED_MS = 10 * READY_MS;
+const MAX_WAITED_MS = 10 * TAKE_MS;
 
 /** Greatest size of the file, in bytes; a line has 19 at most. */
 const MAX_BYTES = 4096;
@@ -47,7 +47,7 @@ function isRecent(time: number, now: number): boolean {
 /**
  * Records that a call has waited for the daemon at a socket in vain. The tenth
  * within a minute turns the daemon off, until it removes the file; a wait of a
- * quarter of {@linkcode READY_MS} is a quarter of a loss. A failure is ignored:
+ * quarter of {@linkcode TAKE_MS} is a quarter of a loss. A failure is ignored:
  * the call matters more.
  *
  * @param waitedMs How long it waited for `ready`
@@ -55,7 +55,7 @@ function isRecent(time: number, now: number): boolean {
  */
 export async function recordLoss(
   socket: string,
-  waitedMs: number = READY_MS,
+  waitedMs: number = TAKE_MS,
   now: number = Date.now(),
 ): Promise<void> {
   try {

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { HURRIED_READY_MS, READY_MS } from "./call_format.ts";
+import { HURRIED_TAKE_MS, TAKE_MS } from "./call_format.ts";
 import {
   hasRecentLoss,
   LOSS_PERIOD_MS,
@@ -31,12 +31,12 @@ test(
   async (socket, isOff) => {
     const start = 1_700_000_000_000;
     // Nine within any minute, and one from the future.
-    await recordLoss(socket, READY_MS, start + 3_600_000);
+    await recordLoss(socket, TAKE_MS, start + 3_600_000);
     for (let index = 0; index < 20; index++) {
-      await recordLoss(socket, READY_MS, start + index * 6700);
+      await recordLoss(socket, TAKE_MS, start + index * 6700);
       assertEquals(isOff(), false, `${index}`);
     }
-    await recordLoss(socket, READY_MS, start + 19 * 6700);
+    await recordLoss(socket, TAKE_MS, start + 19 * 6700);
     assertEquals(isOff(), true);
     for (const path of [lossesFile(socket), offFile(socket)]) {
       assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o600);
@@ -46,10 +46,10 @@ test(
 
 test("a shorter wait is a smaller loss", async (socket, isOff) => {
   const now = 1_700_000_000_000;
-  await recordLoss(socket, READY_MS, now);
-  for (let ms = READY_MS; ms < 10 * READY_MS; ms += HURRIED_READY_MS) {
+  await recordLoss(socket, TAKE_MS, now);
+  for (let ms = TAKE_MS; ms < 10 * TAKE_MS; ms += HURRIED_TAKE_MS) {
     assertEquals(isOff(), false, `after ${ms} ms`);
-    await recordLoss(socket, HURRIED_READY_MS, now);
+    await recordLoss(socket, HURRIED_TAKE_MS, now);
   }
   assertEquals(isOff(), true);
 });
@@ -72,7 +72,7 @@ test("losses of several calls at once all count", async (socket, isOff) => {
 
 test("the file of losses does not grow without end", async (socket, isOff) => {
   for (let index = 0; index < 1000; index++) {
-    await recordLoss(socket, READY_MS, 1_700_000_000_000 + index * 60_000);
+    await recordLoss(socket, TAKE_MS, 1_700_000_000_000 + index * 60_000);
     const { size } = await Deno.stat(lossesFile(socket)).catch(() => ({
       size: 0,
     }));

@@ -36,7 +36,7 @@ export type CallRequest = {
 
 /** What the daemon says. The answer and `notMine` end the conversation. */
 export type Message =
-  | "ready"
+  | "taken"
   | "alive"
   | { readonly stderr: string }
   | { readonly stdout: string; readonly exitCode: number }

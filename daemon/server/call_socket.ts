@@ -4,7 +4,6 @@
  * @module
  */
 
-import { GO } from "../protocol/call_format.ts";
 import { pause } from "../../cni/call/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
@@ -104,11 +103,6 @@ class SignsOfLife {
   readonly #connections = new Set<Connection>();
   #isTicking = false;
 
-  /** Whether no call waits or runs. */
-  get areNone(): boolean {
-    return this.#connections.size === 0;
-  }
-
   /** Begins; they end with the disposal of what this returns. */
   begin(connection: Connection): Disposable {
     this.#connections.add(connection);
@@ -141,8 +135,6 @@ class Conversation implements Exchange {
   readonly #signs: SignsOfLife;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
-  /** Whether the caller wants the call to begin. */
-  readonly #go = Promise.withResolvers<boolean>();
   /** Whether the caller must run the call itself, once that is known. */
   readonly #isLeft = Promise.withResolvers<boolean>();
   #isBegun = false;
@@ -166,9 +158,7 @@ class Conversation implements Exchange {
   }
 
   onData(bytes: Uint8Array<ArrayBuffer>): void {
-    if (this.#hasRequest) {
-      return this.#go.resolve(bytes.length === 1 && bytes[0] === GO_BYTE);
-    }
+    if (this.#hasRequest) return;
     const { maxRequest = MAX_REQUEST } = this.#options;
     try {
       const request = this.#buffer.add(bytes, maxRequest);
@@ -181,7 +171,6 @@ class Conversation implements Exchange {
 
   onGone(): void {
     this.#gone.abort(new Error("the caller is gone"));
-    this.#go.resolve(false);
     if (!this.#hasRequest) this.#buffer.free();
     this.#onEnded();
   }
@@ -217,14 +206,10 @@ class Conversation implements Exchange {
       if (difference !== undefined) return this.#refuse(difference);
       const work = await this.#findWork(request);
       if (typeof work === "string") return this.#refuse(work);
-      this.#connection.send(encodeMessage("ready"));
-      // It comes sooner than another thread could tell.
-      if (this.#signs.areNone) this.#connection.look(GO_MS);
-      const isToGo = await this.#go.promise;
-      // The end of the connection may have come with it.
+      // The end of the connection may have come already.
       this.#connection.look();
-      if (!isToGo || this.#gone.signal.aborted) this.#refuse("caller gone");
-      else await this.#run(callerWorld, work);
+      if (this.#take()) await this.#run(callerWorld, work);
+      else this.#refuse("caller gone");
     } catch (error) {
       const { log } = this.#options;
       log.warn("Cannot read a request", { error: describeError(error) });
@@ -259,6 +244,12 @@ class Conversation implements Exchange {
       onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
       answer: (outcome) => Promise.resolve(outcome),
     };
+  }
+
+  /** Takes the call, unless the caller has stopped waiting for that. */
+  #take(): boolean {
+    const isSent = this.#connection.send(encodeMessage("taken"));
+    return isSent && !this.#gone.signal.aborted;
   }
 
   async #run(
@@ -296,10 +287,6 @@ class Conversation implements Exchange {
     this.#onEnded();
   }
 }
-
-/** How long the process may stand still for a caller's word, in ms, if no call runs. */
-const GO_MS = 1;
-const GO_BYTE = GO.charCodeAt(0);
 
 /** Most characters of a call's description: both words are the caller's. */
 const MAX_DESCRIPTION = 100;

@@ -7,7 +7,6 @@
 import { deadline } from "../../cni/call/deadline.ts";
 import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
 import type { Fd } from "../../ffi/fd.ts";
-import { isReadable } from "../../ffi/libc.ts";
 import {
   type Peer,
   UnixListener,
@@ -64,25 +63,28 @@ export class Connection {
     this.#handler = handler;
   }
 
-  /** Sends bytes, now or when the peer has room; nothing once it is closed. */
-  send(bytes: Uint8Array<ArrayBuffer>): void {
-    if (this.#isClosed || this.#isEnding || bytes.length === 0) return;
+  /**
+   * Sends bytes, now or when the peer has room; nothing once it is closed.
+   *
+   * @returns Whether the peer can receive them all already
+   */
+  send(bytes: Uint8Array<ArrayBuffer>): boolean {
+    if (this.#isClosed || this.#isEnding) return false;
+    if (bytes.length === 0) return true;
     this.#unsent.push(bytes);
     this.#unsentBytes += bytes.length;
     if (this.#unsentBytes > MAX_UNSENT) this.#abandon();
     else if (this.#unsent.length === 1) this.#flush();
+    return !this.#isClosed && this.#unsent.length === 0;
   }
 
   /**
    * Receives what has arrived, the end included, without waiting for the next
    * event: its handler knows of a peer that is gone when this returns.
-   *
-   * @param waitMs How long to keep this process waiting for something
    */
-  look(waitMs = 0): void {
+  look(): void {
     if (this.#isClosed) return;
     try {
-      if (waitMs > 0 && !isReadable(this.#stream.fd, waitMs)) return;
       this.#receive();
     } catch {
       this.#abandon(); // ECONNRESET

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { GO } from "../../daemon/protocol/call_format.ts";
 import {
   decodeRequest,
   encodeMessage,
@@ -136,10 +135,7 @@ async function serve(listener: Deno.UnixListener): Promise<void> {
     using _ = connection;
     try {
       await readRequest(connection);
-      await send(connection, encodeMessage("ready"));
-      const leave = new Uint8Array(GO.length);
-      await connection.read(leave);
-      if (new TextDecoder().decode(leave) !== GO) continue;
+      await send(connection, encodeMessage("taken"));
       await send(
         connection,
         encodeMessage({ stdout: ANSWER, exitCode: 0 }),

@@ -5,7 +5,6 @@
  * @module
  */
 
-import { GO } from "../../daemon/protocol/call_format.ts";
 import type { Dispatch } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import type {
@@ -129,8 +128,7 @@ export async function callDaemon(
   }
   let stderr = "";
   for await (const message of readMessages(connection)) {
-    if (message === "ready") await connection.write(GO_BYTES);
-    else if (message === "alive") continue;
+    if (message === "taken" || message === "alive") continue;
     else if ("stderr" in message) {
       stderr += message.stderr;
       onStderr?.(message.stderr);
@@ -142,8 +140,6 @@ export async function callDaemon(
   }
   return undefined;
 }
-
-const GO_BYTES = new TextEncoder().encode(GO);
 
 async function* readMessages(
   connection: Deno.UnixConn,

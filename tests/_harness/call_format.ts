@@ -56,8 +56,8 @@ function toMessage(kind: number, text: string): Message {
       return { stdout: text, exitCode: 1 };
     case MessageKind.notMine:
       return { notMine: text };
-    case MessageKind.ready:
-      return "ready";
+    case MessageKind.taken:
+      return "taken";
     case MessageKind.alive:
       return "alive";
     default:

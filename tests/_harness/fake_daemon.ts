@@ -4,7 +4,6 @@
  * @module
  */
 
-import { GO } from "../../daemon/protocol/call_format.ts";
 import { concat } from "../../net/bytes.ts";
 import {
   type CallRequest,
@@ -45,13 +44,13 @@ export class FakeDaemon implements AsyncDisposable {
   /**
    * Listens.
    *
-   * @param options `isReady`: whether it says that it takes each call, and waits for leave to begin it; it does by default
+   * @param options `isTaken`: whether it says that it takes each call; it does by default
    */
-  constructor(reply: Reply, { isReady = true } = {}) {
+  constructor(reply: Reply, { isTaken = true } = {}) {
     const listener = Deno.listen({ transport: "unix", path: this.path });
     this.#server = new TalkServer(listener, async (connection) => {
       this.requests.push(await readRequest(connection));
-      if (isReady) await takeCall(connection);
+      if (isTaken) await sayAll(connection, ["taken", "alive"]);
       await reply({
         say: (...what) => sayAll(connection, what),
         callerSays: async () => {
@@ -91,16 +90,6 @@ async function readText(connection: Deno.Conn): Promise<string> {
     if (!(error instanceof Deno.errors.ConnectionReset)) throw error;
   }
   return text;
-}
-
-/** Says that a call would begin, and waits until it may. */
-async function takeCall(connection: Deno.Conn): Promise<void> {
-  await say(connection, encodeMessage("ready"));
-  const buffer = new Uint8Array(2);
-  const length = await connection.read(buffer);
-  const text = new TextDecoder().decode(buffer.subarray(0, length ?? 0));
-  if (text !== GO) throw new Error(`not the leave to begin: "${text}"`);
-  await say(connection, encodeMessage("alive"));
 }
 
 async function readRequest(connection: Deno.Conn): Promise<HandedRequest> {

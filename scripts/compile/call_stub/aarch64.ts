@@ -61,6 +61,7 @@ const numbers: Readonly<Record<SystemCall, number>> = {
   rt_sigaction: 134,
   readlinkat: 78,
   sendto: 206,
+  shutdown: 210,
   socket: 198,
   write: 64,
 };

@@ -5,13 +5,12 @@
  */
 
 import {
-  GO,
-  HURRIED_READY_MS,
+  HURRIED_TAKE_MS,
   MAX_MESSAGE,
   MessageAt,
   MessageKind,
-  READY_MS,
   SILENCE_MS,
+  TAKE_MS,
 } from "../../../daemon/protocol/call_format.ts";
 import { LOSS_PERIOD_MS } from "../../../daemon/protocol/daemon_losses.ts";
 import { LOSSES, OFF } from "../../../daemon/protocol/daemon_socket.ts";
@@ -27,7 +26,7 @@ const CANNOT_PRINT = "Cannot write to stdout\n";
 const AT_FDCWD = 0xffff_ff9c, F_OK = 0;
 const AF_UNIX = 1, SOCK_STREAM_NONBLOCK_CLOEXEC = 0x80801;
 const SOL_SOCKET = 1, SO_PEERCRED = 17, UCRED_BYTES = 12;
-const MSG_NOSIGNAL = 0x4000;
+const MSG_NOSIGNAL = 0x4000, SHUT_RD = 0;
 const POLLIN = 1, POLLOUT = 4;
 const STDOUT = 1, STDERR = 2;
 /** Source: Linux signal.h: `struct sigaction` begins with the handler; SIG_IGN is 1. */
@@ -40,8 +39,8 @@ const MTIME = 88, CLOCK_REALTIME = 0;
 const MAX_KIND = Math.max(...Object.values(MessageKind));
 
 /** How long the stub waits, in units of {@linkcode TIMEOUT_MS}. */
-const READY_TIMEOUTS = READY_MS / TIMEOUT_MS,
-  HURRIED_TIMEOUTS = HURRIED_READY_MS / TIMEOUT_MS,
+const TAKE_TIMEOUTS = TAKE_MS / TIMEOUT_MS,
+  HURRIED_TIMEOUTS = HURRIED_TAKE_MS / TIMEOUT_MS,
   SILENCE_TIMEOUTS = SILENCE_MS / TIMEOUT_MS;
 
 /** Where the kind of a message is, and the number of bytes that follow. */
@@ -136,41 +135,36 @@ function checkListener(w: Writer): void {
   p.label("trusted");
 }
 
-/** Sends the request, and waits until the daemon would begin; then it may. */
+/** Sends the request, and waits until the daemon takes the call. */
 export function send(w: Writer): void {
   const { p } = w;
   using r = w.step("send", { ...BYTES, found: "c" });
-  // Until it may begin, it has no part in the call.
+  // Until it takes the call, it has no part in it.
   setName(w, StdinName.refused);
   setPatience(w);
   const { request, length } = endRequest(w);
   sendAll(w, { at: request, left: length }, Step.closeSocket, "late");
 
-  using _ = w.step("wait for ready", {});
+  using _ = w.step("wait until it is taken", {});
   p.frameAddress(r.at, Frame.message);
   p.number(r.left, MessageAt.bytes);
   receiveAll(w, r, Step.closeSocket, "late");
   p.load(r.found, "frame", KIND);
-  p.jumpIf(r.found, "!=", MessageKind.ready, Step.closeSocket);
+  p.jumpIf(r.found, "!=", MessageKind.taken, Step.closeSocket);
   p.load(r.found, "frame", LENGTH);
   p.jumpIf(r.found, "!=", 0, Step.closeSocket);
-
-  using _go = w.step("go", {});
-  p.labelAddress(r.at, w.text(GO));
-  p.number(r.left, GO.length);
-  sendAll(w, r, Step.closeSocket, "late");
-  // From here on the daemon may run the call, and nobody knows what became of it.
+  // From here on the daemon runs the call, and nobody knows what became of it.
   setName(w, StdinName.lost);
 }
 
-/** Begins the time limit for `ready`: a shorter one soon after another call has waited in vain. */
+/** Begins the time limit for `taken`: a shorter one soon after another call has waited in vain. */
 function setPatience(w: Writer): void {
   const { p } = w;
   using r = w.step("set patience", {
     ...{ modifiedAt: "a", now: "b", status: "d", offset: "e" },
   });
   const patient = w.newLabel("patient");
-  w.setLimit(READY_TIMEOUTS);
+  w.setLimit(TAKE_TIMEOUTS);
   w.setText(r.modifiedAt, StdinName.late, Frame.lateName);
   w.memory(r.status, Memory.message, r.offset);
   withSuffix(
@@ -206,7 +200,7 @@ export function receive(w: Writer): void {
   p.jumpIf(r.kind, "==", MessageKind.notMine, "refused");
   p.jumpIf(r.kind, "==", 0, "lost");
   p.jumpIf(r.kind, ">=", MAX_KIND + 1, "lost");
-  p.jumpIf(r.kind, "==", MessageKind.ready, "lost");
+  p.jumpIf(r.kind, "==", MessageKind.taken, "lost");
   p.load(r.left, "frame", LENGTH);
   p.number(r.at, MAX_MESSAGE + 1);
   p.jumpIf(r.left, ">=", r.at, "lost");
@@ -235,8 +229,13 @@ export function receive(w: Writer): void {
     setName(w, StdinName[outcome]);
     p.jump(Step.closeSocket);
   }
-  using late = w.step("late", { text: "c" });
+  using late = w.step("late", { socket: "a", text: "c" });
   p.label("late");
+  p.load(late.socket, "frame", Frame.socket);
+  p.systemCall("shutdown", late.socket, SHUT_RD);
+  const message = { frame: Frame.message };
+  p.systemCall("read", late.socket, message, MessageAt.bytes);
+  p.jumpIf("result", "==", MessageAt.bytes, "silent");
   p.load(late.text, "frame", Frame.lateName);
   p.store(late.text, "frame", Frame.stdinName);
   p.jump(Step.closeSocket);

@@ -47,6 +47,7 @@ export type SystemCall =
   | "rt_sigaction"
   | "readlinkat"
   | "sendto"
+  | "shutdown"
   | "socket"
   | "write";
 

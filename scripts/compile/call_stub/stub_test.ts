@@ -6,10 +6,11 @@ import {
   type Message,
 } from "../../../daemon/protocol/request.ts";
 import { FakeDaemon, type Reply } from "../../../tests/_harness/fake_daemon.ts";
+import { eventually } from "../../../tests/_harness/eventually.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import {
-  HURRIED_READY_MS,
-  READY_MS,
+  HURRIED_TAKE_MS,
+  TAKE_MS,
 } from "../../../daemon/protocol/call_format.ts";
 import { LOSS_PERIOD_MS } from "../../../daemon/protocol/daemon_losses.ts";
 import { lossesFile } from "../../../daemon/protocol/daemon_socket.ts";
@@ -117,14 +118,14 @@ const replies: [string, Reply, toDeno: boolean][] = [
   ["a part of an answer", ({ say }) => say(success.subarray(0, 17)), true],
   ["log text", ({ say }) => say({ stderr: "" }), true],
   ["kind 0", ({ say }) => say(new Uint8Array(16)), true],
-  ["kind 5, again", ({ say }) => say("ready"), true],
+  ["kind 5, again", ({ say }) => say("taken"), true],
   ["kind 7", ({ say }) => say(header(7n, 0n)), true],
   ["a negative kind", ({ say }) => say(header(-1n, 0n)), true],
   ["16 MiB and one byte", ({ say }) => say(header(2n, 2n ** 24n + 1n)), true],
   ["a negative length", ({ say }) => say(header(2n, -1n)), true],
 ];
 
-/** The same instead of `ready`. */
+/** The same instead of `taken`. */
 const openings: [string, Reply][] = [
   ["nothing", () => {}],
   ["a refusal", ({ say }) => say({ notMine: "another build" })],
@@ -134,7 +135,7 @@ const openings: [string, Reply][] = [
   ],
   ["a part of a header", ({ say }) => say(header(5n, 0n).subarray(0, 15))],
   ["an answer", sayDone],
-  ["ready, with text", ({ say }) => say(concat([header(5n, 1n), encode("x")]))],
+  ["taken, with text", ({ say }) => say(concat([header(5n, 1n), encode("x")]))],
   ["alive", ({ say }) => say("alive")],
 ];
 
@@ -169,7 +170,7 @@ testMachines("the stub begins what the daemon takes", async (t, machine) => {
       } catch (error) {
         said.reject(error);
       }
-    }, { isReady: false });
+    }, { isTaken: false });
     const stdin = JSON.stringify({ daemonSocket: daemon.path });
     const ended = await stub.run({ stdin, env: ENV });
     assertEquals(ended, {
@@ -257,7 +258,7 @@ testMachines("the stub waits for less after a loss", async (t, machine) => {
   await using stub = makeStub(machine, "path");
   await eachRow(t, losses, async ([, ageMs, isHurried]) => {
     await using daemon = new FakeDaemon(({ callerGone }) => callerGone(), {
-      isReady: false,
+      isTaken: false,
     });
     if (ageMs !== undefined) {
       const file = lossesFile(daemon.path), time = new Date(Date.now() - ageMs);
@@ -269,8 +270,8 @@ testMachines("the stub waits for less after a loss", async (t, machine) => {
     const wrapper = ["strace", "-f", "-qq", "-e", "trace=ppoll", "-o", waits];
     const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
     const [name, ms] = isHurried
-      ? [StdinName.hurried, HURRIED_READY_MS]
-      : [StdinName.late, READY_MS];
+      ? [StdinName.hurried, HURRIED_TAKE_MS]
+      : [StdinName.late, TAKE_MS];
     assertEquals(stdout, `/memfd:${name} (deleted)${stdin}`);
     const ended = (await Deno.readTextFile(waits)).matchAll(
       / = 0 \(Timeout\)/g,
@@ -279,6 +280,37 @@ testMachines("the stub waits for less after a loss", async (t, machine) => {
     assertEquals(daemon.requests.length, 1);
   }, ([name]) => name);
 }, "strace");
+
+testMachines(
+  "the stub sees what comes at the end of its wait",
+  async (_, machine) => {
+    await using stub = makeStub(machine, "path");
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const calls = `${directory}/calls`, tracer = `${directory}/tracer`;
+    // The wait is over, and the daemon takes the call before shutdown(2).
+    await using daemon = new FakeDaemon(async ({ say, callerGone }) => {
+      await eventually("the wait is over", async () => {
+        const ended = (await Deno.readTextFile(calls)).match(/\(Timeout\)/g);
+        return ended?.length === TAKE_MS / TIMEOUT_MS;
+      });
+      await say("taken");
+      // Whoever is traced goes on without its tracer.
+      Deno.kill(Number(await Deno.readTextFile(tracer)), "SIGKILL");
+      await callerGone();
+    }, { isTaken: false });
+    const stdin = JSON.stringify({ daemonSocket: daemon.path });
+    const trace = [
+      ...["-f", "-qq", "-o", calls, "-e", "trace=ppoll,shutdown"],
+      ...["-e", "inject=shutdown:delay_enter=600s"],
+    ];
+    const start = 'echo $$ > "$0" && exec strace "$@"';
+    const wrapper = ["sh", "-c", start, tracer, ...trace];
+    const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
+    assertEquals(stdout, `/memfd:${StdinName.silent} (deleted)${stdin}`);
+    await Deno.remove(directory, { recursive: true });
+  },
+  "strace",
+);
 
 function directoryOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/"));

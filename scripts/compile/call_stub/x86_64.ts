@@ -56,6 +56,7 @@ const numbers: Readonly<Record<SystemCall, number>> = {
   rt_sigaction: 13,
   readlinkat: 267,
   sendto: 44,
+  shutdown: 48,
   socket: 41,
   write: 1,
 };

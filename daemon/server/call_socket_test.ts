@@ -1,0 +1,80 @@
+import { assertEquals } from "@std/assert";
+import { UnixStream } from "../../ffi/unix_stream.ts";
+import { encodeRequest } from "../../tests/_harness/call_format.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { MessageAt } from "../protocol/call_format.ts";
+import type { Reason } from "../service/reasons.ts";
+import { CallSocket } from "./call_socket.ts";
+import { readOwnWorld } from "./own_world.ts";
+
+const BUILD = "a build";
+const HOST = "/proc/thread-self/ns/net";
+
+/** Its calls run until the caller is gone. */
+class Scene implements AsyncDisposable {
+  readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly path = `${this.#directory}/daemon.sock`;
+  readonly left: Reason[] = [];
+  begun = 0;
+  readonly #socket: CallSocket;
+
+  constructor() {
+    const world = readOwnWorld(BUILD, HOST);
+    this.#socket = new CallSocket({
+      // The calls are not run.
+      lookup: () => Promise.resolve({} as Plugin),
+      run: async ({ signal }) => {
+        this.begun++;
+        await new Promise<void>((resolve) =>
+          signal.addEventListener("abort", () => resolve())
+        );
+        return { stdout: "{}", exitCode: 0 };
+      },
+      world,
+      readWorld: () => ({ ...world, exe: "", netns: null }),
+      log: { info(): void {}, warn: console.error },
+      onNotMine: (why) => this.left.push(why),
+    });
+    this.#socket.listen(this.path);
+  }
+
+  /** Offers a call. */
+  offer(): UnixStream {
+    const caller = UnixStream.connect(this.path);
+    if (caller === undefined) throw new Error("nobody listens");
+    caller.setLimit(60_000);
+    const stdin = new TextEncoder().encode("{}");
+    const env = { CNI_COMMAND: "ADD" };
+    caller.send(encodeRequest({ build: BUILD, name: "ptp", env, stdin }));
+    return caller;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#socket.close();
+    Deno.removeSync(this.#directory, { recursive: true });
+  }
+}
+
+/** Whether it has taken the call, when its caller stops waiting for that. */
+function stopWaiting(caller: UnixStream): boolean {
+  const message = new Uint8Array(MessageAt.bytes);
+  return caller.stopReceiving(message) === MessageAt.bytes;
+}
+
+Deno.test("CallSocket begins no call that its caller no longer waits for", async () => {
+  await using scene = new Scene();
+  // It cannot see the request before this process waits for something.
+  using caller = scene.offer();
+  assertEquals(stopWaiting(caller), false);
+  await eventually("it has looked at it", () => scene.left.length > 0);
+  assertEquals([scene.begun, scene.left], [0, ["caller gone"]]);
+});
+
+Deno.test("CallSocket has taken a call that it begins", async () => {
+  await using scene = new Scene();
+  using caller = scene.offer();
+  await eventually("it has begun", () => scene.begun === 1);
+  assertEquals(stopWaiting(caller), true);
+  assertEquals(scene.left, []);
+});
