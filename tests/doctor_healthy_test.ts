@@ -233,6 +233,21 @@ const KINDS: readonly Kind[] = [
       scene.writeNetwork("20-lo", [{ type: "loopback" }]);
     },
   },
+  {
+    name: "the runtime of a node that is a container here",
+    set: (scene) => {
+      const root = `${scene.proc}/813`;
+      Deno.mkdirSync(`${root}/root/etc/containerd`, { recursive: true });
+      Deno.mkdirSync(`${root}/ns`);
+      Deno.symlinkSync(scene.other.path, `${root}/ns/net`);
+      Deno.writeTextFileSync(`${root}/comm`, "containerd\n");
+      Deno.writeTextFileSync(
+        `${root}/root/etc/containerd/config.toml`,
+        'conf_dir = "/etc/cni/other.d"\n',
+      );
+      scene.writeNetwork("20-lo", [{ type: "loopback" }]);
+    },
+  },
 ];
 
 rootTest("cni doctor raises no false alarm", NEEDS, async (t) => {

@@ -5,6 +5,7 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
 import { type Check, error, type Finding } from "./finding.ts";
 import type { Node } from "./node.ts";
 
@@ -62,19 +63,30 @@ interface Service {
   readonly name: string;
 }
 
-/** Lists the running services that start plugins. */
-export function listRuntimes({ proc }: Pick<Node, "proc">): Service[] {
+/**
+ * Lists the running services that start plugins on this node. One in another network
+ * namespace is of another node, such as one that is a container.
+ */
+export function listRuntimes(
+  { proc, hostNetns }: Pick<Node, "proc" | "hostNetns">,
+): Service[] {
+  const own = findFileId(hostNetns);
   const entries = ifPossible(() => [...Deno.readDirSync(proc)]) ?? [];
   return entries.filter(({ name }) => /^\d+$/.test(name)).flatMap(
     ({ name: pid }) => {
       const name = readText(`${proc}/${pid}/comm`)?.trim() ?? "";
-      return RUNTIMES.includes(name) ? [{ pid: Number(pid), name }] : [];
+      if (!RUNTIMES.includes(name)) return [];
+      // Only root may look.
+      const netns = findFileId(`${proc}/${pid}/ns/net`) ?? own;
+      return netns === own ? [{ pid: Number(pid), name }] : [];
     },
   );
 }
 
 /** Finds limits of running services that are too low for plugins. */
-export function findLowLimits(node: Pick<Node, "proc">): Finding[] {
+export function findLowLimits(
+  node: Pick<Node, "proc" | "hostNetns">,
+): Finding[] {
   return listRuntimes(node).flatMap((service) => [
     ...findProcessLimits(node, service),
     ...findMemoryLimit(node, service),

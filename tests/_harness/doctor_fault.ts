@@ -98,9 +98,10 @@ export function runtime(
   limits: string,
   cgroup?: number,
 ): (scene: DoctorScene) => Undo {
-  return ({ proc }) => {
+  return ({ proc, hosts }) => {
     const directory = `${proc}/4711`;
-    Deno.mkdirSync(directory);
+    Deno.mkdirSync(`${directory}/ns`, { recursive: true });
+    Deno.symlinkSync(hosts.host.path, `${directory}/ns/net`);
     Deno.writeTextFileSync(`${directory}/comm`, "containerd\n");
     Deno.writeTextFileSync(`${directory}/limits`, limits);
     if (cgroup !== undefined) {
