@@ -106,12 +106,15 @@ async function startNode(
   flags: readonly string[],
 ): Promise<UsedNode | undefined> {
   if (!canUseNetns) return undefined;
-  // There, nothing can be downloaded.
+  // There, nothing can be downloaded: neither packages nor what bundles.
   const files = listTestFiles(ROOT).map(({ path }) => path);
-  await new Deno.Command(Deno.execPath(), {
-    args: ["cache", "-q", ...flags, ...files],
-    cwd: ROOT,
-  }).output();
+  for (const args of [["cache", ...files], ["bundle", "scripts/exists.ts"]]) {
+    const [subcommand = "", ...paths] = args;
+    await new Deno.Command(Deno.execPath(), {
+      args: [subcommand, "-q", ...flags, ...paths],
+      cwd: ROOT,
+    }).output();
+  }
   try {
     return await UsedNode.start();
   } catch (error) {

@@ -277,8 +277,8 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
 
 onNode("cni trace needs no namespace", async (host) => {
   addPods(host);
-  const { code, stdout } = await host.cni("trace pods");
-  assertEquals(code, 0);
+  const { code, stdout, stderr } = await host.cni("trace pods");
+  assertEquals(code, 0, stdout + stderr);
   assertMatch(stdout, / ptp ADD .*\n[^]* ptp DEL /);
   assertEquals(await readJson(host, "list"), []);
   const links = await host.run(["ip", "-br", "link"]);

@@ -29,7 +29,11 @@ async function run(options: Partial<WarmUpOptions>): Promise<unknown[]> {
 }
 
 rootTest("warmUp() attaches pods in namespaces of its own", async () => {
-  assertEquals(await run({}), [3]);
+  assertEquals(await run({ longestMs: Infinity }), [3]);
+});
+
+rootTest("warmUp() does not go on for longer than it may", async () => {
+  assertEquals(await run({ longestMs: 0 }), [0]);
 });
 
 rootTest("warmUp() ends at the signal", async () => {
