@@ -16,7 +16,8 @@ const { definitions } = await makeSchemas();
  * Kubernetes objects, of rules and of what is in the container.
  */
 const HARMLESS = new Set(
-  `address addresses addSourceHints advmss allmulti apiTimeoutSeconds args
+  `address addresses addSourceHints advmss allmulti
+  allowPersistentIPs apiTimeoutSeconds args
   auxiliaryCNIChainName
   backend bandwidth bcqueuelen capabilities cni cniVersion definitionKeys definitionTypes
   compress containerPort datastore delegate delegates delPolicy
