@@ -7,12 +7,13 @@
  *
  * For each machine: the executable with its links, systemd units and licenses
  * as `.tar.gz`, `.tar.zst` and `.deb`, and with the libraries that it needs as
- * `-any.tar.gz`. Besides, a software bill of materials and
- * SHA256SUMS. The same commit gives the same bytes (docs/release.md).
+ * `-any.tar.gz`. Besides, images, the Helm chart, the index of a Debian repository, a
+ * software bill of materials and SHA256SUMS. The same commit gives the same bytes (docs/release.md).
  *
  * @module
  */
 
+import { basename } from "@std/path/posix";
 import { parseArgs } from "@std/cli/parse-args";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
@@ -26,17 +27,20 @@ import {
   formatChecksum,
   writeArchive,
 } from "./release/archive.ts";
+import { writeRepository } from "./release/apt.ts";
+import { writeChart } from "./release/chart.ts";
 import { type Component, listComponents } from "./release/components.ts";
 import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
+import { Images } from "./release/images.ts";
 import { addLibraries } from "./release/libraries.ts";
 import { run } from "./release/run.ts";
 import { formatSbom, NAME, type Release } from "./release/sbom.ts";
 
 const USAGE = `Usage: deno task release [--target TARGET]... [--out DIRECTORY]
 
-Makes the files of a release: archives and Debian packages with the executable,
-a software bill of materials, and SHA256SUMS.
+Makes the files of a release: archives, Debian packages and images with the
+executable, a Helm chart, a software bill of materials, and SHA256SUMS.
 
   --target TARGET  ${TARGETS.join(" or ")}; both by default
   --out DIRECTORY     dist/release by default; an earlier release in it is replaced
@@ -75,9 +79,24 @@ async function main(): Promise<void> {
   const components = await listComponents();
   await Deno.remove(out, { recursive: true }).catch(() => {});
   await Deno.mkdir(out, { recursive: true });
+  const staging = await Deno.makeTempDir({ dir: out, prefix: ".release_" });
   const files: string[] = [];
-  for (const target of targets) {
-    files.push(...await releaseFor(target, release, components, out));
+  try {
+    await Deno.mkdir(`${staging}/images`);
+    const images = new Images(release, `${staging}/images`);
+    for (const target of targets) {
+      const place = { target, images, out, staging: `${staging}/${target}` };
+      files.push(...await releaseFor(place, release, components));
+    }
+    const title = `${out}/${NAME}-${release.version}`;
+    await images.write(`${title}-images.tar`);
+    files.push(`${title}-images.tar`);
+    files.push(await writeChart(release, `${staging}/chart`, out));
+    const debs = files.filter((path) => path.endsWith(".deb"))
+      .map((path) => basename(path));
+    files.push(...await writeRepository(release, debs, out));
+  } finally {
+    await Deno.remove(staging, { recursive: true });
   }
   const sbom = `${out}/${NAME}-${release.version}.cdx.json`;
   await Deno.writeTextFile(sbom, formatSbom(release, components));
@@ -101,7 +120,7 @@ export async function checkDirectory(out: string): Promise<void> {
     throw error;
   });
   const other = entries.find(({ name }) =>
-    name !== "SHA256SUMS" && !/^(?:\.release_|cni-plugins[-_])/.test(name)
+    !/^(?:SHA256SUMS$|Packages$|Release$|\.release_|cni-plugins[-_])/.test(name)
   );
   if (other === undefined) return;
   throw new Error(
@@ -126,48 +145,54 @@ async function readEpoch(): Promise<number> {
   throw new Error(`SOURCE_DATE_EPOCH is not a number of seconds: "${text}"`);
 }
 
+/** Where the files of a machine are made. */
+interface Place {
+  readonly target: Target;
+  /** Get the machine. */
+  readonly images: Images;
+  readonly out: string;
+  /** A directory that does not exist. */
+  readonly staging: string;
+}
+
 /** Makes the archives and the package for a machine, and returns their paths. */
 async function releaseFor(
-  target: Target,
+  { target, images, out, staging }: Place,
   release: Release,
   components: readonly Component[],
-  out: string,
 ): Promise<string[]> {
   const architecture = ARCHITECTURES[target];
   const title = `${NAME}-${release.version}-linux-${architecture}`;
-  const staging = await Deno.makeTempDir({ dir: out, prefix: ".release_" });
-  try {
-    const content = `${staging}/${title}`;
-    console.log(`${title}: compiling`);
-    const { denoVersion, notes, leftOut } = await compile({
-      target,
-      out: `${content}/bin`,
-    });
-    if (leftOut.length > 0) throw new Error(leftOut.join("\n"));
-    requireDeno(denoVersion, target);
-    await checkRuntime(target);
-    for (const note of notes) console.log(`${title}: ${note}`);
-    await addDocuments(content, release, components);
-    const files: string[] = [];
-    for (const kind of ARCHIVE_KINDS) {
-      console.log(`${title}: ${kind}`);
-      const path = `${out}/${title}`;
-      files.push(await writeArchive(content, path, kind, release.epoch));
-    }
-    console.log(`${title}: .deb`);
-    const package_ = { release, architecture, content, out };
-    files.push(await writeDeb({ ...package_, staging: `${staging}/deb` }));
-    console.log(`${title}: any.tar.gz`);
-    const anyContent = `${staging}/${title}-any`;
-    await Deno.rename(content, anyContent);
-    const libraries = await addLibraries(target, `${anyContent}/bin`);
-    await addDocuments(anyContent, release, [...components, ...libraries]);
-    const path = `${out}/${title}-any`;
-    files.push(await writeArchive(anyContent, path, ".tar.gz", release.epoch));
-    return files;
-  } finally {
-    await Deno.remove(staging, { recursive: true });
+  const content = `${staging}/${title}`;
+  console.log(`${title}: compiling`);
+  const { denoVersion, notes, leftOut } = await compile({
+    target,
+    out: `${content}/bin`,
+  });
+  if (leftOut.length > 0) throw new Error(leftOut.join("\n"));
+  requireDeno(denoVersion, target);
+  await checkRuntime(target);
+  for (const note of notes) console.log(`${title}: ${note}`);
+  await addDocuments(content, release, components);
+  const files: string[] = [];
+  for (const kind of ARCHIVE_KINDS) {
+    console.log(`${title}: ${kind}`);
+    const path = `${out}/${title}`;
+    files.push(await writeArchive(content, path, kind, release.epoch));
   }
+  console.log(`${title}: .deb`);
+  const package_ = { release, architecture, content, out };
+  files.push(await writeDeb({ ...package_, staging: `${staging}/deb` }));
+  console.log(`${title}: any.tar.gz`);
+  const anyContent = `${staging}/${title}-any`;
+  await Deno.rename(content, anyContent);
+  const libraries = await addLibraries(target, `${anyContent}/bin`);
+  await addDocuments(anyContent, release, [...components, ...libraries]);
+  const path = `${out}/${title}-any`;
+  files.push(await writeArchive(anyContent, path, ".tar.gz", release.epoch));
+  console.log(`${title}: images`);
+  await images.add(target, architecture, anyContent);
+  return files;
 }
 
 if (import.meta.main) {

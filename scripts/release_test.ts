@@ -6,6 +6,9 @@ import {
 } from "@std/assert";
 import node from "../package.json" with { type: "json" };
 import { checkDirectory } from "./release.ts";
+import { hexOfFile } from "./compile/digest.ts";
+import { ROOT } from "./compile/project.ts";
+import { findTool } from "../tests/_harness/peers.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import {
   ARCHIVE_KINDS,
@@ -15,8 +18,11 @@ import {
 } from "./release/archive.ts";
 import { listComponents, listJsr } from "./release/components.ts";
 import { listCrates, readCargoLock } from "./release/crates.ts";
+import { writeRepository } from "./release/apt.ts";
+import { writeChart } from "./release/chart.ts";
 import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
+import { Images } from "./release/images.ts";
 import { run } from "./release/run.ts";
 import { formatNotices, formatSbom } from "./release/sbom.ts";
 
@@ -223,6 +229,146 @@ Deno.test({
     assertEquals([...Deno.readDirSync(root)].map(({ name }) => name), ["usr"]);
     const fields = await run("dpkg-deb", ["-f", first, "Package", "Version"]);
     assertEquals(fields, "Package: cni-plugins\nVersion: 1.2.3\n");
+  },
+});
+
+Deno.test({
+  name: `release: apt takes packages from its directory${
+    noDpkg ? " (skipped: needs dpkg-deb)" : ""
+  }`,
+  ignore: noDpkg,
+  async fn(): Promise<void> {
+    await using directory = new Directory();
+    const deb = "small_1.2.3_all.deb";
+    const root = `${directory.path}/root`;
+    await Deno.mkdir(`${root}/DEBIAN`, { recursive: true });
+    const control = "Package: small\nVersion: 1.2.3\nArchitecture: all\n" +
+      "Maintainer: nobody\nDescription: one line\n and another\n";
+    await Deno.writeTextFile(`${root}/DEBIAN/control`, control);
+    await run("dpkg-deb", ["--build", root, `${directory.path}/${deb}`]);
+    const files = await writeRepository(release, [deb], directory.path);
+    assertEquals(
+      files,
+      ["Packages", "Release"].map((name) => `${directory.path}/${name}`),
+    );
+    const [packages = "", text = ""] = await Promise.all(
+      files.map((file) => Deno.readTextFile(file)),
+    );
+    const digest = await hexOfFile(`${directory.path}/${deb}`);
+    assertStringIncludes(packages, `Filename: ./${deb}\n`);
+    assertStringIncludes(packages, `SHA256: ${digest}\n`);
+    assertEquals(packages.endsWith(control), true);
+    assertStringIncludes(text, "Date: Tue, 14 Nov 2023 22:13:20 UTC\n");
+    assertStringIncludes(text, "Architectures: all\n");
+    const list = await hexOfFile(`${directory.path}/Packages`);
+    assertStringIncludes(text, `\n ${list} ${packages.length} Packages\n`);
+  },
+});
+
+/** Writes what is archived for any libc. */
+async function writeAnyContent(path: string): Promise<void> {
+  await writeContent(path, ["cni"]);
+  await Deno.mkdir(`${path}/bin/.cni-lib`);
+  for (const name of ["ld-linux-x86-64.so.2", "libc.so.6", "libc6.txt"]) {
+    await Deno.writeTextFile(`${path}/bin/.cni-lib/${name}`, name);
+  }
+  for (const name of ["LICENSE", "THIRD-PARTY-NOTICES", "sbom.cdx.json"]) {
+    await Deno.writeTextFile(`${path}/${name}`, name);
+  }
+}
+
+Deno.test({
+  name: "release: images have the same bytes, and no base" + needs,
+  ignore: missing.length > 0,
+  async fn(): Promise<void> {
+    await using directory = new Directory();
+    const paths = [];
+    for (const at of [1, 2]) {
+      const path = `${directory.path}/${at}`;
+      await writeAnyContent(`${path}/content`);
+      await Deno.mkdir(`${path}/images`);
+      const images = new Images(release, `${path}/images`);
+      await images.add("x86_64-unknown-linux-gnu", "amd64", `${path}/content`);
+      await images.write(`${path}/images.tar`);
+      paths.push(`${path}/images.tar`);
+    }
+    const [first = "", second = ""] = paths;
+    assertEquals(await hexOfFile(first), await hexOfFile(second));
+    const layout = `${directory.path}/layout`;
+    await Deno.mkdir(layout);
+    await run("tar", ["-xf", first, "-C", layout]);
+    // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
+    const read = (digest: string): any =>
+      JSON.parse(
+        Deno.readTextFileSync(
+          `${layout}/blobs/${digest.replace(":", "/")}`,
+        ),
+      );
+    const { manifests } = JSON.parse(
+      await Deno.readTextFile(`${layout}/index.json`),
+    );
+    const seen: Record<string, unknown> = {};
+    for (const { annotations, digest } of manifests) {
+      const [{ digest: only, platform }] = read(digest).manifests;
+      assertEquals(platform, { architecture: "amd64", os: "linux" });
+      const { layers, config } = read(only);
+      const root = `${directory.path}/root`;
+      await Deno.mkdir(root);
+      for (const layer of layers) {
+        const blob = `${layout}/blobs/${layer.digest.replace(":", "/")}`;
+        await run("tar", ["-xf", blob, "-C", root]);
+      }
+      const files = await run("find", [root, "!", "-type", "d"]);
+      const name = annotations["org.opencontainers.image.ref.name"];
+      seen[name] = [
+        read(config.digest).config.Entrypoint[0],
+        ...files.trim().split("\n").map((path) => path.slice(root.length))
+          .filter((path) => !path.startsWith("/usr")).sort(),
+      ];
+      await Deno.remove(root, { recursive: true });
+    }
+    const programs = ["/opt/cni/bin/cni", "/opt/cni/bin/multus"];
+    const glibc = [
+      "/lib/x86_64-linux-gnu/libc.so.6",
+      "/lib64/ld-linux-x86-64.so.2",
+      ...programs,
+    ];
+    const any = ["ld-linux-x86-64.so.2", "libc.so.6", "libc6.txt"]
+      .map((name) => `/opt/cni/bin/.cni-lib/${name}`);
+    assertEquals(seen, {
+      "cni-plugins:1.2.3": ["/opt/cni/bin/cni", ...glibc],
+      "cni-plugins:1.2.3-any": ["/opt/cni/bin/cni", ...any, ...programs],
+      "multus:1.2.3": ["/opt/cni/bin/multus", ...glibc],
+      "multus:1.2.3-any": ["/opt/cni/bin/multus", ...any, ...programs],
+    });
+  },
+});
+
+const helm = findTool("helm");
+Deno.test({
+  name: "release: Helm takes the chart's archive for its directory" +
+    (helm ? "" : " (skipped: needs go and its module proxy, for helm)"),
+  ignore: helm === undefined,
+  async fn(): Promise<void> {
+    await using directory = new Directory();
+    const charts = [];
+    for (const at of [1, 2]) {
+      const path = `${directory.path}/${at}`;
+      await Deno.mkdir(path);
+      charts.push(await writeChart(release, `${path}/staging`, path));
+    }
+    const [chart = "", again = ""] = charts;
+    assertEquals(await hexOfFile(chart), await hexOfFile(again));
+    const env = { HOME: directory.path };
+    const templates = [];
+    for (const one of [chart, `${ROOT}deploy/chart`]) {
+      const values = "--set=multus.enabled=true,whereabouts.enabled=true";
+      const args = ["template", "x", one, values];
+      templates.push(await run(helm ?? "", args, { env }));
+    }
+    assertEquals(templates[0], templates[1]);
+    const names = await run("tar", ["-tf", chart]);
+    assert(!/Containerfile|kustomization|\.service/.test(names), names);
   },
 });
 

@@ -53,6 +53,13 @@ export function getOwnTarget(): Target {
   return parseTarget(target);
 }
 
+/** Returns what the kernel and Deno call a target's machine. */
+export function machineOf(
+  target: Target,
+): (typeof targets)[Target]["arch"] {
+  return targets[target].arch;
+}
+
 /** Returns the npm package that holds deno for a target. */
 export function npmPackageOf(target: Target): string {
   return targets[target].npmPackage;

@@ -13,10 +13,12 @@ const COMPRESSORS = {
   ".tar.gz": "gzip -9 -n",
   // One thread: with another number of them, the bytes differ.
   ".tar.zst": "zstd -19 --single-thread -q",
+  // As Helm names a chart.
+  ".tgz": "gzip -9 -n",
 } as const;
 
-/** The ends of names that an archive can have. */
-export const ARCHIVE_KINDS = Object.keys(COMPRESSORS) as ArchiveKind[];
+/** The ends of names of the archives for a machine. */
+export const ARCHIVE_KINDS = [".tar.gz", ".tar.zst"] as const;
 
 /** The end of an archive's name. */
 export type ArchiveKind = keyof typeof COMPRESSORS;
@@ -39,6 +41,19 @@ export async function writeArchive(
       `Cannot archive "${directory}": it has no parent directory`,
     );
   }
+  const compress = `--use-compress-program=${COMPRESSORS[kind]}`;
+  await writeTar(parent, [name], path + kind, epoch, compress);
+  return path + kind;
+}
+
+/** Writes entries of a directory, with what is below them, into a tar file. */
+export async function writeTar(
+  directory: string,
+  names: readonly string[],
+  path: string,
+  epoch: number,
+  ...flags: readonly string[]
+): Promise<void> {
   await run("tar", [
     "--create",
     "--format=gnu",
@@ -48,12 +63,11 @@ export async function writeArchive(
     "--group=0",
     "--numeric-owner",
     "--mode=u=rwX,go=rX",
-    `--use-compress-program=${COMPRESSORS[kind]}`,
-    `--file=${path}${kind}`,
-    `--directory=${parent}`,
-    name,
+    ...flags,
+    `--file=${path}`,
+    `--directory=${directory}`,
+    ...names,
   ], { env: { LC_ALL: "C" } });
-  return `${path}${kind}`;
 }
 
 /** Formats a line of `SHA256SUMS`, as `sha256sum --check` reads it. */
