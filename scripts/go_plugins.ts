@@ -1,6 +1,7 @@
 /**
  * Builds the newest Go plugins for the tests that compare with them, and Go
- * programs that check what this project has for others.
+ * programs that check what this project has for others. Run as a program, it waits
+ * for both.
  *
  * @module
  */
@@ -130,4 +131,13 @@ async function runGo(
   if (limit.aborted) return `${what}: no end after ${limitMs / 1000} s`;
   const said = new TextDecoder().decode(stderr).trim().split("\n");
   return `${what}: ${said.slice(-2).join(" ")}`;
+}
+
+if (import.meta.main) {
+  const { signal } = new AbortController();
+  for (const build of [NEWEST, GO_TOOLS]) {
+    const { ended } = await startGoPlugins(signal, build);
+    const trouble = await ended;
+    if (trouble !== undefined) throw new Error(trouble);
+  }
 }

@@ -16,6 +16,7 @@ import {
 } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
 import { parseCommandLine } from "../cli/program/parse.ts";
+import { findTool } from "./_harness/peers.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
@@ -112,34 +113,71 @@ Deno.test("deploy: images take the executable from where it is compiled", () => 
   }
 });
 
-Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => {
-  const directory = `${ROOT}.github/workflows`;
-  const commands = [...Deno.readDirSync(directory)].flatMap(({ name }) => {
-    const text = Deno.readTextFileSync(`${directory}/${name}`);
+const WORKFLOWS = `${ROOT}.github/workflows`;
+
+/** Lists the jobs of all workflows. */
+function listJobs(): Manifest[] {
+  return [...Deno.readDirSync(WORKFLOWS)].flatMap(({ name }) => {
+    const text = Deno.readTextFileSync(`${WORKFLOWS}/${name}`);
     const [workflow] = loadAll(text) as Manifest[];
-    const jobs: Manifest[] = Object.values(workflow.jobs);
-    return jobs.flatMap(({ steps }) =>
-      steps.flatMap(({ run = "" }: Manifest) => run.split("\n"))
-    );
-  }).filter((line) => line.startsWith("npx"));
-  assert(commands.length >= 3);
+    return Object.values(workflow.jobs);
+  });
+}
+
+Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => {
+  const commands = listJobs().flatMap(({ steps, strategy }) =>
+    [...steps, ...strategy?.matrix.include ?? []]
+      .flatMap(({ run = "", command = "" }: Manifest) =>
+        `${run}\n${command}`.split("\n")
+      )
+  ).filter((line) => /deno@/.test(line));
+  assert(commands.length >= 10);
   for (const command of commands) {
     const [, version = "", task = ""] =
-      /^npx --yes deno@(\S+) task (\S+)(?: .+)?$/.exec(command) ?? [];
+      /npx\S* --yes deno@(\S+) task (\S+)(?: .+)?$/.exec(command) ?? [];
     assertEquals(version, node.engines.deno, command);
     assert(Object.hasOwn(project.tasks, task), command);
   }
 });
 
+Deno.test("deploy: workflows run scripts that exist", () => {
+  const names = listJobs().flatMap(({ steps }) =>
+    steps.flatMap(({ run = "" }: Manifest) =>
+      run.match(/\bscripts\/[\w./-]+/g) ?? []
+    )
+  );
+  assert(names.length >= 3);
+  for (const name of names) assert(Deno.statSync(ROOT + name).isFile, name);
+});
+
 Deno.test("deploy: workflows pin actions by commit, with the version in a comment", () => {
-  const directory = `${ROOT}.github/workflows`;
-  const uses = [...Deno.readDirSync(directory)].flatMap(({ name }) =>
-    Deno.readTextFileSync(`${directory}/${name}`).match(/^.*\buses:.*$/gm) ?? []
+  const uses = [...Deno.readDirSync(WORKFLOWS)].flatMap(({ name }) =>
+    Deno.readTextFileSync(`${WORKFLOWS}/${name}`).match(/^.*\buses:.*$/gm) ?? []
   );
   assert(uses.length > 5);
   for (const line of uses) {
     assertMatch(line, /uses: [\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   }
+  // One version of each.
+  const actions = new Set(uses.map((line) => line.replace(/^.*uses: /, "")));
+  const names = new Set([...actions].map((one) => one.replace(/@.*/, "")));
+  assertEquals(actions.size, names.size);
+});
+
+const actionlint = findTool("actionlint");
+Deno.test({
+  name: "deploy: actionlint finds nothing in the workflows" +
+    (actionlint ? "" : " (skipped: needs go and its module proxy)"),
+  ignore: actionlint === undefined,
+  fn(): void {
+    const files = [...Deno.readDirSync(WORKFLOWS)]
+      .map(({ name }) => `${WORKFLOWS}/${name}`);
+    const { code, stdout } = new Deno.Command(actionlint ?? "", {
+      // A shell's rules depend on what is installed.
+      args: ["-no-color", "-shellcheck=", "-pyflakes=", ...files],
+    }).outputSync();
+    assertEquals([code, new TextDecoder().decode(stdout)], [0, ""]);
+  },
 });
 
 const needsKubectl = ignoreUnless(hasCommand("kubectl"), "needs kubectl");
