@@ -6,17 +6,14 @@
  * @module
  */
 
-import { dirname } from "@std/path/posix";
-import { hasCommand } from "../testing/capabilities.ts";
 import {
   CNITOOL_RELEASE,
-  lockOf,
   NEWEST_DIRECTORY,
   NEWEST_RELEASE,
   TOOLS,
   TOOLS_DIRECTORY,
 } from "../tests/_harness/peers.ts";
-import { exists } from "./exists.ts";
+import { type RunningBuild, startBuild } from "./go_build.ts";
 
 const PLUGINS = "github.com/containernetworking/plugins";
 const CNI = "github.com/containernetworking/cni";
@@ -52,85 +49,29 @@ export const GO_TOOLS: Build = {
   packages: Object.values(TOOLS),
 };
 
-/** A build that is under way. */
-export interface RunningBuild {
-  /** Resolves to the problem, or undefined if the plugins exist. */
-  readonly ended: Promise<string | undefined>;
-}
-
 /**
  * Starts to build the newest Go plugins, unless they are there. Returns as soon
- * as the lock is held, so whoever asks for the lock afterwards waits for the
- * end of the build.
- *
- * Other processes may build the same directory: they take turns.
+ * as the lock is held.
  *
  * @param stop Ends the build
  */
-export async function startGoPlugins(
+export function startGoPlugins(
   stop: AbortSignal,
-  build: Build = NEWEST,
+  { directory, go, packages }: Build = NEWEST,
 ): Promise<RunningBuild> {
-  if (exists(build.directory)) return { ended: Promise.resolve(undefined) };
-  if (!build.go.includes("/") && !hasCommand(build.go)) {
-    return { ended: Promise.resolve(`PATH has no "${build.go}"`) };
-  }
-  await Deno.mkdir(dirname(build.directory), { recursive: true });
-  const lock = await Deno.open(lockOf(build.directory), {
-    create: true,
-    write: true,
+  return startBuild(stop, {
+    directory,
+    go,
+    async make(unfinished, run): Promise<void> {
+      // Where packets are dropped, the proxy would be asked for minutes.
+      const probe = ["list", "-m", `${PLUGINS}@${NEWEST_RELEASE}`];
+      await run({ args: probe, limitMs: PROBE_MS });
+      for (const name of packages) {
+        const env = { GOBIN: unfinished };
+        await run({ args: ["install", name], limitMs: BUILD_MS, env });
+      }
+    },
   });
-  await lock.lock(true);
-  const ended = buildAndRelease(lock, stop, build);
-  // The tests do without the plugins, whatever went wrong.
-  return { ended: ended.catch(String) };
-}
-
-async function buildAndRelease(
-  lock: Deno.FsFile,
-  stop: AbortSignal,
-  build: Build,
-): Promise<string | undefined> {
-  using _ = lock;
-  // Another process may have built it while this one waited for the lock.
-  if (exists(build.directory)) return undefined;
-  const unfinished = `${build.directory}.new`;
-  if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
-  // Where packets are dropped, the proxy would be asked for minutes.
-  const probe = ["list", "-m", `${PLUGINS}@${NEWEST_RELEASE}`];
-  let trouble = await runGo(build.go, probe, stop, PROBE_MS);
-  for (const name of build.packages) {
-    const env = { GOBIN: unfinished };
-    trouble ??= await runGo(build.go, ["install", name], stop, BUILD_MS, env);
-  }
-  if (trouble === undefined) await Deno.rename(unfinished, build.directory);
-  return trouble;
-}
-
-/** Returns what went wrong. */
-async function runGo(
-  go: string,
-  args: readonly string[],
-  stop: AbortSignal,
-  limitMs: number,
-  env: Readonly<Record<string, string>> = {},
-): Promise<string | undefined> {
-  const limit = AbortSignal.timeout(limitMs);
-  const { success, stderr } = await new Deno.Command(go, {
-    args: [...args],
-    // No go.mod of a directory above counts.
-    cwd: "/",
-    env: { CGO_ENABLED: "0", ...env },
-    signal: AbortSignal.any([stop, limit]),
-    stdin: "null",
-    stdout: "null",
-  }).output();
-  if (success) return undefined;
-  const what = `go ${args.join(" ")}`;
-  if (stop.aborted) return `${what}: ended early`;
-  if (limit.aborted) return `${what}: no end after ${limitMs / 1000} s`;
-  const said = new TextDecoder().decode(stderr).trim().split("\n");
-  return `${what}: ${said.slice(-2).join(" ")}`;
 }
 
 if (import.meta.main) {

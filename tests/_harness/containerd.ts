@@ -25,6 +25,7 @@ import {
 } from "../../plugins/multus/devices/protobuf.ts";
 import { eventually } from "./eventually.ts";
 import { BIN, needsBin } from "./executables.ts";
+import { writeImage } from "./image.ts";
 import { type Spawned, spawnIn } from "./spawn_in.ts";
 
 /** Skips tests where containerd cannot run. */
@@ -106,7 +107,7 @@ export class Containerd implements AsyncDisposable {
     const directory = `${hosts.directory}/containerd`;
     Deno.mkdirSync(`${directory}/net.d`, { recursive: true });
     writeConfig(directory);
-    await writeImage(directory);
+    const image = await writePauseImage(`${directory}/image`, IMAGE);
     // Sandboxes and the cache of attachments are not for others to see.
     const script = `
       mount -t tmpfs none /run
@@ -127,7 +128,7 @@ export class Containerd implements AsyncDisposable {
     containerd.configure(plugins);
     try {
       await eventually("containerd runs", () => containerd.#runs());
-      containerd.#ctr("images", "import", `${directory}/image.tar`);
+      containerd.#ctr("images", "import", image);
     } catch (error) {
       await containerd[Symbol.asyncDispose]();
       throw error;
@@ -300,29 +301,14 @@ conf_dir = "${directory}/net.d"
   );
 }
 
-/** Writes the image as `docker save` does. */
-async function writeImage(directory: string): Promise<void> {
-  const image = `${directory}/image`;
-  await Deno.mkdir(`${image}/root`, { recursive: true });
-  const program = `${image}/root/pause`;
+/** Writes the image of the sandbox into a directory; returns its path. */
+export async function writePauseImage(
+  directory: string,
+  name: string,
+): Promise<string> {
+  const program = `${directory}/pause`;
+  await Deno.mkdir(directory, { recursive: true });
   await Deno.writeFile(program, Uint8Array.fromHex(PAUSE), { mode: 0o755 });
-  const tar = (...args: string[]): void => {
-    new Deno.Command("tar", { args }).outputSync();
-  };
-  tar("-C", `${image}/root`, "-cf", `${image}/layer.tar`, "pause");
-  const layer = await Deno.readFile(`${image}/layer.tar`);
-  const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", layer));
-  const write = (name: string, value: unknown): void =>
-    Deno.writeTextFileSync(`${image}/${name}`, JSON.stringify(value));
-  write("config.json", {
-    architecture: "amd64",
-    os: "linux",
-    config: { Cmd: ["/pause"] },
-    rootfs: { type: "layers", diff_ids: [`sha256:${sum.toHex()}`] },
-  });
-  write("manifest.json", [
-    { Config: "config.json", RepoTags: [IMAGE], Layers: ["layer.tar"] },
-  ]);
-  const names = ["config.json", "layer.tar", "manifest.json"];
-  tar("-C", image, "-cf", `${directory}/image.tar`, ...names);
+  const files = { "/pause": program };
+  return await writeImage(directory, { name, files, entrypoint: ["/pause"] });
 }

@@ -136,6 +136,9 @@ const TOKEN_REQUEST = {
   spec: { expirationSeconds: 3600 },
 };
 
+/** Flags of a program, without the dashes. */
+export type Flags = Readonly<Record<string, string>>;
+
 /** Where etcd and an API server run. */
 export interface ProgramPlace {
   /** Directory of their files. */
@@ -144,26 +147,35 @@ export interface ProgramPlace {
   readonly ports: readonly number[];
   /** Network namespace; the machine's if undefined. */
   readonly netns?: NetNs;
+  /** Address of the server; loopback's if undefined. */
+  readonly address?: string;
+  /** Replaces and adds flags of the server. */
+  readonly flags?: Flags;
 }
 
 /** etcd and an API server that can be started, and an administrator's access. */
 export interface Programs
   extends Pick<KubeApiServer, "url" | "caPem" | "kubeconfig"> {
+  /** Signs what the server trusts. */
+  readonly authority: CertificateAuthority;
   /** Starts etcd. */
   startEtcd(): Deno.ChildProcess;
   /** Starts the API server, also again after it was killed. */
   startServer(): Deno.ChildProcess;
+  /** Starts another program of the directory in the same place. */
+  start(program: string, flags: Flags): Deno.ChildProcess;
 }
 
 /** Writes the credentials of an API server. */
 export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
-  const { directory, ports: [port, etcdPort, peerPort] } = place;
+  const { directory, address = "127.0.0.1" } = place;
+  const [port, etcdPort, peerPort] = place.ports;
   const authority = await CertificateAuthority.create("kube-ca");
   const { cert, key } = await authority.issue({
     commonName: "kube-apiserver",
     usage: "server",
     dnsNames: ["localhost"],
-    ipAddresses: ["127.0.0.1"],
+    ipAddresses: [address],
   });
   const clientCert = await authority.issue({
     commonName: "admin",
@@ -171,17 +183,24 @@ export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
     usage: "client",
   });
   const caPem = authority.pem;
-  const files = { "ca.crt": caPem, "server.crt": cert, "server.key": key };
+  const files = {
+    "ca.crt": caPem,
+    "server.crt": cert,
+    "server.key": key,
+    "admin.crt": clientCert.cert,
+    "admin.key": clientCert.key,
+  };
   for (const [name, text] of Object.entries(files)) {
     await Deno.writeTextFile(`${directory}/${name}`, text);
   }
   const etcd = `http://127.0.0.1:${etcdPort}`;
   const peer = `http://127.0.0.1:${peerPort}`;
-  const url = `https://127.0.0.1:${port}`;
+  const url = `https://${address}:${port}`;
   const target = { url, caPem, token: "", clientCert };
   return {
     url,
     caPem,
+    authority,
     kubeconfig: writeKubeconfig(target, directory, "clientCertData", {}),
     startEtcd: () =>
       start(place, "etcd", {
@@ -197,7 +216,7 @@ export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
     startServer: () =>
       start(place, "kube-apiserver", {
         "etcd-servers": etcd,
-        "bind-address": "127.0.0.1",
+        "bind-address": address,
         "advertise-address": "10.96.255.254",
         "endpoint-reconciler-type": "none",
         "secure-port": `${port}`,
@@ -214,14 +233,16 @@ export async function preparePrograms(place: ProgramPlace): Promise<Programs> {
         "disable-admission-plugins": "ServiceAccount",
         "service-cluster-ip-range": "10.96.0.0/16",
         "allow-privileged": "true",
+        ...place.flags,
       }),
+    start: (program, flags) => start(place, program, flags),
   };
 }
 
 function start(
   { directory, netns }: ProgramPlace,
   program: string,
-  flags: Readonly<Record<string, string>>,
+  flags: Flags,
 ): Deno.ChildProcess {
   // It ends with the tests, even if those are killed.
   const script = `exec setpriv --pdeathsig=KILL "$0" "$@" 2>>"${program}.log"`;

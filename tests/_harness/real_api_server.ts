@@ -25,6 +25,7 @@ import {
   DIRECTORY,
   needsApiServer,
   preparePrograms,
+  type ProgramPlace,
   type Programs,
 } from "./kube_apiserver.ts";
 import { writeKubeconfig } from "./kube_api/kubeconfig.ts";
@@ -42,22 +43,30 @@ export const needsKubectl: Needs = needsApiServer.ignore
 /** An API server of one test, with RBAC. Its pods are objects only. */
 export class RealApiServer implements AsyncDisposable {
   readonly #hosts: TestHosts;
-  readonly #programs: Programs;
+  /** How it was started, and what else can be. */
+  readonly programs: Programs;
   readonly #store: Deno.ChildProcess;
   #server: Deno.ChildProcess;
 
   private constructor(hosts: TestHosts, programs: Programs) {
     this.#hosts = hosts;
-    this.#programs = programs;
+    this.programs = programs;
     this.#store = programs.startEtcd();
     this.#server = programs.startServer();
   }
 
-  /** Starts one, and waits until it is ready. Its files are in the hosts' directory. */
-  static async start(hosts: TestHosts): Promise<RealApiServer> {
+  /**
+   * Starts one, and waits until it is ready. Its files are in the hosts' directory.
+   *
+   * @param others Instead of a server on the loopback interface
+   */
+  static async start(
+    hosts: TestHosts,
+    others: Partial<ProgramPlace> = {},
+  ): Promise<RealApiServer> {
     const directory = `${hosts.directory}/api`;
     Deno.mkdirSync(directory);
-    const place = { directory, netns: hosts.host, ports: PORTS };
+    const place = { directory, netns: hosts.host, ports: PORTS, ...others };
     const api = new RealApiServer(hosts, await preparePrograms(place));
     await api.#waitUntilReady();
     return api;
@@ -66,7 +75,7 @@ export class RealApiServer implements AsyncDisposable {
   /** Ends the server as a crash does, and starts it again. */
   async restart(): Promise<void> {
     await end(this.#server);
-    this.#server = this.#programs.startServer();
+    this.#server = this.programs.startServer();
     await this.#waitUntilReady();
   }
 
@@ -94,7 +103,7 @@ export class RealApiServer implements AsyncDisposable {
 
   /** Writes a kubeconfig with a token of a service account in `kube-system`; returns its path. */
   kubeconfigOf(account: string): string {
-    const { url, caPem } = this.#programs;
+    const { url, caPem } = this.programs;
     const token = this.kubectl("create", "token", account, "-n", "kube-system")
       .trim();
     const target = { url, caPem, token, clientCert: { cert: "", key: "" } };
@@ -112,7 +121,7 @@ export class RealApiServer implements AsyncDisposable {
     const { host, directory } = this.#hosts;
     const { code, stdout, stderr } = execIn(host, {
       path: KUBECTL,
-      args: [`--kubeconfig=${this.#programs.kubeconfig}`, ...args],
+      args: [`--kubeconfig=${this.programs.kubeconfig}`, ...args],
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", HOME: directory },
       stdin,
     });

@@ -1,0 +1,273 @@
+/**
+ * What must be true of the pods of a cluster, at any time and in the end.
+ *
+ * @module
+ */
+
+import { assertEquals } from "@std/assert";
+import type { JsonObject } from "../../cni/json/json.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { findReached, ipJson, linkNames } from "../../testing/ip_json.ts";
+import { actingRules } from "../_harness/acting_rules.ts";
+import { type Cluster, POD_IMAGE } from "./cluster.ts";
+import type { Node } from "./node.ts";
+import { until } from "./until.ts";
+
+// deno-lint-ignore no-explicit-any -- as kubectl and ip print it
+type Json = any;
+
+/** A network namespace on a node, and the addresses in it. */
+export interface Sandbox {
+  /** As the node finds it. */
+  readonly path: string;
+  readonly addresses: readonly string[];
+}
+
+/** Options of a pod. */
+export interface PodOptions {
+  readonly annotations?: JsonObject;
+  /** Which node; the scheduler's choice if undefined. */
+  readonly nodeName?: string;
+  /** A port of the node that leads to the pod's web server. */
+  readonly hostPort?: number;
+}
+
+/** Describes what a pod has, and copies of it. */
+export function podTemplate(
+  app: string,
+  { annotations = {}, nodeName, hostPort }: PodOptions = {},
+): JsonObject {
+  const port = { containerPort: 80, ...hostPort && { hostPort } };
+  return {
+    metadata: { labels: { app }, annotations },
+    spec: {
+      ...nodeName !== undefined && { nodeName },
+      terminationGracePeriodSeconds: 0,
+      automountServiceAccountToken: false,
+      // A node that is away for a while keeps its pods.
+      tolerations: [{ operator: "Exists" }],
+      containers: [{
+        name: "web",
+        image: POD_IMAGE,
+        imagePullPolicy: "Never",
+        ports: [port],
+      }],
+    },
+  };
+}
+
+/** Describes a pod. */
+export function pod(name: string, options: PodOptions = {}): JsonObject {
+  const { metadata, spec } = podTemplate(name, options) as Json;
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...metadata, name },
+    spec,
+  };
+}
+
+/** Describes a Deployment or a StatefulSet. */
+export function workload(
+  kind: "Deployment" | "StatefulSet",
+  name: string,
+  replicas: number,
+  options: PodOptions = {},
+): JsonObject {
+  return {
+    apiVersion: "apps/v1",
+    kind,
+    metadata: { name },
+    spec: {
+      replicas,
+      selector: { matchLabels: { app: name } },
+      template: podTemplate(name, options),
+      ...kind === "StatefulSet" && { serviceName: name },
+    },
+  };
+}
+
+/** Lists the sandboxes of a node. */
+export async function listSandboxes(node: Node): Promise<Sandbox[]> {
+  const script = `for f in /run/netns/*; do
+    [ -e "$f" ] || continue
+    echo "$f $(nsenter --net="$f" ip -j address show scope global 2> /dev/null | tr -d '\\n')"
+  done`;
+  return (await node.get(script)).split("\n").filter((line) => line !== "")
+    .map((line) => {
+      const path = line.slice(0, line.indexOf(" "));
+      const links = JSON.parse(line.slice(path.length + 1) || "[]");
+      // A filter of ip leaves an empty object for what it leaves out.
+      const addresses = links.flatMap(({ addr_info = [] }: Json) =>
+        addr_info.flatMap(({ local = [] }: Json) => local)
+      );
+      return { path, addresses };
+    });
+}
+
+/** Says which addresses more than one sandbox of a cluster has. */
+async function findTwice(cluster: Cluster): Promise<string[]> {
+  const lists = await Promise.all(cluster.nodes.map(listSandboxes));
+  const all = lists.flat().flatMap(({ addresses }) => addresses);
+  return all.filter((address, at) => all.indexOf(address) !== at);
+}
+
+/** Fails if two sandboxes have an address. Those are read one after the other. */
+export async function assertNoAddressTwice(cluster: Cluster): Promise<void> {
+  const [first, second] = [await findTwice(cluster), await findTwice(cluster)];
+  assertEquals(first.filter((address) => second.includes(address)), []);
+}
+
+/** Says what is wrong with the pods of a cluster; nothing once it has settled. */
+export async function findComplaints(
+  cluster: Cluster,
+  nodes: readonly Node[] = cluster.nodes,
+): Promise<string[]> {
+  const { items } = cluster.api.get(
+    "pods",
+    "--all-namespaces",
+    "--field-selector=status.phase!=Succeeded",
+  );
+  const complaints: string[] = [];
+  for (const node of nodes) {
+    node.assertRuns();
+    const own: Json[] = items.filter(({ spec }: Json) =>
+      spec.nodeName === node.name
+    );
+    complaints.push(...own.flatMap(describeUnready));
+    const expected = own.filter(({ spec }) => !spec.hostNetwork)
+      .map(({ status }) => status.podIP ?? "none");
+    const sandboxes = await listSandboxes(node);
+    const found = sandboxes.map(({ addresses }) =>
+      expected.find((address) => addresses.includes(address)) ??
+        `unknown ${addresses}`
+    );
+    if (expected.toSorted().join() !== found.toSorted().join()) {
+      complaints.push(`${node.name} has ${found} instead of ${expected}`);
+    }
+    if (complaints.length === 0) {
+      complaints.push(...findUnreachable(node, sandboxes));
+    }
+  }
+  const waiting = items.filter(({ spec }: Json) => !spec.nodeName);
+  return [
+    ...complaints,
+    ...waiting.map(({ metadata }: Json) => `${metadata.name} has no node`),
+  ];
+}
+
+function describeUnready({ metadata, status }: Json): string[] {
+  const { name, deletionTimestamp } = metadata;
+  if (deletionTimestamp) return [`${name} is being deleted`];
+  const statuses = status.containerStatuses ?? [];
+  if (statuses.length > 0 && statuses.every(({ ready }: Json) => ready)) {
+    return [];
+  }
+  const reasons = statuses.map(({ state }: Json) => state.waiting?.reason);
+  return [`${name} is ${status.phase} ${reasons}`];
+}
+
+/** All networks of the tests have prefixes of 16 bits. */
+function networkOf(address: string): string {
+  return address.split(".", 2).join(".");
+}
+
+/** Pings each pod from its node, and from the next pod there. */
+function findUnreachable(
+  node: Node,
+  sandboxes: readonly Sandbox[],
+): string[] {
+  const all = sandboxes.flatMap(({ addresses }) => addresses);
+  using host = node.openNetns();
+  const fromNode = findReached(host, all, 5);
+  const [first] = sandboxes;
+  const [last] = sandboxes.slice(1);
+  // Two pods reach all others, and each other.
+  const fromPods = [first, last].flatMap((from) => {
+    if (from === undefined) return [];
+    using netns = NetNs.open(node.pathOf(from.path));
+    const networks = from.addresses.map(networkOf);
+    const mine = all.filter((one) => networks.includes(networkOf(one)));
+    const reached = findReached(netns, mine, 5);
+    return mine.filter((address) => !reached.includes(address))
+      .map((address) => `${from.addresses} does not reach ${address}`);
+  });
+  return [
+    ...all.filter((address) => !fromNode.includes(address))
+      .map((address) => `${node.name} does not reach ${address}`),
+    ...fromPods,
+  ];
+}
+
+/** Waits until the pods are what the cluster wants, and fails if an address is there twice. */
+export async function settle(
+  cluster: Cluster,
+  nodes: readonly Node[] = cluster.nodes,
+): Promise<void> {
+  let complaints: string[] = [];
+  await until(
+    "the pods have settled",
+    async () => {
+      await assertNoAddressTwice(cluster);
+      complaints = await findComplaints(cluster, nodes);
+      return complaints.length === 0;
+    },
+    () => `${complaints.join("; ")}\n${describeEvents(cluster)}`,
+  );
+}
+
+function describeEvents({ api }: Cluster): string {
+  const args = [
+    "get",
+    "events",
+    "--all-namespaces",
+    "--sort-by=.lastTimestamp",
+  ];
+  return api.kubectl(...args).trimEnd().split("\n").slice(-20).join("\n");
+}
+
+/** Everything that pods leave on a node. */
+export interface Traces {
+  readonly links: readonly string[];
+  readonly routes: readonly string[];
+  readonly rules: readonly string[];
+  readonly sandboxes: readonly string[];
+  /** Leases, receipts, and attachments that runtimes and multus keep. */
+  readonly files: readonly string[];
+}
+
+/** Reads what pods have left on a node. */
+export async function readTraces(node: Node): Promise<Traces> {
+  using netns = node.openNetns();
+  const find = `find /var/lib/cni /run/cni -type f 2>/dev/null | sort`;
+  const files = (await node.get(find)).split("\n");
+  return {
+    links: linkNames(netns),
+    routes: ipJson(netns, "-4", "route", "show", "table", "all")
+      .map(({ dst, dev }: Json) => `${dst} ${dev}`),
+    // portmap keeps the chains that ports share.
+    rules: actingRules(netns).filter((rule) => !/HOSTPORT-MASQ/.test(rule)),
+    sandboxes: (await listSandboxes(node)).map(({ path }) => path),
+    files: files.filter((path) => !/\/(lock|last_reserved_ip.*)$/.test(path)),
+  };
+}
+
+/** Deletes all workloads and pods of the default namespace, and waits until nodes have no trace of them. */
+export async function removeAll(
+  cluster: Cluster,
+  before: readonly Traces[],
+): Promise<void> {
+  const { api } = cluster;
+  api.kubectl(
+    "delete",
+    "deployments,statefulsets,pods",
+    "--all",
+    "--wait=false",
+  );
+  let found: Traces[] = [];
+  await until("pods have left nothing", async () => {
+    if (api.get("pods").items.length > 0) return false;
+    found = await Promise.all(cluster.nodes.map(readTraces));
+    return JSON.stringify(found) === JSON.stringify(before);
+  }, () => `${JSON.stringify(found)} is not ${JSON.stringify(before)}`);
+}
