@@ -59,6 +59,8 @@ export interface PodCall {
   readonly id?: string;
   readonly ifName?: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** More keys of the network configuration. */
+  readonly conf?: JsonObject;
 }
 
 /** A cluster with the manifests of deploy/whereabouts. */
@@ -95,7 +97,7 @@ export class SharedCluster implements AsyncDisposable {
     side: Side,
     command: string,
     ipam: JsonObject,
-    { pod, id = `id-${pod}`, ifName = "net1", env = {} }: PodCall,
+    { pod, id = `id-${pod}`, ifName = "net1", env = {}, conf: keys }: PodCall,
   ): Promise<{ exitCode: number; stdout: string }> {
     const { directory, kubeconfig } = this.server;
     const conf = {
@@ -111,6 +113,7 @@ export class SharedCluster implements AsyncDisposable {
         ...side === "ours" && { dataDir: `${directory}/receipts` },
         ...ipam,
       },
+      ...keys,
     };
     const environment = {
       CNI_COMMAND: command,

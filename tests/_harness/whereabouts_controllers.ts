@@ -6,6 +6,7 @@
  * @module
  */
 
+import { assertEquals } from "@std/assert";
 import type { NodeSlicePool } from "../../ipam/whereabouts/objects.ts";
 import { eventually } from "./eventually.ts";
 import { createAll, type KubeApiServer } from "./kube_apiserver.ts";
@@ -16,8 +17,43 @@ export async function reconcile(
   server: KubeApiServer,
   done: () => Promise<void>,
 ): Promise<void> {
-  const { directory, url } = server;
-  const { hostname, port } = new URL(url);
+  await whileReconciling(server, ["reconciler"], done);
+}
+
+/** Programs of the reference that clean up. */
+export type Cleaner = "reconciler" | "controlloop";
+
+/**
+ * Runs programs of the reference while something is done. The node of the control
+ * loop is `node1`, which exists.
+ */
+export async function whileReconciling(
+  server: KubeApiServer,
+  programs: readonly Cleaner[],
+  work: () => Promise<void>,
+): Promise<void> {
+  const root = await prepareRoot(server, programs);
+  const { hostname, port } = new URL(server.url);
+  const env = {
+    KUBERNETES_SERVICE_HOST: hostname,
+    KUBERNETES_SERVICE_PORT: port,
+    NODENAME: "node1",
+    WHEREABOUTS_NAMESPACE: NAMESPACE,
+  };
+  const run = programs.reduceRight<() => Promise<void>>(
+    (inner, program) => () =>
+      whileRunning("chroot", { args: [root, `/${program}`], env }, inner),
+    work,
+  );
+  await run();
+}
+
+/** Makes the root directory of programs whose paths are fixed. */
+async function prepareRoot(
+  server: KubeApiServer,
+  programs: readonly Cleaner[],
+): Promise<string> {
+  const { directory } = server;
   await server.create(`/api/v1/namespaces/${NAMESPACE}/serviceaccounts`, {
     metadata: { name: "reference" },
   });
@@ -35,21 +71,24 @@ export async function reconcile(
       ],
     },
   );
-  // Its paths are fixed, so it gets a root directory of its own.
   const root = `${directory}/root`;
   const secrets = `${root}/var/run/secrets/kubernetes.io/serviceaccount`;
   Deno.mkdirSync(secrets, { recursive: true });
   Deno.mkdirSync(`${root}/cron-schedule`);
   Deno.writeTextFileSync(`${root}/cron-schedule/config`, "@every 1s");
-  Deno.copyFileSync(`${REFERENCE}/reconciler`, `${root}/reconciler`);
+  const flat = `${root}/host/etc/cni/net.d/whereabouts.d`;
+  Deno.mkdirSync(flat, { recursive: true });
+  Deno.copyFileSync(server.kubeconfig, `${flat}/whereabouts.kubeconfig`);
+  const kubeconfig = "/host/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig";
+  const text = JSON.stringify({ kubernetes: { kubeconfig } });
+  Deno.writeTextFileSync(`${flat}/whereabouts.conf`, text);
+  for (const program of programs) {
+    Deno.copyFileSync(`${REFERENCE}/${program}`, `${root}/${program}`);
+  }
   Deno.copyFileSync(`${directory}/ca.crt`, `${secrets}/ca.crt`);
   const token = await server.tokenOf(NAMESPACE, "reference");
   Deno.writeTextFileSync(`${secrets}/token`, token);
-  const env = {
-    KUBERNETES_SERVICE_HOST: hostname,
-    KUBERNETES_SERVICE_PORT: port,
-  };
-  await whileRunning("chroot", { args: [root, "/reconciler"], env }, done);
+  return root;
 }
 
 async function whileRunning(
@@ -63,10 +102,13 @@ async function whileRunning(
     stdout: "null",
     stderr: "null",
   }).spawn();
+  let code: number | undefined;
+  child.status.then((status) => code = status.code);
   try {
     await work();
+    assertEquals(code, undefined, `${options.args?.join(" ")} has ended`);
   } finally {
-    child.kill("SIGKILL");
+    if (code === undefined) child.kill("SIGKILL");
     await child.status;
   }
 }
