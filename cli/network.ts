@@ -28,7 +28,7 @@ import {
 } from "../cni/libcni/mod.ts";
 import type { CniCall } from "./flags.ts";
 import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
-import { formatDuration } from "./program/duration.ts";
+import { formatDuration } from "../cni/config/duration.ts";
 import { didYouMean } from "./program/suggest.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";

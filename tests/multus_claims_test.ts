@@ -5,7 +5,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
-import { instanceOf } from "./_harness/ipam_claims.ts";
+import { instanceOf, machineOf } from "./_harness/ipam_claims.ts";
 import { MultusDaemon } from "./_harness/multus_daemon.ts";
 import {
   BIN,
@@ -57,7 +57,7 @@ class Scene implements AsyncDisposable {
       metadata: {
         namespace: "default",
         name,
-        ownerReferences: [{ kind: "VirtualMachine", name: "vm", uid: "m" }],
+        ownerReferences: [{ ...machineOf("vm") }],
         ...metadata,
       },
       spec: { network: "vms", interface: "" },

@@ -7,8 +7,10 @@ import {
   claimStatus,
   heldRecord,
   instanceOf,
+  machineOf,
   putIpamClaim,
   putRunningPod,
+  setOf,
   withClaim,
 } from "./_harness/ipam_claims.ts";
 import { eachRow } from "./_harness/table.ts";
@@ -173,16 +175,16 @@ const BAD: Readonly<Record<string, Bad>> = {
   "the claim is of another StatefulSet": {
     prepare: (scene) =>
       void putIpamClaim(scene, "vm", {
-        owner: { kind: "StatefulSet", name: "db", uid: "old" },
+        owner: setOf("db", "old"),
       }),
-    evidence: { controller: { kind: "StatefulSet", name: "db", uid: "new" } },
+    evidence: { controller: setOf("db", "new") },
     code: 7,
     text: /is of StatefulSet "db", which does not control the pod/,
   },
   "the claim is of another virtual machine": {
     prepare: (scene) =>
       void putIpamClaim(scene, "vm", {
-        owner: { kind: "VirtualMachine", name: "a", uid: "1" },
+        owner: machineOf("a"),
       }),
     evidence: { controller: instanceOf("b") },
     code: 7,
@@ -520,7 +522,7 @@ Deno.test("whereabouts DEL of a pod with a claim does not need the API server", 
 
 Deno.test("whereabouts: a pod that was removed by force, and its late DEL", async () => {
   await using scene = await WhereaboutsScene.start();
-  const owner = { kind: "StatefulSet", name: "db", uid: "s1" };
+  const owner = setOf("db");
   putIpamClaim(scene, "db-0", { owner });
   const call = (id: string): PodCall =>
     withClaim("db-0", { pod: "db-0", id }, { controller: owner });

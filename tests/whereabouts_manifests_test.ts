@@ -9,8 +9,10 @@ import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
 import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
 import {
   instanceOf,
+  machineOf,
   putIpamClaim,
   putRunningPod,
+  setOf,
   withClaim,
 } from "./_harness/ipam_claims.ts";
 import { parseFlags, runCni } from "./_harness/tool_call.ts";
@@ -80,7 +82,7 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
 
   const machine = instanceOf("vm");
   const labels = { [CREATED_BY]: machine.uid, [MIGRATION_JOB]: "job" };
-  const owner = { kind: "VirtualMachine", name: "vm", uid: "m" };
+  const owner = machineOf("vm");
   const vms = { range: "10.2.0.0/16", enable_overlapping_ranges: false };
   putIpamClaim(scene, "vm", { owner });
   await scene.add(vms, { pod: "first" });
@@ -94,6 +96,9 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
     await scene.add(vms, { pod, conf });
     if (pod !== "vm-1") await scene.del(vms, { pod: "vm-1" });
   }
+  const named = { stay: "name", stayTime: "1s" };
+  await scene.add({ ...vms, ...named }, { pod: "web" });
+  await scene.del({ ...vms, ...named }, { pod: "web" });
   const [get, patch] = ["get ippools", "patch ippools"];
   assertEquals(
     listAsked(scene).filter((one) => one !== get && one !== patch),
@@ -118,6 +123,24 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
       deletionTimestamp: "2026-01-01T00:00:00Z",
     },
   });
+  // One whose time begins, one whose time is over, and one of a set.
+  const ended = "2026-01-01T00:00:00Z";
+  const unused = { type: "cni.dev/Unused", lastTransitionTime: ended };
+  const putStay = (name: string, annotations: object, status: object): void =>
+    void scene.api.put("ipamclaims", {
+      metadata: {
+        namespace: "test",
+        name,
+        annotations: { "cni.dev/stay-pod": `${name}-9`, ...annotations },
+        ownerReferences: [setOf(name)],
+      },
+      spec: { network: "net", interface: "" },
+      status,
+    });
+  const time = { "cni.dev/stay-time-ms": "1000" };
+  putStay("begins", time, { conditions: [] });
+  putStay("over", time, { conditions: [unused] });
+  putStay("set", { "cni.dev/stay-when-scaled": "delete" }, {});
   scene.api.clearRequests();
   const flags = ["--kubeconfig", scene.kubeconfig, "--yes", "--grace", "0"];
   await runCni("cluster-gc", ...flags);

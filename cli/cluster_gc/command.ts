@@ -7,8 +7,9 @@
 import { pause } from "../../cni/call/deadline.ts";
 import { createLog } from "../../cni/log/log.ts";
 import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
-import { findClaimKey } from "../../ipam/whereabouts/ipam_claim.ts";
+import { findClaimKey, STAY } from "../../ipam/whereabouts/ipam_claim.ts";
 import { openPools } from "../../node/cluster_gc/access.ts";
+import { endClaims } from "../../node/cluster_gc/expiry.ts";
 import type { CLUSTER_GC_FLAGS } from "./flags.ts";
 import {
   type Released,
@@ -27,7 +28,7 @@ import {
   type Output,
   readDuration,
 } from "../program/command.ts";
-import { formatDuration } from "../program/duration.ts";
+import { formatDuration } from "../../cni/config/duration.ts";
 import { type Column, formatListing } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 
@@ -60,14 +61,21 @@ export async function clusterGc(
   const { namespace } = access;
   const log = createLog({ component: "cluster-gc" }, onStderr);
   const options = { client, namespace, log, signal };
+  const first = await surveyPools(options);
+  const ended = flags.yes
+    ? await endClaims(first.expiry, client, signal)
+    : first.expiry.expired;
   const survey = flags.yes
-    ? await surveyTwice(options, graceMs)
-    : await surveyPools(options);
+    ? await surveyAgain(first, ended.length > 0, options, graceMs)
+    : first;
   if (!flags.yes) {
-    const rows = listRows(
-      survey.records.map((what) => ({ what })),
-      survey.reservations.map((what) => ({ what })),
-    );
+    const rows = [
+      ...ended.map(describeEnded),
+      ...listRows(
+        survey.records.map((what) => ({ what })),
+        survey.reservations.map((what) => ({ what })),
+      ),
+    ];
     const listed = flags["dry-run"]
       ? [...rows, ...survey.held.map(describeHeld)]
       : rows;
@@ -93,7 +101,10 @@ export async function clusterGc(
   const api = new WhereaboutsApi(client, namespace, { signal });
   const { records, reservations } = await releaseStale(survey, api);
   const renewed = await renew(survey, api);
-  const rows = listRows(records, reservations);
+  const rows = [
+    ...ended.map(describeEnded),
+    ...listRows(records, reservations),
+  ];
   const kept = rows.filter(({ problem }) => problem !== undefined);
   const count = rows.length - kept.length;
   return {
@@ -120,12 +131,15 @@ export async function clusterGc(
  * Looks again after a time if something is stale. A pod that was removed by
  * force, or that has just ended, may have its interfaces until then.
  */
-async function surveyTwice(
+async function surveyAgain(
+  given: Survey,
+  hasEnded: boolean,
   options: SurveyOptions,
   graceMs: number,
 ): Promise<Survey> {
   const { log, signal } = options;
-  const first = await surveyPools(options);
+  // The addresses of the claims that this call has deleted are stale now.
+  const first = hasEnded ? await surveyPools(options) : given;
   const { records, reservations } = first;
   const isClean = records.length + reservations.length === 0;
   if (isClean || graceMs === 0) return first;
@@ -163,6 +177,15 @@ function listRows(
 function formatHolder(value: Survey["records"][number]["value"]): string {
   const claim = findClaimKey(value);
   return claim ? `${claim.namespace}/${claim.name}` : value.podref;
+}
+
+/** An IPAMClaim that ends. */
+function describeEnded(
+  { claim: { metadata }, why }: Survey["expiry"]["expired"][number],
+): Row {
+  const { namespace = "", name = "", annotations } = metadata ?? {};
+  const pod = `${namespace}/${annotations?.[STAY.pod] ?? ""}`;
+  return { what: name, where: "IPAMClaim", pod, why };
 }
 
 /** An address that is not released, and why. */

@@ -21,7 +21,7 @@ import { findTarget, findUnknown } from "../attachments/target.ts";
 import { type Output, readDuration } from "../program/command.ts";
 import { objectOf } from "../../cni/json/json.ts";
 import type { CniCall } from "../flags.ts";
-import { formatDuration } from "../program/duration.ts";
+import { formatDuration } from "../../cni/config/duration.ts";
 import { formatFailureText } from "../program/failure.ts";
 import {
   createLocks,

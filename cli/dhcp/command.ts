@@ -17,7 +17,7 @@ import {
   type Program,
   readDuration,
 } from "../program/command.ts";
-import { formatDuration } from "../program/duration.ts";
+import { formatDuration } from "../../cni/config/duration.ts";
 import { OWN_ROWS } from "../program/own_rows.ts";
 import { runMain } from "../program/run.ts";
 import { refuse } from "../program/usage_error.ts";

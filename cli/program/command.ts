@@ -6,7 +6,7 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { parseDuration } from "./duration.ts";
+import { parseDuration } from "../../cni/config/duration.ts";
 import type { Style } from "./style.ts";
 import { refuse, type UsageError } from "./usage_error.ts";
 

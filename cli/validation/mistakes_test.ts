@@ -545,6 +545,43 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   ],
   ["whereabouts ipRanges", whereabouts({ ipRanges: [{ range: "fd00::/64" }] })],
   [
+    "whereabouts stay",
+    whereabouts({ range: "10.1.0.0/24", stay: "name" }),
+    'error plugins[0].ipam.stay: needs "stayTime": how long a name keeps it',
+  ],
+  [
+    "whereabouts stayTime",
+    whereabouts({
+      range: "10.1.0.0/24",
+      stayTime: "10m",
+      stayWhenScaled: "delete",
+    }),
+    'warning plugins[0].ipam.stayTime: no effect without "stay": "name"',
+    'warning plugins[0].ipam.stayWhenScaled: no effect without "stay": "statefulset"',
+  ],
+  [
+    "whereabouts stay with slices",
+    whereabouts({
+      range: "10.1.0.0/24",
+      stay: "statefulset",
+      node_slice_size: "/28",
+    }),
+    "error plugins[0].ipam.stay: impossible with node_slice_size: slices do not move",
+  ],
+  [
+    "allowPersistentIPs",
+    list([{
+      type: "macvlan",
+      master: "eth0",
+      allowPersistentIPs: true,
+      ipam: {
+        type: "whereabouts",
+        range: "10.1.0.0/24",
+        kubernetes: { kubeconfig: "/etc/kubeconfig" },
+      },
+    }], { allowPersistentIPs: true }),
+  ],
+  [
     "static none",
     fixed({}),
     'warning plugins[0].ipam.addresses: no address: neither "addresses" nor the capability "ips" is there',

@@ -35,6 +35,7 @@ export interface PodEvidence {
   readonly uid: string;
   /** The owner that controls the pod. */
   readonly controller?: {
+    readonly apiVersion: string;
     readonly kind: string;
     readonly name: string;
     readonly uid: string;
@@ -49,6 +50,7 @@ interface PodLike {
     readonly uid?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly ownerReferences?: readonly {
+      readonly apiVersion: string;
       readonly controller?: boolean;
       readonly kind: string;
       readonly name: string;
@@ -64,7 +66,12 @@ export function evidenceOf({ metadata }: PodLike): PodEvidence {
   return {
     uid,
     ...owner && {
-      controller: { kind: owner.kind, name: owner.name, uid: owner.uid },
+      controller: {
+        apiVersion: owner.apiVersion,
+        kind: owner.kind,
+        name: owner.name,
+        uid: owner.uid,
+      },
     },
     labels: Object.fromEntries(
       [CREATED_BY, MIGRATION_JOB].flatMap((key) => {

@@ -17,7 +17,6 @@ import type { Ip } from "../../net/ip.ts";
 import { parseArgs } from "./args.ts";
 import { Claimer } from "./claimer.ts";
 import { podOwner } from "./record_owner.ts";
-import type { WhereaboutsConfig } from "./schema.ts";
 import { noPodName, type Session } from "./session.ts";
 import { rangesOf, type Settings, type WhereaboutsCall } from "./settings.ts";
 
@@ -45,7 +44,7 @@ export async function allocate(session: Session): Promise<Result> {
 }
 
 async function claimAll(session: Session): Promise<IpConfig[]> {
-  if (mayStay(session.call.config)) {
+  if (mayStay(session)) {
     const { hold } = await import("./holding.ts");
     const held = await hold(session);
     if (held !== undefined) return held;
@@ -79,8 +78,11 @@ async function claimAll(session: Session): Promise<IpConfig[]> {
 }
 
 /** Reports whether the pod's addresses may belong to an IPAMClaim. */
-function mayStay({ allowPersistentIPs, args }: WhereaboutsConfig): boolean {
-  return Boolean(allowPersistentIPs || args?.cni?.[CLAIM_REFERENCE]);
+function mayStay(
+  { settings: { stay }, call: { config: { allowPersistentIPs, args } } }:
+    Session,
+): boolean {
+  return Boolean(stay || allowPersistentIPs || args?.cni?.[CLAIM_REFERENCE]);
 }
 
 /** The gateway is for the addresses of its family. */

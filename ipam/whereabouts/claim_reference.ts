@@ -14,14 +14,12 @@ import {
 import type { Pod } from "../../kube/types.ts";
 import type { ClaimApi } from "./claim_api.ts";
 import { unfit } from "./claim_errors.ts";
-import type { IpamClaim } from "./ipam_claim.ts";
+import { type IpamClaim, STAY } from "./ipam_claim.ts";
 import type { Session } from "./session.ts";
 
 /** The claim of an interface. */
 export interface Reference {
   readonly name: string;
-  /** What the claim is for, if the plugin creates it. */
-  readonly spec?: IpamClaim["spec"];
   /** Creates the claim; undefined if it exists. */
   readonly create?: () => Promise<IpamClaim | undefined>;
   /** The pod, if it is known already. */
@@ -29,9 +27,9 @@ export interface Reference {
 }
 
 /**
- * Finds the claim that the pod names.
+ * Finds the claim that the pod names, or that is created for the pod.
  *
- * @returns Undefined if it names none, or the network does not allow it
+ * @returns Undefined if it has none
  * @throws {CniError} 7 if it asks for addresses too, or the network has slices
  * @throws {KubeError}
  */
@@ -39,7 +37,28 @@ export async function findReference(
   session: Session,
   api: ClaimApi,
 ): Promise<Reference | undefined> {
-  const { call: { config, log }, settings } = session;
+  const reference = await findNamed(session, api) ??
+    await claimForPod(session, api);
+  if (reference === undefined) return undefined;
+  const { name } = reference;
+  if (hasRequest(session)) {
+    throw unfit(name, "cannot be used together with requested addresses");
+  }
+  if (session.settings.node_slice_size) {
+    throw unfit(
+      name,
+      "cannot be used with node_slice_size: slices do not move",
+    );
+  }
+  return reference;
+}
+
+/** Finds the claim that the pod names, if the network allows it. */
+async function findNamed(
+  session: Session,
+  api: ClaimApi,
+): Promise<Reference | undefined> {
+  const { call: { config, log } } = session;
   const handed = config.args?.cni?.[CLAIM_REFERENCE];
   if (!config[ALLOWS_CLAIMS]) {
     if (handed) {
@@ -54,18 +73,52 @@ export async function findReference(
   const reference = handed === undefined
     ? await askForReference(session, api)
     : { name: handed, evidence };
-  if (reference === undefined || reference.name === "") return undefined;
-  const { name } = reference;
-  if (hasRequest(session)) {
-    throw unfit(name, "cannot be used together with requested addresses");
+  return reference?.name === "" ? undefined : reference;
+}
+
+/**
+ * Names the claim that the plugin creates for a pod of a StatefulSet, or for any
+ * pod: by the pod, which has the same name after a restart.
+ *
+ * @throws {CniError} 7 if a time is required
+ */
+async function claimForPod(
+  { call, settings, owner }: Session,
+  api: ClaimApi,
+): Promise<Reference | undefined> {
+  const { stay, stayTime, stayWhenScaled } = settings;
+  if (stay === undefined) return undefined;
+  const [namespace = "", pod = ""] = owner.podref.split("/");
+  const name = `${pod}.${call.network}.${owner.ifName}`.toLowerCase()
+    .replace(/[^a-z\d.-]/g, "-");
+  if (stay === "name" && stayTime === undefined) {
+    throw unfit(name, 'needs stayTime: "stay" is "name"');
   }
-  if (settings.node_slice_size) {
-    throw unfit(
-      name,
-      "cannot be used with node_slice_size: slices do not move",
-    );
-  }
-  return reference;
+  const evidence = call.config["cni.dev/pod"] ??
+    (stay === "name" ? undefined : await readEvidence(api, owner.podref));
+  const set = evidence?.controller;
+  if (stay === "statefulset" && set?.kind !== "StatefulSet") return undefined;
+  const metadata = {
+    namespace,
+    name,
+    annotations: {
+      [STAY.pod]: pod,
+      ...stay === "name" && { [STAY.time]: String(stayTime) },
+      ...stayWhenScaled === "delete" && { [STAY.scaled]: "delete" },
+    },
+    ...stay === "statefulset" && set && { ownerReferences: [set] },
+  };
+  const spec = { network: call.network, interface: owner.ifName };
+  return { name, evidence, create: () => api.create(metadata, spec) };
+}
+
+/** Reads what is known of a pod. */
+export async function readEvidence(
+  api: ClaimApi,
+  podref: string,
+): Promise<PodEvidence> {
+  const [namespace = "", name = ""] = podref.split("/");
+  return evidenceOf(await api.findPod(namespace, name) ?? {});
 }
 
 /** Reports whether the pod asks for addresses. */

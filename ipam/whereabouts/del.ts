@@ -6,6 +6,7 @@
 
 import { describeError } from "../../cni/error.ts";
 import { type Step, tryAll } from "../../cni/call/rollback.ts";
+import { unusedNow } from "./ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
 import type { HeldClaim } from "./receipts.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";
@@ -72,13 +73,15 @@ const LEAVE_MS = 700;
  */
 async function leave(
   { claims, call: { log } }: Session,
-  { namespace, name, uid, pod }: HeldClaim,
+  { namespace, name, uid, pod, isTimed }: HeldClaim,
 ): Promise<void> {
+  const path = "/status/conditions/-";
   try {
     await claims(LEAVE_MS).patchStatus(namespace, name, [
       { op: "test", path: "/metadata/uid", value: uid },
       { op: "test", path: "/status/ownerPod/name", value: pod },
       { op: "remove", path: "/status/ownerPod" },
+      ...isTimed ? [{ op: "add", path, value: unusedNow() } as const] : [],
     ]);
   } catch (error) {
     const claim = `${namespace}/${name}`;

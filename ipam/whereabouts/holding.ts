@@ -29,15 +29,22 @@ import {
   unfit,
 } from "./claim_errors.ts";
 import { Claimer } from "./claimer.ts";
-import { findReference, type Reference } from "./claim_reference.ts";
+import {
+  findReference,
+  readEvidence,
+  type Reference,
+} from "./claim_reference.ts";
 import { findHeld } from "./held_records.ts";
 import {
   type ClaimCondition,
   type ClaimKey,
+  formatTime,
   type IpamClaim,
   IPS_ALLOCATED,
   listIps,
   recordOf,
+  STAY,
+  UNUSED,
 } from "./ipam_claim.ts";
 import type { PatchOperation } from "./objects.ts";
 import type { Pool } from "./pools.ts";
@@ -85,7 +92,7 @@ export async function hold(session: Session): Promise<IpConfig[] | undefined> {
 async function findHolding(
   { call, owner }: Session,
   api: ClaimApi,
-  { name, spec, create, evidence: handed }: Reference,
+  { name, create, evidence: handed }: Reference,
 ): Promise<Holding> {
   const [namespace = "", pod = ""] = owner.podref.split("/");
   const claim = await api.find(namespace, name) ?? await create?.() ??
@@ -98,7 +105,7 @@ async function findHolding(
   if (deletionTimestamp !== undefined) throw notThere(name, "is being deleted");
   const { network, interface: ifName } = claim.spec;
   if (network !== call.network) throw unfit(name, `is of network "${network}"`);
-  if (ifName !== "" && ifName !== (spec?.interface ?? owner.ifName)) {
+  if (ifName !== "" && ifName !== owner.ifName) {
     throw unfit(name, `is of interface "${ifName}"`);
   }
   let read: Promise<PodEvidence> | undefined;
@@ -120,15 +127,6 @@ async function findHolding(
   const key = { namespace, name, uid };
   const isQuiet = await isShared({ api, key, claim, pod, evidence, call });
   return { key, claim, pod, isQuiet };
-}
-
-async function readEvidence(
-  api: ClaimApi,
-  podref: string,
-): Promise<PodEvidence> {
-  const [namespace = "", name = ""] = podref.split("/");
-  const pod = await api.findPod(namespace, name);
-  return evidenceOf(pod ?? {});
 }
 
 type OwnerReference = NonNullable<
@@ -315,15 +313,13 @@ async function tell(
     { op: "test", path: "/metadata/uid", value: key.uid },
     ...statusExists(status),
     { op: "test", path: "/status/ips", value: status.ips ?? null },
-    ...isNews
-      ? [
-        { op: "add", path: "/status/ips", value: all } as const,
-        ...setCondition(status, {
-          status: "True",
-          reason: "SuccessfulAllocation",
-          message: `allocated ${all.join(", ")}`,
-        }),
-      ]
+    ...isNews ? [{ op: "add", path: "/status/ips", value: all } as const] : [],
+    ...isNews || status.conditions?.some(({ type }) => type === UNUSED)
+      ? setCondition(status, {
+        status: "True",
+        reason: "SuccessfulAllocation",
+        message: `allocated ${all.join(", ")}`,
+      })
       : [],
     { op: "add", path: "/status/ownerPod", value: { name: pod } },
   ]);
@@ -341,8 +337,10 @@ function setCondition(
   { conditions = [] }: NonNullable<IpamClaim["status"]>,
   told: Pick<ClaimCondition, "status" | "reason" | "message">,
 ): PatchOperation[] {
-  const others = conditions.filter(({ type }) => type !== IPS_ALLOCATED);
-  const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, "");
+  const others = conditions.filter(({ type }) =>
+    type !== IPS_ALLOCATED && type !== UNUSED
+  );
+  const lastTransitionTime = formatTime(new Date());
   const condition = { type: IPS_ALLOCATED, lastTransitionTime, ...told };
   return [{
     op: "add",
@@ -381,15 +379,12 @@ async function tellFailure(
 /** Without a receipt, the claim still names the pod after DEL; that is all. */
 function writeReceipt(
   { api, owner, receipts, call: { log } }: Session,
-  { key, pod }: Holding,
+  { key, pod, claim }: Holding,
 ): void {
+  const isTimed = claim.metadata?.annotations?.[STAY.time] !== undefined;
+  const ipamClaim = { ...key, pod, ...isTimed && { isTimed } };
   try {
-    const { namespace } = api;
-    receipts.write(owner, {
-      namespace,
-      claims: [],
-      ipamClaim: { ...key, pod },
-    });
+    receipts.write(owner, { namespace: api.namespace, claims: [], ipamClaim });
   } catch (error) {
     log.warn("Cannot write a receipt", { error: describeError(error) });
   }

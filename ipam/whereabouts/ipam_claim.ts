@@ -87,6 +87,35 @@ export function listIps({ status }: IpamClaim): Cidr[] {
 /** Whether a claim's addresses are allocated, and why not. */
 export const IPS_ALLOCATED = "IPsAllocated";
 
+/** When the last pod has ended that used a claim; only where a time counts. */
+export const UNUSED = "cni.dev/Unused";
+
+/** Returns the condition of a claim that no pod uses from now on. */
+export function unusedNow(): ClaimCondition {
+  return {
+    type: UNUSED,
+    status: "True",
+    reason: "PodEnded",
+    message: "no pod uses the addresses",
+    lastTransitionTime: formatTime(new Date()),
+  };
+}
+
+/** Formats a time as Kubernetes does, in seconds. */
+export function formatTime(time: Date): string {
+  return time.toISOString().replace(/\.\d+/, "");
+}
+
+/** Annotations of a claim that the plugin has created. */
+export const STAY = {
+  /** Name of the pod that it is for. */
+  pod: "cni.dev/stay-pod",
+  /** How long it stays unused, in milliseconds. */
+  time: "cni.dev/stay-time-ms",
+  /** `delete` if scaling down deletes it. */
+  scaled: "cni.dev/stay-when-scaled",
+} as const;
+
 /**
  * Annotation of a reservation: UID of the claim that it belongs to. Its pod
  * reference is empty.

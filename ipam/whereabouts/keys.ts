@@ -94,6 +94,21 @@ export const keys: PluginKeys = {
         "How long ADD, DEL and GC wait for the API server in all, in seconds: more than 0, at most 219. Only this implementation knows it",
       default: "`60`",
     },
+    "stay": {
+      text:
+        "Pods whose addresses [stay](addresses-that-stay.md) without an IPAMClaim of their own: `statefulset`, or `name` for all. Only this implementation knows it",
+      default: "none",
+    },
+    "stayTime": {
+      text:
+        "With `stay: name`, how long an address stays that no pod uses, such as `10m`. Required then",
+      default: "none",
+    },
+    "stayWhenScaled": {
+      text:
+        "With `stay: statefulset`, whether to `keep` or `delete` the addresses of pods that the set is scaled down by",
+      default: "`keep`",
+    },
     "kubernetes": {
       text: "How to reach the API server.",
     },

@@ -8,6 +8,7 @@ import type { Linted } from "../../cni/tools/about.ts";
 import { listOf, readIp } from "../../cni/tools/given_values.ts";
 import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import {
+  errorAt,
   formatPlace,
   type Place,
   type Problem,
@@ -51,7 +52,38 @@ export function lint({ conf }: Linted): Problem[] {
     ...ranges.flatMap(checkRange),
     ...checkOverlaps(ranges),
     ...checkGateway(ipam, ranges),
+    ...checkStay(ipam),
   ]);
+}
+
+function checkStay(
+  { stay, stayTime, stayWhenScaled, node_slice_size }: JsonObject,
+): Problem[] {
+  const isOf = (kind: string): boolean => stay === kind;
+  return [
+    ...isOf("name") && stayTime === undefined
+      ? [errorAt(["stay"], 'needs "stayTime": how long a name keeps it')]
+      : [],
+    ...!isOf("name") && stayTime !== undefined
+      ? [warningAt(["stayTime"], 'no effect without "stay": "name"')]
+      : [],
+    ...!isOf("statefulset") && stayWhenScaled !== undefined
+      ? [
+        warningAt(
+          ["stayWhenScaled"],
+          'no effect without "stay": "statefulset"',
+        ),
+      ]
+      : [],
+    ...stay !== undefined && node_slice_size
+      ? [
+        errorAt(
+          ["stay"],
+          "impossible with node_slice_size: slices do not move",
+        ),
+      ]
+      : [],
+  ];
 }
 
 function checkRange({ range, place, text: { cidr } }: WrittenRange): Problem[] {

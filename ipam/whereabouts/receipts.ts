@@ -38,6 +38,8 @@ export interface ReceiptOwner {
 export interface HeldClaim extends ClaimKey {
   /** Name of the pod. */
   readonly pod: string;
+  /** Whether the claim ends some time after its last pod. */
+  readonly isTimed?: boolean;
 }
 
 interface Receipt {

@@ -6,6 +6,7 @@
  */
 
 import * as z from "zod/mini";
+import { parseDuration } from "../../cni/config/duration.ts";
 import type { SchemaOutput } from "../../cni/json/json.ts";
 import {
   cidrSchema,
@@ -51,6 +52,9 @@ export const ipamSchema = once(() => {
     enable_overlapping_ranges: optional(z.boolean()),
     node_slice_size: text,
     apiTimeoutSeconds: optional(apiTimeoutSchema()),
+    stay: optional(z.enum(["statefulset", "name"])),
+    stayTime: optional(parsedText(parseStayTime)),
+    stayWhenScaled: optional(z.enum(["keep", "delete"])),
     kubernetes: optional(z.looseObject({
       kubeconfig: text,
       k8s_api_root: text,
@@ -89,6 +93,7 @@ export const whereaboutsSchema = once(() => {
     "cni.dev/pod": optional(z.looseObject({
       uid: z.string(),
       controller: optional(z.looseObject({
+        apiVersion: z.string(),
         kind: z.string(),
         name: z.string(),
         uid: z.string(),
@@ -120,6 +125,13 @@ function parseGateway(text: string): Ip | undefined {
   const gateway = unlessNoAddress(() => parseLenientIp(text));
   if (gateway !== undefined) return gateway;
   throw new AddressError(`couldn't parse gateway IP: ${text}`);
+}
+
+/** @returns Milliseconds */
+function parseStayTime(text: string): number {
+  const ms = parseDuration(text);
+  if (ms !== undefined && ms > 0) return ms;
+  throw new AddressError(`"${text}" is not a duration such as 10m`);
 }
 
 /** The name becomes part of objects' names. */

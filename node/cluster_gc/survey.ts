@@ -21,6 +21,7 @@ import { hasStatus } from "../../kube/kube_error.ts";
 import type { Pod } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
+import { type Expiry, findExpired } from "./expiry.ts";
 import {
   claimOf,
   type Claims,
@@ -67,6 +68,8 @@ export interface Survey {
   readonly held: readonly HeldAddress[];
   /** Reservations of IPAMClaims that others have deleted. */
   readonly deleted: readonly Reservation[];
+  /** IPAMClaims that end. */
+  readonly expiry: Expiry;
 }
 
 /** A record with its place. */
@@ -163,6 +166,17 @@ async function survey(options: SurveyOptions): Promise<Survey> {
     ...findStale(records, pods),
     ...claims ? findUnclaimed(records, claims, pods) : [],
   ];
+  const used = listUsed(pods);
+  const expiry = claims === undefined
+    ? { expired: [], abandoned: [] }
+    : await findExpired({
+      claims,
+      client,
+      isLive: (podref) => !whyEnded(podref, pods),
+      isUsed: (address) => used.has(address.split("/")[0] ?? ""),
+      signal,
+      nowMs: Date.now(),
+    });
   const ofClaims = reservations.filter(claimOf);
   const ofPods = reservations.filter((one) => !claimOf(one));
   const isThere = (one: Reservation): boolean =>
@@ -179,7 +193,16 @@ async function survey(options: SurveyOptions): Promise<Survey> {
     deleted: ofClaims.filter((one) =>
       isThere(one) && one.metadata?.deletionTimestamp !== undefined
     ),
+    expiry,
   };
+}
+
+/** Lists the addresses of pods that have not ended. */
+function listUsed(pods: ReadonlyMap<string, PodState>): Set<string> {
+  return new Set(
+    [...pods.values()].filter(({ phase }) => !ENDED.includes(phase))
+      .flatMap(({ ips }) => ips),
+  );
 }
 
 /** Finds the records of claims that are gone, and whose address no pod has. */
@@ -188,10 +211,7 @@ function findUnclaimed(
   claims: Claims,
   pods: ReadonlyMap<string, PodState>,
 ): StaleRecord[] {
-  const used = new Set(
-    [...pods.values()].filter(({ phase }) => !ENDED.includes(phase))
-      .flatMap(({ ips }) => ips),
-  );
+  const used = listUsed(pods);
   return records.flatMap((record) => {
     const key = findClaimKey(record.value);
     const isStale = key !== undefined && !claims.has(key.uid) &&

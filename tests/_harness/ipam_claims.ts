@@ -22,6 +22,7 @@ export interface ClaimOptions {
 
 /** What owns a claim, or controls a pod. */
 export interface Owner {
+  readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
   readonly uid: string;
@@ -42,7 +43,7 @@ export function putIpamClaim(
     metadata: {
       namespace,
       name,
-      ...owner && { ownerReferences: [{ apiVersion: "v1", ...owner }] },
+      ...owner && { ownerReferences: [owner] },
       ...options.metadata,
     },
     spec: { network, interface: options.interface ?? "" },
@@ -85,7 +86,6 @@ export function putRunningPod(
       annotations,
       ...controller && {
         ownerReferences: [{
-          apiVersion: "v1",
           controller: true,
           ...controller,
         }],
@@ -116,7 +116,18 @@ export function withClaim(
   };
 }
 
+/** Returns a StatefulSet. */
+export function setOf(name: string, uid = `set-${name}`): Owner {
+  return { apiVersion: "apps/v1", kind: "StatefulSet", name, uid };
+}
+
+/** Returns a virtual machine. */
+export function machineOf(name: string, uid = `vm-${name}`): Owner {
+  return { apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", name, uid };
+}
+
 /** Returns the instance of a virtual machine, which controls its pods. */
 export function instanceOf(machine: string, uid = `vmi-${machine}`): Owner {
-  return { kind: "VirtualMachineInstance", name: machine, uid };
+  const apiVersion = "kubevirt.io/v1";
+  return { apiVersion, kind: "VirtualMachineInstance", name: machine, uid };
 }

@@ -41,7 +41,9 @@ export class WhereaboutsScene implements AsyncDisposable {
   private constructor(api: KubeApi) {
     this.api = api;
     this.kubeconfig = api.writeKubeconfig(this.directory.path);
-    api.put("namespaces", { metadata: { name: POOLS } });
+    for (const name of [POOLS, "test"]) {
+      api.put("namespaces", { metadata: { name } });
+    }
   }
 
   /** Starts the server. */

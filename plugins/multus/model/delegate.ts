@@ -248,10 +248,30 @@ export function injectClaim(
 ): Delegate {
   const { request: { claim = "" } } = delegate;
   const told = injectCniArgs(delegate, { [CLAIM_REFERENCE]: claim });
-  return editPlugins(told, (plugin) => ({
+  const allowing = editPlugins(told, (plugin) => ({
     ...plugin,
     [ALLOWS_CLAIMS]: true,
-    ...evidence && { [POD_EVIDENCE]: evidence as unknown as JsonObject },
+  }));
+  return evidence ? injectEvidence(allowing, evidence) : allowing;
+}
+
+/** Reports whether addresses stay for pods that name no claim. */
+export function staysByPod({ conf }: Delegate): boolean {
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
+  return plugins.some(({ document: { ipam } }) =>
+    isObject(ipam) && ipam["stay"] !== undefined
+  );
+}
+
+/** Hands on what is known of the pod. */
+export function injectEvidence(
+  delegate: Delegate,
+  evidence: PodEvidence,
+): Delegate {
+  const known = evidence as unknown as JsonObject;
+  return editPlugins(delegate, (plugin) => ({
+    ...plugin,
+    [POD_EVIDENCE]: known,
   }));
 }
 

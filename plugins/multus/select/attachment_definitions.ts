@@ -19,10 +19,12 @@ import {
   injectClaim,
   injectCniArgs,
   injectDeviceId,
+  injectEvidence,
   injectName,
   loadDelegate,
   NetworkError,
   type NetworkSelection,
+  staysByPod,
   toDelegate,
 } from "../model/delegate.ts";
 import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
@@ -183,6 +185,9 @@ export async function claimAddresses(
   const { name, request: { claim } } = delegate;
   if (allowsClaims(delegate)) {
     return injectClaim(delegate, claim ? await findEvidence?.() : undefined);
+  }
+  if (findEvidence && staysByPod(delegate)) {
+    return injectEvidence(delegate, await findEvidence());
   }
   if (claim !== undefined) {
     log.warn("Ignoring an IPAMClaim: the network does not allow it", {

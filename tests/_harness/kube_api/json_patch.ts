@@ -47,6 +47,10 @@ function apply(root: unknown, { op, path, value }: Operation): void {
   for (const step of steps) {
     parent = isObject(parent) ? parent[step] : undefined;
   }
+  if (Array.isArray(parent) && op === "add" && last === "-") {
+    parent.push(structuredClone(value));
+    return;
+  }
   if (!isObject(parent)) throw new PatchError(`missing path: "${path}"`);
   if (op === "test") {
     if (canonical(parent[last] ?? null) === canonical(value ?? null)) return;

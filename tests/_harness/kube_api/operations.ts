@@ -236,8 +236,16 @@ function remove(store: ObjectStore, call: ApiCall): unknown {
 function checkPreconditions(call: ApiCall, { metadata }: KubeObject): void {
   const options = tryToParse(call.body);
   const preconditions = isObject(options) ? options["preconditions"] : {};
-  const { uid = metadata.uid } = isObject(preconditions) ? preconditions : {};
+  const { uid = metadata.uid, resourceVersion = metadata.resourceVersion } =
+    isObject(preconditions) ? preconditions : {};
   if (uid !== metadata.uid) throw otherUid(call, String(uid), metadata.uid);
+  if (resourceVersion === metadata.resourceVersion) return;
+  throw conflict(
+    call.resource,
+    call.name,
+    "the object has been modified; please apply your changes to the latest " +
+      "version and try again",
+  );
 }
 
 function otherUid(call: ApiCall, given: string, stored: string): StatusError {

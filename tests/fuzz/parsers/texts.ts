@@ -53,7 +53,7 @@ import {
 import { splitRule } from "../../../plugins/parts/iptables/program.ts";
 import { readEntries } from "../../../plugins/portmap/iptables_rules.ts";
 import { parseQuantity } from "../../../node/network/quantity.ts";
-import { parseDuration } from "../../../cli/program/duration.ts";
+import { parseDuration } from "../../../cni/config/duration.ts";
 import { type Parser, textParser } from "./parser.ts";
 
 const utf8 = new TextEncoder();

@@ -1,5 +1,5 @@
 /**
- * Durations on the command line.
+ * Durations, on the command line and in configurations.
  *
  * @module
  */

@@ -1,0 +1,218 @@
+/** whereabouts with the key `stay`: StatefulSets and names that keep addresses. */
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../cni/json/json.ts";
+import { claimStatus, putRunningPod, setOf } from "./_harness/ipam_claims.ts";
+import { eachAtOnce } from "./_harness/at_once.ts";
+import { runCni } from "./_harness/tool_call.ts";
+import { type PodCall, WhereaboutsScene } from "./_harness/whereabouts.ts";
+
+const POOL = "10.0.0.0-24";
+const SET = { range: "10.0.0.0/24", stay: "statefulset" };
+const NAMED = { range: "10.0.0.0/24", stay: "name", stayTime: "10s" };
+
+/** How many pods of a StatefulSet are restarted how often. */
+const COUNT = 30, ROUNDS = 4;
+
+/** Returns a call for a pod of a StatefulSet, as our multus makes it. */
+function ofSet(
+  pod: string,
+  { set = setOf("db"), ...call }: PodCall & { set?: ReturnType<typeof setOf> } =
+    {},
+): PodCall {
+  const evidence = { uid: pod, labels: {}, controller: { ...set } };
+  return {
+    ...call,
+    pod,
+    conf: { "cni.dev/pod": evidence },
+  };
+}
+
+function gc(
+  { kubeconfig }: WhereaboutsScene,
+  ...flags: string[]
+): ReturnType<typeof runCni> {
+  return runCni("cluster-gc", "--kubeconfig", kubeconfig, ...flags);
+}
+
+const NOW = ["--yes", "--grace", "0"];
+
+/** Makes a claim's last pod have ended so many seconds ago. */
+function age({ api }: WhereaboutsScene, name: string, seconds: number): void {
+  const claim = api.find("ipamclaims", "test", name);
+  const lastTransitionTime = new Date(Date.now() - seconds * 1000)
+    .toISOString();
+  const conditions = claim?.["status"].conditions.map((one: { type: string }) =>
+    one.type === "cni.dev/Unused" ? { ...one, lastTransitionTime } : one
+  );
+  api.put("ipamclaims", {
+    ...claim,
+    metadata: { ...claim?.metadata, name },
+    status: { ...claim?.["status"], conditions },
+  });
+}
+
+Deno.test("whereabouts stay: a StatefulSet's pods keep their addresses", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const first = new Map<string, string>();
+  const pods = ["db-0", "db-1", "db-2"];
+  for (const pod of pods) {
+    first.set(pod, `${await scene.add(SET, ofSet(pod))}`);
+  }
+  const claim = scene.api.find("ipamclaims", "test", "db-0.net.net1");
+  assertEquals(claim?.metadata["ownerReferences"], [setOf("db")]);
+  assertEquals(claim?.["spec"], { network: "net", interface: "net1" });
+  let changed = 0;
+  for (let round = 0; round < 15; round++) {
+    for (const pod of pods) await scene.del(SET, ofSet(pod, { id: `${pod}` }));
+    const other = { pod: `other-${round}` };
+    putRunningPod(scene, other.pod, { controller: setOf("x", "y") });
+    await scene.add({ range: "10.0.0.0/24" }, other);
+    for (const pod of pods.toReversed()) {
+      const [address] = await scene.add(SET, ofSet(pod, { id: `${pod}` }));
+      if (address !== first.get(pod)) changed++;
+    }
+  }
+  assertEquals(changed, 0);
+});
+
+Deno.test("whereabouts stay: the set is read from the pod without our multus", async () => {
+  await using scene = await WhereaboutsScene.start();
+  putRunningPod(scene, "db-0", { controller: setOf("db") });
+  putRunningPod(scene, "web-x", {
+    controller: { ...setOf("web"), kind: "ReplicaSet" },
+  });
+  await scene.add(SET, { pod: "db-0" });
+  await scene.add(SET, { pod: "web-x" });
+  assertEquals(scene.api.listNames("ipamclaims"), ["db-0.net.net1"]);
+});
+
+Deno.test("whereabouts stay: a set of the same name is another set", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(SET, ofSet("db-0"));
+  await scene.del(SET, ofSet("db-0"));
+  const call = ofSet("db-0", { set: setOf("db", "new") });
+  const { code, msg } = await scene.failure(SET, call);
+  assertEquals(code, 7);
+  assertMatch(msg, /StatefulSet "db", which does not control the pod/);
+  // Kubernetes deletes what the old one has owned.
+  scene.api.remove("ipamclaims", "test", "db-0.net.net1");
+  assertEquals(await scene.add(SET, call), ["10.0.0.2/24"]);
+});
+
+Deno.test("whereabouts stay: addresses of pods that a set is scaled down by", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const ipam = { ...SET, stayWhenScaled: "delete" };
+  const set = { ...setOf("db"), namespace: "test" };
+  const scale = (replicas: number): void =>
+    void scene.api.put("statefulsets", { metadata: set, spec: { replicas } });
+  scale(3);
+  for (const pod of ["db-0", "db-1", "db-2"]) {
+    await scene.add(ipam, ofSet(pod));
+    await scene.del(ipam, ofSet(pod));
+  }
+  await gc(scene, ...NOW);
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1", "2", "3"]);
+  scale(1);
+  // A pod that still ends.
+  putRunningPod(scene, "db-2", { controller: setOf("db") });
+  await gc(scene, ...NOW);
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1", "3"]);
+  scene.api.removePod("test", "db-2");
+  await gc(scene, ...NOW);
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1"]);
+});
+
+Deno.test("whereabouts stay: a name keeps its address for a time", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const call = { pod: "web" };
+  assertEquals(await scene.add(NAMED, call), ["10.0.0.1/24"]);
+  await scene.del(NAMED, call);
+  const name = "web.net.net1";
+  age(scene, name, 9);
+  await gc(scene, ...NOW);
+  assertEquals(await scene.add(NAMED, call), ["10.0.0.1/24"]);
+  putRunningPod(scene, "web");
+  // In use, however long ago it was not.
+  const types = (): string[] =>
+    claimStatus(scene, name).conditions.map(({ type }: { type: string }) =>
+      type
+    );
+  assertEquals(types(), ["IPsAllocated"]);
+  await gc(scene, ...NOW);
+  assertEquals(scene.api.listNames("ipamclaims"), [name]);
+  await scene.del(NAMED, call);
+  scene.api.removePod("test", "web");
+  assertEquals(types(), ["IPsAllocated", "cni.dev/Unused"]);
+  age(scene, name, 20);
+  assertMatch(
+    (await gc(scene)).stdout,
+    /web\.net\.net1 .*no pod has used it for its time/,
+  );
+  await gc(scene, ...NOW);
+  assertEquals(scene.api.listNames("ipamclaims"), []);
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), []);
+});
+
+Deno.test("whereabouts stay: a name whose pod ended without a DEL", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const call = { pod: "web" };
+  putRunningPod(scene, "web");
+  await scene.add(NAMED, call);
+  await gc(scene, ...NOW);
+  scene.api.removePod("test", "web");
+  // Its time begins.
+  await gc(scene, ...NOW);
+  assertEquals(scene.api.listNames("ipamclaims"), ["web.net.net1"]);
+  age(scene, "web.net.net1", 11);
+  // A pod of that name is there again, and ADD is still to come.
+  putRunningPod(scene, "web");
+  await gc(scene, ...NOW);
+  assertEquals(await scene.add(NAMED, call), ["10.0.0.1/24"]);
+});
+
+Deno.test("whereabouts stay: mistakes", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const rows: readonly [JsonObject, number, RegExp][] = [
+    [{ stay: "name" }, 7, /needs stayTime/],
+    [{ stay: "always" }, 7, /stay/],
+    [{ stay: "name", stayTime: "soon" }, 7, /not a duration/],
+    [{ stay: "name", stayTime: "0" }, 7, /not a duration/],
+  ];
+  for (const [keys, code, text] of rows) {
+    const ipam = { range: "10.0.0.0/24", ...keys };
+    const failure = await scene.failure(ipam, { pod: "web" });
+    assertEquals(failure.code, code);
+    assertMatch(`${failure.msg} ${failure.details}`, text);
+    // DEL does not mind.
+    await scene.del(ipam, { pod: "web" });
+  }
+  assertEquals(scene.allocations(POOL), undefined);
+});
+
+Deno.test("whereabouts stay: many names are restarted among other pods", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const ipam = { range: "10.0.0.0/22", stay: "statefulset" };
+  const names = Array.from({ length: COUNT }, (_, index) => `db-${index}`);
+  const first = new Map<string, string>();
+  let changed = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const shuffled = names.toSorted(() => Math.random() - 0.5);
+    await eachAtOnce(shuffled, 8, async (pod) => {
+      const call = ofSet(pod, { id: `${pod}-${round}` });
+      const address = `${await scene.add(ipam, call)}`;
+      if (address !== (first.get(pod) ?? address)) changed++;
+      first.set(pod, address);
+      const other = { pod: `${pod}-other-${round}` };
+      await scene.add({ range: "10.0.0.0/22" }, other);
+      // The DEL comes before the next ADD, after it, or not at all.
+      if (Math.random() < 0.6) await scene.del(ipam, call);
+      await scene.del({ range: "10.0.0.0/22" }, other);
+    });
+  }
+  assertEquals([changed, new Set(first.values()).size], [0, COUNT]);
+  const records = Object.values(scene.allocations("10.0.0.0-22") ?? {});
+  assertEquals(records.length, COUNT);
+  assert(records.every(({ podref }) => podref === ""));
+});
