@@ -49,7 +49,7 @@ import { formatFailures, judgeShard } from "./test/outcome.ts";
 import { listTestFiles, mayDownload, planFiles } from "./test/plan.ts";
 import { formatRows, type KernelRows } from "./test/page.ts";
 import type { TestResult } from "./test/read_output.ts";
-import { type Jobs, runAll, type RunResult } from "./test/run_all.ts";
+import { runAll, type RunResult } from "./test/run_all.ts";
 import { runShard } from "./test/run_shard.ts";
 import { createStop } from "./test/stop.ts";
 import { UsedNode } from "./test/used_node.ts";
@@ -162,26 +162,23 @@ function chooseJobs(
   scope: Scope,
   setting: Setting,
   durations: Durations,
-): Jobs {
+): Job[] {
   const { flags } = setting;
   const files = listTestFiles(ROOT);
   const types = checkTypes(flags);
   if (scope === "fast") {
     const quick = files.filter(({ path }) => isFast(path, durations));
-    const { together } = planFiles(quick, durations);
-    const tests = together.map((path) => testFile(path, setting));
-    return { together: [types, ...checkSources(), ...tests], alone: [] };
+    const tests = planFiles(quick, durations)
+      .map((path) => testFile(path, setting));
+    return [types, ...checkSources(), ...tests];
   }
-  const { together, alone } = planFiles(files, durations);
-  const toTest = (path: string): Job => testFile(path, setting);
+  const tests = planFiles(files, durations)
+    .map((path) => testFile(path, setting));
   // What loads processors most, and takes long.
   const checks = scope === "whole"
     ? [testKernel(flags), types, ...checkSources(), ...checkWhole(flags)]
     : [types];
-  return {
-    together: [...checks, ...together.map(toTest)],
-    alone: alone.map(toTest),
-  };
+  return [...checks, ...tests];
 }
 
 /** Runs all tests, and shows at the end again what failed. */
@@ -194,11 +191,10 @@ async function runEverything(
   using log = await Deno.create(new URL(LOG, ROOT));
   const durations = readDurations(DURATIONS);
   const all = chooseJobs(scope, setting, durations);
-  const count = all.together.length + all.alone.length;
   const time = scope === "fast"
     ? ""
     : `, about ${formatSeconds(durations.whole)} on an idle machine`;
-  console.log(`${count} files and checks${time}`);
+  console.log(`${all.length} files and checks${time}`);
   const columns = findColumns(Deno.env.toObject());
   const startMs = performance.now();
   using progress = new Progress(writeStderr, columns);

@@ -30,10 +30,9 @@ async function main(path: string): Promise<void> {
   const { deno } = Deno.version;
   console.log(`Running in Linux ${Deno.osRelease()} by deno ${deno}`);
   const durations = { whole: 0, files: {} };
-  const { together, alone } = planFiles(run.files, durations);
-  const jobs = [...together, ...alone].map((path) => testFile(path, run));
-  const all = { together: [], alone: jobs };
-  const { tally, conformance, rows } = await runAll(all, {
+  const jobs = planFiles(run.files, durations)
+    .map((path) => testFile(path, run));
+  const { tally, conformance, rows } = await runAll(jobs, {
     ...run,
     root: new URL(run.root),
     jobs: 1,

@@ -5,7 +5,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { ALONE, type TestFile } from "../test/plan.ts";
+import { RATES, type TestFile } from "../test/plan.ts";
 
 /** What a test names that works in network namespaces, or skips without them. */
 const NEEDS_NAMESPACES = /\b(?:requireRoot|rootTest|needsRoot|canUseNetns)\b/;
@@ -83,7 +83,8 @@ export function isCore(path: string): boolean {
  */
 export function findObstacle(path: string): string | undefined {
   if (/_(?:stress|soak)_test\.ts$/.test(path)) return "loads several CPUs";
-  return path.startsWith("tests/conformance/") ? undefined : ALONE[path];
+  const isRow = path.startsWith("tests/conformance/");
+  return RATES.includes(path) && !isRow ? "measures rates" : undefined;
 }
 
 /** Shares files out so that all parts are about as large; only the first may be empty. */

@@ -133,11 +133,8 @@ async function runTests(env: Record<string, string>): Promise<void> {
   );
   const durations = readDurations(new URL("build/durations.json", ROOT_URL));
   const setting = { flags: await importFlags() };
-  const { together, alone } = planFiles(files, durations);
-  const jobs = {
-    together: together.map((path) => testFile(path, setting)),
-    alone: alone.map((path) => testFile(path, setting)),
-  };
+  const jobs = planFiles(files, durations)
+    .map((path) => testFile(path, setting));
   const { tally, failures } = await runAll(jobs, {
     root: ROOT_URL,
     env,

@@ -5,14 +5,14 @@
  */
 
 import { type Durations, isLong } from "./durations.ts";
-import { ALONE, STRESS } from "./plan.ts";
+import { RATES, STRESS } from "./plan.ts";
 
 /** Whole programs, several plugins beside each other, other kernels and tools. */
 const WHOLE = /^(?:scripts|tests(?!\/conformance\/))\//;
 
 /** Reports whether a file is quick, and tests one part. */
 export function isFast(path: string, durations: Durations): boolean {
-  return !WHOLE.test(path) && !STRESS.test(path) && !(path in ALONE) &&
+  return !WHOLE.test(path) && !STRESS.test(path) && !RATES.includes(path) &&
     !isLong(durations, path);
 }
 

@@ -12,11 +12,11 @@
 import project from "../../deno.json" with { type: "json" };
 import { durationOf, type Durations } from "./durations.ts";
 
-/** Files that run alone, one by one, and why. */
-export const ALONE: Readonly<Record<string, string>> = {
-  "plugins/bandwidth/traffic_test.ts": "measures rates",
-  "tests/conformance/bandwidth_test.ts": "measures rates",
-};
+/** Files that measure how fast flows are, and take their time for it. */
+export const RATES: readonly string[] = [
+  "plugins/bandwidth/traffic_test.ts",
+  "tests/conformance/bandwidth_test.ts",
+];
 
 /**
  * Tests that may download, and use no node: of the tools that build, and of
@@ -45,14 +45,6 @@ export interface TestFile {
   readonly path: string;
   /** Its size in bytes: of two files, the larger one may take longer. */
   readonly size: number;
-}
-
-/** Test files in the order in which they are run. */
-export interface Plan {
-  /** Files to run in parallel processes. */
-  readonly together: readonly string[];
-  /** Files to run after the others, one by one. */
-  readonly alone: readonly string[];
 }
 
 /** Lists the files that `deno test` would find. */
@@ -89,15 +81,11 @@ export function listFiles(
 export function planFiles(
   files: readonly TestFile[],
   durations: Durations,
-): Plan {
-  const paths = files
+): string[] {
+  return files
     .toSorted((a, b) =>
       durationOf(durations, b.path) - durationOf(durations, a.path) ||
       b.size - a.size
     )
     .map(({ path }) => path);
-  return {
-    together: paths.filter((path) => !(path in ALONE)),
-    alone: paths.filter((path) => path in ALONE),
-  };
 }

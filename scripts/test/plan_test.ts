@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { ALONE, listTestFiles, planFiles } from "./plan.ts";
+import { listTestFiles, planFiles, RATES } from "./plan.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -45,35 +45,31 @@ Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
 
 const DURATIONS = { whole: 60, files: { "tests/sbr_stress_test.ts": 20 } };
 
-Deno.test("planFiles() begins with what takes long, and keeps some apart", () => {
+Deno.test("planFiles() begins with what takes long", () => {
   const files = [
     { path: "net/ip_test.ts", size: 10 },
     { path: "plugins/ptp/plugin_test.ts", size: 900 },
-    { path: "tests/conformance/bandwidth_test.ts", size: 50 },
     { path: "tests/sbr_stress_test.ts", size: 60 },
   ];
-  assertEquals(planFiles(files, DURATIONS), {
-    together: [
-      "tests/sbr_stress_test.ts",
-      "plugins/ptp/plugin_test.ts",
-      "net/ip_test.ts",
-    ],
-    alone: ["tests/conformance/bandwidth_test.ts"],
-  });
+  assertEquals(planFiles(files, DURATIONS), [
+    "tests/sbr_stress_test.ts",
+    "plugins/ptp/plugin_test.ts",
+    "net/ip_test.ts",
+  ]);
 });
 
 Deno.test("planFiles() runs every test file of the project once", () => {
   const files = listTestFiles(ROOT);
-  const { together, alone } = planFiles(files, DURATIONS);
+  const planned = planFiles(files, DURATIONS);
   assertEquals(
-    [...together, ...alone].toSorted(),
+    planned.toSorted(),
     files.map(({ path }) => path).toSorted(),
   );
-  assert(together.includes("scripts/test/plan_test.ts"));
+  assert(planned.includes("scripts/test/plan_test.ts"));
 });
 
-Deno.test("ALONE names files that are there", () => {
-  const { alone } = planFiles(listTestFiles(ROOT), DURATIONS);
-  const missing = Object.keys(ALONE).filter((path) => !alone.includes(path));
+Deno.test("RATES names files that are there", () => {
+  const planned = planFiles(listTestFiles(ROOT), DURATIONS);
+  const missing = RATES.filter((path) => !planned.includes(path));
   assertEquals(missing, []);
 });

@@ -12,14 +12,6 @@ import { judgeUnrun, type Outcome } from "./outcome.ts";
 import type { Failure, TestResult } from "./read_output.ts";
 import { runShard } from "./run_shard.ts";
 
-/** What to run. */
-export interface Jobs {
-  /** To run beside each other, in this order. */
-  readonly together: readonly Job[];
-  /** To run after these, one by one. */
-  readonly alone: readonly Job[];
-}
-
 /** How to run all tests. */
 export interface RunOptions {
   /** The directory that the files are named from. */
@@ -67,23 +59,21 @@ const WATCH_MS = 400;
 const IDLE_ENOUGH = 0.3;
 
 /**
- * Runs jobs. Many tests wait for most of their time, for the kernel or a clock;
- * so more jobs begin as long as processors have nothing to do.
+ * Runs jobs beside each other, in this order. Many tests wait for most of their
+ * time, for the kernel or a clock; so more jobs begin as long as processors have
+ * nothing to do.
  *
  * The jobs that failed are shown in full at once, others by a line. One that
  * failed because the machine ran out of something is run once more, alone, and
  * counts as it ends then.
  */
 export async function runAll(
-  { together, alone }: Jobs,
+  jobs: readonly Job[],
   options: RunOptions,
 ): Promise<RunResult> {
-  const names = [...together, ...alone].map(({ name }) => name);
+  const names = jobs.map(({ name }) => name);
   const run = new Run(options, names);
-  const first = [
-    ...await run.together(together),
-    ...await run.oneByOne(alone),
-  ];
+  const first = await run.together(jobs);
   const again = first.filter(({ outcome }) => outcome.limit !== undefined)
     .map(({ job }) => job);
   const last = await run.oneByOne(again);

@@ -39,17 +39,16 @@ class Run implements Disposable {
   }
 
   run(
-    together: readonly (string | Job)[],
-    { alone = [], testArgs = [], ...options }:
-      & {
-        readonly alone?: readonly string[];
-        readonly testArgs?: readonly string[];
-      }
-      & Partial<Pick<RunOptions, "verbose" | "more" | "measureIdle">> = {},
+    jobs: readonly (string | Job)[],
+    { testArgs = [], ...options }:
+      & { readonly testArgs?: readonly string[] }
+      & Partial<
+        Pick<RunOptions, "jobs" | "verbose" | "more" | "measureIdle">
+      > = {},
   ): Promise<RunResult> {
     const toJob = (one: string | Job): Job =>
       typeof one === "string" ? testFile(one, { flags: FLAGS, testArgs }) : one;
-    return runAll({ together: together.map(toJob), alone: alone.map(toJob) }, {
+    return runAll(jobs.map(toJob), {
       root: new URL(`file://${this.directory}/`),
       env: { NO_COLOR: "1" },
       jobs: 2,
@@ -75,8 +74,8 @@ class Run implements Disposable {
 
 Deno.test("runAll() has a line for what passes, and a report of what fails", async () => {
   using run = new Run({ "good_test.ts": GOOD, "fails_test.ts": FAILS });
-  const { tally, failures } = await run.run(["good_test.ts"], {
-    alone: ["fails_test.ts"],
+  const { tally, failures } = await run.run(["good_test.ts", "fails_test.ts"], {
+    jobs: 1,
   });
   assertEquals(tally, { passed: 1, failed: 1, skipped: 1 });
   assertEquals(failures.map(({ name }) => name), [
@@ -89,7 +88,7 @@ Deno.test("runAll() has a line for what passes, and a report of what fails", asy
   assertStringIncludes(fails, "\n         skips (skipped: needs luck)\n");
   assertStringIncludes(fails, "\nhints\n");
   assertStringIncludes(fails, "\nerror: Error: Wrong\n");
-  assertEquals(run.printed.indexOf(fails), 1, "what runs alone runs last");
+  assertEquals(run.printed.indexOf(fails), 1, "one runs after the other");
   assertStringIncludes(run.logged, "==> good_test.ts\nrunning 1 test");
 });
 
@@ -155,8 +154,8 @@ Deno.test("runAll() runs two stress tests at a time, and others beside them", as
 
 Deno.test("runAll() says how far it is", async () => {
   using run = new Run({ "good_test.ts": GOOD, "fails_test.ts": FAILS });
-  const { seconds } = await run.run(["good_test.ts"], {
-    alone: ["fails_test.ts"],
+  const { seconds } = await run.run(["good_test.ts", "fails_test.ts"], {
+    jobs: 1,
   });
   assertEquals(run.progress[0], "0 of 2, about 60 s left: good_test.ts");
   assertEquals(run.progress.at(-1), "2 of 2, 1 failed, about 10 s left: ");
@@ -215,8 +214,9 @@ Deno.test("runAll() runs no file a third time", async () => {
 
 Deno.test("runAll() says what was running when it was stopped, and what not", async () => {
   using run = new Run({ "good_test.ts": GOOD, "hangs_test.ts": HANGS });
-  const alone = ["hangs_test.ts", "later_test.ts"];
-  const running = run.run(["good_test.ts"], { alone });
+  const running = run.run(["good_test.ts", "hangs_test.ts", "later_test.ts"], {
+    jobs: 1,
+  });
   await eventually(
     "the test hangs",
     () =>

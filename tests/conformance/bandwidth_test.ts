@@ -9,6 +9,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
+import { eventually } from "../_harness/eventually.ts";
 import {
   type Container,
   measureFlows,
@@ -358,10 +359,18 @@ const ONCE: Readonly<Record<string, Row>> = {
         [limit],
         0.1,
       );
-      // A limit would be there once its burst is over, in a millisecond.
-      const free = await rateOf("10.1.2", { warmMs: 100, windowMs: 250 });
       assert(Math.abs(limited / limit - 1) < 0.1, `${direction} ${limited}`);
-      assert(free > 3 * limit, `${direction} ${free}`);
+      // A busy machine is slower for a while. A limit would be there once its
+      // burst is over, in a millisecond, and stay.
+      let free = 0;
+      await eventually(
+        `${direction} is not limited`,
+        async () => {
+          free = await rateOf("10.1.2", { warmMs: 100, windowMs: 250 });
+          return free > 3 * limit;
+        },
+        () => `${free} bit/s`,
+      );
     }
   },
 };
