@@ -4,6 +4,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { dirname } from "@std/path/posix";
 import {
   allOf,
   hasCommand,
@@ -15,6 +16,7 @@ import { stockOf } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
+import { readStory } from "./_harness/node_daemon.ts";
 import {
   hasSmallRoot,
   type RootKind,
@@ -70,7 +72,6 @@ class Scene implements Disposable {
       "install",
       DIRECTORY,
       `--only=${PLUGINS}`,
-      "--no-daemon",
     ]);
     assertEquals(code, 0, stdout + stderr);
     assertStringIncludes(stdout, ".cni-lib");
@@ -99,6 +100,35 @@ class Scene implements Disposable {
     const routes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }];
     const leases = this.hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64");
     return { ipMasq: true, ipam: { ...leases, routes } };
+  }
+
+  /**
+   * Starts the node daemon as nodes without systemd do, runs commands of `cni` beside
+   * it, and ends it.
+   *
+   * @returns What the daemon ran
+   */
+  callByDaemon(commands: readonly string[]): string[] {
+    const { hosts, root } = this;
+    const conf = { cniVersion: "1.1.0", name: "net1" };
+    const plugins = [{ type: "ptp", ...this.ptp() }];
+    const confFile = `${root.path}/etc/cni/net.d/net1.conflist`;
+    Deno.mkdirSync(dirname(confFile), { recursive: true });
+    Deno.writeTextFileSync(confFile, JSON.stringify({ ...conf, plugins }));
+    // In one mount namespace, as on a node.
+    const script = `
+log=/tmp/daemon.log
+${DIRECTORY}/cni daemon --detach --no-warm-up --pid-file /tmp/pid 2> $log >&2
+pid=$(/bin/busybox cat /tmp/pid)
+trap 'kill $pid; while [ -e /proc/$pid ]; do /bin/busybox sleep 0.1; done' EXIT
+for command in ${commands.join(" ")}; do
+  ${DIRECTORY}/cni $command net1 ${hosts.sandbox.path} >&2
+done
+/bin/busybox cat $log`;
+    const { code, stdout, stderr } = this.run("/bin/sh", ["-ec", script]);
+    assertEquals(code, 0, stderr);
+    Deno.removeSync(confFile);
+    return readStory(stdout);
   }
 
   state(): unknown {
@@ -185,6 +215,15 @@ exit $code`;
       assertEquals(code, 0, stdout + stderr);
       assertStringIncludes(Deno.readTextFileSync(file), "parent: cni daemon");
       scene.call("DEL", { ...keys, prevResult: JSON.parse(stdout) });
+    });
+    await t.step("cni attaches, checks and detaches, by the daemon", () => {
+      const before = scene.state();
+      assertEquals(scene.callByDaemon(["add", "check", "del"]), [
+        "ptp ADD 0",
+        "ptp CHECK 0",
+        "ptp DEL 0",
+      ]);
+      assertEquals(scene.state(), before);
     });
     await t.step("cni uninstall leaves nothing", () => {
       Deno.removeSync(`${scene.root.path}${DIRECTORY}/foreign`);

@@ -8,6 +8,7 @@ import { findListener } from "../ffi/unix_socket.ts";
 import { allOf, needsRoot } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const { ignore, suffix } = allOf(needsBin, needsRoot);
 
@@ -64,6 +65,31 @@ Deno.test({
     } finally {
       const left = read();
       if (left) ifPossible(() => Deno.kill(left, "SIGKILL"));
+      await Deno.remove(directory, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
+  name: "cni daemon --detach takes --pid-file in both spellings" + suffix,
+  ignore,
+  async fn(t): Promise<void> {
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const pidFile = `${directory}/own.pid`;
+    try {
+      await eachRow(t, [
+        ["--pid-file FILE", "--pid-file", pidFile],
+        ["--pid-file=FILE", `--pid-file=${pidFile}`],
+      ], async ([, ...flags]) => {
+        const { code, stdout, stderr } = await detach(directory, ...flags);
+        assertEquals([code, stderr], [0, ""]);
+        const pid = Number(await Deno.readTextFile(pidFile));
+        assertStringIncludes(stdout, `process ${pid}`);
+        Deno.kill(pid, "SIGTERM");
+        await eventually("it ends", () => !exists(`/proc/${pid}`));
+        assertEquals(exists(pidFile), false);
+      });
+    } finally {
       await Deno.remove(directory, { recursive: true });
     }
   },

@@ -4,12 +4,12 @@
  * @module
  */
 
-import { deadline, pause } from "../../cni/call/deadline.ts";
+import { JoinedSignal, pause } from "../../cni/call/deadline.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Output } from "../program/command.ts";
 import { readPidFile } from "../../daemon/service/pid_file.ts";
 
-/** Time limit until the daemon listens, in ms. It takes a second or two. */
+/** How long to wait until the daemon listens, in ms. It takes a second or two. */
 const START_MS = 60_000;
 
 /** How often the daemon's file is read, in ms. */
@@ -28,8 +28,9 @@ export async function detach(
 ): Promise<Output> {
   const line = await Deno.readTextFile("/proc/self/cmdline");
   const [program = "", ...args] = line.split("\0").slice(0, -1);
-  const own = args.filter((arg) => !/^--(detach|pid-file)\b/.test(arg));
+  const own = args.filter((arg) => !/^--detach\b/.test(arg));
   const child = new Deno.Command(program, {
+    // The last one counts.
     args: [...own, `--pid-file=${pidFile}`],
     detached: true,
     stdin: "null",
@@ -38,12 +39,12 @@ export async function detach(
   child.unref();
   let ended: Deno.CommandStatus | undefined;
   child.status.then((status) => ended = status);
-  const limit = deadline(START_MS);
+  using limit = new JoinedSignal(START_MS);
   while (readPidFile(pidFile) !== child.pid) {
     if (ended !== undefined) {
       throw failure(`it ended with ${ended.signal ?? `code ${ended.code}`}`);
     }
-    if (limit.aborted || signal.aborted) {
+    if (limit.signal.aborted || signal.aborted) {
       child.kill();
       signal.throwIfAborted();
       throw failure(`it did not listen within ${START_MS / 1000} s`);

@@ -123,15 +123,9 @@ export class NodeDaemon implements AsyncDisposable {
     return spawnIn(this.#hosts.host, { path, args, env, stdin });
   }
 
-  /** Counts what the log says of the calls that it ran, as `ptp ADD 0`. */
+  /** What it ran, as {@linkcode readStory} tells. */
   get story(): string[] {
-    return this.log.split("\n").flatMap((line) => {
-      const [, plugin, command, rest = ""] =
-        /msg=call plugin=(\S+) command=(\S+) (.*)$/.exec(line) ?? [];
-      if (plugin === undefined) return [];
-      const code = / code=(\d+)/.exec(rest)?.[1] ?? "not mine";
-      return [`${plugin} ${command} ${code}`];
-    });
+    return readStory(this.log);
   }
 
   /** Asks over HTTP; returns the status and the body. */
@@ -180,4 +174,15 @@ async function askOverUnix(
   const answer = await new Response(connection.readable).text();
   const [head = "", ...rest] = answer.split("\r\n\r\n");
   return { status: Number(head.split(" ")[1]), body: rest.join("\r\n\r\n") };
+}
+
+/** Lists the calls that a daemon's log says it ran, as `ptp ADD 0`. */
+export function readStory(log: string): string[] {
+  return log.split("\n").flatMap((line) => {
+    const [, plugin, command, rest = ""] =
+      /msg=call plugin=(\S+) command=(\S+) (.*)$/.exec(line) ?? [];
+    if (plugin === undefined) return [];
+    const code = / code=(\d+)/.exec(rest)?.[1] ?? "not mine";
+    return [`${plugin} ${command} ${code}`];
+  });
 }
