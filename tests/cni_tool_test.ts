@@ -757,6 +757,42 @@ onNode("cni netns del refuses what is attached", async (host) => {
   assertStringIncludes(again.stderr, '"/var/run/netns/blue" does not exist');
 });
 
+onNode(
+  "cni netns list and gc --orphans are tables in 80 columns",
+  async (host, t) => {
+    const name = "cni-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+    await succeed(host, `netns add ${name}`);
+    await succeed(host, "netns add blue");
+    await t.step("netns list", async () => {
+      assertEquals(await host.seen(80, "netns list"), [
+        "NAME                                      ATTACHMENTS",
+        "blue                                      -",
+        "cni-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9  -",
+        "Not shown at this width: PATH, NAMESPACE (--wide shows all)",
+      ]);
+    });
+    // No process of this machine may name the container.
+    const id = crypto.getRandomValues(new Uint8Array(32)).toHex();
+    const leases = "/var/lib/cni/networks/a-network-with-a-long-name";
+    const file = `${leases}/fd00:1234:5678:9abc:1234:5678:9abc:1234`;
+    const plant =
+      `mkdir -p ${leases} && printf '${id}\\r\\neth0' > ${file} && touch ${leases}/lock`;
+    assertEquals((await host.run(["sh", "-c", plant])).code, 0);
+    await t.step("gc --orphans", async () => {
+      assertEquals(
+        (await host.seen(80, "gc --orphans --grace 0"))
+          .map((line) => line.replace(id.slice(0, 13), "ID")),
+        [
+          "KIND   WHERE                                                       CONTAINER",
+          "lease  /var/lib/cni/networks/a-netw…5678:9abc:1234:5678:9abc:1234  ID",
+          "  no namespace has fd00:1234:5678:9abc:1234:5678:9abc:1234",
+          "Not shown at this width: NETWORK. Shortened: WHERE (--wide shows all)",
+        ],
+      );
+    });
+  },
+);
+
 onNode("cni netns list says that it cannot tell attachments", async (host) => {
   await succeed(host, "netns add blue");
   const line = "netns list --cache-dir=/etc/passwd";

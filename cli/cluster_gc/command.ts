@@ -231,6 +231,6 @@ function count(number: number, one: string, several: string): string {
 const COLUMNS: readonly Column<Row>[] = [
   { heading: "ADDRESS", cell: ({ what }) => what },
   { heading: "WHERE", cell: ({ where }) => where },
-  { heading: "POD", cell: ({ pod }) => pod },
+  { heading: "POD", cell: ({ pod }) => pod, narrow: "middle" },
   { heading: "WHY", cell: ({ why }) => why, narrow: "below" },
 ];

@@ -125,6 +125,27 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
   });
 });
 
+Deno.test("cni cluster-gc shows a table in 80 columns, whatever a pod is called", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const pod = "checkout-frontend-canary-with-a-rather-long-name-7d9f8b6c5d";
+  scene.putPool(POOL, "10.0.0.0/24", {
+    1: record(`${pod}-x2k4p`),
+    2: record(`${pod}-q8w7z`),
+  });
+  const { stdout } = await runCniOn(
+    { width: 80 },
+    ...["cluster-gc", "--kubeconfig", scene.kubeconfig],
+  );
+  assertEquals(stdout.trimEnd().split("\n"), [
+    "ADDRESS   WHERE               POD",
+    "10.0.0.1  IPPool 10.0.0.0-24  test/checkout-frontend-c…ong-name-7d9f8b6c5d-x2k4p",
+    "  the pod is gone",
+    "10.0.0.2  IPPool 10.0.0.0-24  test/checkout-frontend-c…ong-name-7d9f8b6c5d-q8w7z",
+    "  the pod is gone",
+    "Shortened: POD (--wide shows all)",
+  ]);
+});
+
 Deno.test("cni cluster-gc releases the record that a pod's interface does not have", async () => {
   await using scene = await WhereaboutsScene.start();
   const status = [{ name: "test/net", interface: "net1", ips: ["10.0.0.2"] }];

@@ -98,8 +98,17 @@ function describe(
 
 const COLUMNS: readonly Column<Orphan>[] = [
   { heading: "KIND", cell: ({ kind }) => kind },
-  { heading: "WHERE", cell: ({ where }) => where },
-  { heading: "CONTAINER", cell: ({ container }) => shortenId(container) },
+  {
+    heading: "WHERE",
+    cell: ({ where }) => where,
+    narrow: "middle",
+    fair: 48,
+  },
+  {
+    heading: "CONTAINER",
+    cell: ({ container }) => shortenId(container),
+    narrow: "middle",
+  },
   { heading: "NETWORK", cell: ({ network }) => network, dropped: 1 },
   { heading: "WHY", cell: ({ why }) => why, narrow: "below" },
 ];

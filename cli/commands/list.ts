@@ -106,8 +106,13 @@ export function chooseColumns(
 // NETWORK, POD, CONTAINER and INTERFACE identify an attachment.
 const COLUMNS: readonly Column<AttachmentRow>[] = [
   { heading: "NETWORK", cell: ({ network }) => network },
-  { heading: "POD", cell: ({ pod }) => pod ?? "" },
-  { heading: "CONTAINER", cell: ({ containerID }) => containerID },
+  { heading: "POD", cell: ({ pod }) => pod ?? "", narrow: "middle" },
+  {
+    heading: "CONTAINER",
+    cell: ({ containerID }) => containerID,
+    narrow: "middle",
+    fair: 16,
+  },
   { heading: "INTERFACE", cell: ({ ifname }) => ifname },
   {
     heading: "ADDRESSES",

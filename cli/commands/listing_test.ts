@@ -52,15 +52,15 @@ class FakeNode implements Disposable {
     for (const ip of ["10.22.0.2", "10.22.0.3", "10.22.0.9"]) {
       this.#directory.addFile(`leases/pods/${ip}`, "x\r\neth0");
     }
-    this.#attach("pods", WEB, "eth0", "10.22.0.2/24", "default/web-6f7c9d");
-    this.#attach(
+    this.attach("pods", WEB, "eth0", "10.22.0.2/24", "default/web-6f7c9d");
+    this.attach(
       "storage",
       WEB,
       "net1",
       "192.168.7.9/24",
       "default/web-6f7c9d",
     );
-    this.#attach(
+    this.attach(
       "pods",
       "cnitool-296747069b8a02dc4e2a",
       "eth0",
@@ -75,7 +75,8 @@ class FakeNode implements Disposable {
     Deno.utimeSync(file, SINCE, SINCE);
   }
 
-  #attach(
+  /** Writes an attachment as a runtime does. */
+  attach(
     network: string,
     containerId: string,
     ifName: string,
@@ -132,31 +133,11 @@ Deno.test("cni list keeps what identifies an attachment at every width", async (
   using node = new FakeNode();
   await t.step("80 columns", async () => {
     assertEquals(await node.show(80, "list"), [
-      "NETWORK    pods",
-      "POD        default/web-6f7c9d",
-      "CONTAINER  a1b2c3d4e5f60",
-      "INTERFACE  eth0",
-      "ADDRESSES  10.22.0.2/24",
-      "NETNS      /var/run/netns/cni-00000000",
-      "EXISTS     no",
-      "SINCE      2026-11-21T08:43Z",
-      "",
-      "NETWORK    pods",
-      "CONTAINER  cnitool-296747069b8a02dc4e2a",
-      "INTERFACE  eth0",
-      "ADDRESSES  10.22.0.3/24",
-      "NETNS      /var/run/netns/cni-02dc4e2a",
-      "EXISTS     no",
-      "SINCE      2026-11-21T08:43Z",
-      "",
-      "NETWORK    storage",
-      "POD        default/web-6f7c9d",
-      "CONTAINER  a1b2c3d4e5f60",
-      "INTERFACE  net1",
-      "ADDRESSES  192.168.7.9/24",
-      "NETNS      /var/run/netns/cni-00000000",
-      "EXISTS     no",
-      "SINCE      2026-11-21T08:43Z",
+      "NETWORK  POD                 CONTAINER         INTERFACE  ADDRESSES       EXISTS",
+      "pods     default/web-6f7c9d  a1b2c3d4e5f60     eth0       10.22.0.2/24    no",
+      "pods     -                   cnitool…02dc4e2a  eth0       10.22.0.3/24    no",
+      "storage  default/web-6f7c9d  a1b2c3d4e5f60     net1       192.168.7.9/24  no",
+      "Not shown at this width: NETNS, SINCE. Shortened: CONTAINER (--wide shows all)",
     ]);
   });
   await t.step("40 columns", async () => {
@@ -203,6 +184,31 @@ Deno.test("cni list keeps what identifies an attachment at every width", async (
       "storage/a1b2c3d4e5f60000000000000000000000000000000000000000000000000000/net1",
     ]);
   });
+});
+
+Deno.test("cni list stays a table with long pod names, and tells pods apart", async () => {
+  using node = new FakeNode();
+  const pod = "team-payments/checkout-frontend-canary-7d9f8b6c5d";
+  for (const [at, end] of ["x2k4p", "q8w7z"].entries()) {
+    const container = `${at}f`.repeat(32);
+    node.attach(
+      "pods",
+      container,
+      "eth0",
+      `10.22.0.2${at}/24`,
+      `${pod}-${end}`,
+    );
+  }
+  assertEquals(await node.show(80, "list"), [
+    "NETWORK  POD                       CONTAINER           INTERFACE  ADDRESSES",
+    "pods     team-paymen…8b6c5d-x2k4p  0f0f0f0f0f0f0       eth0       10.22.0.20/24",
+    "pods     team-paymen…8b6c5d-q8w7z  1f1f1f1f1f1f1       eth0       10.22.0.21/24",
+    "pods     default/web-6f7c9d        a1b2c3d4e5f60       eth0       10.22.0.2/24",
+    "pods     -                         cnitool-…a02dc4e2a  eth0       10.22.0.3/24",
+    "storage  default/web-6f7c9d        a1b2c3d4e5f60       net1       192.168.7.9/24",
+    "Not shown at this width: NETNS, EXISTS, SINCE. Shortened: POD, CONTAINER (--wide",
+    "shows all)",
+  ]);
 });
 
 Deno.test("cni networks keeps what identifies a network at every width", async (t) => {
@@ -278,10 +284,10 @@ Deno.test("cni networks NAME tells all about a network", async (t) => {
       "Daemon        not found: nothing listens on /daemon.sock, so each call does the work itself; see cni daemon enable",
       "Attached      2",
       "",
-      "POD                 CONTAINER                     INTERFACE  ADDRESSES",
-      "default/web-6f7c9d  a1b2c3d4e5f60                 eth0       10.22.0.2/24",
-      "-                   cnitool-296747069b8a02dc4e2a  eth0       10.22.0.3/24",
-      "Not shown at this width: NETNS, EXISTS, SINCE (--wide shows all)",
+      "POD                 CONTAINER         INTERFACE  ADDRESSES     SINCE",
+      "default/web-6f7c9d  a1b2c3d4e5f60     eth0       10.22.0.2/24  2026-11-21T08:43Z",
+      "-                   cnitool…02dc4e2a  eth0       10.22.0.3/24  2026-11-21T08:43Z",
+      "Not shown at this width: NETNS, EXISTS. Shortened: CONTAINER (--wide shows all)",
     ]);
   });
   await t.step("a missing master", async () => {

@@ -12,10 +12,16 @@ export interface Column<Row> {
   /** Returns a cell's text; "" is shown as a dash. */
   readonly cell: (row: Row) => string;
   /**
-   * What a narrow terminal does to its cells: cut them, continue them on further
-   * lines, or show them in a line of their own below the row.
+   * What a narrow terminal does to its cells: cut them at the end, or in the
+   * middle as long as each row differs from the others; continue them on further
+   * lines; or show them in a line of their own below the row.
    */
-  readonly narrow?: "cut" | "wrap" | "below";
+  readonly narrow?: "cut" | "middle" | "wrap" | "below";
+  /**
+   * For this many characters of a name that is cut in the middle, other columns
+   * are dropped; 24 if absent.
+   */
+  readonly fair?: number;
   /**
    * If set, a narrow terminal may lack the column; the lowest number goes first.
    * A column that identifies a row has none.
@@ -31,8 +37,9 @@ export interface Column<Row> {
 /**
  * Formats rows under their headings, with two blanks between columns and no
  * newline at the end. On a narrow terminal, columns are dropped, wrapped and cut
- * as far as they allow, and a last line names those that are dropped. If that
- * is not enough, each row becomes a block with a line for each cell.
+ * as far as they allow, and a last line names those that are dropped or cut in
+ * the middle. If that is not enough, each row becomes a block with a line for
+ * each cell.
  */
 export function formatTable<Row>(
   all: readonly Column<Row>[],
@@ -65,9 +72,19 @@ export function formatTable<Row>(
   const hidden = all
     .filter((column) => !columns.includes(column) && !below.includes(column))
     .map(({ heading }) => heading);
-  const hint = `Not shown at this width: ${
-    hidden.join(", ")
-  } (--wide shows all)`;
+  const shortened = columns
+    .filter(({ narrow, cell }, at) =>
+      narrow === "middle" &&
+      rows.some((row) => measure(show(cell(row))) > (widths[at] ?? 0))
+    )
+    .map(({ heading }) => heading);
+  const hints = [
+    ...hidden.length === 0
+      ? []
+      : [`Not shown at this width: ${hidden.join(", ")}`],
+    ...shortened.length === 0 ? [] : [`Shortened: ${shortened.join(", ")}`],
+  ];
+  const hint = `${hints.join(". ")} (--wide shows all)`;
   return [
     ...format(({ heading }) => [heading, style.bold]),
     ...rows.flatMap((row) => [
@@ -79,7 +96,7 @@ export function formatTable<Row>(
           .map((line) => `  ${(mark(row, style) ?? same)(line)}`)
       ),
     ]),
-    ...hidden.length === 0 ? [] : wrap(hint, Math.max(width, SHORTEST_HINT)),
+    ...hints.length === 0 ? [] : wrap(hint, Math.max(width, SHORTEST_HINT)),
   ].join("\n");
 }
 
@@ -141,6 +158,7 @@ function breakCell<Row>(
 ): string[] {
   if (measure(text) <= width) return [text];
   if (narrow === "cut") return [shorten(text, width)];
+  if (narrow === "middle") return [shortenMiddle(text, width)];
   return narrow === "wrap" ? wrap(text, width) : [text];
 }
 
@@ -171,27 +189,47 @@ const SHORTEST_PROSE = 20;
 /** Cells are not cut below this width. */
 const SHORTEST_CELL = 8;
 
-/** The widths of a column with all cells whole, and the least that it needs. */
+/** Names are not cut below this width, even if other columns are dropped. */
+const SHORTEST_NAME = 13;
+
+/** For names of this width, columns are dropped. */
+const FAIR_NAME = 24;
+
+/** The widths of a column. */
 interface Widths {
+  /** With all cells whole. */
   readonly whole: number;
+  /** What other columns are dropped for. */
+  readonly fair: number;
+  /** What it needs. */
   readonly least: number;
 }
 
 function measureColumn<Row>(
-  { heading, cell, narrow }: Column<Row>,
+  { heading, cell, narrow, fair = FAIR_NAME }: Column<Row>,
   rows: readonly Row[],
 ): Widths {
   const cells = [heading, ...rows.map((row) => show(cell(row)))];
   const whole = Math.max(...cells.map(measure));
-  if (narrow === "cut") return { whole, least: Math.min(whole, SHORTEST_CELL) };
-  if (narrow !== "wrap") return { whole, least: whole };
+  if (narrow === "cut") {
+    const least = Math.min(whole, SHORTEST_CELL);
+    return { whole, fair: least, least };
+  }
+  if (narrow === "middle") {
+    return {
+      whole,
+      fair: Math.min(whole, fair),
+      least: Math.min(whole, SHORTEST_NAME),
+    };
+  }
+  if (narrow !== "wrap") return { whole, fair: whole, least: whole };
   const pieces = cells.flatMap(listPieces).map((piece) => piece.trimEnd());
   const isProse = cells.some((text) => text.includes(" "));
   const least = Math.max(
     ...pieces.map(measure),
     isProse ? Math.min(whole, SHORTEST_PROSE) : 0,
   );
-  return { whole, least };
+  return { whole, fair: least, least };
 }
 
 /** What is shown where. */
@@ -230,20 +268,47 @@ function fit<Row>(
   const inOrder = columns.filter(({ dropped }) => dropped !== undefined)
     .sort((left, right) => Number(left.dropped) - Number(right.dropped));
   for (const next of inOrder) {
-    if (sum(columns, "least") <= width) break;
+    if (sum(columns, "fair") <= width) break;
     columns.splice(columns.indexOf(next), 1);
   }
   if (sum(columns, "least") > width && rows.length > 0) return undefined;
   const widths = columns.map((column) => sizes.get(column)?.whole ?? 0);
-  for (let excess = sum(columns, "whole") - width; excess > 0; excess--) {
-    const [widest] = columns
-      .map((column, at) => ({ column, at, width: widths[at] ?? 0 }))
-      .filter(({ column, width }) => width > (sizes.get(column)?.least ?? 0))
-      .sort((left, right) => right.width - left.width);
-    if (widest === undefined) break;
-    widths[widest.at] = widest.width - 1;
+  let excess = sum(columns, "whole") - width;
+  for (const floor of ["fair", "least"] as const) {
+    for (; excess > 0; excess--) {
+      const [widest] = columns
+        .map((column, at) => ({ column, at, width: widths[at] ?? 0 }))
+        .filter(({ column, width }) =>
+          width > (sizes.get(column)?.[floor] ?? 0)
+        )
+        .sort((left, right) => right.width - left.width);
+      if (widest === undefined) break;
+      widths[widest.at] = widest.width - 1;
+    }
   }
-  return { columns, widths, below };
+  const layout = { columns, widths, below };
+  return areDistinct(layout, rows) ? layout : undefined;
+}
+
+/** Reports whether rows that differ still do with their names cut. */
+function areDistinct<Row>(
+  { columns, widths }: Layout<Row>,
+  rows: readonly Row[],
+): boolean {
+  const names = columns.map((column, at) => ({
+    column,
+    width: widths[at] ?? 0,
+  }))
+    .filter(({ column }) => column.dropped === undefined);
+  const count = (
+    cellOf: (row: Row, name: (typeof names)[number]) => string,
+  ): number =>
+    new Set(
+      rows.map((row) => names.map((name) => cellOf(row, name)).join("\n")),
+    ).size;
+  return count((row, { column, width }) =>
+    breakCell(column, show(column.cell(row)), width).join(" ")
+  ) === count((row, { column }) => show(column.cell(row)));
 }
 
 /** Shortens a text to a number of characters. */
@@ -252,6 +317,15 @@ export function shorten(text: string, limit: number): string {
   return characters.length <= limit
     ? text
     : `${characters.slice(0, limit - 1).join("")}…`;
+}
+
+/** Shortens a name in its middle: ends of names are often what differs. */
+function shortenMiddle(text: string, limit: number): string {
+  const characters = [...text];
+  if (characters.length <= limit) return text;
+  const tail = Math.ceil((limit - 1) / 2);
+  const head = characters.slice(0, limit - 1 - tail).join("");
+  return `${head}…${characters.slice(-tail).join("")}`;
 }
 
 type Mark = (text: string) => string;

@@ -96,6 +96,40 @@ Deno.test("formatTable() makes blocks of rows that do not fit otherwise", () => 
   );
 });
 
+Deno.test("formatTable() cuts names in the middle while rows differ", () => {
+  const narrow = columns.map((column): Column<Fruit> =>
+    column.heading === "NAME" ? { ...column, narrow: "middle" } : column
+  );
+  const style = chooseStyle(false, 22);
+  const rows = ["red", "green"].map((end) => ({
+    name: `a-long-name-of-an-apple-${end}`,
+    note: "sour",
+  }));
+  assertEquals(
+    formatTable(narrow, rows, style),
+    [
+      "NAME              NOTE",
+      "a-long-…pple-red  sour",
+      "a-long-…le-green  sour",
+      "Shortened: NAME (--wide shows all)",
+    ].join("\n"),
+  );
+  const alike = ["one", "two"].map((middle) => ({
+    name: `a-long-name-${middle}-of-an-apple`,
+    note: "sour",
+  }));
+  assertEquals(
+    formatTable(narrow, alike, style),
+    [
+      "NAME  a-long-name-one-of-an-apple",
+      "NOTE  sour",
+      "",
+      "NAME  a-long-name-two-of-an-apple",
+      "NOTE  sour",
+    ].join("\n"),
+  );
+});
+
 Deno.test("formatTable() moves a column below the rows on a narrow terminal", () => {
   const below = columns.map((column): Column<Fruit> =>
     column.heading === "NOTE" ? { ...column, narrow: "below" } : column

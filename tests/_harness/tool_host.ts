@@ -107,6 +107,17 @@ export class ToolHost implements AsyncDisposable {
     return await this.run(this.command(...splitLine(line), ...args));
   }
 
+  /** Runs `cni` with its stdout on a terminal of a width, and returns the lines. */
+  async seen(columns: number, line: string): Promise<string[]> {
+    const quoted = this.command(...splitLine(line))
+      .map((word) => `'${word.replaceAll("'", "'\\''")}'`);
+    const script = `stty cols ${columns} rows 24; NO_COLOR=1 ${
+      quoted.join(" ")
+    } 2>/dev/null`;
+    const { stdout } = await this.run(["script", "-qec", script, "/dev/null"]);
+    return stdout.trimEnd().split("\r\n");
+  }
+
   /** Runs the tool under the name of `cnitool`. */
   async cnitool(...args: string[]): Promise<ToolEnded> {
     return await this.run([

@@ -17,15 +17,21 @@ import { shorten } from "../../program/table.ts";
 import type { Party, Reach } from "./reach.ts";
 import type { Trial } from "./trial.ts";
 
-const WIDTH = 760, MARGIN = 16, LINE = 17, HEIGHT = 170;
-const BOX = { width: 128, height: 34 } as const;
-/** Where the boxes of a network are: containers, node, beyond. */
-const PLACES: Readonly<Record<Party, readonly [x: number, y: number]>> = {
-  A: [110, 45],
+const WIDTH = 760, MARGIN = 16, LINE = 17, HEIGHT = 172;
+/** Size of a party's box. */
+export const BOX = { width: 128, height: 34 } as const;
+/**
+ * Where the boxes of a network are: containers, node, beyond. No line between two
+ * of them is behind a third.
+ */
+export const PLACES: Readonly<
+  Record<Party, readonly [x: number, y: number]>
+> = {
+  A: [110, 60],
   B: [110, 125],
-  gateway: [330, 45],
-  node: [330, 125],
-  outside: [590, 45],
+  gateway: [330, 22],
+  node: [330, 147],
+  outside: [590, 60],
   name: [590, 125],
 };
 const NAMES: Readonly<Record<Party, string>> = {
