@@ -29,7 +29,7 @@ function run(cwd: URL, program: string, ...args: readonly string[]): number {
  * Installs the site's packages; from npm's cache if its registry is out of
  * reach, for which npm would wait without a word.
  */
-async function installPackages(): Promise<number> {
+export async function installPackages(): Promise<number> {
   const ci = ["npm", "ci", "--no-audit", "--no-fund"] as const;
   const { stdout } = new Deno.Command("npm", {
     args: ["config", "get", "registry"],
@@ -44,6 +44,16 @@ async function installPackages(): Promise<number> {
       "once with a network, or set npm_config_registry to a registry in reach",
   );
   return 1;
+}
+
+/**
+ * Writes the pages as a site.
+ *
+ * @param directory Where to; dist/site without it
+ */
+export function buildPages(directory?: string): number {
+  const where = directory === undefined ? [] : ["--", "--outDir", directory];
+  return run(DIRECTORY, "npm", "run", "build", ...where);
 }
 
 /** Writes the reference of the modules that deno.json exports to dist/site/api. */
@@ -67,5 +77,5 @@ It needs npm, and downloads the packages of docs/site/package-lock.json. Without
 a network, they have to be in npm's cache.`,
   );
   Deno.exitCode = await installPackages() ||
-    run(DIRECTORY, "npm", "run", "build") || documentApi();
+    buildPages() || documentApi();
 }

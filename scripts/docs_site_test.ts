@@ -1,5 +1,102 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
+import { Browser } from "../tests/_harness/browser.ts";
+import { eventually } from "../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
+import { buildPages, installPackages } from "./docs_site.ts";
+import { exists } from "./exists.ts";
+
+const SITE = new URL("../docs/site/", import.meta.url);
+
+/** Where npm puts what the site's search is made of. */
+const MINISEARCH = new URL(
+  "node_modules/minisearch/dist/es/index.js",
+  SITE,
+);
+
+/**
+ * What an operator searches, and the sections that answer it: one of them is
+ * the first result.
+ */
+const SEARCHED: Readonly<Record<string, readonly string[]>> = {
+  slow: ["troubleshooting#pods-start-slowly"],
+  "stuck in ContainerCreating": ["troubleshooting#a-pod-does-not-start"],
+  "address leak": [
+    "troubleshooting#leaked-addresses",
+    "whereabouts#leaked-addresses",
+  ],
+  "go back": ["install#going-back", "migrate#the-way-back"],
+  "pod cannot start": ["troubleshooting#a-pod-does-not-start"],
+  "no free IP": ["troubleshooting#no-free-ip"],
+  "DEL fails": ["troubleshooting#a-pod-stays-in-terminating"],
+  uninstall: ["install#going-back"],
+  rollback: ["install#going-back"],
+  "leaked addresses": [
+    "troubleshooting#leaked-addresses",
+    "whereabouts#leaked-addresses",
+  ],
+  timeout: ["troubleshooting#a-timeout"],
+  "no route to host": ["troubleshooting#a-pod-has-no-network"],
+  "plugin not found": ["troubleshooting#a-pod-does-not-start"],
+  "daemon slow": ["troubleshooting#pods-start-slowly"],
+  "firewall reload": ["troubleshooting#after-a-firewall-reload"],
+  "stuck terminating": ["troubleshooting#a-pod-stays-in-terminating"],
+  reboot: ["troubleshooting#after-a-reboot"],
+};
+
+/** Reports whether an address of a section is one that answers a search. */
+function answers(text: string, address: string): boolean {
+  const section = address.replace(/^.*\//, "").replace(".html", "");
+  return SEARCHED[text]?.some((one) => section.startsWith(one)) ?? false;
+}
+
+/** Whether npm has the site's packages here, or could install them. */
+const hasPackages = exists(MINISEARCH.pathname) ||
+  Deno.env.get("CNI_TEST_NO_INSTALL") !== "1" && hasCommand("npm") &&
+    await installPackages() === 0;
+
+/** The site, built once for all tests of this file. */
+let built: string | undefined;
+
+function buildOnce(): string {
+  if (built !== undefined) return built;
+  const directory = Deno.makeTempDirSync({ prefix: "docs-site-" });
+  globalThis.addEventListener(
+    "unload",
+    () => Deno.removeSync(directory, { recursive: true }),
+  );
+  assertEquals(buildPages(directory), 0);
+  return built = directory;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  css: "text/css",
+  html: "text/html",
+  js: "text/javascript",
+  svg: "image/svg+xml",
+  woff2: "font/woff2",
+};
+
+/** Lists the names in a directory. */
+function listNames(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].map(({ name }) => name).toSorted();
+}
+
+/** Serves the site on a port of its own. */
+function serve(directory: string): Deno.HttpServer<Deno.NetAddr> {
+  const setting = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
+  return Deno.serve(setting, async ({ url }) => {
+    const path = decodeURIComponent(new URL(url).pathname);
+    const type = TYPES[path.split(".").at(-1) ?? ""] ?? "text/plain";
+    try {
+      return new Response(await Deno.readFile(directory + path), {
+        headers: { "content-type": type },
+      });
+    } catch {
+      return new Response(null, { status: 404 });
+    }
+  });
+}
 
 Deno.test("deno task docs says what it needs without a network", async () => {
   using directory = new PluginDirectory();
@@ -21,4 +118,125 @@ echo "npm $*" >> ${directory.path}/calls; exit 1`,
     directory.read("calls"),
     "npm ci --no-audit --no-fund --offline\n",
   );
+});
+
+const needsPackages = ignoreUnless(
+  hasPackages,
+  "needs the site's packages of npm",
+);
+
+const needsBrowser = ignoreUnless(
+  hasPackages && hasCommand("chromium"),
+  "needs the site's packages of npm, and chromium",
+);
+
+Deno.test({
+  name: "the site's search answers what operators ask with the right section" +
+    needsPackages.suffix,
+  ignore: needsPackages.ignore,
+  fn: async () => {
+    const chunks = `${buildOnce()}/assets/chunks`;
+    const index = listNames(chunks)
+      .find((name) => name.startsWith("@localSearchIndex"));
+    const { default: json } = await import(
+      `file://${chunks}/${index}`
+    );
+    const { default: MiniSearch } = await import(MINISEARCH.href);
+    const { SEARCH } = await import(
+      new URL(".vitepress/search.mjs", SITE).href
+    );
+    // As VPLocalSearchBox.vue of VitePress opens it.
+    const search = MiniSearch.loadJSON(json, {
+      fields: ["title", "titles", "text"],
+      storeFields: ["title", "titles"],
+      searchOptions: { boost: { title: 4, text: 2, titles: 1 }, ...SEARCH },
+    });
+    const wrong = Object.keys(SEARCHED)
+      .map((text) => ({ text, first: search.search(text)[0]?.id as string }))
+      .filter(({ text, first }) => !answers(text, first ?? ""));
+    assertEquals(wrong, []);
+  },
+});
+
+/** Names what a phone's reader cannot reach: it is beyond the window's edge. */
+const CUT_OFF =
+  `[...document.querySelectorAll(".vp-doc *")].filter((element) => {
+  const { right, width } = element.getBoundingClientRect();
+  if (width === 0 || right <= innerWidth + 1) return false;
+  for (let p = element.parentElement; p !== document.body; p = p.parentElement) {
+    if (/auto|scroll/.test(getComputedStyle(p).overflowX)) return false;
+  }
+  return true;
+}).map(({ outerHTML }) => outerHTML.slice(0, 80)).concat(
+  document.documentElement.scrollWidth > innerWidth ? "scrolls sideways" : [],
+)`;
+
+/** The lightness of the page and of the text on it, from 0 to 1. */
+const LIGHTNESS = `[
+  getComputedStyle(document.body).backgroundColor,
+  getComputedStyle(document.querySelector(".vp-doc p")).color,
+].map((color) => Math.max(...color.match(/\\d+/g).slice(0, 3)) / 255)`;
+
+Deno.test({
+  name:
+    "the site in a browser: nothing is cut off, dark is dark, search works" +
+    needsBrowser.suffix,
+  ignore: needsBrowser.ignore,
+  fn: async (t) => {
+    const directory = buildOnce();
+    await using server = serve(directory);
+    await using browser = await Browser.start();
+    const root = `http://127.0.0.1:${server.addr.port}`;
+    const pages = listNames(directory)
+      .filter((name) => name.endsWith(".html") && name !== "404.html");
+    await t.step("nothing is cut off", async () => {
+      const cut: Record<string, unknown> = {};
+      for (const page of pages) {
+        await browser.open(`${root}/${page}`);
+        for (const width of [390, 1280]) {
+          await browser.look({ width, theme: "light" });
+          const found = await browser.evaluate(CUT_OFF) as string[];
+          if (found.length > 0) cut[`${page}, ${width} pixels`] = found;
+        }
+      }
+      assertEquals(cut, {});
+    });
+    for (const theme of ["light", "dark"] as const) {
+      await t.step(`text and page differ, ${theme}`, async () => {
+        await browser.look({ width: 1280, theme });
+        await browser.open(`${root}/show.html`);
+        const lightness = await browser.evaluate(LIGHTNESS) as number[];
+        const [page = 0, text = 0] = lightness;
+        assertEquals(
+          { light: page > 0.9 && text < 0.4, dark: page < 0.2 && text > 0.8 },
+          { light: theme === "light", dark: theme === "dark" },
+        );
+      });
+    }
+    await t.step("what is typed is found", async () => {
+      const box = ".VPLocalSearchBox";
+      await browser.look({ width: 390, theme: "dark" });
+      for (const text of Object.keys(SEARCHED)) {
+        await browser.open(`${root}/index.html`);
+        await browser.waitFor(`document.querySelector("#local-search button")`);
+        await browser.evaluate(
+          `document.querySelector("#local-search button").click()`,
+        );
+        await browser.waitFor(`document.querySelector("${box} input")`);
+        await browser.evaluate(
+          `document.querySelector("${box} input").select()`,
+        );
+        await browser.send("Input.insertText", { text });
+        let first = "";
+        await eventually(`"${text}" is answered`, async () => {
+          first = String(
+            await browser.evaluate(
+              `document.querySelector("${box} .result")?.href`,
+            ),
+          );
+          return answers(text, first);
+        }, () => `instead of ${first}`);
+      }
+    });
+  },
 });

@@ -9,6 +9,7 @@
 import { readFileSync } from "node:fs";
 import { env } from "node:process";
 import { defineConfig } from "vitepress";
+import { SEARCH } from "./search.mjs";
 
 /** Two containers and a node, within the page itself. */
 const ICON = "data:image/svg+xml," + encodeURIComponent(
@@ -49,7 +50,7 @@ function linkToRepository(md) {
         open.push(token);
         const [path, hash = ""] = token.attrGet("href").split(/(?=#)/);
         const file = /^\.\.\/(.+)$/.exec(path)?.[1] ??
-          /^(examples\/.+|site\/.*)$/.exec(path)?.[1]?.replace(/^/, "docs/");
+          /^((?:examples|site)(?:\/.*)?)$/.exec(path)?.[1]?.replace(/^/, "docs/");
         if (file === undefined) continue;
         if (repository !== undefined) {
           token.attrSet("href", `${repository}/blob/main/${file}${hash}`);
@@ -81,7 +82,10 @@ export default defineConfig({
   base: env.DOCS_BASE ?? "/",
   markdown: { config: linkToRepository, anchor: { slugify } },
   themeConfig: {
-    search: { provider: "local" },
+    search: {
+      provider: "local",
+      options: { miniSearch: { searchOptions: SEARCH } },
+    },
     outline: [2, 3],
     nav: [
       { text: "Quick start", link: "/quick-start" },
