@@ -21,6 +21,7 @@ import {
   type Unchecked,
 } from "../doctor/diagnose.ts";
 import { Node, type Replaced } from "../doctor/node.ts";
+import { addressOf } from "../doctor/page_address.ts";
 import { type Line, summarize } from "../doctor/summary.ts";
 import { readDirectories } from "../network.ts";
 
@@ -100,12 +101,9 @@ async function waitUntilWell(
   }
 }
 
-/** Where the findings' codes are described, in the project's documentation. */
-const PAGE = "docs/findings.md";
-
 /** Returns the place of a code in the documentation. */
 function urlOf(code: string): string {
-  return `${PAGE}#${code.toLowerCase()}`;
+  return addressOf("findings", code.toLowerCase());
 }
 
 function report(

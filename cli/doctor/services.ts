@@ -50,6 +50,20 @@ async function findUnready(node: Node): Promise<Findings> {
     // Other checks report these.
     if (full.includes(network.name)) continue;
     if (typesOf(network).some((type) => !usable(type))) continue;
+    const refusal = network.plugins.map(({ type, document }) =>
+      findAbout(type)?.refusal?.(document, node.env)
+    ).find(Boolean);
+    if (refusal !== undefined) {
+      findings.push(error(
+        `"${network.name}" is not ready: ${refusal}`,
+        "containers of that network do not start",
+        {
+          advice: "remove the keys, or have them in a file of that directory",
+          look: `cat ${network.path}`,
+        },
+      ));
+      continue;
+    }
     const problem = await askStatus(node, network);
     if (problem === undefined) continue;
     findings.push(error(

@@ -884,7 +884,52 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     list([{ type: "ipvlan", mtu: "x", ipam: IPAM }]),
     "error plugins[0].mtu: expected a number, got a string",
   ],
-  ["vlan none", list([{ type: "vlan", master: "eth0", ipam: IPAM }])],
+  [
+    "vlan none",
+    list([{ type: "vlan", master: "eth0", ipam: IPAM }]),
+    "warning plugins[0].vlanId: missing, which means 0: frames have a priority tag and no VLAN",
+  ],
+  ["vlan 0", list([{ type: "vlan", master: "eth0", vlanId: 0, ipam: IPAM }])],
+  [
+    "burst below a packet",
+    list([PTP, { ...BANDWIDTH, egressRate: 1000000, egressBurst: 8000 }]),
+    "warning plugins[1].egressBurst: 8000 bits are less than a packet of 1500 bytes, which never passes; write 12112 or more",
+  ],
+  [
+    "bandwidth as its README has it",
+    list([PTP, { type: "bandwidth", ingressRate: 123, ingressBurst: 456 }]),
+    "warning plugins[1].ingressBurst: 456 bits are less than a packet of 1500 bytes, which never passes; write 12112 or more",
+  ],
+  [
+    "burst below a packet, with subnets",
+    list([PTP, {
+      ...BANDWIDTH,
+      ingressBurst: 8000,
+      shapedSubnets: ["10.0.0.0/8"],
+    }]),
+  ],
+  ["burst of a packet", list([PTP, { ...BANDWIDTH, ingressBurst: 12112 }])],
+  [
+    "loopback second",
+    list([PTP, { type: "loopback" }]),
+    "warning plugins[1]: no effect on the interface: loopback only brings up lo, and belongs in a network of its own",
+  ],
+  [
+    "sysctl ..",
+    list([PTP, {
+      type: "tuning",
+      sysctl: {
+        "net.ipv4.conf.IFNAME.arp_filter": "1",
+        "net/ipv4/../../kernel/core_pattern": "x",
+      },
+    }]),
+    'warning plugins[1].sysctl.net/ipv4/../../kernel/core_pattern: a part is empty: it sets "net/ipv4/kernel/core_pattern"',
+  ],
+  [
+    "sysctl of the kernel",
+    list([PTP, { type: "tuning", sysctl: { "kernel.hostname": "x" } }]),
+    'error plugins[1].sysctl.kernel.hostname: invalid net sysctl key: "kernel/hostname"',
+  ],
   [
     "host-device ipam",
     list([{ type: "host-device", device: "eth1", ipam: { type: "static" } }]),
@@ -1079,7 +1124,11 @@ function checkPlace({ path, line, column }: Reported, text: string): void {
   for (const [at, part] of parts.entries()) {
     const object = value as Record<string, unknown> | undefined;
     // The key of a sysctl has dots.
-    const names = [part, parts.slice(at).join(".")]
+    const names = [
+      part,
+      parts.slice(at).join("."),
+      path.replace(/^.*sysctl\./, ""),
+    ]
       .map((name) => name.toLowerCase());
     const [, inner] = Object.entries(object ?? {})
       .find(([key]) => names.includes(key.toLowerCase())) ?? [];

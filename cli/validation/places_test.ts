@@ -255,7 +255,7 @@ const LISTS: readonly Row[] = [
   ],
   [
     "vlan with bridge's key",
-    joined("vlan", '▸"vlan": 5'),
+    joined("vlan", '"vlanId": 5', '▸"vlan": 5'),
     'warning plugins[0].vlan: vlan has no such key; did you mean "vlanId"?',
   ],
   [
@@ -310,7 +310,7 @@ const LISTS: readonly Row[] = [
   ],
   [
     "1G",
-    chained("bandwidth", '"egressRate": ▸"1G"', '"egressBurst": 1000'),
+    chained("bandwidth", '"egressRate": ▸"1G"', '"egressBurst": 1000000'),
     "error plugins[1].egressRate: expected a number, got a string; write bits, as a number: 1000000000",
   ],
   [

@@ -169,6 +169,7 @@ Deno.test("validate finds networks in Kubernetes objects", async () => {
     [21, 16, "ipam"],
     [22, 34, "mtu"],
     [25, 22, "ipam"],
+    [25, 22, "vlanId"],
     [30, 39, ""],
   ]);
 });

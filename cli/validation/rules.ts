@@ -126,6 +126,16 @@ function checkPositions(
         `${conf.type} makes no interface: name it in "ipam" of a plugin that does`,
       )
     );
+  const late = others.filter(({ conf }) => {
+    const about = aboutOf(conf.type);
+    return about?.kind === "interface" && about.makesInterface === undefined;
+  }).map(({ conf, path }) =>
+    warningAt(
+      path,
+      `no effect on the interface: ${conf.type} only brings up lo, and belongs ` +
+        "in a network of its own",
+    )
+  );
   const makers = [first, ...others]
     .filter((plugin) => {
       const makes = aboutOf(plugin.conf.type)?.makesInterface;
@@ -139,6 +149,7 @@ function checkPositions(
     ...early,
     ...idle,
     ...misplaced,
+    ...late,
     ...more.map(({ conf, path }) =>
       errorAt(
         path,

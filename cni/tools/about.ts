@@ -65,6 +65,14 @@ export interface About {
    * below /proc/sys; those of an interface as of `lo`.
    */
   readonly sysctls?: (conf: JsonObject) => string[];
+  /**
+   * Returns why ADD on this node refuses a configuration that is valid elsewhere;
+   * undefined if it does not.
+   */
+  readonly refusal?: (
+    conf: JsonObject,
+    env: Readonly<Record<string, string>>,
+  ) => string | undefined;
   /** Lists what is wrong with a configuration, or has no effect. */
   readonly lint?: Lint;
   /** Lists the ranges that an IPAM plugin gives addresses from. */

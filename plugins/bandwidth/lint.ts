@@ -7,19 +7,19 @@
 import type { Linted } from "../../cni/tools/about.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { frameBytes } from "./token_bucket.ts";
 
 /** Source: limits.ts. */
 const MAX_BURST_BITS = 0xffff_ffff * 8;
+
+/** What a bucket must hold for a packet of the usual MTU to pass. */
+const PACKET_BITS = frameBytes(1500) * 8;
 
 /** See {@linkcode Lint}. */
 export function lint({ conf, capabilities }: Linted): Problem[] {
   const directions = (["ingress", "egress"] as const)
     .flatMap((direction) => checkLimit(conf, direction));
-  const keys = ["shapedSubnets", "unshapedSubnets"].filter((key) => {
-    const subnets = conf[key];
-    return Array.isArray(subnets) && subnets.length > 0;
-  });
-  const both = keys.length < 2 ? [] : [
+  const both = !SUBNETS.every((key) => hasSubnets(conf, [key])) ? [] : [
     errorAt(
       ["unshapedSubnets"],
       "shapedSubnets and unshapedSubnets exclude each other",
@@ -36,6 +36,15 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
   return [...directions, ...both, ...idle];
 }
 
+const SUBNETS = ["shapedSubnets", "unshapedSubnets"];
+
+function hasSubnets(conf: JsonObject, keys = SUBNETS): boolean {
+  return keys.some((key) => {
+    const subnets = conf[key];
+    return Array.isArray(subnets) && subnets.length > 0;
+  });
+}
+
 function checkLimit(conf: JsonObject, direction: string): Problem[] {
   const rateKey = `${direction}Rate`, burstKey = `${direction}Burst`;
   const rate = Number(conf[rateKey] ?? 0);
@@ -48,6 +57,16 @@ function checkLimit(conf: JsonObject, direction: string): Problem[] {
   }
   if (burst >= MAX_BURST_BITS) {
     return [errorAt([burstKey], "more than 4 GB; the unit is bits")];
+  }
+  // With subnets, there is a queue that lets them pass.
+  if (burst > 0 && burst < PACKET_BITS && !hasSubnets(conf)) {
+    return [
+      warningAt(
+        [burstKey],
+        `${burst} bits are less than a packet of 1500 bytes, which never ` +
+          `passes; write ${PACKET_BITS} or more`,
+      ),
+    ];
   }
   return [];
 }

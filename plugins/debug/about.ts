@@ -5,6 +5,7 @@
  */
 
 import type { About } from "../../cni/tools/about.ts";
+import { refusalOf } from "./asked_for.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -15,4 +16,5 @@ export const about: About = {
   ipam: "possible",
   runs: {},
   hasDeepStatus: true,
+  refusal: refusalOf,
 };

@@ -8,7 +8,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible, readTextFile } from "../../cni/files/io.ts";
-import { isObject, parseJson } from "../../cni/json/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
 import { foldKey } from "../../cni/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";
@@ -38,18 +38,48 @@ const KEYS = {
 export function checkAskedFor(
   { command, config, surroundings }: Call<DebugConfig>,
 ): void {
-  const wanted = KEYS[command].filter((key) => (config[key] ?? "").length > 0);
-  if (wanted.length === 0) return;
-  const directory = surroundings.env["NETCONFPATH"] || DIRECTORY;
+  const refusal = findRefused(command, config, surroundings.env);
+  if (refusal === undefined) return;
+  throw new CniError(ErrorCode.InvalidNetworkConfig, refusal);
+}
+
+/** Returns why this node refuses a configuration; undefined if it does not. */
+export function refusalOf(
+  conf: JsonObject,
+  env: Readonly<Record<string, string>>,
+): string | undefined {
+  const commands = ["ADD", "CHECK", "DEL"] as const;
+  return commands.map((command) =>
+    findRefused(command, {
+      cniOutput: valueOf(conf, "cniOutput"),
+      addHooks: valueOf(conf, "addHooks"),
+      checkHooks: valueOf(conf, "checkHooks"),
+      delHooks: valueOf(conf, "delHooks"),
+    }, env)
+  ).find(Boolean);
+}
+
+/** The keys that make debug act, decoded or not. */
+type Acting = Readonly<
+  Record<(typeof KEYS)[keyof typeof KEYS][number], unknown>
+>;
+
+function findRefused(
+  command: keyof typeof KEYS,
+  config: Partial<Acting>,
+  env: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const isGiven = (value: unknown): boolean =>
+    (typeof value === "string" || Array.isArray(value)) && value.length > 0;
+  const wanted = KEYS[command].filter((key) => isGiven(config[key]));
+  if (wanted.length === 0) return undefined;
+  const directory = env["NETCONFPATH"] || DIRECTORY;
   const isAskedFor = (object: Record<string, unknown>): boolean =>
     valueOf(object, "type") === "debug" &&
     wanted.every((key) => isSame(valueOf(object, key), config[key]));
-  if (someObject(directory, isAskedFor)) return;
-  throw new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    `Refused ${wanted.map((key) => `"${key}"`).join(" and ")}: no file in ` +
-      `"${directory}" has a plugin debug with the same`,
-  );
+  if (someObject(directory, isAskedFor)) return undefined;
+  return `Refused ${wanted.map((key) => `"${key}"`).join(" and ")}: no file ` +
+    `in "${directory}" has a plugin debug with the same`;
 }
 
 function valueOf(object: Record<string, unknown>, key: string): unknown {

@@ -6,6 +6,7 @@
 
 import { type JsonValue, objectOf } from "../../cni/json/json.ts";
 import { type About, valueOf } from "../../cni/tools/about.ts";
+import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -18,4 +19,5 @@ export const about: About = {
       (name) =>
         name.replaceAll(".", "/").replace(/\/(conf|neigh)\/[^/]+\//, "/$1/lo/"),
     ),
+  lint,
 };

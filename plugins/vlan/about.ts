@@ -5,6 +5,7 @@
  */
 
 import { type About, masterOf } from "../../cni/tools/about.ts";
+import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -22,4 +23,5 @@ export const about: About = {
     text: "the IPAM plugin's DNS is in the result",
   }],
   start: { rank: 5, keys: () => ({}), asks: ["master", "vlanId"] },
+  lint,
 };

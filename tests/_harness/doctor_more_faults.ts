@@ -230,6 +230,18 @@ export const MORE_FAULTS: readonly Fault[] = [
     },
   },
   {
+    name: "debug that the node does not ask for",
+    checks: ["not-ready"],
+    message: /"x" is not ready: Refused "cniOutput": no file in /,
+    seed: (scene) => {
+      // The plugin looks below /etc/cni or NETCONFPATH, which is elsewhere.
+      const path = scene.writeNetwork("05-x", [
+        { type: "debug", cniOutput: "/nonexistent/of-doctor-test" },
+      ]);
+      return () => Deno.removeSync(path);
+    },
+  },
+  {
     name: "a name that runtimes refuse",
     checks: ["conf-unusable"],
     message: /05-x.conflist" cannot be used: /,
