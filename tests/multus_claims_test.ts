@@ -4,7 +4,9 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
+import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
 import type { JsonObject } from "../cni/json/json.ts";
+import { ipJson, runIn } from "../testing/ip_json.ts";
 import { instanceOf, machineOf } from "./_harness/ipam_claims.ts";
 import { MultusDaemon } from "./_harness/multus_daemon.ts";
 import {
@@ -68,9 +70,11 @@ class Scene implements AsyncDisposable {
     return this.host.api.find("ipamclaims", "default", name)?.["status"]?.ips;
   }
 
-  /** Adds a pod of the machine. */
-  addPod(name: string, claim = "vm.vms"): HostPod {
+  /** Adds a pod of the machine; the target of a migration has a label more. */
+  addPod(name: string, claim = "vm.vms", isTarget = false): HostPod {
+    const { uid } = instanceOf("vm");
     return this.host.addPod(name, {
+      object: { status: { phase: "Running" } },
       networks: [{
         name: "vms",
         interface: "vm0",
@@ -78,6 +82,10 @@ class Scene implements AsyncDisposable {
       }],
       metadata: {
         ownerReferences: [{ controller: true, ...instanceOf("vm") }],
+        labels: {
+          [CREATED_BY]: uid,
+          ...isTarget && { [MIGRATION_JOB]: `job-${name}` },
+        },
       },
     });
   }
@@ -286,3 +294,102 @@ hostTest(
     assertEquals(without.length, 1 + 1 + 2 * 3 + 1 + 2 * 2, without.join("\n"));
   },
 );
+
+/** The neighbour's view of an address: the MAC that it has learned. */
+function neighbour({ host: { hosts } }: Scene, ip: string): string | undefined {
+  return ipJson(hosts.host, "neigh", "show", "dev", "br-vms")
+    .find(({ dst }: { dst: string }) => dst === ip)?.lladdr;
+}
+
+/** Asks for the addresses anew, and returns the MACs that answer. */
+function askFor(scene: Scene): (string | undefined)[] {
+  const { host } = scene.host.hosts;
+  runIn(host, "ip", "neigh", "flush", "dev", "br-vms");
+  for (const ip of BOTH) {
+    try {
+      runIn(host, "ping", "-c1", "-W1", "-n", ip);
+    } catch {
+      // Nobody answers.
+    }
+  }
+  return BOTH.map((ip) => neighbour(scene, ip));
+}
+
+function macOf(pod: HostPod): string {
+  return ipJson(pod.sandbox, "link", "show", "vm0")[0].address;
+}
+
+hostTest("multus: the target of a live migration is quiet", async () => {
+  await using scene = await Scene.start();
+  const { host } = scene;
+  scene.putClaim("vm.vms");
+  const call = { keys: KEYS };
+  const source = scene.addPod("vm-a");
+  await host.succeed("ADD", source, call);
+  const node = host.hosts.host;
+  // A neighbour that believes all that it hears.
+  runIn(node, "ip", "address", "add", "10.30.0.254/24", "dev", "br-vms");
+  runIn(node, "ip", "address", "add", "fd30::fe/64", "dev", "br-vms", "nodad");
+  runIn(node, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/br-vms/arp_accept");
+  const mac = macOf(source);
+  assertEquals(askFor(scene), [mac, mac]);
+  const pool = JSON.stringify(
+    host.api.find("ippools", "kube-system", "10.30.0.0-24"),
+  );
+
+  const target = scene.addPod("vm-b", "vm.vms", true);
+  await host.succeed("ADD", target, call);
+  assertEquals(scene.addressesOf(target), BOTH);
+  // Nothing was announced, and only the source answers.
+  assertEquals(BOTH.map((ip) => neighbour(scene, ip)), [mac, mac]);
+  for (let times = 0; times < 3; times++) {
+    assertEquals(askFor(scene), [mac, mac]);
+  }
+  const [link] = ipJson(target.sandbox, "address", "show", "dev", "vm0");
+  const flags = link.addr_info.map((
+    { local, nodad = false, tentative = false }: {
+      local: string;
+      nodad?: boolean;
+      tentative?: boolean;
+    },
+  ) => [local, nodad, tentative]);
+  assertEquals(flags.slice(0, 2), [
+    ["10.30.0.1", false, false],
+    ["fd30::1", true, false],
+  ]);
+  await host.succeed("CHECK", target, call);
+
+  // The migration fails: the target ends, and the machine stays.
+  await host.succeed("DEL", target, call);
+  host.api.removePod("default", "vm-b");
+  assertEquals(askFor(scene), [mac, mac]);
+
+  // The next one succeeds, and the one after that.
+  let last = source;
+  for (const name of ["vm-c", "vm-d"]) {
+    const next = scene.addPod(name, "vm.vms", true);
+    await host.succeed("ADD", next, call);
+    assertEquals(askFor(scene), [mac, mac].map(() => macOf(last)));
+    await host.succeed("DEL", last, call);
+    host.api.removePod("default", last.name);
+    // The machine has moved; KubeVirt lets its new pod answer.
+    runIn(next.sandbox, "nft", "delete", "table", "ip6", "cni_quiet_vm0");
+    runIn(
+      next.sandbox,
+      ...["sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/vm0/arp_ignore"],
+    );
+    assertEquals(askFor(scene), [macOf(next), macOf(next)]);
+    last = next;
+  }
+  assertEquals(
+    JSON.stringify(host.api.find("ippools", "kube-system", "10.30.0.0-24")),
+    pool,
+  );
+  // A pod that is alone again announces itself, label or not.
+  await host.succeed("DEL", last, call);
+  host.api.removePod("default", last.name);
+  const alone = scene.addPod("vm-e", "vm.vms", true);
+  await host.succeed("ADD", alone, call);
+  assertEquals(neighbour(scene, "10.30.0.1"), macOf(alone));
+  assertEquals(askFor(scene), [macOf(alone), macOf(alone)]);
+});

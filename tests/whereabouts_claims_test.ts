@@ -1,6 +1,7 @@
 /** whereabouts and IPAMClaims: addresses that outlive their pods. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
 import { openKubeClient } from "../kube/client.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import {
@@ -16,6 +17,8 @@ import {
 import { eachRow } from "./_harness/table.ts";
 import { type PodCall, WhereaboutsScene } from "./_harness/whereabouts.ts";
 
+/** How many virtual machines are migrated how often. */
+const MACHINES = 10, MIGRATIONS = 6;
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";
 const DUAL = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
@@ -558,4 +561,82 @@ Deno.test("whereabouts: an API error about a claim says which request it was", a
   const { code, msg } = await scene.failure(RANGE, withClaim("vm"));
   assertEquals(code, 7);
   assertMatch(msg, /cannot patch resource "ipamclaims\/status"/);
+});
+
+Deno.test("whereabouts: many migrations, some of which fail, and chains of them", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const machines = Array.from(
+    { length: MACHINES },
+    (_, index) => `vm-${index}`,
+  );
+  let count = 0, changed = 0, loud = 0, failed = 0;
+  const labelsOf = (
+    machine: string,
+    isTarget: boolean,
+  ): Record<string, string> => ({
+    [CREATED_BY]: instanceOf(machine).uid,
+    ...isTarget && { [MIGRATION_JOB]: `job-${count}` },
+  });
+  /** Starts a pod; returns its call, its addresses, and whether it is quiet. */
+  const start = async (machine: string, isTarget: boolean): Promise<
+    { call: PodCall; ips: string; isQuiet: boolean }
+  > => {
+    const pod = `${machine}-${count++}`;
+    const controller = instanceOf(machine);
+    const labels = labelsOf(machine, isTarget);
+    putRunningPod(scene, pod, { controller, labels });
+    const call = withClaim(machine, { pod }, { controller, labels });
+    const { exitCode, json, stdout } = await scene.call("ADD", DUAL, call);
+    assertEquals(exitCode, 0, stdout);
+    return {
+      call,
+      ips: json.ips.map(({ address }: { address: string }) => address).join(),
+      isQuiet: json.ips.every((one: object) => "cni.dev/quiet" in one),
+    };
+  };
+  const end = async (call: PodCall): Promise<void> => {
+    // The object may go before the DEL, or after it.
+    const isGone = Math.random() < 0.5;
+    if (isGone) scene.api.removePod("test", call.pod ?? "");
+    await scene.del(DUAL, call);
+    if (!isGone) scene.api.removePod("test", call.pod ?? "");
+  };
+  const running = new Map<string, Awaited<ReturnType<typeof start>>>();
+  await eachAtOnce(machines, 8, async (machine) => {
+    putIpamClaim(scene, machine, { owner: machineOf(machine) });
+    const first = await start(machine, false);
+    assertEquals(first.isQuiet, false);
+    running.set(machine, first);
+  });
+  const pools = JSON.stringify(
+    [POOL, "fd00---64"].map((pool) => scene.allocations(pool)),
+  );
+  scene.api.clearRequests();
+  await eachAtOnce(machines, 8, async (machine) => {
+    for (let times = 0; times < MIGRATIONS; times++) {
+      const source = running.get(machine);
+      const target = await start(machine, true);
+      if (source === undefined) throw new Error("it runs");
+      if (target.ips !== source.ips) changed++;
+      if (!target.isQuiet) loud++;
+      const isFailure = Math.random() < 0.3;
+      if (isFailure) failed++;
+      else running.set(machine, target);
+      await end(isFailure ? target.call : source.call);
+    }
+  });
+  assertEquals([changed, loud], [0, 0]);
+  assert(failed > 0);
+  assertEquals(scene.api.requestsOf("PATCH", /ippools/), []);
+  assertEquals(
+    JSON.stringify([POOL, "fd00---64"].map((pool) => scene.allocations(pool))),
+    pools,
+  );
+  // A machine that is restarted is alone.
+  for (const machine of machines.slice(0, 3)) {
+    const last = running.get(machine);
+    if (last) await end(last.call);
+    const next = await start(machine, false);
+    assertEquals([next.ips, next.isQuiet], [last?.ips, false]);
+  }
 });

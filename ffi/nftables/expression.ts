@@ -16,7 +16,7 @@ import {
   u64be,
 } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { IpFamily } from "../../net/ip.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
 import {
@@ -374,6 +374,23 @@ export function matchNetwork(
     loadPayload({ base: "network", offset, length: bytes.length }),
     mask(prefixMask(bytes.length, cidr.prefixLength)),
     compare(operator, bytes),
+  ];
+}
+
+/** Source: RFC 8200, 3; RFC 4443, 1; RFC 4861, 4.4: offsets in the packet. */
+const NEXT_HEADER = 6, ICMP_TYPE = 40, ADVERTISED = 48;
+const ICMPV6 = 58, NEIGHBOUR_ADVERTISEMENT = 136;
+
+/** Matches IPv6 neighbour advertisements of an address. */
+export function matchAdvertisement(ip: Ip): Expression[] {
+  const part = (offset: number, bytes: Bytes): Expression[] => [
+    loadPayload({ base: "network", offset, length: bytes.length }),
+    compare("==", bytes),
+  ];
+  return [
+    ...part(NEXT_HEADER, new Uint8Array([ICMPV6])),
+    ...part(ICMP_TYPE, new Uint8Array([NEIGHBOUR_ADVERTISEMENT])),
+    ...part(ADVERTISED, new Uint8Array(ip.toBytes())),
   ];
 }
 

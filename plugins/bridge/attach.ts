@@ -13,6 +13,7 @@ import {
 import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { isQuiet } from "../../cni/result/quiet.ts";
 import { announce } from "../parts/announce.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { checkRouteNumbers, named } from "../parts/configure_link.ts";
@@ -63,6 +64,10 @@ export async function leaseAddresses(
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
   checkRouteNumbers(lease.routes);
+  if (isQuiet(lease)) {
+    const { hideFromNeighbours } = await import("../parts/quiet.ts");
+    hideFromNeighbours(call, lease, rollback);
+  }
   return { ...lease, ...routedThroughBridge(lease, settings) };
 }
 
@@ -142,7 +147,7 @@ export async function configureContainer(
   if (settings.detectsDuplicates) {
     await awaitDetection(sandbox, veth.container, lease);
   }
-  announce(sandbox, ends.container);
+  if (!isQuiet(lease)) announce(sandbox, ends.container);
   return ends;
 }
 

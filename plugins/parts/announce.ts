@@ -20,15 +20,35 @@ import { named } from "./configure_link.ts";
  * Source: containernetworking/plugins plugins/main/bridge/bridge.go.
  */
 export function enableAnnouncements(sandbox: NetNs, ifName: string): void {
+  writeEach(sandbox, {
+    [`net/ipv4/conf/${ifName}/arp_notify`]: "1",
+    [`net/ipv6/conf/${ifName}/ndisc_notify`]: "1",
+  });
+}
+
+/**
+ * Prepares an interface, before it has addresses that another container still
+ * has: it announces none, and answers no ARP request (`arp_ignore` 8). What a
+ * virtual machine behind a bridge in the sandbox answers passes.
+ *
+ * Source: Documentation/networking/ip-sysctl.rst.
+ */
+export function silence(sandbox: NetNs, ifName: string): void {
+  writeEach(sandbox, {
+    [`net/ipv4/conf/${ifName}/arp_ignore`]: "8",
+    [`net/ipv4/conf/${ifName}/arp_notify`]: "0",
+    [`net/ipv6/conf/${ifName}/ndisc_notify`]: "0",
+  });
+}
+
+function writeEach(
+  sandbox: NetNs,
+  values: Readonly<Record<string, string>>,
+): void {
   inNetns(sandbox, () => {
-    for (
-      const key of [
-        `net/ipv4/conf/${ifName}/arp_notify`,
-        `net/ipv6/conf/${ifName}/ndisc_notify`,
-      ]
-    ) {
+    for (const [key, value] of Object.entries(values)) {
       try {
-        writeSysctl(key, "1");
+        writeSysctl(key, value);
       } catch {
         // The IPv6 file is missing without IPv6, and /proc/sys may be
         // read-only.

@@ -7,12 +7,13 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { isQuiet } from "../../cni/result/quiet.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Rollback, Step } from "../../cni/call/rollback.ts";
 import type { NetConf } from "../../cni/config/types.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
-import { enableAnnouncements } from "./announce.ts";
+import { enableAnnouncements, silence } from "./announce.ts";
 import {
   addingAddress,
   addingRoute,
@@ -34,13 +35,17 @@ export type Configured = Pick<Result, "ips" | "routes">;
  *   invalid route
  */
 export async function leaseAddresses(
-  call: Pick<Call, "ipam">,
+  call: Pick<Call, "ipam" | "args" | "log">,
   rollback: Rollback,
 ): Promise<Result> {
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
   checkHasAddresses(lease);
   checkRouteNumbers(lease.routes);
+  if (isQuiet(lease)) {
+    const { hideFromNeighbours } = await import("./quiet.ts");
+    hideFromNeighbours(call, lease, rollback);
+  }
   return lease;
 }
 
@@ -75,7 +80,7 @@ function checkHasAddresses({ ips }: Result): void {
 /**
  * Gives an interface its addresses, brings it up and adds its routes. The
  * kernel's routes to the subnets stay. Once it is up, the kernel announces its
- * addresses.
+ * addresses, unless another container still has them.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -85,15 +90,17 @@ export function configureInterface(
   { ips, routes }: Configured,
   { detectsDuplicates = false }: Ipv6Options,
 ): void {
-  if (ips.length > 0) enableAnnouncements(sandbox.netns, link.name);
+  const prepare = isQuiet({ ips }) ? silence : enableAnnouncements;
+  if (ips.length > 0) prepare(sandbox.netns, link.name);
+  const detects = isQuiet({ ips }) ? false : detectsDuplicates;
   if (ips.some(({ address }) => address.family === 6)) {
-    enableIpv6(sandbox.netns, link.name, { detectsDuplicates });
+    enableIpv6(sandbox.netns, link.name, { detectsDuplicates: detects });
   }
   makeChanges(sandbox, [
     ...ips.map(({ address }) =>
       addingAddress(sandbox, link, {
         address,
-        detectsDuplicates: Boolean(detectsDuplicates),
+        detectsDuplicates: Boolean(detects),
       })
     ),
     bringingUp(sandbox, link),
@@ -120,7 +127,7 @@ export async function awaitDetection(
 ): Promise<void> {
   const addresses = ips.map(({ address }) => address)
     .filter(({ family }) => family === 6);
-  if (addresses.length === 0) return;
+  if (addresses.length === 0 || isQuiet({ ips })) return;
   if (!sandbox.link.get(link.index).isOperational) return;
   const { detectDuplicates } = await import("./duplicates.ts");
   await detectDuplicates(sandbox, link, addresses);
