@@ -69,7 +69,7 @@ export async function dispatch(
   }
 }
 
-/** Answers VERSION, and what a tool asks besides. */
+/** Answers VERSION and the questions of tools. */
 async function answer(plugin: Plugin, stdin: Uint8Array): Promise<string> {
   const { [QUESTION_KEY]: question } = JSON.parse(
     new TextDecoder().decode(stdin),

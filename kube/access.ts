@@ -26,7 +26,7 @@ export interface CredentialSource {
   /**
    * Returns the current credentials: the same object until they change.
    *
-   * @throws {Error} If there are none; the message has the reason, and no
+   * @throws {Error} Without them; the message has the reason, and no
    *   secrets
    */
   get(): Promise<Credentials>;

@@ -32,7 +32,7 @@ export interface Channel extends Disposable {
    * Gets credentials, which takes time but does not count as part of the
    * request.
    *
-   * @throws {KubeError} If there are none
+   * @throws {KubeError} Without credentials
    */
   authenticate(
     request: KubeRequest,
@@ -41,7 +41,7 @@ export interface Channel extends Disposable {
   /**
    * Sends a request; returns any answer, errors included.
    *
-   * @throws {KubeError} If there was no answer
+   * @throws {KubeError} Without an answer
    */
   send(request: KubeRequest, signal: AbortSignal): Promise<Exchange>;
 }

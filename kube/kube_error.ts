@@ -8,7 +8,7 @@ import { ErrorCode } from "../cni/error.ts";
 
 /** The details of a failure. */
 export interface KubeFailure {
-  /** HTTP status; 0 if there was no answer. */
+  /** HTTP status; 0 without an answer. */
   readonly status: number;
   /** `reason` of the Status in the body, such as `NotFound`; "" if absent. */
   readonly reason?: string;
@@ -28,7 +28,7 @@ export interface KubeFailure {
 export class KubeError extends Error {
   /** Names the class in texts. */
   override readonly name = "KubeError";
-  /** HTTP status; 0 if there was no answer. */
+  /** HTTP status; 0 without an answer. */
   readonly status: number;
   /** `reason` of the Status in the body, such as `NotFound`; "" if absent. */
   readonly reason: string;

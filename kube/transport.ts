@@ -28,7 +28,7 @@ export interface Transport extends Disposable {
    * Sends a request.
    *
    * @param signal Cancels the request and the reading of its answer
-   * @throws {Error} If there is no answer
+   * @throws {Error} Without an answer
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }

@@ -32,7 +32,7 @@ export interface CmdArgs {
   readonly netnsOverride: boolean;
 }
 
-/** What is checked of a variable's value. */
+/** The check of a variable's value. */
 const CHECKS: Readonly<
   Partial<Record<NeededVariable, (value: string) => void>>
 > = { CNI_CONTAINERID: checkContainerId, CNI_IFNAME: checkInterfaceName };

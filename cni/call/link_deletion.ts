@@ -29,7 +29,7 @@ export interface Preparation {
 export interface DoomedLink extends LinkPlace {
   /** Its name, for errors. */
   readonly name: string;
-  /** What must precede its deletion. */
+  /** Steps that must precede its deletion. */
   readonly preparation?: Preparation | undefined;
 }
 

@@ -23,7 +23,7 @@ const seen = new WeakMap<Pick<CmdArgs, "netns">, string | undefined>();
 
 /**
  * Returns the device and inode that CNI_NETNS led to when the call first looked;
- * undefined if there was no such file. The path may lead to another namespace a
+ * undefined if the file did not exist. The path may lead to another namespace a
  * moment later: whoever opens it has to compare.
  */
 export function findNetnsId(args: Pick<CmdArgs, "netns">): string | undefined {

@@ -21,7 +21,7 @@ export interface Surroundings {
   readonly hostNetns: string;
   /**
    * The arguments of the call that runs this plugin in the same process, which
-   * has looked at CNI_NETNS before; undefined if there is none.
+   * has looked at CNI_NETNS before; undefined if nothing has.
    */
   readonly caller?: Pick<CmdArgs, "netns"> | undefined;
   /** Receives log text as it is written. */
@@ -44,11 +44,11 @@ export interface Surroundings {
   /** When the call began; the start of the process if undefined. */
   readonly startedAt?: Date | undefined;
   /**
-   * Deletes links with those of the other plugins of a list, or of other calls;
+   * Deletes links with the links of the list's other plugins, or of other calls;
    * undefined if the plugin is alone.
    */
   readonly linkDeletion?: LinkDeletion | undefined;
-  /** Lets other calls run during a long wait; undefined if there are none. */
+  /** Lets other calls run during a long wait; undefined if this call runs alone. */
   readonly giveWay?: GiveWay | undefined;
 }
 

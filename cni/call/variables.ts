@@ -27,7 +27,7 @@ export const NEEDED_VARIABLES = [
 /** A variable that commands need. */
 export type NeededVariable = typeof NEEDED_VARIABLES[number]["name"];
 
-/** Lists the variables that a command needs; none if there is no such command. */
+/** Lists the variables that a command needs; empty for an unknown command. */
 export function listNeeded(command: string | undefined): NeededVariable[] {
   return NEEDED_VARIABLES
     .filter(({ by }) => by.some((one) => one === command))

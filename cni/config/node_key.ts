@@ -4,7 +4,7 @@
  * @module
  */
 
-/** What the value of a key names. */
+/** The kind of thing that a key's value names. */
 export type Named =
   /** A file. */
   | "path"

@@ -56,7 +56,7 @@ function list(
  * Lists the keys that a schema knows in an object.
  *
  * @param path Keys that lead to the object from the schema's own
- * @returns None if there is no such object
+ * @returns Empty if the object does not exist
  */
 export function listKnownKeys(
   schema: Schema<unknown>,

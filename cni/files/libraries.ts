@@ -23,7 +23,7 @@ export const LIBRARY_DIRECTORY = ".cni-lib";
 /** How names of what the link leads to begin. */
 const PREFIX = `${LIBRARY_DIRECTORY}-`;
 
-/** What copying the libraries changes. */
+/** Changes that copying the libraries makes. */
 export type LibraryChange = "installed" | "updated" | "unchanged";
 
 /**

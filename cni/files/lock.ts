@@ -30,7 +30,7 @@ export interface LockWait {
   readonly what?: string;
   /**
    * When to give up because the same process holds the lock, in ms; 60 s by
-   * default. Whoever waits behind others that come and go gives up after 110 s.
+   * default. A caller that waits behind others gives up after 110 s.
    */
   readonly limitMs?: number;
   /** Gives up earlier. */

@@ -30,7 +30,7 @@ export class Tenure {
     this.#limitMs = this.#leftMs = limitMs;
   }
 
-  /** What is left, in milliseconds. */
+  /** The time left, in milliseconds. */
   get leftMs(): number {
     return this.#leftMs;
   }

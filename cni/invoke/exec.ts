@@ -63,7 +63,7 @@ function pauseOneSecond(signal: AbortSignal | undefined): Promise<void> {
   return pause(1000, signal);
 }
 
-/** What matters at the start. */
+/** Settings for the start. */
 interface StartInput extends Pick<ExecInput, "env" | "signal"> {
   readonly starter: Starter;
 }

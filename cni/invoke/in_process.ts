@@ -29,11 +29,11 @@ export type PluginLookup = (type: string) => Promise<Plugin> | undefined;
 /** The file this process runs. */
 const OWN_EXECUTABLE = "/proc/self/exe";
 
-/** What a resident process knows of its callers and its plugins. */
+/** A resident process's knowledge of its callers and plugins. */
 export interface InvokerOptions {
   /**
    * Further files that count as this process's own, as `findFileId` identifies
-   * them: those of the callers.
+   * them: the callers' own.
    */
   readonly callers?: readonly string[];
   /** Receives the ID of each process that is started for a plugin. */

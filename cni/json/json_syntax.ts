@@ -91,7 +91,7 @@ export function findSyntaxError(text: string): number | undefined {
 
 const ESCAPE = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y;
 
-/** @returns The offset behind the string, or minus that of the error */
+/** @returns The offset behind the string, or minus the offset of the error */
 function findEndOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length;) {
     const character = text[at] ?? "";

@@ -38,7 +38,7 @@ export interface AddPluginsOptions extends OperationOptions {
  *
  * @returns The last plugin's result
  * @throws {PluginFailure} If a plugin fails
- * @throws {CniError} 7 If there are no plugins
+ * @throws {CniError} 7 If the list has no plugins
  */
 export async function addPlugins(
   tools: PluginTools,

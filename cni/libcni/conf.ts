@@ -2,7 +2,7 @@
  * Network configurations as administrators write them: lists of plugins, and
  * the bare plugins that were configurations before 1.0.0.
  *
- * Like the Go library, this matches the keys of a list exactly and those of a
+ * Like the Go library, this matches the keys of a list exactly and the keys of a
  * plugin case-insensitively. Error messages are the Go library's; further hints
  * are in the details.
  *

@@ -108,7 +108,7 @@ export function readNetworkConf(path: string): NetworkConf {
  * network's name, in alphabetical order.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
- *   if there are no plugins or the network's name is invalid
+ *   if the list has no plugins or the network's name is invalid
  */
 export function readNetworkConfList(path: string): NetworkConfList {
   return addPluginFiles(parseFile(path, parseNetworkConfList), path);
@@ -177,7 +177,7 @@ function inFile<T>(path: string, read: () => T): T {
  * Finds a network among the bare plugins of a directory. Reads files in
  * alphabetical order and stops at a malformed one.
  *
- * @throws {NoConfigsFoundError} If there are no files `*.conf` or `*.json`
+ * @throws {NoConfigsFoundError} Without any files `*.conf` or `*.json`
  * @throws {NetworkNotFoundError} If none of them has the network's name
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if the name is invalid
@@ -199,7 +199,7 @@ export function findNetworkConf(directory: string, name: string): NetworkConf {
  * plugins. Reads files in alphabetical order and stops at a malformed one.
  * Other networks' names are not checked, and their directories are not read.
  *
- * @throws {NoConfigsFoundError} If there is no configuration at all
+ * @throws {NoConfigsFoundError} Without any configuration
  * @throws {NetworkNotFoundError} If none has the network's name
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if the name is invalid

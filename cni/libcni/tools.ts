@@ -33,7 +33,7 @@ export interface NetworkRuntimeOptions
   readonly locks?: Pick<AttachmentLocks, "lockContainer" | "lockExclusively">;
 }
 
-/** What a runtime runs plugins with. */
+/** A runtime's means to run plugins. */
 export interface PluginTools {
   /** Directories with plugins in search order. */
   readonly pluginDirs: readonly string[];

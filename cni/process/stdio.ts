@@ -128,7 +128,7 @@ const NOTHING = new Uint8Array();
  *
  * Deno line-buffers stdout: whole lines are written through, a partial line is
  * buffered first. If a pipe is full, none of the former has been written and all
- * of the latter is buffered; with a mixture there is no way to tell.
+ * of the latter is buffered; a mixture cannot be told apart.
  */
 function lengthOfChunk(bytes: Uint8Array): number {
   const lines = bytes.subarray(0, ATOMIC_BYTES).lastIndexOf(LINE_FEED) + 1;

@@ -1,6 +1,6 @@
 /**
  * Addresses that another container still has: a virtual machine that migrates
- * has them on both nodes. Who assigns one must not tell the network about it.
+ * has them on both nodes. A plugin that assigns one must not tell the network about it.
  *
  * @module
  */

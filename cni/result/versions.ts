@@ -28,7 +28,7 @@ export type ResultShape = keyof typeof VERSIONS;
 /**
  * Finds the shape of results of a version.
  *
- * @throws {CniError} 1 if there is no such version
+ * @throws {CniError} 1 for an unknown version
  */
 export function getResultShape(version: string): ResultShape {
   const found = Object.entries(VERSIONS).find(([, versions]) =>

@@ -1,5 +1,5 @@
 /**
- * What a plugin tells of itself to tools: `about.ts` beside `plugin.ts`. Tools
+ * Facts about a plugin, for tools: `about.ts` beside `plugin.ts`. Tools
  * load it; a plugin's own calls never do.
  *
  * @module
@@ -19,7 +19,7 @@ export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 /** Whether users may rely on a plugin's keys and results. */
 export type PluginStatus = "stable" | "experimental";
 
-/** What a plugin tells of itself. */
+/** Facts about a plugin. */
 export interface About {
   /** The `type` in configurations and the executable's name. */
   readonly type: string;
@@ -54,7 +54,7 @@ export interface About {
   readonly hasDeepStatus?: boolean;
   /** How the container's network and the node's are connected. */
   readonly network?: NetworkFacts;
-  /** What changes for a node that used the Go plugin; its page has all. */
+  /** Changes for a node that used the Go plugin; its page has all. */
   readonly differences?: readonly GoDifference[];
   /** Makes a first configuration of it, for `cni init`. */
   readonly start?: StartingConf;
@@ -62,7 +62,7 @@ export interface About {
   readonly runsIptables?: (conf: JsonObject) => boolean;
   /**
    * Lists the sysctls of the container that a configuration sets, with slashes,
-   * below /proc/sys; those of an interface as of `lo`.
+   * below /proc/sys; an interface's sysctls as `lo`'s.
    */
   readonly sysctls?: (conf: JsonObject) => string[];
   /**
@@ -161,7 +161,7 @@ export interface Linted {
 
 /**
  * Lists problems of a configuration that its schema cannot tell. Their places
- * are in the plugin's object; those of an IPAM plugin begin with `ipam`.
+ * are in the plugin's object; places of an IPAM plugin begin with `ipam`.
  */
 export type Lint = (given: Linted) => Problem[];
 
@@ -222,5 +222,5 @@ export function masterOf(
   return { name: isNamed ? name : undefined, key: "master", use };
 }
 
-/** Finds what a plugin tells of itself; undefined if it tells nothing. */
+/** Finds the facts about a plugin; undefined if it has none. */
 export type AboutLookup = (type: string) => About | undefined;

@@ -1,5 +1,5 @@
 /**
- * What keys are that mean the same to several plugins.
+ * Keys that mean the same to several plugins.
  *
  * @module
  */

@@ -23,19 +23,19 @@ import type {
   ToldLeftover,
 } from "./tool_question.ts";
 
-/** What a plugin tells tools. */
+/** A plugin's answers to tools. */
 export interface Told {
-  /** What it tells of itself. */
+  /** Facts about it. */
   readonly about: About;
-  /** What the plugin does, in a sentence. */
+  /** The plugin's task, in a sentence. */
   readonly text: string;
   /** A configuration: a list, or the plugin's own object. */
   readonly example?: Readonly<Record<string, unknown>>;
   /** Keys that it cannot do without, although its schema does. */
   readonly required?: readonly string[];
-  /** What its keys mean, by their path; those of an IPAM plugin are in `ipam`. */
+  /** Its keys' meanings, by path; an IPAM plugin's keys are in `ipam`. */
   readonly keys?: Readonly<Record<string, KeyFacts>>;
-  /** What it can leave on a node. */
+  /** Its possible leftovers on a node. */
   readonly leftovers?: Leftovers;
 }
 

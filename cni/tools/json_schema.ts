@@ -17,7 +17,7 @@ export interface JsonSchema {
   readonly [keyword: string]: unknown;
   /** A name for people. */
   readonly title?: string;
-  /** What the value means. */
+  /** The meaning of the value. */
   readonly description?: string;
   /** The JSON type. */
   readonly type?: string;
@@ -90,7 +90,7 @@ export function describePlugin(
     };
   }
   const needsIpam = table.required?.includes("ipam") === true;
-  // The plugin's own, rather than that of the IPAM plugin it runs.
+  // The plugin's own, rather than its IPAM plugin's.
   const hasOwnIpam = runs?.ipamType !== undefined;
   const isPassive = ipam !== undefined && table.keys["ipam"] === undefined &&
     !needsIpam && !hasOwnIpam;

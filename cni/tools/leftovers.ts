@@ -11,7 +11,7 @@ import type { Claim, Orphan } from "./orphan.ts";
 import type { MaybePromise } from "../plugin.ts";
 import type { Invoker, Surroundings } from "../call/surroundings.ts";
 
-/** What is known of the living containers of a node. */
+/** Known facts about a node's living containers. */
 export interface Proofs {
   /** Whether a CNI plugin is running on this host, of any program. */
   readonly isBusy: boolean;
@@ -39,7 +39,7 @@ export interface LeftoverSearch {
   readonly onStderr?: (text: string) => void;
   /** Ends the search. */
   readonly signal?: AbortSignal;
-  /** What is known of the containers. */
+  /** Known facts about the containers. */
   readonly evidence: Proofs;
   /** Gathers evidence again. */
   readonly renew: () => Proofs;
@@ -64,7 +64,7 @@ export type LeftoverFinder = (
   search: LeftoverSearch,
 ) => MaybePromise<Orphan[]>;
 
-/** What a plugin can leave on a node. */
+/** A plugin's possible leftovers on a node. */
 export interface Leftovers {
   /** The plugin's type. */
   readonly type: string;

@@ -22,7 +22,7 @@ export type OrphanKind = typeof ORPHAN_KINDS[number];
 
 /** A leftover of a container that is gone. */
 export interface Orphan {
-  /** What kind of thing it is. */
+  /** The kind of leftover. */
   readonly kind: OrphanKind;
   /** The file, link, chain or table, for people. */
   readonly where: string;

@@ -9,9 +9,9 @@
 import type { JsonValue } from "../json/json.ts";
 import type { Named } from "../config/node_key.ts";
 
-/** What a key is. */
+/** A key. */
 export interface KeyFacts {
-  /** What it means, in Markdown as in the tables of docs/. */
+  /** Its meaning, in Markdown as in the tables of docs/. */
   readonly text?: string;
   /** Its type in words, such as `integer, 0 to 4094`. */
   readonly type?: string;
@@ -21,7 +21,7 @@ export interface KeyFacts {
   readonly example?: JsonValue;
   /** The first release of the Go plugins that has it, if later than 0.7.6. */
   readonly since?: string;
-  /** What of the node its value names. */
+  /** The kind of thing on the node that its value names. */
   readonly names?: Named;
   /** Values that name what the plugin uses anyway, or what harms nobody. */
   readonly usual?: readonly string[];
@@ -33,11 +33,11 @@ export interface KeyFacts {
 export interface PluginKeys {
   /** The plugin's type. */
   readonly type: string;
-  /** What it does, in a clause that begins with a verb; Markdown. */
+  /** Its effect, in a clause that begins with a verb; Markdown. */
   readonly summary?: string;
   /** The Go plugin that it replaces: its repository and directory. */
   readonly goPeer?: string;
-  /** What the plugin does, in a sentence. */
+  /** The plugin's task, in a sentence. */
   readonly text: string;
   /** A configuration: a list, or the plugin's own object. */
   readonly example?: Readonly<Record<string, unknown>>;
@@ -45,7 +45,7 @@ export interface PluginKeys {
   readonly required?: readonly string[];
   /**
    * By the path that leads to a key, such as `ranges[][].subnet`. Those of an
-   * IPAM plugin are in `ipam`. What several plugins have need not be here; see
+   * IPAM plugin are in `ipam`. Keys of several plugins need not be here; see
    * `common_keys.ts`.
    */
   readonly keys: Readonly<Record<string, KeyFacts>>;

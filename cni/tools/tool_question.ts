@@ -37,7 +37,7 @@ export interface LeftoverQuestion {
   readonly path: string;
   /** The configurations of the plugin that are known. */
   readonly confs: readonly JsonObject[];
-  /** What to remove, by what it says of `where` it is. */
+  /** The leftover to remove, named by its `where`. */
   readonly remove?: readonly string[];
 }
 
@@ -53,7 +53,7 @@ export interface Description {
 
 /** The answer to `lint`. */
 export interface LintAnswer {
-  /** What is wrong; nothing if it is empty. */
+  /** Mistakes; empty if there are none. */
   readonly problems: readonly Problem[];
 }
 
@@ -72,7 +72,7 @@ export interface ToldLeftover
 
 /** The answer to `leftovers`. */
 export interface LeftoverAnswer {
-  /** What is left. */
+  /** The leftovers. */
   readonly leftovers: readonly ToldLeftover[];
 }
 

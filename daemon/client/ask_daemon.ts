@@ -67,7 +67,7 @@ function hasOthers(name: string, config: Uint8Array): boolean {
 
 /**
  * Returns a function that reads stdin, all of it, at its first call. If that
- * fails, so do the others: the rest of a stream is no configuration.
+ * fails, so do the others: the rest of a stream is not a configuration.
  */
 export function readOnce(): () => Uint8Array {
   let bytes: Uint8Array | undefined;
@@ -87,7 +87,7 @@ export function readOnce(): () => Uint8Array {
  * Runs this process as a plugin, unless a node daemon runs the call.
  *
  * @param name As `calledAs()` returns it
- * @param load Returns the plugin; nothing if there is none
+ * @param load Returns the plugin; nothing for an unknown type
  * @param lookup As for `runMain()`
  */
 export async function runPlugin(

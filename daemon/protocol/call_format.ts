@@ -49,7 +49,7 @@ export const END = "\n";
  * writer in the stub and in `hand_over.ts`.
  */
 export const REQUEST_PARTS = [
-  /** What identifies the caller's code. */
+  /** The identity of the caller's code. */
   { name: "build", from: "identity", as: "text" },
   /** How the program was called. */
   { name: "name", from: "argv0", as: "fileName" },
@@ -146,13 +146,13 @@ export const SENT_VARIABLES: readonly string[] = [
   "GOTRACEBACK",
 ];
 
-/** What a message of the daemon is. */
+/** The kind of a message of the daemon. */
 export const MessageKind = {
   /** Log text. */
   stderr: 1,
-  /** What to print; the call succeeded. The last message. */
+  /** Text to print; the call succeeded. The last message. */
   success: 2,
-  /** What to print; the call failed. The last message. */
+  /** Text to print; the call failed. The last message. */
   failure: 3,
   /** Why the caller must run the call itself: nothing was begun. The last message. */
   notMine: 4,

@@ -47,7 +47,7 @@ export type Message =
  *
  * @param bytes Its beginning
  * @returns Undefined if there is too little of it to know
- * @throws {Error} If it is no request of this format
+ * @throws {Error} If it is not a request of this format
  */
 export function sizeOfRequest(bytes: Uint8Array): number | undefined {
   const length = Math.min(bytes.length, MAGIC.length);
@@ -62,7 +62,7 @@ export function sizeOfRequest(bytes: Uint8Array): number | undefined {
 /**
  * Reads a complete request.
  *
- * @throws {Error} If it is none of this format
+ * @throws {Error} If it does not have this format
  */
 export function decodeRequest(bytes: Uint8Array<ArrayBuffer>): CallRequest {
   const end = decoder.decode(bytes.subarray(-END.length));

@@ -1,5 +1,5 @@
 /**
- * What became of the calls that came to the daemon, for operators.
+ * Outcomes of the calls that came to the daemon, for operators.
  *
  * @module
  */
@@ -13,7 +13,7 @@ const RECENT = 100;
 /** A reason, and the calls that were left to their callers for it. */
 export interface ReasonRow {
   readonly reason: Reason;
-  /** What an operator can do about it. */
+  /** An operator's remedy. */
   readonly advice: string;
   /** Since the daemon started. */
   readonly count: number;
@@ -25,7 +25,7 @@ export interface ReasonRow {
   readonly lastCall?: string;
 }
 
-/** What became of the calls. */
+/** Outcomes of the calls. */
 export interface HistoryDocument {
   /** Calls that the daemon has run to their end. */
   readonly done: number;

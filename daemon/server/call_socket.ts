@@ -34,7 +34,7 @@ const MAX_REQUEST = 16 * 1024 * 1024;
 /** Between two signs that a call waits or runs, in ms. */
 const ALIVE_MS = 1000;
 
-/** What the daemon runs for a program that is not a plugin. */
+/** A task that the daemon runs for a program that is not a plugin. */
 export interface Translation
   extends Pick<Call, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
@@ -64,7 +64,7 @@ export interface CallSocketOptions {
   readonly onCall?: (request: CallRequest, isLeft: Promise<boolean>) => void;
   /** Runs a call. */
   readonly run: (call: Call) => Promise<Outcome>;
-  /** What a caller must have in common with this process. */
+  /** The world that a caller must share with this process. */
   readonly world: OwnWorld;
   /** Reads the world of a caller; {@linkcode readCallerWorld} by default. */
   readonly readWorld?: (directory: string, request: CallRequest) => CallerWorld;

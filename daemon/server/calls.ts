@@ -53,7 +53,7 @@ export interface Call extends Caller {
   readonly from: string;
 }
 
-/** What a call printed, or why it was not begun. */
+/** The output of a call, or why it was not begun. */
 export type Outcome =
   | Pick<DispatchOutput, "stdout" | "exitCode">
   | { readonly notMine: Reason };
@@ -92,7 +92,7 @@ export interface CallsOptions {
   readonly onEnded?: (call: EndedCall) => void;
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
-  /** Notes calls that have come, of which no event has told yet ({@linkcode Calls.note}). */
+  /** Notes calls that have come and have had no event yet ({@linkcode Calls.note}). */
   readonly lookForCalls?: () => void;
   /** How long an undo may wait for other plugins, in ms. */
   readonly undoMs?: number;
@@ -423,7 +423,7 @@ export class Calls {
   }
 }
 
-/** What a call is about. */
+/** The subject of a call. */
 interface Subject {
   readonly network: string;
   readonly cniVersion: string;

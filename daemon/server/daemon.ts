@@ -90,12 +90,12 @@ export interface DaemonOptions {
   readonly farewellMs?: number;
 }
 
-/** What parts of the daemon need of it. */
+/** The daemon, as its parts see it. */
 export interface RunningDaemon {
   readonly calls: Calls;
   /** Whether it is about to end. */
   readonly isEnding: () => boolean;
-  /** Who has sent the request. */
+  /** The sender of the request. */
   readonly caller: Caller;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What the daemon counts.
+ * The daemon's counters.
  *
  * @module
  */

@@ -12,7 +12,7 @@ import { trimMemory } from "../../ffi/libc.ts";
 /** How many calls make a collection worth while, and how many force one. */
 const LEAST_CALLS = 100, MOST_CALLS = 1000;
 
-/** How long there must be no call, in ms. */
+/** The time without a call that it waits for, in ms. */
 const IDLE_MS = 1000;
 
 /** Options of a {@linkcode GarbageCollector}. */

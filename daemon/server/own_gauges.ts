@@ -1,5 +1,5 @@
 /**
- * What the daemon says of itself when its metrics are shown.
+ * Gauges of the daemon itself, read when its metrics are shown.
  *
  * @module
  */

@@ -34,7 +34,7 @@ export interface World {
 export interface CallerWorld extends World {
   /** Its executable. */
   readonly exe: string;
-  /** CNI_NETNS; null if there is no such file. */
+  /** CNI_NETNS; null if the file does not exist. */
   readonly netns: string | null;
 }
 
@@ -137,7 +137,7 @@ export function findDifference(
 }
 
 /**
- * What a caller must be allowed to do unless the daemon is not. Whoever has these
+ * Capabilities that a caller needs unless the daemon lacks them. A process with these
  * in the node's namespaces can do all that a call does.
  *
  * Source: linux/capability.h `CAP_NET_ADMIN`, `CAP_SYS_ADMIN`.
@@ -161,7 +161,7 @@ function hasRelativePath(
   return paths.some(isRelative) || hasRelativeKey(readLeniently(stdin));
 }
 
-/** What is not JSON is refused before any path in it is used. */
+/** Text that is not JSON is refused before any path in it is used. */
 function readLeniently(stdin: Uint8Array): unknown {
   try {
     return parseJson(new TextDecoder().decode(stdin), "it");

@@ -14,9 +14,9 @@ const LONGER = "It is longer than it says";
  * and not from the heap, so that all of it is given back at once.
  */
 export class RequestBuffer {
-  /** What has come before the size is known. */
+  /** The bytes before the size is known. */
   #head = new Uint8Array();
-  /** What has come; made when the size is known. */
+  /** All bytes so far; made when the size is known. */
   #body: ArrayBuffer | undefined;
 
   /** How many bytes there are. */
@@ -30,7 +30,7 @@ export class RequestBuffer {
    * @param maxBytes Longest request
    * @returns The request when it is complete
    * @throws {RangeError} If it is longer
-   * @throws {Error} If it is no request
+   * @throws {Error} If it is not a request
    */
   add(
     bytes: Uint8Array<ArrayBuffer>,

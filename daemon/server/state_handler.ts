@@ -6,7 +6,7 @@
 
 import type { HistoryDocument } from "./call_history.ts";
 
-/** What the daemon says of itself. */
+/** The daemon's state. */
 export interface State {
   /** Whether calls may come. */
   readonly isReady: () => boolean;

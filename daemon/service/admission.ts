@@ -67,7 +67,7 @@ export class Admission {
   }
 
   /**
-   * Refuses the oldest connection of the process that has most of those that can
+   * Refuses the oldest connection of the process that has most of the connections that can
    * be refused.
    *
    * @returns Whether there was one

@@ -27,7 +27,7 @@ export interface Exchange extends ConnectionHandler, Admitted {}
 
 /** Options of an {@linkcode OwnSocket}. */
 export interface OwnSocketOptions {
-  /** What callers send, in messages: such as "a call". */
+  /** The name of what callers send, in messages: such as "a call". */
   readonly what: string;
   readonly log: Pick<Log, "warn">;
   /** See {@linkcode PATIENCE_MS}. */

@@ -8,7 +8,7 @@ import type { Fd } from "../../ffi/fd.ts";
 import { isReadable } from "../../ffi/libc.ts";
 import type { Peer } from "../../ffi/unix_socket.ts";
 
-/** What tells who has connected. */
+/** The identity of a peer. */
 export interface PeerSource {
   readonly peer: Pick<Peer, "pid">;
   /** See {@linkcode UnixStream.openPeerProcess}. */

@@ -34,7 +34,7 @@ export function removePidFile(path: string): void {
   if (readPidFile(path) === Deno.pid) removeQuietly(path);
 }
 
-/** Returns the process ID in a file; undefined if there is none. */
+/** Returns the process ID in a file; undefined without one. */
 export function readPidFile(path: string): number | undefined {
   const text = ifPossible(() => Deno.readTextFileSync(path));
   return text === undefined ? undefined : Number(text);

@@ -5,7 +5,7 @@
  */
 
 /**
- * What an operator can do about each reason. The reasons are labels of
+ * An operator's remedy for each reason. The reasons are labels of
  * `cni_daemon_not_mine_total`, so they never quote a call.
  */
 export const REASONS = {

@@ -13,13 +13,13 @@ import { ifPossible } from "../../cni/files/io.ts";
 /** The lock that daemons hold while they put a socket in place or remove it. */
 const LOCK_NAME = ".lock";
 
-/** What listens on a socket. */
+/** The listener of a socket. */
 export interface Listener {
   /** Accepts what waits, and listens no more. Those who are connected stay. */
   close(): void | Promise<void>;
 }
 
-/** Who has a socket's name. */
+/** The owner of a socket's name. */
 export type Owner = "we" | "nobody" | "another daemon";
 
 /** Options of a {@linkcode SocketFile}. */

@@ -1,5 +1,5 @@
 /**
- * What dhcp tells of itself.
+ * Facts about dhcp for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of dhcp's configuration are.
+ * The keys of dhcp's configuration.
  *
  * @module
  */

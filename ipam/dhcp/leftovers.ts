@@ -1,5 +1,5 @@
 /**
- * What dhcp leaves: leases of its daemon.
+ * Leftovers of dhcp: leases of its daemon.
  *
  * @module
  */

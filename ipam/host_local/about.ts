@@ -1,5 +1,5 @@
 /**
- * What host-local tells of itself.
+ * Facts about host-local for tools.
  *
  * @module
  */

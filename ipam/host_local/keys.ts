@@ -1,5 +1,5 @@
 /**
- * What the keys of host-local's configuration are.
+ * The keys of host-local's configuration.
  *
  * @module
  */

@@ -97,7 +97,7 @@ export class LeaseFiles implements Disposable {
   readonly path: string;
   #listing: Map<string, string | undefined> | undefined;
   #isLarge: boolean | undefined;
-  /** What the unfinished file holds, if this process has made it. */
+  /** The content of the unfinished file, if this process has made it. */
   #unfinished: string | undefined;
 
   /** Names the directory, which need not exist. */

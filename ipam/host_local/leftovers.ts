@@ -1,5 +1,5 @@
 /**
- * What host-local leaves, ours and the Go plugin's: leases.
+ * Leftovers of host-local, ours and the Go plugin's: leases.
  *
  * @module
  */

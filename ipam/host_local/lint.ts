@@ -1,5 +1,5 @@
 /**
- * What is wrong with the ranges of a configuration of host-local.
+ * Mistakes in the ranges of a configuration of host-local.
  *
  * @module
  */

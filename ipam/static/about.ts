@@ -1,5 +1,5 @@
 /**
- * What static tells of itself.
+ * Facts about static for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of static's configuration are.
+ * The keys of static's configuration.
  *
  * @module
  */

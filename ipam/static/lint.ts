@@ -1,5 +1,5 @@
 /**
- * What is wrong with the addresses of a configuration of static.
+ * Mistakes in the addresses of a configuration of static.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What whereabouts tells of itself.
+ * Facts about whereabouts for tools.
  *
  * @module
  */

@@ -150,7 +150,7 @@ export class WhereaboutsApi {
     }
   }
 
-  /** Reads the slices of a network; returns undefined if there are none. */
+  /** Reads the slices of a network; returns undefined without them. */
   async findSlices(name: string): Promise<NodeSlicePool | undefined> {
     return await this.#find<NodeSlicePool>(this.#path(SLICES, name));
   }

@@ -12,7 +12,7 @@ import { Ip } from "../../net/ip.ts";
 export interface KnownArgs {
   /** `NAMESPACE/NAME` of the pod; "" if absent. */
   readonly podref: string;
-  /** Addresses in addition to those of the ranges. */
+  /** Addresses beyond the ranges' own. */
   readonly ips: readonly Cidr[];
   /** Each one applies to the addresses of its subnet. */
   readonly gateways: readonly Ip[];

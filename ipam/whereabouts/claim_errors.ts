@@ -32,7 +32,7 @@ export function otherInterface(ifName: string | undefined): CniError {
   );
 }
 
-/** There is no such claim, or it is being deleted. */
+/** The claim does not exist, or is being deleted. */
 export function notThere(name: string, why: string): CniError {
   return new CniError(
     ErrorCode.TryAgainLater,

@@ -14,7 +14,7 @@
 
 /** For each state, the states that may follow, and the event that leads there. */
 export const CLAIM_STEPS = {
-  /** Reads the pool, and creates it if there is none. */
+  /** Reads the pool, and creates it if it does not exist. */
   reading: {
     adopting:
       "the pod's interface has a record: an earlier sandbox's, or one " +

@@ -34,7 +34,7 @@ const MAX_REFUSALS = 5;
 /** The input of a {@linkcode Claimer}. */
 export interface ClaimerOptions {
   readonly api: WhereaboutsApi;
-  /** Whose records are written. */
+  /** The owner of the records. */
   readonly owner: RecordOwner;
   readonly networkName: string;
   /** Whether addresses are unique in all ranges of the network name. */
@@ -53,7 +53,7 @@ export interface ClaimedAddress {
   readonly claim: Claim;
 }
 
-/** What a claim has in each state. */
+/** A claim's values in each state. */
 interface StateData {
   readonly reading: unknown;
   /** The owner's record. */
@@ -91,7 +91,7 @@ type At<N extends keyof StateData> = {
   [S in N]: { readonly at: S } & StateData[S];
 }[N];
 
-/** What each state does; it returns the next state. */
+/** The step of each state; it returns the next state. */
 type Steps = {
   readonly [S in ClaimState]: (
     state: At<S>,
@@ -272,7 +272,7 @@ export class Claimer {
     attempt.refusals = 0;
     const claim = { pool: name, key, value: owner.record };
     if (this.#asked.has(nameOf(claim))) this.#asked.set(nameOf(claim), claim);
-    // What the owner tells of its address, it tells last.
+    // The owner announces its address last.
     const isReserved = wanted !== undefined;
     return { at: "recorded", ip, claim, isReserved };
   }

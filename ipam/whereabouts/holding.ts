@@ -161,7 +161,7 @@ interface Sharing {
  * Reports whether another pod of the same virtual machine has the addresses: the
  * machine is being migrated.
  *
- * @throws {CniError} 11 if a pod that is none of the machine's has them
+ * @throws {CniError} 11 if a pod of another machine has them
  */
 async function isShared(sharing: Sharing): Promise<boolean> {
   const { api, key: { namespace, name }, claim, pod, evidence } = sharing;

@@ -25,7 +25,7 @@ export interface IpamClaim {
   readonly status?: ClaimStatus;
 }
 
-/** What the plugin tells about a claim. */
+/** The plugin's report about a claim. */
 export interface ClaimStatus {
   /** Addresses with prefix lengths. */
   readonly ips?: readonly string[];
@@ -77,7 +77,7 @@ export function findClaimKey(
   return { namespace, name, uid };
 }
 
-/** Lists the addresses of a claim. What is not an address is left out. */
+/** Lists the addresses of a claim. Anything else is left out. */
 export function listIps({ status }: IpamClaim): Cidr[] {
   return (status?.ips ?? []).flatMap((text) =>
     unlessNoAddress(() => [Cidr.parse(text)]) ?? []

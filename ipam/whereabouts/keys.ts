@@ -1,5 +1,5 @@
 /**
- * What the keys of whereabouts's configuration are.
+ * The keys of whereabouts's configuration.
  *
  * @module
  */

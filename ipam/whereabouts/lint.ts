@@ -1,5 +1,5 @@
 /**
- * What is missing in a configuration of whereabouts, or has no effect.
+ * Mistakes in a configuration of whereabouts, and keys without effect.
  *
  * @module
  */

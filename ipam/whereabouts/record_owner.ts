@@ -1,5 +1,5 @@
 /**
- * Whose record an address has in a pool: a pod's, or an IPAMClaim's.
+ * The owner of an address's record in a pool: a pod's, or an IPAMClaim's.
  *
  * @module
  */
@@ -24,7 +24,7 @@ export interface RecordOwner {
   find(records: readonly PoolRecord[]): PoolRecord | undefined;
   /** Reports whether a reservation is the owner's. */
   owns(reservation: Reservation): boolean;
-  /** What reservations of the owner have besides a name. */
+  /** Fields of the owner's reservations beside the name. */
   readonly metadata?: ObjectMeta;
 }
 

@@ -64,7 +64,7 @@ function refusedError({ pool, key }: Claim): CniError {
   );
 }
 
-/** Reads a pool. Without the CRDs there are no pools. */
+/** Reads a pool. Without the CRDs, no pool exists. */
 async function poolIfAny(
   name: string,
   api: WhereaboutsApi,

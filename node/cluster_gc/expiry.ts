@@ -23,7 +23,7 @@ export interface ExpiredClaim {
   readonly why: string;
 }
 
-/** What became of the claims that the plugin has created. */
+/** Outcomes of the claims that the plugin has created. */
 export interface Expiry {
   readonly expired: readonly ExpiredClaim[];
   /** Their time begins now: their last pod ended without a DEL. */

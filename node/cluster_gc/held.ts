@@ -31,7 +31,7 @@ export interface HeldAddress {
   readonly why: string;
 }
 
-/** Who has a record or a reservation: a claim's UID, or a pod. */
+/** The owner of a record or a reservation: a claim's UID, or a pod. */
 export function holderOf(value: Pick<Allocation, "id" | "podref">): string {
   return findClaimKey(value)?.uid ?? value.podref;
 }

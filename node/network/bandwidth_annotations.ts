@@ -26,7 +26,7 @@ const BURST_BITS = 0x7fff_ffff;
  * Source: kubelet `buildCNIRuntimeConf`, k8s.io/kubernetes pkg/util/bandwidth
  * `ExtractPodBandwidthResources`.
  *
- * @returns Undefined if there is no such annotation
+ * @returns Undefined without the annotation
  * @throws {CniError} 7 If one cannot be read, or is below 1k or above 1P
  */
 export function readBandwidth(

@@ -31,7 +31,7 @@ interface Known {
 
 /**
  * The default network. It is chosen on demand, and chosen again after a file that
- * the choice depends on has changed. There is no timer and no watch.
+ * the choice depends on has changed. It needs neither a timer nor a watch.
  */
 export class DefaultNetwork {
   readonly #source: NetworkSource;

@@ -41,7 +41,7 @@ export interface Node {
  *
  * Source: kubelet pkg/kubelet/dockershim/network/cni/cni.go `checkInitialized`.
  *
- * @throws {CniError} 50 with kubelet's message and the reason if there is none
+ * @throws {CniError} 50 with kubelet's message and the reason if none is ready
  */
 export function getReadyNetwork(
   { confDir, podCidrs }: Pick<Node, "confDir" | "podCidrs">,
