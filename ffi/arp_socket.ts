@@ -93,7 +93,7 @@ export class ArpSocket implements Disposable {
     libc.send(this.fd, frame, 0);
   }
 
-  /** Returns the next answer; undefined if there is none yet. */
+  /** Returns the next answer; undefined before one comes. */
   receive(): Owner | undefined {
     for (;;) {
       const length = libc.recvNow(this.fd, this.#buffer);

@@ -22,7 +22,7 @@ export const EPOLLIN = 1, EPOLLOUT = 4;
 
 /**
  * Words of a `struct epoll_event`, which is packed on x86-64 only: the events,
- * then the data, of which the first word is the descriptor.
+ * then the data; its first word is the descriptor.
  *
  * Source: include/uapi/linux/eventpoll.h.
  */
@@ -75,7 +75,7 @@ export class Epoll implements Disposable {
     libc.controlEpoll(this.#fd.number, operation, { fd, event });
   }
 
-  /** Waits until there are events. There may be none after a signal. */
+  /** Waits for events. After a signal, it may return without any. */
   async wait(): Promise<Event[]> {
     const words = new Uint32Array(EVENT_WORDS * BATCH);
     const bytes = new Uint8Array(words.buffer);

@@ -29,9 +29,9 @@ const ST_RDONLY = 1n, ST_NOEXEC = 8n;
 export interface FileSystem {
   /** Its size in bytes. */
   readonly size: number;
-  /** What root may still write, in bytes. */
+  /** Space that root may still fill, in bytes. */
   readonly free: number;
-  /** What other users may still write, in bytes. */
+  /** Space that other users may still fill, in bytes. */
   readonly available: number;
   /** How many files it may have; 0 if it has no limit. */
   readonly files: number;

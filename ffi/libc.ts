@@ -125,7 +125,7 @@ const MESSAGE_SYMBOLS = {
   recvmsg: { parameters: ["i32", "buffer", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
-/** Symbols that tell of file systems. */
+/** Symbols about file systems. */
 const DISK_SYMBOLS = {
   statfs: { parameters: ["buffer", "buffer", UNCOMPILED], result: "i32" },
 } as const;
@@ -495,7 +495,7 @@ export function accept(fd: number, flags: number): number | undefined {
   return unlessBusy("accept4", result);
 }
 
-/** recv(2) of a non-blocking socket; undefined if there is no data yet. */
+/** recv(2) of a non-blocking socket; undefined before data comes. */
 export function recvNow(fd: number, buffer: Bytes): number | undefined {
   const { symbols } = libc();
   const result = symbols.recv(fd, buffer, buffer.length, 0, PADDING);
@@ -520,7 +520,7 @@ let messages:
  * recvmsg(2) without waiting.
  *
  * @param header A `struct msghdr`, which points to memory that the caller keeps
- * @returns The bytes received; undefined if there is no data yet
+ * @returns The bytes received; undefined before data comes
  */
 export function receiveMessage(fd: number, header: Bytes): number | undefined {
   libc(); // finds errno

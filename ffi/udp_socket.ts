@@ -22,7 +22,7 @@ export class UdpSocket implements Disposable {
   /**
    * Opens a socket, which stays in the namespace.
    *
-   * @throws {SyscallError} ENETUNREACH or EHOSTUNREACH if there is no route
+   * @throws {SyscallError} ENETUNREACH or EHOSTUNREACH without a route
    */
   constructor(netns: NetNs, destination: Ip, port: number) {
     const domain = SOCKET_DOMAINS[destination.family];

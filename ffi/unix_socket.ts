@@ -95,7 +95,7 @@ const received = new Uint8Array(64 * 1024);
 /** One connection. */
 export class UnixStream implements Disposable {
   readonly #fd: Fd;
-  /** Who is at the other end. */
+  /** The process at the other end. */
   readonly peer: Peer;
 
   /** Takes ownership of a connected, non-blocking socket. */
@@ -113,7 +113,7 @@ export class UnixStream implements Disposable {
    * Receives what has arrived.
    *
    * @returns Bytes that are valid until the next call for any stream; none at
-   *   the end; undefined if there are none yet
+   *   the end; undefined before any come
    * @throws {SyscallError} ECONNRESET
    */
   receive(): Bytes | undefined {

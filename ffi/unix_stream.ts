@@ -83,7 +83,7 @@ export class UnixStream implements Disposable {
    * Connects to the socket at a path, if root or this process's user listens.
    * Does not wait.
    *
-   * @returns Undefined if there is no socket, nothing listens on it, too many
+   * @returns Undefined if the socket does not exist, nothing listens on it, too many
    *   wait for it, this process may not use it, or another user listens
    */
   static connect(path: string): UnixStream | undefined {

@@ -1,5 +1,5 @@
 /**
- * What this project's plugins tell of themselves, for tools. Nothing that a
+ * Facts about this project's plugins, for tools. Nothing that a
  * plugin's call loads imports it.
  *
  * @module

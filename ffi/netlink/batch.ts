@@ -54,7 +54,7 @@ function sendGroup(
 }
 
 /**
- * Sends requests of which the kernel carries out all or none. Waits for the
+ * Sends requests; the kernel carries out all or none. Waits for the
  * acknowledgement of the last one that asks for it, or for the first refusal.
  *
  * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses

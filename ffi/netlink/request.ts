@@ -34,7 +34,7 @@ export interface EncodedRequest {
   readonly flags: number;
   /** The bytes after the common header. */
   readonly body: Bytes;
-  /** What they say. */
+  /** Their content. */
   readonly content: {
     readonly header: object;
     readonly attributes?: object | undefined;

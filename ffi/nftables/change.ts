@@ -60,7 +60,7 @@ export type Hook =
 
 /** The type, hook and priority of a base chain, which the kernel calls. */
 export interface BaseChain {
-  /** What its rules may do. */
+  /** Actions of its rules. */
   readonly type: "filter" | "nat" | "route";
   /** When the kernel calls it. */
   readonly hook: Hook;
@@ -331,7 +331,7 @@ export function delElementsOf(
 export interface NewRule {
   /** Name of its chain. */
   readonly chain: string;
-  /** What it matches, and what it does then. */
+  /** Its matches and its action. */
   readonly expressions: readonly Expression[];
   /** For people. */
   readonly comment?: string | undefined;

@@ -467,7 +467,7 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
   };
 }
 
-/** What links of each kind have, from the data of their messages. */
+/** Properties of links of each kind, from the data of their messages. */
 const DECODERS: {
   readonly [K in keyof LinkDataByKind]: (
     data: DataByKind[K],

@@ -38,13 +38,13 @@ export interface Link {
   readonly isAllMulticast: boolean;
   /** Length of its queue in packets, if the qdisc has no limit of its own. */
   readonly transmitQueueLength: number;
-  /** What its kind adds; undefined for kinds that are not decoded. */
+  /** Its kind's properties; undefined for kinds that are not decoded. */
   readonly data: LinkData | undefined;
-  /** Its options as a port of a bridge; undefined if it is none. */
+  /** Its options as a port of a bridge; undefined for other links. */
   readonly port: BridgePort | undefined;
 }
 
-/** What links of each kind have besides. */
+/** Properties of links of each kind. */
 export interface LinkDataByKind {
   /** A bridge. */
   readonly bridge: {
@@ -72,7 +72,7 @@ export interface LinkDataByKind {
   };
 }
 
-/** What a link of a kind has besides. */
+/** Properties of a link of a kind. */
 export type LinkData = {
   readonly [K in keyof LinkDataByKind]:
     & { readonly kind: K }

@@ -204,7 +204,7 @@ export class RouteRequests {
 
   /**
    * Returns the index of the link by which packets to an address leave;
-   * undefined if there is no route to it.
+   * undefined without a route to it.
    */
   findOutput(destination: Ip): number | undefined {
     try {

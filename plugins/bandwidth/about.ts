@@ -1,5 +1,5 @@
 /**
- * What bandwidth tells of itself.
+ * Facts about bandwidth for tools.
  *
  * @module
  */

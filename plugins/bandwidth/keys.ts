@@ -1,5 +1,5 @@
 /**
- * What the keys of bandwidth's configuration are.
+ * The keys of bandwidth's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What bandwidth leaves, ours and the Go plugin's: IFBs.
+ * Leftovers of bandwidth, ours and the Go plugin's: IFBs.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of bandwidth, or has no effect.
+ * Mistakes in a configuration of bandwidth, and keys without effect.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { frameBytes } from "./token_bucket.ts";
 /** Source: limits.ts. */
 const MAX_BURST_BITS = 0xffff_ffff * 8;
 
-/** What a bucket must hold for a packet of the usual MTU to pass. */
+/** The least bucket that lets a packet of the usual MTU pass. */
 const PACKET_BITS = frameBytes(1500) * 8;
 
 /** See {@linkcode Lint}. */

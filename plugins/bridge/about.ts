@@ -1,5 +1,5 @@
 /**
- * What bridge tells of itself.
+ * Facts about bridge for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of bridge's configuration are.
+ * The keys of bridge's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What bridge leaves: rules against forged MACs, and masquerades.
+ * Leftovers of bridge: rules against forged MACs, and masquerades.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of bridge, or has no effect.
+ * Mistakes in a configuration of bridge, and keys without effect.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What chain tells of itself.
+ * Facts about chain for tools.
  *
  * @module
  */

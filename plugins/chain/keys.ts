@@ -1,5 +1,5 @@
 /**
- * What the keys of chain's configuration are.
+ * The keys of chain's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What contivk8s tells of itself.
+ * Facts about contivk8s for tools.
  *
  * @module
  */

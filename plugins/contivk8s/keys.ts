@@ -1,5 +1,5 @@
 /**
- * What the keys of contivk8s's configuration are.
+ * The keys of contivk8s's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What debug tells of itself.
+ * Facts about debug for tools.
  *
  * @module
  */

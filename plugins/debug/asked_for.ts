@@ -107,7 +107,7 @@ function someObject(directory: string, test: Test, depth = 0): boolean {
   });
 }
 
-/** What cannot be read asks for nothing. */
+/** An unreadable file asks for nothing. */
 function readDocument(path: string): unknown {
   return ifPossible(() => parseJson(readTextFile(path)));
 }

@@ -1,5 +1,5 @@
 /**
- * What the keys of debug's configuration are.
+ * The keys of debug's configuration.
  *
  * @module
  */

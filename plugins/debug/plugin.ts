@@ -62,7 +62,7 @@ export const debug: Plugin<DebugConfig> = definePlugin({
     await runAny(call.config.delHooks, call);
   },
 
-  // These commands are about the network: there is no sandbox for hooks.
+  // These commands are about the network: hooks have no sandbox.
   gc(call): void {
     if (isAskedFor(call)) recordCall(call);
   },
@@ -72,7 +72,7 @@ export const debug: Plugin<DebugConfig> = definePlugin({
   },
 });
 
-/** What only cleans up must not fail. */
+/** A command that cleans up must not fail. */
 function isAskedFor(call: Call<DebugConfig>): boolean {
   try {
     checkAskedFor(call);

@@ -1,5 +1,5 @@
 /**
- * What dummy tells of itself.
+ * Facts about dummy for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of dummy's configuration are.
+ * The keys of dummy's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What firewall tells of itself.
+ * Facts about firewall for tools.
  *
  * @module
  */

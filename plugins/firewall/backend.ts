@@ -1,5 +1,5 @@
 /**
- * What a backend of the firewall must do.
+ * The tasks of a backend of the firewall.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of firewall's configuration are.
+ * The keys of firewall's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What firewall leaves, ours and the Go plugin's: elements of nftables, and rules
+ * Leftovers of firewall, ours and the Go plugin's: elements of nftables, and rules
  * of iptables for addresses.
  *
  * @module

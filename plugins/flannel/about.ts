@@ -1,5 +1,5 @@
 /**
- * What flannel tells of itself.
+ * Facts about flannel for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of flannel's configuration are.
+ * The keys of flannel's configuration.
  *
  * @module
  */

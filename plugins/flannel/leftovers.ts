@@ -1,5 +1,5 @@
 /**
- * What flannel leaves: configurations of its delegates.
+ * Leftovers of flannel: configurations of its delegates.
  *
  * @module
  */

@@ -59,7 +59,7 @@ function parseSubnetEnv(text: string, path: string): SubnetEnv {
   const pairs = text.split(/\r?\n/).map((line) => line.split(/=(.*)/, 2));
   const values = new Map(pairs.map(([key, value = ""]) => [key, value]));
   const missing: string[] = [];
-  /** Reads keys, one of which is enough. */
+  /** Reads keys; one is enough. */
   const read = <T>(parse: (value: string) => T, ...keys: string[]): T[] => {
     const found = keys.filter((key) => values.has(key));
     if (found.length === 0) missing.push(...keys);

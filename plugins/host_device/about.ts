@@ -1,5 +1,5 @@
 /**
- * What host-device tells of itself.
+ * Facts about host-device for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of host-device's configuration are.
+ * The keys of host-device's configuration.
  *
  * @module
  */

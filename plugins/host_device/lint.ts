@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of host-device.
+ * Mistakes in a configuration of host-device.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What ipvlan tells of itself.
+ * Facts about ipvlan for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of ipvlan's configuration are.
+ * The keys of ipvlan's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What plugins tell of themselves, for tools. `deno task schemas` writes it.
+ * Facts about plugins, for tools. `deno task schemas` writes it.
  *
  * @module
  */

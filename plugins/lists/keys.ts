@@ -1,5 +1,5 @@
 /**
- * What the keys of plugins are, for tools. `deno task schemas` writes it.
+ * The keys of plugins, for tools. `deno task schemas` writes it.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What plugins leave on a node, for tools. `deno task schemas` writes it.
+ * Leftovers of plugins on a node, for tools. `deno task schemas` writes it.
  *
  * @module
  */

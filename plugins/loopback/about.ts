@@ -1,5 +1,5 @@
 /**
- * What loopback tells of itself.
+ * Facts about loopback for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of loopback's configuration are.
+ * The keys of loopback's configuration.
  *
  * @module
  */

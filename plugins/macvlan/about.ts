@@ -1,5 +1,5 @@
 /**
- * What macvlan tells of itself.
+ * Facts about macvlan for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of macvlan's configuration are.
+ * The keys of macvlan's configuration.
  *
  * @module
  */

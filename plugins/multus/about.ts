@@ -1,5 +1,5 @@
 /**
- * What multus tells of itself.
+ * Facts about multus for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of multus's configuration are.
+ * The keys of multus's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of multus.
+ * Mistakes in a configuration of multus.
  *
  * @module
  */

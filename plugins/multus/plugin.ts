@@ -26,7 +26,7 @@ import type { MultusConfig } from "./model/config.ts";
 import type { OpenCluster } from "./pod/cluster.ts";
 import type { Session } from "./session.ts";
 
-/** What multus uses instead of its own process's means. */
+/** Means that replace those of multus' own process. */
 export interface MultusOptions {
   /**
    * Opens the cluster of a call; by default a client of its own for each call.

@@ -1,5 +1,5 @@
 /**
- * What passthru tells of itself.
+ * Facts about passthru for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of passthru's configuration are.
+ * The keys of passthru's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What portmap tells of itself.
+ * Facts about portmap for tools.
  *
  * @module
  */

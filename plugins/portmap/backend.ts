@@ -22,7 +22,7 @@ export interface PortmapHost {
   readonly log: Log;
 }
 
-/** What an ADD does to other ports. */
+/** The effect of an ADD on other ports. */
 export interface Addition {
   /**
    * The ports that it took away: an earlier ADD's, or a dead attachment's. Their

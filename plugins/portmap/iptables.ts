@@ -190,7 +190,7 @@ async function forward(
 
 /**
  * Looks for a container's rules in one list of its chain: the program compares a
- * rule with all others. What is not listed as expected, it looks for itself.
+ * rule with all others. It looks for rules that are not listed as expected.
  *
  * @throws {CniError} 999 if a rule is missing
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of portmap's configuration are.
+ * The keys of portmap's configuration.
  *
  * @module
  */

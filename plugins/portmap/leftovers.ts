@@ -1,5 +1,5 @@
 /**
- * What portmap leaves, ours and the Go plugin's: elements and rules of nftables,
+ * Leftovers of portmap, ours and the Go plugin's: elements and rules of nftables,
  * and chains of iptables. Masquerades of the legacy iptables are among these.
  *
  * @module

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of portmap, or has no effect.
+ * Mistakes in a configuration of portmap, and keys without effect.
  *
  * @module
  */

@@ -69,7 +69,7 @@ import {
 
 /** How many elements one message has: their attribute is limited to 64 KiB. */
 const ELEMENTS_AT_ONCE = 150;
-/** What all elements contain. */
+/** Fields of all elements. */
 const ANY = [new Uint8Array(0)];
 /** Label of a link that did not let 127.0.0.0/8 pass before. */
 const TO_RESTORE = "restore";

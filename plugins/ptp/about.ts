@@ -1,5 +1,5 @@
 /**
- * What ptp tells of itself.
+ * Facts about ptp for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of ptp's configuration are.
+ * The keys of ptp's configuration.
  *
  * @module
  */

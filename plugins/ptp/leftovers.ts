@@ -1,5 +1,5 @@
 /**
- * What ptp leaves: masquerades.
+ * Leftovers of ptp: masquerades.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What remote tells of itself.
+ * Facts about remote for tools.
  *
  * @module
  */

@@ -106,7 +106,7 @@ async function connect(target: Target): Promise<Deno.UnixConn> {
   }
 }
 
-/** Any other error does not show that there is no daemon. */
+/** Any other error does not show that the daemon is absent. */
 function toConnectError(cause: unknown): DaemonAway | DaemonBusy {
   if (cause instanceof Deno.errors.NotFound) {
     return new DaemonAway("the socket does not exist", { cause });

@@ -1,5 +1,5 @@
 /**
- * What the keys of remote's configuration are.
+ * The keys of remote's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What sbr tells of itself.
+ * Facts about sbr for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of sbr's configuration are.
+ * The keys of sbr's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of sbr.
+ * Mistakes in a configuration of sbr.
  *
  * @module
  */

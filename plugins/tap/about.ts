@@ -1,5 +1,5 @@
 /**
- * What tap tells of itself.
+ * Facts about tap for tools.
  *
  * @module
  */

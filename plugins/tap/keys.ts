@@ -1,5 +1,5 @@
 /**
- * What the keys of tap's configuration are.
+ * The keys of tap's configuration.
  *
  * @module
  */

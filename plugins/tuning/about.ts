@@ -1,5 +1,5 @@
 /**
- * What tuning tells of itself.
+ * Facts about tuning for tools.
  *
  * @module
  */

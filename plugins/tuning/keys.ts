@@ -1,5 +1,5 @@
 /**
- * What the keys of tuning's configuration are.
+ * The keys of tuning's configuration.
  *
  * @module
  */

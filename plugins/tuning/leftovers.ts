@@ -1,5 +1,5 @@
 /**
- * What tuning leaves: backups.
+ * Leftovers of tuning: backups.
  *
  * @module
  */

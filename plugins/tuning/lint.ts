@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of tuning.
+ * Mistakes in a configuration of tuning.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What vlan tells of itself.
+ * Facts about vlan for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of vlan's configuration are.
+ * The keys of vlan's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of vlan.
+ * Mistakes in a configuration of vlan.
  *
  * @module
  */

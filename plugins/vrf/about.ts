@@ -1,5 +1,5 @@
 /**
- * What vrf tells of itself.
+ * Facts about vrf for tools.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the keys of vrf's configuration are.
+ * The keys of vrf's configuration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration of vrf.
+ * Mistakes in a configuration of vrf.
  *
  * @module
  */

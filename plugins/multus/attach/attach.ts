@@ -25,7 +25,7 @@ import {
 } from "../model/attachment.ts";
 import { type Delegate, isList } from "../model/delegate.ts";
 
-/** What attaching needs of a call. */
+/** The parts of a call that attaching needs. */
 export interface AttachingCall {
   readonly call: { readonly signal?: AbortSignal | undefined };
   /** The pod, from CNI_ARGS. */

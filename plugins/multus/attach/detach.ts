@@ -20,7 +20,7 @@ import {
 } from "../model/attachment.ts";
 import { loadDelegate } from "../model/delegate.ts";
 
-/** What detaching needs of a call. */
+/** The parts of a call that detaching needs. */
 export interface DetachingCall {
   readonly runtime: Pick<NetworkRuntime, "delNetworkList" | "findCachedConfig">;
   /** Directories to search for plugins, in order. */

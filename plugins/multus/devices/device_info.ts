@@ -54,7 +54,7 @@ export function copyDeviceInfo(
 /**
  * Reads the device information of an attachment.
  *
- * @returns Undefined if there is no file
+ * @returns Undefined without a file
  * @throws {CniError} 5 if it cannot be read, 6 if it is not a JSON object
  */
 export function findDeviceInfo(path: string): JsonObject | undefined {
@@ -63,7 +63,7 @@ export function findDeviceInfo(path: string): JsonObject | undefined {
 }
 
 /**
- * Removes a file; succeeds if there is none.
+ * Removes a file; succeeds without one.
  *
  * @throws {CniError} 5 if it cannot be removed
  */

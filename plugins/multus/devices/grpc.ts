@@ -65,7 +65,7 @@ const PREFIX_LENGTH = u8.size + u32be.size;
  * Calls the methods of a server. Messages of more than 16 MiB are refused.
  *
  * `fetch` hides trailers, so the status is read from the headers. Servers put it
- * there if there is no message; a message means success.
+ * there without a message; a message means success.
  */
 export class GrpcClient implements Disposable {
   readonly #http: Deno.HttpClient;

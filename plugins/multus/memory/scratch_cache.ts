@@ -89,7 +89,7 @@ export class ScratchCache {
   /**
    * Reads the networks of a container.
    *
-   * @returns Undefined if there is no file, or part of it is unreadable
+   * @returns Undefined without a file, or part of it is unreadable
    */
   read(containerId: string): Delegate[] | undefined {
     const { delegates, isComplete } = this.readWhatIsLeft(containerId);
@@ -118,7 +118,7 @@ export class ScratchCache {
   }
 
   /**
-   * Removes a container's file; succeeds if there is none.
+   * Removes a container's file; succeeds without one.
    *
    * @throws {CniError} 5 if the file cannot be removed
    */

@@ -184,7 +184,7 @@ export function nameByPlace(index: number, ifName: string): string {
  *
  * Source: multus-cni pkg/types `CreateCNIRuntimeConf`, `mergeCNIRuntimeConfig`.
  *
- * @throws {RangeError} If there is no such delegate
+ * @throws {RangeError} If the delegate does not exist
  */
 export function runtimeConfOf(source: RuntimeConfSource): RuntimeConf {
   const { delegates, index, args, k8s } = source;

@@ -65,7 +65,7 @@ export interface Delegate {
    * cached.
    */
   readonly conf: NetworkConfList | NetworkConf;
-  /** What the annotation requests; empty for networks of every pod. */
+  /** The annotation's requests; empty for networks of every pod. */
   readonly request: AttachmentRequest;
   /** Resource that provided the device. */
   readonly resourceName?: string;
@@ -83,7 +83,7 @@ export interface NetworkSelection {
   readonly name: string;
   /** Its namespace. */
   readonly namespace: string;
-  /** What the annotation requests for the attachment. */
+  /** The annotation's requests for the attachment. */
   readonly request: AttachmentRequest;
 }
 

@@ -56,7 +56,7 @@ export interface Cluster extends AsyncDisposable {
   /**
    * Returns the client.
    *
-   * @throws {CniError} 7 if there is no API, or the kubeconfig is unusable
+   * @throws {CniError} 7 without an API, or if the kubeconfig is unusable
    */
   client(): Promise<ClusterClient>;
   /** Opens the client in the background; {@linkcode client} reports errors. */

@@ -104,7 +104,7 @@ function listParts(
 }
 
 /**
- * Finds the pod's first interface among those of the cluster's own network: the
+ * Finds the pod's first interface on the cluster's own network: the
  * one whose address comes with a router, which may be outside the sandbox, else
  * the first.
  */

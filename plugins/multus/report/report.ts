@@ -21,7 +21,7 @@ import type { Cluster, ClusterClient } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
 import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
 
-/** What reporting needs of a call. */
+/** The parts of a call that reporting needs. */
 export interface ReportingCall {
   readonly call: { readonly signal?: AbortSignal | undefined };
   readonly cluster: Pick<Cluster, "client">;

@@ -1,6 +1,6 @@
 /**
  * Default routes that pods request with `"default-route": ["10.1.1.1"]` of a
- * selected network. They replace those of the networks' plugins.
+ * selected network. They replace the routes of the networks' plugins.
  *
  * The families are independent. If any network of the pod requests an IPv4
  * gateway, it becomes the only IPv4 default route of all networks; IPv6 default
@@ -160,7 +160,7 @@ function toDefaultRoute(gateway: Ip): JsonObject {
   return { dst, gw: gateway.toString() };
 }
 
-/** What the routes of a list have in common. */
+/** Fields that the routes of a list share. */
 interface Owner {
   /** The family of all routes; undefined if each route has its own. */
   readonly family?: IpFamily;

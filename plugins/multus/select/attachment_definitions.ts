@@ -91,7 +91,7 @@ export class AttachmentDefinitions implements Disposable {
   /**
    * Returns a definition.
    *
-   * @throws {NetworkError} 7 If there is none, 11 if the API cannot be
+   * @throws {NetworkError} 7 If it does not exist, 11 if the API cannot be
    *   asked
    */
   get(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {

@@ -1,5 +1,5 @@
 /**
- * What a configuration from the API may do on the node. Who may create a
+ * Limits for a configuration from the API. A user who may create a
  * NetworkAttachmentDefinition is often a tenant, and plugins run as root.
  *
  * Configurations in files of the node are not concerned: root wrote them.
@@ -37,7 +37,7 @@ const EVERY = "*";
 
 /**
  * Plugins that run what their configuration names, or send it to a daemon, and
- * programs of this project that are no plugins.
+ * programs of this project that are not plugins.
  */
 const RESTRICTED: readonly string[] = [
   "chain",

@@ -50,7 +50,7 @@ const EXTENSIONS = [".conf", ".json", ".conflist"];
  * malformed file ends the search, because it may be the file in question.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
- *   if there is no such network
+ *   if the network does not exist
  */
 export function findNetworkFile(
   directory: string,
@@ -69,7 +69,7 @@ export function findNetworkFile(
  * that configure multus itself, which may share the directory, are skipped.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
- *   if there is no network
+ *   without a network
  */
 export function findFirstNetworkFile(
   directory: string,
@@ -135,7 +135,7 @@ export interface ChainContext {
  * not the owner of the master network, and must not stop pods from starting.
  *
  * @param name Name of the network, and of the directory next to clusterNetwork
- * @returns Undefined if there are no plugins, or one is malformed
+ * @returns Undefined without plugins, or if one is malformed
  * @throws {CniError} 7 If clusterNetwork is not a path
  */
 export function loadAuxiliaryChain(

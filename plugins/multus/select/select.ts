@@ -29,7 +29,7 @@ import type { ChosenNetworks } from "./annotations.ts";
 import type { DefinitionSource } from "./attachment_definitions.ts";
 import { resolveAll, type ResolveQuery } from "./resolve.ts";
 
-/** What selecting networks needs of a call. */
+/** The parts of a call that selecting networks needs. */
 export interface SelectingCall {
   readonly call: Pick<Call<MultusConfig>, "config" | "cniVersion" | "signal">;
   /** The pod, from CNI_ARGS. */

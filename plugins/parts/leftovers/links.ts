@@ -10,7 +10,7 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findLinkOwner } from "../attachment.ts";
 
-/** What a link itself says. */
+/** A link's own description. */
 export interface LinkEvidence {
   /** Why it is left over although it names no owner; undefined if it is not. */
   readonly unknown?: string | undefined;
