@@ -14,7 +14,7 @@ import type { StateDocument } from "../daemon/server/state_handler.ts";
 
 export type { StateDocument };
 
-/** What is at a socket of the node daemon. */
+/** The state of a socket of the node daemon. */
 export type NodeDaemon =
   /** Nothing listens. */
   | { readonly is: "absent" }

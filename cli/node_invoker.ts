@@ -33,7 +33,7 @@ export function createNodeInvoker(): Invoker {
 }
 
 function mayReachDaemon({ type, env, stdin }: Invocation): boolean {
-  // From sources, this executable is deno: it is no plugin.
+  // From sources, this executable is deno, not a plugin.
   if (import.meta.dirname !== undefined) return false;
   if (!isForDaemon((name) => env[name])) return false;
   return listSockets(type, readKeys(stdin))

@@ -64,7 +64,7 @@ export interface AskedDaemon {
   readonly socket?: string | undefined;
 }
 
-/** Asks the daemons of a network, of which the worst counts. */
+/** Asks the daemons of a network, and returns the worst answer. */
 export async function findDaemon(
   confs: readonly PluginConf[],
   { pluginDirs }: Directories,

@@ -15,7 +15,7 @@ import type { PluginConf } from "../cni/libcni/mod.ts";
 import type { Problem } from "../cni/tools/problem.ts";
 import type { Surroundings } from "../cni/call/surroundings.ts";
 
-/** What such a plugin tells. */
+/** The answers of such a plugin. */
 export interface ToldPlugin {
   readonly about: About;
   /** Of its configuration; of an IPAM plugin, what is in `ipam`. */

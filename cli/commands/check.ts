@@ -48,7 +48,7 @@ export async function check(call: CniCall): Promise<Output> {
     runtime.checkNetworkList({ ...list, plugins }, conf, {
       signal: call.signal,
     });
-  // Fails if there is no result to check against.
+  // Fails without a result to check against.
   await check([]);
   const differences: Difference[] = [];
   for (const plugin of list.plugins) {

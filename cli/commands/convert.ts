@@ -282,7 +282,7 @@ const PODMAN_ARGS = ["podman_labels", "podman_options"];
 
 /**
  * Explains the effects of a chain at the beginning of a network on podman;
- * undefined if there is no such chain, or podman did not create the network.
+ * undefined if the chain does not exist, or podman did not create the network.
  *
  * podman keeps no list of its networks apart from their files. It reads the
  * bridges and subnets in use, and what `podman network rm` must delete, from

@@ -68,7 +68,7 @@ interface Row {
   readonly since: string | null;
   readonly memoryBytes: number | null;
   readonly executable: string | null;
-  /** What became of its calls; null if it does not tell. */
+  /** Outcomes of its calls; null if it does not tell. */
   readonly calls: StateDocument["calls"] | null;
 }
 

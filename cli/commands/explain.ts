@@ -94,7 +94,7 @@ async function explainFinding(given: string): Promise<Output> {
   };
 }
 
-/** Makes all schemas, with that of a plugin outside of this project if it is meant. */
+/** Makes all schemas, and the schema of a plugin outside of this project if it is meant. */
 async function makeAll(
   call: CniCall,
   name: string | undefined,

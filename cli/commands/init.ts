@@ -27,7 +27,7 @@ import { checkTarget, writeTarget } from "../written_file.ts";
 
 /** The world of `cni init`. */
 export interface Setting {
-  /** Undefined if there is no terminal. */
+  /** Undefined without a terminal. */
   readonly ask: Ask | undefined;
   /** Reads what the node has. */
   readonly readNode: (confDir: string) => NodeSubnets;

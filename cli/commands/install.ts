@@ -46,7 +46,7 @@ const SOURCE = "/proc/self/exe";
 /** The executable of `multus install`. */
 const MULTUS = "cni-multus";
 
-/** Programs, which are no plugins, that are installed only if they are named. */
+/** Programs that are not plugins, installed only if they are named. */
 const ON_REQUEST: readonly string[] = ["multus-shim", "noop"];
 
 /**
@@ -70,7 +70,7 @@ interface Row {
   readonly change: Change | Undone;
 }
 
-/** What was done to the node daemon, or why it could not be done. */
+/** The change to the node daemon, or why it could not be made. */
 interface DaemonReport {
   readonly change: ServiceChange | "failed";
   readonly problem?: string;
@@ -149,7 +149,7 @@ async function updateDaemon(
     );
 }
 
-/** Plugins work without the daemon, so a failure of it is no failure of theirs. */
+/** Plugins work without the daemon, so its failure does not fail them. */
 async function tryDaemon(
   change: () => Promise<ServiceChange>,
 ): Promise<DaemonReport> {

@@ -24,7 +24,7 @@ import { writeTarget } from "../written_file.ts";
 
 type Sample = readonly [labels: Labels, value: number];
 
-/** What several metrics are made of, read once. */
+/** Data behind several metrics, read once. */
 interface Shared {
   /** Counts the addresses of pools. */
   readonly pools: () => readonly PoolUse[];

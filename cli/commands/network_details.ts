@@ -55,7 +55,7 @@ interface NamedLink {
 /** Addresses that share a range set. */
 interface Pool {
   readonly subnets: readonly string[];
-  /** Never given out; empty if there is none. */
+  /** Never given out; empty if all are. */
   readonly gateways: readonly string[];
   readonly used: number;
   readonly free: number;
@@ -77,7 +77,7 @@ interface Details {
   readonly subnets: readonly string[];
   readonly gateways: readonly string[];
   readonly pools: readonly Pool[];
-  /** What is at the daemon's socket, as `cni networks` has it. */
+  /** The state of the daemon's socket, as `cni networks` has it. */
   readonly daemon: Row["daemon"];
   /** The same, and why. */
   readonly daemonText: string;
@@ -89,7 +89,7 @@ interface Details {
 /**
  * Tells all about a network.
  *
- * @throws {UnknownNetworkError} If there is none of that name
+ * @throws {UnknownNetworkError} If no network has that name
  */
 export async function describeNetwork(
   network: string,

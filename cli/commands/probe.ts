@@ -40,7 +40,7 @@ interface Probe {
   readonly reached: boolean;
   /** How long it took. */
   readonly milliseconds: number;
-  /** Why it failed; null if there was no answer. */
+  /** Why it failed; null without an answer. */
   readonly error: string | null;
 }
 

@@ -166,7 +166,7 @@ async function validateSource(
     : await validateNetwork(given, validator);
 }
 
-/** Reads the node's other networks, of which only the ranges matter. */
+/** Reads the node's other networks, for their ranges. */
 async function readOthers(
   sources: readonly Source[],
   { confDir }: Directories,

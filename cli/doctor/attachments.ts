@@ -143,7 +143,7 @@ async function findHelp(
 const SILENT = { attempts: 0, timeoutMs: 0 };
 
 /**
- * Returns a test for types of plugins whose CHECK tells of the container. Other
+ * Returns a test for types of plugins whose CHECK looks at the container. Other
  * checks report the rest: files that do not work, and missing plugins that a
  * network of the node needs.
  */

@@ -121,7 +121,7 @@ export interface Collapsed extends Found {
 /** More findings of one shape than this are shown as one. */
 const MOST_ALIKE = 3;
 
-/** Makes one finding of those that say the same, or the same of many things. */
+/** Makes one finding of several that say the same, or the same of many things. */
 export function collapse(findings: readonly Found[]): Collapsed[] {
   const groups = Map.groupBy(findings, shapeOf);
   return [...groups.values()].flatMap((some) => {

@@ -35,7 +35,7 @@ const NETWORK_HEADER = 1;
 /** Source: net/netfilter `NFT_JUMP_STACK_SIZE`. */
 const MAX_DEPTH = 16;
 
-/** What a network's packets have. */
+/** Properties of a network's packets. */
 interface Traffic extends RoutedNetwork {
   /** The addresses of its containers. */
   readonly addresses: readonly Ip[];
@@ -189,7 +189,7 @@ function holds(
     ![source, destination].includes(payload.offset)
   ) return false;
   const isOfSubnet = isPrefix(hex, subnet.network);
-  // One container that is cut off is a fault; one that may pass is no way out.
+  // One container that is cut off is a fault; one that may pass does not help the others.
   const isOfOne = isDrop &&
     addresses.some((ip) => ip.toBytes().toHex() === hex);
   return isOfSubnet || isOfOne;

@@ -29,7 +29,7 @@ export interface Finding {
   readonly consequence: string;
   /** The command line that fixes it: once it has run, the finding is gone. */
   readonly command?: string | undefined;
-  /** What a person does where no command can decide; no full stop. */
+  /** Advice for a person where no command can decide; no full stop. */
   readonly advice?: string | undefined;
   /** The command line that shows more. */
   readonly look?: string | undefined;
@@ -39,7 +39,7 @@ export interface Finding {
   readonly mend?: Mend | undefined;
 }
 
-/** What a finding has besides its texts. */
+/** Parts of a finding beside its texts. */
 export type More = Pick<
   Finding,
   "command" | "advice" | "look" | "subject" | "mend"
@@ -48,15 +48,15 @@ export type More = Pick<
 /** Things that a check found. */
 export type Findings = readonly Finding[];
 
-/** What the page of a finding says, in Markdown sentences. */
+/** The page of a finding, in Markdown sentences. */
 export interface Page {
-  /** What containers have of it. */
+  /** Its effect on containers. */
   readonly effect: string;
   /** How nodes come to it. */
   readonly cause: string;
   /** How to see more. */
   readonly look: string;
-  /** What ends it, or that nothing on the node does. */
+  /** The fix, or that nothing on the node helps. */
   readonly fix: string;
 }
 

@@ -28,7 +28,7 @@ const masquerades = ({ conf }: PlacedConf): boolean =>
 const isInNftables = ({ conf }: PlacedConf): boolean =>
   valueOf(conf.document, "ipMasqBackend") === "nftables";
 
-/** What plugins need for keys that several of them have. */
+/** Kernel features behind keys that several plugins share. */
 const FEATURES: readonly Feature[] = [
   {
     name: "nf_tables",

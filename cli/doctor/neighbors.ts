@@ -1,5 +1,5 @@
 /**
- * Who else has a container's address, or takes its packets.
+ * Others that have a container's address, or take its packets.
  *
  * @module
  */

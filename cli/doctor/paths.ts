@@ -25,7 +25,7 @@ const OWN_STEPS = STEPS.filter(({ name }) => !OF_OTHERS.includes(name));
 /** Steps after which the packet is beyond the container's own path. */
 const SHARED = ["uplink", "uplink-gateway"];
 
-/** Goes the ways of containers of which CHECK finds nothing. */
+/** Follows packets of containers that pass CHECK. */
 async function findEnds(node: Node): Promise<Findings> {
   const findings = new Map<string, Finding>();
   const notForwarded = listNotForwarded(node);

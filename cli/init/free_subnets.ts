@@ -14,7 +14,7 @@ import { findAbout } from "../../plugins/abouts.ts";
 import { listRanges } from "../validation/addresses.ts";
 import { findIpamType } from "../validation/keys.ts";
 
-/** What a node has. */
+/** Subnets in use on a node. */
 export interface NodeSubnets {
   /** Those of addresses, routes and configured networks. */
   readonly taken: readonly Cidr[];

@@ -10,7 +10,7 @@ import type { Cidr } from "../../net/cidr.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ABOUTS } from "../../plugins/lists/abouts.ts";
 
-/** What plugins that can be the first of a network tell of themselves. */
+/** Facts about plugins that can be the first of a network. */
 export const STARTERS: readonly About[] = ABOUTS
   .filter(({ kind, start }) => kind === "interface" && start !== undefined)
   .toSorted((one, other) => rankOf(one) - rankOf(other));

@@ -34,7 +34,7 @@ const LIMIT_MS = 120_000;
 /** The directory of the daemon's sockets, and what a daemon that has ended leaves there. */
 const SOCKET_DIR = "/run/cni", REMAINS = [".lock"];
 
-/** What becomes of the service. */
+/** The change to the service. */
 export type ServiceChange =
   | "started"
   | "restarted"
@@ -46,7 +46,7 @@ export type ServiceChange =
   | "stopped"
   | "removed";
 
-/** What systemd says of the service. */
+/** The service's state in systemd. */
 export interface ServiceState {
   /** `loaded`, `not-found`, `masked` or `bad-setting`. */
   readonly load: string;

@@ -31,16 +31,16 @@ import { isObject, parseJson } from "../../cni/json/json.ts";
 /** The name of the executable, to which plugins are linked. */
 export const EXECUTABLE = "cni";
 
-/** What installing changes about a name. */
+/** The effect of installing on a name. */
 export type Change = "installed" | "updated" | "replaced" | "unchanged";
 
-/** What removing changes about a name. */
+/** The effect of removing on a name. */
 export type Undone = "restored" | "removed" | "kept";
 
 /** How a plugin becomes a file of its own. */
 export type Form = "link" | "copy";
 
-/** What has been installed: identities of files by name. */
+/** Installed files: identities of files by name. */
 type Installed = Record<string, string>;
 
 /** A directory of plugins, locked until it is disposed of. */

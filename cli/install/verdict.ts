@@ -86,7 +86,7 @@ async function judge(
 }
 
 /**
- * Lists a plugin's configuration, and those of the plugins that it runs one by
+ * Lists a plugin's configuration, and the configurations of plugins that it runs one by
  * one: links of chain, delegates of multus.
  */
 function listParts(document: JsonObject): JsonObject[] {

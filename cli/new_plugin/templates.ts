@@ -236,7 +236,7 @@ const about: About = {
   ${about}
 };
 
-/** What cni validate, explain and schema know of the plugin. */
+/** Facts about the plugin for cni validate, explain and schema. */
 const told: Told = {
   about,
   text: "${text}",

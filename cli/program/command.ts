@@ -91,7 +91,7 @@ export interface Argument {
   readonly isHidden?: boolean;
 }
 
-/** What help tells of a command besides. */
+/** More about a command, for its help. */
 export interface HelpText {
   /** Further paragraphs. */
   readonly about?: readonly string[];

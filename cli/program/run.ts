@@ -79,7 +79,7 @@ export interface World {
   readonly width?: number | undefined;
   /** Receives text for people as it is written. */
   readonly onStderr: (text: string) => void;
-  /** Shows progress on a terminal; undefined if there is none. */
+  /** Shows progress on a terminal; undefined without one. */
   readonly onProgress?: ((text: string) => void) | undefined;
   /** Aborted by an {@linkcode Interruption} when the user interrupts the tool. */
   readonly interrupt: AbortSignal;

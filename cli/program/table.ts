@@ -199,9 +199,9 @@ const FAIR_NAME = 24;
 interface Widths {
   /** With all cells whole. */
   readonly whole: number;
-  /** What other columns are dropped for. */
+  /** The width that other columns are dropped for. */
   readonly fair: number;
-  /** What it needs. */
+  /** The least width. */
   readonly least: number;
 }
 
@@ -232,7 +232,7 @@ function measureColumn<Row>(
   return { whole, fair: least, least };
 }
 
-/** What is shown where. */
+/** The place of each column. */
 interface Layout<Row> {
   readonly columns: readonly Column<Row>[];
   readonly widths: readonly number[];

@@ -15,7 +15,7 @@ export type SchemaFile = "conflist" | "conf" | string;
  * Builds the schema in a file.
  *
  * @param name A plugin's type, `conflist` or `conf`
- * @returns Undefined if there is none
+ * @returns Undefined for an unknown type
  */
 export function selectSchema(
   list: ListSchema,
@@ -59,7 +59,7 @@ export interface Key {
  * Finds a key.
  *
  * @param name A plugin's type, and the keys that lead to it, in any case
- * @returns A message if there is none
+ * @returns A message for an unknown type
  */
 export function findKey(list: ListSchema, name: string): Key | string {
   const [first = "", ...rest] = name.replace(/\[\d*\]/g, "").split(".");

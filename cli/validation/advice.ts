@@ -1,5 +1,5 @@
 /**
- * What to write instead of an invalid value.
+ * Replacements for invalid values.
  *
  * @module
  */
@@ -13,7 +13,7 @@ interface Advice {
   readonly key: RegExp;
   /** Matches the problem. */
   readonly problem: RegExp;
-  /** Returns the advice; undefined if there is none for the value. */
+  /** Returns the advice; undefined for values without advice. */
   readonly write: (value: JsonValue | undefined) => string | undefined;
 }
 

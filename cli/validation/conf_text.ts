@@ -155,7 +155,7 @@ function findProperty(node: Node | undefined, key: string): Node | undefined {
     );
 }
 
-/** What each of jsonc-parser's errors means to people. */
+/** The errors of jsonc-parser in words for people. */
 const SYNTAX: Readonly<Record<string, string>> = {
   PropertyNameExpected: "expected a key in double quotes",
   ValueExpected: "expected a value",

@@ -29,7 +29,7 @@ export interface Definition {
   readonly problems?: readonly Problem[];
 }
 
-/** What a YAML file has. */
+/** The content of a YAML file. */
 export interface Found {
   readonly definitions: readonly Definition[];
   /** Whether it has Kubernetes objects, with or without networks. */

@@ -36,7 +36,7 @@ import {
 /** A configuration to check. */
 export interface Given {
   readonly document: JsonValue;
-  /** What a runtime expects, which it tells by the file's name. */
+  /** The form that a runtime expects, by the file's name. */
   readonly form: "list" | "plugin" | "either";
   /** Used if the configuration has no name: the definition's or network's. */
   readonly defaultName?: string | undefined;

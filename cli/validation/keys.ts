@@ -52,9 +52,9 @@ export interface CheckedPlugin {
   readonly own: Schema<unknown> | undefined;
   /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
-  /** What the plugin tells of itself; undefined if that is unknown. */
+  /** Facts about the plugin; undefined if it is unknown. */
   readonly about: About | undefined;
-  /** What the IPAM plugin tells of itself. */
+  /** Facts about the IPAM plugin. */
   readonly ipamAbout: About | undefined;
   /** Problems that a plugin outside of this project finds itself. */
   readonly told: readonly Problem[];

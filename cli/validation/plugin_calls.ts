@@ -1,5 +1,5 @@
 /**
- * What the plugins themselves say of a configuration.
+ * The plugins' own verdict on a configuration.
  *
  * @module
  */

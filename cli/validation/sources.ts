@@ -45,7 +45,7 @@ export interface Source {
   readonly given: Given | undefined;
   /** Problems of the text. */
   readonly problems: readonly Problem[];
-  /** Plugins in files of their own, which follow those of the list. */
+  /** Plugins in files of their own, which follow the list's own. */
   readonly parts: readonly { readonly file: string; readonly text: ConfText }[];
 }
 

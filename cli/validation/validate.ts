@@ -193,7 +193,7 @@ class NetworkChecks {
     await this.#checkDelegates(checked);
   }
 
-  /** Has a plugin outside of this project tell of itself, if it does. */
+  /** Asks a plugin outside of this project for facts about itself. */
   async learn(type: string): Promise<ToldPlugin | undefined> {
     const { pluginDirs, signal, env } = this.#validator;
     if (pluginNames.includes(type)) return undefined;

@@ -1,5 +1,5 @@
 /**
- * Who reaches whom, by ping and by a question to a name server.
+ * Reachability, by ping and by a question to a name server.
  *
  * @module
  */
@@ -33,7 +33,7 @@ export interface Reach {
   readonly address: string;
   readonly reached: boolean;
   readonly milliseconds: number;
-  /** Why it failed; null if there was no answer. */
+  /** Why it failed; null without an answer. */
   readonly error: string | null;
 }
 

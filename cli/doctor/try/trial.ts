@@ -35,7 +35,7 @@ import { SYSCTL_CHECKS } from "../sysctls.ts";
 import { walkAll } from "../way/walk.ts";
 import { type Attempt, type Party, type Reach, reach } from "./reach.ts";
 
-/** What was tried of a network. */
+/** The trial of a network. */
 export interface Trial {
   readonly network: string;
   readonly file: string;
@@ -46,7 +46,7 @@ export interface Trial {
   readonly attempts: readonly Reach[];
   /** What failed: ADD, CHECK, DEL, or something that is left. */
   readonly failures: readonly Failure[];
-  /** What stopped packets, as far as it can be told. */
+  /** Where packets were stopped, as far as it can be told. */
   readonly stops: readonly Stop[];
   /** How long ADD of A took. */
   readonly addMilliseconds: number | null;
@@ -58,7 +58,7 @@ export interface Failure {
   readonly message: string;
 }
 
-/** What stopped packets. */
+/** The place where packets were stopped. */
 export interface Stop {
   /** The step of the path, or the code of a finding. */
   readonly at: string;

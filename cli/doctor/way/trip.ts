@@ -37,7 +37,7 @@ export interface Outcome {
   readonly text: string;
   /** The command that fixes it. */
   readonly command?: string | undefined;
-  /** What a person does where no command can decide. */
+  /** Advice for a person where no command can decide. */
   readonly advice?: string | undefined;
   /** The command that shows more. */
   readonly look?: string | undefined;
@@ -45,7 +45,7 @@ export interface Outcome {
   readonly takes?: string | undefined;
 }
 
-/** What helps where a packet does not pass. */
+/** Help where a packet does not pass. */
 export type Help = string | Pick<Outcome, "command" | "advice" | "look">;
 
 /** One step of the way. */
