@@ -6,7 +6,10 @@
 
 /** Longest wait on the slowest machine, in ms. */
 const PATIENCE_MS = 60_000;
-const POLL_MS = 5;
+/** How long to wait before the condition is tried again, at least and at most. */
+const POLL_MS = 5, MOST_POLL_MS = 250;
+/** How often longer than the last try; so waiting leaves the processor to others. */
+const REST = 3;
 
 /**
  * Waits until a condition holds.
@@ -20,11 +23,16 @@ export async function eventually(
   describe: () => string = () => "",
 ): Promise<void> {
   const endMs = performance.now() + PATIENCE_MS;
-  while (!await isSo()) {
-    if (performance.now() > endMs) {
+  for (;;) {
+    const startMs = performance.now();
+    if (await isSo()) return;
+    const nowMs = performance.now();
+    if (nowMs > endMs) {
       throw new Error(`Timed out waiting until ${what} ${describe()}`.trim());
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    const restMs = REST * (nowMs - startMs);
+    const pollMs = Math.min(Math.max(restMs, POLL_MS), MOST_POLL_MS);
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
 }
 

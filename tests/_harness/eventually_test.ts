@@ -1,0 +1,26 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { eventually } from "./eventually.ts";
+
+Deno.test("eventually() rests three times as long as a try takes", async () => {
+  const tries: [beginMs: number, endMs: number][] = [];
+  await eventually("the fourth try", () => {
+    const beginMs = performance.now();
+    while (performance.now() < beginMs + 20);
+    tries.push([beginMs, performance.now()]);
+    return tries.length === 4;
+  });
+  assertEquals(tries.length, 4);
+  for (const [at, [beginMs, endMs]] of tries.entries()) {
+    const [nextMs = Infinity] = tries[at + 1] ?? [];
+    // A timer may fire a millisecond early. A rest has an upper bound, too.
+    const restMs = Math.min(3 * (endMs - beginMs), 250);
+    assert(nextMs - endMs >= restMs - 2, `${nextMs - endMs} of ${restMs} ms`);
+  }
+});
+
+Deno.test("eventually() fails at once if a try does", async () => {
+  const fail = (): boolean => {
+    throw new Error("on purpose");
+  };
+  await assertRejects(() => eventually("never", fail), Error, "on purpose");
+});
