@@ -21,15 +21,16 @@ import { killByTurns } from "./_harness/kills.ts";
 import { createRandom, type Random } from "./_harness/random.ts";
 import { nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
+import { howOften } from "./_harness/stress.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
-const CONTAINERS = 60;
 const AT_ONCE = 8;
+const CONTAINERS = howOften(4 * AT_ONCE);
 /** How many operations are killed. */
-const KILLS = 40;
+const KILLS = howOften(24);
 
 /** A container on the node. */
 interface Container {
@@ -116,7 +117,7 @@ for (const type of ["ptp", "bridge"]) {
     fn: (t: Deno.TestContext) => Promise<void>,
   ): void => rootTest(`${type} ${name}`, allOf(needsNft, needsBin), fn);
 
-  test("attaches 60 containers, 8 at a time, and detaches them in any order", async (t) => {
+  test(`attaches ${CONTAINERS} containers, ${AT_ONCE} at a time, and detaches them in any order`, async (t) => {
     const random = createRandom(1);
     await eachRow(t, [undefined, "nftables", "iptables"], async (backend) => {
       using node = new Node(

@@ -41,9 +41,9 @@ import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { createRandom } from "./_harness/random.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
+import { howOften, isLong } from "./_harness/stress.ts";
 
-const PODS = Number(Deno.env.get("CNI_STRESS") || 16);
-const isLong = Deno.env.has("CNI_STRESS");
+const PODS = howOften(16);
 const AT_ONCE = 4;
 /** Pods where calls do the work themselves, which takes longest. */
 const FEW = isLong ? PODS : 2 * AT_ONCE;

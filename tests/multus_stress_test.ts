@@ -5,8 +5,10 @@ import { eachAtOnce } from "./_harness/at_once.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import type { HostPod } from "./_harness/multus_host.ts";
 import { hostTest, MultusHost } from "./_harness/multus_host.ts";
+import { howOften } from "./_harness/stress.ts";
 
-const PODS = 100, AT_ONCE = 10;
+const AT_ONCE = 10;
+const PODS = howOften(5 * AT_ONCE);
 
 /** Lists a pod's IPv4 addresses by interface, as the kernel has them. */
 function addressesOf({ sandbox }: HostPod): Record<string, string> {
@@ -59,8 +61,9 @@ hostTest(
         { length: AT_ONCE },
         (_, index) => host.addPod(`late-${index}`, { networks: "green" }),
       );
+      const every = Math.ceil(PODS / AT_ONCE);
       const mixed = pods.flatMap((pod, index) => {
-        const other = index % AT_ONCE === 0 ? late[index / AT_ONCE] : undefined;
+        const other = index % every === 0 ? late[index / every] : undefined;
         return other === undefined ? [pod] : [pod, other];
       });
       await eachAtOnce(
