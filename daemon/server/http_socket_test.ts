@@ -31,7 +31,12 @@ class Scene implements AsyncDisposable {
       path: this.path,
     });
     for (const piece of pieces) {
-      await connection.write(new TextEncoder().encode(piece));
+      try {
+        await connection.write(new TextEncoder().encode(piece));
+      } catch (error) {
+        // It has answered and closed before: the answer can be read.
+        if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+      }
       await new Promise((resolve) => setTimeout(resolve, 1));
     }
     const decoder = new TextDecoder();
