@@ -39,7 +39,7 @@ import {
   NodeDaemon,
   type NodeDaemonOptions,
 } from "./_harness/node_daemon.ts";
-import { needsOtherUser } from "./_harness/other_user.ts";
+import { needsOtherCaller } from "./_harness/other_user.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 
@@ -349,7 +349,7 @@ test(
 
 rootTest(
   "daemon: serves its own user without any capability",
-  allOf(needsBin, needsOtherUser),
+  allOf(needsBin, needsOtherCaller),
   async () => {
     await using scene = new Scene();
     const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
@@ -794,7 +794,7 @@ test(
     assertEquals(daemon.story, []);
   },
   {},
-  allOf(needsBin, needsOtherUser),
+  allOf(needsBin, needsOtherCaller),
 );
 
 rootTest(

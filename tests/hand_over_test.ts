@@ -11,18 +11,28 @@ import { HURRIED_TAKE_MS, TAKE_MS } from "../daemon/protocol/call_format.ts";
 import { LOSS_PERIOD_MS } from "../daemon/protocol/daemon_losses.ts";
 import { lossesFile, offFile } from "../daemon/protocol/daemon_socket.ts";
 import { UnixStream } from "../ffi/unix_stream.ts";
-import { hasCommand } from "../testing/capabilities.ts";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  type Needs,
+  needsRoot,
+} from "../testing/capabilities.ts";
 import { concat } from "../net/bytes.ts";
 import { encodeMessage, type Message } from "../daemon/protocol/request.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
-import { canBeOtherUser } from "./_harness/other_user.ts";
+import { needsOtherCaller, needsOtherUser } from "./_harness/other_user.ts";
 import { eachRow } from "./_harness/table.ts";
 import { leaveSocket } from "./_harness/unix_server.ts";
 
 /** Defines a test that runs executables. */
-function test(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {
-  const { ignore, suffix } = needsBin;
+function test(
+  name: string,
+  fn: (t: Deno.TestContext) => Promise<void>,
+  ...needs: readonly Needs[]
+): void {
+  const { ignore, suffix } = allOf(needsBin, ...needs);
   Deno.test({ name: name + suffix, ignore, fn });
 }
 
@@ -236,11 +246,9 @@ testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
   await Deno.remove(directory, { recursive: true });
 });
 
-Deno.test({
-  name: "a call runs in its process if it may not use the socket" +
-    needsBin.suffix,
-  ignore: needsBin.ignore || !canBeOtherUser,
-  fn: async () => {
+test(
+  "a call runs in its process if it may not use the socket",
+  async () => {
     await using daemon = new FakeDaemon(sayDone);
     const call = {
       config: { ...CONFIG, daemonSocket: daemon.path },
@@ -250,7 +258,8 @@ Deno.test({
     assertEquals(await run(call), alone);
     assertEquals([alone.code, daemon.requests.length], [0, 0]);
   },
-});
+  needsOtherCaller,
+);
 
 /** A listener that keeps what it is sent, and says `ready` at once. */
 const LISTENER = `
@@ -268,10 +277,9 @@ while (accept(my $caller, $listener)) {
 }
 `;
 
-Deno.test({
-  name: "a listener of another user gets nothing" + needsBin.suffix,
-  ignore: needsBin.ignore || !canBeOtherUser || !hasCommand("perl"),
-  fn: async () => {
+test(
+  "a listener of another user gets nothing",
+  async () => {
     const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
     await Deno.chmod(directory, 0o777);
     const path = `${directory}/daemon.sock`;
@@ -296,7 +304,9 @@ Deno.test({
     await listener.status;
     await Deno.remove(directory, { recursive: true });
   },
-});
+  needsOtherUser,
+  ignoreUnless(hasCommand("perl"), "needs perl"),
+);
 
 /** Runs calls with a daemon at a path of a directory of its own; returns the losses that they record. */
 async function withLosses(
@@ -433,11 +443,9 @@ testBoth("a daemon that is turned off is not asked", async (_, key) => {
   assertEquals((await run({ config })).stdout, "{}");
 });
 
-Deno.test({
-  name: "a configuration that names no daemon asks the usual one" +
-    needsBin.suffix,
-  ignore: needsBin.ignore || !canBeOtherUser,
-  fn: async (t) => {
+test(
+  "a configuration that names no daemon asks the usual one",
+  async (t) => {
     await using daemon = new FakeDaemon(sayDone);
     const off = { env: { CNI_NO_DAEMON: "yes" } };
     const rows: Record<
@@ -479,7 +487,8 @@ Deno.test({
       },
     );
   },
-});
+  needsRoot,
+);
 
 /** Encodes the header of a message. */
 function message(kind: number, length: number): Uint8Array {
