@@ -164,7 +164,7 @@ export async function ensureDebianPackages(
  * Downloads packages and unpacks them into a directory, unless it is there.
  *
  * @param directory Appears complete, or not at all
- * @param release Of Debian; by default that of the machine
+ * @param release Of Debian; by default the machine's
  */
 export async function ensureUnpacked(
   names: readonly string[],

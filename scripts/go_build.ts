@@ -26,7 +26,7 @@ export interface GoRun {
   readonly cwd?: string;
 }
 
-/** What is built, where, and by what. */
+/** A build: its subject, place and program. */
 export interface GoBuild {
   /** Appears complete, or not at all. */
   readonly directory: string;

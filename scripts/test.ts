@@ -154,7 +154,7 @@ interface Setting {
   readonly stop: AbortSignal;
 }
 
-/** What is run beside the tests, and which of these. */
+/** Tasks beside the tests, and a choice of tests. */
 export type Scope = "fast" | "tests" | "whole";
 
 /** Chooses what to run. */
@@ -265,7 +265,7 @@ function showNowAndThen(show: (text: string) => void): (text: string) => void {
   };
 }
 
-/** What is counted. */
+/** The counts. */
 type Counted = Pick<RunResult, "tally" | "conformance">;
 
 /** Runs what the command line asks for, as `deno test` runs and shows it. */
@@ -296,7 +296,7 @@ function judge({ tally }: Counted): Tally {
   return { ...tally, failed: 1 };
 }
 
-/** What a scope needs of the machine beside deno. */
+/** Programs that a scope needs beside deno. */
 async function prepare(
   scope: Scope,
   stop: AbortSignal,

@@ -68,7 +68,7 @@ function listCommands(): string[] {
   });
 }
 
-/** What there is of the machine that a run might change. */
+/** State of the machine that a run might change. */
 function observeMachine(): unknown {
   const list = (directory: string): string[] => {
     try {

@@ -84,7 +84,7 @@ async function run(
   return output;
 }
 
-/** What an attachment leaves: the result, links, routes and VLANs. */
+/** Traces of an attachment: the result, links, routes and VLANs. */
 async function observe(who: Who, keys: Keys): Promise<unknown> {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
@@ -125,7 +125,7 @@ for (const [name, keys] of Object.entries(SAME)) {
         using hosts = TestHosts.create();
         const config = configOf(hosts, keys);
         const { json } = await run(adder, hosts, "ADD", config);
-        // Go's CHECK calls an IPAM plugin even if there is none.
+        // Go's CHECK calls an IPAM plugin even without one.
         const isChecked = other === "ours" || keys["subnet"] !== undefined;
         for (const command of [...isChecked ? ["CHECK"] : [], "DEL"]) {
           await run(other, hosts, command, { ...config, prevResult: json });

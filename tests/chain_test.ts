@@ -60,7 +60,7 @@ function podPlugins(
   ];
 }
 
-/** What the runtime offers. */
+/** The runtime's offer. */
 const OFFER = { bandwidth: WIDE };
 
 /** Puts plugins into a chain as `cni convert` does with those of ours. */
@@ -178,7 +178,7 @@ function normalise<T>(value: T, { sandbox }: TestHosts): T {
   return JSON.parse(text);
 }
 
-/** What an attachment was like. */
+/** The attachment as it was. */
 interface Life {
   readonly result: unknown;
   readonly stock: unknown;

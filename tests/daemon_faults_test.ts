@@ -34,7 +34,7 @@ const LIMITS = {
   egressBurst: 1_000_000,
 };
 
-/** What a pod is attached to, by the plugins' names. */
+/** The networks of a pod, by the plugins' names. */
 const CHAINS: Readonly<Record<string, (hosts: TestHosts) => Keys[]>> = {
   "ptp, bandwidth, sbr": (hosts) => [
     {

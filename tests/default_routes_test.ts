@@ -42,7 +42,7 @@ async function defaultRoutes(type: string, bin: string): Promise<unknown> {
   return { found, ipv4: list("-4"), ipv6: list("-6") };
 }
 
-/** What there is to see of a default route. */
+/** The visible traces of a default route. */
 interface DefaultRoute {
   readonly dev?: string;
   readonly gateway?: string;

@@ -211,7 +211,7 @@ const FAR = "192.0.2.1";
 /** The API of the tests does not take the status that Go multus writes. */
 const UNTOLD = "error setting the networks status";
 
-/** What a definition reaches: files of its author, and servers. */
+/** Targets of a definition: files of its author, and servers. */
 class Observer implements Disposable {
   readonly #directory: string;
   readonly #listener: Deno.UnixListener;

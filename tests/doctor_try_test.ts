@@ -50,7 +50,7 @@ function pairs({ attempts }: Trial): string[] {
   ).sort();
 }
 
-/** What host namespace, leases and cache have. */
+/** The state of host namespace, leases and cache. */
 function stock({ hosts, cacheDir, sh }: DoctorScene): string {
   void sh;
   const list = (path: string): string[] =>

@@ -28,7 +28,7 @@ const STALL_MS = 10_000;
 
 /**
  * Nothing may be written but to the directory; what is in there goes in the end.
- * Each mount is read-only by itself. What another mount covers is none.
+ * Each mount is read-only by itself. A path that another mount covers is not.
  */
 const CONFINE = `set -e
 cut -d ' ' -f 5 /proc/self/mountinfo | while read -r path; do

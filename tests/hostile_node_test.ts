@@ -20,7 +20,7 @@ const SECRET = "a-secret-of-the-node";
 /** No call of a plugin takes so long, however busy the machine is. */
 const DEADLINE_MS = 60_000;
 
-/** What can be in the place of a file. */
+/** Things that can be in the place of a file. */
 const PLANTED: Readonly<Record<string, (path: string, away: string) => void>> =
   {
     "a link to a file": (path, away) => Deno.symlinkSync(`${away}/file`, path),

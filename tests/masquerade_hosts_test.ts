@@ -76,7 +76,7 @@ class Host extends MasqueradeScene {
   }
 }
 
-/** What is tried. */
+/** The attempts. */
 interface Life {
   readonly programs: keyof typeof PROGRAMS;
   readonly others: keyof typeof OTHERS;

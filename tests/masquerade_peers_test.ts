@@ -24,7 +24,7 @@ const TYPES: Readonly<Record<string, MakeConfig>> = {
   bridge: bridgeConfig,
 };
 
-/** What only rules for the container have in them. */
+/** Text that only rules for the container contain. */
 const OF_CONTAINER = /10\.1\.2\.|2001:db8:1:|test-container|CNI-/;
 
 /** A host on which plugins of both sides attach the same container. */

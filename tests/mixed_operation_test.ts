@@ -28,7 +28,7 @@ import { needsRuleTools } from "./_harness/rules.ts";
 const IPTABLES = { ipMasq: true, ipMasqBackend: "iptables" };
 const NFTABLES = { ipMasq: true, ipMasqBackend: "nftables" };
 
-/** What is operated, by its name in the table. */
+/** The operated networks, by name in the table. */
 const ROWS: Readonly<Record<string, Row>> = {
   "masquerade, iptables": { plugins: (hosts) => [ptp(hosts, IPTABLES)] },
   "masquerade, nftables": { plugins: (hosts) => [ptp(hosts, NFTABLES)] },
@@ -77,7 +77,7 @@ const SHARED = /CNI-HOSTPORT-MASQ/;
 type Order = readonly [add: Side, between: Side, del: Side];
 type Side = "ours" | "Go";
 
-/** What comes between; CHECK comes before each GC. */
+/** The steps between; CHECK comes before each GC. */
 const BETWEEN: Readonly<Record<Side, string>> = {
   ours: "GC ours",
   Go: "CHECK Go",

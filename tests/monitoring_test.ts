@@ -97,7 +97,7 @@ function formatCases(): unknown {
   };
 }
 
-/** What is not ours. */
+/** Metrics of others. */
 const OTHERS = ["up", "node_textfile_mtime_seconds", "ALERTS"];
 
 /** Asserts that rules and dashboard ask for metrics that exist, in expressions that are valid. */

@@ -33,9 +33,9 @@ const PATIENCE_MS = 60_000;
 
 /** How an API server does not answer as it should. */
 interface Trouble {
-  /** What multus shall fail with. */
+  /** The expected code. */
   readonly code: 7 | 11;
-  /** What its message shall have in it. */
+  /** A part of the expected message. */
   readonly text: RegExp;
   /** Makes it so. */
   begin(api: KubeApi): unknown;
@@ -91,7 +91,7 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
   ),
 };
 
-/** What is done with each trouble. */
+/** The steps for each trouble. */
 type RowOf = (scene: Scene, trouble: Trouble) => Promise<void>;
 
 /** A cluster of its own, on a node that others are on too. */

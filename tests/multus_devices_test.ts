@@ -19,7 +19,7 @@ import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 const DEVICE_INFO_DIR = "run/k8s.cni.cncf.io/devinfo";
 const RESOURCE = "vendor.com/nic";
-/** What the device plugin says of the first device. */
+/** The device plugin's facts about the first device. */
 const DEVICE_INFO = {
   type: "pci",
   version: "1.1.0",
@@ -95,7 +95,7 @@ class DeviceHost implements AsyncDisposable {
     });
   }
 
-  /** What the plugin was sent. */
+  /** The plugin's input. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   sent(command: string, ifName: string): any {
     const path = `${this.directory.path}/${command}-${ifName}`;

@@ -116,7 +116,7 @@ class Node implements Disposable {
   }
 }
 
-/** What may be left of a file, by how much of it reached the disk. */
+/** Possible remains of a file, by how much of it reached the disk. */
 const DAMAGES: Record<string, (bytes: Uint8Array, kept: number) => Uint8Array> =
   {
     "cut off": (bytes, kept) => bytes.subarray(0, kept),

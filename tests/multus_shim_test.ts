@@ -419,7 +419,7 @@ test(
   },
 );
 
-/** What is wrong with a call, as multus-shim itself finds. */
+/** Mistakes of a call that multus-shim itself finds. */
 const WRONG: readonly [what: string, keys: JsonObject, code: number][] = [
   ["a network without a name", { name: "" }, 7],
   ["an unknown version", { cniVersion: "9.9.9" }, 1],

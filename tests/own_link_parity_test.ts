@@ -38,7 +38,7 @@ const ROWS: Readonly<Record<OwnLinkType, readonly [string, Keys][]>> = {
   ],
 };
 
-/** What the Go plugin ignores together with an owner and a group. */
+/** Keys that the Go plugin ignores together with an owner and a group. */
 const IGNORED: readonly (readonly [string, Keys])[] = [
   ["mtu and mac", { owner: 1, group: 1, mtu: 1400, mac: ASKED_MAC }],
 ];

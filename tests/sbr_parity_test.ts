@@ -162,7 +162,7 @@ function rowsFor(peer: Peer): typeof ROWS {
   };
 }
 
-/** What differs from one run to the next. */
+/** Values that differ from one run to the next. */
 function withoutNames(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value).replace(/\/proc\/\d+\/fd\/\d+/g, "SANDBOX")

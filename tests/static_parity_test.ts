@@ -14,7 +14,7 @@ import { runStatic, staticConfig } from "./_harness/static.ts";
 /** The versions that every peer has. */
 const VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
-/** What a call is given. */
+/** The input of a call. */
 interface Scenario {
   readonly ipam?: JsonObject;
   readonly others?: JsonObject;

@@ -28,7 +28,7 @@ export interface Bundle {
   readonly path: string;
   /** Size in bytes. */
   readonly size: number;
-  /** What its `buildIdentity` is. */
+  /** The value of its `buildIdentity`. */
   readonly identity: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Digests of files, and of those that a build takes from others: `digests.json` has
+ * Digests of files, and of files that a build takes from others: `digests.json` has
  * them by version and machine. `deno` is the executable of the npm package, `denort`
  * the archive that `deno compile` downloads.
  *

@@ -53,7 +53,7 @@ export interface Executable {
 /** What {@linkcode compile} made. */
 export interface CompileResult {
   readonly executables: readonly Executable[];
-  /** What the user should know. */
+  /** A note for the user. */
   readonly notes: readonly string[];
   /** A line for each step that an executable is without although it was wanted. */
   readonly leftOut: readonly string[];

@@ -15,7 +15,7 @@ import { type AnyNode, parse, type VariableDeclaration } from "acorn";
  * Source: esbuild 0.25.5, which `deno bundle --minify` of Deno 2.9.6 runs.
  *
  * @param source A module of JavaScript
- * @throws {SyntaxError} If it is none
+ * @throws {SyntaxError} If it cannot be parsed
  */
 export function keepUsing(source: string): string {
   const module = parse(source, {

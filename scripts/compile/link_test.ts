@@ -71,7 +71,7 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
 
 /** What a linked script does whose comments are read when they are asked for. */
 interface Observed {
-  /** What it pushed. */
+  /** Its pushed values. */
   readonly out: unknown[];
   /** Ranges of bytes of the comments that it read. */
   readonly ranges: [from: number, to: number][];

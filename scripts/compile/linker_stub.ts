@@ -142,7 +142,7 @@ function formatFailure(linker: string): string {
 /** Labels of the stub. */
 const START = "start", FAILED = "failed", RPATH = "rpath";
 
-/** What the stub knows of its executable. */
+/** Facts about the stub's executable. */
 interface LinkerStubFacts {
   /** How many bytes its first instruction is behind where the executable used to start. */
   readonly distance: number;

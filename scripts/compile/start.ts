@@ -11,7 +11,7 @@ import {
 } from "../../daemon/protocol/request.ts";
 import { concat } from "../../net/bytes.ts";
 
-/** What an executable does when it is called, by call. */
+/** An executable's tasks, by call. */
 export type Behaviour = Readonly<Record<string, string>>;
 
 /** A call of a plugin. */
@@ -35,7 +35,7 @@ const CALLS: Readonly<Record<string, Call>> = {
 /** The call that a daemon runs, and what it has the caller print. */
 const BY_DAEMON = "a call by a daemon", ANSWER = '{"by":"daemon"}';
 
-/** What all plugins do. */
+/** The tasks of all plugins. */
 const EXPECTED: Readonly<Record<string, RegExp>> = {
   "VERSION": /^exit status 0: .*"supportedVersions"/s,
   "an ADD without CNI_CONTAINERID": /^exit status 1: .*"code": 4/s,
@@ -146,7 +146,7 @@ async function serve(listener: Deno.UnixListener): Promise<void> {
   }
 }
 
-/** @throws {Error} If it is none */
+/** @throws {Error} If it is not an executable */
 async function readRequest(connection: Deno.Conn): Promise<void> {
   let bytes = new Uint8Array();
   for (const buffer = new Uint8Array(64 * 1024);;) {

@@ -1,5 +1,5 @@
 /**
- * What the build does besides `deno compile`: a table of steps, each of which can
+ * The build beyond `deno compile`: a table of steps, each of which can
  * be left out. The function of a step is in a file of its own, which begins with the
  * reason for it, what it gains, and how to turn it off.
  *
@@ -16,13 +16,13 @@ import { linkChunks } from "./link.ts";
 import { attachLinkerStub } from "./linker_stub.ts";
 import { prelink } from "./prelink.ts";
 
-/** What steps may need to know of an executable. */
+/** Facts about an executable that steps may need. */
 export interface StepFacts {
   /** Its `buildIdentity`, if a node daemon may run its calls. */
   readonly build?: string;
 }
 
-/** What every step has. */
+/** Fields of every step. */
 interface Named {
   /** `--no-NAME` leaves it out. */
   readonly name: string;

@@ -53,7 +53,7 @@ const ROOT_URL = new URL("../..", import.meta.url);
 const OUTPUT = `${ROOT}build/coverage/`;
 const RAW = `${OUTPUT}raw`;
 
-/** What is reported, and what of. */
+/** A report and its subject. */
 const REPORT_FILTER = [
   `--include=^${ROOT_URL.href}(${DIRECTORIES.join("|")})/`,
   "--exclude=_test\\.ts$",

@@ -20,7 +20,7 @@ import { type CurvePanel, drawCurvePanels } from "./bench/curve_chart.ts";
 import type { Report } from "./bench/report.ts";
 import { escapeXml } from "./bench/svg.ts";
 
-/** What stays of a run. */
+/** The record of a run. */
 export interface Entry {
   readonly commit: string;
   readonly machine: Pick<Report["machine"], "date" | "kernel" | "cpu">;

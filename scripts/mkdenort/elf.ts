@@ -81,7 +81,7 @@ interface MachineFacts {
   readonly relativeRelocation: number;
   /** The relocation that takes the address from a function of the executable's own. */
   readonly indirectRelocation: number;
-  /** Relocations of which only the place depends on the executable's address: by symbols, and thread-local. */
+  /** Relocations whose place alone depends on the executable's address: by symbols, and thread-local. */
   readonly otherRelocations: readonly number[];
   /** The largest page that the kernel may use. */
   readonly pageSize: number;
@@ -232,7 +232,7 @@ export interface DynamicEntry {
 /**
  * Reads the dynamic section, in which every tag we use occurs once.
  *
- * @throws {Error} If there is none
+ * @throws {Error} If the file has none
  */
 export function readDynamic(elf: Elf): DynamicEntry[] {
   const segment = elf.segments.find(({ type }) => type === PT_DYNAMIC);
@@ -256,7 +256,7 @@ export function readDynamic(elf: Elf): DynamicEntry[] {
   return entries;
 }
 
-/** Returns the value of a tag of the dynamic section; throws if there is none. */
+/** Returns the value of a tag of the dynamic section; throws without one. */
 export function getTag(
   dynamic: ReadonlyMap<number, number>,
   tag: number,

@@ -21,7 +21,7 @@ export interface Component {
   readonly licenseText: string;
   /** Digest of the package as the registry gives it: `sha512-`, and base64. */
   readonly integrity?: string;
-  /** What it consists of. */
+  /** Its parts. */
   readonly parts?: readonly Part[];
 }
 

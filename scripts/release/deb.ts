@@ -13,7 +13,7 @@ import type { Release } from "./sbom.ts";
 /** The directory of the plugins in the package. */
 const PLUGINS = "usr/lib/cni-plugins";
 
-/** What a package is made of. */
+/** The parts of a package. */
 export interface DebOptions {
   readonly release: Release;
   /** As Debian calls it: `amd64` or `arm64`. */

@@ -19,10 +19,10 @@ export interface Durations {
   readonly files: Readonly<Record<string, number>>;
 }
 
-/** What a file takes at least that is recorded, in seconds. */
+/** The shortest duration that is recorded, in seconds. */
 const LONG = 5;
 
-/** What another file takes, in seconds. */
+/** The duration of any other file, in seconds. */
 const SHORT = 1;
 
 /** Returns the recorded durations of the last run, or those of the tree. */
@@ -33,7 +33,7 @@ export function readDurations(path: URL): Durations {
       return { whole, files };
     }
   } catch {
-    // There is none, or a part of one.
+    // The file is missing, or incomplete.
   }
   return recorded;
 }
@@ -62,7 +62,7 @@ export function isLong({ files }: Durations, name: string): boolean {
   return name in files;
 }
 
-/** What has begun, and when; in ms. */
+/** Files that have begun, and when; in ms. */
 type Started = ReadonlyMap<string, number>;
 
 /** Estimates how long a run still takes. */

@@ -1,5 +1,5 @@
 /**
- * What is run before a commit: `deno task test --fast`.
+ * The run before a commit: `deno task test --fast`.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What a run consists of: commands of deno, and how each is judged.
+ * The jobs of a run: commands of deno, and how each is judged.
  *
  * @module
  */

@@ -35,13 +35,13 @@ export interface Outcome {
   readonly failures: readonly Failure[];
   /** The last of the failures, if it is not a test but how the process ended. */
   readonly trouble: Failure | undefined;
-  /** What the machine ran out of, if that made tests fail. */
+  /** The resource that the machine ran out of, if that made tests fail. */
   readonly limit: string | undefined;
   /** The full report of the failures. */
   readonly report: string;
 }
 
-/** What a machine can run out of, and how programs say so. */
+/** Resources that a machine can run out of, and the programs' words for it. */
 const LIMITS: readonly (readonly [what: string, pattern: RegExp])[] = [
   [
     "threads or processes",

@@ -24,7 +24,7 @@ export interface RunOptions {
   readonly more?: number;
   /** Returns how many processors were idle since the last call; measured by default. */
   readonly measureIdle?: () => number;
-  /** What is known of how long the jobs take. */
+  /** The known durations of jobs. */
   readonly durations: Durations;
   /** Whether what passes is shown as well. */
   readonly verbose: boolean;

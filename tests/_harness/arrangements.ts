@@ -60,7 +60,7 @@ export interface Ending {
   readonly calls: readonly PluginCall[];
   /** The same input as recorded, byte for byte. */
   readonly recorded: string;
-  /** What the runtime returned; for an error, its message. */
+  /** The runtime's result; for an error, its message. */
   readonly answer: unknown;
   /** Code of the error; 0 for none. */
   readonly code: number;

@@ -21,7 +21,7 @@ const PATIENCE_MS = 60_000;
 export interface View {
   /** Width of the window, in CSS pixels; 390 is a phone's. */
   readonly width: number;
-  /** What the reader prefers. */
+  /** The reader's preference. */
   readonly theme: "light" | "dark";
 }
 

@@ -21,7 +21,7 @@ import type { Keys } from "./plugin_scene.ts";
 /** A plugin's part of a configuration. */
 export type PluginKeys = Keys & { readonly type: string };
 
-/** What is attached. */
+/** The attachment. */
 export interface Row {
   /** Returns the plugins in the order of ADD. */
   readonly plugins: (

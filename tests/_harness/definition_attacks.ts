@@ -1,5 +1,5 @@
 /**
- * What the author of a NetworkAttachmentDefinition may try on a node.
+ * Attacks of the author of a NetworkAttachmentDefinition on a node.
  *
  * `docs/security.md` has these rows as a table.
  *
@@ -18,12 +18,12 @@ export interface AttackPlace {
 
 /** A definition. */
 export interface Attack {
-  /** What it tries. */
+  /** The attempt. */
   readonly title: string;
   /** The key that refusals name; undefined if it is allowed. */
   readonly key: string | undefined;
   /**
-   * What happens with Go multus and this project's plugins: done; refused by
+   * The outcome with Go multus and this project's plugins: done; refused by
    * a plugin; attached without what it tries; or the plugin is not installed.
    */
   readonly withGo: "done" | "refused" | "ignored" | "absent";

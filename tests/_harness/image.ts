@@ -10,7 +10,7 @@ import { dirname } from "@std/path/posix";
 export interface Image {
   /** As `localhost/busybox:1`. */
   readonly name: string;
-  /** What is in it, by absolute path: a file of this machine. */
+  /** Its files, by absolute path: a file of this machine. */
   readonly files: Readonly<Record<string, string>>;
   /** Targets of symbolic links, by absolute path. */
   readonly links?: Readonly<Record<string, string>>;

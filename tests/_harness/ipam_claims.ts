@@ -9,7 +9,7 @@ import { type PodEvidence } from "../../cni/config/pod_evidence.ts";
 import type { KubeObject } from "./kube_api/objects.ts";
 import type { PodCall, WhereaboutsScene } from "./whereabouts.ts";
 
-/** What is special about a claim. */
+/** Properties of a claim that differ from the usual. */
 export interface ClaimOptions {
   readonly namespace?: string;
   readonly network?: string;
@@ -20,7 +20,7 @@ export interface ClaimOptions {
   readonly metadata?: JsonObject;
 }
 
-/** What owns a claim, or controls a pod. */
+/** The owner of a claim, or the controller of a pod. */
 export interface Owner {
   readonly apiVersion: string;
   readonly kind: string;

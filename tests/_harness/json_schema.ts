@@ -1,5 +1,5 @@
 /**
- * What documents and schemas promise to scripts.
+ * Promises of documents and schemas to scripts.
  *
  * @module
  */

@@ -123,7 +123,7 @@ export class NodeDaemon implements AsyncDisposable {
     return spawnIn(this.#hosts.host, { path, args, env, stdin });
   }
 
-  /** What it ran, as {@linkcode readStory} tells. */
+  /** Its calls, as {@linkcode readStory} tells. */
   get story(): string[] {
     return readStory(this.log);
   }

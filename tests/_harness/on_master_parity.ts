@@ -24,7 +24,7 @@ import {
 import type { Peer } from "./peers.ts";
 import type { Keys } from "./plugin_scene.ts";
 
-/** What is compared. */
+/** The values that are compared. */
 export interface OnMasterParity {
   /** Keys of configurations, by name. */
   readonly rows: Readonly<Record<string, Keys>>;

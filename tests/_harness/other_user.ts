@@ -29,7 +29,7 @@ function runsAsOther(program: string): boolean {
  */
 export const canBeOtherUser: boolean = runsAsOther("true");
 
-/** Skips tests that need another user where there is none. */
+/** Skips tests that need another user where the machine has none. */
 export const needsOtherUser: Needs = ignoreUnless(
   canBeOtherUser,
   "needs a second user",

@@ -27,7 +27,7 @@ export type Keys = Readonly<Record<string, unknown>>;
 
 /** Optional input of a call. */
 export interface SceneCall extends CallOptions {
-  /** Whose plugin is called; ours if undefined. */
+  /** The owner of the called plugin; ours if undefined. */
   readonly who?: Who;
 }
 

@@ -16,7 +16,7 @@ import { type Spawned, spawnIn } from "./spawn_in.ts";
 
 /**
  * Directory with multus, multus-daemon and multus-shim of the Go version, which
- * cannot be built from the module proxy; "" if there is none.
+ * cannot be built from the module proxy; "" without one.
  */
 export const GO_MULTUS: string = Deno.env.get("CNI_GO_MULTUS") ?? "";
 

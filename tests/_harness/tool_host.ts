@@ -92,7 +92,7 @@ export class ToolHost implements AsyncDisposable {
     return { type: "host-local", dataDir: "/run/leases", ranges };
   }
 
-  /** What runs a program on the node, in front of its command line. */
+  /** The command that runs a program on the node, in front of its command line. */
   get enter(): readonly string[] {
     return ["nsenter", "-t", `${this.#holder.pid}`, "-n", "-m", "--"];
   }

@@ -8,7 +8,7 @@
 import { readLocks } from "../../cni/files/lock_holders.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 
-/** What is held; equal before and after a run that leaves nothing. */
+/** Held resources; equal before and after a run that leaves nothing. */
 export interface Held {
   /** Names of the processes in the network namespaces, but the test's own. */
   readonly processes: readonly string[];

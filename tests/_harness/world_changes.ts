@@ -155,7 +155,7 @@ function injected(description = ""): SyscallError {
 function pathOf(args: readonly unknown[]): string {
   const paths = args.slice(0, 2).filter((arg) => typeof arg === "string");
   const [first = ""] = paths;
-  // The content of a file is no path.
+  // The content of a file is not a path.
   return paths.length === 2 && paths[1]?.startsWith("/") ? paths[1] : first;
 }
 

@@ -17,7 +17,7 @@ const INIT = decodeURIComponent(
   new URL("node_init.sh", import.meta.url).pathname,
 );
 
-/** What ends with the node, in the order in which it is started. */
+/** Processes that end with the node, in the order of their start. */
 export type Program = "containerd" | "crio" | "kubelet" | "cni-daemon";
 
 /** How a command ended. */
@@ -100,7 +100,7 @@ export class Node implements AsyncDisposable {
     this.#groups.settle();
   }
 
-  /** Switches it off, as a loss of power does. What is in memory is gone. */
+  /** Switches it off, as a loss of power does. Data in memory is gone. */
   async crash(): Promise<void> {
     if (this.#outer === undefined) return;
     killIfAlive(this.#init);

@@ -14,7 +14,7 @@ export const PAUSE_IMAGE = "registry.k8s.io/pause:3.10";
 
 const CONTAINERD_SOCKET = "/run/containerd/containerd.sock";
 
-/** What runs a node's containers. */
+/** The runtime of a node's containers. */
 export interface Runtime {
   /** Of its CRI. */
   readonly socket: string;

@@ -1,5 +1,5 @@
 /**
- * What a runtime relies on, whatever a plugin was given.
+ * Properties of the output that a runtime relies on, whatever a plugin was given.
  *
  * @module
  */

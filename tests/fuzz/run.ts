@@ -120,7 +120,7 @@ async function run(input: FuzzInput, place: Place): Promise<DispatchOutput> {
   return output;
 }
 
-/** How long one call may take. What never comes to an end, the parent ends. */
+/** How long one call may take. The parent ends a call that never returns. */
 const LIMIT_MS = 5000;
 
 /** How often a plugin ended how, as `ptp 0`. */

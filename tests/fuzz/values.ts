@@ -1,5 +1,5 @@
 /**
- * What a mutation puts where something else was.
+ * Values that a mutation puts in the place of others.
  *
  * @module
  */

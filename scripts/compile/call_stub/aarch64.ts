@@ -74,7 +74,7 @@ const MAX_IMMEDIATE = 4095;
 
 /** Writes code for arm64. */
 export class Arm64Processor implements Processor {
-  /** What it writes to. */
+  /** The buffer that it writes to. */
   readonly code: Arm64Assembler;
 
   /** @param origin Address of the first instruction */

@@ -20,7 +20,7 @@ const KEYS = [SocketKey.socket, SocketKey.directory];
 
 /** Source: linux/un.h `struct sockaddr_un`: the path has 108 bytes. */
 const MAX_PATH = 107;
-/** What follows a directory. */
+/** The text behind a directory. */
 const SUFFIX = `/${SOCKET_NAME}`;
 
 /** Source: Linux mman-common.h, poll.h, socket.h. */

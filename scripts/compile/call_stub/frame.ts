@@ -59,7 +59,7 @@ export const Frame = {
   /** Where stdin is in it. */
   stdin: 88,
   stdinLength: 96,
-  /** Values of the keys of the configuration, and their lengths; 0 if there is none. */
+  /** Values of the keys of the configuration, and their lengths; 0 for an absent key. */
   values: 104,
   valueLengths: 120,
   socket: 136,
@@ -71,7 +71,7 @@ export const Frame = {
   poll: 176,
   /** `struct timespec`: what is left of a part of a time limit. */
   timeout: 184,
-  /** How many of those parts are left. */
+  /** The number of parts that are left. */
   timeouts: 200,
   address: 208,
   /** `struct ucred`, and the size of it. */

@@ -14,7 +14,7 @@ import { StdinName } from "../../../daemon/protocol/stdin_name.ts";
 import { ADDRESS_PATH, Frame, Memory, slotOf } from "./frame.ts";
 import { Step, type Writer } from "./writer.ts";
 
-/** What is written if stdin cannot be put back. */
+/** The message if stdin cannot be put back. */
 const CANNOT_PUT_BACK = `${
   format(
     new CniError(
@@ -48,7 +48,7 @@ const INT_BITS = 32;
 /** Where to write what was read from stdin, and where deno reads it. */
 const STREAM = { to: "d", from: "e" } as const;
 
-/** Makes stdin a file in memory with what was read from it; a pipe if there can be no such file. */
+/** Makes stdin a file in memory with what was read from it; a pipe if the kernel has no such files. */
 export function putBack(w: Writer): void {
   const { p } = w;
   using r = w.step("put stdin back", { ...STREAM, at: "a", left: "b" });

@@ -14,7 +14,7 @@ import { type Part, Writer } from "./writer.ts";
 export interface Operation {
   readonly address: number;
   readonly bytes: Uint8Array;
-  /** What it does, with registers by what they hold. */
+  /** Its effect, with registers named by their content. */
   readonly text: string;
   readonly step: string;
 }
@@ -80,7 +80,7 @@ export function listOperations(
   ];
 }
 
-/** What names there are. */
+/** The names. */
 interface Names {
   readonly part: Part;
   readonly frame: Readonly<Record<string, number>>;

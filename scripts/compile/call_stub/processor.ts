@@ -14,7 +14,7 @@ export type Kept = Exclude<Register, "result">;
 /** The start of the memory that the stub has on the stack. */
 export type Base = Register | "frame";
 
-/** What a system call is given. */
+/** The arguments of a system call. */
 export type Argument =
   | Kept
   | number

@@ -28,7 +28,7 @@ import { putBack, startDeno } from "./give_back.ts";
 import { beginRequest } from "./request.ts";
 import type { Writer } from "./writer.ts";
 
-/** What the stub knows of its executable. */
+/** Facts about the stub's executable. */
 export interface StubFacts {
   /** Identifies the code, as `buildIdentity` does. */
   readonly build: string;

@@ -1,5 +1,5 @@
 /**
- * What several steps of the call stub are written with.
+ * The writer that several steps of the call stub share.
  *
  * @module
  */
@@ -17,10 +17,10 @@ const EINTR = 4, EAGAIN = 11;
  */
 export const TIMEOUT_MS = 125;
 
-/** What to do if a system call fails. */
+/** The step after a system call that fails. */
 interface Failure {
   readonly fd: number | Kept;
-  /** What to wait for if the stream is non-blocking. */
+  /** The event to wait for if the stream is non-blocking. */
   readonly events: number;
   /** The label of the call. */
   readonly again: string;
@@ -45,14 +45,14 @@ export function codeOf(character: string): number {
   return character.charCodeAt(0);
 }
 
-/** What registers hold, by what a step calls it. */
+/** The registers' content, by a step's name for it. */
 type Names = Readonly<Record<string, Kept>>;
 
 /** A step of the code. */
 export interface Part {
   /** The step, and the step that it belongs to. */
   readonly name: string;
-  /** What each register holds. */
+  /** The content of each register. */
   readonly holds: Readonly<Partial<Record<Kept, string>>>;
 }
 

@@ -63,7 +63,7 @@ const numbers: Readonly<Record<SystemCall, number>> = {
 
 /** Writes code for x86-64. */
 export class X86Processor implements Processor {
-  /** What it writes to. */
+  /** The buffer that it writes to. */
   readonly code: X86Assembler;
 
   /** @param origin Address of the first instruction */

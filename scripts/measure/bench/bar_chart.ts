@@ -99,7 +99,7 @@ export function drawBars(
   ]);
 }
 
-/** "ADD ptp" is a part of "ADD"; "DEL, all at once" is none. */
+/** "ADD ptp" is a part of "ADD"; "DEL, all at once" is not. */
 function isWhole({ chain, step }: Row): boolean {
   return chain === undefined || !/^\w+ /.test(step);
 }

@@ -1,5 +1,5 @@
 /**
- * What daemons need to reach the API server of a node.
+ * Files with which daemons reach the API server of a node.
  *
  * @module
  */

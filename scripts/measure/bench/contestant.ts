@@ -138,7 +138,7 @@ export class Contestant {
     }
   }
 
-  /** What the daemon has used; 0 if it is not measured. */
+  /** The daemon's use; 0 if it is not measured. */
   get #daemonCpuMs(): number {
     return this.node.cpuMsOf(this.#route.daemon);
   }

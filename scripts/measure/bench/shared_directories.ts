@@ -11,7 +11,7 @@ import * as libc from "../../../ffi/libc.ts";
 const SHARED_DIRECTORIES = ["/run", "/var/lib/cni"] as const;
 
 /**
- * Puts empty directories in memory in the place of those that would be shared with
+ * Puts empty directories in memory over the directories that would be shared with
  * the machine, and of `directory`. Only for a process that is isolated.
  *
  * @param needed Paths that have to stay as they are
