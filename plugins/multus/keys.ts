@@ -30,6 +30,16 @@ export const keys: PluginKeys = {
       default: "`[]`",
       names: "network",
     },
+    "defaultNetworksAreOptional": {
+      text:
+        "A pod with the annotation `cni.dev/default-networks: none` has no networks of every pod but the master.",
+      default: "`false`",
+    },
+    "requireDevices": {
+      text:
+        "Refuses a network whose [resource](multus-networks.md#devices) has no device for the pod, instead of attaching it without one.",
+      default: "`false`",
+    },
     "systemNamespaces": {
       text: "Namespaces whose pods do not get `defaultNetworks`.",
       default: '`["kube-system"]`',

@@ -29,6 +29,10 @@ export interface MultusConfig extends NetConf {
   readonly clusterNetwork?: string;
   /** Further networks of every pod outside the system namespaces: names or paths. */
   readonly defaultNetworks: readonly string[];
+  /** Whether pods may do without the networks of every pod but the master. */
+  readonly defaultNetworksAreOptional: boolean;
+  /** Whether a network is refused if its resource has no device for the pod. */
+  readonly requireDevices: boolean;
   /** Namespaces where pods have no {@linkcode defaultNetworks}. */
   readonly systemNamespaces: readonly string[];
   /** Namespace of the NetworkAttachmentDefinitions that the configuration names. */
@@ -153,6 +157,8 @@ const writtenSchema = once(() => {
     delegates: optional(z.array(z.looseObject({}))),
     clusterNetwork: text,
     defaultNetworks: texts,
+    defaultNetworksAreOptional: flag,
+    requireDevices: flag,
     systemNamespaces: texts,
     multusNamespace: text,
     kubeconfig: path,
@@ -196,6 +202,8 @@ function complete(written: Written): MultusConfig {
     delegates: (written.delegates ?? []) as JsonObject[],
     clusterNetwork: written.clusterNetwork || undefined,
     defaultNetworks: written.defaultNetworks ?? [],
+    defaultNetworksAreOptional: written.defaultNetworksAreOptional ?? false,
+    requireDevices: written.requireDevices ?? false,
     systemNamespaces: written.systemNamespaces ?? ["kube-system"],
     multusNamespace: written.multusNamespace || "kube-system",
     kubeconfig: written.kubeconfig && nodePath(written.kubeconfig),

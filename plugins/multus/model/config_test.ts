@@ -10,6 +10,8 @@ function read(document: object): MultusConfig {
 const DEFAULTS: MultusConfig = {
   delegates: [],
   defaultNetworks: [],
+  defaultNetworksAreOptional: false,
+  requireDevices: false,
   systemNamespaces: ["kube-system"],
   multusNamespace: "kube-system",
   namespaceIsolation: false,

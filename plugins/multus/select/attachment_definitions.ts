@@ -5,7 +5,7 @@
  */
 
 import { JoinedSignal } from "../../../cni/call/deadline.ts";
-import { describeError, toCniError } from "../../../cni/error.ts";
+import { describeError, ErrorCode, toCniError } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
@@ -39,7 +39,7 @@ export type DefinitionSource = Pick<
 /** The settings of the node about definitions. */
 export type DefinitionsConfig =
   & DefinitionPolicy
-  & Pick<MultusConfig, "confDir" | "trustedNamespaces">;
+  & Pick<MultusConfig, "confDir" | "trustedNamespaces" | "requireDevices">;
 
 /** Identifies a NetworkAttachmentDefinition. */
 export interface DefinitionKey {
@@ -137,9 +137,12 @@ export class AttachmentDefinitions implements Disposable {
     const resourceName = definition.metadata?.annotations?.[RESOURCE_NAME];
     if (!resourceName) return complete;
     const deviceId = await takeDevice?.(resourceName);
-    return deviceId === undefined
-      ? complete
-      : injectDeviceId(complete, { resourceName, deviceId });
+    if (deviceId !== undefined) {
+      return injectDeviceId(complete, { resourceName, deviceId });
+    }
+    const isNeeded = config.requireDevices && takeDevice !== undefined;
+    if (!isNeeded || selection.request.deviceId) return complete;
+    throw noDevice(complete.name, resourceName);
   }
 
   async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
@@ -173,6 +176,17 @@ export class AttachmentDefinitions implements Disposable {
   [Symbol.dispose](): void {
     this.#abort.abort();
   }
+}
+
+/** The network's resource has no device for the pod. */
+function noDevice(name: string, resourceName: string): NetworkError {
+  const message =
+    `network "${name}" needs a device of resource "${resourceName}", and the ` +
+    "pod has none left";
+  return new NetworkError(ErrorCode.InvalidNetworkConfig, message, {
+    reason: "NetworkRefused",
+    message,
+  });
 }
 
 /** Hands the IPAMClaim that the pod names to a network that allows it. */

@@ -114,6 +114,7 @@ Deno.test("AttachmentDefinitions aborts with its signal", async () => {
 });
 
 interface Setting extends DeviceSource {
+  readonly requireDevices?: boolean;
   readonly confDir?: string;
   readonly request?: AttachmentRequest;
   readonly resourceName?: string;
@@ -134,6 +135,7 @@ async function resolve(
       definitionTypes: ["*"],
       definitionKeys: [],
       trustedNamespaces: [],
+      requireDevices: setting.requireDevices ?? false,
     },
     takeDevice: setting.takeDevice,
     log: console,
@@ -208,6 +210,33 @@ Deno.test("AttachmentDefinitions.resolve() leaves the configuration alone if the
     assertEquals(textOf(delegate), text);
     const { deviceId, resourceName } = delegate;
     assertEquals([deviceId, resourceName], [undefined, undefined]);
+  });
+});
+
+Deno.test("AttachmentDefinitions.resolve() refuses a network without its device, if that is set", async (t) => {
+  const none = (): Promise<undefined> => Promise.resolve(undefined);
+  const strict = { resourceName: "r", requireDevices: true };
+  const error = await assertRejects(
+    () => resolve({ type: "sriov" }, { ...strict, takeDevice: none }),
+    NetworkError,
+  );
+  assertEquals([error.code, error.event.reason, error.message], [
+    7,
+    "NetworkRefused",
+    'network "ns/nad" needs a device of resource "r", and the pod has none left',
+  ]);
+  const rows: [string, Setting][] = [
+    ["one is left", { ...strict, takeDevice: () => Promise.resolve("d") }],
+    ["the pod names one", {
+      ...strict,
+      takeDevice: none,
+      request: { deviceId: "d" },
+    }],
+    ["no pod", strict],
+    ["no resource", { requireDevices: true, takeDevice: none }],
+  ];
+  await eachRow(t, rows, async ([, setting]) => {
+    await resolve({ type: "sriov" }, setting);
   });
 });
 

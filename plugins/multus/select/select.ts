@@ -213,10 +213,21 @@ export async function listSelections(
   const [configured, ...defaults] = listConfigured(query);
   return [
     master ? definition(MASTER, master) : configured,
-    ...defaults,
+    ...doesWithout(query) ? [] : defaults,
     ...others.map((network) => definition(OTHERS, network)),
     ...listAuxiliary(query.config),
   ];
+}
+
+/** With the value `none`, a pod has no networks of every pod but the master. */
+export const DEFAULT_NETWORKS = "cni.dev/default-networks";
+
+function doesWithout(
+  { annotations = {}, client, config: { defaultNetworksAreOptional } }:
+    SelectionQuery,
+): boolean {
+  return defaultNetworksAreOptional && client !== undefined &&
+    annotations[DEFAULT_NETWORKS] === "none";
 }
 
 const ANNOTATED = "error loading k8s delegates k8s args";

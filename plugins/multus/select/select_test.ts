@@ -8,6 +8,7 @@ import { eachRow } from "../../../tests/_harness/table.ts";
 import { NetworkError } from "../model/delegate.ts";
 import {
   DEFAULT_NETWORK,
+  DEFAULT_NETWORKS,
   NETWORKS,
   type NetworksQuery,
   resolveMaster,
@@ -272,6 +273,29 @@ Deno.test("resolveNetworks() has no default networks for pods of system namespac
     const names = await resolve({ ...config, ...more }, undefined, namespace);
     assertEquals(names, expected);
   }, ([more, namespace]) => `${JSON.stringify(more)} ${namespace}`);
+});
+
+Deno.test("resolveNetworks() lets a pod do without default networks, if it may", async (t) => {
+  using directory = new ConfDirectory({ "10.conf": A, "20.conf": B });
+  const config = {
+    clusterNetwork: "a",
+    defaultNetworks: ["b"],
+    confDir: directory.path,
+  };
+  const may = { defaultNetworksAreOptional: true };
+  const rows: [object, string, string[]][] = [
+    [may, "none", ["a"]],
+    [may, "all", ["a", "b"]],
+    [{}, "none", ["a", "b"]],
+  ];
+  await eachRow(t, rows, async ([more, value, expected]) => {
+    const query = networksQuery({ ...config, ...more }, {
+      annotations: { [DEFAULT_NETWORKS]: value },
+      client: new DefinitionStore(),
+    });
+    const delegates = await resolveNetworks(query);
+    assertEquals(delegates.map(({ name }) => name), expected);
+  }, ([more, value]) => `${JSON.stringify(more)} ${value}`);
 });
 
 Deno.test("resolveNetworks() reports everything it tried", async (t) => {
