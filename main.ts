@@ -6,8 +6,9 @@
  */
 
 import { formatVersions, printAndExit } from "./cni/call/answer.ts";
-import { COMMAND, TRACE } from "./cni/call/variables.ts";
+import { COMMAND, mayHaveSpans, TRACE } from "./cni/call/variables.ts";
 import { formatFailure } from "./cni/error.ts";
+import type { Plugin } from "./cni/plugin.ts";
 import { calledAs, writeStderr } from "./cni/process/stdio.ts";
 import { CURRENT_VERSION } from "./cni/version.ts";
 import {
@@ -67,6 +68,26 @@ async function startTrace(path: string, name: string): Promise<void> {
   }
 }
 
+/** Whether this process may make spans. A trace has more than these. */
+function isSpanned(): boolean {
+  return !Deno.env.get(TRACE) && mayHaveSpans((name) => Deno.env.get(name));
+}
+
+/** Posts spans of what this process does, if the environment says where. */
+async function startSpans(name: string): Promise<void> {
+  const { startSpans } = await import("./cli/trace/start_spans.ts");
+  await startSpans(name, Deno.env.toObject(), registry);
+}
+
+/** Loads a plugin that no daemon runs. */
+async function loadPlugin(name: string): Promise<Plugin | undefined> {
+  if (isSpanned()) await startSpans(name);
+  return await findPlugin(name);
+}
+
+/** Commands of the tool that run until they are told to end. */
+const SERVICES = ["daemon"];
+
 /** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
@@ -83,11 +104,18 @@ async function main(): Promise<void> {
     if (Deno.args[0] === "--help") {
       return void await import("./cli/plugin_help.ts");
     }
-    await runPlugin(name, () => findPlugin(name), findPlugin);
+    await runPlugin(name, () => loadPlugin(name), findPlugin);
   }
   const program = programNames.find((known) => known === name);
-  if (program !== undefined) return void await programs[program]();
-  printAndExit(formatFailure(unknownName(name), CURRENT_VERSION));
+  if (program === undefined) {
+    printAndExit(formatFailure(unknownName(name), CURRENT_VERSION));
+  }
+  const [subcommand = ""] = Deno.args;
+  const isTool = ["cni", "cnitool"].includes(program);
+  if (isTool && !SERVICES.includes(subcommand) && isSpanned()) {
+    await startSpans([name, subcommand].join(" ").trimEnd());
+  }
+  await programs[program]();
 }
 
 main();

@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { Environment } from "../../cni/call/args.ts";
+import { mayHaveSpans } from "../../cni/call/variables.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { describeError } from "../../cni/error.ts";
 import { buildIdentity } from "../../cni/process/build_identity.ts";
@@ -20,6 +22,7 @@ import type { CommandCall, FlagValues, Output } from "../program/command.ts";
 import { ResidentClients } from "../../daemon/cluster/resident_clients.ts";
 import { ResidentCluster } from "../../daemon/cluster/resident_cluster.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
+import type { DaemonSpans } from "../trace/daemon_spans.ts";
 import { detach } from "./detach.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
@@ -59,7 +62,9 @@ export async function daemon(
   using cluster = ResidentCluster.open({ ...options, env, log });
   const openCluster = cluster?.openCluster;
   using clients = new ResidentClients(log);
-  const lookup = lookupIn(openCluster, clients);
+  const plain = lookupIn(openCluster, clients);
+  await using spans = await loadSpans(env, log);
+  const lookup = spans?.lookup(plain) ?? plain;
   const thick = { lookup, env, overlay, onStderr, openCluster };
   const end = new AbortController();
   const following = cluster?.run(end.signal);
@@ -80,7 +85,8 @@ export async function daemon(
         : undefined,
       env,
       lookup,
-      gauges: cluster ? gaugesOf(cluster) : [],
+      trace: spans?.trace,
+      gauges: [...cluster ? gaugesOf(cluster) : [], ...spans?.gauges ?? []],
       onListening: () => writePidFile(pidFile),
       log,
       signal,
@@ -96,6 +102,16 @@ export async function daemon(
 
 /** Time limit for events that are not posted at the end, in milliseconds. */
 const FAREWELL_MS = 300;
+
+/** Loads what makes spans, if there may be some. */
+async function loadSpans(
+  env: Environment,
+  log: OperationLog,
+): Promise<DaemonSpans | undefined> {
+  if (!mayHaveSpans((name) => env[name])) return undefined;
+  const { startDaemonSpans } = await import("../trace/daemon_spans.ts");
+  return await startDaemonSpans(env, log);
+}
 
 /** Serves the plugin dhcp until disposal. If it cannot, the rest goes on. */
 function startDhcp(

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Recorder, Subject } from "./recorder.ts";
+import type { Begun, Recorder } from "./recorder.ts";
 
 // deno-lint-ignore no-explicit-any -- functions with any arguments
 type AnyFunction = (...args: any[]) => any;
@@ -54,17 +54,29 @@ export function traceDeno(recorder: Recorder, trace: string): () => void {
       return recorder.around(subject, work);
     });
   }
-  replace(
-    "Command",
-    (original) =>
-      traceCommand(recorder, original as unknown as typeof Deno.Command),
-  );
+  const stopPrograms = tracePrograms(recorder);
   replace(
     "dlopen",
     (original) => (...args: unknown[]): unknown =>
       traceLibrary(recorder, original(...args)),
   );
-  return () => Object.assign(deno, Object.fromEntries(originals));
+  return () => {
+    Object.assign(deno, Object.fromEntries(originals));
+    stopPrograms();
+  };
+}
+
+/**
+ * Records the programs that this process runs.
+ *
+ * @returns Stops it
+ */
+export function tracePrograms(recorder: Recorder): () => void {
+  const { Command } = Deno;
+  Deno.Command = traceCommand(recorder, Command);
+  return () => {
+    Deno.Command = Command;
+  };
 }
 
 function describePaths(name: string, args: readonly unknown[]): string {
@@ -80,39 +92,47 @@ function traceCommand(
   Original: typeof Deno.Command,
 ): typeof Deno.Command {
   return class extends Original {
-    readonly #object: string;
-    readonly #name: string;
+    readonly #begun: Begun;
     constructor(path: string | URL, options: Deno.CommandOptions = {}) {
-      super(path, options);
-      this.#name = `run ${String(path).replace(/.*\//, "")}`;
-      this.#object = [String(path), ...options.args ?? []].join(" ");
+      const begun = recorder.begin({
+        kind: "process",
+        name: `run ${String(path).replace(/.*\//, "")}`,
+        object: [String(path), ...options.args ?? []].join(" "),
+      });
+      const env = { ...options.env, ...begun.variables };
+      super(path, Object.keys(env).length > 0 ? { ...options, env } : options);
+      this.#begun = begun;
     }
 
     override spawn(): Deno.ChildProcess {
-      const startMs = performance.now();
-      const child = super.spawn();
-      const subject = {
-        kind: "process",
-        name: this.#name,
-        object: this.#object,
-      } as const;
-      child.status.then(({ code, signal }) => {
-        const more = { code, ...signal && { signal } };
-        recorder.add(subject, startMs, { more });
-      }, () => {});
+      const child = this.#begin(() => super.spawn());
+      child.status.then((status) => this.#end(status), () => {});
       return child;
     }
 
     override output(): Promise<Deno.CommandOutput> {
-      return recorder.around(this.#subject, () => super.output());
+      const output = this.#begin(() => super.output());
+      output.then((status) => this.#end(status), () => {});
+      return output;
     }
 
     override outputSync(): Deno.CommandOutput {
-      return recorder.around(this.#subject, () => super.outputSync());
+      const output = this.#begin(() => super.outputSync());
+      this.#end(output);
+      return output;
     }
 
-    get #subject(): Subject {
-      return { kind: "process", name: this.#name, object: this.#object };
+    #begin<T>(start: () => T): T {
+      try {
+        return start();
+      } catch (error) {
+        this.#begun.end({ error });
+        throw error;
+      }
+    }
+
+    #end({ code, signal }: Deno.CommandStatus): void {
+      this.#begun.end({ more: { code, ...signal && { signal } } });
     }
   };
 }

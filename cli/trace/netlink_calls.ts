@@ -34,11 +34,12 @@ function describe({ requests, isDump }: Exchange): Subject {
     kind,
     name: first.name,
     object: nameObject(first),
-    detail: toJson({
-      ...flags.length > 0 && { flags },
-      header,
-      attributes,
-    }) as JsonObject,
+    detail: () =>
+      toJson({
+        ...flags.length > 0 && { flags },
+        header,
+        attributes,
+      }) as JsonObject,
   };
 }
 
@@ -52,15 +53,16 @@ function describeBatch(
     object: requests.filter(({ name }) => !name.startsWith("NFNL_MSG_BATCH"))
       .map((request) => `${request.name} ${nameObject(request)}`.trimEnd())
       .join(", "),
-    detail: toJson({
-      requests: requests.map((
-        { name, content: { header, attributes = {} } },
-      ) => ({
-        name,
-        header,
-        attributes,
-      })),
-    }) as JsonObject,
+    detail: () =>
+      toJson({
+        requests: requests.map((
+          { name, content: { header, attributes = {} } },
+        ) => ({
+          name,
+          header,
+          attributes,
+        })),
+      }) as JsonObject,
   };
 }
 

@@ -15,6 +15,7 @@ export type Kind =
   | "nftables"
   | "file"
   | "process"
+  | "wait"
   | "system";
 
 /** Something that took time. */

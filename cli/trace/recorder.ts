@@ -1,50 +1,53 @@
 /**
- * Writes the records of this process to a trace.
+ * What observes this process tells a recorder: a file of records, or spans.
  *
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import { unlessMissing } from "../../cni/files/io.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
-import {
-  formatRecord,
-  type Kind,
-  maskSecrets,
-  type TraceRecord,
-} from "./record.ts";
+import type { Kind } from "./record.ts";
+import type { SpanAttributes } from "./span.ts";
 
 /** The description of an operation before it starts. */
 export interface Subject {
   readonly kind: Kind;
   readonly name: string;
   readonly object?: string;
-  readonly detail?: JsonObject | undefined;
+  /** More about it, for records. */
+  readonly detail?: (() => JsonObject) | undefined;
+  /** More about it, for spans. */
+  readonly attributes?: SpanAttributes;
 }
 
-/** Writes records. */
-export class Recorder {
-  readonly #file: Deno.FsFile;
-  readonly #write: (bytes: Uint8Array) => number;
+/** How an operation ended. */
+export interface Ending {
+  readonly error?: unknown;
+  readonly more?: JsonObject | undefined;
+  /** When, in ms since the start of the process; now if undefined. */
+  readonly endMs?: number;
+}
+
+/** An operation that has begun. */
+export interface Begun {
+  /** Variables that tell a program which operation has started it. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Does something that is part of it. */
+  readonly within: <T>(work: () => T) => T;
+  /** Ends it. */
+  readonly end: (ending: Ending) => void;
+}
+
+/** Receives what is observed. */
+export abstract class Recorder {
   /** Records of system calls wait until their errno has been read. */
   readonly #waiting: (() => void)[] = [];
 
   /**
-   * Opens the file for appending; creates it for its owner only.
+   * Begins an operation.
    *
-   * @throws {Error} If it is not a file, or cannot be opened
+   * @param startMs When, in ms since the start of the process; now if undefined
    */
-  constructor(path: string) {
-    // Opening a pipe would wait for a reader.
-    const found = unlessMissing(() => Deno.statSync(path));
-    if (found?.isFile === false) throw new Error(`"${path}" is not a file`);
-    this.#file = Deno.openSync(path, {
-      append: true,
-      create: true,
-      mode: 0o600,
-    });
-    this.#write = this.#file.writeSync.bind(this.#file);
-  }
+  abstract begin(subject: Subject, startMs?: number): Begun;
 
   /**
    * Does something, and records how long it took.
@@ -56,60 +59,31 @@ export class Recorder {
     work: () => T,
     after: (result: T) => JsonObject | undefined = () => undefined,
   ): T {
-    const startMs = performance.now();
-    const end = (error?: unknown, result?: T): void => {
-      const more = result === undefined ? undefined : after(result);
-      this.add(subject, startMs, { error, more });
-    };
+    const begun = this.begin(subject);
+    const succeed = (result: T): void => begun.end({ more: after(result) });
     let result: T;
     try {
-      result = work();
+      result = begun.within(work);
     } catch (error) {
-      end(error);
+      begun.end({ error });
       throw error;
     }
     if (!(result instanceof Promise)) {
-      end(undefined, result);
+      succeed(result);
       return result;
     }
     return result.then((value) => {
-      end(undefined, value);
+      succeed(value);
       return value;
     }, (error) => {
-      end(error);
+      begun.end({ error });
       throw error;
     }) as T;
   }
 
-  /** Adds a record of something that ends now, or at a given time. */
-  add(
-    { kind, name, object = "", detail }: Subject,
-    startMs: number,
-    { error, more, endMs = performance.now() }: {
-      readonly error?: unknown;
-      readonly more?: JsonObject | undefined;
-      readonly endMs?: number;
-    } = {},
-  ): void {
-    for (const add of this.#waiting.splice(0)) add();
-    const details = { ...detail, ...more };
-    const record: TraceRecord = {
-      kind,
-      name,
-      object,
-      startUs: Math.round((performance.timeOrigin + startMs) * 1000),
-      durationUs: Math.round((endMs - startMs) * 1000),
-      pid: Deno.pid,
-      ...error !== undefined && { error: describeError(error) },
-      ...Object.keys(details).length > 0 && {
-        detail: maskSecrets(details) as JsonObject,
-      },
-    };
-    try {
-      this.#write(new TextEncoder().encode(formatRecord(record)));
-    } catch {
-      // A full disk must not stop the plugin.
-    }
+  /** Adds an operation that ends now, or at a given time. */
+  add(subject: Subject, startMs: number, ending: Ending = {}): void {
+    this.begin(subject, startMs).end(ending);
   }
 
   /** Adds a record later, with the next one: writing it now would change errno. */
@@ -117,9 +91,8 @@ export class Recorder {
     this.#waiting.push(add);
   }
 
-  /** Writes the rest and closes the file. */
-  close(): void {
+  /** Adds those that wait. */
+  protected settle(): void {
     for (const add of this.#waiting.splice(0)) add();
-    this.#file.close();
   }
 }

@@ -4,15 +4,11 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json/json.ts";
-import type { Plugin } from "../../cni/plugin.ts";
 import { traceDeno } from "./deno_calls.ts";
+import { traceLocks } from "./locks.ts";
 import { traceNetlink } from "./netlink_calls.ts";
-import { toJson } from "./record.ts";
-import { Recorder } from "./recorder.ts";
-
-/** The loaders of plugins, which are replaced while tracing. */
-export type Loaders = Record<string, () => Promise<Plugin>>;
+import { FileRecorder } from "./file_recorder.ts";
+import { type Loaders, tracePlugins } from "./plugin_calls.ts";
 
 /**
  * Starts to trace this process. It observes netlink sockets, and replaces
@@ -30,11 +26,12 @@ export function startTracing(
   loaders: Readonly<Loaders>,
   call = "",
 ): Disposable {
-  const recorder = new Recorder(path);
+  const recorder = new FileRecorder(path);
   const undo = [
     tracePlugins(recorder, loaders as Loaders),
     traceNetlink(recorder),
     traceDeno(recorder, path),
+    traceLocks(recorder),
   ];
   const exit = Deno.exit;
   const stop = (): void => {
@@ -50,42 +47,4 @@ export function startTracing(
     return exit(code);
   };
   return { [Symbol.dispose]: stop };
-}
-
-const OPERATIONS = ["add", "check", "del", "gc", "status"] as const;
-
-function tracePlugins(recorder: Recorder, loaders: Loaders): () => void {
-  const originals = { ...loaders };
-  for (const [type, load] of Object.entries(originals)) {
-    loaders[type] = async () => wrapPlugin(recorder, await load());
-  }
-  return () => {
-    Object.assign(loaders, originals);
-  };
-}
-
-function wrapPlugin(recorder: Recorder, plugin: Plugin): Plugin {
-  const wrapped: Record<string, unknown> = { ...plugin };
-  for (const operation of OPERATIONS) {
-    const original = plugin[operation];
-    if (original === undefined) continue;
-    wrapped[operation] = (call: Parameters<typeof original>[0]): unknown =>
-      recorder.around(
-        {
-          kind: "plugin",
-          name: `${plugin.name} ${operation.toUpperCase()}`,
-          object: call.args.ifName,
-          detail: describeCall(call),
-        },
-        () => Reflect.apply(original, plugin, [call]) as unknown,
-      );
-  }
-  return wrapped as unknown as Plugin;
-}
-
-function describeCall(
-  { args, network, config }: Parameters<NonNullable<Plugin["add"]>>[0],
-): JsonObject {
-  const { containerId, netns } = args;
-  return { network, containerId, netns, config: toJson(config) } as JsonObject;
 }

@@ -33,19 +33,19 @@ const NARROWEST = 1.5;
 /** How many of the slowest steps are listed. */
 const SLOWEST = 12;
 
-const STYLE = `
+export const STYLE = `
   svg { color-scheme: light dark; }
   .page { fill: #ffffff; } text { fill: #1f2328; } .dim { fill: #57606a; }
   .name { font-weight: bold; } .grid { stroke: #d8dee4; } .on { fill: #ffffff; }
   .call { fill: #6e7781; } .plugin { fill: #0969da; } .netlink { fill: #1a7f37; }
   .nftables { fill: #8250df; } .file { fill: #9a6700; } .process { fill: #bc4c00; }
-  .system { fill: #57606a; } .failed { stroke: #cf222e; stroke-width: 1.5; }
+  .wait { fill: #bf3989; } .system { fill: #57606a; } .failed { stroke: #cf222e; stroke-width: 1.5; }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117; } text { fill: #e6edf3; } .dim { fill: #9198a1; }
     .grid { stroke: #30363d; } .on { fill: #0d1117; }
     .call { fill: #9198a1; } .plugin { fill: #4493f8; } .netlink { fill: #3fb950; }
     .nftables { fill: #ab7df8; } .file { fill: #d29922; } .process { fill: #db6d28; }
-    .system { fill: #768390; } .failed { stroke: #f85149; }
+    .wait { fill: #db61a2; } .system { fill: #768390; } .failed { stroke: #f85149; }
   }
 `;
 
@@ -110,7 +110,7 @@ export function drawTrace(title: string, steps: readonly Step[]): string {
 function listLanes(steps: readonly Step[]): Lane[] {
   const kinds: readonly Kind[] = [
     ...["call", "plugin", "netlink", "nftables"] as const,
-    ...["file", "process", "system"] as const,
+    ...["file", "process", "wait", "system"] as const,
   ];
   return kinds.flatMap((kind) => {
     const lanes: Step[][] = [];

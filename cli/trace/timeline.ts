@@ -53,12 +53,20 @@ export const KIND_NAMES: Readonly<Record<Kind, string>> = {
   nftables: "nftables",
   file: "files",
   process: "programs",
+  wait: "locks",
   system: "system calls",
 };
 
 /** Sums up requests, files and programs. Plugins contain these. */
 export function sumUp(steps: readonly Step[]): Total[] {
-  const kinds = ["netlink", "nftables", "file", "process", "system"] as const;
+  const kinds = [
+    "netlink",
+    "nftables",
+    "file",
+    "process",
+    "wait",
+    "system",
+  ] as const;
   return kinds.map((kind) => {
     const own = steps.filter((step) => step.kind === kind);
     const tookMs = own.reduce((sum, step) => sum + step.tookMs, 0);

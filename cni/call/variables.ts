@@ -12,6 +12,21 @@ export const COMMAND = "CNI_COMMAND";
 export const TRACE = "CNI_TRACE";
 
 /**
+ * Reports whether spans of OpenTelemetry may be wanted: some variable says where
+ * they go.
+ *
+ * @param read Returns the value of a variable
+ */
+export function mayHaveSpans(
+  read: (name: string) => string | undefined,
+): boolean {
+  return Boolean(
+    read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ||
+      read("OTEL_EXPORTER_OTLP_ENDPOINT"),
+  );
+}
+
+/**
  * Which commands need a variable, in the order in which they are checked and listed
  * in errors.
  *

@@ -92,13 +92,14 @@ export function readOnce(): () => Uint8Array {
  */
 export async function runPlugin(
   name: string,
-  load: () => Promise<Plugin> | Plugin | undefined,
+  load: () => Promise<Plugin | undefined> | Plugin | undefined,
   lookup?: PluginLookup,
 ): Promise<void> {
   const stdin = readOnce();
   const answer = await askDaemon(name, stdin);
   if (answer !== undefined) printAndExit(answer);
-  const plugin = load();
+  const loading = load();
   const { runMain } = await import("../../cni/skel.ts");
-  if (plugin !== undefined) await runMain(await plugin, lookup, stdin);
+  const plugin = await loading;
+  if (plugin !== undefined) await runMain(plugin, lookup, stdin);
 }

@@ -25,6 +25,7 @@ import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { alone, type LinkDeletion } from "../../cni/call/link_deletion.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
+import type { CallTrace } from "./call_trace.ts";
 import type { Reason } from "../service/reasons.ts";
 import { Turns } from "../service/turns.ts";
 
@@ -90,6 +91,8 @@ export interface CallsOptions {
   readonly isPerContainer?: boolean;
   readonly log: Pick<Log, "info" | "warn">;
   readonly onEnded?: (call: EndedCall) => void;
+  /** Follows each call; it runs as without it. */
+  readonly around?: CallTrace["around"] | undefined;
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
   /** Notes calls that have come and have had no event yet ({@linkcode Calls.note}). */
@@ -154,6 +157,12 @@ export class Calls {
 
   /** Runs a call when it is its turn. Never throws. */
   async run(call: Call): Promise<Outcome> {
+    const { around } = this.#options;
+    const run = (): Promise<Outcome> => this.#run(call);
+    return await (around === undefined ? run() : around(call, run));
+  }
+
+  async #run(call: Call): Promise<Outcome> {
     const arrivedMs = performance.now();
     const command = call.env["CNI_COMMAND"] ?? "";
     const subject = readSubject(call, this.#options.isPerContainer);

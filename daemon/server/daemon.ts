@@ -23,6 +23,7 @@ import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { Admission, MAX_CONNECTIONS } from "../service/admission.ts";
 import { CallHistory } from "./call_history.ts";
+import type { CallTrace } from "./call_trace.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import { type Caller, Calls } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
@@ -70,6 +71,8 @@ export interface DaemonOptions {
   readonly readWorld?: CallSocketOptions["readWorld"];
   /** Called after each call. */
   readonly afterCall?: (() => void) | undefined;
+  /** Follows the calls; they run as without it. */
+  readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */
   readonly gauges?: readonly Gauge[];
   /** Answers requests on the HTTP socket other than about the state. */
@@ -151,16 +154,18 @@ class NodeDaemon {
   }
 
   #makeCalls(linkRemover: LinkRemover): Calls {
-    const { lookup, hostNetns, log } = this.#options;
+    const { lookup, hostNetns, log, trace } = this.#options;
     return new Calls({
       lookup,
       hostNetns,
       maxCalls: this.maxCalls,
-      linkDeletion: linkRemover,
+      linkDeletion: trace?.linkDeletion(linkRemover) ?? linkRemover,
+      around: trace?.around,
       log,
       onChild: openPluginCgroup(),
       lookForCalls: () => this.#lookForCalls(),
       onEnded: (call): void => {
+        trace?.onEnded(call);
         this.#metrics.countCall(call);
         this.#history.addDone(call);
         this.#garbage.afterCall();

@@ -69,6 +69,7 @@ const LAYERS: readonly Layer[] = [
     "cli/dhcp/command.ts",
     "plugins/noop/main.ts",
     "cli/trace/start.ts",
+    "cli/trace/start_spans.ts",
   ]),
   // The rooms of multus, from the ground to the operations at the top.
   layer("plugins/multus/model/", ["net/", "cni/", "kube/api_timeout.ts"]),
@@ -187,7 +188,11 @@ const ZOD_PLACES = [
 ];
 
 /** Files that may import Node modules, because Deno has no other way. */
-const NODE_PLACES = ["kube/node_transport.ts", "daemon/server/garbage.ts"];
+const NODE_PLACES = [
+  "kube/node_transport.ts",
+  "daemon/server/garbage.ts",
+  "cli/trace/span_recorder.ts",
+];
 
 /** The fault of an import, or `undefined`. */
 type Fault = string | undefined;

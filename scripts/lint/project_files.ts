@@ -37,6 +37,7 @@ export const PROCESS_OWNERS = [
   "cli/program/",
   "cli/main.ts",
   "cli/trace/start.ts",
+  "cli/trace/start_spans.ts",
 ];
 
 /**

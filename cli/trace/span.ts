@@ -1,0 +1,86 @@
+/**
+ * Spans of OpenTelemetry, and the context in which they are: what a runtime says
+ * of its own span in `TRACEPARENT`.
+ *
+ * @module
+ */
+
+/** Where a span belongs. */
+export interface SpanContext {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits. */
+  readonly spanId: string;
+  /** Whether spans are wanted of this trace. */
+  readonly isSampled: boolean;
+  /** What other systems say of it, `TRACESTATE`; "" for nothing. */
+  readonly state: string;
+}
+
+/** Values of a span's attributes. */
+export type SpanAttributes = Readonly<
+  Record<string, string | number | boolean | undefined>
+>;
+
+/** `SpanKind` of OTLP: inside a process, an answer to another one, a question to one. */
+export const SpanKind = { internal: 1, server: 2, client: 3 } as const;
+
+/** Something that took time. */
+export interface Span {
+  readonly context: SpanContext;
+  /** Undefined for the first one of a trace. */
+  readonly parentId: string | undefined;
+  readonly name: string;
+  readonly kind: typeof SpanKind[keyof typeof SpanKind];
+  /** When it began and ended, in ms since 1970. */
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly attributes: SpanAttributes;
+  /** Why it failed; undefined if it did not. */
+  readonly error?: string | undefined;
+}
+
+const PARENT =
+  /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const NONE = /^0*$/;
+
+/**
+ * Parses what a caller says of its span.
+ *
+ * Source: W3C Trace Context, "traceparent".
+ *
+ * @returns Undefined if it says nothing, or something else
+ */
+export function parseTraceparent(
+  text: string,
+  state = "",
+): SpanContext | undefined {
+  const [, version, traceId = "", spanId = "", flags = "", rest] =
+    PARENT.exec(text) ?? [];
+  if (version === undefined || version === "ff") return undefined;
+  if (version === "00" && rest !== undefined) return undefined;
+  if (NONE.test(traceId) || NONE.test(spanId)) return undefined;
+  const isSampled = (parseInt(flags, 16) & 1) === 1;
+  return { traceId, spanId, isSampled, state };
+}
+
+/** Formats a context, as other programs read it. */
+export function formatTraceparent(
+  { traceId, spanId, isSampled }: SpanContext,
+): string {
+  return `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}`;
+}
+
+/** Returns the variables by which a program learns of the span that starts it. */
+export function traceVariables(context: SpanContext): Record<string, string> {
+  const { state } = context;
+  return {
+    TRACEPARENT: formatTraceparent(context),
+    ...state !== "" && { TRACESTATE: state },
+  };
+}
+
+/** Makes the ID of a trace, or of a span: random digits. */
+export function randomId(bytes: 8 | 16): string {
+  return crypto.getRandomValues(new Uint8Array(bytes)).toHex();
+}

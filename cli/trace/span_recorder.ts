@@ -1,0 +1,192 @@
+/**
+ * Makes spans of what is observed. What is done inside an operation becomes part
+ * of its span, also if many calls take turns on one thread.
+ *
+ * @module
+ */
+
+import type { AsyncLocalStorage } from "node:async_hooks";
+import type { Environment } from "../../cni/call/args.ts";
+import { describeError } from "../../cni/error.ts";
+import { SyscallError } from "../../ffi/errno.ts";
+import type { Kind } from "./record.ts";
+import { maskSecrets } from "./record.ts";
+import type { OtelSettings } from "./otel_settings.ts";
+import { type Begun, type Ending, Recorder, type Subject } from "./recorder.ts";
+import {
+  parseTraceparent,
+  randomId,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  traceVariables,
+} from "./span.ts";
+
+/** Where an operation is: its span, and how its clock differs from the process's. */
+interface Place {
+  readonly context: SpanContext;
+  /** Added to the time since the start of the process, in ms. */
+  readonly originMs: number;
+}
+
+/** Makes spans. */
+export class SpanRecorder extends Recorder {
+  readonly #places: AsyncLocalStorage<Place | undefined>;
+  readonly #isSampled: OtelSettings["isSampled"];
+  readonly #onSpan: (span: Span) => void;
+  /** What is part of no other operation belongs there. */
+  #root: Place | undefined;
+
+  private constructor(
+    places: AsyncLocalStorage<Place | undefined>,
+    { isSampled }: Pick<OtelSettings, "isSampled">,
+    onSpan: (span: Span) => void,
+  ) {
+    super();
+    [this.#places, this.#isSampled, this.#onSpan] = [places, isSampled, onSpan];
+  }
+
+  /** @param onSpan Receives each span when it has ended */
+  static async create(
+    settings: Pick<OtelSettings, "isSampled">,
+    onSpan: (span: Span) => void,
+  ): Promise<SpanRecorder> {
+    const { AsyncLocalStorage } = await import("node:async_hooks");
+    return new SpanRecorder(new AsyncLocalStorage(), settings, onSpan);
+  }
+
+  override begin(subject: Subject, startMs = performance.now()): Begun {
+    const outer = this.#places.getStore() ?? this.#root;
+    if (outer === undefined || !outer.context.isSampled) return UNSEEN;
+    const parent = outer.context;
+    const context = { ...parent, spanId: randomId(8) };
+    return this.#open(subject, startMs, { ...outer, context }, parent.spanId);
+  }
+
+  /**
+   * Begins an operation that another process has asked for. There are no spans of
+   * what is not part of one.
+   *
+   * @param env Says which span the caller has
+   */
+  beginCall(
+    env: Environment,
+    subject: Subject,
+    startMs = performance.now(),
+  ): Begun {
+    const { TRACEPARENT = "", TRACESTATE = "" } = env;
+    const parent = parseTraceparent(TRACEPARENT, TRACESTATE);
+    const traceId = parent?.traceId ?? randomId(16);
+    const isSampled = this.#isSampled(parent, traceId);
+    const context = {
+      traceId,
+      spanId: isSampled ? randomId(8) : parent?.spanId ?? randomId(8),
+      isSampled,
+      state: parent?.state ?? "",
+    };
+    const place = { context, originMs: readOrigin() };
+    if (isSampled) return this.#open(subject, startMs, place, parent?.spanId);
+    return {
+      variables: traceVariables(context),
+      within: (work) => this.#places.run(place, work),
+      end(): void {},
+    };
+  }
+
+  /** Makes an operation the one that all others of this process are part of. */
+  setRoot({ within }: Begun): void {
+    this.#root = within(() => this.#places.getStore());
+  }
+
+  #open(
+    subject: Subject,
+    startMs: number,
+    place: Place,
+    parentId: string | undefined,
+  ): Begun {
+    return {
+      variables: traceVariables(place.context),
+      within: (work) => this.#places.run(place, work),
+      end: (ending) => {
+        this.settle();
+        this.#onSpan(toSpan(subject, startMs, ending, { place, parentId }));
+      },
+    };
+  }
+}
+
+/** An operation of which there is no span. */
+const UNSEEN: Begun = {
+  variables: {},
+  within: (work) => work(),
+  end(): void {},
+};
+
+/** How far clocks may be apart, in ms. */
+const DRIFT_MS = 2;
+
+/** Returns when the process started by the clock of now, which may have been set since. */
+function readOrigin(): number {
+  const originMs = Date.now() - performance.now();
+  return Math.abs(originMs - performance.timeOrigin) > DRIFT_MS
+    ? originMs
+    : performance.timeOrigin;
+}
+
+const KINDS: Partial<Record<Kind, Span["kind"]>> = {
+  call: SpanKind.server,
+  process: SpanKind.client,
+};
+
+/** Plugins often ask the kernel for what need not exist. */
+const MAY_FAIL: readonly Kind[] = ["netlink", "nftables", "file", "system"];
+
+function toSpan(
+  { kind, name, object, attributes }: Subject,
+  startMs: number,
+  { error, more, endMs = performance.now() }: Ending,
+  { place: { context, originMs }, parentId }: {
+    readonly place: Place;
+    readonly parentId: string | undefined;
+  },
+): Span {
+  const text = error === undefined ? undefined : mask(describeError(error));
+  const isFailure = text !== undefined && !MAY_FAIL.includes(kind);
+  return {
+    context,
+    parentId,
+    // Names must be few: how many requests there are is an attribute.
+    name: name.replace(/^\d+ /, ""),
+    kind: KINDS[kind] ?? SpanKind.internal,
+    startMs: originMs + startMs,
+    endMs: originMs + endMs,
+    attributes: {
+      ...attributes,
+      "cni.object": object ? mask(object) : undefined,
+      "error.type": error === undefined ? undefined : nameError(error),
+      "error.message": isFailure ? undefined : text,
+      ...flatten(more),
+    },
+    error: isFailure ? text : undefined,
+  };
+}
+
+function mask(text: string): string {
+  return String(maskSecrets(text));
+}
+
+function nameError(error: unknown): string {
+  if (error instanceof SyscallError) return error.errno;
+  return error instanceof Error ? error.constructor.name : typeof error;
+}
+
+function flatten(more: Ending["more"] = {}): Span["attributes"] {
+  return Object.fromEntries(
+    Object.entries(more).map(([key, value]) => [
+      `cni.${key}`,
+      typeof value === "number" || typeof value === "string"
+        ? value
+        : JSON.stringify(value),
+    ]),
+  );
+}
