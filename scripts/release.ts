@@ -24,6 +24,7 @@ import { ROOT } from "./compile/project.ts";
 import { parseTarget, type Target, TARGETS } from "./compile/target.ts";
 import {
   ARCHIVE_KINDS,
+  type ArchiveKind,
   formatChecksum,
   writeArchive,
 } from "./release/archive.ts";
@@ -84,10 +85,14 @@ async function main(): Promise<void> {
   try {
     await Deno.mkdir(`${staging}/images`);
     const images = new Images(release, `${staging}/images`);
+    // A compression uses one processor: those of all machines run at once.
+    const packing: Promise<string[]>[] = [];
     for (const target of targets) {
       const place = { target, images, out, staging: `${staging}/${target}` };
-      files.push(...await releaseFor(place, release, components));
+      const pack = await releaseFor(place, release, components);
+      packing.push(pack());
     }
+    files.push(...(await Promise.all(packing)).flat());
     const title = `${out}/${NAME}-${release.version}`;
     await images.write(`${title}-images.tar`);
     files.push(`${title}-images.tar`);
@@ -155,12 +160,16 @@ interface Place {
   readonly staging: string;
 }
 
-/** Makes the archives and the package for a machine, and returns their paths. */
+/**
+ * Compiles for a machine.
+ *
+ * @returns Makes archives, package and layers of images; returns paths of the files
+ */
 async function releaseFor(
   { target, images, out, staging }: Place,
   release: Release,
   components: readonly Component[],
-): Promise<string[]> {
+): Promise<() => Promise<string[]>> {
   const architecture = ARCHITECTURES[target];
   const title = `${NAME}-${release.version}-linux-${architecture}`;
   const content = `${staging}/${title}`;
@@ -173,26 +182,30 @@ async function releaseFor(
   requireDeno(denoVersion, target);
   await checkRuntime(target);
   for (const note of notes) console.log(`${title}: ${note}`);
+  const anyContent = `${content}-any`;
+  await run("cp", ["-a", content, anyContent]);
   await addDocuments(content, release, components);
-  const files: string[] = [];
-  for (const kind of ARCHIVE_KINDS) {
-    console.log(`${title}: ${kind}`);
-    const path = `${out}/${title}`;
-    files.push(await writeArchive(content, path, kind, release.epoch));
-  }
-  console.log(`${title}: .deb`);
-  const package_ = { release, architecture, content, out };
-  files.push(await writeDeb({ ...package_, staging: `${staging}/deb` }));
-  console.log(`${title}: any.tar.gz`);
-  const anyContent = `${staging}/${title}-any`;
-  await Deno.rename(content, anyContent);
   const libraries = await addLibraries(target, `${anyContent}/bin`);
   await addDocuments(anyContent, release, [...components, ...libraries]);
-  const path = `${out}/${title}-any`;
-  files.push(await writeArchive(anyContent, path, ".tar.gz", release.epoch));
-  console.log(`${title}: images`);
-  await images.add(target, architecture, anyContent);
-  return files;
+  const path = `${out}/${title}`;
+  const archive = (
+    from: string,
+    to: string,
+    kind: ArchiveKind,
+  ): Promise<string> => writeArchive(from, to, kind, release.epoch);
+  const package_ = { release, architecture, content, out };
+  return async () => {
+    console.log(`${title}: archives, package, images`);
+    const [files] = await Promise.all([
+      Promise.all([
+        ...ARCHIVE_KINDS.map((kind) => archive(content, path, kind)),
+        writeDeb({ ...package_, staging: `${staging}/deb` }),
+        archive(anyContent, `${path}-any`, ".tar.gz"),
+      ]),
+      images.add(target, architecture, anyContent),
+    ]);
+    return files;
+  };
 }
 
 if (import.meta.main) {

@@ -99,7 +99,7 @@ export class Images {
     };
     const documents = ["LICENSE", "THIRD-PARTY-NOTICES", "sbom.cdx.json"];
     const layers = {
-      programs: await this.#writeLayer({
+      programs: await this.#writeLayer(architecture, {
         [`${PLUGINS}/cni`]: `${content}/bin/cni`,
         ...Object.fromEntries(
           documents.map((
@@ -107,17 +107,24 @@ export class Images {
           ) => [`${DOCUMENTS}/${name}`, `${content}/${name}`]),
         ),
       }, { [`${PLUGINS}/multus`]: "cni" }),
-      libraries: await this.#writeLayer(Object.fromEntries(
-        names.map((name) => [place(name), `${libraries}/${name}`]),
-      )),
-      any: await this.#writeLayer(Object.fromEntries(
-        names.map((name) => [
-          `${PLUGINS}/${LIBRARY_DIRECTORY}/${name}`,
-          `${libraries}/${name}`,
-        ]),
-      )),
+      libraries: await this.#writeLayer(
+        architecture,
+        Object.fromEntries(
+          names.map((name) => [place(name), `${libraries}/${name}`]),
+        ),
+      ),
+      any: await this.#writeLayer(
+        architecture,
+        Object.fromEntries(
+          names.map((name) => [
+            `${PLUGINS}/${LIBRARY_DIRECTORY}/${name}`,
+            `${libraries}/${name}`,
+          ]),
+        ),
+      ),
     };
     this.#machines.push({ architecture, layers });
+    this.#machines.sort((a, b) => a.architecture < b.architecture ? -1 : 1);
   }
 
   /** Writes the archive. */
@@ -201,10 +208,12 @@ export class Images {
 
   /** Puts a layer of files and symbolic links, by their paths in the image. */
   async #writeLayer(
+    architecture: string,
     files: Readonly<Record<string, string>>,
     links: Readonly<Record<string, string>> = {},
   ): Promise<Layer> {
-    const root = `${this.#directory}/root`;
+    // Machines are added at the same time.
+    const root = `${this.#directory}/${architecture}-root`;
     for (const path of Object.keys({ ...files, ...links })) {
       await Deno.mkdir(dirname(root + path), { recursive: true });
     }
@@ -216,7 +225,7 @@ export class Images {
     }
     const names = (await Array.fromAsync(Deno.readDir(root)))
       .map(({ name }) => name).sort();
-    const path = `${this.#directory}/layer`;
+    const path = `${this.#directory}/${architecture}-layer`;
     await writeTar(root, names, path, this.#release.epoch);
     await Deno.remove(root, { recursive: true });
     const diffId = `sha256:${await hexOfFile(path)}`;
