@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeClusterGc } from "./cluster_gc/row.ts";
+import { describeClusterGc, RELEASE } from "./cluster_gc/row.ts";
 import { describeDaemon } from "./daemon/row.ts";
 import type { Argument, CommandRow, Program } from "./program/command.ts";
 import { OWN_ROWS } from "./program/own_rows.ts";
@@ -309,6 +309,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./commands/metrics.ts")).metrics,
   },
   describeClusterGc("cni"),
+  RELEASE,
   {
     name: "report",
     summary: "Collect the state of the node in an archive",

@@ -7,6 +7,21 @@
 import { LISTING } from "../flags.ts";
 import type { FlagTable } from "../program/command.ts";
 
+/** The flags of `cni release`. */
+export const RELEASE_FLAGS = {
+  "yes": { summary: "do not ask" },
+  "kubeconfig": {
+    value: "FILE",
+    summary: "kubeconfig; overrides KUBECONFIG",
+    completes: "file",
+  },
+  "namespace": {
+    value: "NAME",
+    summary:
+      "namespace of the pools (default the kubeconfig's, or kube-system)",
+  },
+} as const satisfies FlagTable;
+
 /** The flags of the command. */
 export const CLUSTER_GC_FLAGS = {
   "yes": { summary: "release what is found" },

@@ -6,7 +6,25 @@
  */
 
 import type { CommandRow } from "../program/command.ts";
-import { CLUSTER_GC_FLAGS } from "./flags.ts";
+import { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "./flags.ts";
+
+/** The command `cni release`. */
+export const RELEASE: CommandRow = {
+  name: "release",
+  summary: "Release the addresses of an IPAMClaim, for an administrator",
+  about: [
+    "The claim's next pod gets other addresses. Asks before it releases, and " +
+    "refuses while a pod uses them. Works for a claim that does not exist any " +
+    "more, too.",
+  ],
+  args: [{ name: "CLAIM", summary: "[NAMESPACE/]NAME of the IPAMClaim" }],
+  flags: RELEASE_FLAGS,
+  timeout: "1m",
+  examples: {
+    "cni release shop/db-0.storage.net1": "release what the claim has",
+  },
+  load: async () => (await import("./release.ts")).releaseClaim,
+};
 
 /** Describes the command of a program. */
 export function describeClusterGc(program: string): CommandRow {
