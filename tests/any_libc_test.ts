@@ -24,7 +24,7 @@ import {
 } from "./_harness/small_root.ts";
 
 const DIRECTORY = "/opt/cni/bin";
-const PLUGINS = "ptp,host-local,loopback";
+const PLUGINS = "ptp,host-local,loopback,multus";
 
 const needs = allOf(
   needsBin,
@@ -131,6 +131,42 @@ done
     return readStory(stdout);
   }
 
+  /** Has multus ask an API server that does not answer; returns the error. */
+  askApiServer(server: string): string {
+    const { hosts, root } = this;
+    const kubeconfig = {
+      ...{ apiVersion: "v1", kind: "Config", "current-context": "c" },
+      contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+      clusters: [{ name: "c", cluster: { server } }],
+      users: [{ name: "u", user: { token: "t" } }],
+    };
+    Deno.writeTextFileSync(
+      `${root.path}/etc/kubeconfig`,
+      JSON.stringify(kubeconfig),
+    );
+    const network = { cniVersion: "1.1.0", name: "net1" };
+    const config = {
+      ...network,
+      type: "multus",
+      kubeconfig: "/etc/kubeconfig",
+      apiTimeoutSeconds: 30,
+      delegates: [{ ...network, type: "ptp", ...this.ptp() }],
+    };
+    const { code, stdout } = this.run(
+      `${DIRECTORY}/multus`,
+      [],
+      hosts.environment("ADD", {
+        env: {
+          CNI_PATH: DIRECTORY,
+          CNI_ARGS: "K8S_POD_NAMESPACE=default;K8S_POD_NAME=a;K8S_POD_UID=u",
+        },
+      }),
+      JSON.stringify(config),
+    );
+    assertEquals(code, 1, stdout);
+    return JSON.parse(stdout).msg;
+  }
+
   state(): unknown {
     const { hosts } = this;
     return [stockOf(hosts), actingRules(hosts.host), hosts.leases()];
@@ -224,6 +260,14 @@ exit $code`;
         "ptp DEL 0",
       ]);
       assertEquals(scene.state(), before);
+    });
+    await t.step("an API server is found by its name in /etc/hosts", () => {
+      const { root } = scene;
+      Deno.writeTextFileSync(`${root.path}/etc/hosts`, "127.0.0.1 kube.test\n");
+      const reached = scene.askApiServer("http://kube.test:1");
+      assertStringIncludes(reached, "connection refused");
+      const missed = scene.askApiServer("http://other.test:1");
+      assertStringIncludes(missed, "lookup other.test");
     });
     await t.step("cni uninstall leaves nothing", () => {
       Deno.removeSync(`${scene.root.path}${DIRECTORY}/foreign`);
