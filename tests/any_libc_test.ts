@@ -149,7 +149,7 @@ done
       ...network,
       type: "multus",
       kubeconfig: "/etc/kubeconfig",
-      apiTimeoutSeconds: 30,
+      apiTimeoutSeconds: 1,
       delegates: [{ ...network, type: "ptp", ...this.ptp() }],
     };
     const { code, stdout } = this.run(
