@@ -20,9 +20,11 @@ const HARMLESS = new Set(
   allowPersistentIPs apiTimeoutSeconds args
   auxiliaryCNIChainName
   backend bandwidth bcqueuelen capabilities cni cniVersion definitionKeys definitionTypes
-  compress containerPort datastore delegate delegates delPolicy
+  compress containerPort datastore defaultNetworksAreOptional delegate delegates
+  delPolicy
   disableContainerInterface dns domain dst egressBurst egressRate
   enable_overlapping_ranges enabledad etcd_password etcd_username exclude
+  requireDevices stay stayTime stayWhenScaled
   exclude_gateway externalSetMarkChain firewalldZone forceAddress fromArg
   gateway gateways globalNamespaces group gw hairpinMode hookTimeoutSeconds
   hostIP hostPort id infinibandGUID ingressBurst ingressPolicy ingressRate
