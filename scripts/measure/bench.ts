@@ -27,6 +27,7 @@ import { writeReport } from "./bench/write_report.ts";
 import { ensureCompiled } from "../compile.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";
+import { writeFigures } from "./bench/write_figures.ts";
 import { importFlags } from "../net.ts";
 
 /** Marks a run that this script started, with a task. */
@@ -51,7 +52,11 @@ async function measure(
 
 /** Measures, prints and writes; returns the exit status. */
 async function bench(options: BenchOptions): Promise<number> {
-  const { quick, growth, rounds, filter, json, out } = options;
+  const { quick, growth, rounds, filter, json, out, figures } = options;
+  if (figures !== undefined) {
+    await writeFigures(figures);
+    return 0;
+  }
   const bin = options.bin ?? await ensureCompiled();
   const go = Deno.env.get("CNI_GO_PLUGINS") || GO_DIRECTORY;
   const { subjects, notes } = findSubjects(
@@ -85,6 +90,7 @@ const HELP = `Measure the plugins beside others, in namespaces of their own.
 Usage: deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
                        [--bin DIR] [--peer DIR]... [--go-multus DIR]
                        [--out DIR] [--json]
+       deno task bench --figures FILE
 
   --growth         measure how costs grow with the number of containers
   --quick          a few rounds of the smaller measurements
@@ -94,6 +100,7 @@ Usage: deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
   --peer DIR       other executables to compare with; can be repeated
   --go-multus DIR  directory of the Go multus
   --out DIR        where to write the results (default dist/bench)
+  --figures FILE   write the documentation's figures of a bench.md
   --json           print a JSON document instead of tables`;
 
 if (import.meta.main) {

@@ -26,13 +26,15 @@ export interface BenchOptions {
   readonly rounds?: number | undefined;
   /** Measures only cells with one of these texts in their name. */
   readonly filter: string;
+  /** Results of which the documentation's figures are made, absolute; undefined to measure. */
+  readonly figures?: string | undefined;
   /** Where the results are written, absolute. */
   readonly out: string;
 }
 
 const USAGE = "usage: deno task bench [--growth] [--quick] [--rounds N] " +
   "[--filter TEXT] [--bin DIR] [--peer DIR]... [--go-multus DIR] " +
-  "[--out DIR] [--json]";
+  "[--out DIR] [--json] | --figures FILE";
 
 /**
  * Reads the command line.
@@ -42,15 +44,25 @@ const USAGE = "usage: deno task bench [--growth] [--quick] [--rounds N] " +
 export function parseOptions(args: readonly string[]): BenchOptions {
   const refuse = (what: string): Error =>
     new Error(`Cannot understand "${what}": ${USAGE}`);
-  const { bin, peer, json, quick, growth, rounds, filter = "", out, ...more } =
-    parseArgs([...args], {
-      string: ["bin", "peer", "go-multus", "rounds", "filter", "out"],
-      boolean: ["json", "quick", "growth"],
-      collect: ["peer"],
-      unknown: (arg) => {
-        throw refuse(arg);
-      },
-    });
+  const {
+    bin,
+    peer,
+    json,
+    quick,
+    growth,
+    rounds,
+    filter = "",
+    out,
+    figures,
+    ...more
+  } = parseArgs([...args], {
+    string: ["bin", "peer", "go-multus", "rounds", "filter", "out", "figures"],
+    boolean: ["json", "quick", "growth"],
+    collect: ["peer"],
+    unknown: (arg) => {
+      throw refuse(arg);
+    },
+  });
   if (rounds !== undefined && !/^[1-9]\d{0,2}$|^1000$/.test(rounds)) {
     throw refuse(`--rounds ${rounds}`);
   }
@@ -63,6 +75,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     growth,
     rounds: rounds === undefined ? undefined : Number(rounds),
     filter,
+    ...figures ? { figures: resolve(figures) } : {},
     out: resolve(out ?? `${ROOT}dist/bench`),
   };
 }

@@ -1,0 +1,45 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { testRows } from "../../../tests/_harness/table.ts";
+import { ROOT } from "../../compile/project.ts";
+import {
+  parseTables,
+  putValues,
+  replaceSections,
+  updatePerformance,
+  updateReadme,
+} from "./figures.ts";
+
+const read = (file: string): string => Deno.readTextFileSync(`${ROOT}${file}`);
+
+/** Without what `deno fmt` decides. */
+function squeeze(text: string): string {
+  return text.replaceAll(/-{3,}/g, "--").replaceAll(/\s+/g, " ");
+}
+
+testRows("the figures of a page are those of docs/performance-tables.md", [
+  ["README.md", updateReadme],
+  ["docs/performance.md", updatePerformance],
+], ([file, update]) => {
+  const page = read(file);
+  const tables = parseTables(read("docs/performance-tables.md"));
+  assertEquals(squeeze(update(page, tables)), squeeze(page));
+});
+
+Deno.test("putValues() finds a sentence over lines, and refuses a page without it", () => {
+  const page = "It takes\n12 ms, and\n  3.5 s.";
+  const sentence = "It takes # ms, and # s.";
+  assertEquals(
+    putValues(page, sentence, ["7", "8"]),
+    "It takes\n7 ms, and\n  8 s.",
+  );
+  assertThrows(() => putValues("It took 1 ms", sentence, ["7", "8"]));
+});
+
+Deno.test("replaceSections() keeps what was not measured again", () => {
+  const page = "# Title\n\nText.\n\n## a\n\nold a\n\n## b\n\nold b\n";
+  const other = "# Other\n\n- machine\n\n## b\n\nnew b\n\n## c\n\nnew c\n";
+  assertEquals(
+    replaceSections(page, other),
+    "# Title\n\nText.\n\n## a\n\nold a\n\n## b\n\nnew b\n\n## c\n\nnew c\n",
+  );
+});
