@@ -15,6 +15,7 @@ import { eventually } from "./_harness/eventually.ts";
 import { MultusDaemon } from "./_harness/multus_daemon.ts";
 import { BIN, hostTest } from "./_harness/multus_host.ts";
 import { needsKubectl, RealApiServer } from "./_harness/real_api_server.ts";
+import { spawnIn } from "./_harness/spawn_in.ts";
 
 const DEPLOY = new URL("../deploy/", import.meta.url).pathname;
 const ANNOTATION = "k8s.v1.cni.cncf.io/networks";
@@ -24,6 +25,21 @@ interface Pod {
   readonly name: string;
   readonly uid: string;
   readonly sandbox: NetNs;
+}
+
+// deno-lint-ignore no-explicit-any -- as kubectl prints it
+type Manifest = any;
+
+const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** How many pods start at once. */
+const BURST = Number(Deno.env.get("CNI_STRESS") ?? 40);
+
+function assertSucceeded(
+  command: string,
+  { code, stdout, stderr }: ExecOutput,
+): void {
+  assertEquals([code, stderr], [0, ""], `${command}: ${stdout}`);
 }
 
 /** A node of a cluster. */
@@ -57,7 +73,14 @@ class Node {
 
   /** Creates a pod of the node. */
   addPod(name: string, networks: string): Pod {
-    this.api.apply({
+    const [pod] = this.addPods([name], networks);
+    if (pod === undefined) throw new Error(`${name} was not created`);
+    return pod;
+  }
+
+  /** Creates pods of the node. */
+  addPods(names: readonly string[], networks: string): Pod[] {
+    this.api.apply(...names.map((name) => ({
       apiVersion: "v1",
       kind: "Pod",
       metadata: {
@@ -66,15 +89,43 @@ class Node {
         annotations: { [ANNOTATION]: networks },
       },
       spec: { nodeName: "node1", containers: [{ name: "c", image: "none" }] },
-    });
-    const { uid } = this.api.get("pod", name).metadata;
-    return { name, uid, sandbox: this.hosts.addNetns() };
+    })));
+    const { items } = this.api.get("pods");
+    return items.map(({ metadata: { name, uid } }: Manifest) => ({ name, uid }))
+      .filter(({ name }: Pod) => names.includes(name))
+      .map((pod: Pod) => ({ ...pod, sandbox: this.hosts.addNetns() }));
   }
 
   /** Runs multus for a pod; it must succeed. */
   call(command: string, pod: Pod, keys: JsonObject = {}): void {
+    const { env, config } = this.#input(command, pod, keys);
+    const output = this.run(`${BIN}/multus`, [], env, config);
+    assertSucceeded(command, output);
+  }
+
+  /** Runs multus for many pods, all at once; it must succeed. */
+  async callAll(
+    command: string,
+    pods: readonly Pod[],
+    keys: JsonObject = {},
+  ): Promise<void> {
+    const running = pods.map((pod) => {
+      const { env, config } = this.#input(command, pod, keys);
+      const stdin = JSON.stringify(config);
+      const input = { path: `${BIN}/multus`, env: { PATH, ...env }, stdin };
+      return spawnIn(this.hosts.host, input).output;
+    });
+    for (const output of await Promise.all(running)) {
+      assertSucceeded(command, output);
+    }
+  }
+
+  #input(command: string, pod: Pod, keys: JsonObject): {
+    readonly env: Record<string, string>;
+    readonly config: JsonObject;
+  } {
     const { hosts } = this;
-    const { code, stdout, stderr } = this.run(`${BIN}/multus`, [], {
+    const env = {
       CNI_COMMAND: command,
       CNI_CONTAINERID: `sandbox-of-${pod.name}`,
       CNI_NETNS: pod.sandbox.path,
@@ -83,7 +134,8 @@ class Node {
       CNI_ARGS:
         `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${pod.name};` +
         `K8S_POD_UID=${pod.uid};K8S_POD_INFRA_CONTAINER_ID=sandbox-of-${pod.name}`,
-    }, {
+    };
+    const config = {
       cniVersion: "1.0.0",
       name: "multus-cni-network",
       type: "multus",
@@ -104,8 +156,8 @@ class Node {
       }],
       ...command === "CHECK" && { prevResult: { cniVersion: "1.0.0" } },
       ...keys,
-    });
-    assertEquals([code, stderr], [0, ""], `${command}: ${stdout}`);
+    };
+    return { env, config };
   }
 
   /** Runs a program on the node. */
@@ -118,7 +170,7 @@ class Node {
     return execIn(this.hosts.host, {
       path,
       args,
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", ...env },
+      env: { PATH, ...env },
       stdin: JSON.stringify(stdin),
     });
   }
@@ -298,5 +350,44 @@ hostTest(
       node.call("DEL", web, keys);
       assertEquals(node.leftovers(), []);
     });
+  },
+);
+
+hostTest(
+  `a real API server: ${BURST} pods at once`,
+  needsKubectl,
+  async (t) => {
+    using hosts = TestHosts.create();
+    await using api = await RealApiServer.start(hosts);
+    applyManifests(api, hosts.directory);
+    const node = new Node(hosts, api);
+    const names = Array.from({ length: BURST }, (_, at) => `web-${at}`);
+    const pods = node.addPods(names, "green,wide@net7");
+    const networks = {
+      eth0: "pods",
+      net1: "default/green",
+      net7: "default/wide",
+    };
+    const attachAll = async (keys: JsonObject): Promise<void> => {
+      const startMs = performance.now();
+      await node.callAll("ADD", pods, keys);
+      const addMs = performance.now();
+      for (const pod of pods) node.assertAttached(pod, networks);
+      const podrefs = pods.map(({ name }) => `default/${name}`);
+      assertEquals(node.listAllocations().toSorted(), podrefs.toSorted());
+      const delMs = performance.now();
+      await node.callAll("DEL", pods, keys);
+      const endMs = performance.now();
+      assertEquals([node.listAllocations(), node.leftovers()], [[], []]);
+      const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+      console.log(
+        `ADD ${seconds(addMs - startMs)}, DEL ${seconds(endMs - delMs)}`,
+      );
+    };
+
+    await t.step("by processes", () => attachAll({}));
+    await using daemon = await MultusDaemon.start(node);
+    const keys = { daemonSocketDir: daemon.socketDir };
+    await t.step("by the daemon", () => attachAll(keys));
   },
 );

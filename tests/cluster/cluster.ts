@@ -30,7 +30,7 @@ import {
   startDaemon,
   startKubelet,
 } from "./runtime.ts";
-import { until } from "./until.ts";
+import { until } from "../_harness/until.ts";
 
 /** The address of the API server, which is also that of its service. */
 const SERVICE = "10.96.0.1";
@@ -93,6 +93,7 @@ export class Cluster implements AsyncDisposable {
     try {
       runIn(hosts.host, "ip", "address", "add", `${SERVICE}/32`, "dev", "lo");
       runIn(hosts.host, "sysctl", "-qw", "net.ipv4.ip_forward=1");
+      runIn(hosts.host, "ip", "link", "add", "fabric", "up", "type", "bridge");
       const api = await RealApiServer.start(hosts, {
         address: SERVICE,
         ports: [443, 2379, 2380],
@@ -163,19 +164,49 @@ export class Cluster implements AsyncDisposable {
     const { name, init } = node;
     // One of the last boot goes with its namespace, sooner or later.
     using rtnl = Rtnl.open(host.path);
-    const old = rtnl.link.find(name);
-    if (old !== undefined) rtnl.link.del(old.index);
+    for (const link of [name, `${name}-fabric`]) {
+      const old = rtnl.link.find(link);
+      if (old !== undefined) rtnl.link.del(old.index);
+    }
     ip("link", "add", name, "type", "veth", "peer", "eth0", "netns", `${init}`);
     ip("address", "add", `${routerOf(at)}/24`, "dev", name);
     ip("link", "set", name, "up");
+    // A second network, of the nodes' links alone.
+    const fabric = `${name}-fabric`;
+    ip(
+      "link",
+      "add",
+      fabric,
+      "type",
+      "veth",
+      "peer",
+      "eth1",
+      "netns",
+      `${init}`,
+    );
+    ip("link", "set", fabric, "up", "master", "fabric");
     await node.get(
       `ip link set lo up
       ip address add ${addressOf(at)}/24 dev eth0
       ip link set eth0 up
+      ip link set eth1 up
       ip route add default via ${routerOf(at)}
       sysctl -qw net.ipv4.ip_forward=1`,
     );
     ip("route", "replace", subnetOf(at), "via", addressOf(at));
+  }
+
+  /** Cuts a node off from the others and from the API server, or joins it again. */
+  setConnected(node: Node, isConnected: boolean): void {
+    const { host } = this.hosts;
+    const state = isConnected ? "up" : "down";
+    for (const link of [node.name, `${node.name}-fabric`]) {
+      runIn(host, "ip", "link", "set", link, state);
+    }
+    if (!isConnected) return;
+    // The kernel has removed it with the link.
+    const at = this.nodes.indexOf(node) + 1;
+    runIn(host, "ip", "route", "replace", subnetOf(at), "via", addressOf(at));
   }
 
   /** Loses the power of a node, and switches it on again. */

@@ -52,11 +52,20 @@ export class ControlGroups implements Disposable {
     return enter(paths, command);
   }
 
+  /** Removes the groups within, which have no processes any more, as a boot does. */
+  clear(): void {
+    this.#removeGroups("-mindepth", "1");
+    if (this.#isVersion2) Deno.mkdirSync(`${this.#path}/${LEAF}`);
+  }
+
   /** Removes them, which have no processes any more. */
   [Symbol.dispose](): void {
-    const script = `for path; do
-      find "$path" -depth -type d -exec rmdir {} + || exit 1
-    done`;
+    this.#removeGroups();
+  }
+
+  #removeGroups(...options: string[]): void {
+    const find = `find "$path" ${options.join(" ")} -depth -type d`;
+    const script = `for path; do ${find} -exec rmdir {} + || exit 1; done`;
     const { success, stderr } = new Deno.Command("sh", {
       args: ["-c", script, "sh", ...this.#paths],
     }).outputSync();

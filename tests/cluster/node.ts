@@ -11,7 +11,7 @@ import { NetNs } from "../../ffi/netns.ts";
 import { killIfAlive } from "../_harness/process_group.ts";
 import { DIRECTORY } from "../_harness/kube_apiserver.ts";
 import { ControlGroups } from "./control_groups.ts";
-import { until } from "./until.ts";
+import { until } from "../_harness/until.ts";
 
 const INIT = decodeURIComponent(
   new URL("node_init.sh", import.meta.url).pathname,
@@ -108,6 +108,8 @@ export class Node implements AsyncDisposable {
     for (const { child } of this.#programs.values()) await child.status;
     this.#programs.clear();
     this.#outer = undefined;
+    // The kubelet would look for the containers of those that are left, for minutes.
+    this.#groups.clear();
   }
 
   /** Runs a shell's commands on the node. */

@@ -11,7 +11,7 @@ import { findReached, ipJson, linkNames } from "../../testing/ip_json.ts";
 import { actingRules } from "../_harness/acting_rules.ts";
 import { type Cluster, POD_IMAGE } from "./cluster.ts";
 import type { Node } from "./node.ts";
-import { until } from "./until.ts";
+import { until } from "../_harness/until.ts";
 
 // deno-lint-ignore no-explicit-any -- as kubectl and ip print it
 type Json = any;
@@ -45,7 +45,7 @@ export function podTemplate(
       terminationGracePeriodSeconds: 0,
       automountServiceAccountToken: false,
       // A node that is away for a while keeps its pods.
-      tolerations: [{ operator: "Exists" }],
+      tolerations: [{ operator: "Exists", effect: "NoExecute" }],
       containers: [{
         name: "web",
         image: POD_IMAGE,
@@ -128,7 +128,9 @@ export async function findComplaints(
     "--all-namespaces",
     "--field-selector=status.phase!=Succeeded",
   );
-  const complaints: string[] = [];
+  const complaints: string[] = items.filter(({ spec }: Json) => !spec.nodeName)
+    .map(({ metadata }: Json) => `${metadata.name} has no node`);
+  const sandboxes: Sandbox[][] = [];
   for (const node of nodes) {
     node.assertRuns();
     const own: Json[] = items.filter(({ spec }: Json) =>
@@ -137,23 +139,21 @@ export async function findComplaints(
     complaints.push(...own.flatMap(describeUnready));
     const expected = own.filter(({ spec }) => !spec.hostNetwork)
       .map(({ status }) => status.podIP ?? "none");
-    const sandboxes = await listSandboxes(node);
-    const found = sandboxes.map(({ addresses }) =>
+    const found = await listSandboxes(node);
+    sandboxes.push(found);
+    const names = found.map(({ addresses }) =>
       expected.find((address) => addresses.includes(address)) ??
         `unknown ${addresses}`
     );
-    if (expected.toSorted().join() !== found.toSorted().join()) {
-      complaints.push(`${node.name} has ${found} instead of ${expected}`);
-    }
-    if (complaints.length === 0) {
-      complaints.push(...findUnreachable(node, sandboxes));
+    if (expected.toSorted().join() !== names.toSorted().join()) {
+      complaints.push(`${node.name} has ${names} instead of ${expected}`);
     }
   }
-  const waiting = items.filter(({ spec }: Json) => !spec.nodeName);
-  return [
-    ...complaints,
-    ...waiting.map(({ metadata }: Json) => `${metadata.name} has no node`),
-  ];
+  if (complaints.length > 0) return complaints;
+  const all = sandboxes.flat().flatMap(({ addresses }) => addresses);
+  return nodes.flatMap((node, at) =>
+    findUnreachable(node, sandboxes[at] ?? [], all)
+  );
 }
 
 function describeUnready({ metadata, status }: Json): string[] {
@@ -167,36 +167,43 @@ function describeUnready({ metadata, status }: Json): string[] {
   return [`${name} is ${status.phase} ${reasons}`];
 }
 
+/** The network that all pods have. */
+const POD_NETWORK = "10.244";
+
 /** All networks of the tests have prefixes of 16 bits. */
 function networkOf(address: string): string {
   return address.split(".", 2).join(".");
 }
 
-/** Pings each pod from its node, and from the next pod there. */
+/** Pings all pods from a node, and from two pods there as far as they share a network. */
 function findUnreachable(
   node: Node,
   sandboxes: readonly Sandbox[],
+  all: readonly string[],
 ): string[] {
-  const all = sandboxes.flatMap(({ addresses }) => addresses);
   using host = node.openNetns();
-  const fromNode = findReached(host, all, 5);
-  const [first] = sandboxes;
-  const [last] = sandboxes.slice(1);
-  // Two pods reach all others, and each other.
-  const fromPods = [first, last].flatMap((from) => {
-    if (from === undefined) return [];
-    using netns = NetNs.open(node.pathOf(from.path));
-    const networks = from.addresses.map(networkOf);
-    const mine = all.filter((one) => networks.includes(networkOf(one)));
-    const reached = findReached(netns, mine, 5);
-    return mine.filter((address) => !reached.includes(address))
-      .map((address) => `${from.addresses} does not reach ${address}`);
-  });
+  const pods = sandboxes.filter((_, at) =>
+    [0, sandboxes.length - 1].includes(at)
+  );
   return [
-    ...all.filter((address) => !fromNode.includes(address))
-      .map((address) => `${node.name} does not reach ${address}`),
-    ...fromPods,
+    ...describeLost(node.name, host, all, [POD_NETWORK]),
+    ...pods.flatMap(({ path, addresses }) => {
+      using netns = NetNs.open(node.pathOf(path));
+      return describeLost(`${addresses}`, netns, all, addresses.map(networkOf));
+    }),
   ];
+}
+
+function describeLost(
+  name: string,
+  from: NetNs,
+  all: readonly string[],
+  networks: readonly string[],
+): string[] {
+  const wanted = all.filter((one) => networks.includes(networkOf(one)));
+  const reached = findReached(from, wanted, 5);
+  return wanted.filter((address) => !reached.includes(address))
+    .map((address) => `${name} does not reach ${address}`);
 }
 
 /** Waits until the pods are what the cluster wants, and fails if an address is there twice. */
@@ -236,6 +243,9 @@ export interface Traces {
   readonly files: readonly string[];
 }
 
+/** Locks, which nobody may remove, and where host-local goes on. */
+const STAYING = /\/(\.?lock|locks\/\.\w+|last_reserved_ip.*)$/;
+
 /** Reads what pods have left on a node. */
 export async function readTraces(node: Node): Promise<Traces> {
   using netns = node.openNetns();
@@ -248,7 +258,7 @@ export async function readTraces(node: Node): Promise<Traces> {
     // portmap keeps the chains that ports share.
     rules: actingRules(netns).filter((rule) => !/HOSTPORT-MASQ/.test(rule)),
     sandboxes: (await listSandboxes(node)).map(({ path }) => path),
-    files: files.filter((path) => !/\/(lock|last_reserved_ip.*)$/.test(path)),
+    files: files.filter((path) => !STAYING.test(path)),
   };
 }
 

@@ -1,5 +1,5 @@
 /**
- * Waiting for a cluster, which takes its time.
+ * Waiting for programs of Kubernetes, which take their time.
  *
  * @module
  */
