@@ -9,7 +9,7 @@ import { formatVersions, printAndExit } from "./cni/call/answer.ts";
 import { COMMAND, mayHaveSpans, TRACE } from "./cni/call/variables.ts";
 import { formatFailure } from "./cni/error.ts";
 import type { Plugin } from "./cni/plugin.ts";
-import { calledAs, writeStderr } from "./cni/process/stdio.ts";
+import { calledAs, readStdinSoon, writeStderr } from "./cni/process/stdio.ts";
 import { CURRENT_VERSION } from "./cni/version.ts";
 import {
   askDaemon,
@@ -98,7 +98,8 @@ async function main(): Promise<void> {
   const asked = Deno.env.get(COMMAND) === "VERSION";
   const versions = asked ? findVersions(name) : undefined;
   if (versions !== undefined) {
-    printAndExit({ stdout: formatVersions(versions), exitCode: 0 });
+    const stdout = formatVersions(versions, await readStdinSoon());
+    printAndExit({ stdout, exitCode: 0 });
   }
   if (pluginNames.includes(name)) {
     if (Deno.args[0] === "--help") {

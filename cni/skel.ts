@@ -16,6 +16,7 @@ import { QUESTION_KEY, QUESTION_VARIABLE } from "./tools/tool_question.ts";
 import {
   calledAs,
   readStdin,
+  readStdinSoon,
   sendConsoleToStderr,
   writeStderr,
 } from "./process/stdio.ts";
@@ -56,7 +57,7 @@ export async function dispatch(
       const asked = input.env[QUESTION_VARIABLE] && plugin.tell;
       const stdout = asked
         ? await answer(plugin, input.stdin())
-        : formatVersions(plugin.versions);
+        : formatVersions(plugin.versions, await readIfPossible(input));
       return { stdout, stderr, exitCode: 0 };
     }
     shareNetnsId(input.caller, args);
@@ -66,6 +67,17 @@ export async function dispatch(
     return { ...await runCommand(call), stderr };
   } catch (error) {
     return { ...formatFailure(error, CURRENT_VERSION), stderr };
+  }
+}
+
+/** Reads the input of VERSION; undefined if it cannot be read. */
+async function readIfPossible(
+  { stdin, stdinSoon }: DispatchInput,
+): Promise<Uint8Array | undefined> {
+  try {
+    return await stdinSoon?.() ?? stdin();
+  } catch {
+    return undefined;
   }
 }
 
@@ -140,6 +152,7 @@ export function processInput(
   return {
     env: Deno.env.toObject(),
     stdin: readStdin,
+    stdinSoon: readStdinSoon,
     invoker: createInvoker(dispatch, lookup),
     hostNetns: OWN_NETNS,
     onStderr: (text) => writeStderr(text),

@@ -560,3 +560,23 @@ Deno.test("runMain() prints a result that is larger than a pipe", async () => {
   })`);
   assertEquals([code, JSON.parse(stdout).interfaces.length], [0, 9999]);
 });
+
+Deno.test("VERSION does not wait for a stdin that stays open", async () => {
+  const script = `
+    import { readStdinSoon } from "${
+    import.meta.resolve("./process/stdio.ts")
+  }";
+    console.log((await readStdinSoon()).length);
+    Deno.exit(0);`;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["eval", script],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode("{}"));
+  assertEquals(await new Response(child.stdout).text(), "2\n");
+  await child.status;
+  await writer.abort().catch(() => {});
+});

@@ -11,13 +11,31 @@ import { CURRENT_VERSION } from "../version.ts";
 /**
  * Formats the answer to VERSION.
  *
- * Source: containernetworking/cni pkg/skel/skel.go, pkg/version/plugin.go.
+ * Source: SPEC.md, section 5, "VERSION Success". The Go library always answers
+ * with its own newest version.
  *
  * @param supportedVersions The versions that the plugin supports
+ * @param input The input, which has the caller's version
  */
-export function formatVersions(supportedVersions: readonly string[]): string {
-  return JSON.stringify({ cniVersion: CURRENT_VERSION, supportedVersions }) +
-    "\n";
+export function formatVersions(
+  supportedVersions: readonly string[],
+  input?: Uint8Array,
+): string {
+  const cniVersion = findVersion(input) ?? CURRENT_VERSION;
+  return JSON.stringify({ cniVersion, supportedVersions }) + "\n";
+}
+
+/** Returns the version of an input; undefined if it has none. */
+function findVersion(input: Uint8Array | undefined): string | undefined {
+  if (input === undefined || input.length === 0) return undefined;
+  try {
+    const { cniVersion } = JSON.parse(new TextDecoder().decode(input));
+    return cniVersion && typeof cniVersion === "string"
+      ? cniVersion
+      : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /**

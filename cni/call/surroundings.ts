@@ -72,6 +72,11 @@ export interface DispatchInput
   /** Reads the whole configuration. Called only if the command needs it. */
   readonly stdin: () => Uint8Array;
   /**
+   * Reads what of it comes at once, for VERSION, which many callers give no input;
+   * the same as `stdin` if undefined.
+   */
+  readonly stdinSoon?: () => Promise<Uint8Array>;
+  /**
    * Receives the result of ADD, in addition to {@linkcode DispatchOutput.stdout},
    * if that holds all of it. Saves a caller in this process from parsing it.
    */

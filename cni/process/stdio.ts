@@ -63,6 +63,27 @@ export function readStdin(): Uint8Array {
   }
 }
 
+/** How long {@linkcode readStdinSoon} waits, in ms. */
+const SOON_MS = 100;
+
+/**
+ * Reads what stdin has for a caller that may have left it open: up to its end, or
+ * what comes within 100 ms. Nothing is read from a terminal.
+ */
+export async function readStdinSoon(): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  if (Deno.stdin.isTerminal()) return joinChunks(chunks);
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  AbortSignal.timeout(SOON_MS).addEventListener("abort", () => resolve(null));
+  const buffer = new Uint8Array(64 * 1024);
+  for (;;) {
+    const read = Deno.stdin.read(buffer).catch(() => null);
+    const length = await Promise.race([read, late]);
+    if (length === null) return joinChunks(chunks);
+    chunks.push(buffer.slice(0, length));
+  }
+}
+
 function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
   const [first] = chunks;
   if (first !== undefined && chunks.length === 1) return first;

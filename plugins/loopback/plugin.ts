@@ -20,14 +20,15 @@ import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import { checkAddresses, checkFailure } from "../parts/check_link.ts";
 import {
   bringingUp,
   listAddresses,
   makeChanges,
   named,
 } from "../parts/configure_link.ts";
-import { isOfAnotherPod } from "../parts/prev_result.ts";
+import { isOfAnotherPod, readablePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 
 /** Exists in every namespace and cannot be deleted. */
@@ -53,9 +54,9 @@ export const loopback: Plugin = definePlugin({
 
   check(call): void {
     using sandbox = openSandbox(call.args);
-    if (!sandbox.link.get(NAME).isUp) {
-      throw checkFailure(`Interface "${NAME}" is down`);
-    }
+    const link = sandbox.link.get(NAME);
+    if (!link.isUp) throw checkFailure(`Interface "${NAME}" is down`);
+    checkAddresses(sandbox, link, listKnownAddresses(call));
   },
 
   del(call): void {
@@ -78,6 +79,14 @@ export const loopback: Plugin = definePlugin({
 function isInUse(sandbox: Rtnl, call: Call): boolean {
   return isOfAnotherPod(sandbox, call) ||
     sandbox.link.list().some(({ name, isUp }) => name !== NAME && isUp);
+}
+
+/** Lists the addresses of the interface in prevResult, if there is one. */
+function listKnownAddresses(call: Call): Cidr[] {
+  const { interfaces = [], ips = [] } = readablePrevResult(call) ?? {};
+  return ips.filter(({ interface: at = -1 }) =>
+    interfaces[at]?.name === NAME && interfaces[at].sandbox
+  ).map(({ address }) => address);
 }
 
 /**

@@ -78,6 +78,16 @@ rootTest("loopback.check() notices that lo is down", async () => {
   assertEquals(json.msg, 'Interface "lo" is down');
 });
 
+rootTest("loopback.check() notices that an address is gone", async () => {
+  using hosts = createHosts();
+  const { json: prevResult } = await hosts.run("loopback", "ADD", CONFIG);
+  const config = { ...CONFIG, prevResult };
+  assertEquals((await hosts.run("loopback", "CHECK", config)).exitCode, 0);
+  runIn(hosts.sandbox, "ip", "address", "del", "127.0.0.1/8", "dev", "lo");
+  const { json } = await hosts.run("loopback", "CHECK", config);
+  assertStringIncludes(json.msg, "127.0.0.1/8");
+});
+
 rootTest("loopback.del() succeeds without a sandbox", async (t) => {
   await eachRow(t, ["", "/nonexistent", "/proc/0/ns/net"], async (netns) => {
     using hosts = createHosts();

@@ -174,7 +174,7 @@ function neverRead(): never {
 }
 
 conformance("skel", {
-  "VERSION prints version and list in one line": async () => {
+  "VERSION prints version and list in one line, without an input": async () => {
     for (const others of [{}, { ...ENV, CNI_IFNAME: "/" }]) {
       const env = { ...others, CNI_COMMAND: "VERSION" };
       const outcome = await record(env, "", {}, { stdin: neverRead });
@@ -185,6 +185,20 @@ conformance("skel", {
       assertEquals([outcome.exitCode, outcome.operations], [0, []]);
     }
   },
+  "VERSION answers with the cniVersion of its input": async () => {
+    for (const cniVersion of ["0.4.0", "1.0.0", "9.9.9"]) {
+      const env = { CNI_COMMAND: "VERSION" };
+      const { stdout } = await record(env, { cniVersion });
+      assertEquals(JSON.parse(stdout).cniVersion, cniVersion);
+    }
+  },
+  "VERSION without a version in its input answers with the newest":
+    async () => {
+      for (const input of ["", "{", "[]", "null", { cniVersion: 5 }, {}]) {
+        const { stdout } = await record({ CNI_COMMAND: "VERSION" }, input);
+        assertEquals(JSON.parse(stdout).cniVersion, "1.1.0", `${input}`);
+      }
+    },
   "NOPE is code 4, unknown CNI_COMMAND: NOPE": refuses(
     { CNI_COMMAND: "NOPE" },
     CONFIG,
