@@ -30,8 +30,11 @@ export class FileStamps {
     for (const path of paths) {
       const info = tryStat(path);
       this.#stamps.set(path, format(info));
-      const ageMs = nowMs - (info?.mtime?.getTime() ?? 0);
-      if (Math.abs(ageMs) <= CLOCK_TICK_MS) this.#isSettled = false;
+      // Who writes may set the first one, and only the clock the second.
+      for (const time of [info?.mtime, info?.ctime]) {
+        const ageMs = nowMs - (time?.getTime() ?? 0);
+        if (Math.abs(ageMs) <= CLOCK_TICK_MS) this.#isSettled = false;
+      }
     }
   }
 

@@ -19,7 +19,7 @@ function oldDirectory(): ConfDirectory {
 function stampsOf(
   { path }: ConfDirectory,
   names: readonly string[],
-  nowMs = Date.now(),
+  nowMs = Date.now() + 60_000,
 ): FileStamps {
   const stamps = new FileStamps(() => nowMs);
   stamps.add(names.map((name) => `${path}/${name}`));
