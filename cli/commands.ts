@@ -406,6 +406,33 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
     flags: pick("chained", "ipam", "checkout"),
     load: async () => (await import("./commands/new.ts")).newPlugin,
   },
+  {
+    name: "conform",
+    summary: "Try whether plugins do what the CNI specification demands",
+    args: [{
+      name: "EXECUTABLE",
+      summary: "executables of plugins, or directories of them",
+      completes: "file",
+      isRepeated: true,
+    }],
+    flags: {
+      ...pick(
+        "config",
+        "demand",
+        "thorough",
+        "strict",
+        "call-timeout",
+        "junit",
+        "html",
+      ),
+      "cni-path": {
+        ...FLAGS["cni-path"],
+        summary: "colon-separated directories of IPAM plugins and others",
+      },
+    },
+    timeout: "0",
+    load: async () => (await import("./commands/conform.ts")).conform,
+  },
 ];
 
 /** The commands about the tool itself. */

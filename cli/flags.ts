@@ -186,6 +186,31 @@ export const FLAGS = {
       "cni was built in or runs in, else jsr.io)",
     completes: "directory",
   },
+  "config": {
+    value: "FILE",
+    summary: "what plugins need to be tried (default built-in guesses)",
+    completes: "file",
+  },
+  "demand": {
+    value: "NAMES",
+    summary: "comma-separated demands to try, with all that shows a defect",
+  },
+  "thorough": { summary: "try every value and system call, not a sample" },
+  "call-timeout": {
+    value: "TIME",
+    default: "20s",
+    summary: "time limit of each call of a plugin",
+  },
+  "junit": {
+    value: "FILE",
+    summary: "write what came of it as JUnit's XML",
+    completes: "file",
+  },
+  "html": {
+    value: "FILE",
+    summary: "write a page with a matrix of plugins and demands",
+    completes: "file",
+  },
   "verbose": { summary: "show the plugins' output while ADD is undone" },
 } as const satisfies FlagTable;
 

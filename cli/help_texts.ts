@@ -381,6 +381,27 @@ const TEXTS: HelpTexts = {
         "work without access to jsr.io",
     },
   },
+  "conform": {
+    about: [
+      "Calls executables as a runtime would, in throw-away network and mount " +
+      "namespaces, and tries each demand of the CNI specification: versions, " +
+      "errors, inputs, ADD, DEL, CHECK, GC, STATUS, 20 containers at once, and an " +
+      "ADD that is killed at each system call. Prints which are kept, what shows " +
+      "a defect, and what the executable needs. Needs root and iproute2; strace " +
+      "and setpriv for some.",
+      "What plugins need is guessed by type, or said in --config. Exits with 1 if " +
+      "a MUST is broken (with --strict also a SHOULD), and with 3 if nothing " +
+      "could be tried.",
+    ],
+    examples: {
+      "cni conform /opt/cni/bin --html matrix.html":
+        "try all plugins of a directory",
+      "cni conform ./greeter --cni-path /opt/cni/bin":
+        "try one, with the IPAM plugins of a directory",
+      "cni conform --demand del-twice ./greeter": "show a defect, step by step",
+      "cni conform --junit conform.xml ./greeter": "use in CI",
+    },
+  },
   "completion": {
     examples: {
       "source <(cni completion bash)": "in ~/.bashrc",

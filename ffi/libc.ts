@@ -344,11 +344,24 @@ export function mount(source: string, target: string, flags: number): void {
   checked("mount", symbols.mount(from, to, null, BigInt(flags), null, PADDING));
 }
 
-/** mount(2) of a new file system of a type that needs no source, such as `sysfs`. */
-export function mountNew(type: string, target: string, flags: number): void {
+/**
+ * mount(2) of a new file system of a type that needs no source, such as `sysfs`.
+ *
+ * @param data Options of the type, such as `lowerdir=/etc,...`
+ */
+export function mountNew(
+  type: string,
+  target: string,
+  flags: number,
+  data?: string,
+): void {
   const [kind, to] = [cString(type), cString(target)];
+  const options = data === undefined ? null : cString(data);
   const symbols = namespaceCalls();
-  checked("mount", symbols.mount(kind, to, kind, BigInt(flags), null, PADDING));
+  checked(
+    "mount",
+    symbols.mount(kind, to, kind, BigInt(flags), options, PADDING),
+  );
 }
 
 /** umount2(2). */

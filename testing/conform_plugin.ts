@@ -1,29 +1,56 @@
 /**
- * Tests that hold for every plugin.
+ * Demands on every plugin, as tests that call it in this process.
  *
  * @module
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { AssertionError } from "@std/assert";
 import type { Plugin } from "../cni/plugin.ts";
 import type { NetConf } from "../cni/config/types.ts";
-import { COMMAND_SINCE, isAtLeast } from "../cni/version.ts";
-import { NetNs } from "../ffi/netns.ts";
+import { inNetns, type NetNs } from "../ffi/netns.ts";
 import { rootTest } from "./capabilities.ts";
-import { FaultInjector } from "./fault_injector.ts";
-import type { TestHosts } from "./test_hosts.ts";
+import type { Kind } from "./conform/demand.ts";
+import { InProcessWay } from "./conform/in_process_way.ts";
+import { acceptAddresses, type Place, type Sandbox } from "./conform/place.ts";
+import { DEMANDS } from "./conform/rows/all.ts";
+import { isAbout, tryDemand } from "./conform/run.ts";
 import {
-  type ConformOptions,
-  type PluginKeys,
+  type Attachment,
+  type Json,
   Scene,
-} from "./conform_scene.ts";
+  type Subject,
+} from "./conform/scene.ts";
+import { Untried } from "./conform/demand.ts";
+import { TestHosts } from "./test_hosts.ts";
 
-export type { ConformOptions, PluginKeys };
+/** A plugin's configuration, without `cniVersion`, `name` and `prevResult`. */
+export type PluginKeys = Readonly<Record<string, unknown>>;
+
+/** Options of the tests of a plugin. */
+export interface ConformOptions {
+  /** Creates what ADD expects, such as a link of the host. */
+  readonly prepare?: (hosts: TestHosts) => void | Promise<void>;
+  /**
+   * Returns what the plugin changes apart from links, addresses, routes, rules,
+   * qdiscs, firewall rules, sysctls and files in `hosts.directory`, for
+   * comparison.
+   */
+  readonly state?: (hosts: TestHosts) => unknown;
+  /** Steps that may fail without failing ADD, such as `/^RTM_GETLINK/`. */
+  readonly optional?: RegExp;
+  /** Names of demands that do not apply, each with the reason. */
+  readonly except?: Readonly<Record<string, string>>;
+}
+
+/** Demands that plugins of this project do not keep, with the reason. */
+const EXCEPT = {
+  "ipam-add-fails": "an IPAM plugin whose ADD fails leaves nothing, and DEL " +
+    "would release the lease of an earlier attachment",
+};
 
 /**
- * Registers the tests that every plugin should pass, in throw-away namespaces:
- * ADD, CHECK and DEL in all its versions, ADD twice, DEL twice, without ADD and
- * without a namespace, ADD that fails at each of its steps, GC and STATUS.
+ * Registers a test with a step for each demand on plugins, in throw-away
+ * namespaces: the demands that `cni conform` tries with executables.
  *
  * ```ts ignore
  * conformPlugin(neighbors, (hosts) => [
@@ -41,163 +68,153 @@ export function conformPlugin<Config extends NetConf>(
   list: (hosts: TestHosts) => readonly PluginKeys[],
   options: ConformOptions = {},
 ): void {
-  const test = (
-    name: string,
-    body: (scene: Scene<Config>, t: Deno.TestContext) => Promise<void>,
-  ): void =>
-    rootTest(`${plugin.name} conforms: ${name}`, async (t) => {
-      using scene = new Scene(plugin, list, options);
-      await scene.prepare();
-      await body(scene, t);
-    });
-  test("ADD, CHECK and DEL in every version", addCheckDel);
-  test("a second ADD changes nothing, or fails", addTwice);
-  test("DEL succeeds if there is nothing to delete", delNothing);
-  test("DEL succeeds after the namespace is gone", delLate);
-  test("ADD leaves nothing behind if a step fails", addWithFaults);
-  test("GC keeps valid attachments, and STATUS succeeds", collectGarbage);
+  rootTest(
+    `${plugin.name} does what the specification demands`,
+    (t) => tryPlugin(t, plugin, list, options),
+  );
 }
 
-async function addCheckDel<C extends NetConf>(
-  scene: Scene<C>,
+/** Tries each demand on a plugin, as a step. */
+export async function tryPlugin<Config extends NetConf>(
   t: Deno.TestContext,
+  plugin: Plugin<Config>,
+  list: (hosts: TestHosts) => readonly PluginKeys[],
+  options: ConformOptions = {},
 ): Promise<void> {
-  const before = scene.state();
-  for (const version of scene.plugin.versions) {
-    await t.step(version, async () => {
-      scene.version = version;
-      await scene.runBefore("ADD");
-      try {
-        await addCheckDelOnce(scene, version);
-      } finally {
-        await scene.runBefore("DEL");
-      }
-    });
-  }
-  assertEquals(scene.state(), before, "DEL leaves something");
-}
-
-async function addCheckDelOnce<C extends NetConf>(
-  scene: Scene<C>,
-  version: string,
-): Promise<void> {
-  const { json: prevResult } = await scene.succeed("ADD");
-  assertEquals(prevResult?.cniVersion, version, "version of the result");
-  if (isAtLeast(version, COMMAND_SINCE.CHECK)) {
-    const { stdout } = await scene.succeed("CHECK", { prevResult });
-    assertEquals(stdout, "", "CHECK prints");
-  }
-  const { stdout } = await scene.succeed("DEL", { prevResult });
-  assertEquals(stdout, "", "DEL prints");
-}
-
-async function addTwice<C extends NetConf>(scene: Scene<C>): Promise<void> {
-  await scene.runBefore("ADD");
-  const before = scene.state();
-  await scene.succeed("ADD");
-  const added = scene.state();
-  const { exitCode, json } = await scene.run("ADD");
-  if (exitCode !== 0) assert(json?.msg, "a failure without a message");
-  assertEquals(scene.state(), added, "the second ADD changed something");
-  await scene.succeed("DEL");
-  assertEquals(scene.state(), before, "DEL leaves something");
-}
-
-async function delNothing<C extends NetConf>(scene: Scene<C>): Promise<void> {
-  await scene.runBefore("ADD");
-  const before = scene.state();
-  await scene.succeed("DEL");
-  assertEquals(scene.state(), before, "DEL without ADD changed something");
-  await scene.succeed("ADD");
-  for (const _ of ["first", "again"]) {
-    await scene.succeed("DEL");
-    assertEquals(scene.state(), before, "DEL leaves something");
-  }
-  for (const CNI_NETNS of ["", "/run/netns/no-such-namespace"]) {
-    await scene.succeed("DEL", {}, { CNI_NETNS });
-  }
-}
-
-async function delLate<C extends NetConf>(scene: Scene<C>): Promise<void> {
-  const before = scene.state(true);
-  using stack = new DisposableStack();
-  const netns = stack.use(NetNs.create());
-  const env = { CNI_NETNS: netns.path };
-  await scene.runBefore("ADD", netns);
-  const { json: prevResult } = await scene.succeed("ADD", {}, env);
-  // As if a runtime had lost it: the path leads nowhere.
-  const gone = { CNI_NETNS: "/run/netns/no-such-namespace" };
-  stack.dispose();
-  await scene.succeed("DEL", { prevResult }, gone);
-  await scene.runBefore("DEL");
-  // The kernel removes the links of a namespace a little later.
-  await eventually(() => assertEquals(scene.state(true), before));
-}
-
-/** Repeats an assertion until it holds, for at most 10 s. */
-async function eventually(assertion: () => void): Promise<void> {
-  const end = Date.now() + 10_000;
-  for (;;) {
-    try {
-      return assertion();
-    } catch (error) {
-      if (Date.now() > end) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-}
-
-/** A number above the last step of any ADD. */
-const MOST_STEPS = 500;
-
-async function addWithFaults<C extends NetConf>(
-  scene: Scene<C>,
-  t: Deno.TestContext,
-): Promise<void> {
-  await scene.runBefore("ADD");
-  const before = scene.state();
-  let isEnd = false;
-  for (let step = 1; !isEnd; step++) {
-    assert(step < MOST_STEPS, "ADD does not end");
-    using fault = new FaultInjector(step, "instead");
-    const { exitCode, stdout, stderr } = await scene.run("ADD");
-    fault[Symbol.dispose]();
-    const failed = fault.steps[step - 1];
-    if (failed === undefined) {
-      isEnd = true;
-      assertEquals(exitCode, 0, stdout);
-      await scene.succeed("DEL");
+  const create = (): Scene => createScene(plugin, list, options);
+  const first = create();
+  const { kind } = first.subject;
+  const ipam = first.subject.config()["ipam"];
+  first.place[Symbol.dispose]();
+  for (const row of DEMANDS) {
+    const usesIpam = kind === "interface" && ipam !== undefined;
+    const { versions } = plugin;
+    if (!isAbout(row, { kind, usesIpam, versions })) continue;
+    const { outcome, why = "", shows = [] } = await tryDemand(row, create);
+    const name = `${row.id}: ${row.title}`;
+    if (outcome === "untried") {
+      await t.step({
+        name: `${name} (skipped: ${why})`,
+        ignore: true,
+        fn(): void {},
+      });
       continue;
     }
-    await t.step(`${step}: ${failed}`, async () => {
-      if (exitCode === 0) {
-        assert(scene.optional?.test(failed), `ADD does without "${failed}"`);
-        await scene.succeed("DEL");
-      } else {
-        assertStringIncludes(stdout, "injected into");
-        assert(!stderr.includes("level=error"), stderr);
-      }
-      assertEquals(scene.state(), before, "ADD leaves something");
+    await t.step(name, () => {
+      if (outcome === "kept") return;
+      throw new AssertionError(`${why}\n${shows.join("\n")}`);
     });
   }
-  assertEquals(scene.state(), before, "DEL leaves something");
 }
 
-async function collectGarbage<C extends NetConf>(
-  scene: Scene<C>,
-): Promise<void> {
-  if (!isAtLeast(scene.version, COMMAND_SINCE.GC)) return;
-  await scene.succeed("STATUS");
-  await scene.runBefore("ADD");
-  const before = scene.state();
-  const { json: prevResult } = await scene.succeed("ADD");
-  const added = scene.state();
-  const { CNI_CONTAINERID: containerID, CNI_IFNAME: ifname } = scene.hosts
-    .environment("GC");
-  const valid = [{ containerID, ifname }];
-  await scene.succeed("GC", { "cni.dev/valid-attachments": valid });
-  assertEquals(scene.state(), added, "GC removed a valid attachment");
-  await scene.succeed("GC", { "cni.dev/valid-attachments": [] });
-  await scene.succeed("DEL", { prevResult });
-  assertEquals(scene.state(), before, "DEL after GC leaves something");
+function createScene<Config extends NetConf>(
+  plugin: Plugin<Config>,
+  list: (hosts: TestHosts) => readonly PluginKeys[],
+  options: ConformOptions,
+): Scene {
+  const hosts = TestHosts.create();
+  const configs = list(hosts);
+  const scene = new Scene({
+    subject: subjectOf(plugin, hosts, configs, options),
+    place: placeOf(hosts, options),
+    way: new InProcessWay(plugin, hosts, options.optional),
+    versions: plugin.versions,
+    executable: plugin.name,
+  });
+  for (const netns of [hosts.host, hosts.sandbox]) {
+    inNetns(netns, acceptAddresses);
+  }
+  return scene;
+}
+
+/** Takes a test's host for a place. */
+function placeOf(hosts: TestHosts, { state }: ConformOptions): Place {
+  const { host, path, directory } = hosts;
+  return {
+    host,
+    hostPath: host.path,
+    path,
+    directory,
+    inside: (work) => work(),
+    addSandbox(): Sandbox {
+      const netns = hosts.addNetns();
+      inNetns(netns, acceptAddresses);
+      return {
+        netns,
+        path: netns.path,
+        remove: () => netns[Symbol.dispose](),
+      };
+    },
+    files: () => listFiles(directory),
+    more: () => state === undefined ? [] : [JSON.stringify(state(hosts))],
+    [Symbol.dispose]: () => hosts[Symbol.dispose](),
+  };
+}
+
+function subjectOf<Config extends NetConf>(
+  plugin: Plugin<Config>,
+  hosts: TestHosts,
+  configs: readonly PluginKeys[],
+  { prepare, except }: ConformOptions,
+): Subject {
+  const own: Json = configs.at(-1) ?? {}, before = configs.slice(0, -1);
+  const kind: Kind = own["ipam"]?.type === plugin.name
+    ? "ipam"
+    : before.length > 0
+    ? "chained"
+    : "interface";
+  return {
+    type: plugin.name,
+    kind,
+    except: { ...EXCEPT, ...except },
+    config: () => own,
+    prepare: async () => await prepare?.(hosts),
+    ...before.length > 0 && {
+      before: (scene, one) =>
+        runAll(hosts, before, "ADD", { scene, one, netns: one.sandbox.netns }),
+      after: async (scene, one) => {
+        const netns = one.sandbox.netns;
+        await runAll(hosts, before.toReversed(), "DEL", { scene, one, netns });
+      },
+    },
+  };
+}
+
+/** Runs the plugins before the tested one. */
+async function runAll(
+  hosts: TestHosts,
+  configs: readonly PluginKeys[],
+  command: "ADD" | "DEL",
+  { scene, one, netns }: {
+    readonly scene: Scene;
+    readonly one: Attachment;
+    readonly netns: NetNs;
+  },
+): Promise<Json | undefined> {
+  let prevResult: Json | undefined;
+  for (const keys of configs) {
+    const config = {
+      cniVersion: scene.version,
+      name: "net1",
+      ...keys,
+      ...prevResult && { prevResult },
+    };
+    const { json, exitCode, stdout } = await hosts.run(
+      String(keys["type"]),
+      command,
+      config,
+      { sandbox: netns, containerId: one.containerId, ifName: one.ifName },
+    );
+    if (exitCode !== 0) throw new Untried(`${keys["type"]}: ${stdout}`);
+    if (command === "ADD") prevResult = json;
+  }
+  return prevResult;
+}
+
+function listFiles(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].flatMap(({ name, isDirectory }) =>
+    isDirectory
+      ? name === "bin" ? [] : listFiles(`${directory}/${name}`)
+      : [`${directory}/${name}`]
+  ).sort();
 }

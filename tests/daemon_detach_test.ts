@@ -50,7 +50,7 @@ Deno.test({
       assertEquals(findListener(socket)?.pid, pid);
 
       // Another one takes the sockets and the file.
-      const second = await detach(directory, "--json");
+      const second = await detach(directory, "--json", "--pid-file", pidFile);
       assertEquals(JSON.parse(second.stdout), { pid: read(), pidFile });
       assert(read() !== pid);
       assertEquals(findListener(socket)?.pid, read());

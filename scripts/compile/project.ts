@@ -20,6 +20,8 @@ export const PROGRAM_SOURCES = [
   "node",
   "daemon",
   "cli",
+  "testing/conform",
+  "testing/ip_json.ts",
   "main.ts",
   "deploy/daemon",
   "scripts/offline",

@@ -147,7 +147,20 @@ const LAYERS: readonly Layer[] = [
     "ipam/",
   ]),
   layer("cli/program/", ["ffi/", "cni/"]),
+  // What `cni conform` and tests of plugins share.
+  layer("testing/conform/in_process_way.ts", [
+    "cni/",
+    "plugins/registry.ts",
+    "testing/",
+  ]),
+  layer("testing/conform/", [
+    "net/",
+    "ffi/",
+    "cni/",
+    "testing/ip_json.ts",
+  ]),
   layer("cli/", [
+    "testing/conform/",
     "net/",
     "ffi/",
     "cni/",

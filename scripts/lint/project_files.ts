@@ -17,6 +17,7 @@ const PRODUCT = [
   "node/",
   "daemon/",
   "cli/",
+  "testing/conform/",
   "main.ts",
   "mod.ts",
   "libcni.ts",

@@ -12,13 +12,23 @@ function ptp(hosts: TestHosts): Record<string, unknown> {
 
 conformPlugin(pool, ({ directory }) => [{
   type: "wire",
-  ipam: { type: "pool", subnet: "10.1.2.0/30", directory: `${directory}/pool` },
-}]);
+  ipam: { type: "pool", subnet: "10.1.2.0/24", directory: `${directory}/pool` },
+}], {
+  except: {
+    "check-lease": "pool has no CHECK",
+    "gc-other-network": "a directory is of one network",
+  },
+});
 
 conformPlugin(wire, (hosts) => [{
   type: "wire",
   ipam: hosts.hostLocal("10.1.2.0/24", "fd00::/64"),
-}]);
+}], {
+  except: {
+    "check-address": "its CHECK looks at the link only",
+    "check-down": "its CHECK looks at the link only",
+  },
+});
 
 conformPlugin(redirects, (hosts) => [ptp(hosts), { type: "redirects" }], {
   state: ({ sandbox }) =>

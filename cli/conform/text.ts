@@ -1,0 +1,124 @@
+/**
+ * What came of executables, for people.
+ *
+ * @module
+ */
+
+import { count, type Report } from "../../testing/conform/report.ts";
+import type { Row } from "../../testing/conform/run.ts";
+import { showControls, type Style } from "../program/style.ts";
+import { formatTable, wrap } from "../program/table.ts";
+
+const WIDTH = 80;
+const WORDS = { kept: "ok", broken: "broken", untried: "-" } as const;
+
+/** How much is shown. */
+export interface Detail {
+  /** Whether all that shows a defect is printed, or its last command only. */
+  readonly isFull: boolean;
+}
+
+/** Formats reports: a table of demands each, what is broken, and what it needs. */
+export function formatReports(
+  reports: readonly Report[],
+  style: Style,
+  detail: Detail,
+): string {
+  const sized = { ...style, width: Math.min(style.width ?? WIDTH, WIDTH) };
+  return [
+    ...reports.map((report) => formatReport(report, sized, detail)),
+    formatVerdict(reports, style),
+  ].join("\n\n");
+}
+
+function formatReport(report: Report, style: Style, detail: Detail): string {
+  const { name, executable, kind, versions, rows, addFails } = report;
+  const range = versions.length > 1
+    ? `${versions.at(0)} to ${versions.at(-1)}`
+    : versions.join();
+  const title = `${showControls(name)} (${kind}, ${range || "no versions"})`;
+  const columns = [
+    {
+      heading: "RESULT",
+      cell: ({ outcome }: Row) => WORDS[outcome],
+      mark: ({ outcome, strength }: Row, { red, yellow, green }: Style) =>
+        outcome === "kept"
+          ? green
+          : outcome === "broken"
+          ? strength === "MUST" ? red : yellow
+          : undefined,
+    },
+    { heading: "STRENGTH", cell: ({ strength }: Row) => strength },
+    {
+      heading: "DEMAND (SECTION OF THE SPECIFICATION)",
+      cell: ({ title, section }: Row) => `${title} (${section})`,
+      narrow: "wrap" as const,
+    },
+  ];
+  const broken = rows.filter(({ outcome }) => outcome === "broken");
+  return [
+    style.bold(title),
+    ...executable.endsWith(`/${name}`) ? [] : [showControls(executable)],
+    ...addFails === null
+      ? []
+      : lines(`ADD could not be tried: ${addFails}`, style, ""),
+    formatTable(columns, rows, style),
+    ...broken.flatMap((row) => formatBroken(row, style, detail)),
+    ...formatNeeds(report, style),
+  ].join("\n");
+}
+
+function formatBroken(row: Row, style: Style, { isFull }: Detail): string[] {
+  const { id, why = "", shows = [] } = row;
+  const commands = isFull ? shows : shows.slice(-1);
+  return [
+    "",
+    style.bold(`${id}: `) + lines(why, style, "").join("\n"),
+    ...commands.map((line) => `  $ ${showControls(line)}`),
+  ];
+}
+
+function formatNeeds({ needs }: Report, style: Style): string[] {
+  if (needs === null) return [];
+  const rows: [string, readonly string[] | null][] = [
+    ["runs", needs.programs],
+    ["capabilities", needs.capabilities],
+    ["writes sysctls", needs.sysctls],
+    ["reads", needs.reads],
+    ["writes", needs.writes],
+    ["connects to", needs.sockets],
+    ["stays after DEL", needs.stays],
+  ];
+  return [
+    "",
+    style.bold("It needs, or does:"),
+    ...rows.filter(([, values]) => values?.length !== 0).flatMap((
+      [name, values],
+    ) =>
+      lines(
+        `${name}: ${values?.join(", ") ?? "unknown (needs setpriv)"}`,
+        style,
+      )
+    ),
+  ];
+}
+
+function lines(
+  text: string,
+  { width = WIDTH }: Style,
+  indent = "  ",
+): string[] {
+  return wrap(showControls(text), width - indent.length)
+    .map((line) => indent + line);
+}
+
+function formatVerdict(reports: readonly Report[], style: Style): string {
+  if (reports.length === 0) return "No plugin was tried";
+  return reports.map(({ name, rows }) => {
+    const { kept, broken, untried } = count(rows);
+    const text = `${name}: ${kept} kept; broken: ${broken.MUST} MUST, ` +
+      `${broken.SHOULD} SHOULD, ${broken.PRACTICE} practice; ` +
+      `${untried} not tried`;
+    return broken.MUST > 0 ? style.red(text) : style.green(text);
+  }).join("\n");
+}

@@ -1,0 +1,172 @@
+/**
+ * Tries an executable, and reports what came of it.
+ *
+ * @module
+ */
+
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { Broken, type Demand, type Kind, Untried } from "./demand.ts";
+import { findNeeds, type Needs } from "./needs.ts";
+import { ThrowAwayNode } from "./place.ts";
+import { type Profile, PROFILES, subjectOf, UNKNOWN } from "./profiles.ts";
+import { isAbout, type Row, tryDemand } from "./run.ts";
+import { describeReply, type Json, Scene, type Subject } from "./scene.ts";
+import { ProcessWay } from "./way.ts";
+
+/** What came of an executable. */
+export interface Report {
+  /** Its name in the report. */
+  readonly name: string;
+  readonly executable: string;
+  readonly type: string;
+  readonly kind: Kind;
+  /** The versions that it supports; empty if it does not tell. */
+  readonly versions: readonly string[];
+  /** Why ADD could not be tried; null if it succeeds. */
+  readonly addFails: string | null;
+  readonly rows: readonly Row[];
+  /** Null if it was not found out. */
+  readonly needs: Needs | null;
+}
+
+/** An executable to try. */
+export interface Candidate {
+  /** Its name in the report. */
+  readonly name: string;
+  readonly executable: string;
+  readonly type: string;
+  /** What it needs; guessed if undefined. */
+  readonly profile?: Profile | undefined;
+  /** For CNI_PATH. */
+  readonly path: string;
+}
+
+/** How to try. */
+export interface Options {
+  readonly demands: readonly Demand[];
+  readonly isThorough?: boolean;
+  /** How long a call may take, in ms. */
+  readonly callMs?: number | undefined;
+  /** Whether to find out what the executable needs. */
+  readonly wantsNeeds?: boolean;
+  /** Is told what is tried. */
+  readonly onProgress?: (text: string) => void;
+  /** Ends it between two demands. */
+  readonly signal?: AbortSignal;
+}
+
+/** Asks an executable for its versions; undefined if it does not tell. */
+export async function askVersions(
+  { executable, path }: Candidate,
+  callMs?: number,
+): Promise<readonly string[] | undefined> {
+  using place = new ThrowAwayNode(path);
+  const { json } = await new ProcessWay(executable, callMs).call(place, {
+    env: { CNI_COMMAND: "VERSION", CNI_PATH: path },
+    stdin: '{"cniVersion":"1.1.0"}',
+  });
+  const { supportedVersions } = (json ?? {}) as Json;
+  if (!Array.isArray(supportedVersions)) return undefined;
+  return SPEC_VERSIONS.filter((one) => supportedVersions.includes(one));
+}
+
+/** Tries an executable. */
+export async function tryExecutable(
+  candidate: Candidate,
+  versions: readonly string[],
+  options: Options,
+): Promise<Report> {
+  const { name, executable, type, path } = candidate;
+  const { isThorough = false, callMs, onProgress, signal } = options;
+  const way = new ProcessWay(executable, callMs);
+  const createFor = (subject: Subject) => (): Scene =>
+    new Scene({
+      subject,
+      place: new ThrowAwayNode(path),
+      way,
+      versions: versions.length > 0 ? versions : SPEC_VERSIONS,
+      executable,
+      isThorough,
+    });
+  onProgress?.(name);
+  const { subject, addFails } = await chooseSubject(candidate, createFor);
+  const create = createFor(subject);
+  const usesIpam = subject.config()["ipam"] !== undefined;
+  const rows: Row[] = [];
+  for (const row of options.demands) {
+    signal?.throwIfAborted();
+    const about = {
+      kind: subject.kind,
+      usesIpam: usesIpam && subject.kind === "interface",
+      versions: versions.length > 0 ? versions : SPEC_VERSIONS,
+    };
+    if (!isAbout(row, about)) continue;
+    onProgress?.(`${name}: ${row.id}`);
+    rows.push(await tryDemand(row, create));
+  }
+  const needs = options.wantsNeeds && addFails === null
+    ? await findNeeds(create, way, isThorough)
+    : null;
+  const { kind } = subject;
+  return { name, executable, type, kind, versions, addFails, rows, needs };
+}
+
+/** Takes what is known of a plugin, or else what lets its ADD succeed. */
+async function chooseSubject(
+  { type, profile }: Candidate,
+  createFor: (subject: Subject) => () => Scene,
+): Promise<{ readonly subject: Subject; readonly addFails: string | null }> {
+  const known = profile ?? PROFILES[type];
+  const guesses = known === undefined ? UNKNOWN : [known];
+  const failures: string[] = [];
+  for (const guess of guesses) {
+    const subject = subjectOf(type, guess, profile === undefined);
+    const failure = await tryAdd(createFor(subject));
+    if (failure === null) return { subject, addFails: null };
+    failures.push(failure);
+  }
+  const [first = {}] = guesses;
+  const [addFails = null] = failures;
+  return { subject: subjectOf(type, first, profile === undefined), addFails };
+}
+
+/** Attaches a container; says why that fails, if it does. */
+async function tryAdd(create: () => Scene): Promise<string | null> {
+  const scene = create();
+  try {
+    await scene.prepare();
+    const one = await scene.container();
+    const reply = await scene.call("ADD", one);
+    return reply.exit === "0" ? null : describeReply(reply);
+  } catch (error) {
+    if (error instanceof Untried || error instanceof Broken) {
+      return error.message;
+    }
+    throw error;
+  } finally {
+    scene.place[Symbol.dispose]();
+  }
+}
+
+/** Counts of outcomes by strength. */
+export interface Tally {
+  readonly kept: number;
+  readonly broken: Readonly<Record<Row["strength"], number>>;
+  readonly untried: number;
+}
+
+/** Counts what came of demands. */
+export function count(rows: readonly Row[]): Tally {
+  const broken = rows.filter(({ outcome }) => outcome === "broken");
+  const of = (strength: Row["strength"]): number =>
+    broken.filter((row) => row.strength === strength).length;
+  return {
+    kept: rows.filter(({ outcome }) => outcome === "kept").length,
+    broken: {
+      MUST: of("MUST"),
+      SHOULD: of("SHOULD"),
+      PRACTICE: of("PRACTICE"),
+    },
+    untried: rows.filter(({ outcome }) => outcome === "untried").length,
+  };
+}

@@ -1,0 +1,131 @@
+/**
+ * GC and STATUS.
+ *
+ * @module
+ */
+
+import { type Demand, demand, Untried } from "../demand.ts";
+import {
+  type Attachment,
+  type Changes,
+  describeReply,
+  type Scene,
+} from "../scene.ts";
+
+const VALID = "cni.dev/valid-attachments";
+
+/** Lists attachments that are still valid, as runtimes do for GC. */
+function valid(...all: readonly Attachment[]): Changes {
+  return {
+    keys: {
+      prevResult: undefined,
+      [VALID]: all.map(({ containerId, ifName }) => ({
+        containerID: containerId,
+        ifname: ifName,
+      })),
+    },
+  };
+}
+
+function several(scene: Scene): void {
+  if ((scene.subject.most ?? 2) < 2) {
+    throw new Untried("it attaches one container at a time");
+  }
+}
+
+export const UPKEEP_DEMANDS: readonly Demand[] = [
+  {
+    id: "gc",
+    title: "GC succeeds, and prints nothing",
+    section: "2 GC",
+    strength: "SHOULD",
+    since: "1.1.0",
+    async run(scene): Promise<void> {
+      const { stdout } = await scene.succeed("GC", undefined, valid());
+      demand(stdout.trim() === "", `it prints ${JSON.stringify(stdout)}`);
+    },
+  },
+  {
+    id: "gc-keeps",
+    title: "GC leaves what belongs to valid attachments as it is",
+    section: "2 GC",
+    strength: "MUST",
+    since: "1.1.0",
+    async run(scene): Promise<void> {
+      const one = await scene.added();
+      const [before, inside] = [scene.state(), scene.stateOf(one)];
+      await scene.call("GC", undefined, valid(one));
+      await scene.same(before, () => scene.state(), "GC changed");
+      await scene.same(inside, () => scene.stateOf(one), "GC changed");
+    },
+  },
+  {
+    id: "gc-stale",
+    title: "GC removes what containers that are gone have left",
+    section: "2 GC",
+    strength: "SHOULD",
+    since: "1.1.0",
+    async run(scene): Promise<void> {
+      several(scene);
+      await scene.warmUp();
+      const stays = await scene.added();
+      const before = scene.state();
+      const goes = await scene.added();
+      await scene.remove(goes);
+      await scene.succeed("GC", undefined, valid(stays));
+      await scene.same(before, () => scene.state(), "after GC");
+    },
+  },
+  {
+    id: "gc-other-network",
+    title: "GC of one network leaves attachments of another as they are",
+    section: "2 GC",
+    strength: "MUST",
+    since: "1.1.0",
+    async run(scene): Promise<void> {
+      const one = await scene.added();
+      const [before, inside] = [scene.state(), scene.stateOf(one)];
+      const { keys } = valid();
+      await scene.call("GC", undefined, { keys: { ...keys, name: "net2" } });
+      await scene.same(before, () => scene.state(), "GC changed");
+      await scene.same(inside, () => scene.stateOf(one), "GC changed");
+    },
+  },
+  {
+    id: "status",
+    title: "STATUS succeeds if ADD would",
+    section: "2 STATUS",
+    strength: "MUST",
+    since: "1.1.0",
+    async run(scene): Promise<void> {
+      const { exit } = await scene.call("STATUS");
+      await scene.added();
+      demand(exit === "0", "STATUS fails although ADD succeeds");
+      if (scene.subject.most !== 1) await scene.succeed("STATUS");
+    },
+  },
+  {
+    id: "status-full",
+    title: "STATUS fails with code 50 or 51 if there is no room for another",
+    section: "2 STATUS",
+    strength: "SHOULD",
+    since: "1.1.0",
+    kinds: ["ipam"],
+    async run(scene): Promise<void> {
+      const { full } = scene.subject;
+      if (full === undefined) throw new Untried("no configuration is full");
+      const one = await scene.added(undefined, { keys: full });
+      const next = await scene.container();
+      const more = await scene.call("ADD", next, { keys: full });
+      if (more.exit === "0") throw new Untried("there was room for a second");
+      const keys = { ...full, prevResult: undefined };
+      const reply = await scene.fail(
+        `although ${one.containerId} has the only address`,
+        "STATUS",
+        undefined,
+        { keys },
+      );
+      demand([50, 51].includes(reply.json?.code), describeReply(reply));
+    },
+  },
+];

@@ -1,0 +1,330 @@
+/** `cni conform` names the defect of an executable that has one, and no other. */
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import jsonSchema from "../cli/conform/conform.schema.json" with {
+  type: "json",
+};
+import { ifPossible } from "../cni/files/io.ts";
+import { inNetns } from "../ffi/netns.ts";
+import { type Sandbox, ThrowAwayNode } from "../testing/conform/place.ts";
+import { rootTest } from "../testing/capabilities.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+import { validate } from "./_harness/json_schema.ts";
+import { runCni, runCniOn } from "./_harness/tool_call.ts";
+
+/** A row of a report. */
+interface Row {
+  readonly id: string;
+  readonly outcome: string;
+  readonly why?: string;
+  readonly shows?: readonly string[];
+}
+
+/** An executable: a script around one of ours, with a defect. */
+interface Defect {
+  readonly type: string;
+  /** Source in sh. `$in` has stdin, and `run` runs the right plugin. */
+  readonly script: string;
+  /** The demand that it breaks. */
+  readonly breaks: string;
+  /** Demands that it keeps. */
+  readonly keeps: readonly string[];
+  /** What the report says of it. */
+  readonly why: RegExp;
+}
+
+const DEFECTS: Readonly<Record<string, Defect>> = {
+  "a log line before the result": {
+    type: "host-local",
+    script:
+      'test "$CNI_COMMAND" != ADD || echo "attaching $CNI_CONTAINERID"; run',
+    breaks: "result-version",
+    keeps: ["version-answer", "error-exit"],
+    why: /the result is undefined/,
+  },
+  "errors that exit with 0": {
+    type: "host-local",
+    script: "run; exit 0",
+    breaks: "error-exit",
+    keeps: ["version-echo", "error-document"],
+    why: /exit 0 with an unknown command/,
+  },
+  "errors on stderr": {
+    type: "host-local",
+    script: 'out=$(run) && printf %s "$out" || { echo "$out" >&2; exit 1; }',
+    breaks: "error-document",
+    keeps: ["error-exit", "result-version", "result-shape"],
+    why: /with an unknown command: exit 1/,
+  },
+  "its own version in VERSION": {
+    type: "host-local",
+    script: 'test "$CNI_COMMAND" != VERSION || in="{}"; run',
+    breaks: "version-echo",
+    keeps: ["version-answer", "version-alone"],
+    why: /asked with 0.4.0, it answers 1.1.0/,
+  },
+  "a result of the wrong version": {
+    type: "host-local",
+    script: 'run | sed \'s/"version": "4",\\?//\'',
+    breaks: "result-shape",
+    keeps: ["result-version"],
+    why: /ips\[0\] has no version/,
+  },
+  "a second DEL that fails": {
+    type: "host-local",
+    script: 'if [ "$CNI_COMMAND" = DEL ]; then\n' +
+      "  mkdir /var/lib/deleted-$CNI_CONTAINERID || exit 1; fi; run",
+    breaks: "del-twice",
+    keeps: ["error-document", "del-without-prev-result"],
+    why: /DEL failed: exit 1/,
+  },
+  "DEL that needs CNI_NETNS": {
+    type: "host-local",
+    script: 'test "$CNI_COMMAND$CNI_NETNS" != DEL || exit 1; run',
+    breaks: "del-without-netns",
+    keeps: ["del", "del-twice"],
+    why: /DEL failed/,
+  },
+  "a file that DEL leaves": {
+    type: "host-local",
+    script: "test $CNI_COMMAND != ADD || " +
+      "touch /var/lib/cni/left-$CNI_CONTAINERID; run",
+    breaks: "del",
+    keeps: ["del-twice"],
+    why: /left: file \/var\/lib\/cni\/left-c2/,
+  },
+  "an address for all": {
+    type: "host-local",
+    script: 'if [ "$CNI_COMMAND" = ADD ]; then\n' +
+      `  printf '{"cniVersion":"1.1.0","ips":[{"address":"10.1.2.3/24"}]}'\n` +
+      "else run; fi",
+    breaks: "at-once",
+    keeps: ["del-twice"],
+    why: /10\.1\.2\.3\/24 was given twice/,
+  },
+  "CHECK that never fails": {
+    type: "ptp",
+    script: "test $CNI_COMMAND = CHECK || run",
+    breaks: "check-address",
+    keeps: ["check", "check-allows-more"],
+    why: /CHECK succeeds although the address is gone/,
+  },
+  "CHECK that always fails": {
+    type: "ptp",
+    script: "test $CNI_COMMAND != CHECK || exit 1; run",
+    breaks: "check",
+    keeps: ["del-twice"],
+    why: /CHECK failed: exit 1/,
+  },
+  "GC of everything": {
+    type: "host-local",
+    script: 'test "$CNI_COMMAND" != GC || rm -r /var/lib/cni/networks; run',
+    breaks: "gc-keeps",
+    keeps: ["gc"],
+    why: /gone: file \/var\/lib\/cni\/networks\/net1/,
+  },
+  "GC that its IPAM plugin does not hear of": {
+    type: "ptp",
+    script: "test $CNI_COMMAND = GC || run",
+    breaks: "ipam-gc",
+    keeps: ["gc", "ipam-del", "ipam-status"],
+    why: /it was not run/,
+  },
+  "STATUS that hangs, with a child": {
+    type: "host-local",
+    script: "test $CNI_COMMAND != STATUS || { sleep 600 & sleep 600; }; run",
+    breaks: "status",
+    keeps: ["gc", "version-answer"],
+    why: /STATUS did not end in time, and was killed/,
+  },
+  "an interface that exists is taken": {
+    type: "ptp",
+    script: "test $CNI_COMMAND != ADD || " +
+      "ip netns exec ${CNI_NETNS##*/} ip link del eth0 2> /dev/null; run",
+    breaks: "ifname-taken",
+    keeps: ["add"],
+    why: /ADD succeeded although the interface exists/,
+  },
+  "a network name that becomes a path": {
+    type: "host-local",
+    script:
+      'name=$(printf %s "$in" | sed \'s/.*"name":"\\([^"]*\\)".*/\\1/\')\n' +
+      'mkdir -p "/var/lib/own/$name"; touch "/var/lib/own/$name/x"; run',
+    breaks: "network-name",
+    keeps: ["input-syntax"],
+    why: /the refused ADD left: left: file/,
+  },
+};
+
+/** Writes an executable into a directory of its own. */
+function write(directory: string, { type, script }: Defect): string {
+  const path = `${directory}/${type}`;
+  const text = `#!/bin/sh\nin=$(cat)\n` +
+    `run() { printf %s "$in" | ${BIN}/${type}; }\n${script}\n`;
+  Deno.writeTextFileSync(path, text, { mode: 0o755 });
+  return path;
+}
+
+async function conform(
+  ...args: string[]
+): Promise<{ readonly exitCode: number; readonly rows: readonly Row[] }> {
+  const { stdout, exitCode } = await runCni(
+    ...["conform", "--json", `--cni-path=${BIN}`, ...args],
+  );
+  const document = JSON.parse(stdout);
+  assertEquals(await validate(document, jsonSchema), []);
+  return { exitCode, rows: document.executables[0].rows };
+}
+
+rootTest(
+  "cni conform names the defect of an executable",
+  needsBin,
+  async (t) => {
+    for (const [name, defect] of Object.entries(DEFECTS)) {
+      await t.step(name, async () => {
+        const { breaks, keeps, why } = defect;
+        const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+        try {
+          const path = write(directory, defect);
+          const demands = [breaks, ...keeps].join();
+          const { rows } = await conform(
+            ...[`--demand=${demands}`, "--call-timeout=5s", path],
+          );
+          const broken = rows.filter(({ outcome }) => outcome === "broken");
+          assertEquals(broken.map(({ id }) => id), [breaks]);
+          assertMatch(broken[0]?.why ?? "", why);
+          assert((broken[0]?.shows ?? []).some((line) => line.includes(path)));
+          const kept = rows.filter(({ outcome }) => outcome === "kept");
+          assertEquals(
+            kept.map(({ id }) => id).toSorted(),
+            keeps.toSorted(),
+          );
+        } finally {
+          await Deno.remove(directory, { recursive: true });
+        }
+      });
+    }
+  },
+);
+
+rootTest(
+  "cni conform names nothing in a right executable",
+  needsBin,
+  async () => {
+    for (const type of ["host-local", "loopback"]) {
+      const { rows, exitCode } = await conform(`${BIN}/${type}`);
+      const broken = rows.filter(({ outcome }) => outcome === "broken");
+      assertEquals(broken, []);
+      assertEquals(exitCode, 0);
+      assert(rows.length > 30, `${rows.length}`);
+    }
+  },
+);
+
+/** Lists what a try could leave on the node. */
+function listNode(): string[] {
+  const directories = ["/run", "/run/netns", "/var/lib/cni", "/etc/cni"];
+  return directories.flatMap((directory) => {
+    const entries = ifPossible(() => [...Deno.readDirSync(directory)]);
+    return (entries ?? []).map(({ name }) => `${directory}/${name}`);
+  }).sort();
+}
+
+rootTest("cni conform leaves nothing on the node", needsBin, async () => {
+  const before = listNode(), cwd = Deno.cwd();
+  await conform("--demand=del,at-once", `${BIN}/host-local`);
+  assertEquals(listNode(), before);
+  assertEquals(Deno.cwd(), cwd);
+});
+
+rootTest("cni conform writes pages and JUnit's XML", needsBin, async () => {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    const path = write(directory, DEFECTS["errors that exit with 0"] as Defect);
+    const { stdout, exitCode } = await runCniOn(
+      {},
+      ...["conform", "--demand=error-exit,version-answer", path],
+      ...[`--junit=${directory}/a.xml`, `--html=${directory}/a.html`],
+    );
+    assertEquals(exitCode, 1);
+    assertMatch(stdout, /^broken +MUST +Calls that cannot succeed exit/m);
+    assertMatch(stdout, /^error-exit: exit 0 with an unknown command$/m);
+    assertMatch(stdout, /^ {2}\$ CNI_COMMAND=JUMP .*host-local <<< /m);
+    const text = stdout.split("\n").filter((line) => !line.startsWith("  $"));
+    assertEquals(text.filter((line) => line.length > 80), []);
+    const xml = await Deno.readTextFile(`${directory}/a.xml`);
+    assertMatch(xml, /tests="2" failures="1" skipped="0"/);
+    const page = await Deno.readTextFile(`${directory}/a.html`);
+    assertMatch(page, /prefers-color-scheme: dark/);
+    assertMatch(page, /<a href="#host-local-error-exit">✗<\/a>/);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
+
+rootTest("a node of cni conform kills its own processes only", async () => {
+  const start = (at: ThrowAwayNode, { netns }: Sandbox): Deno.ChildProcess =>
+    at.inside(() =>
+      inNetns(
+        netns,
+        () => new Deno.Command("sleep", { args: ["60"] }).spawn(),
+      )
+    );
+  using other = new ThrowAwayNode("/none");
+  const stays = start(other, other.addSandbox("c1"));
+  {
+    using place = new ThrowAwayNode("/none");
+    const first = place.addSandbox("c1");
+    const goes = [start(place, first), start(place, place.addSandbox("c2"))];
+    first.remove();
+    // The kernel gives its number to the next one.
+    const next = start(other, other.addSandbox("c2"));
+    place[Symbol.dispose]();
+    for (const one of goes) assertEquals((await one.status).signal, "SIGKILL");
+    next.kill();
+    assertEquals((await next.status).signal, "SIGTERM");
+  }
+  stays.kill();
+  assertEquals((await stays.status).signal, "SIGTERM");
+});
+
+Deno.test("cni conform refuses what it cannot use", async (t) => {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const file = `${directory}/conform.json`;
+  const cases: Readonly<Record<string, readonly [string, RegExp]>> = {
+    "a file that is not JSON": ["{", /Cannot parse ".*conform.json": /],
+    "a file without plugins": ["{}", /it has no object "plugins"/],
+    "an unknown key": [
+      '{"plugins":{"a":{"configs":{}}}}',
+      /"a" has an unknown key "configs"/,
+    ],
+    "a key of a wrong type": [
+      '{"plugins":{"a":{"host":"ip link"}}}',
+      /"a": "host" is not of type list/,
+    ],
+  };
+  try {
+    for (const [name, [text, message]] of Object.entries(cases)) {
+      await t.step(name, async () => {
+        await Deno.writeTextFile(file, text);
+        const args = [`--config=${file}`, directory];
+        const { exitCode, stderr } = await runCni("conform", ...args);
+        assertEquals(exitCode, 1);
+        assertMatch(stderr, message);
+      });
+    }
+    await t.step("an unknown demand", async () => {
+      const args = ["--demand=jump", directory];
+      const { exitCode, stderr } = await runCni("conform", ...args);
+      assertEquals(exitCode, 1);
+      assertMatch(stderr, /there is no demand "jump"/);
+    });
+    await t.step("a directory without plugins", async () => {
+      await Deno.remove(file);
+      const { exitCode } = await runCni("conform", directory);
+      assertEquals(exitCode, 3);
+    });
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
