@@ -141,7 +141,7 @@ function list(netns: NetNs, script: string, ...args: string[]): string[] {
   return new TextDecoder().decode(stdout).split("\n").flatMap((printed) => {
     const line = printed.trim().replace(/\s+/g, " ")
       .replace(/ packets \d+ bytes \d+/, "")
-      .replace(/ index \d+ ref \d+ bind \d+/, "");
+      .replace(/ ?index \d+ ref \d+ bind \d+/, "");
     if (line.startsWith("# ")) head = line.slice(2);
     return line === "" || line.startsWith("#") ? [] : [`${head} ${line}`];
   });
