@@ -5,15 +5,12 @@
  */
 
 import type { LinkDeletion } from "../../cni/call/link_deletion.ts";
-import type { Call, EndedCall, Outcome } from "./calls.ts";
+import type { CallsOptions, EndedCall } from "./calls.ts";
 
 /** Follows calls. */
 export interface CallTrace {
-  /** Runs a call by calling `run`: what is done meanwhile is part of it. */
-  readonly around: (
-    call: Call,
-    run: () => Promise<Outcome>,
-  ) => Promise<Outcome>;
+  /** See {@linkcode CallsOptions.around}. */
+  readonly around: NonNullable<CallsOptions["around"]>;
   /** Called in a call, when it has ended. */
   readonly onEnded: (call: EndedCall) => void;
   /** Follows the deletion of links, which happens on another thread. */

@@ -25,7 +25,6 @@ import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { alone, type LinkDeletion } from "../../cni/call/link_deletion.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
-import type { CallTrace } from "./call_trace.ts";
 import type { Reason } from "../service/reasons.ts";
 import { Turns } from "../service/turns.ts";
 
@@ -91,8 +90,10 @@ export interface CallsOptions {
   readonly isPerContainer?: boolean;
   readonly log: Pick<Log, "info" | "warn">;
   readonly onEnded?: (call: EndedCall) => void;
-  /** Follows each call; it runs as without it. */
-  readonly around?: CallTrace["around"] | undefined;
+  /** Runs each call by calling `run`: what is done meanwhile is part of it. */
+  readonly around?:
+    | ((call: Call, run: () => Promise<Outcome>) => Promise<Outcome>)
+    | undefined;
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
   /** Notes calls that have come and have had no event yet ({@linkcode Calls.note}). */
