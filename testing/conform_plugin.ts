@@ -9,7 +9,7 @@ import type { Plugin } from "../cni/plugin.ts";
 import type { NetConf } from "../cni/config/types.ts";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
 import { rootTest } from "./capabilities.ts";
-import type { Kind } from "./conform/demand.ts";
+import type { Kind } from "./conform/scene.ts";
 import { InProcessWay } from "./conform/in_process_way.ts";
 import { acceptAddresses, type Place, type Sandbox } from "./conform/place.ts";
 import { DEMANDS } from "./conform/rows/all.ts";
@@ -20,7 +20,7 @@ import {
   Scene,
   type Subject,
 } from "./conform/scene.ts";
-import { Untried } from "./conform/demand.ts";
+import { Untried } from "./conform/verdict.ts";
 import { TestHosts } from "./test_hosts.ts";
 
 /** A plugin's configuration, without `cniVersion`, `name` and `prevResult`. */

@@ -12,7 +12,9 @@ export type Kind = "main" | "chained" | "ipam";
 const SOURCES: Readonly<Record<Kind, string>> = {
   main: `import {
   type Call,
+  checkAddresses,
   checkIfNameIsFree,
+  checkLink,
   definePlugin,
   findSandbox,
   netConf,
@@ -59,9 +61,11 @@ export const IDENT = definePlugin({
     return { ...lease, ips, interfaces: [{ name }, own] };
   },
 
-  async check({ args, ipam }): Promise<void> {
+  async check({ args, ipam, prevResult }): Promise<void> {
     using sandbox = openSandbox(args);
-    sandbox.link.get(args.ifName);
+    const link = checkLink(sandbox, { name: args.ifName });
+    const addresses = prevResult?.ips.map(({ address }) => address) ?? [];
+    checkAddresses(sandbox, link, addresses);
     await ipam.check();
   },
 

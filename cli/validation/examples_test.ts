@@ -810,7 +810,7 @@ function listExamples(page: URL): Record<string, unknown>[] {
   const blocks = Deno.readTextFileSync(page).matchAll(/```json\n(.*?)```/gs);
   return [...blocks].flatMap(([, block = ""]) => {
     const config = JSON.parse(block);
-    return config.type || config.plugins
+    return config.type || Array.isArray(config.plugins)
       ? [{ cniVersion: "1.0.0", name: "net", ...config }]
       : [];
   });

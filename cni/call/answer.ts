@@ -25,14 +25,15 @@ export function formatVersions(
   return JSON.stringify({ cniVersion, supportedVersions }) + "\n";
 }
 
+/** A version of the specification, which may be one to come. */
+const VERSION = /^\d+\.\d+\.\d+$/;
+
 /** Returns the version of an input; undefined if it has none. */
 function findVersion(input: Uint8Array | undefined): string | undefined {
   if (input === undefined || input.length === 0) return undefined;
   try {
     const { cniVersion } = JSON.parse(new TextDecoder().decode(input));
-    return cniVersion && typeof cniVersion === "string"
-      ? cniVersion
-      : undefined;
+    return VERSION.test(cniVersion) ? cniVersion : undefined;
   } catch {
     return undefined;
   }

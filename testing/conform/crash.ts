@@ -4,11 +4,11 @@
  * @module
  */
 
-import { brief, Broken, demand, Untried } from "./demand.ts";
+import { brief, Broken, demand, Untried } from "./verdict.ts";
 import { describeReply, type Scene } from "./scene.ts";
 import { differences } from "./state.ts";
 import { hasEffect, type SystemCall, trace } from "./trace.ts";
-import type { ProcessWay } from "./way.ts";
+import type { Executable } from "./call.ts";
 
 /** At how many system calls an ADD is killed unless all are asked for. */
 const SAMPLE = 16;
@@ -22,7 +22,7 @@ const SAMPLE = 16;
  */
 export async function killAtEachCall(
   scene: Scene,
-  way: ProcessWay,
+  way: Executable,
 ): Promise<void> {
   await scene.warmUp();
   const first = await scene.container();

@@ -11,10 +11,11 @@ import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { FaultInjector } from "../fault_injector.ts";
 import { TestHosts } from "../test_hosts.ts";
-import { Broken, demand } from "./demand.ts";
+import { Broken, demand } from "./verdict.ts";
 import type { Place } from "./place.ts";
 import { describeReply, type Scene } from "./scene.ts";
-import { readDocument, type Reply, type Request, type Way } from "./way.ts";
+import { readDocument, type Reply, type Request } from "./call.ts";
+import type { Way } from "./scene.ts";
 
 /** A number above the last step of any ADD. */
 const MOST_STEPS = 500;

@@ -4,11 +4,11 @@
  * @module
  */
 
-import { Broken, Untried } from "./demand.ts";
+import { Broken, Untried } from "./verdict.ts";
 import type { Scene } from "./scene.ts";
 import { differences } from "./state.ts";
 import { findProgram, type SystemCall, trace } from "./trace.ts";
-import type { ProcessWay } from "./way.ts";
+import type { Executable } from "./call.ts";
 
 /** What an executable needs. */
 export interface Needs {
@@ -38,7 +38,7 @@ const CAPABILITIES = [
 /** Finds out what an executable needs; null if it cannot be told. */
 export async function findNeeds(
   create: () => Scene,
-  way: ProcessWay,
+  way: Executable,
   isThorough: boolean,
 ): Promise<Needs | null> {
   const scene = create();
@@ -104,7 +104,7 @@ export function summarize(
 
 async function findCapabilities(
   create: () => Scene,
-  way: ProcessWay,
+  way: Executable,
   isThorough: boolean,
 ): Promise<readonly string[] | null> {
   const setpriv = findProgram("setpriv");

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Kind } from "./demand.ts";
+import type { Kind } from "./scene.ts";
 import type { Attachment, Json, Scene, Subject } from "./scene.ts";
 
 /** What a plugin needs, as a configuration file says it. */

@@ -5,7 +5,9 @@
  */
 
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { Broken, type Demand, type Kind, Untried } from "./demand.ts";
+import type { Demand } from "./demand.ts";
+import type { Kind } from "./scene.ts";
+import { Broken, Untried } from "./verdict.ts";
 import { findNeeds, type Needs } from "./needs.ts";
 import { ThrowAwayNode } from "./place.ts";
 import { type Profile, PROFILES, subjectOf, UNKNOWN } from "./profiles.ts";

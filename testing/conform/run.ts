@@ -5,13 +5,8 @@
  */
 
 import { isAtLeast } from "../../cni/version.ts";
-import {
-  Broken,
-  type Demand,
-  type Outcome,
-  type Strength,
-  Untried,
-} from "./demand.ts";
+import type { Demand, Strength } from "./demand.ts";
+import { Broken, type Outcome, Untried } from "./verdict.ts";
 import type { Scene, Subject } from "./scene.ts";
 
 /** What came of a demand. */

@@ -7,10 +7,25 @@
 import { inNetns } from "../../ffi/netns.ts";
 import { pause } from "../../cni/call/deadline.ts";
 import { COMMAND_SINCE, isAtLeast } from "../../cni/version.ts";
-import { brief, Broken, demand, type Kind, Untried } from "./demand.ts";
 import type { Place, Sandbox } from "./place.ts";
 import { differences, type State, stateOf, stateOfNode } from "./state.ts";
-import { formatCall, type Reply, type Request, type Way } from "./way.ts";
+import { brief, Broken, demand, Untried } from "./verdict.ts";
+import { formatCall, type Reply, type Request } from "./call.ts";
+
+/** What a plugin is for. */
+export type Kind = "interface" | "chained" | "ipam";
+
+/** A way to call the plugin. */
+export interface Way {
+  call(place: Place, request: Request): Promise<Reply>;
+  /**
+   * Cuts an ADD short at each of its steps, and fails unless DEL removes what it
+   * left.
+   *
+   * @throws {Broken} If something is left
+   */
+  cutShort(scene: Scene): Promise<void>;
+}
 
 /** A JSON object. */
 // deno-lint-ignore no-explicit-any -- configurations and results of any plugin

@@ -5,9 +5,9 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
-import { Untried } from "./demand.ts";
+import { Untried } from "./verdict.ts";
 import type { Attachment, Scene } from "./scene.ts";
-import { PLUGIN_PATH, type ProcessWay } from "./way.ts";
+import { type Executable, PLUGIN_PATH } from "./call.ts";
 
 /** System calls that change something that outlives the process, or may. */
 const EFFECTS = [
@@ -41,7 +41,7 @@ export function findProgram(name: string): string | undefined {
 /** Calls a plugin and lists what it does. */
 export async function trace(
   scene: Scene,
-  way: ProcessWay,
+  way: Executable,
   command: string,
   attachment: Attachment,
 ): Promise<{ readonly calls: SystemCall[]; readonly exit: string }> {

@@ -48,4 +48,7 @@ conformPlugin(ceiling, (hosts) => [
 conformPlugin(gate, (hosts) => [
   ptp(hosts),
   { type: "gate", deny: ["169.254.0.0/16", "fe80::/10"] },
-], { state: ({ host }) => runIn(host, "nft", "list", "ruleset") });
+], {
+  state: ({ host }) => runIn(host, "nft", "list", "ruleset"),
+  except: { "gc-stale": "gate has no GC" },
+});

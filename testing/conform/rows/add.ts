@@ -5,7 +5,8 @@
  */
 
 import { isAtLeast } from "../../../cni/version.ts";
-import { Broken, type Demand, demand, Untried } from "../demand.ts";
+import type { Demand } from "../demand.ts";
+import { Broken, demand, Untried } from "../verdict.ts";
 import { checkResult } from "../result_shape.ts";
 import {
   type Attachment,
@@ -14,7 +15,7 @@ import {
   type Scene,
 } from "../scene.ts";
 import type { State } from "../state.ts";
-import { readDocument, type Reply } from "../way.ts";
+import { readDocument, type Reply } from "../call.ts";
 
 /** Lists the addresses of a result of any version. */
 export function addressesOf(result: Json): string[] {

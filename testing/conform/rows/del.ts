@@ -5,7 +5,8 @@
  */
 
 import { pause } from "../../../cni/call/deadline.ts";
-import { type Demand, demand, Untried } from "../demand.ts";
+import type { Demand } from "../demand.ts";
+import { demand, Untried } from "../verdict.ts";
 import type { Attachment, Changes, Scene } from "../scene.ts";
 import type { State } from "../state.ts";
 

@@ -5,9 +5,10 @@
  */
 
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
-import { type Demand, demand, Untried } from "../demand.ts";
+import type { Demand } from "../demand.ts";
+import { demand, Untried } from "../verdict.ts";
 import { type Attachment, describeReply, type Scene } from "../scene.ts";
-import type { Reply } from "../way.ts";
+import type { Reply } from "../call.ts";
 
 /** Checks that a refusal is one document with a code and a message. */
 function isError({ json }: Reply): boolean {

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { type Demand, demand, Untried } from "../demand.ts";
+import type { Demand } from "../demand.ts";
+import { demand, Untried } from "../verdict.ts";
 import {
   type Attachment,
   type Changes,

@@ -1,0 +1,70 @@
+/**
+ * A call of a plugin, and what came of it.
+ *
+ * @module
+ */
+
+import type { Place } from "./place.ts";
+
+/** A call. */
+export interface Request {
+  /** The variables that begin with `CNI_`, and a configured environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: string;
+}
+
+/** What came of a call. */
+export interface Reply {
+  /** `0`, `1`, ...; `signal: killed`; `hung` if it did not end in time. */
+  readonly exit: string;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** The document on stdout; undefined if that is not one. */
+  // deno-lint-ignore no-explicit-any -- demands look into it as they please
+  readonly json: any;
+}
+
+/** An executable. */
+export interface Executable {
+  /** Its path. */
+  readonly executable: string;
+  /**
+   * Calls it.
+   *
+   * @param before A program that starts it, such as a tracer
+   */
+  callBy(
+    before: readonly string[],
+    place: Place,
+    request: Request,
+  ): Promise<Reply>;
+}
+
+/** The PATH that plugins get. */
+export const PLUGIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin" +
+  ":/sbin:/bin";
+
+/** Reads a text that is one JSON document; undefined otherwise. */
+export function readDocument(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Writes a call as a line for bash. */
+export function formatCall(executable: string, request: Request): string {
+  const variables = Object.entries(request.env)
+    .map(([name, value]) => `${name}=${quote(value)}`);
+  const stdin = request.stdin.length > 4000
+    ? `<<< '${request.stdin.slice(0, 100)}...' # ${request.stdin.length} bytes`
+    : `<<< ${quote(request.stdin, true)}`;
+  return [...variables, executable, stdin].join(" ");
+}
+
+function quote(text: string, always = false): string {
+  return !always && /^[\w./:@%+,-]+$/.test(text)
+    ? text
+    : `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,29 @@
+/**
+ * How a demand ends: kept, broken, or untried.
+ *
+ * @module
+ */
+
+/** What came of a demand. */
+export type Outcome = "kept" | "broken" | "untried";
+
+/** A demand is broken: why, in a line or more. */
+export class Broken extends Error {
+  override readonly name = "Broken";
+}
+
+/** It cannot be told whether a demand is kept: why. */
+export class Untried extends Error {
+  override readonly name = "Untried";
+}
+
+/** Fails a demand unless a condition holds. */
+export function demand(condition: unknown, why: string): asserts condition {
+  if (!condition) throw new Broken(why);
+}
+
+/** Shortens a text to a line for people. */
+export function brief(text: string, limit = 200): string {
+  const line = text.trim().replace(/\s+/g, " ");
+  return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
+}
