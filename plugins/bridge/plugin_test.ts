@@ -21,6 +21,7 @@ import {
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
 import {
   findReached,
@@ -170,10 +171,19 @@ test("bridge.add() does not wait for duplicate address detection", async () => {
     for (
       const { scope, nodad, tentative, family } of show(netns, name).addr_info
     ) {
-      if (family !== "inet6") continue;
-      assertEquals(tentative, undefined, name);
-      if (scope === "global") assertEquals(nodad, true, name);
+      if (family !== "inet6" || scope !== "global") continue;
+      assertEquals([tentative, nodad], [undefined, true], name);
     }
+    // The kernel adds the link-local address, and settles it in a work queue.
+    await eventually(
+      `the addresses of ${name} are settled`,
+      () => {
+        for (const { tentative } of show(netns, name).addr_info) {
+          if (tentative) return false;
+        }
+        return true;
+      },
+    );
   }
 });
 
