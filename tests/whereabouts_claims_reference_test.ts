@@ -7,6 +7,7 @@ import { eachAtOnce } from "./_harness/at_once.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { withClaim } from "./_harness/ipam_claims.ts";
 import { createAll } from "./_harness/kube_apiserver.ts";
+import { howOften, isLong } from "./_harness/stress.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import {
   NAMESPACE,
@@ -20,7 +21,9 @@ import { whileReconciling } from "./_harness/whereabouts_controllers.ts";
 const CLAIMS = "/apis/k8s.cni.cncf.io/v1alpha1/namespaces/test/ipamclaims";
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";
-const COUNT = 12, ROUNDS = 15;
+/** How many claims have pods that are restarted, and how often each. */
+const COUNT = isLong ? 100 : 12;
+const ROUNDS = Math.ceil(howOften(180) / COUNT);
 
 /** Reads the address of a claim. */
 async function addressOf(

@@ -14,11 +14,13 @@ import {
   setOf,
   withClaim,
 } from "./_harness/ipam_claims.ts";
+import { howOften, isLong } from "./_harness/stress.ts";
 import { eachRow } from "./_harness/table.ts";
 import { type PodCall, WhereaboutsScene } from "./_harness/whereabouts.ts";
 
-/** How many virtual machines are migrated how often. */
-const MACHINES = 10, MIGRATIONS = 6;
+/** How many virtual machines are migrated, and how often each. */
+const MACHINES = isLong ? 50 : 10;
+const MIGRATIONS = Math.ceil(howOften(60) / MACHINES);
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";
 const DUAL = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
@@ -539,7 +541,7 @@ Deno.test("whereabouts: a pod that was removed by force, and its late DEL", asyn
 
 Deno.test("whereabouts: a claim of the same name is another claim", async () => {
   await using scene = await WhereaboutsScene.start();
-  for (let round = 0; round < 50; round++) {
+  for (let round = 0; round < howOften(50); round++) {
     const uid = crypto.randomUUID();
     putIpamClaim(scene, "vm", { metadata: { uid } });
     const call = withClaim("vm", { pod: "vm", id: `c${round}` });

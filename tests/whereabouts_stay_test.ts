@@ -4,6 +4,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
 import { claimStatus, putRunningPod, setOf } from "./_harness/ipam_claims.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
+import { howOften, isLong } from "./_harness/stress.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import { type PodCall, WhereaboutsScene } from "./_harness/whereabouts.ts";
 
@@ -11,8 +12,9 @@ const POOL = "10.0.0.0-24";
 const SET = { range: "10.0.0.0/24", stay: "statefulset" };
 const NAMED = { range: "10.0.0.0/24", stay: "name", stayTime: "10s" };
 
-/** How many pods of a StatefulSet are restarted how often. */
-const COUNT = 30, ROUNDS = 4;
+/** How many pods of a StatefulSet are restarted, and how often each. */
+const COUNT = isLong ? 100 : 30;
+const ROUNDS = Math.ceil(howOften(120) / COUNT);
 
 /** Returns a call for a pod of a StatefulSet, as our multus makes it. */
 function ofSet(
