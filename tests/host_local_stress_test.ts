@@ -518,3 +518,176 @@ Deno.test({
     });
   },
 });
+
+/** How many pods there are, and how often one of them is restarted. */
+const NAMES = 40, RESTARTS = howOften(160);
+
+/** A pod whose name keeps its address. */
+class NamedPod {
+  readonly #name: string;
+  readonly #config: JsonObject;
+  readonly #run: DataDirectory;
+  #number = 0;
+  #address = "";
+  /** How many ADDs gave another address than the first. */
+  changed = 0;
+
+  constructor(name: string, config: JsonObject, run: DataDirectory) {
+    this.#name = name;
+    this.#config = config;
+    this.#run = run;
+  }
+
+  get address(): string {
+    return this.#address;
+  }
+
+  #call(command: string, number: number): Promise<Output> {
+    // Some calls are processes.
+    const call = Math.random() < 0.1 ? ours : runInProcess;
+    return call(command, this.#config, {
+      CNI_CONTAINERID: `${this.#name}-${number}`,
+      CNI_NETNS: join(this.#run.path, `${this.#name}-${number}`),
+      CNI_ARGS:
+        `IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=${this.#name}`,
+    });
+  }
+
+  /** Starts the next sandbox. */
+  async start(): Promise<void> {
+    this.#run.write(`${this.#name}-${++this.#number}`, "");
+    const [address = ""] = addressesOf(await this.#call("ADD", this.#number));
+    if (address !== (this.#address || address)) this.changed++;
+    this.#address ||= address;
+  }
+
+  /** Ends the sandbox; its DEL comes before its end, after it, or later. */
+  async restart(between: () => Promise<void>): Promise<void> {
+    const number = this.#number;
+    const way = Math.random();
+    if (way < 0.4) assertSuccess(await this.#call("DEL", number));
+    this.#run.remove(`${this.#name}-${number}`);
+    if (way >= 0.4 && way < 0.8) {
+      assertSuccess(await this.#call("DEL", number));
+    }
+    await between();
+    await this.start();
+    if (way >= 0.8) assertSuccess(await this.#call("DEL", number));
+  }
+
+  /** Ends it. */
+  async end(): Promise<void> {
+    assertSuccess(await this.#call("DEL", this.#number));
+  }
+}
+
+Deno.test({
+  ...stress(
+    `keeps the addresses of names for ${RESTARTS} restarts and a reboot${
+      go === undefined ? "" : ", beside Go's"
+    }`,
+  ),
+  fn: async (t) => {
+    using directory = new DataDirectory();
+    using run = new DataDirectory();
+    const config = directory.config(
+      { subnet: "10.1.0.0/24", stay: "name", stayTime: "1h" },
+      { cniVersion: "1.0.0" },
+    );
+    const pods = Array.from(
+      { length: NAMES },
+      (_, i) => new NamedPod(`db-${i}`, config, run),
+    );
+    let count = 0, failed = 0;
+    /** A pod of Go's plugin, which knows no names. */
+    const other = async (): Promise<void> => {
+      if (go === undefined || Math.random() < 0.9) return;
+      const env = { CNI_CONTAINERID: `other${count++}` };
+      const { exitCode } = await others("ADD", config, env);
+      if (exitCode !== 0) failed++;
+      const end = Math.random() < 0.5 ? others : ours;
+      assertSuccess(await end("DEL", config, env));
+    };
+    const restartAll = async (times: number): Promise<void> => {
+      const todo = Array.from({ length: times }, (_, i) => i);
+      // No pod is restarted twice at a time.
+      const free = [...pods];
+      await eachAtOnce(todo, 8, async () => {
+        const index = Math.floor(Math.random() * free.length);
+        const [pod] = free.splice(index, 1);
+        if (pod === undefined) throw new Error("all are restarted");
+        await pod.restart(other);
+        free.push(pod);
+      });
+    };
+    const changed = (): number =>
+      pods.reduce((sum, pod) => sum + pod.changed, 0);
+
+    await t.step("restarts", async () => {
+      await eachAtOnce(pods, 8, (pod) => pod.start());
+      assertEquals(new Set(pods.map(({ address }) => address)).size, NAMES);
+      await restartAll(Math.ceil(RESTARTS / 2));
+      assertEquals([changed(), failed], [0, 0]);
+    });
+    await t.step("the node starts again", async () => {
+      // What is in /run is gone, and no DEL has come.
+      for (const name of run.list()) run.remove(name);
+      await eachAtOnce(pods.toReversed(), 8, async (pod) => {
+        await other();
+        await pod.start();
+      });
+      assertEquals([changed(), failed], [0, 0]);
+    });
+    await t.step("restarts after that", async () => {
+      await restartAll(Math.floor(RESTARTS / 2));
+      assertEquals([changed(), failed], [0, 0]);
+      const leases = Object.values(directory.leases());
+      assertEquals(leases.length, NAMES);
+      assert(leases.every((content) => content.startsWith("db-")));
+    });
+    await t.step("their time is over", async () => {
+      for (const pod of pods) await pod.end();
+      const leases = directory.leases();
+      assertEquals(Object.keys(leases).length, NAMES);
+      const then = Date.now() / 1000 - 3601;
+      for (const [address, content] of Object.entries(leases)) {
+        assert(content.startsWith("stay/test/db-"), content);
+        await Deno.utime(join(directory.directoryOf(), address), then, then);
+      }
+      const valid = { "cni.dev/valid-attachments": [], cniVersion: "1.1.0" };
+      assertSuccess(await ours("GC", { ...config, ...valid }));
+      assertEquals(directory.leases(), {});
+      assertEquals(
+        await Array.fromAsync(Deno.readDir(`${directory.path}/.by-name/mynet`)),
+        [],
+      );
+    });
+  },
+});
+
+Deno.test({
+  ...stress(`starts ${RESTARTS} pods in a range full of addresses that stay`),
+  fn: async () => {
+    using directory = new DataDirectory();
+    const config = directory.config({
+      subnet: "10.1.0.0/27",
+      stay: "name",
+      stayTime: "1h",
+    });
+    const names = Array.from({ length: RESTARTS }, (_, i) => `job-${i}`);
+    let failed = 0;
+    await eachAtOnce(names, 8, async (name) => {
+      const env = {
+        CNI_CONTAINERID: name,
+        CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=${name}`,
+      };
+      const { exitCode } = await runInProcess("ADD", config, env);
+      if (exitCode !== 0) failed++;
+      assertSuccess(await runInProcess("DEL", config, env));
+    });
+    assertEquals(failed, 0);
+    const leases = Object.values(directory.leases());
+    assertEquals(leases.length, Math.min(29, RESTARTS));
+    assert(leases.every((content) => content.startsWith("stay/test/job-")));
+  },
+});

@@ -541,15 +541,17 @@ Deno.test("whereabouts: a pod that was removed by force, and its late DEL", asyn
 
 Deno.test("whereabouts: a claim of the same name is another claim", async () => {
   await using scene = await WhereaboutsScene.start();
+  // Room for the records of all of them: nothing releases them meanwhile.
+  const range = { range: "10.0.0.0/20" };
   for (let round = 0; round < howOften(50); round++) {
     const uid = crypto.randomUUID();
     putIpamClaim(scene, "vm", { metadata: { uid } });
     const call = withClaim("vm", { pod: "vm", id: `c${round}` });
-    const adding = scene.add(RANGE, call);
+    const adding = scene.add(range, call);
     // The DEL of the pod before, with the claim before.
     const old = withClaim("vm", { pod: "vm", id: `c${round - 1}` });
-    await Promise.all([adding, scene.del(RANGE, old)]);
-    const own = Object.values(scene.allocations(POOL) ?? {})
+    await Promise.all([adding, scene.del(range, old)]);
+    const own = Object.values(scene.allocations("10.0.0.0-20") ?? {})
       .filter(({ id }) => id.endsWith(uid));
     assertEquals(own.length, 1);
     assertEquals(claimStatus(scene, "vm").ownerPod, { name: "vm" });

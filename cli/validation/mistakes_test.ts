@@ -569,6 +569,24 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[0].ipam.stay: impossible with node_slice_size: slices do not move",
   ],
   [
+    "host-local stay",
+    list([{ type: "ptp", ipam: { ...IPAM, stay: "name" } }]),
+    'error plugins[0].ipam.stay: needs "stayTime": how long a name keeps it',
+  ],
+  [
+    "host-local stayTime",
+    list([{ type: "ptp", ipam: { ...IPAM, stayTime: "10m" } }]),
+    'warning plugins[0].ipam.stayTime: no effect without "stay": "name"',
+  ],
+  [
+    "host-local stay in a directory that is empty after a reboot",
+    list([{
+      type: "ptp",
+      ipam: { ...IPAM, stay: "name", stayTime: "10m", dataDir: "/run/cni" },
+    }]),
+    'warning plugins[0].ipam.dataDir: no name keeps its address at a reboot: "/run/cni" is empty then',
+  ],
+  [
     "allowPersistentIPs",
     list([{
       type: "macvlan",

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { AddressError } from "../../net/ip.ts";
+
 /** Milliseconds of each unit. */
 const UNITS: Readonly<Record<string, number>> = {
   ms: 1,
@@ -29,6 +31,18 @@ export function parseDuration(text: string): number | undefined {
     0,
   );
   return Math.min(Math.round(ms), LONGEST_MS);
+}
+
+/**
+ * Parses how long an address stays that no pod uses.
+ *
+ * @returns Milliseconds
+ * @throws {AddressError} If it is not a duration, or 0
+ */
+export function parseStayTime(text: string): number {
+  const ms = parseDuration(text);
+  if (ms !== undefined && ms > 0) return ms;
+  throw new AddressError(`"${text}" is not a duration such as 10m`);
 }
 
 /** Formats a duration in the largest unit that gives a whole number. */

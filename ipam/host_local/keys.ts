@@ -78,5 +78,15 @@ export const keys: PluginKeys = {
         "/run/systemd/resolve/resolv.conf",
       ],
     },
+    "stay": {
+      text:
+        "`name`: a pod of the same name gets the same addresses again, [see below](#addresses-that-stay). Only this implementation knows it",
+      default: "none",
+    },
+    "stayTime": {
+      text:
+        "With `stay`, how long an address stays that no pod uses, such as `10m`; at most 24 days. Required then",
+      default: "none",
+    },
   },
 };

@@ -6,7 +6,8 @@
  *
  * - `lock`: empty; flock(2) on it guards everything else
  * - `10.1.2.3`, `2001:db8::5`: a lease; holds `<container ID>\r\n<interface>`
- *   (only the container ID if a very old plugin wrote it)
+ *   (only the container ID if a very old plugin wrote it), or a name for which it
+ *   stays (holders.ts)
  * - `last_reserved_ip.<i>`: the last address handed out from range set i
  * - `unfinished`: one of these while it is written; left only by a plugin that
  *   was killed meanwhile, and then meaningless
@@ -29,6 +30,7 @@ import {
 } from "../../cni/files/io.ts";
 import { FileLock, type LockWait } from "../../cni/files/lock.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
+import { findHolder } from "./holders.ts";
 
 /** The owner of a lease. */
 export interface Owner {
@@ -59,6 +61,11 @@ export function formatContainer(containerId: string): string {
 
 /** Describes the owner of a lease. */
 export function describeOwner(content: string): string {
+  const holder = findHolder(content);
+  if (holder !== undefined) {
+    const { namespace, pod, ifName } = holder;
+    return `pod "${namespace}/${pod}", interface "${ifName}", for which it stays`;
+  }
   const [containerId, ifName] = content.split(SEPARATOR);
   return ifName === undefined
     ? `container "${containerId}"`
@@ -246,28 +253,65 @@ export class LeaseFiles implements Disposable {
   /**
    * Writes a lease whole or not at all, unless the address is leased.
    *
-   * An empty file is not a lease: the Go plugin creates a file before it fills
-   * it, so a crash leaves an empty one, which no running container owns.
-   *
    * @param name The address
+   * @param isFree Reports whether a file with some content is no lease; by default
+   *   an empty one
    * @returns False if the address is leased
    * @throws {CniError} 5 if it cannot be written
    */
-  addLease(name: string, content: string): boolean {
+  addLease(
+    name: string,
+    content: string,
+    isFree: (content: string) => boolean = isBlank,
+  ): boolean {
     const path = this.pathOf(name);
     const isAdded = withIoFailure(`write "${path}"`, () => {
-      // Written once, however many addresses are tried. Synced before it gets
-      // its name, or a crash could leave it empty.
-      if (this.#unfinished !== content) {
-        this.#writeUnfinished(content, (file) => file.syncDataSync());
-      }
+      this.#writeSynced(content);
       if (this.#link(path)) return true;
-      if (!isBlankFile(path)) return false;
+      const found = readIfFile(path);
+      if (found === undefined || !isFree(found)) return false;
       this.#rename(path);
       return true;
     });
     if (isAdded) this.#listing?.set(name, content);
     return isAdded;
+  }
+
+  /**
+   * Writes a lease whole or not at all, and replaces the one of that address.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  replaceLease(name: string, content: string): void {
+    const path = this.pathOf(name);
+    withIoFailure(`write "${path}"`, () => {
+      this.#writeSynced(content);
+      this.#rename(path);
+    });
+    this.#listing?.set(name, content);
+  }
+
+  /**
+   * Writes the unfinished file once, however many addresses are tried. Synced
+   * before it gets its name, or a crash could leave it empty.
+   */
+  #writeSynced(content: string): void {
+    if (this.#unfinished === content) return;
+    this.#writeUnfinished(content, (file) => file.syncDataSync());
+  }
+
+  /**
+   * Returns when a file was written, in milliseconds since 1970.
+   *
+   * @returns Undefined if it does not exist
+   * @throws {CniError} 5 if that cannot be read
+   */
+  writtenMs(name: string): number | undefined {
+    const path = this.pathOf(name);
+    return withIoFailure(
+      `read "${path}"`,
+      () => unlessUnreachable(() => Deno.statSync(path)),
+    )?.mtime?.getTime();
   }
 
   /**
@@ -345,8 +389,18 @@ function isThere(path: string): boolean {
   return unlessUnreachable(() => Deno.lstatSync(path)) !== undefined;
 }
 
-/** Reports whether a path is an empty file. */
-export function isBlankFile(path: string): boolean {
-  return Deno.lstatSync(path).isFile &&
-    Deno.readTextFileSync(path).trim() === "";
+/**
+ * Reports whether a file is no lease, because it is empty: the Go plugin creates a
+ * file before it fills it, so a crash leaves an empty one, which no running
+ * container owns.
+ */
+export function isBlank(content: string): boolean {
+  return content === "";
+}
+
+/** Reads a file without surrounding blanks; undefined if it is not a file. */
+export function readIfFile(path: string): string | undefined {
+  return Deno.lstatSync(path).isFile
+    ? Deno.readTextFileSync(path).trim()
+    : undefined;
 }

@@ -8,8 +8,9 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
-import type { Lease, Owner } from "./lease_files.ts";
-import { findRange, type RangeSet } from "./range.ts";
+import type { Holder } from "./holders.ts";
+import { describeOwner, type Lease, type Owner } from "./lease_files.ts";
+import { findRange, listWithheld, type RangeSet } from "./range.ts";
 import type { LeaseStore } from "./store.ts";
 
 /**
@@ -43,37 +44,93 @@ export function distribute(
   );
 }
 
+/** A lease that was made, and the one that it replaces. */
+interface Leased extends Candidate {
+  readonly before?: Lease;
+}
+
+/** Who gets leases. */
+export interface Leaseholder extends Owner {
+  /** Path of the sandbox's namespace. */
+  readonly netns?: string;
+}
+
 /**
  * Leases one address from each set, or none at all.
  *
- * @param log Receives failures to take leases back
+ * @param log Receives failures to take leases back, and what is worth knowing
+ * @param holder The name whose addresses stay
  * @throws {CniError} 11 if an address is not free, 999 if the owner has a lease
  *   already, 7 if an address must not be handed out, 5 if a lease cannot be
  *   written
  */
 export function leaseEach(
   wishes: readonly Wish[],
-  owner: Owner,
+  owner: Leaseholder,
   store: LeaseStore,
   log: Log,
+  holder?: Holder,
 ): Candidate[] {
   const known = store.knownLeasesOf(owner);
   refuseSecondLease(wishes, owner, known);
+  const kept = holder === undefined ? [] : store.leasesOfName(holder, owner);
   store.begin(owner);
-  const leased: Candidate[] = [];
+  const leased: Leased[] = [];
   for (const [position, wish] of wishes.entries()) {
     try {
-      const lease = leaseOne(wish, position, owner, store);
+      const lease = takeKept(wish, kept, owner, store) ??
+        leaseOne(wish, position, owner, store, log);
       leased.push(lease);
-      store.setLastReserved(position, lease.ip);
+      const isNew = !kept.some(({ ip }) => ip.equals(lease.ip));
+      if (isNew) store.setLastReserved(position, lease.ip);
     } catch (error) {
       takeBack(leased, store, log);
       store.forget(owner);
       throw failedAt(position, error);
     }
   }
+  if (holder !== undefined) keepName(holder, kept, leased, owner, store, log);
   store.finish(owner, [...known, ...leased].map(({ ip }) => ip));
   return leased;
+}
+
+/** Takes the address that the name has in a set. */
+function takeKept(
+  { set, requested }: Wish,
+  kept: readonly Lease[],
+  owner: Owner,
+  store: LeaseStore,
+): Leased | undefined {
+  for (const lease of kept) {
+    const { ip } = lease;
+    const range = findRange(set, ip);
+    const isFit = range !== undefined && (requested?.equals(ip) ?? true) &&
+      !listWithheld(range).some((block) => block.contains(ip));
+    if (!isFit) continue;
+    store.take(lease, owner);
+    return { ip, range, before: lease };
+  }
+  return undefined;
+}
+
+/** Records what the name has, and ends what it has no more. */
+function keepName(
+  holder: Holder,
+  kept: readonly Lease[],
+  leased: readonly Leased[],
+  owner: Leaseholder,
+  store: LeaseStore,
+  log: Log,
+): void {
+  try {
+    const ips = leased.map(({ ip }) => ip);
+    store.recordName(holder, { ...owner, netns: owner.netns ?? "" }, ips);
+    store.release(kept.filter(({ ip }) => !ips.some((one) => one.equals(ip))));
+  } catch (error) {
+    takeBack(leased, store, log);
+    store.forget(owner);
+    throw error;
+  }
 }
 
 function leaseOne(
@@ -81,7 +138,8 @@ function leaseOne(
   position: number,
   owner: Owner,
   store: LeaseStore,
-): Candidate {
+  log: Log,
+): Leased {
   const reserve = (ip: Ip): boolean => store.reserve(ip, owner);
   try {
     return requested === undefined
@@ -89,6 +147,10 @@ function leaseOne(
       : allocateRequested(set, requested, reserve);
   } catch (error) {
     if (!isNotFree(error)) throw error;
+    const staying = requested === undefined
+      ? takeStaying(set, owner, store, log)
+      : undefined;
+    if (staying !== undefined) return staying;
     throw withDetails(
       error,
       requested === undefined
@@ -98,19 +160,42 @@ function leaseOne(
   }
 }
 
+/** A full set: takes the address that has stayed longest for a name. */
+function takeStaying(
+  set: RangeSet,
+  owner: Owner,
+  store: LeaseStore,
+  log: Log,
+): Leased | undefined {
+  const before = store.findOldestStaying((ip) => {
+    const range = findRange(set, ip);
+    return range !== undefined &&
+      !listWithheld(range).some((block) => block.contains(ip));
+  });
+  const range = before && findRange(set, before.ip);
+  if (before === undefined || range === undefined) return undefined;
+  store.take(before, owner);
+  log.warn("The range is full: an address that stayed is used again", {
+    address: String(before.ip),
+    of: describeOwner(before.content),
+  });
+  return { ip: before.ip, range, before };
+}
+
 function isNotFree(error: unknown): error is CniError {
   return error instanceof CniError && error.code === ErrorCode.TryAgainLater;
 }
 
 /** Ends only these leases: the owner may have others, from another ADD. */
 function takeBack(
-  leased: readonly Candidate[],
+  leased: readonly Leased[],
   store: LeaseStore,
   log: Log,
 ): void {
-  for (const { ip } of leased) {
+  for (const { ip, before } of leased) {
     try {
-      store.takeBack(ip);
+      if (before === undefined) store.takeBack(ip);
+      else store.giveBack(before);
     } catch (error) {
       // The caller reports the earlier error.
       log.error(`Cannot release ${ip}`, { error: describeError(error) });

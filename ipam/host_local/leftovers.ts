@@ -13,6 +13,7 @@ import type {
 } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
+import { findHolder } from "./holders.ts";
 import { LeaseStore } from "./store.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -45,6 +46,8 @@ function listLeases(directories: readonly string[]): FoundLease[] {
       const ip = unlessNoAddress(() => Ip.parse(name));
       const content = ip &&
         ifPossible(() => Deno.readTextFileSync(`${directory}/${name}`));
+      // One that stays is of a name.
+      if (findHolder(content?.trim() ?? "") !== undefined) return [];
       const container = content?.split("\r\n")[0]?.trim() ?? "";
       return container !== "" && ip
         ? [{ container, address: String(ip), since }]
@@ -63,6 +66,8 @@ async function findIn(
   if (!isOurs?.isFile) return [];
   using store = await LeaseStore.find(dataDir, network, { log });
   return (store?.leasesOfOthers([]) ?? []).flatMap(({ ip, path, content }) => {
+    // GC ends them in their time.
+    if (findHolder(content) !== undefined) return [];
     const [container = ""] = content.split("\r\n");
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
     const why = since &&
@@ -79,7 +84,7 @@ async function findIn(
         const same = (held?.leasesOfOthers([]) ?? []).filter((lease) =>
           lease.ip.equals(ip) && lease.content === content
         );
-        held?.release(same);
+        held?.leave(same);
       },
     }];
   });

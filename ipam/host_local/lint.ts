@@ -37,7 +37,7 @@ export function lint({ conf, isOurs }: Linted): Problem[] {
   const ipam = objectOf(conf["ipam"]);
   const sets = listSets(ipam);
   const found = [
-    ...isOurs ? lintRangeKeys(ipam) : [],
+    ...isOurs ? [...lintRangeKeys(ipam), ...lintStay(ipam)] : [],
     ...sets.flat().flatMap(checkRange),
   ];
   // What is wrong with one range explains what is wrong with several.
@@ -59,6 +59,30 @@ function lintRangeKeys(ipam: JsonObject): Problem[] {
         'no effect without "subnet" beside it; put it into a range of "ranges"',
       )
     );
+}
+
+/** Directories that are empty after a reboot. */
+const VOLATILE = /^\/(run|tmp|var\/run|dev\/shm)(\/|$)/;
+
+function lintStay({ stay, stayTime, dataDir }: JsonObject): Problem[] {
+  if (stay === undefined) {
+    return stayTime === undefined
+      ? []
+      : [keyWarningAt(["stayTime"], 'no effect without "stay": "name"')];
+  }
+  return [
+    ...stayTime === undefined
+      ? [errorAt(["stay"], 'needs "stayTime": how long a name keeps it')]
+      : [],
+    ...typeof dataDir === "string" && VOLATILE.test(dataDir)
+      ? [
+        warningAt(
+          ["dataDir"],
+          `no name keeps its address at a reboot: "${dataDir}" is empty then`,
+        ),
+      ]
+      : [],
+  ];
 }
 
 /** Lists the ranges with a subnet, which may have host bits. */

@@ -29,7 +29,9 @@
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { dataDirOf } from "./config.ts";
+import { holderOf, isStaying } from "./holders.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -57,7 +59,9 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       call.network,
       call,
     );
-    store?.release(store.leasesOf(call.args));
+    if (isStaying(call.config)) {
+      store?.leave(store.leasesOf(call.args), ifPossible(() => holderOf(call)));
+    } else store?.release(store.leasesOf(call.args));
     store?.forget(call.args);
   },
 
@@ -69,9 +73,11 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       dataDirOf(call.config),
       call.network,
       call,
+      call.config.ipam?.stayTime ?? (isStaying(call.config) ? Infinity : 0),
     );
-    store?.release(store.leasesOfOthers(valid));
+    store?.collect(valid);
     store?.retain(valid);
+    store?.pruneNames();
   },
 
   async status(call): Promise<void> {

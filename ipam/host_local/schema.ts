@@ -15,6 +15,7 @@ import {
   parsedText,
   routeSchema,
 } from "../../cni/config/types.ts";
+import { parseStayTime } from "../../cni/config/duration.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { parseBlock } from "./range.ts";
@@ -39,6 +40,8 @@ export const hostLocalSchema = once(() => {
       routes: optional(z.array(routeSchema())),
       dataDir: optional(z.string()),
       resolvConf: optional(z.string()),
+      stay: optional(z.enum(["name"])),
+      stayTime: optional(parsedText(parseStayTime)),
     })),
     capabilities: optional(z.looseObject({ ipRanges: optional(z.boolean()) })),
     args: optional(z.looseObject({

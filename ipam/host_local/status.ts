@@ -14,11 +14,13 @@ import { dataDirOf, rangeSetsOf } from "./config.ts";
 import { unlessUnreachable, withIoFailure } from "../../cni/files/io.ts";
 import {
   findIp,
-  isBlankFile,
+  isBlank,
   lastReservedName,
   LeaseFiles,
   LOCK_FILE,
+  readIfFile,
 } from "./lease_files.ts";
+import { findHolder, stayTimeOf } from "./holders.ts";
 import type { RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
@@ -30,6 +32,7 @@ import type { HostLocalConfig } from "./schema.ts";
  */
 export function checkStatus(call: Call<HostLocalConfig>): void {
   const sets = knownRangeSets(call);
+  stayTimeOf(call.config);
   const { resolvConf } = call.config.ipam ?? {};
   const files = new LeaseFiles(dataDirOf(call.config), call.network);
   asUnavailable(files, () => {
@@ -71,8 +74,13 @@ function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
   allocate(set, last, (ip) => isFree(files, ip));
 }
 
+/** If no other address is free, an ADD takes one that stays for a name. */
 function isFree(files: LeaseFiles, ip: Ip): boolean {
-  return unlessUnreachable(() => isBlankFile(files.pathOf(`${ip}`))) ?? true;
+  return unlessUnreachable(() => {
+    const content = readIfFile(files.pathOf(`${ip}`));
+    return content !== undefined &&
+      (isBlank(content) || findHolder(content) !== undefined);
+  }) ?? true;
 }
 
 /** @throws {CniError} 5 if leases cannot be written */

@@ -6,7 +6,7 @@
 
 import { throwAll } from "../../cni/call/rollback.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { isUnreachable } from "../../cni/files/io.ts";
+import { ifPossible, isUnreachable } from "../../cni/files/io.ts";
 import type { FileLock } from "../../cni/files/lock.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
@@ -14,6 +14,7 @@ import {
   findIp,
   formatContainer,
   formatOwner,
+  isBlank,
   lastReservedName,
   type Lease,
   LeaseFiles,
@@ -21,6 +22,8 @@ import {
   type Listing,
   type Owner,
 } from "./lease_files.ts";
+import { findHolder, formatHolder, type Holder } from "./holders.ts";
+import { isThere, lookAt, NameFiles } from "./name_files.ts";
 import { OwnerFiles } from "./owner_files.ts";
 
 /** Number of addresses to try one by one before the directory is read. */
@@ -33,6 +36,8 @@ const MANY_MISSES = 64;
 export class LeaseStore implements Disposable {
   readonly #files: LeaseFiles;
   readonly #owners: OwnerFiles;
+  readonly #names: NameFiles;
+  readonly #stayMs: number;
   readonly #lock: FileLock | undefined;
   /** Why nothing can be changed if nothing is locked. */
   readonly #refusal: unknown;
@@ -41,11 +46,14 @@ export class LeaseStore implements Disposable {
 
   private constructor(
     files: LeaseFiles,
+    stayMs: number,
     lock: FileLock | undefined,
     refusal?: unknown,
   ) {
     this.#files = files;
+    this.#stayMs = stayMs;
     this.#owners = new OwnerFiles(files.path);
+    this.#names = new NameFiles(files.path);
     this.#lock = lock;
     this.#refusal = refusal;
   }
@@ -53,6 +61,7 @@ export class LeaseStore implements Disposable {
   /**
    * Opens and locks the leases of a network. Creates the directory if necessary.
    *
+   * @param stayMs How long leases stay for a name
    * @throws {CniError} 5 if the directory cannot be created or written to, 11 if
    *   others keep the lock
    */
@@ -60,6 +69,7 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
+    stayMs = 0,
   ): Promise<LeaseStore> {
     const files = new LeaseFiles(dataDir, network);
     try {
@@ -68,7 +78,7 @@ export class LeaseStore implements Disposable {
         files.create();
         lock = await files.lock(wait);
       }
-      return new LeaseStore(files, lock);
+      return new LeaseStore(files, stayMs, lock);
     } catch (error) {
       throw asUnopened(files, error);
     }
@@ -81,6 +91,7 @@ export class LeaseStore implements Disposable {
    * either, nothing is locked, and the leases may still be read: a caller that
    * cannot create files there cannot remove any.
    *
+   * @param stayMs How long leases stay for a name
    * @throws {CniError} 5 if the directory exists and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
@@ -88,18 +99,19 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
+    stayMs = 0,
   ): Promise<LeaseStore | undefined> {
     const files = new LeaseFiles(dataDir, network);
     try {
       const lock = await unlessUnreachable(files.lock(wait));
-      return lock && new LeaseStore(files, lock);
+      return lock && new LeaseStore(files, stayMs, lock);
     } catch (refusal) {
       if (!isWritingRefused(refusal)) throw asUnopened(files, refusal);
       const lock = await unlessUnreachable(files.lockToRead(wait))
         .catch((error) => {
           throw asUnopened(files, error);
         });
-      return new LeaseStore(files, lock, refusal);
+      return new LeaseStore(files, stayMs, lock, refusal);
     }
   }
 
@@ -210,6 +222,162 @@ export class LeaseStore implements Disposable {
     if (this.#keepsOwners()) this.#owners.remove(owner);
   }
 
+  /**
+   * Lists the leases of a name: those that stay for it, and those of its last
+   * sandbox, if that has gone without a DEL.
+   *
+   * @param owner The name's next sandbox
+   * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
+   *   be read
+   */
+  leasesOfName(holder: Holder, owner: Owner): Lease[] {
+    const record = this.#names.find(holder);
+    const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
+    const listing = this.#files.listIfSmall() ??
+      new Map(ips.map((ip) => [ip, this.#files.read(ip)]));
+    const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));
+    const held = this.#filter(listing, formatHolder(holder))
+      .sort((one, other) => Number(isKnown(other)) - Number(isKnown(one)));
+    if (record === undefined || record.containerId === owner.containerId) {
+      return held;
+    }
+    const left = this.#filter(listing, formatOwner(record)).filter(isKnown);
+    const [first] = left;
+    if (first !== undefined && isThere(record.sandbox)) {
+      throw new CniError(
+        ErrorCode.TryAgainLater,
+        `${first.ip} stays for pod "${holder.namespace}/${holder.pod}", and ` +
+          `its container "${record.containerId}" has it until its DEL`,
+        { details: `"${record.sandbox.netns}" exists` },
+      );
+    }
+    return [...held, ...left];
+  }
+
+  /**
+   * Gives a lease to an attachment, whoever has it now.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  take({ ip }: Pick<Lease, "ip">, owner: Owner): void {
+    this.#files.replaceLease(ip.toString(), formatOwner(owner));
+  }
+
+  /**
+   * Gives a lease back to whom {@linkcode LeaseStore.take} took it from.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  giveBack({ ip, content }: Lease): void {
+    this.#files.replaceLease(ip.toString(), content);
+  }
+
+  /**
+   * Finds the lease that has stayed for a name for the longest time.
+   *
+   * @throws {CniError} 5 if the leases cannot be read
+   */
+  findOldestStaying(isWanted: (ip: Ip) => boolean): Lease | undefined {
+    const sinceMs = ({ ip }: Lease): number =>
+      this.#files.writtenMs(ip.toString()) ?? 0;
+    return [...this.#files.listAll()]
+      .filter(([, content]) => findHolder(content ?? "") !== undefined)
+      .flatMap((entry) => this.#toLease(...entry))
+      .filter(({ ip }) => isWanted(ip))
+      .map((lease) => ({ lease, ms: sinceMs(lease) }))
+      .sort((one, other) => one.ms - other.ms)[0]?.lease;
+  }
+
+  /**
+   * Records which leases a name has, and the sandbox that has them.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  recordName(
+    holder: Holder,
+    owner: Owner & { readonly netns: string },
+    ips: readonly Ip[],
+  ): void {
+    this.#names.write(holder, {
+      containerId: owner.containerId,
+      ifName: owner.ifName,
+      ips: ips.map(String),
+      sandbox: lookAt(owner.netns),
+    });
+  }
+
+  /**
+   * Ends leases of containers. Those of a name stay for it, unless it has
+   * another sandbox by now.
+   *
+   * @param known The name, if the caller knows it
+   * @throws {CniError} 5 if one cannot be written
+   * @throws {AggregateError} If several cannot
+   */
+  leave(leases: readonly Lease[], known?: Holder): void {
+    const record = known && this.#names.find(known);
+    const holderOf = ({ content }: Lease): Holder | undefined => {
+      if (known === undefined) return this.#holders.get(content);
+      const isLast = record === undefined || formatOwner(record) === content;
+      return isLast ? known : undefined;
+    };
+    const ended = leases.map((lease) => ({ lease, holder: holderOf(lease) }));
+    this.#change(
+      ended,
+      ({ lease: { ip }, holder }) =>
+        holder === undefined
+          ? this.takeBack(ip)
+          : this.#files.replaceLease(ip.toString(), formatHolder(holder)),
+    );
+    const [first] = leases;
+    if (known === undefined || record !== undefined || !first) return;
+    const owner = { containerId: "", ifName: known.ifName, netns: "" };
+    this.recordName(known, owner, leases.map(({ ip }) => ip));
+  }
+
+  /** The names by the content of their sandboxes' leases. */
+  get #holders(): ReadonlyMap<string, Holder> {
+    return this.#knownHolders ??= new Map(
+      this.#names.list().map(([holder, record]) => [
+        formatOwner(record),
+        holder,
+      ]),
+    );
+  }
+  #knownHolders: ReadonlyMap<string, Holder> | undefined;
+
+  /**
+   * Ends all leases but those of some owners, and those that stay for a name whose
+   * time is not over.
+   *
+   * @throws {CniError} 5 if one cannot be ended
+   * @throws {AggregateError} If several cannot
+   */
+  collect(valid: readonly Owner[]): void {
+    const others = this.leasesOfOthers(valid);
+    if (this.#stayMs === 0) return this.release(others);
+    const isStaying = ({ content }: Lease): boolean =>
+      findHolder(content) !== undefined;
+    this.leave(others.filter((lease) => !isStaying(lease)));
+    this.release(
+      others.filter((lease) =>
+        isStaying(lease) && this.#isOver(lease.ip.toString())
+      ),
+    );
+  }
+
+  /** Forgets names that have no lease any more. Never throws. */
+  pruneNames(): void {
+    if (this.#lock === undefined) return;
+    this.#names.prune((holder, record) =>
+      record.ips.some((ip) => {
+        const content = ifPossible(() => this.#files.read(ip));
+        return content === formatHolder(holder) ||
+          content === formatOwner(record);
+      })
+    );
+  }
+
   /** Forgets the records of all other owners. Never throws. */
   retain(owners: readonly Owner[]): void {
     if (this.#keepsOwners()) this.#owners.retain(owners);
@@ -224,9 +392,21 @@ export class LeaseStore implements Disposable {
   reserve(ip: Ip, owner: Owner): boolean {
     const address = ip.toString(), content = formatOwner(owner);
     if (this.#isListedAsLeased(address)) return false;
-    if (this.#files.addLease(address, content)) return true;
+    const isFree = (found: string): boolean => this.#isFree(address, found);
+    if (this.#files.addLease(address, content, isFree)) return true;
     this.#misses++;
     return false;
+  }
+
+  /** An address is free, too, that has stayed long enough. */
+  #isFree(address: string, content: string): boolean {
+    return isBlank(content) ||
+      findHolder(content) !== undefined && this.#isOver(address);
+  }
+
+  #isOver(address: string): boolean {
+    const sinceMs = this.#files.writtenMs(address) ?? 0;
+    return this.#stayMs === 0 || Date.now() - sinceMs >= this.#stayMs;
   }
 
   #isListedAsLeased(address: string): boolean {
@@ -234,7 +414,8 @@ export class LeaseStore implements Disposable {
     const listing = this.#misses < MANY_MISSES
       ? this.#files.listIfSmall()
       : this.#files.listAll();
-    return listing?.has(address) === true && listing.get(address) !== "";
+    const content = listing?.get(address);
+    return content !== undefined && !this.#isFree(address, content);
   }
 
   /**
@@ -255,12 +436,17 @@ export class LeaseStore implements Disposable {
    * @throws {AggregateError} If several cannot
    */
   release(leases: readonly Lease[]): void {
+    this.#change(leases, ({ ip }) => this.takeBack(ip));
+  }
+
+  /** Changes leases. If one cannot be changed, the others still are. */
+  #change<T>(leases: readonly T[], change: (lease: T) => void): void {
     if (leases.length === 0) return;
     if (this.#lock === undefined) throw asUnopened(this.#files, this.#refusal);
     const failures: unknown[] = [];
-    for (const { ip } of leases) {
+    for (const lease of leases) {
       try {
-        this.takeBack(ip);
+        change(lease);
       } catch (error) {
         failures.push(error);
       }

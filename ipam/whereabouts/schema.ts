@@ -6,7 +6,7 @@
  */
 
 import * as z from "zod/mini";
-import { parseDuration } from "../../cni/config/duration.ts";
+import { parseStayTime } from "../../cni/config/duration.ts";
 import type { SchemaOutput } from "../../cni/json/json.ts";
 import {
   cidrSchema,
@@ -125,13 +125,6 @@ function parseGateway(text: string): Ip | undefined {
   const gateway = unlessNoAddress(() => parseLenientIp(text));
   if (gateway !== undefined) return gateway;
   throw new AddressError(`couldn't parse gateway IP: ${text}`);
-}
-
-/** @returns Milliseconds */
-function parseStayTime(text: string): number {
-  const ms = parseDuration(text);
-  if (ms !== undefined && ms > 0) return ms;
-  throw new AddressError(`"${text}" is not a duration such as 10m`);
 }
 
 /** The name becomes part of objects' names. */

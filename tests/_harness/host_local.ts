@@ -7,6 +7,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
 import type { Environment } from "../../cni/call/args.ts";
+import { removeQuietly } from "../../cni/files/io.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { hostLocal } from "../../ipam/host_local/plugin.ts";
@@ -139,6 +140,11 @@ export class DataDirectory implements Disposable {
     const path = join(this.path, name);
     Deno.writeTextFileSync(path, content);
     return path;
+  }
+
+  /** Removes a file beside the networks' directories, if it is there. */
+  remove(name: string): void {
+    removeQuietly(join(this.path, name));
   }
 
   /** Creates leases or other files in a network's directory. */

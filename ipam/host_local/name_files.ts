@@ -1,0 +1,137 @@
+/**
+ * One small file for each name whose addresses stay, beside the network's
+ * directory:
+ *
+ * `<dataDir>/.by-name/<network>/<namespace>:<interface>/<pod>`
+ *
+ * It tells which addresses the name has, and which sandbox had them last. The
+ * leases are the truth, and the Go plugin's leases have no place for a pod: without
+ * this file, a sandbox that ends without a DEL, as at a loss of power, would leave
+ * a lease that nobody could tell the pod of.
+ *
+ * @module
+ */
+
+import { basename, dirname, join } from "@std/path/posix";
+import {
+  ifPossible,
+  removeQuietly,
+  withIoFailure,
+} from "../../cni/files/io.ts";
+import { replaceFile } from "../../cni/files/replace.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import type { Holder } from "./holders.ts";
+import type { Owner } from "./lease_files.ts";
+
+/** The directory for all networks, next to those of their leases. */
+const BY_NAME = ".by-name";
+
+/** A network namespace, as it was at some time. */
+export interface Sandbox {
+  readonly netns: string;
+  /** Device and inode; absent if it did not exist. */
+  readonly id?: string | undefined;
+  /** Inodes are numbered again when the node starts. */
+  readonly boot: string;
+}
+
+/** What a name has. */
+export interface NameRecord extends Owner {
+  readonly ips: readonly string[];
+  readonly sandbox: Sandbox;
+}
+
+/** Looks at a network namespace. */
+export function lookAt(netns: string): Sandbox {
+  const boot =
+    ifPossible(() =>
+      Deno.readTextFileSync("/proc/sys/kernel/random/boot_id").trim()
+    ) ?? "";
+  return { netns, id: findFileId(netns), boot };
+}
+
+/** Reports whether a network namespace is still there. */
+export function isThere({ netns, id, boot }: Sandbox): boolean {
+  const now = lookAt(netns);
+  return id !== undefined && now.id === id && now.boot === boot;
+}
+
+/** The files of one network's names. Use them only while the network is locked. */
+export class NameFiles {
+  readonly #path: string;
+
+  /**
+   * Names the directory, which need not exist.
+   *
+   * @param leases Path of the network's leases
+   */
+  constructor(leases: string) {
+    this.#path = join(dirname(leases), BY_NAME, basename(leases));
+  }
+
+  /** Reads what a name has; undefined without a usable file. */
+  find(holder: Holder): NameRecord | undefined {
+    return readRecord(this.#pathOf(holder));
+  }
+
+  /**
+   * Writes what a name has.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  write(holder: Holder, record: NameRecord): void {
+    const path = this.#pathOf(holder);
+    const bytes = new TextEncoder().encode(`${JSON.stringify(record)}\n`);
+    withIoFailure(`write "${path}"`, () => {
+      Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      replaceFile(path, bytes);
+    });
+  }
+
+  /** Lists all names, and what they have. */
+  list(): (readonly [Holder, NameRecord])[] {
+    return namesIn(this.#path).flatMap((group) => {
+      const [namespace = "", ifName = ""] = group.split(":");
+      return namesIn(join(this.#path, group)).flatMap((pod) => {
+        const holder = { namespace, pod, ifName };
+        const record = this.find(holder);
+        return record === undefined ? [] : [[holder, record] as const];
+      });
+    });
+  }
+
+  /** Removes the files of names that have nothing. Never throws. */
+  prune(hasLease: (holder: Holder, record: NameRecord) => boolean): void {
+    for (const [holder, record] of this.list()) {
+      if (!hasLease(holder, record)) removeQuietly(this.#pathOf(holder));
+    }
+    for (const group of namesIn(this.#path)) {
+      const path = join(this.#path, group);
+      if (namesIn(path).length === 0) removeQuietly(path);
+    }
+  }
+
+  #pathOf({ namespace, pod, ifName }: Holder): string {
+    return join(this.#path, `${namespace}:${ifName}`, pod);
+  }
+}
+
+function readRecord(path: string): NameRecord | undefined {
+  const found: Partial<NameRecord> | undefined = ifPossible(() =>
+    JSON.parse(Deno.readTextFileSync(path))
+  );
+  const { containerId, ifName, ips, sandbox } = found ?? {};
+  return typeof containerId === "string" && typeof ifName === "string" &&
+      Array.isArray(ips) && ips.every((ip) => typeof ip === "string") &&
+      typeof sandbox?.netns === "string"
+    ? { containerId, ifName, ips, sandbox }
+    : undefined;
+}
+
+function namesIn(path: string): string[] {
+  const entries = ifPossible(() => [...Deno.readDirSync(path)]) ?? [];
+  // One that begins with a dot is being written.
+  return entries.map(({ name }) => name).filter((name) =>
+    !name.startsWith(".")
+  );
+}

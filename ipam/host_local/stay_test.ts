@@ -1,0 +1,443 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+/** host-local with the key `stay`: names of pods that keep their addresses. */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path/posix";
+import type { JsonObject } from "../../cni/json/json.ts";
+import {
+  addressesOf,
+  assertFailure,
+  assertSuccess,
+  DataDirectory,
+  type Output,
+  runInProcess,
+} from "../../tests/_harness/host_local.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+
+const STAY = { subnet: "10.1.2.0/24", stay: "name", stayTime: "10m" };
+/** Three addresses. */
+const SMALL = { ...STAY, subnet: "10.1.2.0/29", rangeStart: "10.1.2.4" };
+/** A namespace that stays, and not the network namespace of the plugin. */
+const HERE = "/proc/self/ns/ipc";
+
+/** Calls for pods in a directory. */
+class Pods implements Disposable {
+  readonly data = new DataDirectory();
+  readonly ipam: JsonObject;
+
+  constructor(ipam: JsonObject = STAY) {
+    this.ipam = ipam;
+  }
+
+  /** Calls for a pod whose sandbox is `POD-NUMBER`. */
+  call(
+    command: string,
+    pod: string,
+    number: number,
+    { netns = "/some/netns", args = "", ipam = {}, conf = {} }: {
+      netns?: string;
+      args?: string;
+      ipam?: JsonObject;
+      conf?: JsonObject;
+    } = {},
+  ): Promise<Output> {
+    return runInProcess(
+      command,
+      this.data.config({ ...this.ipam, ...ipam }, conf),
+      {
+        CNI_CONTAINERID: `${pod}-${number}`,
+        CNI_NETNS: netns,
+        CNI_ARGS: args ||
+          `IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=${pod}`,
+      },
+    );
+  }
+
+  /** Runs ADD; returns the addresses without prefix lengths. */
+  async add(
+    pod: string,
+    number: number,
+    more: Parameters<Pods["call"]>[3] = {},
+  ): Promise<string> {
+    const output = await this.call("ADD", pod, number, more);
+    return addressesOf(output).map((one) => one.split("/")[0]).join();
+  }
+
+  async del(
+    pod: string,
+    number: number,
+    more: Parameters<Pods["call"]>[3] = {},
+  ): Promise<void> {
+    assertSuccess(await this.call("DEL", pod, number, more));
+  }
+
+  async gc(valid: readonly string[], ipam: JsonObject = {}): Promise<void> {
+    const conf = {
+      "cni.dev/valid-attachments": valid.map((containerID) => ({
+        containerID,
+        ifname: "eth0",
+      })),
+    };
+    assertSuccess(await this.call("GC", "any", 0, { ipam, conf }));
+  }
+
+  /** Makes an address stay since so many seconds ago. */
+  age(address: string, seconds: number): void {
+    const then = Date.now() / 1000 - seconds;
+    Deno.utimeSync(join(this.data.directoryOf(), address), then, then);
+  }
+
+  /** Lists the leased addresses. */
+  addresses(): string[] {
+    return Object.keys(this.data.leases()).sort();
+  }
+
+  /** Lists the names that have a file. */
+  names(): string[] {
+    try {
+      return [...Deno.readDirSync(this.nameDirectory)]
+        .map(({ name }) => name).sort();
+    } catch {
+      return [];
+    }
+  }
+
+  get nameDirectory(): string {
+    return join(this.data.path, ".by-name/mynet/test:eth0");
+  }
+
+  [Symbol.dispose](): void {
+    this.data[Symbol.dispose]();
+  }
+}
+
+Deno.test("hostLocal stay: a name gets its addresses again", async (t) => {
+  const rows: Record<string, [JsonObject, string]> = {
+    "one family": [STAY, "10.1.2.2"],
+    "both": [
+      { ...STAY, ranges: [[{ subnet: "fd00::/64" }]] },
+      "10.1.2.2,fd00::2",
+    ],
+  };
+  await eachRow(t, Object.entries(rows), async ([, [ipam, ips]]) => {
+    using pods = new Pods(ipam);
+    assertEquals(await pods.add("db-0", 1), ips);
+    const all = ips.split(",");
+    for (let round = 1; round < 4; round++) {
+      await pods.del("db-0", round);
+      assertEquals(
+        all.map((ip) => pods.data.leases()[ip]),
+        all.map(() => "stay/test/db-0\r\neth0"),
+      );
+      // Again, and it is the same.
+      await pods.del("db-0", round);
+      await pods.add(`other-${round}`, round);
+      assertEquals(await pods.add("db-0", round + 1), ips);
+      assertEquals(
+        all.map((ip) => pods.data.leases()[ip]),
+        all.map(() => `db-0-${round + 1}\r\neth0`),
+      );
+    }
+    // Where the others go on does not change.
+    assertStringIncludes(await pods.add("last", 1), "10.1.2.6");
+  });
+});
+
+Deno.test("hostLocal stay: an address is others' when its time is over", async () => {
+  using pods = new Pods(SMALL);
+  assertEquals(await pods.add("a", 1), "10.1.2.4");
+  await pods.del("a", 1);
+  assertEquals(await pods.add("b", 1), "10.1.2.5");
+  assertEquals(await pods.add("c", 1), "10.1.2.6");
+  pods.age("10.1.2.4", 599);
+  const before = pods.data.leases()["10.1.2.4"];
+  assertEquals(before, "stay/test/a\r\neth0");
+  pods.age("10.1.2.4", 601);
+  assertEquals(await pods.add("d", 1), "10.1.2.4");
+});
+
+Deno.test("hostLocal stay: a sandbox that ended without a DEL", async () => {
+  using pods = new Pods();
+  const netns = join(pods.data.path, "netns");
+  Deno.writeTextFileSync(netns, "");
+  assertEquals(await pods.add("db-0", 1, { netns }), "10.1.2.2");
+  // The node starts again.
+  Deno.removeSync(netns);
+  assertEquals(await pods.add("other", 1), "10.1.2.3");
+  assertEquals(await pods.add("db-0", 2), "10.1.2.2");
+  await pods.del("db-0", 1);
+  assertEquals(pods.data.leases()["10.1.2.2"], "db-0-2\r\neth0");
+  // Another namespace has the path by now.
+  assertEquals(await pods.add("db-1", 1, { netns: HERE }), "10.1.2.4");
+  const file = join(pods.nameDirectory, "db-1");
+  const record = JSON.parse(Deno.readTextFileSync(file));
+  for (
+    const change of [{ boot: "before" }, { id: "4:1" }, { id: undefined }]
+  ) {
+    const sandbox = { ...record.sandbox, ...change };
+    Deno.writeTextFileSync(file, JSON.stringify({ ...record, sandbox }));
+    const id = change.boot ? 2 : change.id ? 3 : 4;
+    assertEquals(await pods.add("db-1", id), "10.1.2.4");
+    await pods.del("db-1", id);
+    assertEquals(await pods.add("db-1", 1, { netns: HERE }), "10.1.2.4");
+  }
+});
+
+Deno.test("hostLocal stay: two sandboxes of a name have no address together", async () => {
+  using pods = new Pods();
+  await pods.add("db-0", 1, { netns: HERE });
+  const before = pods.data.read();
+  const output = await pods.call("ADD", "db-0", 2);
+  assertFailure(
+    output,
+    11,
+    '10.1.2.2 stays for pod "test/db-0", and its container "db-0-1" has it ' +
+      "until its DEL",
+  );
+  assertEquals(output.json.details, `"${HERE}" exists`);
+  assertEquals(pods.data.read(), before);
+  await pods.del("db-0", 1);
+  assertEquals(await pods.add("db-0", 2), "10.1.2.2");
+});
+
+Deno.test("hostLocal stay: a full range gives the address that stayed longest", async () => {
+  using pods = new Pods(SMALL);
+  for (const [index, pod] of ["a", "b", "c"].entries()) {
+    const ip = await pods.add(pod, 1);
+    await pods.del(pod, 1);
+    pods.age(ip, pod === "b" ? 300 : index);
+  }
+  assertSuccess(await pods.call("STATUS", "x", 1));
+  const { exitCode, json, stderr } = await pods.call("ADD", "x", 1);
+  assertEquals([exitCode, json.ips[0].address], [0, "10.1.2.5/29"]);
+  assertMatch(stderr, /The range is full: an address that stayed is used/);
+  assertMatch(stderr, /10\.1\.2\.5/);
+  // It has lost it, and takes another name's.
+  assertEquals((await pods.call("ADD", "b", 2)).exitCode, 0);
+  assertEquals((await pods.call("ADD", "y", 1)).exitCode, 0);
+  const failure = await pods.call("ADD", "z", 1);
+  assertEquals([failure.json.code, failure.stderr], [11, ""]);
+});
+
+Deno.test("hostLocal stay: what stays for others is theirs if ADD fails", async () => {
+  const second = [{ subnet: "10.1.3.0/30", rangeStart: "10.1.3.2" }];
+  using pods = new Pods({ ...SMALL, ranges: [second] });
+  for (const pod of ["a", "b", "c"]) {
+    await pods.add(pod, 1, { ipam: { ranges: [] } });
+    await pods.del(pod, 1, { ipam: { ranges: [] } });
+  }
+  // The last address of the second range.
+  pods.data.plant({ "10.1.3.2": "other\r\neth0" });
+  const before = pods.data.leases();
+  for (const pod of ["a", "x"]) {
+    assertEquals((await pods.call("ADD", pod, 2)).json.code, 11);
+    assertEquals(pods.data.leases(), before);
+  }
+});
+
+Deno.test("hostLocal stay: GC lets addresses stay for their time", async () => {
+  using pods = new Pods();
+  for (const pod of ["a", "b", "c"]) await pods.add(pod, 1);
+  pods.data.plant({ "10.1.2.9": "foreign\r\neth0" });
+  await pods.del("b", 1);
+  // "a" ended without a DEL; nobody knows the pod of 10.1.2.9.
+  await pods.gc(["c-1"]);
+  assertEquals(pods.data.leases(), {
+    "10.1.2.2": "stay/test/a\r\neth0",
+    "10.1.2.3": "stay/test/b\r\neth0",
+    "10.1.2.4": "c-1\r\neth0",
+  });
+  assertEquals(pods.names(), ["a", "b", "c"]);
+  pods.age("10.1.2.3", 601);
+  pods.age("10.1.2.2", 599);
+  await pods.gc(["c-1"]);
+  assertEquals(pods.addresses(), ["10.1.2.2", "10.1.2.4"]);
+  assertEquals(pods.names(), ["a", "c"]);
+  assertEquals(await pods.add("a", 2), "10.1.2.2");
+  await pods.del("a", 2);
+  // Without the key nothing stays.
+  await pods.gc(["c-1"], { stay: null, stayTime: null });
+  assertEquals(pods.addresses(), ["10.1.2.4"]);
+  assertEquals(pods.names(), ["c"]);
+  await pods.gc([], { stay: null, stayTime: null });
+  assertEquals(pods.names(), []);
+});
+
+Deno.test("hostLocal stay: the address is free once the key is gone", async () => {
+  using pods = new Pods(SMALL);
+  await pods.add("a", 1);
+  await pods.del("a", 1);
+  await pods.add("b", 1);
+  await pods.add("c", 1);
+  const ipam = { stay: null, stayTime: null };
+  assertEquals(await pods.add("d", 1, { ipam }), "10.1.2.4");
+  await pods.del("d", 1, { ipam });
+  assertEquals(pods.addresses(), ["10.1.2.5", "10.1.2.6"]);
+});
+
+Deno.test("hostLocal stay: addresses that are requested", async (t) => {
+  using pods = new Pods();
+  const args = (ip: string, pod: string): { args: string } => ({
+    args: `IgnoreUnknown=1;IP=${ip};K8S_POD_NAMESPACE=test;K8S_POD_NAME=${pod}`,
+  });
+  await pods.add("a", 1);
+  await pods.del("a", 1);
+  await t.step("another name's", async () => {
+    const { json } = await pods.call("ADD", "b", 1, args("10.1.2.2", "b"));
+    assertEquals(json.code, 11);
+    assertMatch(json.details, /is of pod "test\/a", interface "eth0", for/);
+  });
+  await t.step("the name's own", async () => {
+    assertEquals(await pods.add("a", 2, args("10.1.2.2", "a")), "10.1.2.2");
+    await pods.del("a", 2);
+  });
+  await t.step("one instead of the name's own", async () => {
+    assertEquals(await pods.add("a", 3, args("10.1.2.77", "a")), "10.1.2.77");
+    assertEquals(pods.addresses(), ["10.1.2.77"]);
+    await pods.del("a", 3);
+    assertEquals(await pods.add("a", 4), "10.1.2.77");
+  });
+});
+
+Deno.test("hostLocal stay: an address that is withheld by now", async () => {
+  using pods = new Pods();
+  await pods.add("a", 1);
+  await pods.del("a", 1);
+  const ipam = { exclude: ["10.1.2.2"] };
+  assertEquals(await pods.add("a", 2, { ipam }), "10.1.2.3");
+  assertEquals(pods.addresses(), ["10.1.2.3"]);
+});
+
+Deno.test("hostLocal stay: mistakes", async (t) => {
+  using pods = new Pods();
+  const args = (text: string): { args: string } => ({ args: text });
+  const rows: [string, Parameters<Pods["call"]>[3], number, RegExp][] = [
+    ["no pod", args("IgnoreUnknown=1"), 4, /"stay" needs the name of a pod/],
+    [
+      "no namespace",
+      args("IgnoreUnknown=1;K8S_POD_NAME=a"),
+      4,
+      /they are "" and "a"/,
+    ],
+    [
+      "no name",
+      args("IgnoreUnknown=1;K8S_POD_NAMESPACE=a;K8S_POD_NAME="),
+      4,
+      /they are "a" and ""/,
+    ],
+    [
+      "a path",
+      args("IgnoreUnknown=1;K8S_POD_NAMESPACE=..;K8S_POD_NAME=../../x"),
+      4,
+      /they are "\.\." and "\.\.\/\.\.\/x"/,
+    ],
+    [
+      "a long name",
+      args(
+        `IgnoreUnknown=1;K8S_POD_NAMESPACE=a;K8S_POD_NAME=${"x".repeat(254)}`,
+      ),
+      4,
+      /"stay" needs the name of a pod/,
+    ],
+    ["no time", { ipam: { stayTime: null } }, 7, /needs "stayTime"/],
+    ["no duration", { ipam: { stayTime: "soon" } }, 7, /not a duration/],
+    ["no time at all", { ipam: { stayTime: "0s" } }, 7, /not a duration/],
+    ["another kind", { ipam: { stay: "statefulset" } }, 7, /stay/],
+  ];
+  await eachRow(t, rows, async ([, more, code, text]) => {
+    const { json, exitCode } = await pods.call("ADD", "a", 1, more);
+    assertEquals([json.code, exitCode], [code, 1], json.msg);
+    assertMatch(`${json.msg} ${json.details}`, text);
+    assertEquals((await pods.call("DEL", "a", 1, more)).exitCode, 0);
+    assertEquals(pods.data.list(), []);
+  });
+});
+
+Deno.test("hostLocal stay: names as long as Kubernetes allows", async () => {
+  using pods = new Pods();
+  const pod = `${"x".repeat(249)}.abc`;
+  const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${
+    "n".repeat(63)
+  };K8S_POD_NAME=${pod}`;
+  assertEquals(await pods.add("a", 1, { args }), "10.1.2.2");
+  await pods.add("b", 1);
+  // Not even a DEL comes.
+  assertEquals(await pods.add("a", 2, { args }), "10.1.2.2");
+});
+
+Deno.test("hostLocal stay: DEL without the pod, and of an older sandbox", async (t) => {
+  const without = { args: "IgnoreUnknown=1" };
+  await t.step("by the file of the name", async () => {
+    using pods = new Pods();
+    await pods.add("a", 1);
+    await pods.del("a", 1, without);
+    assertEquals(pods.data.leases()["10.1.2.2"], "stay/test/a\r\neth0");
+  });
+  await t.step("of a container that nothing is known of", async () => {
+    using pods = new Pods();
+    pods.data.plant({ "10.1.2.9": "a-1\r\neth0" });
+    await pods.del("a", 1, without);
+    assertEquals(pods.data.leases(), {});
+  });
+  await t.step("of a container from before the key", async () => {
+    using pods = new Pods();
+    pods.data.plant({ "10.1.2.9": "a-1\r\neth0" });
+    await pods.del("a", 1);
+    assertEquals(await pods.add("a", 2), "10.1.2.9");
+  });
+  await t.step("the name has another address by now", async () => {
+    using pods = new Pods();
+    pods.data.plant({ "10.1.2.9": "a-1\r\neth0" });
+    await pods.add("a", 2);
+    await pods.del("a", 1);
+    assertEquals(Object.values(pods.data.leases()), ["a-2\r\neth0"]);
+  });
+});
+
+Deno.test("hostLocal stay: CHECK, and a second ADD of a sandbox", async () => {
+  using pods = new Pods();
+  const { json } = await pods.call("ADD", "a", 1);
+  const conf = { prevResult: json };
+  assertSuccess(await pods.call("CHECK", "a", 1, { conf }));
+  const again = await pods.call("ADD", "a", 1);
+  assertEquals(again.json.code, 999);
+  assertStringIncludes(again.json.msg, "duplicate allocation is not allowed");
+  await pods.del("a", 1);
+  assertEquals((await pods.call("CHECK", "a", 1, { conf })).json.code, 999);
+});
+
+Deno.test("hostLocal stay: the file of a name may be lost, or cut off", async (t) => {
+  const few = 3, many = 900;
+  for (const count of [few, many]) {
+    await t.step(`among ${count} leases`, async () => {
+      using pods = new Pods({ ...STAY, subnet: "10.1.0.0/16" });
+      pods.data.plant(
+        Object.fromEntries(
+          Array.from({ length: count }, (_, i) => [
+            `10.1.${1 + (i >> 8)}.${i & 255}`,
+            `c${i}\r\neth0`,
+          ]),
+        ),
+      );
+      const ip = await pods.add("a", 1);
+      await pods.add("b", 1);
+      await pods.del("a", 1);
+      assertEquals(await pods.add("a", 2), ip);
+      // It ends without a DEL.
+      assertEquals(await pods.add("a", 3), ip);
+      const file = join(pods.nameDirectory, "a");
+      const text = Deno.readTextFileSync(file);
+      for (const length of [0, 1, text.length / 2, text.length - 2]) {
+        Deno.writeTextFileSync(file, text.slice(0, length));
+        // DEL writes it again.
+        await pods.del("a", 3);
+        assertEquals(await pods.add("a", 3), ip);
+      }
+      Deno.writeTextFileSync(file, "{}");
+      assertEquals((await pods.add("a", 4)) === ip, false);
+      await pods.gc(["a-4", "b-1"]);
+      assertEquals(Object.keys(pods.data.leases()).length, 2);
+    });
+  }
+});
