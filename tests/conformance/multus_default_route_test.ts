@@ -14,7 +14,7 @@ import { Ip, type IpFamily } from "../../net/ip.ts";
 import {
   addDefaultRoutes,
   dropDefaultRoutes,
-} from "../../plugins/multus/route/default_route.ts";
+} from "../../plugins/multus/route/result_routes.ts";
 import { setDefaultRoutes } from "../../plugins/multus/route/gateways.ts";
 import { markDefaultRoutes } from "../../plugins/multus/select/annotations.ts";
 import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";

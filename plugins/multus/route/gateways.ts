@@ -4,7 +4,6 @@
  * @module
  */
 
-import { throwAll } from "../../../cni/call/rollback.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { inNetns, StrandedThreadError } from "../../../ffi/netns.ts";
@@ -15,7 +14,8 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import { type Step, undoAll } from "../../parts/planned_steps.ts";
+import type { Step } from "../../parts/planned_steps.ts";
+import { adding, runAll, UNSET_METRIC } from "./steps.ts";
 
 /** The default routes to set for one family. */
 export interface DefaultRouteWish {
@@ -24,9 +24,6 @@ export interface DefaultRouteWish {
   /** The only gateway; undefined for no default route. */
   readonly gateway: Ip | undefined;
 }
-
-/** Metric of a route added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
-const UNSET_METRIC: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
 
 /**
  * Sets the default routes of an interface in table main: deletes conflicting
@@ -51,8 +48,8 @@ export function setDefaultRoutes(
       entry.isDefault && entry.isUnicast && entry.table === Table.Main
     );
   runAll(
-    ifName,
     wishes.flatMap((wish) => planFamily({ sandbox, link, entries }, wish)),
+    { each: `of "${ifName}"`, all: `set default routes of "${ifName}"` },
   );
 }
 
@@ -94,7 +91,7 @@ function planFamily(
   return [
     ...family === 6 ? [ignoringRouters(sandbox, link)] : [],
     ...removals.flatMap((entry) => deleting(sandbox, link, entry)),
-    ...isMissing ? [adding(sandbox, link, gateway)] : [],
+    ...isMissing ? [addingDefault(sandbox, link, gateway)] : [],
   ];
 }
 
@@ -135,28 +132,6 @@ function nameOtherLink(
 ): string {
   const other = nextHops.find((hop) => hop.ifindex !== index)?.ifindex ?? 0;
   return sandbox.link.find(other)?.name ?? String(other);
-}
-
-/**
- * Runs steps. If one fails, undoes it and the earlier ones, last first: a failed
- * step may have taken effect.
- *
- * @throws The step's error with its name, and the errors of undoing
- */
-function runAll(ifName: string, steps: readonly Step[]): void {
-  for (const [position, step] of steps.entries()) {
-    try {
-      step.work();
-    } catch (error) {
-      const failure = error instanceof CniError
-        ? error
-        : new Error(`Cannot ${step.action} of "${ifName}"`, { cause: error });
-      throwAll(
-        [failure, ...undoAll(steps.slice(0, position + 1))],
-        `Cannot set default routes of "${ifName}"`,
-      );
-    }
-  }
 }
 
 /**
@@ -220,54 +195,17 @@ function deleting(
  * Adds a default route over a link, without a metric. The step throws CniError 7
  * if the gateway is unreachable.
  */
-function adding(sandbox: Rtnl, link: Link, gateway: Ip): Step {
+function addingDefault(sandbox: Rtnl, link: Link, gateway: Ip): Step {
   const destination = Cidr.of(Ip.fromValue(gateway.family, 0n), 0);
-  const route = { destination, ifindex: link.index, gateway };
   return {
+    ...adding(
+      sandbox,
+      link,
+      { destination, gateway },
+      (why) => refused(gateway, link.name, why),
+    ),
     action: `add default route via ${gateway}`,
-    work: (): void => {
-      try {
-        sandbox.route.add(route);
-      } catch (error) {
-        if (!isErrno(error, "ENETUNREACH", "EHOSTUNREACH")) throw error;
-        requireOnLink(sandbox, link, gateway);
-        sandbox.route.add({ ...route, isOnLink: true });
-      }
-    },
-    undo: () => sandbox.route.del(route),
   };
-}
-
-/**
- * Checks by the addresses that the gateway is on the link, if no route in table
- * main does: it is in one of their subnets (sbr has moved the route), or there is
- * no subnet, as with a /32. Anything else is a mistake in the annotation.
- *
- * @throws {CniError} 7
- */
-function requireOnLink(
-  sandbox: Rtnl,
-  { index, name }: Link,
-  gateway: Ip,
-): void {
-  const { family } = gateway;
-  const addresses = sandbox.address.list({ ifindex: index, family })
-    .map(({ address }) => address)
-    .filter(({ ip }) => family === 4 || !ip.isLinkLocal);
-  const subnets = addresses.filter((one) =>
-    one.prefixLength < one.ip.bitLength
-  );
-  if (addresses.length > 0 && subnets.length === 0) return;
-  if (subnets.some((subnet) => subnet.contains(gateway))) return;
-  throw refused(
-    gateway,
-    name,
-    addresses.length === 0
-      ? `the interface has no IPv${family} address`
-      : `the gateway is not in ${
-        subnets.map((subnet) => subnet.masked()).join(" or ")
-      }`,
-  );
 }
 
 /**

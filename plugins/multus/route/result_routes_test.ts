@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from "../../../cni/json/json.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import { addDefaultRoutes, dropDefaultRoutes } from "./default_route.ts";
+import { addDefaultRoutes, dropDefaultRoutes } from "./result_routes.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const PLAIN4 = { dst: "20.0.0.0/24", gw: "10.1.1.1" };

@@ -1,0 +1,106 @@
+/**
+ * Steps that change the routes of one interface.
+ *
+ * @module
+ */
+
+import { throwAll } from "../../../cni/call/rollback.ts";
+import { CniError } from "../../../cni/error.ts";
+import { isErrno } from "../../../ffi/errno.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Route } from "../../../ffi/rtnl/route.ts";
+import type { Ip, IpFamily } from "../../../net/ip.ts";
+import { type Step, undoAll } from "../../parts/planned_steps.ts";
+
+/** Metric of a route added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
+export const UNSET_METRIC: Readonly<Record<IpFamily, number>> = {
+  4: 0,
+  6: 1024,
+};
+
+/** Builds the error for a route that the annotation should not have. */
+export type Refuse = (why: string) => CniError;
+
+/**
+ * Adds a route over a link. The step throws what `refuse` returns if the gateway
+ * is unreachable.
+ */
+export function adding(
+  sandbox: Rtnl,
+  link: Link,
+  { gateway, ...others }: Omit<Route, "ifindex">,
+  refuse: Refuse,
+): Step {
+  const route = { ...others, gateway, ifindex: link.index };
+  const via = gateway === undefined ? "" : ` via ${gateway}`;
+  return {
+    action: `add route ${route.destination}${via}`,
+    work: (): void => {
+      try {
+        sandbox.route.add(route);
+      } catch (error) {
+        const isUnreachable = isErrno(error, "ENETUNREACH", "EHOSTUNREACH");
+        if (!isUnreachable || gateway === undefined) throw error;
+        requireOnLink(sandbox, link, gateway, refuse);
+        sandbox.route.add({ ...route, isOnLink: true });
+      }
+    },
+    undo: () => sandbox.route.del(route),
+  };
+}
+
+/**
+ * Checks by the addresses that the gateway is on the link, if no route in table
+ * main does: it is in one of their subnets (sbr has moved the route), or there is
+ * no subnet, as with a /32. Anything else is a mistake in the annotation.
+ */
+function requireOnLink(
+  sandbox: Rtnl,
+  { index }: Link,
+  gateway: Ip,
+  refuse: Refuse,
+): void {
+  const { family } = gateway;
+  const addresses = sandbox.address.list({ ifindex: index, family })
+    .map(({ address }) => address)
+    .filter(({ ip }) => family === 4 || !ip.isLinkLocal);
+  const subnets = addresses.filter((one) =>
+    one.prefixLength < one.ip.bitLength
+  );
+  if (addresses.length > 0 && subnets.length === 0) return;
+  if (subnets.some((subnet) => subnet.contains(gateway))) return;
+  throw refuse(
+    addresses.length === 0
+      ? `the interface has no IPv${family} address`
+      : `the gateway is not in ${
+        subnets.map((subnet) => subnet.masked()).join(" or ")
+      }`,
+  );
+}
+
+/**
+ * Runs steps. If one fails, undoes it and the earlier ones, last first: a failed
+ * step may have taken effect.
+ *
+ * @param texts What follows each action in errors, and what all of them do
+ * @throws The step's error with its name, and the errors of undoing
+ */
+export function runAll(
+  steps: readonly Step[],
+  { each, all }: { readonly each: string; readonly all: string },
+): void {
+  for (const [position, step] of steps.entries()) {
+    try {
+      step.work();
+    } catch (error) {
+      const failure = error instanceof CniError
+        ? error
+        : new Error(`Cannot ${step.action} ${each}`, { cause: error });
+      throwAll(
+        [failure, ...undoAll(steps.slice(0, position + 1))],
+        `Cannot ${all}`,
+      );
+    }
+  }
+}
