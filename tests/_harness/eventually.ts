@@ -4,8 +4,8 @@
  * @module
  */
 
-/** Longest wait on the slowest machine, in ms. */
-const PATIENCE_MS = 60_000;
+/** Longest wait on the slowest machine, in ms: for this project's programs, and Kubernetes'. */
+const PATIENCE_MS = 60_000, CLUSTER_MS = 4 * 60_000;
 /** How long to wait before the condition is tried again, at least and at most. */
 const POLL_MS = 5, MOST_POLL_MS = 250;
 /** How often longer than the last try; so waiting leaves the processor to others. */
@@ -16,24 +16,34 @@ const REST = 3;
  *
  * @param what The condition in words, for the error
  * @param describe What there is instead, for the error
+ * @param patienceMs Longest wait, in ms
  */
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  describe: () => string = () => "",
+  describe: () => string | Promise<string> = () => "",
+  patienceMs: number = PATIENCE_MS,
 ): Promise<void> {
-  const endMs = performance.now() + PATIENCE_MS;
+  const endMs = performance.now() + patienceMs;
   for (;;) {
     const startMs = performance.now();
     if (await isSo()) return;
     const nowMs = performance.now();
     if (nowMs > endMs) {
-      throw new Error(`Timed out waiting until ${what} ${describe()}`.trim());
+      const found = await describe();
+      throw new Error(`Timed out waiting until ${what} ${found}`.trim());
     }
     const restMs = REST * (nowMs - startMs);
     const pollMs = Math.min(Math.max(restMs, POLL_MS), MOST_POLL_MS);
     await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
+}
+
+/** Waits as {@linkcode eventually} does for programs of Kubernetes, which take their time. */
+export async function until(
+  ...[what, isSo, describe]: Parameters<typeof eventually>
+): Promise<void> {
+  await eventually(what, isSo, describe, CLUSTER_MS);
 }
 
 /**

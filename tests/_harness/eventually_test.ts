@@ -24,3 +24,12 @@ Deno.test("eventually() fails at once if a try does", async () => {
   };
   await assertRejects(() => eventually("never", fail), Error, "on purpose");
 });
+
+Deno.test("eventually() says what there is instead when its time is over", async () => {
+  const describe = (): Promise<string> => Promise.resolve("but one");
+  await assertRejects(
+    () => eventually("there are two", () => false, describe, 1),
+    Error,
+    "Timed out waiting until there are two but one",
+  );
+});

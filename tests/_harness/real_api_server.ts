@@ -27,7 +27,7 @@ import {
   type Programs,
 } from "./kube_apiserver.ts";
 import { writeKubeconfig } from "./kube_api/kubeconfig.ts";
-import { until } from "./until.ts";
+import { until } from "./eventually.ts";
 
 const PORTS = [6443, 2379, 2380] as const;
 /** How often kubectl asks a server that is slow. */

@@ -16,7 +16,7 @@ import { clusterTest, needsCluster } from "./cluster_test_case.ts";
 import type { Node } from "./node.ts";
 import { pod, settle } from "./pods.ts";
 import { containerd } from "./runtime.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 const KUBECTL_IMAGE = "localhost/kubectl:1";
 /** The version after this one, as far as the cluster can tell. */

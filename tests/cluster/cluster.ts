@@ -30,7 +30,7 @@ import {
   startDaemon,
   startKubelet,
 } from "./runtime.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 /** The address of the API server, which is also that of its service. */
 const SERVICE = "10.96.0.1";

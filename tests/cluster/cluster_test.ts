@@ -9,7 +9,7 @@ import { Cluster, ptpNetwork } from "./cluster.ts";
 import { clusterTest } from "./cluster_test_case.ts";
 import { pod, readTraces, removeAll, settle, workload } from "./pods.ts";
 import { startDaemon } from "./runtime.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 for (const withDaemon of [false, true]) {
   const how = withDaemon ? "by the node daemon" : "by processes";

@@ -15,7 +15,7 @@ import { clusterTest, needsCluster } from "./cluster_test_case.ts";
 import { DEPLOY } from "./multus.ts";
 import type { Node } from "./node.ts";
 import { readTraces, removeAll, settle, workload } from "./pods.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 /** Digests of the plugins in use. */
 async function digests(node: Node): Promise<string> {

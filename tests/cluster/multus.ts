@@ -9,7 +9,7 @@ import { BIN } from "../_harness/executables.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Node } from "./node.ts";
 import { settle } from "./pods.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 /** Directory of the manifests. */
 export const DEPLOY: string = decodeURIComponent(

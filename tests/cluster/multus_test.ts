@@ -21,7 +21,7 @@ import {
   settle,
   workload,
 } from "./pods.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 const NETWORKS = { "k8s.v1.cni.cncf.io/networks": "green,wide@net7" };
 

@@ -11,7 +11,7 @@ import { NetNs } from "../../ffi/netns.ts";
 import { killIfAlive } from "../_harness/process_group.ts";
 import { DIRECTORY } from "../_harness/kube_apiserver.ts";
 import { ControlGroups } from "./control_groups.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 const INIT = decodeURIComponent(
   new URL("node_init.sh", import.meta.url).pathname,

@@ -11,7 +11,7 @@ import { findReached, ipJson, linkNames } from "../../testing/ip_json.ts";
 import { actingRules } from "../_harness/acting_rules.ts";
 import { type Cluster, POD_IMAGE } from "./cluster.ts";
 import type { Node } from "./node.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 // deno-lint-ignore no-explicit-any -- as kubectl and ip print it
 type Json = any;

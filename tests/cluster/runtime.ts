@@ -7,7 +7,7 @@
 import type { RealApiServer } from "../_harness/real_api_server.ts";
 import { writeKubeconfig } from "../_harness/kube_api/kubeconfig.ts";
 import type { Node } from "./node.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 /** The image of sandboxes. */
 export const PAUSE_IMAGE = "registry.k8s.io/pause:3.10";

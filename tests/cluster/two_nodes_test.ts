@@ -19,7 +19,7 @@ import {
   settle,
   workload,
 } from "./pods.ts";
-import { until } from "../_harness/until.ts";
+import { until } from "../_harness/eventually.ts";
 
 clusterTest("two nodes with multus and whereabouts", {
   nodes: 2,
