@@ -1,5 +1,5 @@
 /**
- * The flags of `cni cluster-gc`.
+ * The flags of `cni cluster-gc` and `cni release`.
  *
  * @module
  */
@@ -7,9 +7,8 @@
 import { LISTING } from "../flags.ts";
 import type { FlagTable } from "../program/command.ts";
 
-/** The flags of `cni release`. */
-export const RELEASE_FLAGS = {
-  "yes": { summary: "do not ask" },
+/** Where the addresses are kept. */
+const CLUSTER = {
   "kubeconfig": {
     value: "FILE",
     summary: "kubeconfig; overrides KUBECONFIG",
@@ -22,7 +21,13 @@ export const RELEASE_FLAGS = {
   },
 } as const satisfies FlagTable;
 
-/** The flags of the command. */
+/** The flags of `cni release`. */
+export const RELEASE_FLAGS = {
+  "yes": { summary: "do not ask" },
+  ...CLUSTER,
+} as const satisfies FlagTable;
+
+/** The flags of `cni cluster-gc`. */
 export const CLUSTER_GC_FLAGS = {
   "yes": { summary: "release what is found" },
   "grace": {
@@ -33,15 +38,6 @@ export const CLUSTER_GC_FLAGS = {
   "dry-run": { summary: "show what would be released (default)" },
   "wide": LISTING.wide,
   "output": LISTING.output,
-  "kubeconfig": {
-    value: "FILE",
-    summary: "kubeconfig; overrides KUBECONFIG",
-    completes: "file",
-  },
-  "namespace": {
-    value: "NAME",
-    summary:
-      "namespace of the pools (default the kubeconfig's, or kube-system)",
-  },
+  ...CLUSTER,
   "exit-code": { summary: "exit with 1 if there is something to release" },
 } as const satisfies FlagTable;
