@@ -5,21 +5,12 @@
  */
 
 import type { KubeClient, RequestOptions } from "../../kube/client.ts";
-import {
-  hasStatus,
-  isConflict,
-  isNotFound,
-  KubeError,
-} from "../../kube/kube_error.ts";
+import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";
+import { isConflict, isNotFound, KubeError } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
 import type { ObjectMeta } from "../../kube/types.ts";
 import { KEEP } from "./ipam_claim.ts";
-import type {
-  IpPool,
-  NodeSlicePool,
-  PatchOperation,
-  Reservation,
-} from "./objects.ts";
+import type { IpPool, NodeSlicePool, Reservation } from "./objects.ts";
 
 const ROOT = "/apis/whereabouts.cni.cncf.io/v1alpha1";
 const API_VERSION = "whereabouts.cni.cncf.io/v1alpha1";
@@ -79,17 +70,8 @@ export class WhereaboutsApi {
     name: string,
     operations: readonly PatchOperation[],
   ): Promise<IpPool | undefined> {
-    try {
-      return await this.#client.request<IpPool>({
-        method: "PATCH",
-        path: this.#path(POOLS, name),
-        contentType: "application/json-patch+json",
-        body: operations,
-      }, this.#limits);
-    } catch (error) {
-      if (hasStatus(error, 404, 409, 422)) return undefined;
-      throw error;
-    }
+    const path = this.#path(POOLS, name);
+    return await patchJson(this.#client, path, operations, this.#limits);
   }
 
   /** Reads a reservation; returns undefined if it does not exist. */
@@ -134,20 +116,11 @@ export class WhereaboutsApi {
 
   /** Lets a reservation with this UID go that was deleted, and has our finalizer. */
   async dropFinalizer(name: string, uid: string): Promise<void> {
-    try {
-      await this.#client.request({
-        method: "PATCH",
-        path: this.#path(RESERVATIONS, name),
-        contentType: "application/json-patch+json",
-        body: [
-          { op: "test", path: "/metadata/uid", value: uid },
-          { op: "test", path: "/metadata/finalizers", value: [KEEP] },
-          { op: "remove", path: "/metadata/finalizers" },
-        ],
-      }, this.#limits);
-    } catch (error) {
-      if (!hasStatus(error, 404, 409, 422)) throw error;
-    }
+    await patchJson(this.#client, this.#path(RESERVATIONS, name), [
+      { op: "test", path: "/metadata/uid", value: uid },
+      { op: "test", path: "/metadata/finalizers", value: [KEEP] },
+      { op: "remove", path: "/metadata/finalizers" },
+    ], this.#limits);
   }
 
   /** Reads the slices of a network; returns undefined without them. */

@@ -6,8 +6,8 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { RequestOptions } from "../../kube/client.ts";
+import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";
 import {
-  hasStatus,
   isConflict,
   isNotFound,
   type KubeError,
@@ -16,7 +16,6 @@ import { apiPath } from "../../kube/request.ts";
 import type { Pod } from "../../kube/types.ts";
 import type { ApiClient } from "./api.ts";
 import type { IpamClaim } from "./ipam_claim.ts";
-import type { PatchOperation } from "./objects.ts";
 
 const ROOT = "/apis/k8s.cni.cncf.io/v1alpha1";
 const CLAIMS = "ipamclaims";
@@ -86,17 +85,8 @@ export class ClaimApi {
     name: string,
     operations: readonly PatchOperation[],
   ): Promise<IpamClaim | undefined> {
-    try {
-      return await this.#client.request<IpamClaim>({
-        method: "PATCH",
-        path: `${pathOf(namespace, name)}/status`,
-        contentType: "application/json-patch+json",
-        body: operations,
-      }, this.#limits);
-    } catch (error) {
-      if (hasStatus(error, 404, 409, 422)) return undefined;
-      throw error;
-    }
+    const path = `${pathOf(namespace, name)}/status`;
+    return await patchJson(this.#client, path, operations, this.#limits);
   }
 
   /** Reads a pod; returns undefined if it does not exist. */

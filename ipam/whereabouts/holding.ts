@@ -46,7 +46,7 @@ import {
   STAY,
   UNUSED,
 } from "./ipam_claim.ts";
-import type { PatchOperation } from "./objects.ts";
+import type { PatchOperation } from "../../kube/json_patch.ts";
 import type { Pool } from "./pools.ts";
 import { RangeFullError } from "./range.ts";
 import { claimOwner } from "./record_owner.ts";

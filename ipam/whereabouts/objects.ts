@@ -50,13 +50,6 @@ export interface NodeSlicePool {
   };
 }
 
-/** An operation of a JSON patch. Source: RFC 6902. */
-export interface PatchOperation {
-  readonly op: "test" | "add" | "replace" | "remove";
-  readonly path: string;
-  readonly value?: unknown;
-}
-
 /** Returns the path of an allocation in a pool. */
 export function allocationPath(key: string): string {
   return `/spec/allocations/${key}`;

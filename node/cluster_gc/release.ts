@@ -6,10 +6,8 @@
 
 import { describeError } from "../../cni/error.ts";
 import type { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
-import {
-  allocationPath,
-  type PatchOperation,
-} from "../../ipam/whereabouts/objects.ts";
+import { allocationPath } from "../../ipam/whereabouts/objects.ts";
+import type { PatchOperation } from "../../kube/json_patch.ts";
 import { holderOf } from "./held.ts";
 import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
 

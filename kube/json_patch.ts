@@ -1,0 +1,44 @@
+/**
+ * Changes of an object on the condition that it is as it was read.
+ *
+ * Source: RFC 6902.
+ *
+ * @module
+ */
+
+import type { KubeClient, RequestOptions } from "./client.ts";
+import { hasStatus } from "./kube_error.ts";
+
+/** An operation of a JSON patch. */
+export interface PatchOperation {
+  readonly op: "test" | "add" | "replace" | "remove";
+  readonly path: string;
+  readonly value?: unknown;
+}
+
+/**
+ * Patches an object.
+ *
+ * @param path The path of the object in the API
+ * @returns The patched object; undefined if a test failed, another writer came
+ *   first, or the object does not exist
+ * @throws {KubeError}
+ */
+export async function patchJson<T>(
+  client: Pick<KubeClient, "request">,
+  path: string,
+  operations: readonly PatchOperation[],
+  options: RequestOptions,
+): Promise<T | undefined> {
+  try {
+    return await client.request<T>({
+      method: "PATCH",
+      path,
+      contentType: "application/json-patch+json",
+      body: operations,
+    }, options);
+  } catch (error) {
+    if (hasStatus(error, 404, 409, 422)) return undefined;
+    throw error;
+  }
+}
