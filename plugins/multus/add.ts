@@ -83,7 +83,7 @@ async function select(
     return await selectDelegates(session, pod);
   } catch (error) {
     if (pod !== undefined) {
-      const { tellPodOf } = await import("./report/report.ts");
+      const { tellPodOf } = await import("./report/events.ts");
       await tellPodOf(session, pod, error);
     }
     throw error;

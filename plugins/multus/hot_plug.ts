@@ -133,7 +133,7 @@ async function plugIn(
     checkNetwork(session, delegate);
   } catch (error) {
     if (pod !== undefined) {
-      const { tellPodOf } = await import("./report/report.ts");
+      const { tellPodOf } = await import("./report/events.ts");
       await tellPodOf(session, pod, error);
     }
     throw error;
@@ -213,7 +213,7 @@ async function tell(
   pod: KnownPod,
   attached: Attached,
 ): Promise<void> {
-  const { announce } = await import("./report/report.ts");
+  const { announce } = await import("./report/events.ts");
   try {
     await announce(session, await session.cluster.client(), pod, [attached]);
   } catch (error) {

@@ -15,7 +15,7 @@ import {
 import {
   addedInterface,
   postEvents,
-} from "../../plugins/multus/report/report.ts";
+} from "../../plugins/multus/report/events.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { Asker } from "../_harness/kube_api/asker.ts";
 import { KubeApi } from "../_harness/kube_api.ts";

@@ -6,7 +6,7 @@ import {
   type EventSubject,
   networkFailed,
   postEvents,
-} from "./report.ts";
+} from "./events.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 const POD: EventSubject = {
