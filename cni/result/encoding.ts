@@ -160,7 +160,8 @@ function encodeIpConfig(ip: IpConfig): JsonObject {
   };
 }
 
-function encodeRoute(route: Route): JsonObject {
+/** Encodes a route, with keys in the Go library's order. */
+export function encodeRoute(route: Route): JsonObject {
   return {
     ...omitAbsent<JsonObject>({
       dst: route.dst.toString(),

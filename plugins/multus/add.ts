@@ -22,7 +22,6 @@ import {
   type Attached,
   attachmentOf,
   type KnownAttachment,
-  networkOf,
 } from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
 import {
@@ -31,7 +30,8 @@ import {
   POD_IS_GONE,
   waitUntilReady,
 } from "./pod/pod.ts";
-import { selectDelegates } from "./select/select.ts";
+import { setRoutes } from "./route/route.ts";
+import { checkPermitted, selectDelegates } from "./select/select.ts";
 import { asMultus, type Session } from "./session.ts";
 
 /**
@@ -80,7 +80,9 @@ async function select(
   pod: KnownPod | undefined,
 ): Promise<Delegate[]> {
   try {
-    return await selectDelegates(session, pod);
+    const delegates = await selectDelegates(session, pod);
+    await checkPermitted(session, delegates);
+    return delegates;
   } catch (error) {
     if (pod !== undefined) {
       const { tellPodOf } = await import("./report/events.ts");
@@ -188,24 +190,4 @@ async function attachOne(
   } catch (error) {
     throw attachmentFailure(session, delegate, error);
   }
-}
-
-/** Sets requested default routes in the sandbox, the result, and libcni's cache. */
-async function setRoutes(
-  { call: { args }, cache }: Session,
-  delegates: readonly Delegate[],
-  attached: Attached,
-): Promise<Attached> {
-  if (delegates.every(({ request }) => request.defaultRoute === undefined)) {
-    return attached;
-  }
-  const { delegate, ifName } = attached;
-  const { applyDefaultRoute } = await import("./route/default_route.ts");
-  const document = applyDefaultRoute({ ...attached, args, delegates });
-  if (document === attached.document) return attached;
-  const { containerId } = args;
-  const network = networkOf(delegate).name;
-  cache.replaceResult({ network, containerId, ifName }, document);
-  const { decodeResult } = await import("../../cni/result/decoding.ts");
-  return { ...attached, document, result: decodeResult(document) };
 }

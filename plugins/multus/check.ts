@@ -9,6 +9,7 @@ import { COMMAND_SINCE } from "../../cni/version.ts";
 import { recall } from "./attach/detach.ts";
 import { describeAll, findOwn } from "./del.ts";
 import type { KnownAttachment } from "./model/attachment.ts";
+import { checkRoutes } from "./route/route.ts";
 import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
 
@@ -26,10 +27,10 @@ export async function check(session: Session): Promise<void> {
   for (const attachment of await findAttachments(session)) {
     const { network, conf } = recall(session, attachment);
     if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) continue;
-    await log.time(
-      attachment.name,
-      () => runtime.checkNetworkList(network, conf, { signal }),
-    );
+    await log.time(attachment.name, async () => {
+      await runtime.checkNetworkList(network, conf, { signal });
+      await checkRoutes(session, attachment);
+    });
   }
 }
 

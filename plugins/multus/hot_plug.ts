@@ -15,6 +15,7 @@
 import { deadline } from "../../cni/call/deadline.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { omitAbsent } from "../../cni/json/json.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import {
   type Call,
@@ -44,9 +45,11 @@ import {
   injectCniArgs,
   isList,
   loadDelegate,
+  ROUTES,
 } from "./model/delegate.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import { checkRoutes, setRoutes } from "./route/route.ts";
 import {
   checkIp,
   isHardwareAddress,
@@ -54,7 +57,7 @@ import {
 } from "./select/annotations.ts";
 import { claimAddresses } from "./select/attachment_definitions.ts";
 import { checkDefinition } from "./select/definition_policy.ts";
-import { evidenceFinder, NETWORKS } from "./select/select.ts";
+import { checkPermitted, evidenceFinder, NETWORKS } from "./select/select.ts";
 import { runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
@@ -127,10 +130,11 @@ async function plugIn(
   given: Place,
 ): Promise<ForeignResult> {
   const pod = await findPodOf(session);
-  const place = await withClaim(session, given, pod);
+  const place = await withAnnotated(session, given, pod);
   const delegate = delegateOf(place);
   try {
     checkNetwork(session, delegate);
+    await checkPermitted(session, place.delegates);
   } catch (error) {
     if (pod !== undefined) {
       const { tellPodOf } = await import("./report/events.ts");
@@ -153,11 +157,14 @@ async function plugIn(
   return { document };
 }
 
+/** Keys of the annotation that controllers leave out. */
+const LEFT_OUT = [CLAIM_REFERENCE, ROUTES];
+
 /**
- * Hands on the IPAMClaim that the pod's annotation names for the interface:
- * controllers leave it out.
+ * Hands on the IPAMClaim that the pod's annotation names for the interface, and
+ * the routes that it requests over it.
  */
-async function withClaim(
+async function withAnnotated(
   session: Session,
   place: Place,
   pod: KnownPod | undefined,
@@ -166,14 +173,19 @@ async function withClaim(
   const { log, call: { args: { ifName } } } = session;
   const networks = pod.annotations[NETWORKS] ?? "";
   // Any other annotation may be malformed: it is not about this network.
-  const selections = networks.includes(CLAIM_REFERENCE)
+  const selections = LEFT_OUT.some((key) => networks.includes(key))
     ? parseNetworks(networks, pod.namespace)
     : [];
-  const claim = selections.find(({ request }) => request.ifName === ifName)
-    ?.request.claim;
+  const { claim, routes } =
+    selections.find(({ request }) => request.ifName === ifName)?.request ?? {};
   const { request, ...delegate } = delegateOf(place);
+  const annotated = omitAbsent<AttachmentRequest>({
+    ...request,
+    claim,
+    routes,
+  });
   const claimed = await claimAddresses(
-    { ...delegate, request: claim ? { ...request, claim } : request },
+    { ...delegate, request: annotated },
     { findEvidence: evidenceFinder(session, pod), log },
   );
   return { ...place, delegates: [claimed] };
@@ -199,10 +211,11 @@ async function findPodOf(session: Session): Promise<KnownPod | undefined> {
 async function attachTo(session: Session, place: Place): Promise<Attached> {
   const delegate = delegateOf(place);
   try {
-    return await session.log.time(
-      delegate.name,
-      () => attach(session, delegate, attachmentOf(session, place).conf),
-    );
+    return await session.log.time(delegate.name, async () => {
+      const { conf } = attachmentOf(session, place);
+      const attached = await attach(session, delegate, conf);
+      return await setRoutes(session, place.delegates, attached);
+    });
   } catch (error) {
     throw attachmentFailure(session, delegate, error);
   }
@@ -250,6 +263,16 @@ async function check(session: Session, place: Place): Promise<void> {
   }
   const { network, conf } = recall(session, own);
   await runtime.checkNetworkList(network, conf, { signal });
+  await checkRoutes(session, { ...own, routes: findRoutes(session) });
+}
+
+/** Finds the routes that the pod's scratch file has for the interface. */
+function findRoutes({ scratch, call }: Session): Delegate["request"]["routes"] {
+  const { containerId, ifName } = call.args;
+  const { delegates } = scratch.readWhatIsLeft(containerId);
+  return delegates.find((_, index) =>
+    interfaceNameOf(delegates, index, "") === ifName
+  )?.request.routes;
 }
 
 async function status(session: Session, place: Place): Promise<void> {

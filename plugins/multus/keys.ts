@@ -88,6 +88,11 @@ export const keys: PluginKeys = {
         "Namespaces whose definitions may do all that a file of the node may.",
       default: "`[]`",
     },
+    "podRoutes": {
+      text:
+        "Destinations that pods may [route over their networks](multus-networks.md#routes), such as `10.50.0.0/16`.",
+      default: "`[]`",
+    },
     "readinessindicatorfile": {
       text:
         "A file that the master network creates when it is ready. ADD and GC wait for it for up to 45 s, then return code 11. STATUS does not wait and returns 50.",

@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Route } from "../../cni/result/result.ts";
+import { findUnfitNumber, RouteScope } from "../../cni/result/route.ts";
 import type { SyscallError } from "../../ffi/errno.ts";
 import type { Address, NewAddress } from "../../ffi/rtnl/address.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -103,16 +104,6 @@ export function addingRoute(
   };
 }
 
-const UINT32_MAX = 2 ** 32 - 1;
-/** The largest values of a route's numbers. Source: include/uapi/linux/rtnetlink.h. */
-const LARGEST = [
-  ["mtu", UINT32_MAX],
-  ["advmss", UINT32_MAX],
-  ["priority", UINT32_MAX],
-  ["table", UINT32_MAX],
-  ["scope", 255],
-] as const;
-
 /**
  * Checks that the numbers in an IPAM plugin's routes fit the kernel's fields.
  *
@@ -121,21 +112,18 @@ const LARGEST = [
  */
 export function checkRouteNumbers(routes: readonly Route[]): void {
   for (const route of routes) {
-    for (const [key, largest] of LARGEST) {
-      const { [key]: value = 0 } = route;
-      if (value >= 0 && value <= largest) continue;
-      throw new CniError(
-        ErrorCode.InvalidNetworkConfig,
-        `IPAM plugin returned route ${route.dst} with ${key} ${value}: ` +
-          `expected 0 to ${largest}`,
-      );
-    }
+    const problem = findUnfitNumber(route);
+    if (problem === undefined) continue;
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `IPAM plugin returned route ${route.dst} with ${problem}`,
+    );
   }
 }
 
 /**
  * Converts a route of a result. Without a gateway, it uses the first gateway of
- * its family.
+ * its family, unless its scope says that the destination is on the link.
  */
 export function kernelRouteOf(
   { dst, gw, mtu, advmss, priority, table, scope }: Route,
@@ -144,7 +132,9 @@ export function kernelRouteOf(
   return {
     destination: dst.masked(),
     gateway: gw ??
-      ips.find(({ gateway }) => gateway?.family === dst.family)?.gateway,
+      (scope === RouteScope.link
+        ? undefined
+        : ips.find(({ gateway }) => gateway?.family === dst.family)?.gateway),
     mtu,
     advmss,
     priority,

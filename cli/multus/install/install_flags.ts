@@ -102,6 +102,10 @@ export const INSTALL_FLAGS = {
     "NAMES",
     "set trustedNamespaces to comma-separated names",
   ),
+  "pod-routes": text(
+    "CIDRS",
+    "set podRoutes to comma-separated destinations, such as 10.50.0.0/16",
+  ),
   "multus-log-to-stderr": {
     default: true,
     summary: "if false, set logToStderr to false",

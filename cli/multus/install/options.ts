@@ -199,6 +199,7 @@ function readKeys(flags: InstallFlags): MultusKeys {
     definitionTypes: splitNames(flags["definition-types"]),
     definitionKeys: splitNames(flags["definition-keys"]),
     trustedNamespaces: splitNames(flags["trusted-namespaces"]),
+    podRoutes: splitNames(flags["pod-routes"]),
     logToStderr: flags["multus-log-to-stderr"] ? "" : false,
     logLevel: flags["multus-log-level"],
     logFile: flags["multus-log-file"],

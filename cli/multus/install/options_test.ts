@@ -96,6 +96,7 @@ Deno.test("readInstallOptions() makes keys of the configuration, in their order"
     "--definition-types=*,chain",
     "--definition-keys=host-local.dataDir",
     "--trusted-namespaces=a, b",
+    "--pod-routes=10.50.0.0/16,fd50::/16",
     "--multus-kubeconfig-file-host=/k",
   );
   assertEquals(Object.entries(keys), [
@@ -104,6 +105,7 @@ Deno.test("readInstallOptions() makes keys of the configuration, in their order"
     ["definitionTypes", ["*", "chain"]],
     ["definitionKeys", ["host-local.dataDir"]],
     ["trustedNamespaces", ["a", "b"]],
+    ["podRoutes", ["10.50.0.0/16", "fd50::/16"]],
     ["logToStderr", false],
     ["logLevel", "debug"],
     ["logFile", "/log"],

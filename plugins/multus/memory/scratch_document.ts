@@ -26,13 +26,20 @@ import {
 } from "../../../cni/json/json.ts";
 import type { NetworkConfList } from "../../../cni/libcni/conf.ts";
 import { formatJson } from "../../../cni/libcni/json_bytes.ts";
-import { givenDnsSchema, once, optional } from "../../../cni/config/types.ts";
+import {
+  givenDnsSchema,
+  once,
+  optional,
+  routeSchema,
+} from "../../../cni/config/types.ts";
+import { encodeRoute } from "../../../cni/result/encoding.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import {
   type AttachmentRequest,
   type Delegate,
   isList,
   loadDelegate,
+  ROUTES,
 } from "../model/delegate.ts";
 
 /** The content of a scratch file. */
@@ -101,7 +108,8 @@ function formatDelegate(
 }
 
 function formatRequest(
-  { ifName, mac, infinibandGuid, ips = [], defaultRoute }: AttachmentRequest,
+  { ifName, mac, infinibandGuid, ips = [], defaultRoute, routes = [] }:
+    AttachmentRequest,
 ): Member[] {
   // Keep an empty list of gateways: it differs from an absent one.
   const gateways = defaultRoute?.map(String);
@@ -111,6 +119,11 @@ function formatRequest(
     ["infinibandGUIDRequest", unlessEmpty(infinibandGuid)],
     ["ipRequest", ips.length > 0 ? formatJson([...ips]) : undefined],
     ["default-route", gateways && formatJson(gateways)],
+    // For CHECK. The Go version ignores it.
+    [
+      ROUTES,
+      routes.length > 0 ? formatJson(routes.map(encodeRoute)) : undefined,
+    ],
   ];
 }
 
@@ -194,6 +207,7 @@ const entrySchema = once(() => {
     infinibandGUIDRequest: text,
     ipRequest: texts,
     "default-route": texts,
+    [ROUTES]: optional(z.array(routeSchema())),
     IsFilterV4Gateway: flag,
     IsFilterV6Gateway: flag,
     // Until 3.9 both families had the same key.
@@ -267,6 +281,7 @@ function decodeRequest(
     infinibandGuid: entry.infinibandGUIDRequest || undefined,
     ips: entry.ipRequest,
     defaultRoute: entry["default-route"]?.flatMap(parseGateway),
+    routes: entry[ROUTES],
     deviceId: entry.resourceName ? undefined : entry.deviceID || undefined,
   });
 }

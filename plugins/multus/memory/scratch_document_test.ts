@@ -1,7 +1,13 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
+import { Cidr } from "../../../net/cidr.ts";
 import { Ip } from "../../../net/ip.ts";
-import { type Delegate, isList, loadDelegate } from "../model/delegate.ts";
+import {
+  type Delegate,
+  isList,
+  loadDelegate,
+  ROUTES,
+} from "../model/delegate.ts";
 import { decodeScratch, encodeScratch } from "./scratch_document.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
@@ -88,6 +94,24 @@ Deno.test("encodeScratch() names the owner, in a key that Go ignores", async (t)
     assertEquals(multusNetwork, "multus-cni-network");
     assertEquals([known, ...others], JSON.parse(decode(readGolden(name))));
   }, ({ name }) => name);
+});
+
+Deno.test("encodeScratch() keeps requested routes, in a key that Go ignores", () => {
+  const routes = [
+    { dst: Cidr.parse("10.50.0.0/16"), gw: Ip.parse("10.1.1.1"), mtu: 1400 },
+    { dst: Cidr.parse("fd50::/16"), scope: 253, table: 100 },
+  ];
+  const delegate = loadDelegate(Uint8Array.fromBase64(BYTES), {
+    request: { routes },
+  });
+  const bytes = encodeScratch([delegate]);
+  const [{ [ROUTES]: written }] = JSON.parse(decode(bytes));
+  assertEquals(written, [
+    { dst: "10.50.0.0/16", gw: "10.1.1.1", mtu: 1400 },
+    { dst: "fd50::/16", table: 100, scope: 253 },
+  ]);
+  const [read] = decodeScratch(bytes, "it").entries;
+  assertEquals(read, delegate);
 });
 
 Deno.test("decodeScratch() reads the owner of a file whose first network is damaged", async (t) => {

@@ -11,6 +11,7 @@ import { asNetwork } from "../../../cni/libcni/cached_config.ts";
 import type { Network } from "../../../cni/libcni/operation.ts";
 import type { CniArgs, RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
 import type { Call } from "../../../cni/plugin.ts";
+import type { Route } from "../../../cni/result/result.ts";
 import { KNOWN_CAPABILITIES, type MultusConfig } from "./config.ts";
 import { type AttachmentRequest, type Delegate, isList } from "./delegate.ts";
 
@@ -94,6 +95,8 @@ export interface KnownAttachment {
   readonly network: Network & { readonly disableCheck?: boolean };
   /** The runtime configuration, with the namespace of the current call. */
   readonly conf: RuntimeConf;
+  /** Routes that the pod requests over the interface, if known. */
+  readonly routes?: readonly Route[] | undefined;
 }
 
 /** The outcome of an attachment. */
@@ -142,6 +145,7 @@ export function listAttachments(
     name: delegate.name,
     network: networkOf(delegate),
     conf: runtimeConfOf({ ...source, index }),
+    routes: delegate.request.routes,
   }));
 }
 

@@ -11,7 +11,12 @@
 
 import * as z from "zod/mini";
 import { resolve } from "@std/path/posix";
-import { type NetConf, once, optional } from "../../../cni/config/types.ts";
+import {
+  cidrSchema,
+  type NetConf,
+  once,
+  optional,
+} from "../../../cni/config/types.ts";
 import { ifPossible } from "../../../cni/files/io.ts";
 import {
   type JsonObject,
@@ -20,6 +25,7 @@ import {
 } from "../../../cni/json/json.ts";
 import type { LogOptions } from "../../../cni/log/rotated_file.ts";
 import { apiTimeoutSchema } from "../../../kube/api_timeout.ts";
+import type { Cidr } from "../../../net/cidr.ts";
 
 /** The decoded configuration; paths are absolute and clean. */
 export interface MultusConfig extends NetConf {
@@ -51,6 +57,8 @@ export interface MultusConfig extends NetConf {
   readonly definitionKeys: readonly string[];
   /** Namespaces whose definitions may do all that files of the node may. */
   readonly trustedNamespaces: readonly string[];
+  /** Destinations that pods may route over their networks. */
+  readonly podRoutes: readonly Cidr[];
   /** File that exists once the master network is ready: `readinessindicatorfile`. */
   readonly readinessIndicatorFile?: string;
   /** Directory with configurations for networks that are found by name. */
@@ -168,6 +176,7 @@ const writtenSchema = once(() => {
     definitionTypes: texts,
     definitionKeys: texts,
     trustedNamespaces: texts,
+    podRoutes: optional(z.array(cidrSchema())),
     readinessindicatorfile: path,
     confDir: path,
     cniConf: path,
@@ -215,6 +224,7 @@ function complete(written: Written): MultusConfig {
     definitionTypes: written.definitionTypes ?? ["*"],
     definitionKeys: written.definitionKeys ?? [],
     trustedNamespaces: written.trustedNamespaces ?? [],
+    podRoutes: written.podRoutes ?? [],
     readinessIndicatorFile: written.readinessindicatorfile,
     confDir: findConfDir(written),
     cniDir: written.cniDir ?? "/var/lib/cni/multus",

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { decode, decodeLeniently } from "../../../cni/json/json.ts";
+import { Cidr } from "../../../net/cidr.ts";
 import { type MultusConfig, multusSchema, nodePath } from "./config.ts";
 
 function read(document: object): MultusConfig {
@@ -18,6 +19,7 @@ const DEFAULTS: MultusConfig = {
   definitionTypes: ["*"],
   definitionKeys: [],
   trustedNamespaces: [],
+  podRoutes: [],
   nonIsolatedNamespaces: ["default"],
   confDir: "/etc/cni/multus/net.d",
   cniDir: "/var/lib/cni/multus",
@@ -93,6 +95,9 @@ Deno.test("multusSchema() reads every key", async (t) => {
     [{ auxiliaryCNIChainName: "a" }, { auxiliaryChainName: "a" }],
     [{ retryDeleteOnError: true }, {}],
     [{ daemonSocketDir: "/a/" }, {}],
+    [{ podRoutes: ["10.50.0.0/16", "::/0"] }, {
+      podRoutes: [Cidr.parse("10.50.0.0/16"), Cidr.parse("::/0")],
+    }],
     [{ prevResult: { ips: [] } }, { prevResult: { ips: [] } }],
     [{ CLUSTERNETWORK: "a", LogTOStderr: false }, {
       clusterNetwork: "a",
@@ -162,6 +167,7 @@ Deno.test("multusSchema() refuses values of another type", async (t) => {
     [{ clusterNetwork: 5 }, "clusterNetwork: expected a string"],
     [{ apiTimeoutSeconds: 0 }, "apiTimeoutSeconds: expected more than 0"],
     [{ apiTimeoutSeconds: 220 }, "apiTimeoutSeconds: expected at most 219"],
+    [{ podRoutes: ["10.50.0.0"] }, "podRoutes[0]: "],
     [{ globalNamespaces: ["a"] }, "globalNamespaces: expected a string"],
     [{ logToStderr: "yes" }, "logToStderr: expected a boolean"],
     [{ logOptions: { maxAge: "1" } }, "logOptions.maxAge: expected a"],

@@ -30,7 +30,11 @@ import {
   POD_EVIDENCE,
   type PodEvidence,
 } from "../../../cni/config/pod_evidence.ts";
+import type { Route } from "../../../cni/result/result.ts";
 import type { Ip } from "../../../net/ip.ts";
+
+/** Key of {@linkcode AttachmentRequest.routes} in the annotation and in scratch files. */
+export const ROUTES = "dev.cni.routes";
 
 /** The settings that an annotation requests for one attachment. */
 export interface AttachmentRequest {
@@ -50,6 +54,8 @@ export interface AttachmentRequest {
   readonly cniArgs?: JsonObject;
   /** Gateways of default routes; absent differs from empty. */
   readonly defaultRoute?: readonly Ip[];
+  /** Routes over the interface. */
+  readonly routes?: readonly Route[];
   /** Device to use if the network's resource provides none. */
   readonly deviceId?: string;
   /** Name of the IPAMClaim with the addresses. */

@@ -20,6 +20,7 @@ import type {
   IpConfig,
   Result,
 } from "../../../cni/result/result.ts";
+import { isInMain } from "../../../cni/result/route.ts";
 import type { Delegate } from "../model/delegate.ts";
 
 /** One interface, with the keys in the order of the output. */
@@ -118,9 +119,10 @@ function findMainInterface(
   return routed ? interfaces[routed.interface ?? -1] : inSandbox[0];
 }
 
-/** Lists the gateways of default routes. */
+/** Lists the gateways of default routes in table main. */
 function listGateways({ routes }: Result): string[] {
-  return routes.filter(({ dst }) => dst.prefixLength === 0)
+  return routes
+    .filter((route) => route.dst.prefixLength === 0 && isInMain(route))
     .flatMap(({ gw }) => gw?.toString() ?? []);
 }
 

@@ -11,6 +11,8 @@ import {
   type JsonObject,
   type JsonValue,
 } from "../../../cni/json/json.ts";
+import { encodeRoute } from "../../../cni/result/encoding.ts";
+import type { Route } from "../../../cni/result/result.ts";
 import { listVersionsOf } from "../../../cni/result/versions.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import { Table } from "../../../ffi/rtnl/constants.ts";
@@ -76,6 +78,46 @@ export function addDefaultRoutes(
 function toDefaultRoute(gateway: Ip): JsonObject {
   const dst = gateway.family === 4 ? "0.0.0.0/0" : "::/0";
   return { dst, gw: gateway.toString() };
+}
+
+/**
+ * Copies a result and appends routes that it does not have. Before 0.3.0 they
+ * have `dst` and `gw` only, and a family without an address cannot have routes.
+ *
+ * @param document A result of any version
+ * @throws {CniError} 1 If the result's version is unknown
+ */
+export function addRoutes(
+  document: JsonObject,
+  added: readonly Route[],
+): JsonObject {
+  return editRoutes(document, (routes, owner) => {
+    const { family } = owner;
+    const missing = added.filter((route) =>
+      (family ?? route.dst.family) === route.dst.family &&
+      !routes.some((value) => isListed(route, value, owner))
+    );
+    const encoded = missing.map(({ dst, gw, ...others }) =>
+      encodeRoute(family === undefined ? { dst, gw, ...others } : { dst, gw })
+    );
+    return [...routes, ...encoded];
+  });
+}
+
+function isListed(
+  { dst, gw, table = Table.Unspecified }: Route,
+  value: JsonValue,
+  { routers }: Owner,
+): boolean {
+  if (!isObject(value)) return false;
+  const listed = unlessNoAddress(() =>
+    Cidr.parse(String(readKey(value, "dst")[1]))
+  );
+  const gateway = parseIp(readKey(value, "gw")[1]) ??
+    routers.find((ip) => ip.family === dst.family);
+  const [, other] = readKey(value, "table");
+  return listed?.masked().equals(dst) === true &&
+    (gw === undefined || isSame(gw, gateway)) && (other ?? 0) === table;
 }
 
 /** Fields that the routes of a list share. */

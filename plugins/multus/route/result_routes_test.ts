@@ -4,7 +4,12 @@ import type { JsonObject, JsonValue } from "../../../cni/json/json.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import { addDefaultRoutes, dropDefaultRoutes } from "./result_routes.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import {
+  addDefaultRoutes,
+  addRoutes,
+  dropDefaultRoutes,
+} from "./result_routes.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const PLAIN4 = { dst: "20.0.0.0/24", gw: "10.1.1.1" };
@@ -218,4 +223,59 @@ Deno.test("dropDefaultRoutes() and addDefaultRoutes() refuse unknown versions", 
       assertEquals(error.code, ErrorCode.IncompatibleVersion);
     }
   }
+});
+
+testRows(
+  "addRoutes() adds what a result of each version can have",
+  SPEC_VERSIONS,
+  (cniVersion) => {
+    const added = [
+      { dst: Cidr.parse("10.50.0.0/16"), gw: Ip.parse("10.1.0.1"), mtu: 1400 },
+      { dst: Cidr.parse("fd50::/16"), gw: Ip.parse("fd::1"), table: 100 },
+    ];
+    const isOld = /^0\.[12]\./.test(cniVersion);
+    const before: JsonObject = isOld
+      ? { cniVersion, ip4: { ip: "10.1.0.2/24" } }
+      : { cniVersion, ips: [{ version: "4", address: "10.1.0.2/24" }] };
+    const after = addRoutes(before, added);
+    assertEquals(addRoutes(after, added), after);
+    assertEquals<unknown>(
+      after,
+      isOld
+        ? {
+          cniVersion,
+          ip4: {
+            ip: "10.1.0.2/24",
+            routes: [{ dst: "10.50.0.0/16", gw: "10.1.0.1" }],
+          },
+        }
+        : {
+          ...before,
+          routes: [
+            { dst: "10.50.0.0/16", gw: "10.1.0.1", mtu: 1400 },
+            { dst: "fd50::/16", gw: "fd::1", table: 100 },
+          ],
+        },
+    );
+  },
+  (cniVersion) => cniVersion,
+);
+
+Deno.test("addRoutes() knows a route by the gateway of its network", () => {
+  const dst = Cidr.parse("10.50.0.0/16"), gw = Ip.parse("10.1.0.1");
+  const document = (routes: JsonValue): JsonObject => ({
+    cniVersion: "1.1.0",
+    ips: [{ address: "10.1.0.2/24", gateway: "10.1.0.1" }],
+    routes,
+  });
+  const known = document([{ DST: "10.50.7.7/16" }]);
+  assertEquals(addRoutes(known, [{ dst, gw }]), known);
+  const other = document([{ dst: "10.50.0.0/16", table: 100 }]);
+  assertEquals(
+    addRoutes(other, [{ dst, gw }]),
+    document([
+      { dst: "10.50.0.0/16", table: 100 },
+      { dst: "10.50.0.0/16", gw: "10.1.0.1" },
+    ]),
+  );
 });

@@ -18,7 +18,12 @@ import {
   checkInterfaceName,
   INTERFACE_NAME_BYTES,
 } from "../../../cni/call/args.ts";
-import { ipSchema, once, optional } from "../../../cni/config/types.ts";
+import {
+  ipSchema,
+  once,
+  optional,
+  routeSchema,
+} from "../../../cni/config/types.ts";
 import {
   CniError,
   describeError,
@@ -38,11 +43,13 @@ import {
   type MultusConfig,
   portMappingsSchema,
 } from "../model/config.ts";
-import type {
-  AttachmentRequest,
-  Delegate,
-  NetworkSelection,
+import {
+  type AttachmentRequest,
+  type Delegate,
+  type NetworkSelection,
+  ROUTES,
 } from "../model/delegate.ts";
+import { checkRequestedRoutes } from "./pod_routes.ts";
 
 /** The networks that a pod chooses by its annotations. */
 export interface ChosenNetworks {
@@ -122,6 +129,7 @@ export function parseNetworks(
     );
   }
   selections.forEach(checkSelection);
+  checkRequestedRoutes(selections);
   return selections;
 }
 
@@ -267,6 +275,7 @@ const networksSchema = once(() => {
     // The reference reads "" as an IPv6 gateway without an address; that can
     // only be a mistake.
     "default-route": optional(z.array(ipSchema())),
+    [ROUTES]: optional(z.array(routeSchema())),
     deviceID: text,
     "ipam-claim-reference": text,
   }));
@@ -317,6 +326,7 @@ function toRequest(element: Element): AttachmentRequest {
     portMappings: element.portMappings as JsonObject[] | undefined,
     cniArgs: element["cni-args"] as JsonObject | undefined,
     defaultRoute: element["default-route"],
+    routes: element[ROUTES],
     deviceId: element.deviceID || undefined,
     claim: element["ipam-claim-reference"] || undefined,
   });

@@ -63,6 +63,22 @@ export async function selectDelegates(
 }
 
 /**
+ * Checks that a pod may have what it requests of its networks. Not a part of the
+ * selection: a pod that was attached before the configuration was changed must
+ * be detached.
+ *
+ * @throws {NetworkError} 7 If it may not
+ */
+export async function checkPermitted(
+  { call: { config } }: Pick<SelectingCall, "call">,
+  delegates: readonly Delegate[],
+): Promise<void> {
+  if (delegates.every(({ request }) => !request.routes)) return;
+  const { checkPermittedRoutes } = await import("./pod_routes.ts");
+  checkPermittedRoutes(delegates, config);
+}
+
+/**
  * Resolves the configuration's master, for operations that concern no pod.
  *
  * @throws {CniError} As {@linkcode selectDelegates}

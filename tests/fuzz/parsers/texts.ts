@@ -97,6 +97,10 @@ const ANNOTATION = JSON.stringify([{
   ips: ["10.2.0.3/24"],
   mac: "02:00:00:00:00:01",
   "default-route": ["10.2.0.1"],
+  "dev.cni.routes": [
+    { dst: "10.3.0.0/16", gw: "10.2.0.1", mtu: 1400, priority: 1, table: 9 },
+    { dst: "ff00::/8", scope: 253 },
+  ],
   portMappings: [{ hostPort: 1, containerPort: 2, protocol: "tcp" }],
   bandwidth: { ingressRate: 1, egressRate: 2 },
   "cni-args": { a: 1 },

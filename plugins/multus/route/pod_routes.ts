@@ -1,0 +1,215 @@
+/**
+ * Routes that pods request over a network. They are in addition to those of the
+ * network's plugins.
+ *
+ * A route may not replace what another network of the pod has: neither a route
+ * to the same destination with the same metric, nor a part of a subnet that
+ * another interface is on, such as the gateway of the cluster's network.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import type { JsonObject } from "../../../cni/json/json.ts";
+import type { Result, Route } from "../../../cni/result/result.ts";
+import { RouteScope, RouteTable } from "../../../cni/result/route.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Route as KernelRoute } from "../../../ffi/rtnl/route.ts";
+import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
+import type { IpFamily } from "../../../net/ip.ts";
+import { checkFailure } from "../../parts/check_link.ts";
+import { kernelRouteOf } from "../../parts/configure_link.ts";
+import type { Step } from "../../parts/planned_steps.ts";
+import { openSandbox } from "../../parts/sandbox.ts";
+import { ROUTES } from "../model/delegate.ts";
+import { addRoutes } from "./result_routes.ts";
+import { adding, runAll, UNSET_METRIC } from "./steps.ts";
+
+/** An attachment with the routes that the pod requests. */
+export interface PodRoutesOptions {
+  /** The call's arguments, with the path of the sandbox's namespace. */
+  readonly args: Pick<CmdArgs, "netns">;
+  /** The attachment's interface in the sandbox. */
+  readonly ifName: string;
+  /** The requested routes. */
+  readonly routes: readonly Route[];
+  /** The result of ADD. */
+  readonly result: Pick<Result, "ips">;
+}
+
+/**
+ * Adds the requested routes of an attachment. A failure removes those that were
+ * added.
+ *
+ * @param document The result of ADD, in its own version
+ * @returns The result with these routes
+ * @throws {CniError} 7 if the pod cannot have a route, 8 if the namespace cannot
+ *   be opened
+ * @throws {Error} Names the request that the kernel refuses
+ */
+export function applyPodRoutes(
+  { args, ifName, routes, result: { ips } }: PodRoutesOptions,
+  document: JsonObject,
+): JsonObject {
+  const wanted = routes.map((route) => kernelRouteOf(route, ips));
+  // Before the kernel's routes: it may fail.
+  const edited = addRoutes(
+    document,
+    routes.map((route, index) => ({
+      ...route,
+      dst: route.dst.masked(),
+      gw: wanted[index]?.gateway,
+    })),
+  );
+  using sandbox = openSandbox(args);
+  const scene = survey(sandbox, findLink(sandbox, ifName, wanted));
+  runAll(
+    wanted.flatMap((route) => plan(scene, route)),
+    {
+      each: `of "${ROUTES}" to "${ifName}"`,
+      all: `add routes of "${ROUTES}" to "${ifName}"`,
+    },
+  );
+  return edited;
+}
+
+/** Some plugins create no interface. */
+function findLink(
+  sandbox: Rtnl,
+  ifName: string,
+  [first]: readonly KernelRoute[],
+): Link {
+  const link = sandbox.link.find(ifName);
+  if (link !== undefined) return link;
+  throw refused(describe(first), ifName, "there is no such interface");
+}
+
+/** The current state. */
+interface Scene {
+  readonly sandbox: Rtnl;
+  /** The interface. */
+  readonly link: Link;
+  /** The families of its addresses. */
+  readonly families: readonly IpFamily[];
+  /** Its routes, of all tables. */
+  readonly own: readonly KernelRoute[];
+  /** All routes of the sandbox. */
+  readonly entries: readonly RouteEntry[];
+}
+
+function survey(sandbox: Rtnl, link: Link): Scene {
+  const addresses = sandbox.address.list({ ifindex: link.index });
+  return {
+    sandbox,
+    link,
+    families: addresses.map(({ address }) => address.family),
+    own: listOver(sandbox, link),
+    entries: sandbox.route.listEntries(),
+  };
+}
+
+/** @returns No step for a route that the network's plugins have added */
+function plan(scene: Scene, route: KernelRoute): Step[] {
+  const { sandbox, link, families, own } = scene;
+  const refuse = (why: string): CniError =>
+    refused(describe(route), link.name, why);
+  const { family } = route.destination;
+  if (route.gateway === undefined && route.scope !== RouteScope.link) {
+    throw refuse(
+      `the network has no IPv${family} gateway: the route needs "gw", or ` +
+        `"scope": ${RouteScope.link} if its destination is on the link`,
+    );
+  }
+  if (!families.includes(family)) {
+    throw refuse(`the interface has no IPv${family} address`);
+  }
+  if (own.some((other) => isSame(route, other))) return [];
+  const rival = findRival(scene, route);
+  if (rival === undefined) return [adding(sandbox, link, route, refuse)];
+  throw refuse(
+    `the route to ${rival.destination}${nameLinks(scene, rival)} is in the way`,
+  );
+}
+
+function listOver({ route }: Rtnl, { index }: Link): KernelRoute[] {
+  return route.list({ ifindex: index, table: "any" });
+}
+
+function isSame(wanted: KernelRoute, actual: KernelRoute): boolean {
+  return wanted.destination.equals(actual.destination) &&
+    (wanted.table ?? RouteTable.main) === actual.table &&
+    metricOf(wanted) === metricOf(actual) &&
+    (wanted.gateway === undefined
+      ? actual.gateway === undefined
+      : actual.gateway?.equals(wanted.gateway) === true) &&
+    (wanted.mtu === undefined || wanted.mtu === actual.mtu) &&
+    (wanted.advmss === undefined || wanted.advmss === actual.advmss);
+}
+
+function metricOf({ destination, priority }: KernelRoute): number {
+  return priority || UNSET_METRIC[destination.family];
+}
+
+/**
+ * Finds a route that the kernel would not have next to the new one, or a subnet
+ * of another interface that the new one would take a part of.
+ */
+function findRival(
+  { link, entries }: Scene,
+  route: KernelRoute,
+): RouteEntry | undefined {
+  const { destination, table = RouteTable.main } = route;
+  return entries.find((entry) =>
+    entry.family === destination.family && entry.table === table &&
+    (entry.destination.equals(destination)
+      ? entry.priority === metricOf(route)
+      : !entry.hasGateway && entry.isUnicast && !entry.isDefault &&
+        entry.over(link.index) === undefined && !isOfEveryLink(entry) &&
+        entry.destination.containsCidr(destination))
+  );
+}
+
+/** Every interface has fe80::/64 and ff00::/8. */
+function isOfEveryLink({ destination: { ip } }: RouteEntry): boolean {
+  return ip.family === 6 && (ip.isLinkLocal || ip.isMulticast);
+}
+
+function nameLinks({ sandbox }: Scene, { nextHops }: RouteEntry): string {
+  const names = nextHops.flatMap(({ ifindex }) =>
+    ifindex === undefined ? [] : sandbox.link.find(ifindex)?.name ?? []
+  );
+  return names.map((name) => ` over "${name}"`).join(" and");
+}
+
+function describe(route: KernelRoute | undefined): string {
+  const via = route?.gateway === undefined ? "" : ` via ${route.gateway}`;
+  return `${route?.destination}${via}`;
+}
+
+function refused(route: string, ifName: string, why: string): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot add route ${route} of "${ROUTES}" to "${ifName}": ${why}`,
+  );
+}
+
+/**
+ * Checks that the requested routes of an attachment are there.
+ *
+ * @throws {CniError} 999 if not, 8 if the namespace cannot be opened
+ */
+export function checkPodRoutes(
+  { args, ifName, routes, result: { ips } }: PodRoutesOptions,
+): void {
+  using sandbox = openSandbox(args);
+  const link = sandbox.link.find(ifName);
+  const present = link === undefined ? [] : listOver(sandbox, link);
+  const missing = routes.map((route) => kernelRouteOf(route, ips))
+    .filter((route) => !present.some((other) => isSame(route, other)));
+  const [first, ...others] = missing.map((route) =>
+    `Interface "${ifName}" lacks route ${describe(route)} of "${ROUTES}"`
+  );
+  if (first !== undefined) throw checkFailure(first, ...others);
+}

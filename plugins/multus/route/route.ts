@@ -1,0 +1,89 @@
+/**
+ * Sets the routes that a pod requests over a network, after the network's ADD.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import type { AttachmentCache } from "../../../cni/libcni/cache.ts";
+import {
+  type Attached,
+  type KnownAttachment,
+  networkOf,
+} from "../model/attachment.ts";
+import type { Delegate } from "../model/delegate.ts";
+
+/** The parts of a call that routing needs. */
+export interface RoutingCall {
+  readonly call: { readonly args: CmdArgs };
+  /** Has the results of completed attachments. */
+  readonly cache: Pick<AttachmentCache, "readResult" | "replaceResult">;
+}
+
+/**
+ * Sets requested routes in the sandbox, the result, and libcni's cache: default
+ * routes, which concern all networks of the pod, and those over this network.
+ *
+ * @param delegates All networks of the pod
+ * @throws {CniError} 7 if a route is not possible. DEL removes what was created
+ */
+export async function setRoutes(
+  session: RoutingCall,
+  delegates: readonly Delegate[],
+  attached: Attached,
+): Promise<Attached> {
+  const isAnyDefault = delegates.some(({ request }) => request.defaultRoute);
+  const settled = isAnyDefault
+    ? await setDefaultRoute(session, delegates, attached)
+    : attached;
+  const { routes = [] } = attached.delegate.request;
+  if (routes.length === 0) return settled;
+  const { applyPodRoutes } = await import("./pod_routes.ts");
+  const { args } = session.call;
+  const document = applyPodRoutes(
+    { ...settled, args, routes },
+    settled.document,
+  );
+  return await withDocument(session, settled, document);
+}
+
+async function setDefaultRoute(
+  session: RoutingCall,
+  delegates: readonly Delegate[],
+  attached: Attached,
+): Promise<Attached> {
+  const { applyDefaultRoute } = await import("./default_route.ts");
+  const { args } = session.call;
+  const document = applyDefaultRoute({ ...attached, args, delegates });
+  return await withDocument(session, attached, document);
+}
+
+async function withDocument(
+  { call: { args: { containerId } }, cache }: RoutingCall,
+  attached: Attached,
+  document: Attached["document"],
+): Promise<Attached> {
+  if (document === attached.document) return attached;
+  const { delegate, ifName } = attached;
+  const network = networkOf(delegate).name;
+  cache.replaceResult({ network, containerId, ifName }, document);
+  const { decodeResult } = await import("../../../cni/result/decoding.ts");
+  return { ...attached, document, result: decodeResult(document) };
+}
+
+/**
+ * Checks that the routes that the pod requests over a network are there.
+ *
+ * @throws {CniError} 999 if not
+ */
+export async function checkRoutes(
+  { call: { args }, cache }: RoutingCall,
+  { network, conf: { ifName }, routes = [] }: KnownAttachment,
+): Promise<void> {
+  if (routes.length === 0) return;
+  const { checkPodRoutes } = await import("./pod_routes.ts");
+  const { decodeResult } = await import("../../../cni/result/decoding.ts");
+  const key = { network: network.name, containerId: args.containerId, ifName };
+  const result = decodeResult(cache.readResult(key) ?? {});
+  checkPodRoutes({ args, ifName, routes, result });
+}
