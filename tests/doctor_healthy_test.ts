@@ -165,6 +165,83 @@ const KINDS: readonly Kind[] = [
     },
   },
   {
+    name: "a pod on two networks, the second without a default route",
+    set: async (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipam: ipam(scene, "10.1.0.0/24"),
+      }]);
+      scene.writeNetwork("20-storage", [{
+        type: "macvlan",
+        master: "out0",
+        ipam: scene.hosts.hostLocal("10.3.0.0/24"),
+      }]);
+      scene.writeNetwork("30-data", [{
+        type: "bridge",
+        bridge: "data0",
+        isGateway: true,
+        ipam: scene.hosts.hostLocal("10.4.0.0/24"),
+      }]);
+      const { sandbox } = scene.hosts;
+      await scene.attach("10-pods", sandbox, ID, "web");
+      for (
+        const [file, ifName] of [["20-storage", "net1"], ["30-data", "net2"]]
+      ) {
+        await scene.attach(`${file}`, sandbox, ID, "web", {
+          ifName: `${ifName}`,
+        });
+      }
+    },
+  },
+  {
+    name: "flannel with its subnet, and pods behind its bridge",
+    set: async (scene) => {
+      const subnetFile = `${scene.hosts.directory}/subnet.env`;
+      await Deno.writeTextFile(
+        subnetFile,
+        "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\n" +
+          "FLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n",
+      );
+      scene.writeNetwork("10-flannel", [{
+        type: "flannel",
+        subnetFile,
+        dataDir: `${scene.hosts.directory}/flannel`,
+        ipam: scene.hosts.hostLocal(),
+        delegate: { isDefaultGateway: true, hairpinMode: true },
+      }, { type: "portmap", capabilities: { portMappings: true } }], {
+        name: "cbr0",
+      });
+      scene.ip("route add 10.244.0.0/24 via 192.0.2.2");
+      await scene.attach("10-flannel", scene.hosts.sandbox, ID, "web");
+      await scene.attach("10-flannel", scene.other, OTHER, "db");
+    },
+  },
+  {
+    name: "a firewall as Debian's wiki has it, with sets and maps",
+    set: async (scene) => {
+      scene.sh(
+        "nft 'table inet filter { " +
+          "set mine { type ipv4_addr; flags interval; elements = { 10.1.0.0/16, 192.0.2.0/24 }; }; " +
+          "set bad { type ipv4_addr; flags interval; elements = { 10.66.0.0/16, 203.0.113.0/24 }; }; " +
+          "set ports { type inet_service; elements = { 22, 443 }; }; " +
+          "chain input { type filter hook input priority 0; policy drop; ct state vmap { established : accept, related : accept, invalid : drop }; iifname lo accept; ip saddr @bad drop; ip saddr @mine accept; tcp dport @ports accept; meta l4proto { icmp, ipv6-icmp } accept; }; " +
+          "chain forward { type filter hook forward priority 0; policy accept; ct state invalid drop; ip saddr @bad drop; ip saddr 10.1.0.0/24 tcp dport 25 reject; iifname . oifname { eth7 . eth8 } drop; }; " +
+          "chain output { type filter hook output priority 0; policy accept; ip daddr @bad drop; }; };" +
+          "table bridge guests { chain f { type filter hook forward priority 0; policy drop; ether type { ip, ip6, arp } accept; }; };" +
+          "table arp guests { chain i { type filter hook input priority 0; policy accept; arp saddr ip 10.66.0.1 drop; }; }'",
+      );
+      scene.writeNetwork("10-pods", [{
+        type: "bridge",
+        bridge: "cni0",
+        isGateway: true,
+        ipMasq: true,
+        ipMasqBackend: "nftables",
+        ipam: ipam(scene, "10.1.0.0/24"),
+      }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
     name: "an old configuration with one plugin, and a chain",
     set: async (scene) => {
       scene.writeConf(

@@ -307,7 +307,7 @@ rootTest(
         name,
         ignore: ignore ?? false,
         fn: async () => {
-          const undo = seed(scene);
+          const undo = await seed(scene);
           try {
             // Looking at all processes of the machine takes as long as the rest.
             const without = checks.includes("leftover") ? [] : ["leftover"];

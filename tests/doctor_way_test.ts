@@ -107,9 +107,18 @@ const FAULTS: readonly Fault[] = [
     pod: DB,
     endsAt: "gateway",
     text: /the gateway 10.2.0.1 does not tell its MAC on "eth0"/,
-    breaks: "ip link set lan0 arp off; nsenter --net=$netns ip neigh flush all",
-    mends: "ip link set lan0 arp on; ip neigh flush all",
+    breaks:
+      "nft 'add table bridge doctor { chain c { type filter hook input priority 0; policy drop; }; }'; nsenter --net=$netns ip neigh flush all",
+    mends: "nft delete table bridge doctor; ip neigh flush all",
     timeoutMs: SILENT_MS,
+  },
+  {
+    name: "the bridge does not answer ARP",
+    pod: DB,
+    endsAt: "arp",
+    text: /ARP is off on "lan0", so that the node does not answer for its/,
+    breaks: "ip link set lan0 arp off",
+    mends: "ip link set lan0 arp on",
   },
   {
     name: "the host does not forward",

@@ -147,6 +147,57 @@ async function askOn(
   return [...found.values()];
 }
 
+/** Finds bridges that send a container's frames to another port. */
+function findWrongPorts(node: Node): Findings {
+  const entries = new NeighborRequests(node.host.socket).listForwarding();
+  const live = listLive(node)
+    .filter(({ entry, hostEnd }) => entry && isBridge(entry) && hostEnd);
+  return live.flatMap(({ attachment, entry, hostEnd, link }) => {
+    const mac = link?.mac;
+    if (mac === undefined || entry === undefined) return [];
+    const twin = live.find((other) =>
+      other.attachment < attachment && other.entry?.index === entry.index &&
+      other.link?.mac?.hex === mac.hex
+    );
+    if (twin !== undefined) {
+      return [
+        error(
+          `${attachment} and ${twin.attachment} both have MAC ${mac} behind ` +
+            `"${entry.name}"`,
+          "the bridge sends the frames of both to the one that spoke last",
+          {
+            advice:
+              "give one of them another MAC, in its pod or its network, " +
+              "and restart it",
+            look: `bridge fdb show br ${entry.name} | grep ${mac}`,
+            subject: attachment,
+          },
+        ),
+      ];
+    }
+    const wrong = entries.find((one) =>
+      one.bridgeIndex === entry.index && one.mac.hex === mac.hex &&
+      one.ifindex !== hostEnd?.index
+    );
+    if (wrong === undefined) return [];
+    const port = node.host.link.find(wrong.ifindex)?.name ?? "?";
+    return [
+      error(
+        `"${entry.name}" sends frames for ${mac}, the MAC of ${attachment}, ` +
+          `to the port "${port}" instead of "${hostEnd?.name}"`,
+        "what is sent to that container is lost",
+        {
+          command: `bridge fdb del ${mac} dev ${port} master`,
+          advice: "if it comes back, another machine behind that port has " +
+            "the same MAC: change one of them",
+          look: `bridge fdb show br ${entry.name} | grep ${mac}`,
+          subject: attachment,
+        },
+      ),
+    ];
+  });
+}
+
 /** Checks of neighbours. */
 export const NEIGHBOR_CHECKS: readonly Check[] = [
   {
@@ -175,5 +226,19 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
         "Another address for it, or `exclude` of host-local for the address; then restart the container.",
     },
     run: findDuplicates,
+  },
+  {
+    code: "CNI0511",
+    name: "mac-twice",
+    finds: "another port of a bridge has a container's MAC, too",
+    page: {
+      effect: "Frames for the container reach the other one, or nobody.",
+      cause:
+        "Two containers or machines were given one MAC, or a static entry of the bridge is left over.",
+      look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
+      fix:
+        "Another MAC for one of them; `bridge fdb del MAC dev PORT master` for an entry that is left over.",
+    },
+    run: findWrongPorts,
   },
 ];

@@ -10,6 +10,7 @@ import { type CniError, toCniError } from "../../cni/error.ts";
 import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { objectOf } from "../../cni/json/json.ts";
+import { decodePluginConfs } from "../../cni/libcni/conf.ts";
 import {
   type NetworkConfList,
   NetworkRuntime,
@@ -19,6 +20,7 @@ import {
 import { dispatch } from "../../cni/skel.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { findAbout } from "../../plugins/abouts.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
@@ -215,8 +217,9 @@ function readConfiguration(confDir: string): Configuration {
   const networks: ConfiguredNetwork[] = [];
   for (const { path, list } of readNetworks(confDir, skip)) {
     try {
-      const plugins = unfoldChains(list.plugins);
       const { name } = list;
+      const plugins = unfoldChains(list.plugins)
+        .flatMap((conf) => [conf, ...listRunOnNode(conf, name)]);
       networks.push({ name, path, file: basename(path), list, plugins });
     } catch (error) {
       // A chain has a malformed plugin, which the runtime does not see.
@@ -225,6 +228,15 @@ function readConfiguration(confDir: string): Configuration {
     }
   }
   return { networks, unusable };
+}
+
+/** Lists what a plugin such as flannel runs in its place, as this node has it. */
+function listRunOnNode(
+  { type, document }: PluginConf,
+  network: string,
+): PluginConf[] {
+  const run = findAbout(type)?.onNode?.(document, network);
+  return run === undefined ? [] : decodePluginConfs([run]);
 }
 
 /** Returns the type of a plugin's IPAM plugin; undefined without one. */

@@ -28,7 +28,15 @@ export function readHostSysctl(
   node: Pick<Node, "host">,
   key: string,
 ): string | undefined {
-  return inNetns(node.host.netns, () => ifPossible(() => readSysctl(key)));
+  return readSysctlOf(node.host, key);
+}
+
+/** Reads a parameter of a namespace; undefined if the kernel does not have it. */
+export function readSysctlOf(
+  { netns }: Pick<Node["host"], "netns">,
+  key: string,
+): string | undefined {
+  return inNetns(netns, () => ifPossible(() => readSysctl(key)));
 }
 
 /** Formats a parameter as sysctl(8) does. Names of links may have dots. */

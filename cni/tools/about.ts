@@ -46,6 +46,11 @@ export interface About {
   readonly mayRepeat?: boolean;
   /** The plugins that it runs. */
   readonly runs?: Runs;
+  /** Returns the plugin that it runs on this node; undefined if that is not known yet. */
+  readonly onNode?: (
+    conf: JsonObject,
+    network: string,
+  ) => JsonObject | undefined;
   /**
    * Whether a program that it asks may know keys that its schema does not.
    */

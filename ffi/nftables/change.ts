@@ -128,6 +128,10 @@ export interface Element {
   readonly data?: Bytes | undefined;
   /** Of a verdict map: {@linkcode VERDICTS}. */
   readonly verdict?: number | undefined;
+  /** The chain of a verdict that jumps, as listed. */
+  readonly chain?: string | undefined;
+  /** Whether it ends the interval that the element before it begins, as listed. */
+  readonly isEnd?: boolean | undefined;
   /** "" for none. */
   readonly comment: string;
   /** For programs, not shown by `nft`; "" for none. */

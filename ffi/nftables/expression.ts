@@ -90,6 +90,7 @@ const lookupAttributes = attributeSet({
   set: [1, cstring],
   source: [2, u32be],
   destination: [3, u32be],
+  flags: [5, u32be],
 });
 
 /** Source: `NFTA_CT_*`. */
@@ -497,10 +498,22 @@ export interface Comparison {
   readonly payload:
     | { readonly base: number; readonly offset: number }
     | undefined;
+  /** The number of a fact about its connection. */
+  readonly conntrack?: number | undefined;
+  /** The bits that are compared, of a fact about the connection. */
+  readonly mask?: Bytes | undefined;
   /** Whether it must be the value, or anything but it. */
   readonly isEqual: boolean;
+  /** Empty if it must be in a set. */
   readonly value: Bytes;
+  /** The set that it must be in, or the map that has the verdict for it. */
+  readonly set?: string | undefined;
+  /** Whether the set is a map to verdicts. */
+  readonly isMap?: boolean | undefined;
 }
+
+/** Source: `NFT_LOOKUP_F_INV`. */
+const LOOKUP_INVERTED = 1;
 
 /** Steps of rules that compare nothing. */
 const WITHOUT_COMPARISON = ["counter", "immediate", "reject", "log", "notrack"];
@@ -514,7 +527,7 @@ export function readComparisons(
   expressions: readonly Expression[],
 ): Comparison[] | undefined {
   const found: Comparison[] = [];
-  let loaded: Pick<Comparison, "meta" | "payload"> | undefined;
+  let loaded: Omit<Comparison, "isEqual" | "value"> | undefined;
   for (const { name, data } of expressions) {
     if (WITHOUT_COMPARISON.includes(name)) continue;
     if (name === "meta") {
@@ -523,6 +536,19 @@ export function readComparisons(
     } else if (name === "payload") {
       const { base = 0, offset = 0 } = payloadAttributes.decode(data);
       loaded = { meta: undefined, payload: { base, offset } };
+    } else if (name === "ct") {
+      const { key = 0 } = conntrackAttributes.decode(data);
+      loaded = { meta: undefined, payload: undefined, conntrack: key };
+    } else if (name === "bitwise" && loaded?.conntrack !== undefined) {
+      const { mask } = bitwiseAttributes.decode(data);
+      loaded = { ...loaded, mask: mask?.value };
+    } else if (name === "lookup" && loaded !== undefined) {
+      const { set, destination, flags = 0 } = lookupAttributes.decode(data);
+      const isMap = destination === VERDICT_REGISTER;
+      // A map to values has no verdict.
+      if (destination !== undefined && !isMap) return undefined;
+      const isEqual = (flags & LOOKUP_INVERTED) === 0;
+      found.push({ ...loaded, isEqual, value: new Uint8Array(0), set, isMap });
     } else if (name === "cmp" && loaded !== undefined) {
       const { operator = 0, data: given } = compareAttributes.decode(data);
       // Only equal and not equal: others are of ranges.

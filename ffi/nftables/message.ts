@@ -39,10 +39,16 @@ const netfilterHeader = struct(headerFields);
 export const SUBSYSTEM = 10;
 
 /** Families of tables. Source: include/uapi/linux/netfilter.h `NFPROTO_*`. */
-export const TableFamily = { inet: 1, ip: 2, bridge: 7, ip6: 10 } as const;
+export const TableFamily = {
+  inet: 1,
+  ip: 2,
+  arp: 3,
+  bridge: 7,
+  ip6: 10,
+} as const;
 
 /** Name of a {@linkcode TableFamily}, as `nft` spells it. */
-export type TableFamilyName = "inet" | "ip" | "bridge" | "ip6";
+export type TableFamilyName = "inet" | "ip" | "arp" | "bridge" | "ip6";
 
 /** Source: `NFTA_LIST_ELEM`. */
 const LIST_ELEMENT = markedNested(1);
@@ -131,6 +137,7 @@ const setAttributes = attributeSet({
 const elementAttributes = attributeSet({
   key: [markedNested(1), nested(dataAttributes)],
   data: [markedNested(2), nested(dataAttributes)],
+  flags: [3, u32be],
   texts: [6, elementTexts],
 });
 

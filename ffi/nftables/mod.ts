@@ -124,6 +124,8 @@ interface Part {
 
 /** Source: include/uapi/linux/netlink.h `struct nlattr`. */
 const ATTRIBUTE_HEADER_BYTES = 4;
+/** Source: `NFT_SET_ELEM_INTERVAL_END`. */
+const INTERVAL_END = 1;
 /** How often a set is listed at most until two lists agree. */
 const LIST_ATTEMPTS = 10;
 
@@ -240,7 +242,7 @@ export class Nftables implements Disposable {
       }));
   }
 
-  /** Lists the base chains of all tables of inet, ip, ip6 and bridge. */
+  /** Lists the base chains of all tables, except those of family netdev. */
   listHookedChains(): HookedChain[] {
     return this.#socket.dump(getChain, { header: {} }, newChain)
       .flatMap(({ header, attributes }) => {
@@ -391,9 +393,11 @@ function toExpression(
 }
 
 function decodeElements(bytes: Bytes): Element[] {
-  return elementList.decode(bytes).map(({ key, data, texts }) => ({
+  return elementList.decode(bytes).map(({ key, data, texts, flags = 0 }) => ({
     key: key?.value ?? new Uint8Array(0),
     verdict: data?.verdict?.code,
+    ...data?.verdict?.chain && { chain: data.verdict.chain },
+    ...(flags & INTERVAL_END) !== 0 && { isEnd: true },
     comment: texts?.comment ?? "",
     ...data?.value && { data: data.value },
     ...texts?.label && { label: texts.label },

@@ -19,6 +19,7 @@ import {
   newLink,
 } from "./link_message.ts";
 import type {
+  BridgePortState,
   Link,
   LinkChange,
   LinkData,
@@ -33,8 +34,16 @@ import type {
 export type * from "./link_types.ts";
 
 /** Source: include/uapi/linux/if.h. */
-const IFF_UP = 1, IFF_PROMISC = 0x100, IFF_ALLMULTI = 0x200;
+const IFF_UP = 1, IFF_NOARP = 0x80, IFF_PROMISC = 0x100, IFF_ALLMULTI = 0x200;
 const IFF_LOWER_UP = 0x1_0000;
+/** In the order of their numbers. */
+const PORT_STATES: readonly BridgePortState[] = [
+  "disabled",
+  "listening",
+  "learning",
+  "forwarding",
+  "blocking",
+];
 /** Source: include/uapi/linux/rtnetlink.h `enum rtnetlink_groups`. */
 const RTNLGRP_LINK = 1;
 /** Source: RFC 2863, include/uapi/linux/if.h `IF_OPER_*`. */
@@ -462,8 +471,10 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
       ? {
         hairpin: linkInfo.portData?.hairpin === 1,
         isolated: linkInfo.portData?.isolated === 1,
+        state: PORT_STATES[linkInfo.portData?.state ?? 0] ?? "disabled",
       }
       : undefined,
+    hasArp: (header.flags & IFF_NOARP) === 0,
   };
 }
 

@@ -92,6 +92,8 @@ export type KindData =
 
 /** Data of a bridge port. */
 export interface PortData {
+  /** The state of STP, which rules the port without STP, too. */
+  readonly state?: number | undefined;
   /** Whether frames may leave by the port they came in by: 1 or 0. */
   readonly hairpin?: number | undefined;
   /** Whether it is isolated from other isolated ports: 1 or 0. */
@@ -124,5 +126,9 @@ export function linkKinds(
 
 export const portKinds: Readonly<Record<string, Codec<PortData>>> = {
   // Source: include/uapi/linux/if_link.h `IFLA_BRPORT_*`.
-  bridge: attributeSet({ hairpin: [4, u8], isolated: [33, u8] }),
+  bridge: attributeSet({
+    state: [1, u8],
+    hairpin: [4, u8],
+    isolated: [33, u8],
+  }),
 };

@@ -48,6 +48,7 @@ rootTest("LinkRequests.addVeth() makes both ends where they belong", () => {
     isOperational: false,
     isPromiscuous: false,
     isAllMulticast: false,
+    hasArp: true,
     transmitQueueLength: 1000,
     data: undefined,
     port: undefined,
@@ -142,6 +143,7 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     rtnl.link.addVeth({ name, peer: { netns: sandbox, name } });
   }
   runIn(host, "ip", "link", "set", "dev", "b", "master", "br0", "down");
+  runIn(host, "ip", "link", "set", "dev", "a", "arp", "off");
   const expected = ipJson(host, "link").map((
     // deno-lint-ignore no-explicit-any -- as ip prints it
     link: any,
@@ -159,6 +161,7 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     isOperational: link.flags.includes("LOWER_UP"),
     isPromiscuous: link.flags.includes("PROMISC"),
     isAllMulticast: link.flags.includes("ALLMULTI"),
+    hasArp: !link.flags.includes("NOARP"),
     transmitQueueLength: link.txqlen,
     data: link.linkinfo?.info_kind !== "bridge" ? undefined : {
       kind: "bridge",
@@ -167,6 +170,7 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     port: link.linkinfo?.info_slave_kind !== "bridge" ? undefined : {
       hairpin: link.linkinfo.info_slave_data.hairpin,
       isolated: link.linkinfo.info_slave_data.isolated,
+      state: link.linkinfo.info_slave_data.state,
     },
   }));
   assertEquals(rtnl.link.list(), expected);
@@ -297,7 +301,9 @@ rootTest("LinkRequests makes ports of a bridge, and changes them", () => {
     rtnl.link.set(index, { port: { hairpin, isolated } });
     const { info_slave_data: port } = show(host, "veth0").linkinfo;
     assertEquals([port.hairpin, port.isolated], [hairpin, isolated]);
-    assertEquals(rtnl.link.get(index).port, { hairpin, isolated });
+    const { state, ...flags } = rtnl.link.get(index).port ?? {};
+    assertEquals(flags, { hairpin, isolated });
+    assertEquals(state, port.state);
   }
   rtnl.link.set(index, { port: { hairpin: true } });
   assertEquals(rtnl.link.get(index).port?.isolated, true);

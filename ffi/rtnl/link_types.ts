@@ -41,8 +41,26 @@ export interface Link {
   /** Its kind's properties; undefined for kinds that are not decoded. */
   readonly data: LinkData | undefined;
   /** Its options as a port of a bridge; undefined for other links. */
-  readonly port: BridgePort | undefined;
+  readonly port:
+    | BridgePort & {
+      readonly state: BridgePortState;
+    }
+    | undefined;
+  /** Whether it resolves addresses by ARP, and answers. */
+  readonly hasArp: boolean;
 }
+
+/**
+ * What a bridge port does with frames: only `forwarding` lets them pass.
+ *
+ * Source: include/uapi/linux/if_bridge.h `BR_STATE_*`.
+ */
+export type BridgePortState =
+  | "disabled"
+  | "listening"
+  | "learning"
+  | "forwarding"
+  | "blocking";
 
 /** Properties of links of each kind. */
 export interface LinkDataByKind {

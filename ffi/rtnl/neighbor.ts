@@ -8,7 +8,7 @@ import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import { addressFamily, AF_UNSPEC } from "./constants.ts";
+import { addressFamily, AF_BRIDGE, AF_UNSPEC } from "./constants.ts";
 import { delNeighbor, getNeighbor, newNeighbor } from "./neighbor_message.ts";
 
 /** Source: include/uapi/linux/neighbour.h. */
@@ -24,6 +24,15 @@ export interface Neighbor {
   readonly mac: Mac | undefined;
   /** Whether it was configured and never expires. */
   readonly isPermanent: boolean;
+}
+
+/** Where a bridge sends frames for a MAC. */
+export interface ForwardingEntry {
+  /** Index of the port; of the bridge for its own. */
+  readonly ifindex: number;
+  /** Index of the bridge. */
+  readonly bridgeIndex: number;
+  readonly mac: Mac;
 }
 
 /** Neighbours of the namespace in which the socket was opened. */
@@ -66,6 +75,17 @@ export class NeighborRequests {
       header: { family: addressFamily(address.family), ifindex },
       attributes: { destination: address },
     });
+  }
+
+  /** Lists the forwarding entries of all bridges. */
+  listForwarding(): ForwardingEntry[] {
+    const request = { header: { family: AF_BRIDGE } };
+    return this.#socket.dump(getNeighbor, request, newNeighbor)
+      .flatMap(({ header, attributes: { linkLayerAddress: mac, master } }) =>
+        header.family !== AF_BRIDGE || mac === undefined || master === undefined
+          ? []
+          : [{ ifindex: header.ifindex, bridgeIndex: master, mac }]
+      );
   }
 
   /** Lists the neighbours on one link, or of one family, or all. */

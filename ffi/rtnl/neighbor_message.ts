@@ -6,7 +6,7 @@
  * @module
  */
 
-import { i32, struct, u16, u8 } from "../../net/bytes.ts";
+import { i32, struct, u16, u32, u8 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attributeSet, ip, mac } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
@@ -26,6 +26,7 @@ const neighborHeader = struct({
 const neighborAttributes = attributeSet({
   destination: [1, ip],
   linkLayerAddress: [2, mac],
+  master: [9, u32],
 });
 
 /** Names the neighbour of a message in errors. */

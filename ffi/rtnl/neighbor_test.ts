@@ -101,6 +101,19 @@ rootTest("NeighborRequests.list() lists by link and family", () => {
   assertEquals(list({ family: 6, ifindex: first }), []);
 });
 
+rootTest("NeighborRequests.listForwarding() has ports and MACs", () => {
+  using fixture = new Fixture();
+  const { hosts: { host }, rtnl } = fixture;
+  runIn(host, "ip", "link", "add", "br0", "type", "bridge");
+  runIn(host, "ip", "link", "set", "veth0", "master", "br0");
+  const add = ["fdb", "add", `${MAC}`, "dev", "veth0", "master", "static"];
+  runIn(host, "bridge", ...add);
+  const found = new NeighborRequests(rtnl.socket).listForwarding()
+    .filter(({ mac }) => mac.hex === MAC.hex);
+  const bridgeIndex = rtnl.link.get("br0").index;
+  assertEquals(found, [{ ifindex: fixture.first, bridgeIndex, mac: MAC }]);
+});
+
 rootTest("NeighborRequests.list() has no MAC before the reply", () => {
   using fixture = new Fixture();
   const { rtnl, hosts, first } = fixture;

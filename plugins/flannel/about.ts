@@ -4,7 +4,12 @@
  * @module
  */
 
+import { ifPossible } from "../../cni/files/io.ts";
+import { decode } from "../../cni/json/json.ts";
 import type { About } from "../../cni/tools/about.ts";
+import { buildDelegateConf } from "./delegate_conf.ts";
+import { flannelSchema } from "./schema.ts";
+import { readSubnetEnv, SUBNET_FILE } from "./subnet_env.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -16,4 +21,11 @@ export const about: About = {
   makesInterface: true,
   runs: { key: "delegate", type: "bridge", ipamType: "host-local" },
   hasDeepStatus: true,
+  // Without flanneld's file there is none yet, which STATUS says.
+  onNode: (conf, network) =>
+    ifPossible(() => {
+      const config = decode(flannelSchema(), conf, "flannel");
+      const env = readSubnetEnv(config.subnetFile || SUBNET_FILE);
+      return buildDelegateConf({ config, network }, env);
+    }),
 };

@@ -58,12 +58,9 @@ import {
   writeSaved,
 } from "./saved_conf.ts";
 import type { FlannelConfig } from "./schema.ts";
-import { readSubnetEnv } from "./subnet_env.ts";
+import { readSubnetEnv, SUBNET_FILE } from "./subnet_env.ts";
 
 type FlannelCall = Call<FlannelConfig>;
-
-/** Where flanneld writes if not told otherwise. */
-const SUBNET_FILE = "/run/flannel/subnet.env";
 
 /** The plugin. Source: flannel-io/cni-plugin flannel.go, flannel_linux.go. */
 export const flannel: Plugin<FlannelConfig> = definePlugin({

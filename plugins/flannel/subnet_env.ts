@@ -17,6 +17,9 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { readTextFile } from "../../cni/files/io.ts";
 
+/** Where flanneld writes if not told otherwise. */
+export const SUBNET_FILE = "/run/flannel/subnet.env";
+
 /** The content of the file. */
 export interface SubnetEnv {
   /** The cluster's networks, IPv4 first, each once. */

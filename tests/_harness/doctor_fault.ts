@@ -16,7 +16,7 @@ export interface Fault {
   readonly name: string;
   readonly checks: readonly string[];
   readonly message: RegExp;
-  readonly seed: (scene: DoctorScene) => Undo;
+  readonly seed: (scene: DoctorScene) => Undo | Promise<Undo>;
   /** The command that the report names. */
   readonly command?: RegExp;
   readonly options?: (scene: DoctorScene) => Partial<NodeOptions>;

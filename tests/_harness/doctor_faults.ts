@@ -25,6 +25,7 @@ import {
   without,
 } from "./doctor_fault.ts";
 import { MORE_FAULTS } from "./doctor_more_faults.ts";
+import { KERNEL_FAULTS } from "./doctor_kernel_faults.ts";
 import { needsLegacyIptables } from "./rules.ts";
 
 const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();
@@ -565,4 +566,5 @@ export const FAULTS: readonly Fault[] = [
     seed: ip("ip link set out0 mtu 1400", "ip link set out0 mtu 1500"),
   },
   ...MORE_FAULTS,
+  ...KERNEL_FAULTS,
 ];

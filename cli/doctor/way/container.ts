@@ -10,6 +10,7 @@ import { isErrno } from "../../../ffi/errno.ts";
 import { findAbout } from "../../../plugins/abouts.ts";
 import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { BridgePortState } from "../../../ffi/rtnl/link_types.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import { Parent, TrafficControl } from "../../../ffi/rtnl/traffic_control.ts";
 import { NANOSECONDS_PER_TICK } from "../../../ffi/rtnl/traffic_control_rate.ts";
@@ -17,16 +18,20 @@ import type { Ip } from "../../../net/ip.ts";
 import { adviseRestart, findHostEnd } from "../live.ts";
 import { askNeighbor } from "./neighbor.ts";
 import { sharedLinkOf } from "../routed.ts";
+import { nameOfSysctl, readHostSysctl, readSysctlOf } from "../sysctls.ts";
 import {
   describeLink,
   doubt,
   ends,
+  type Help,
+  inFamily,
   leaves,
   type Outcome,
   passes,
   type Step,
   type Trip,
 } from "./trip.ts";
+import { findWayBack } from "./way_back.ts";
 
 function networkOf({ type }: JsonObject): NetworkFacts | undefined {
   return findAbout(String(type))?.network;
@@ -56,6 +61,13 @@ function findAddress(trip: Trip): Outcome {
   const found = trip.sandbox.address.list({ ifindex: trip.link?.index ?? 0 })
     .find((one) => one.address.ip.equals(address.ip));
   if (found === undefined) {
+    const key = `net/ipv6/conf/${ifName}/disable_ipv6`;
+    if (address.family === 6 && readSysctlOf(trip.sandbox, key) === "1") {
+      return ends(
+        `"${ifName}" does not have ${address.ip}: IPv6 is disabled on it`,
+        trip.inSandbox(`sysctl -w ${key}=0`),
+      );
+    }
     const add = trip.inSandbox(`ip address add ${address} dev ${ifName}`);
     return ends(`"${ifName}" does not have ${address.ip}`, add);
   }
@@ -154,6 +166,10 @@ function findBridge(trip: Trip): Outcome | undefined {
       `ip link set ${master.name} up`,
     );
   }
+  const state = hostEnd.port?.state;
+  if (state !== undefined && state !== "forwarding") {
+    return explainPort(hostEnd, master, state);
+  }
   const vlan = conf && networkOf(conf)?.vlan?.(conf) || 0;
   if (vlan > 0 && !hasVlan(trip, hostEnd, vlan)) {
     return ends(
@@ -165,6 +181,23 @@ function findBridge(trip: Trip): Outcome | undefined {
     `"${hostEnd.name}" is a port of "${master.name}"` +
       (vlan > 0 ? ` in VLAN ${vlan}` : ""),
   );
+}
+
+/** Says why a port lets no frames pass. */
+function explainPort(
+  { name }: Link,
+  bridge: Link,
+  state: BridgePortState,
+): Outcome {
+  const text = `"${name}" is ${state} as a port of "${bridge.name}"`;
+  const look = `bridge -details link show dev ${name}`;
+  // STP holds back a new port for twice the forward delay, 30 s by default.
+  return state === "listening" || state === "learning"
+    ? doubt(`${text}: STP holds back each new port for some time`, {
+      command: `ip link set ${bridge.name} type bridge stp_state 0`,
+      look,
+    })
+    : ends(text, { command: `bridge link set dev ${name} state 3`, look });
 }
 
 function hasVlan({ node }: Trip, port: Link, vlan: number): boolean {
@@ -233,17 +266,9 @@ function findRoute(trip: Trip): Outcome {
     if (!isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES")) {
       throw error;
     }
-    if (trip.hasDefaultRoute === false) {
-      return trip.gateway === undefined
-        ? leaves("the network has no default route; only its subnet is reached")
-        : passes(
-          "the network has no default route; only its subnet is reached",
-        );
-    }
-    const via = trip.gateway === undefined ? "" : ` via ${trip.gateway}`;
-    return ends(
+    return trip.hasDefaultRoute === false ? onlySubnet(trip) : ends(
       `no route to the outside from ${source}`,
-      trip.inSandbox(`ip route add default${via} dev ${start.ifName}`),
+      addDefaultRoute(trip),
     );
   }
   const { ifindex, gateway, table } = trip.route;
@@ -254,7 +279,10 @@ function findRoute(trip: Trip): Outcome {
   const text = `default route${
     gateway === undefined ? "" : ` via ${gateway}`
   } by "${by}"${where}`;
-  return by === start.ifName ? passes(text) : {
+  if (by === start.ifName) return passes(text);
+  // The default route is another network's, as with multus.
+  if (trip.hasDefaultRoute === false) return onlySubnet(trip);
+  return {
     ...leaves(`${text}: packets from ${source} take another interface`),
     takes: by,
     look: trip.inSandbox("ip route show table all"),
@@ -263,6 +291,33 @@ function findRoute(trip: Trip): Outcome {
 
 /** Source: include/uapi/linux/rtnetlink.h `RT_TABLE_MAIN`. */
 const MAIN = 254;
+
+function onlySubnet({ gateway }: Trip): Outcome {
+  const text = "the network has no default route; only its subnet is reached";
+  return gateway === undefined ? leaves(text) : passes(text);
+}
+
+/** Returns the command for the default route, or for what it needs first. */
+function addDefaultRoute(trip: Trip): Help {
+  const { gateway, family, sandbox, link, start: { ifName, address } } = trip;
+  const write = (command: string): string =>
+    trip.inSandbox(inFamily(family, command));
+  if (gateway === undefined) {
+    return write(`ip route add default dev ${ifName}`);
+  }
+  // Without a route to it, the kernel refuses it as a gateway.
+  const isNear = sandbox.route.list({ family, ifindex: link?.index ?? 0 })
+    .some(({ destination, gateway: via }) =>
+      via === undefined && destination.contains(gateway)
+    );
+  if (isNear) return write(`ip route add default via ${gateway} dev ${ifName}`);
+  const own = sandbox.address.list({ ifindex: link?.index ?? 0 })
+    .find((one) => one.address.ip.equals(address.ip))?.address;
+  return own?.prefixLength !== address.prefixLength &&
+      address.contains(gateway)
+    ? write(`ip address add ${address} dev ${ifName}`)
+    : write(`ip route add ${gateway} dev ${ifName}`);
+}
 
 /** Finds rules for the source, which sbr adds. A rule may lead to a table without routes. */
 function findRules(trip: Trip): Outcome | undefined {
@@ -289,28 +344,78 @@ function findRules(trip: Trip): Outcome | undefined {
   return passes(`a rule sends packets from ${ip} to table ${rule.table}`);
 }
 
+/** Where the node is the gateway, it must answer ARP. */
+function findArp(trip: Trip): Outcome | undefined {
+  const { entry, link, family, node, gateway, start } = trip;
+  if (link?.kind === "veth" && !link.hasArp) {
+    return ends(
+      `ARP is off on "${link.name}"`,
+      trip.inSandbox(`ip link set ${start.ifName} arp on`),
+    );
+  }
+  if (family !== 4 || entry === undefined || gateway === undefined) {
+    return undefined;
+  }
+  if (!isOnHost(trip, gateway)) return undefined;
+  if (!entry.hasArp) {
+    return ends(
+      `ARP is off on "${entry.name}", so that the node does not answer for ` +
+        `its gateway ${gateway}`,
+      `ip link set ${entry.name} arp on`,
+    );
+  }
+  const key = ["all", entry.name]
+    .map((name) => `net/ipv4/conf/${name}/arp_ignore`)
+    .find((key) => readHostSysctl(node, key) === IGNORE_ALL);
+  return key === undefined ? undefined : ends(
+    `${nameOfSysctl(key)} is ${IGNORE_ALL}: the node answers no ARP for its ` +
+      `gateway ${gateway}`,
+    `sysctl -w ${key}=0`,
+  );
+}
+
+/** Source: Documentation/networking/ip-sysctl.rst `arp_ignore`. */
+const IGNORE_ALL = "8";
+
+function isOnHost({ node }: Trip, gateway: Ip): boolean {
+  return node.host.address.list()
+    .some(({ address }) => address.ip.equals(gateway));
+}
+
 async function askGateway(trip: Trip): Promise<Outcome | undefined> {
   const { sandbox, start, patience } = trip;
   const gateway = trip.route?.gateway ?? trip.gateway;
   if (gateway === undefined) return undefined;
   const missing = findMissingGateway(trip, gateway);
   if (missing !== undefined || patience.attempts === 0) return missing;
-  return await askNeighbor(sandbox, gateway, {
+  const outcome = await askNeighbor(sandbox, gateway, {
     ...patience,
     source: start.address.ip,
     link: start.ifName,
     inNetns: (command) => trip.inSandbox(command),
   });
+  return outcome.state === "end" && isOnHost(trip, gateway)
+    ? explainSilence(trip, outcome)
+    : outcome;
+}
+
+/** The gateway is this node, so the reason for its silence is here, too. */
+function explainSilence(trip: Trip, { text }: Outcome): Outcome {
+  const back = findWayBack(trip);
+  return back.state === "end" ? back : ends(text, {
+    advice: "the gateway is this node: look for rules that drop what comes " +
+      `from "${trip.entry?.name}" before it is forwarded`,
+    look: "nft list ruleset; tc filter show dev " +
+      `${(trip.hostEnd ?? trip.entry)?.name} ingress`,
+  });
 }
 
 /** Finds that the host does not have the gateway that a plugin gave it. */
 function findMissingGateway(trip: Trip, gateway: Ip): Outcome | undefined {
-  const { plugins, entry, node, start: { address } } = trip;
-  const isOnHost = plugins.some((conf) => networkOf(conf)?.hasGateway?.(conf));
-  if (!isOnHost || !trip.gateway?.equals(gateway)) return undefined;
-  const isThere = node.host.address.list()
-    .some((one) => one.address.ip.equals(gateway));
-  return isThere ? undefined : ends(
+  const { plugins, entry, start: { address } } = trip;
+  const isGiven = plugins.some((conf) => networkOf(conf)?.hasGateway?.(conf));
+  if (!isGiven || !trip.gateway?.equals(gateway)) return undefined;
+  return isOnHost(trip, gateway) ? undefined : ends(
     `the host does not have the gateway ${gateway}`,
     `ip address add ${gateway}/${address.prefixLength} dev ${entry?.name}`,
   );
@@ -325,5 +430,6 @@ export const CONTAINER_STEPS: readonly Step[] = [
   { name: "rate-limit", run: findRate },
   { name: "rule", run: findRules },
   { name: "route", run: findRoute },
+  { name: "arp", run: findArp },
   { name: "gateway", run: askGateway },
 ];

@@ -5,7 +5,6 @@
  */
 
 import { createLog } from "../../../cni/log/log.ts";
-import { isErrno } from "../../../ffi/errno.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import type { Ip } from "../../../net/ip.ts";
@@ -13,23 +12,20 @@ import { checkMasquerade } from "../../../plugins/parts/masquerade/mod.ts";
 import { formatFailureText } from "../../program/failure.ts";
 import { listForwardChains } from "../forward_chains.ts";
 import { adviseRestart } from "../live.ts";
-import {
-  FORWARDING,
-  nameOfSysctl,
-  readHostSysctl,
-  readReversePathFilter,
-} from "../sysctls.ts";
+import { FORWARDING, nameOfSysctl, readHostSysctl } from "../sysctls.ts";
 import { askNeighbor } from "./neighbor.ts";
 import {
   describeLink,
   doubt,
   ends,
+  inFamily,
   leaves,
   type Outcome,
   passes,
   type Step,
   type Trip,
 } from "./trip.ts";
+import { findWayBack, lookUpOnHost } from "./way_back.ts";
 
 function findRouter(trip: Trip): Outcome {
   const { node, entry } = trip;
@@ -62,49 +58,6 @@ function findForwarding({ node, family, entry }: Trip): Outcome {
   return passes(`the host forwards IPv${family}`);
 }
 
-function findReverse(trip: Trip): Outcome {
-  const { node, entry, start } = trip;
-  const { ip } = start.address;
-  const back = lookUp(trip, { destination: ip });
-  if (back === undefined) {
-    return ends(
-      `the host has no route back to ${ip}`,
-      `ip route add ${ip} dev ${entry?.name}`,
-    );
-  }
-  if (back.ifindex === entry?.index) {
-    return passes(`the route back to ${ip} is by "${entry?.name}"`);
-  }
-  const other = node.host.link.find(back.ifindex ?? 0)?.name ?? "?";
-  const isStrict = trip.family === 4 && entry !== undefined &&
-    readReversePathFilter(node, entry.name) === 1;
-  return ends(
-    `the route back to ${ip} is by "${other}" instead of "${entry?.name}"` +
-      (isStrict ? ", and rp_filter is strict" : ""),
-    {
-      advice: `remove the route that leads ${ip} to "${other}"; restarting ` +
-        "the container adds its own again",
-      look: `ip route get ${ip}; ip route show match ${ip}`,
-    },
-  );
-}
-
-function lookUp(
-  { node }: Pick<Trip, "node">,
-  packet: Parameters<Trip["node"]["host"]["route"]["lookUp"]>[0],
-): Trip["hostRoute"] {
-  try {
-    return node.host.route.lookUp(packet);
-  } catch (error) {
-    if (
-      isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES", "EXDEV")
-    ) {
-      return undefined;
-    }
-    throw error;
-  }
-}
-
 async function findRules(trip: Trip): Promise<Outcome> {
   const { node, entry, start } = trip;
   const subnet = start.address.masked();
@@ -124,14 +77,16 @@ function findUplinkRoute(trip: Trip): Outcome {
     return leaves("the network has no default route; it ends on this node");
   }
   const source = start.address.ip;
-  trip.hostRoute = lookUp(trip, {
+  trip.hostRoute = lookUpOnHost(trip, {
     destination,
     source,
     inputIndex: entry?.index,
   });
   if (trip.hostRoute === undefined) {
     // Many nodes give containers IPv6 addresses, and have no IPv6 uplink.
-    if (trip.family === 6 && lookUp(trip, { destination }) === undefined) {
+    if (
+      trip.family === 6 && lookUpOnHost(trip, { destination }) === undefined
+    ) {
       return leaves(
         "the host itself has no IPv6 route to the outside; it ends on this node",
       );
@@ -168,16 +123,18 @@ function explainNoRoute(
   );
   if (rule !== undefined) {
     const { priority } = rule;
-    const ip = family === 4 ? "ip" : "ip -6";
     const from = rule.source.prefixLength === 0 ? "all" : `${rule.source}`;
     return ends(
       `the routing rule ${priority} of the host stops packets from ${from}`,
-      { command: `${ip} rule del pref ${priority}`, look: `${ip} rule` },
+      {
+        command: inFamily(family, `ip rule del pref ${priority}`),
+        look: inFamily(family, "ip rule"),
+      },
     );
   }
   return ends(
     `the host has no route to the outside for packets from ${source}`,
-    lookUp({ node }, { destination }) === undefined
+    lookUpOnHost({ node }, { destination }) === undefined
       ? {
         advice: "add a default route by the program that manages the node's " +
           "network",
@@ -260,7 +217,7 @@ export const UPLINK_GATEWAY = "uplink-gateway";
 export const HOST_STEPS: readonly Step[] = [
   { name: "router", run: findRouter },
   { name: "forwarding", run: findForwarding },
-  { name: "return-route", run: findReverse },
+  { name: "return-route", run: findWayBack },
   { name: "forward-rules", run: findRules },
   { name: "uplink", run: findUplinkRoute },
   { name: "masquerade", run: findMasquerade },

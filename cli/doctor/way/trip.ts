@@ -84,6 +84,11 @@ function readHelp(help: Help): Pick<Outcome, "command" | "advice" | "look"> {
   return typeof help === "string" ? { command: help } : help;
 }
 
+/** Writes a command of `ip` for a family, which names it only for IPv6. */
+export function inFamily(family: IpFamily, command: string): string {
+  return family === 4 ? command : command.replace(/^ip /, "ip -6 ");
+}
+
 /** Creates an outcome: the packet leaves this node. */
 export function leaves(text: string): Outcome {
   return { state: "leaves", text };
