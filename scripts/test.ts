@@ -7,9 +7,9 @@
  * As root it first installs the Debian packages that the tests need, and where
  * there is `go` it builds the newest Go plugins beside the tests, once; unless
  * `CNI_TEST_NO_INSTALL=1`. It builds the executables and tells the tests where
- * by `CNI_BIN`. All test files are run, several at the same time, each in a
- * process of its own; what deno prints goes to `build/test.log`, and a line for
- * each file is shown, and what failed. `--verbose` shows the rest too. `--fast`
+ * by `CNI_BIN`. All test files are run, several processes at the same time, each
+ * with a file that takes long or with several others; what deno prints goes to
+ * `build/test.log`, and a line for each process is shown, and what failed. `--verbose` shows the rest too. `--fast`
  * is what to run before a commit. Other arguments, paths, `--filter` and so on,
  * go to one `deno test`.
  * A file that fails because the machine ran out of threads, processes, memory,
@@ -41,12 +41,13 @@ import {
   checkTypes,
   checkWhole,
   type Job,
-  testFile,
+  testFiles,
   testKernel,
+  type TestPlace,
 } from "./test/jobs.ts";
 import { choosePace, parseOptions, type TestOptions } from "./test/options.ts";
 import { formatFailures, judgeShard } from "./test/outcome.ts";
-import { listTestFiles, mayDownload, planFiles } from "./test/plan.ts";
+import { listTestFiles, mayDownload, planBatches } from "./test/plan.ts";
 import { formatRows, type KernelRows } from "./test/page.ts";
 import type { TestResult } from "./test/read_output.ts";
 import { runAll, type RunResult } from "./test/run_all.ts";
@@ -101,12 +102,9 @@ async function buildGoPrograms(stop: AbortSignal): Promise<AsyncDisposable> {
   return stack;
 }
 
-/** Creates what the tests see of the machine; undefined if they see itself. */
-async function startNode(
-  flags: readonly string[],
-): Promise<UsedNode | undefined> {
-  if (!canUseNetns) return undefined;
-  // There, nothing can be downloaded: neither packages nor what bundles.
+/** Downloads what tests need, for on their node nothing can be: neither packages nor what bundles. */
+async function downloadAll(flags: readonly string[]): Promise<void> {
+  if (!canUseNetns) return;
   const files = listTestFiles(ROOT).map(({ path }) => path);
   for (const args of [["cache", ...files], ["bundle", "scripts/exists.ts"]]) {
     const [subcommand = "", ...paths] = args;
@@ -115,6 +113,11 @@ async function startNode(
       cwd: ROOT,
     }).output();
   }
+}
+
+/** Creates what the tests see of the machine; undefined if they see itself. */
+async function startNode(): Promise<UsedNode | undefined> {
+  if (!canUseNetns) return undefined;
   try {
     return await UsedNode.start();
   } catch (error) {
@@ -148,9 +151,9 @@ function describe(error: unknown): string {
 
 /** The input of every test process. */
 interface Setting {
-  readonly enter: readonly string[];
   readonly flags: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  readonly place: Promise<TestPlace>;
   readonly stop: AbortSignal;
 }
 
@@ -168,12 +171,12 @@ function chooseJobs(
   const types = checkTypes(flags);
   if (scope === "fast") {
     const quick = files.filter(({ path }) => isFast(path, durations));
-    const tests = planFiles(quick, durations)
-      .map((path) => testFile(path, setting));
+    const tests = planBatches(quick, durations)
+      .map((batch) => testFiles(batch, setting));
     return [types, ...checkSources(), ...tests];
   }
-  const tests = planFiles(files, durations)
-    .map((path) => testFile(path, setting));
+  const tests = planBatches(files, durations)
+    .map((batch) => testFiles(batch, setting));
   // What loads processors most, and takes long.
   const checks = scope === "whole"
     ? [testKernel(flags), types, ...checkSources(), ...checkWhole(flags)]
@@ -194,7 +197,7 @@ async function runEverything(
   const time = scope === "fast"
     ? ""
     : `, about ${formatSeconds(durations.whole)} on an idle machine`;
-  console.log(`${all.length} files and checks${time}`);
+  console.log(`${all.length} test processes and checks${time}`);
   const columns = findColumns(Deno.env.toObject());
   const startMs = performance.now();
   using progress = new Progress(writeStderr, columns);
@@ -271,14 +274,15 @@ type Counted = Pick<RunResult, "tally" | "conformance">;
 /** Runs what the command line asks for, as `deno test` runs and shows it. */
 async function runSome(
   denoArgs: readonly string[],
-  { enter, flags, env, stop }: Setting,
+  { flags, env, place, stop }: Setting,
 ): Promise<Counted> {
+  const { enter, env: ofPlace } = await place;
   const stdout = Deno.stdout.writable.getWriter();
   const encoder = new TextEncoder();
   const end = await runShard(["test", "-A", ...flags, ...denoArgs], {
     cwd: ROOT,
     enter: denoArgs.some(mayDownload) ? [] : enter,
-    env,
+    env: { ...env, ...ofPlace },
     stop,
     onText: (text) => stdout.write(encoder.encode(text)),
   });
@@ -296,42 +300,74 @@ function judge({ tally }: Counted): Tally {
   return { ...tally, failed: 1 };
 }
 
-/** Programs that a scope needs beside deno. */
-async function prepare(
-  scope: Scope,
-  stop: AbortSignal,
-): Promise<AsyncDisposable> {
-  const go = scope === "fast" ? undefined : await buildGoPrograms(stop);
-  await installTestPackages();
-  if (scope === "whole" && !NO_INSTALL) await ensureKernel();
-  return go ?? new AsyncDisposableStack();
+/** What tests run on, and with: made beside the checks, which need none of it. */
+class Preparation implements AsyncDisposable {
+  readonly #stack = new AsyncDisposableStack();
+  readonly place: Promise<TestPlace>;
+  /** Whether the executables could be built. */
+  isBuilt = true;
+  #node: UsedNode | undefined;
+
+  constructor(scope: Scope, flags: readonly string[], stop: AbortSignal) {
+    this.place = this.#prepare(scope, flags, stop);
+    this.place.catch(() => {}); // Whoever waits for it is told.
+  }
+
+  async #prepare(
+    scope: Scope,
+    flags: readonly string[],
+    stop: AbortSignal,
+  ): Promise<TestPlace> {
+    const isFast = scope === "fast";
+    if (!isFast) this.#stack.use(await buildGoPrograms(stop));
+    const [bin = ""] = await Promise.all([
+      // What is quick needs no executables.
+      isFast ? undefined : this.#build(),
+      downloadAll(flags),
+      installTestPackages(),
+      scope === "whole" && !NO_INSTALL ? ensureKernel() : undefined,
+    ]);
+    explainSkips();
+    this.#node = await startNode();
+    if (this.#node !== undefined) this.#stack.use(this.#node);
+    return {
+      enter: this.#node?.enter ?? [],
+      env: bin === "" ? {} : { CNI_BIN: bin },
+    };
+  }
+
+  async #build(): Promise<string | undefined> {
+    const bin = await buildExecutables();
+    this.isBuilt = bin !== undefined;
+    return bin;
+  }
+
+  /** Lists what tests have changed on the node. */
+  listChanges(): string[] {
+    return this.#node?.listChanges() ?? [];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.place.catch(() => {});
+    await this.#stack[Symbol.asyncDispose]();
+  }
 }
 
 /** Runs a scope, or what the command line asks for. */
 async function test(scope: Scope, options: TestOptions): Promise<Tally> {
   const stop = createStop(LIMIT_MS);
-  await using _ = await prepare(scope, stop);
-  explainSkips();
-  // What is quick needs no executables.
-  const bin = scope === "fast" ? "" : await buildExecutables();
-  const build = { passed: 0, failed: bin === undefined ? 1 : 0, skipped: 0 };
   const flags = await importFlags();
-  await using node = await startNode(flags);
-  const setting = {
-    enter: node?.enter ?? [],
-    flags,
-    // Nothing is written to the machine's own log.
-    env: {
-      CNI_LOG_FILE: "stderr",
-      ...scope === "fast" ? ONE_WAY : {},
-      ...bin === undefined || bin === "" ? {} : { CNI_BIN: bin },
-    },
-    stop,
-  };
+  await using preparation = new Preparation(scope, flags, stop);
+  const { place } = preparation;
+  // Nothing is written to the machine's own log.
+  const env = { CNI_LOG_FILE: "stderr", ...scope === "fast" ? ONE_WAY : {} };
+  const setting = { flags, env, place, stop };
   const result = options.denoArgs.length > 0
     ? await runSome(options.denoArgs, setting)
     : await runEverything(scope, options, setting);
-  const changes = node?.listChanges() ?? [];
+  const { isBuilt } = preparation;
+  const build = { passed: 0, failed: isBuilt ? 0 : 1, skipped: 0 };
+  const changes = preparation.listChanges();
   for (const change of changes) {
     console.log(`FAILED A test has changed the node: ${change}`);
   }

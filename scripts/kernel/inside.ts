@@ -5,8 +5,8 @@
  */
 
 import { formatTally } from "../tally.ts";
-import { testFile } from "../test/jobs.ts";
-import { planFiles, type TestFile } from "../test/plan.ts";
+import { testFiles } from "../test/jobs.ts";
+import { planBatches, type TestFile } from "../test/plan.ts";
 import { runAll } from "../test/run_all.ts";
 import { createStop } from "../test/stop.ts";
 
@@ -30,8 +30,8 @@ async function main(path: string): Promise<void> {
   const { deno } = Deno.version;
   console.log(`Running in Linux ${Deno.osRelease()} by deno ${deno}`);
   const durations = { whole: 0, files: {} };
-  const jobs = planFiles(run.files, durations)
-    .map((path) => testFile(path, run));
+  const jobs = planBatches(run.files, durations)
+    .map((batch) => testFiles(batch, run));
   const { tally, conformance, rows } = await runAll(jobs, {
     ...run,
     root: new URL(run.root),

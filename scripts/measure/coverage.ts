@@ -26,10 +26,10 @@ import { answerHelp } from "../help.ts";
 import { importFlags } from "../net.ts";
 import { formatTally } from "../tally.ts";
 import { readDurations } from "../test/durations.ts";
-import { testFile } from "../test/jobs.ts";
+import { testFiles } from "../test/jobs.ts";
 import { choosePace } from "../test/options.ts";
 import { formatFailures } from "../test/outcome.ts";
-import { listFiles, listTestFiles, planFiles } from "../test/plan.ts";
+import { listFiles, listTestFiles, planBatches } from "../test/plan.ts";
 import { runAll } from "../test/run_all.ts";
 import { createStop } from "../test/stop.ts";
 
@@ -133,8 +133,8 @@ async function runTests(env: Record<string, string>): Promise<void> {
   );
   const durations = readDurations(new URL("build/durations.json", ROOT_URL));
   const setting = { flags: await importFlags() };
-  const jobs = planFiles(files, durations)
-    .map((path) => testFile(path, setting));
+  const jobs = planBatches(files, durations)
+    .map((batch) => testFiles(batch, setting));
   const { tally, failures } = await runAll(jobs, {
     root: ROOT_URL,
     env,

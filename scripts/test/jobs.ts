@@ -11,15 +11,15 @@ import {
   judgeShard,
   type Outcome,
 } from "./outcome.ts";
-import { mayDownload, STRESS } from "./plan.ts";
+import { type Batch, mayDownload, STRESS } from "./plan.ts";
 import type { ShardEnd } from "./run_shard.ts";
 
 /** Something to run. */
 export interface Job {
   readonly name: string;
   readonly args: readonly string[];
-  /** A command that enters namespaces, in front of it; none by default. */
-  readonly enter?: readonly string[] | undefined;
+  /** What it waits for: nothing by default. */
+  readonly needs?: "executables" | "node";
   /** Whether it loads cores by many processes: few of these run together. */
   readonly isStress?: boolean;
   readonly judge: (name: string, end: ShardEnd) => Outcome;
@@ -31,20 +31,32 @@ export interface TestSetting {
   readonly flags: readonly string[];
   /** More arguments for each `deno test`; none by default. */
   readonly testArgs?: readonly string[];
-  /** A command that enters namespaces, in front of each test; none by default. */
-  readonly enter?: readonly string[];
 }
 
-/** Returns the job that runs a test file. */
-export function testFile(
-  path: string,
-  { flags, testArgs = [], enter = [] }: TestSetting,
+/** Where tests run. */
+export interface TestPlace {
+  /** A command that enters the namespaces of a node, in front of those in one. */
+  readonly enter: readonly string[];
+  /** Variables for all jobs that wait for it. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Loads the test files that its arguments name. */
+const LOADER = decodeURIComponent(
+  new URL("load_files.ts", import.meta.url).pathname,
+);
+
+/** Returns the job that runs test files in one process. */
+export function testFiles(
+  { name, paths }: Batch,
+  { flags, testArgs = [] }: TestSetting,
 ): Job {
+  const what = paths.length === 1 ? paths : [LOADER, "--", ...paths];
   return {
-    name: path,
-    args: ["test", "-A", "--no-check", ...flags, ...testArgs, path],
-    enter: mayDownload(path) ? [] : enter,
-    isStress: STRESS.test(path),
+    name,
+    args: ["test", "-A", "--no-check", ...flags, ...testArgs, ...what],
+    needs: paths.some(mayDownload) ? "executables" : "node",
+    isStress: paths.some((path) => STRESS.test(path)),
     judge: judgeShard,
   };
 }
@@ -89,6 +101,7 @@ export function testKernel(flags: readonly string[]): Job {
   return {
     name: "tests in User-mode Linux",
     args: ["run", "-A", ...flags, "scripts/test_kernel.ts", "--core"],
+    needs: "executables",
     judge: judgeCounting,
   };
 }

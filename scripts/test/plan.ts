@@ -1,16 +1,15 @@
 /**
- * Which test files there are, and when each is run.
+ * Which test files there are, and when each is run, in which process.
  *
- * Each file is run by a `deno test` of its own. That costs no more than one
- * for all, which makes a new isolate for each file anyway. So files can be
- * handed out one by one, none waits for a slow neighbour, and a process that
- * dies takes only its own file with it.
+ * A file that takes long is run by a `deno test` of its own. Others share one
+ * with their neighbours, so that the modules they have in common are loaded
+ * once: for most of them, that is what takes longest.
  *
  * @module
  */
 
 import project from "../../deno.json" with { type: "json" };
-import { durationOf, type Durations } from "./durations.ts";
+import { durationOf, type Durations, isLong } from "./durations.ts";
 
 /** Files that measure how fast flows are, and take their time for it. */
 export const RATES: readonly string[] = [
@@ -74,18 +73,66 @@ export function listFiles(
   });
 }
 
+/** Files that one process runs. */
+export interface Batch {
+  /** The file, or the first of several. */
+  readonly name: string;
+  readonly paths: readonly string[];
+}
+
+/** More would keep a processor busy while the others have nothing left to do. */
+const MOST_IN_BATCH = 12;
+
+/** Reports whether a file is run in a process of its own. */
+function isAlone(path: string, durations: Durations): boolean {
+  return isLong(durations, path) || STRESS.test(path) || RATES.includes(path);
+}
+
 /**
- * Puts files in order: those that take longest first, so that none of them is
- * the last that runs, and short ones fill up the end.
+ * Shares files out to processes, those that take longest first, so that none of
+ * them is the last that runs, and short ones fill up the end.
  */
-export function planFiles(
+export function planBatches(
   files: readonly TestFile[],
   durations: Durations,
-): string[] {
-  return files
-    .toSorted((a, b) =>
-      durationOf(durations, b.path) - durationOf(durations, a.path) ||
-      b.size - a.size
-    )
-    .map(({ path }) => path);
+): Batch[] {
+  const sizes = new Map(files.map(({ path, size }) => [path, size]));
+  const [alone, small] = partition(
+    [...sizes.keys()].toSorted(),
+    (path) => isAlone(path, durations),
+  );
+  const batches = [
+    ...alone.map((path) => ({ name: path, paths: [path] })),
+    // Neighbours import the same.
+    ...partition(small, mayDownload).flatMap(makeBatches),
+  ];
+  const sizeOf = ({ paths }: Batch): number =>
+    paths.reduce((sum, path) => sum + (sizes.get(path) ?? 0), 0);
+  return batches.toSorted((a, b) =>
+    durationOf(durations, b.name) - durationOf(durations, a.name) ||
+    sizeOf(b) - sizeOf(a)
+  );
+}
+
+/** Makes batches of about the same number of files. */
+function makeBatches(paths: readonly string[]): Batch[] {
+  const count = Math.ceil(paths.length / MOST_IN_BATCH);
+  return Array.from({ length: count }, (_, index) => {
+    const [start, end] = [index, index + 1]
+      .map((at) => Math.round(at * paths.length / count));
+    const own = paths.slice(start, end);
+    const [first = ""] = own;
+    const more = own.length - 1;
+    return {
+      name: more === 0 ? first : `${first} and ${more} more`,
+      paths: own,
+    };
+  });
+}
+
+function partition<T>(
+  all: readonly T[],
+  isFirst: (one: T) => boolean,
+): [first: T[], others: T[]] {
+  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
 }

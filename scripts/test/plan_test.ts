@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { listTestFiles, planFiles, RATES } from "./plan.ts";
+import { listTestFiles, planBatches, RATES } from "./plan.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -45,31 +45,46 @@ Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
 
 const DURATIONS = { whole: 60, files: { "tests/sbr_stress_test.ts": 20 } };
 
-Deno.test("planFiles() begins with what takes long", () => {
+Deno.test("planBatches() begins with what takes long, and runs others together", () => {
   const files = [
-    { path: "net/ip_test.ts", size: 10 },
-    { path: "plugins/ptp/plugin_test.ts", size: 900 },
+    ...["net/a_test.ts", "net/b_test.ts"].map((path) => ({ path, size: 10 })),
+    { path: "scripts/c_test.ts", size: 900 },
     { path: "tests/sbr_stress_test.ts", size: 60 },
+    { path: "tests/one_stress_test.ts", size: 50 },
   ];
-  assertEquals(planFiles(files, DURATIONS), [
-    "tests/sbr_stress_test.ts",
-    "plugins/ptp/plugin_test.ts",
-    "net/ip_test.ts",
+  assertEquals(planBatches(files, DURATIONS), [
+    {
+      name: "tests/sbr_stress_test.ts",
+      paths: ["tests/sbr_stress_test.ts"],
+    },
+    // It may download, so it runs elsewhere.
+    { name: "scripts/c_test.ts", paths: ["scripts/c_test.ts"] },
+    {
+      name: "tests/one_stress_test.ts",
+      paths: ["tests/one_stress_test.ts"],
+    },
+    {
+      name: "net/a_test.ts and 1 more",
+      paths: ["net/a_test.ts", "net/b_test.ts"],
+    },
   ]);
 });
 
-Deno.test("planFiles() runs every test file of the project once", () => {
+Deno.test("planBatches() runs every test file of the project once", () => {
   const files = listTestFiles(ROOT);
-  const planned = planFiles(files, DURATIONS);
+  const batches = planBatches(files, DURATIONS);
+  const planned = batches.flatMap(({ paths }) => paths);
   assertEquals(
     planned.toSorted(),
     files.map(({ path }) => path).toSorted(),
   );
   assert(planned.includes("scripts/test/plan_test.ts"));
+  const names = batches.map(({ name }) => name);
+  assertEquals(new Set(names).size, names.length);
 });
 
 Deno.test("RATES names files that are there", () => {
-  const planned = planFiles(listTestFiles(ROOT), DURATIONS);
-  const missing = RATES.filter((path) => !planned.includes(path));
+  const paths = listTestFiles(ROOT).map(({ path }) => path);
+  const missing = RATES.filter((path) => !paths.includes(path));
   assertEquals(missing, []);
 });

@@ -7,7 +7,7 @@
 import { sumTallies, type Tally } from "../tally.ts";
 import { type Durations, Forecast, formatSeconds } from "./durations.ts";
 import { IdleMeter } from "./idle.ts";
-import type { Job } from "./jobs.ts";
+import type { Job, TestPlace } from "./jobs.ts";
 import { judgeUnrun, type Outcome } from "./outcome.ts";
 import type { Failure, TestResult } from "./read_output.ts";
 import { runShard } from "./run_shard.ts";
@@ -16,8 +16,10 @@ import { runShard } from "./run_shard.ts";
 export interface RunOptions {
   /** The directory that the files are named from. */
   readonly root: URL;
-  /** Variables for the tests, beside those of this process. */
+  /** Variables for all jobs, beside those of this process. */
   readonly env: Readonly<Record<string, string>>;
+  /** What jobs wait for that need executables or a node; nothing by default. */
+  readonly place?: Promise<TestPlace>;
   /** How many jobs run at the same time, however busy the processors are. */
   readonly jobs: number;
   /** How many more begin while a processor is idle; none by default. */
@@ -112,6 +114,8 @@ class Run {
   readonly #running = new Map<Job, number>();
   #ended = 0;
   #failed = 0;
+  /** Undefined until it is there. */
+  #place: TestPlace | undefined;
 
   constructor(options: RunOptions, names: readonly string[]) {
     this.#options = options;
@@ -136,6 +140,7 @@ class Run {
     const { measureIdle = () => meter.measure() } = this.#options;
     const ran: Ran[] = [];
     const queue = [...jobs];
+    const arrival = this.#arrive();
     const endings = new Set<Promise<void>>();
     const begin = (): boolean => {
       const job = stop.aborted ? undefined : this.#takeNext(queue);
@@ -150,9 +155,11 @@ class Run {
     let watchedMs = performance.now();
     for (;;) {
       while (endings.size < least && begin());
-      if (endings.size === 0) return ran;
+      const isWaiting = queue.length > 0 && !stop.aborted;
+      if (endings.size === 0 && !isWaiting) return ran;
       const restMs = watchedMs + WATCH_MS - performance.now();
-      await waitForAny(endings, restMs);
+      const isHere = this.#place !== undefined;
+      await waitForAny(isHere ? endings : [...endings, arrival], restMs);
       if (performance.now() < watchedMs + WATCH_MS) continue;
       watchedMs = performance.now();
       const idle = measureIdle();
@@ -164,19 +171,26 @@ class Run {
     }
   }
 
+  /** Waits for what jobs need. */
+  async #arrive(): Promise<void> {
+    this.#place = await (this.#options.place ?? { enter: [], env: {} });
+  }
+
   /** Takes the first job that may begin now. */
   #takeNext(queue: Job[]): Job | undefined {
     const stress = [...this.#running.keys()]
       .filter(({ isStress }) => isStress).length;
-    const index = queue
-      .findIndex(({ isStress }) => !isStress || stress < STRESS_JOBS);
+    const index = queue.findIndex(({ isStress, needs }) =>
+      (!isStress || stress < STRESS_JOBS) &&
+      (needs === undefined || this.#place !== undefined)
+    );
     return index < 0 ? undefined : queue.splice(index, 1)[0];
   }
 
   async #run(job: Job): Promise<Ran> {
     this.#running.set(job, performance.now());
     this.#tell();
-    const ran = await runJob(job, this.#options);
+    const ran = await runJob(job, this.#options, this.#place);
     this.#running.delete(job);
     this.#forecast.end(job.name);
     this.#ended++;
@@ -211,10 +225,19 @@ async function waitForAny(
   clearTimeout(timer);
 }
 
-async function runJob(job: Job, options: RunOptions): Promise<Ran> {
-  const { name, args, enter = [], judge } = job;
-  const { root, env, verbose, stop, print, log } = options;
-  const end = await runShard(args, { cwd: root, enter, env, stop });
+async function runJob(
+  job: Job,
+  options: RunOptions,
+  place: TestPlace | undefined,
+): Promise<Ran> {
+  const { name, args, needs, judge } = job;
+  const { root, verbose, stop, print, log } = options;
+  const end = await runShard(args, {
+    cwd: root,
+    enter: needs === "node" ? place?.enter ?? [] : [],
+    env: { ...options.env, ...needs === undefined ? {} : place?.env },
+    stop,
+  });
   log(`==> ${name}\n${end.output}\n`);
   const outcome = judge(name, end);
   const shown = verbose ? end.output : outcome.report;

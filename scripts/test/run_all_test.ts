@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { checkTypes, type Job, testFile } from "./jobs.ts";
+import { checkTypes, type Job, testFiles, type TestPlace } from "./jobs.ts";
 import {
   formatOutcome,
   runAll,
@@ -38,16 +38,25 @@ class Run implements Disposable {
     }
   }
 
+  /** @param jobs Files; those with a plus between them in one process */
   run(
     jobs: readonly (string | Job)[],
     { testArgs = [], ...options }:
       & { readonly testArgs?: readonly string[] }
       & Partial<
-        Pick<RunOptions, "jobs" | "verbose" | "more" | "measureIdle">
+        Pick<
+          RunOptions,
+          "jobs" | "verbose" | "more" | "measureIdle" | "place"
+        >
       > = {},
   ): Promise<RunResult> {
     const toJob = (one: string | Job): Job =>
-      typeof one === "string" ? testFile(one, { flags: FLAGS, testArgs }) : one;
+      typeof one === "string"
+        ? testFiles({ name: one, paths: one.split("+") }, {
+          flags: FLAGS,
+          testArgs,
+        })
+        : one;
     return runAll(jobs.map(toJob), {
       root: new URL(`file://${this.directory}/`),
       env: { NO_COLOR: "1" },
@@ -92,6 +101,29 @@ Deno.test("runAll() has a line for what passes, and a report of what fails", asy
   assertStringIncludes(run.logged, "==> good_test.ts\nrunning 1 test");
 });
 
+Deno.test("runAll() runs files in one process, also if one does not load", async () => {
+  const count = "globalThis.count = (globalThis.count ?? 0) + 1;";
+  const counts = `${count} Deno.test("counts to " + count, () => {});`;
+  using run = new Run({
+    "a_test.ts": counts,
+    "b_test.ts": 'throw new Error("not today");',
+    "c_test.ts": counts,
+  });
+  const { tally, failures } = await run.run(
+    ["a_test.ts+b_test.ts+c_test.ts"],
+    { verbose: true },
+  );
+  assertEquals(tally, { passed: 2, failed: 1, skipped: 0 });
+  assertEquals(
+    failures.map(({ name, lines }) => [name.split(" => ")[0], lines[0]]),
+    [["b_test.ts loads", "error: Error: not today"]],
+  );
+  assertStringIncludes(
+    run.find("a_test.ts+b_test.ts+c_test.ts"),
+    "counts to 2",
+  );
+});
+
 /** A test that passes once another one of its kind runs beside it. */
 function meet(own: string, other: string): string {
   return `
@@ -129,6 +161,28 @@ Deno.test("runAll() begins no more while all processors are busy", async () => {
   await run.run(files, { more: 2, measureIdle: () => 0.2 });
   const names = run.progress.map((text) => text.split(": ")[1]);
   assert(!names.includes("types more good_test.ts"), names.join("\n"));
+});
+
+Deno.test("runAll() begins with what need not wait, then knows more variables", async () => {
+  using run = new Run({
+    "a_test.ts": 'Deno.test("a", () => { ' +
+      'if (Deno.env.get("CNI_BIN") !== "/bin") throw new Error("early"); });',
+  });
+  const place = Promise.withResolvers<TestPlace>();
+  const soon: Job = {
+    ...checkTypes(FLAGS),
+    name: "soon",
+    args: ["eval", "--no-config", 'console.log(Deno.env.get("CNI_BIN"))'],
+  };
+  const running = run.run(["a_test.ts", soon], {
+    verbose: true,
+    place: place.promise,
+  });
+  await eventually("it has run", () => run.find("soon") !== "");
+  assertStringIncludes(run.find("soon"), "\nundefined\n");
+  place.resolve({ enter: ["env"], env: { CNI_BIN: "/bin" } });
+  const { tally } = await running;
+  assertEquals(tally, { passed: 2, failed: 0, skipped: 0 });
 });
 
 Deno.test("runAll() runs two stress tests at a time, and others beside them", async () => {
