@@ -33,12 +33,8 @@ export function formatFindingsPage(): string {
     left.code < right.code ? -1 : 1
   );
   const areas = Map.groupBy(checks, ({ code }) => code.slice(3, 5));
-  const rows = checks.map(({ code, name, finds }) =>
-    `| [${code}](#${code.toLowerCase()}) | \`${name}\` | ${finds} |`
-  );
   return [
     INTRODUCTION,
-    `| code | name | finds |\n| --- | --- | --- |\n${rows.join("\n")}\n`,
     ...[...areas].flatMap(([area, some]) => [
       `## ${AREAS[area] ?? area}\n`,
       ...some.map(formatPart),
