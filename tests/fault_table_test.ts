@@ -5,7 +5,7 @@
  * world as it was. Each step gets one of the faults, in turn;
  * `CNI_FAULTS=all` gives it all of them.
  *
- * The steps are listed in docs/fault-table.md, which
+ * The steps are listed in golden/fault_steps.md, which
  * `CNI_FAULT_TABLE=write` writes again.
  *
  * @module
@@ -374,7 +374,7 @@ Deno.test("every plugin has its faults tested", () => {
   assertEquals(missing, []);
 });
 
-Deno.test("docs/fault-table.md lists the steps", async (t) => {
+Deno.test("fault_steps.md lists the steps", async (t) => {
   if (Deno.env.get("CNI_FAULT_TABLE") === "write") writePage(sections);
   const page = readPage();
   for (const [title, section] of sections) {

@@ -1,40 +1,19 @@
 /**
- * The page docs/fault-table.md.
+ * The list tests/golden/fault_steps.md.
  *
  * @module
  */
 
 import { FAULT_ROWS, titleOf, WITHOUT_ROW } from "./fault_rows.ts";
 
-const PAGE = new URL("../../docs/fault-table.md", import.meta.url);
+const PAGE = new URL("../golden/fault_steps.md", import.meta.url);
 
-const INTRO = `# Fault table
+const INTRO = `# Steps with faults
 
-Each step by which a plugin changes the world, as the tests count them: requests
-that change something in the kernel, commits of nftables, files, programs.
-\`tests/fault_table_test.ts\` does harm after the steps:
-
-- The step is done, but fails.
-- The process is dead from then on, and undoes nothing.
-- The step fails in a call of the node daemon.
-- The executable gets SIGKILL at a request to the kernel.
-- The daemon's process gets SIGKILL in ADD, DEL and GC, for two chains
-  (\`tests/daemon_faults_test.ts\`).
-
-Then the runtime's DEL, a second DEL and GC must leave links, addresses, routes,
-rules, qdiscs, rules of nftables and iptables, leases and other files as they
-were, and another container's attachment whole. A test run does one of these
-after some of the steps, in turn; with \`CNI_FAULTS=all\` it does all of them
-after every step. CHECK, STATUS and VERSION have no steps.
-
-The executables have no code for this: the tests replace methods, and strace
-sends the signal.
-
-This page is written by
-
-\`\`\`sh
-CNI_FAULT_TABLE=write deno task test tests/fault_table_test.ts
-\`\`\`
+Each step by which a plugin changes the world: requests that change something in
+the kernel, commits of nftables, files, programs. \`tests/fault_table_test.ts\`
+says which harm it does after them, and writes this list with
+\`CNI_FAULT_TABLE=write\`.
 `;
 
 /** Reads the sections of the page, by their titles. */

@@ -12,7 +12,7 @@ export const SEARCH = {
   boostDocument: (id) =>
     /\/(troubleshooting|doctor|install|migrate)\.html/.test(id)
       ? 2
-      : /\/(write-a-plugin|cookbook|libcni|security|fault-table)\.html/.test(id)
+      : /\/(write-a-plugin|cookbook|libcni|security)\.html/.test(id)
       ? 0.5
       : 1,
 };
