@@ -7,14 +7,6 @@
  *               DHCP server ◀── network ◀── eth0 in the container ◀─────────┘
  * ```
  *
- * ```json
- * {
- *   "type": "macvlan",
- *   "master": "eth0",
- *   "ipam": { "type": "dhcp" }
- * }
- * ```
- *
  * The daemon gets a lease by the container's own link, and renews it. It keeps
  * its leases in the directory beside its socket (`/run/cni/dhcp`), so it may be
  * restarted. DEL releases the lease. Without a daemon, DEL marks the lease, and

@@ -2,26 +2,11 @@
  * host-local: addresses from ranges in the configuration, leased in files on
  * this host.
  *
- * ```json
- * {
- *   "ipam": {
- *     "type": "host-local",
- *     "ranges": [
- *       [{ "subnet": "10.1.2.0/24", "exclude": ["10.1.2.64/26"] }],
- *       [{ "subnet": "2001:db8:1::/64" }]
- *     ],
- *     "routes": [{ "dst": "0.0.0.0/0" }, { "dst": "::/0" }]
- *   }
- * }
- * ```
- *
- * An attachment gets one address from each list of ranges. The leases are in
- * `/var/lib/cni/networks/<network>/` (`dataDir`), in the Go plugin's format, so
- * a host may use both plugins. DEL leaves the directory with its `lock` and
- * `last_reserved_ip.*`. GC ends the leases of all attachments that are not in
- * its list of valid ones. STATUS reports whether an ADD would find addresses.
- * In a large directory, a file for each attachment in `<dataDir>/.by-owner/` keeps
- * the time of ADD and DEL independent of the number of leases.
+ * The leases are in `/var/lib/cni/networks/<network>/` (`dataDir`), in the Go
+ * plugin's format. DEL leaves the directory with its `lock` and
+ * `last_reserved_ip.*`. In a large directory, a file for each attachment in
+ * `<dataDir>/.by-owner/` keeps the time of ADD and DEL independent of the number
+ * of leases.
  *
  * @module
  */

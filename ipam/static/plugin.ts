@@ -1,20 +1,6 @@
 /**
  * static: addresses from the configuration or the runtime.
  *
- * ```json
- * {
- *   "ipam": {
- *     "type": "static",
- *     "addresses": [
- *       { "address": "10.10.0.1/24", "gateway": "10.10.0.254" },
- *       { "address": "2001:db8:1::1/64", "gateway": "2001:db8:1::ff" }
- *     ],
- *     "routes": [{ "dst": "0.0.0.0/0" }, { "dst": "::/0" }],
- *     "dns": { "nameservers": ["10.10.0.53"] }
- *   }
- * }
- * ```
- *
  * The plugin keeps no records: whoever configures the addresses has to keep
  * them unique. So DEL and GC have nothing to do.
  *

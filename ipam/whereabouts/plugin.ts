@@ -2,20 +2,6 @@
  * whereabouts: addresses that are unique in the cluster, recorded in custom
  * resources of Kubernetes.
  *
- * ```json
- * {
- *   "ipam": {
- *     "type": "whereabouts",
- *     "range": "192.168.2.0/24",
- *     "exclude": ["192.168.2.0/28"],
- *     "gateway": "192.168.2.1",
- *     "kubernetes": {
- *       "kubeconfig": "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"
- *     }
- *   }
- * }
- * ```
- *
  * It writes the same objects and records as the reference implementation, so a
  * cluster may use both. Nothing elects a leader: a write tests the key that it
  * changes, and the API server decides. An ADD takes three requests, a DEL two.

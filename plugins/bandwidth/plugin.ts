@@ -13,17 +13,8 @@
  * ```
  *
  * Ingress is towards the container. The container's outgoing traffic arrives on
- * the host's end of its cable, where the kernel has no queue for it: it is
+ * the host's end of the veth, where the kernel has no queue for it: it is
  * redirected to an intermediate functional block (IFB), which has a queue.
- *
- * ```json
- * {
- *   "type": "bandwidth",
- *   "capabilities": { "bandwidth": true },
- *   "ingressRate": 100000000, "ingressBurst": 10000000,
- *   "egressRate": 100000000, "egressBurst": 10000000
- * }
- * ```
  *
  * DEL leaves nothing behind.
  *

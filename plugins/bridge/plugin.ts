@@ -15,21 +15,6 @@
  *   └───────────────────────────────────┘      └───────────────────┘
  * ```
  *
- * Containers reach each other through the bridge, and with `isGateway` also the
- * host and the networks beyond it.
- *
- * ```json
- * {
- *   "type": "bridge",
- *   "bridge": "cni0",
- *   "isDefaultGateway": true,
- *   "ipMasq": true,
- *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" }
- * }
- * ```
- *
- * Without `ipam` the bridge is only a switch.
- *
  * DEL leaves nothing of the attachment behind. The bridge with the gateway's
  * address, the interface `<bridge>.<vlan>` and forwarding stay, also after a
  * failed ADD: as soon as they exist, other attachments may need them.

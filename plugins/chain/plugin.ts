@@ -8,31 +8,9 @@
  *             exec   └─▶ sbr
  * ```
  *
- * ```json
- * {
- *   "cniVersion": "1.0.0",
- *   "name": "pods",
- *   "plugins": [
- *     {
- *       "type": "chain",
- *       "capabilities": { "bandwidth": true },
- *       "plugins": [
- *         { "type": "ptp", "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" } },
- *         { "type": "bandwidth", "capabilities": { "bandwidth": true } },
- *         { "type": "sbr" }
- *       ]
- *     }
- *   ]
- * }
- * ```
- *
- * To the plugins it is the runtime: each one gets byte for byte the same input
- * as without the chain, and its result is used in the same way. Plugins that
- * are this very executable run in this process, others as separate processes,
- * which go on if this one is killed: DEL waits for them.
- *
- * The chain itself creates nothing and keeps no records: DEL undoes the changes
- * of its plugins, and the result of ADD is in the runtime's cache.
+ * Plugins that are this very executable run in this process, others as separate
+ * processes, which go on if this one is killed: DEL waits for them. The chain
+ * itself creates nothing and keeps no records.
  *
  * @module
  */

@@ -2,10 +2,6 @@
  * contivk8s: the plugin remote, under the name and with the defaults of contiv's
  * plugin.
  *
- * ```json
- * { "cniVersion": "0.3.1", "name": "contiv-net", "type": "contivk8s" }
- * ```
- *
  * It keeps nothing itself: DEL leaves what the daemon leaves.
  *
  * @module

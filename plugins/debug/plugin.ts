@@ -8,14 +8,6 @@
  *                              a record in a file    hooks in the sandbox
  * ```
  *
- * ```json
- * {
- *   "type": "debug",
- *   "cniOutput": "/tmp/cni_output.txt",
- *   "addHooks": [["sh", "-c", "ip address > /tmp/$CNI_CONTAINERID"]]
- * }
- * ```
- *
  * It does only what a file of the node says too. ADD returns the previous
  * plugin's result, or an empty one. DEL leaves the file and all effects of the
  * hooks.

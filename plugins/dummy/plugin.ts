@@ -10,13 +10,6 @@
  *   └──────────────────┘          └──────────────────────┘
  * ```
  *
- * ```json
- * {
- *   "type": "dummy",
- *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" }
- * }
- * ```
- *
  * DEL leaves nothing behind.
  *
  * @module

@@ -12,10 +12,6 @@
  *                        └──────────────────────────────────┘
  * ```
  *
- * ```json
- * { "type": "firewall", "ingressPolicy": "same-bridge" }
- * ```
- *
  * The rules are in firewalld, iptables or nftables. DEL removes the
  * attachment's. Chains and rules that all attachments share stay in iptables,
  * as with the Go plugin; the last DEL removes the table of nftables.

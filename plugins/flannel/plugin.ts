@@ -11,24 +11,6 @@
  *   /var/lib/cni/flannel/CONTAINER: the same configuration, for CHECK and DEL
  * ```
  *
- * ```json
- * { "type": "flannel", "delegate": { "isDefaultGateway": true } }
- * ```
- *
- * With the usual `subnet.env` the bridge plugin gets this configuration:
- *
- * ```json
- * {
- *   "type": "bridge", "isGateway": true, "isDefaultGateway": true,
- *   "mtu": 1450, "ipMasq": false,
- *   "ipam": {
- *     "type": "host-local",
- *     "ranges": [[{ "subnet": "10.244.1.0/24" }]],
- *     "routes": [{ "dst": "10.244.0.0/16" }]
- *   }
- * }
- * ```
- *
  * DEL leaves what the delegate's DEL leaves; of bridge that is the bridge.
  *
  * @module

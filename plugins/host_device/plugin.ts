@@ -12,16 +12,8 @@
  *   └──────────────────┘          └──────────────────────┘
  * ```
  *
- * ```json
- * {
- *   "type": "host-device",
- *   "device": "ens5",
- *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" }
- * }
- * ```
- *
- * Without `ipam` the device gets no address. A PCI device that a program drives
- * (DPDK) has no link: it only gets addresses, in the result.
+ * A PCI device that a program drives (DPDK) has no link: it only gets addresses,
+ * in the result.
  *
  * DEL returns the device to the host, down, with the name that it had, and
  * leaves nothing else behind.

@@ -13,20 +13,6 @@
  *    192.168.1.0/24
  * ```
  *
- * For networks that allow one MAC per port. In mode `l2` the master passes
- * frames to the container that has the destination address. In modes `l3` and
- * `l3s` it routes packets, and containers send no broadcasts. The host and its
- * containers do not reach each other.
- *
- * ```json
- * {
- *   "type": "ipvlan",
- *   "master": "eth0",
- *   "mode": "l2",
- *   "ipam": { "type": "host-local", "subnet": "192.168.1.0/24" }
- * }
- * ```
- *
  * In a chain and without `ipam`, the interface gets the addresses of prevResult
  * in place of the interfaces that had them; without `master`, the single
  * interface of prevResult is the master.

@@ -2,10 +2,6 @@
  * loopback: brings the sandbox's own `lo` up. Runtimes call it for every
  * container, before or in addition to its networks.
  *
- * ```json
- * { "cniVersion": "1.0.0", "name": "lo", "type": "loopback" }
- * ```
- *
  * It has no keys. CNI_IFNAME is ignored: the interface is always `lo`. ADD
  * returns prevResult if there is one, else `lo` with the addresses that the
  * kernel gives it. DEL brings `lo` down, unless another interface is up; `lo`

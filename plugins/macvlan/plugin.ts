@@ -13,18 +13,6 @@
  *    192.168.1.0/24
  * ```
  *
- * The containers and the network reach each other directly. The host and its
- * containers do not: the kernel sends nothing from a macvlan to its own master.
- *
- * ```json
- * {
- *   "type": "macvlan",
- *   "master": "eth0",
- *   "mode": "bridge",
- *   "ipam": { "type": "host-local", "subnet": "192.168.1.0/24" }
- * }
- * ```
- *
  * Without `ipam` the interface is up and has no addresses. DEL leaves nothing
  * behind.
  *

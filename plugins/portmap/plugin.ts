@@ -9,25 +9,6 @@
  *                  └────────────────────────┘          └─────────────┘
  * ```
  *
- * ```json
- * {
- *   "type": "portmap",
- *   "capabilities": { "portMappings": true }
- * }
- * ```
- *
- * The runtime passes the ports:
- *
- * ```json
- * {
- *   "runtimeConfig": {
- *     "portMappings": [
- *       { "hostPort": 8080, "containerPort": 80, "protocol": "tcp" }
- *     ]
- *   }
- * }
- * ```
- *
  * The rules are in nftables or in iptables. DEL leaves nothing of the
  * attachment; the last DEL removes the table of nftables.
  *

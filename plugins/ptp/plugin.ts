@@ -1,5 +1,5 @@
 /**
- * ptp: a cable between the host and one container.
+ * ptp: a veth pair between the host and one container.
  *
  * ```
  *         host                          container
@@ -11,22 +11,6 @@
  *                                  10.1.2.0/24 via 10.1.2.1
  *                                  …the routes of the IPAM plugin
  * ```
- *
- * The gateway's address is on the host's end of every cable, and the container
- * reaches everything through it, including its own subnet: containers share no
- * link.
- *
- * ```json
- * {
- *   "type": "ptp",
- *   "mtu": 1450,
- *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24",
- *             "routes": [{ "dst": "0.0.0.0/0" }] }
- * }
- * ```
- *
- * With `"ipMasq": true` packets from the container to destinations outside its
- * subnet leave with the host's address.
  *
  * DEL leaves nothing of the attachment behind. Forwarding, which ADD turns on
  * in the host, stays on: other attachments need it.

@@ -7,14 +7,6 @@
  *                            (unix socket)
  * ```
  *
- * ```json
- * {
- *   "type": "remote",
- *   "socket": "/run/cni-remote/cni.sock",
- *   "protocol": "cni"
- * }
- * ```
- *
  * The protocol `cni` is thick multus's, `contiv` is contivk8s's. As contivk8s,
  * the plugin replaces that program. It keeps nothing itself: DEL leaves what the
  * daemon leaves.

@@ -15,15 +15,6 @@
  *                                       default via 10.1.2.1 dev eth0
  * ```
  *
- * ```json
- * { "type": "sbr", "gateways": ["10.9.0.254"], "addSourceHints": true }
- * ```
- *
- * It is chained after the plugin that created the interface. Each address gets
- * a table, from 100 on, to which the interface's routes move. With
- * `"table": 5000` it only directs packets from the addresses to that table,
- * which another program fills.
- *
  * DEL leaves nothing behind: the routes return to table main, and routes of the
  * interface that did not exist before ADD are deleted.
  *

@@ -14,17 +14,7 @@
  *   └───────────────────────────────────────────────────────┘
  * ```
  *
- * ```json
- * {
- *   "type": "tap",
- *   "multiQueue": true,
- *   "owner": 1000, "group": 1000,
- *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" }
- * }
- * ```
- *
- * Without `ipam` the interface is up and has no addresses. DEL leaves nothing
- * behind.
+ * DEL leaves nothing behind.
  *
  * @module
  */

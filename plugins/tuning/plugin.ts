@@ -13,15 +13,6 @@
  *   /run/cni/tuning/CONTAINER_eth0.json: eth0 before ADD
  * ```
  *
- * ```json
- * {
- *   "type": "tuning",
- *   "sysctl": { "net.core.somaxconn": "500" },
- *   "mtu": 1400,
- *   "capabilities": { "mac": true }
- * }
- * ```
- *
  * DEL restores the interface. Kernel parameters keep their values: they end
  * with the namespace.
  *

@@ -14,15 +14,6 @@
  * The kernel has one link for each VLAN of a master, so that one container of
  * the host can be in it.
  *
- * ```json
- * {
- *   "type": "vlan",
- *   "master": "eth0",
- *   "vlanId": 5,
- *   "ipam": { "type": "host-local", "subnet": "10.5.0.0/24" }
- * }
- * ```
- *
  * DEL leaves nothing behind.
  *
  * @module

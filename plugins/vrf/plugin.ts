@@ -15,10 +15,6 @@
  *   └─────────────────────────────────────────────┘
  * ```
  *
- * ```json
- * { "type": "vrf", "vrfname": "blue" }
- * ```
- *
  * ADD creates the VRF if the container does not have it, and keeps the
  * interface's addresses and routes.
  *
