@@ -13,7 +13,7 @@ import { ABOUTS } from "../../plugins/lists/abouts.ts";
 import { isInTheWay } from "../../plugins/bridge/gateway.ts";
 import { listAddresses } from "../../plugins/parts/configure_link.ts";
 import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
-import { findIp } from "../../ipam/host_local/lease_files.ts";
+import { findIp } from "../../ipam/host_local/lease.ts";
 import {
   countAddresses,
   findRange,

@@ -5,9 +5,7 @@
  * The layout is the Go plugin's, and both plugins may use a directory at a time:
  *
  * - `lock`: empty; flock(2) on it guards everything else
- * - `10.1.2.3`, `2001:db8::5`: a lease; holds `<container ID>\r\n<interface>`
- *   (only the container ID if a very old plugin wrote it), or a name for which it
- *   stays (holders.ts)
+ * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts)
  * - `last_reserved_ip.<i>`: the last address handed out from range set i
  * - `unfinished`: one of these while it is written; left only by a plugin that
  *   was killed meanwhile, and then meaningless
@@ -29,53 +27,6 @@ import {
   writeAll,
 } from "../../cni/files/io.ts";
 import { FileLock, type LockWait } from "../../cni/files/lock.ts";
-import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import { findHolder } from "./holders.ts";
-
-/** The owner of a lease. */
-export interface Owner {
-  readonly containerId: string;
-  readonly ifName: string;
-}
-
-/** A lease. */
-export interface Lease {
-  readonly ip: Ip;
-  /** Path of the file. */
-  readonly path: string;
-  /** The owner as written, without surrounding blanks. */
-  readonly content: string;
-}
-
-const SEPARATOR = "\r\n";
-
-/** Formats the content of an owner's leases. */
-export function formatOwner({ containerId, ifName }: Owner): string {
-  return `${formatContainer(containerId)}${SEPARATOR}${ifName}`;
-}
-
-/** Formats a lease of the container alone, as very old plugins do. */
-export function formatContainer(containerId: string): string {
-  return containerId.trim();
-}
-
-/** Describes the owner of a lease. */
-export function describeOwner(content: string): string {
-  const holder = findHolder(content);
-  if (holder !== undefined) {
-    const { namespace, pod, ifName } = holder;
-    return `pod "${namespace}/${pod}", interface "${ifName}", for which it stays`;
-  }
-  const [containerId, ifName] = content.split(SEPARATOR);
-  return ifName === undefined
-    ? `container "${containerId}"`
-    : `container "${containerId}", interface "${ifName}"`;
-}
-
-/** Parses an address; undefined if the text is not an address. */
-export function findIp(text: string): Ip | undefined {
-  return unlessNoAddress(() => Ip.parse(text));
-}
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";

@@ -5,8 +5,8 @@ import {
   findIp,
   formatContainer,
   formatOwner,
-  LeaseFiles,
-} from "./lease_files.ts";
+} from "./lease.ts";
+import { LeaseFiles } from "./lease_files.ts";
 
 Deno.test("formatOwner() writes what the Go plugin writes", () => {
   const ifName = "eth0";

@@ -9,7 +9,7 @@ import type { Log } from "../../cni/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
 import type { Holder } from "./holders.ts";
-import { describeOwner, type Lease, type Owner } from "./lease_files.ts";
+import { describeOwner, type Lease, type Owner } from "./lease.ts";
 import { findRange, listWithheld, type RangeSet } from "./range.ts";
 import type { LeaseStore } from "./store.ts";
 

@@ -21,7 +21,7 @@ import {
 import { replaceFile } from "../../cni/files/replace.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import type { Holder } from "./holders.ts";
-import type { Owner } from "./lease_files.ts";
+import type { Owner } from "./lease.ts";
 
 /** The directory for all networks, next to those of their leases. */
 const BY_NAME = ".by-name";

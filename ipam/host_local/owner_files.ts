@@ -27,7 +27,7 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "../../cni/files/io.ts";
-import { formatContainer, type Owner } from "./lease_files.ts";
+import { formatContainer, type Owner } from "./lease.ts";
 
 /** The directory for all networks, next to those of their leases. */
 const BY_OWNER = ".by-owner";

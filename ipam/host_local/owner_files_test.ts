@@ -4,7 +4,7 @@ import { CniError } from "../../cni/error.ts";
 import { createLog } from "../../cni/log/log.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { formatOwner, type Lease, type Owner } from "./lease_files.ts";
+import { formatOwner, type Lease, type Owner } from "./lease.ts";
 import { leaseEach } from "./leasing.ts";
 import { resolveRangeSet } from "./range.ts";
 import { LeaseStore } from "./store.ts";

@@ -12,8 +12,8 @@ import type { Ip } from "../../net/ip.ts";
 import { allocate } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf } from "./config.ts";
 import { unlessUnreachable, withIoFailure } from "../../cni/files/io.ts";
+import { findIp } from "./lease.ts";
 import {
-  findIp,
   isBlank,
   lastReservedName,
   LeaseFiles,

@@ -14,13 +14,15 @@ import {
   findIp,
   formatContainer,
   formatOwner,
+  type Lease,
+  type Owner,
+} from "./lease.ts";
+import {
   isBlank,
   lastReservedName,
-  type Lease,
   LeaseFiles,
   type LeaseWait,
   type Listing,
-  type Owner,
 } from "./lease_files.ts";
 import { findHolder, formatHolder, type Holder } from "./holders.ts";
 import { isThere, lookAt, NameFiles } from "./name_files.ts";

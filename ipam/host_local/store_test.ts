@@ -17,7 +17,7 @@ import {
   ignoreUnless,
 } from "../../testing/capabilities.ts";
 import { Disk } from "../../tests/_harness/disk.ts";
-import type { Lease, Owner } from "./lease_files.ts";
+import type { Lease, Owner } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 

@@ -8,7 +8,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Owner } from "../../ipam/host_local/lease_files.ts";
+import type { Owner } from "../../ipam/host_local/lease.ts";
 import { LeaseStore } from "../../ipam/host_local/store.ts";
 import { Ip } from "../../net/ip.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

@@ -24,7 +24,7 @@ import { decodeValidAttachments } from "../../../cni/config/types.ts";
 import { parseWritten } from "../../../cli/chain_form.ts";
 import { ConfText } from "../../../cli/validation/conf_text.ts";
 import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
-import { describeOwner, findIp } from "../../../ipam/host_local/lease_files.ts";
+import { describeOwner, findIp } from "../../../ipam/host_local/lease.ts";
 import { decodeExecCredential } from "../../../kube/exec_credential.ts";
 import { readKubeconfig } from "../../../kube/kubeconfig.ts";
 import { parseYaml } from "../../../kube/yaml.ts";
