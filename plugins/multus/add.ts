@@ -12,12 +12,11 @@ import type { ForeignResult } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
+import { attach, attachmentFailure } from "./attach/attach.ts";
 import {
-  attach,
-  attachmentFailure,
   checkInterfaceNames,
   InterfaceNameError,
-} from "./attach/attach.ts";
+} from "./attach/interface_names.ts";
 import {
   type Attached,
   attachmentOf,
@@ -32,7 +31,8 @@ import {
 } from "./pod/pod.ts";
 import { setRoutes } from "./route/route.ts";
 import { checkPermitted, selectDelegates } from "./select/select.ts";
-import { asMultus, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
+import { asMultus } from "./failure.ts";
 
 /**
  * Attaches a pod to its networks, in order, and reports them to the API. A

@@ -13,7 +13,8 @@ import {
   listCachedAttachments,
 } from "./memory/cached_attachments.ts";
 import { type KnownAttachment, listAttachments } from "./model/attachment.ts";
-import { type Delegate, injectCniVersion } from "./model/delegate.ts";
+import type { Delegate } from "./model/delegate.ts";
+import { injectCniVersion } from "./model/edit_delegate.ts";
 import type { Session } from "./session.ts";
 
 /**

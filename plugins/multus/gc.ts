@@ -12,7 +12,8 @@ import { AttachmentLocks, lockDirectoryOf } from "../../cni/libcni/lock.ts";
 import { isList } from "./model/delegate.ts";
 import { waitUntilReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";
-import { asMultus, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
+import { asMultus } from "./failure.ts";
 import { releaseStaleContainers } from "./stale_containers.ts";
 
 /**

@@ -25,11 +25,8 @@ import {
 } from "../../cni/plugin.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { CLAIM_REFERENCE } from "../../cni/config/pod_evidence.ts";
-import {
-  attach,
-  attachmentFailure,
-  checkInterfaceNames,
-} from "./attach/attach.ts";
+import { attach, attachmentFailure } from "./attach/attach.ts";
+import { checkInterfaceNames } from "./attach/interface_names.ts";
 import { detach, isCached, recall } from "./attach/detach.ts";
 import {
   type Attached,
@@ -41,23 +38,21 @@ import { type MultusConfig, multusSchema } from "./model/config.ts";
 import {
   type AttachmentRequest,
   type Delegate,
-  inContext,
-  injectCniArgs,
   isList,
   loadDelegate,
   ROUTES,
 } from "./model/delegate.ts";
+import { injectCniArgs } from "./model/edit_delegate.ts";
+import { inContext } from "./model/network_error.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import { checkRoutes, setRoutes } from "./route/route.ts";
-import {
-  checkIp,
-  isHardwareAddress,
-  parseNetworks,
-} from "./select/annotations.ts";
+import { parseNetworks } from "./select/annotations.ts";
+import { checkIp, isHardwareAddress } from "./select/addresses.ts";
 import { claimAddresses } from "./select/attachment_definitions.ts";
 import { checkDefinition } from "./select/definition_policy.ts";
-import { checkPermitted, evidenceFinder, NETWORKS } from "./select/select.ts";
+import { checkPermitted, NETWORKS } from "./select/select.ts";
+import { evidenceFinder } from "./select/lookups.ts";
 import { runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */

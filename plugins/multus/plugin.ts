@@ -54,7 +54,7 @@ export function createMultus(
     check: (call) =>
       operate(call, async () => (await import("./check.ts")).check),
     async del(call): Promise<void> {
-      const { isRecursion } = await import("./session.ts");
+      const { isRecursion } = await import("./recursion.ts");
       // An error would keep the pod from being deleted.
       if (isRecursion(call.surroundings.env, call.args)) return;
       await operate(call, async () => (await import("./del.ts")).del);

@@ -2,39 +2,31 @@
  * One call of multus, and the frame of its operation: the log, the container's
  * lock, and the API client, which is closed at the end.
  *
- * Multus must not delegate to itself: each call would start another one, until
- * the node runs out of processes. `refuseSelf()` finds most cases by the types in
- * a configuration. The others, behind a plugin that runs further plugins, show in
- * an environment variable that delegates inherit.
- *
  * @module
  */
 
-import type { CmdArgs, Command, Environment } from "../../cni/call/args.ts";
+import type { Command } from "../../cni/call/args.ts";
 import { JoinedSignal } from "../../cni/call/deadline.ts";
-import {
-  CniError,
-  describeError,
-  ErrorCode,
-  toCniError,
-} from "../../cni/error.ts";
+import { describeError } from "../../cni/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { asMultus } from "./failure.ts";
 import { OperationLog } from "./log/operation_log.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
 import {
   type K8sArgs,
   parseK8sArgs,
   parseK8sArgsLeniently,
-} from "./model/attachment.ts";
+} from "./model/k8s_args.ts";
 import type { MultusConfig } from "./model/config.ts";
 import {
   type Cluster,
   type OpenCluster,
   openProcessCluster,
 } from "./pod/cluster.ts";
+import { enterRecursion, isNested } from "./recursion.ts";
 
 /** One call of multus. */
 export interface Session {
@@ -161,111 +153,5 @@ export async function lockContainer(
       error: describeError(error),
     });
     return undefined;
-  }
-}
-
-/** The attachments in progress above a delegate, outermost first. */
-const VARIABLE = "CNI_MULTUS_ATTACHMENTS";
-
-/**
- * Limits the nesting. A loop that uses another interface name each time never
- * repeats an attachment.
- */
-const MAX_DEPTH = 8;
-
-/**
- * Reports whether one of multus' own delegates, directly or not, called multus
- * for an attachment in progress. STATUS and GC all count as the same attachment.
- *
- * @param env The environment of this process
- */
-export function isRecursion(
-  env: Environment,
-  args: Pick<CmdArgs, "containerId" | "ifName">,
-): boolean {
-  const above = listAbove(env);
-  return above.length >= MAX_DEPTH || above.includes(nameOf(args));
-}
-
-/** Reports whether a delegate of multus called multus. */
-export function isNested(env: Environment): boolean {
-  return listAbove(env).length > 0;
-}
-
-/**
- * Enters an attachment: builds the environment of its delegates.
- *
- * Callers return early from a DEL that {@linkcode isRecursion} reports: an error
- * would keep the pod from being deleted.
- *
- * @param env The environment of this process
- * @throws {CniError} 7 If the attachment is already in progress
- */
-export function enterRecursion(
-  env: Environment,
-  args: Pick<CmdArgs, "containerId" | "ifName">,
-): Environment {
-  if (isRecursion(env, args)) {
-    throw new CniError(
-      ErrorCode.InvalidNetworkConfig,
-      "Cannot run multus: it was called by one of its own delegates",
-      { details: `${VARIABLE} is "${env[VARIABLE]}"` },
-    );
-  }
-  const attachments = [...listAbove(env), nameOf(args)];
-  return { ...env, [VARIABLE]: attachments.join(" ") };
-}
-
-function listAbove(env: Environment): string[] {
-  return (env[VARIABLE] ?? "").split(" ").filter((name) => name !== "");
-}
-
-/** Neither part can contain a slash or a space. */
-function nameOf(
-  { containerId, ifName }: Pick<CmdArgs, "containerId" | "ifName">,
-): string {
-  return `${containerId}/${ifName}`;
-}
-
-/** The parts of an error text that precede the cause. */
-export interface FailureContext {
-  /** The pod; absent in STATUS and GC, and before CNI_ARGS are parsed. */
-  readonly k8s?: K8sArgs;
-  /** The step that failed, such as `error saving the delegates`. */
-  readonly action?: string;
-}
-
-/**
- * Builds an error of multus itself: `Multus: [namespace/pod/uid]: action: cause`.
- * Errors of a network's plugins have another text.
- *
- * Source: multus-cni pkg/multus/multus.go `cmdErr`.
- *
- * @returns An error with the code and details of the cause
- */
-export function multusFailure(
-  error: unknown,
-  { k8s, action }: FailureContext = {},
-): CniError {
-  const { code, message, details } = toCniError(error);
-  const pod = k8s && `[${k8s.podNamespace}/${k8s.podName}/${k8s.podUid}]`;
-  const text = ["Multus", pod, action, message]
-    .filter((part) => part !== undefined).join(": ");
-  return new CniError(code, text, { details });
-}
-
-/**
- * Runs a step of multus itself.
- *
- * @throws {CniError} As {@linkcode multusFailure}
- */
-export async function asMultus<T>(
-  context: FailureContext,
-  run: () => T | Promise<T>,
-): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    throw multusFailure(error, context);
   }
 }

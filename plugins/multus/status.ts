@@ -10,7 +10,8 @@ import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./model/delegate.ts";
 import { requireReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";
-import { asMultus, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
+import { asMultus } from "./failure.ts";
 
 /**
  * Time limit for finding the master network in the API, in milliseconds.

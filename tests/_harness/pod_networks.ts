@@ -17,7 +17,7 @@ import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { applyDefaultRoute } from "../../plugins/multus/route/default_route.ts";
-import { markDefaultRoutes } from "../../plugins/multus/select/annotations.ts";
+import { markDefaultRoutes } from "../../plugins/multus/select/default_route_marks.ts";
 import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 import {
   buildNetworkStatus,

@@ -16,13 +16,15 @@ import {
 } from "../../plugins/multus/model/config.ts";
 import {
   type Delegate,
-  injectCniArgs,
-  injectCniVersion,
-  injectDeviceId,
   isList,
   loadDelegate,
   toDelegate,
 } from "../../plugins/multus/model/delegate.ts";
+import {
+  injectCniArgs,
+  injectCniVersion,
+  injectDeviceId,
+} from "../../plugins/multus/model/edit_delegate.ts";
 import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import { readNetworkFile } from "../../plugins/multus/select/network_files.ts";
 import { resolveNetworks } from "../../plugins/multus/select/select.ts";

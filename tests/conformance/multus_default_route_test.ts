@@ -16,7 +16,7 @@ import {
   dropDefaultRoutes,
 } from "../../plugins/multus/route/result_routes.ts";
 import { setDefaultRoutes } from "../../plugins/multus/route/gateways.ts";
-import { markDefaultRoutes } from "../../plugins/multus/select/annotations.ts";
+import { markDefaultRoutes } from "../../plugins/multus/select/default_route_marks.ts";
 import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { defaultRoutes } from "../_harness/default_routes.ts";

@@ -17,8 +17,8 @@ import { encodeScratch } from "../../plugins/multus/memory/scratch_document.ts";
 import {
   type KnownAttachment,
   listAttachments,
-  parseK8sArgs,
 } from "../../plugins/multus/model/attachment.ts";
+import { parseK8sArgs } from "../../plugins/multus/model/k8s_args.ts";
 import {
   type AttachmentRequest,
   type Delegate,

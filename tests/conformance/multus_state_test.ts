@@ -7,14 +7,14 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError } from "../../cni/error.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
-import { checkInterfaceNames } from "../../plugins/multus/attach/attach.ts";
+import { checkInterfaceNames } from "../../plugins/multus/attach/interface_names.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
 import {
   delegateArgs,
-  parseK8sArgs,
   runtimeConfOf,
 } from "../../plugins/multus/model/attachment.ts";
+import { parseK8sArgs } from "../../plugins/multus/model/k8s_args.ts";
 import {
   type AttachmentRequest,
   type Delegate,

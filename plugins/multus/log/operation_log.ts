@@ -17,7 +17,7 @@ import {
   type LogFields,
 } from "../../../cni/log/log.ts";
 import { compressFiles, LogFile } from "../../../cni/log/rotated_file.ts";
-import type { K8sArgs } from "../model/attachment.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
 import type { MultusConfig } from "../model/config.ts";
 
 /** The levels, most verbose first; nothing is logged at `panic`. */

@@ -14,7 +14,7 @@ import {
   type JsonValue,
 } from "../../../cni/json/json.ts";
 import type { Pod } from "../../../kube/types.ts";
-import type { K8sArgs } from "../model/attachment.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
 import { nodePath } from "../model/config.ts";
 import type { Cluster } from "./cluster.ts";
 

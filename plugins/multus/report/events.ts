@@ -14,7 +14,7 @@ import type { IpConfig } from "../../../cni/result/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";
 import type { Attached } from "../model/attachment.ts";
-import { NetworkError, type NetworkEvent } from "../model/delegate.ts";
+import { NetworkError, type NetworkEvent } from "../model/network_error.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
 

@@ -15,7 +15,7 @@ import {
   TwoNetworks,
 } from "../../../tests/_harness/two_networks.ts";
 import type { Delegate } from "../model/delegate.ts";
-import { markDefaultRoutes } from "../select/annotations.ts";
+import { markDefaultRoutes } from "../select/default_route_marks.ts";
 import { applyDefaultRoute } from "./default_route.ts";
 
 /** The results of the two interfaces' plugins. */

@@ -36,8 +36,6 @@ import {
   omitAbsent,
   parseJson,
 } from "../../../cni/json/json.ts";
-import { Cidr } from "../../../net/cidr.ts";
-import { AddressError, Ip } from "../../../net/ip.ts";
 import {
   bandwidthSchema,
   type MultusConfig,
@@ -45,10 +43,10 @@ import {
 } from "../model/config.ts";
 import {
   type AttachmentRequest,
-  type Delegate,
   type NetworkSelection,
   ROUTES,
 } from "../model/delegate.ts";
+import { checkIp, isHardwareAddress } from "./addresses.ts";
 import { checkRequestedRoutes } from "./pod_routes.ts";
 
 /** The networks that a pod chooses by its annotations. */
@@ -203,11 +201,10 @@ function inLoading<T>(context: string, parse: () => T): T {
 }
 
 function malformed(problem: string): CniError {
-  return refused(`parsePodNetworkAnnotation: ${problem}`);
-}
-
-function refused(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `parsePodNetworkAnnotation: ${problem}`,
+  );
 }
 
 /** Parses `namespace/name@interface`; namespace and interface are optional. */
@@ -347,81 +344,5 @@ function checkHardwareAddress(text: string, problem: string): void {
   if (text === "" || isHardwareAddress(text)) return;
   throw malformed(
     `${problem}: address ${text}: invalid MAC address`,
-  );
-}
-
-/**
- * Checks an address with or without a prefix length.
- *
- * @throws {CniError} 7 If it is malformed
- */
-export function checkIp(text: string): void {
-  const quoted = JSON.stringify(text);
-  try {
-    if (text.includes("/")) Cidr.parse(text);
-    else Ip.parse(text);
-  } catch (error) {
-    if (!(error instanceof AddressError)) throw error;
-    throw refused(
-      text.includes("/")
-        ? `failed to parse CIDR ${quoted}: ${error.message}`
-        : `failed to parse IP address ${quoted}`,
-    );
-  }
-}
-
-const OCTETS = /^[\da-f]{2}([:-])[\da-f]{2}(?:\1[\da-f]{2})*$/i;
-const DOTTED = /^[\da-f]{4}(?:\.[\da-f]{4})+$/i;
-
-/** Octets of Ethernet, EUI-64 (an InfiniBand GUID) and IP over InfiniBand. */
-const LENGTHS = [6, 8, 20];
-
-/**
- * Reports whether a text is a hardware address: octets separated by colons or
- * dashes, or pairs of octets separated by dots.
- *
- * Source: Go net `ParseMAC`. Go 1.26 added a form without separators, which no
- * plugin reads yet.
- */
-export function isHardwareAddress(text: string): boolean {
-  const octets = text.replaceAll(/[:.-]/g, "").length / 2;
-  return (OCTETS.test(text) || DOTTED.test(text)) && LENGTHS.includes(octets);
-}
-
-/**
- * Marks delegates that lose default routes to another network of the pod, for
- * the scratch file. Without any list of gateways nothing is marked.
- *
- * The reference acts on these marks. Here they are only recorded:
- * `applyDefaultRoute()` does not use them.
- *
- * @throws {CniError} 7 If two gateways of the same family are requested
- */
-export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
-  const isAnyAsked = delegates.some(({ request }) => request.defaultRoute);
-  if (!isAnyAsked) return [...delegates];
-  const gateways = delegates.flatMap(({ request }) =>
-    request.defaultRoute ?? []
-  );
-  for (const family of [4, 6]) {
-    const rivals = gateways.filter((ip) => ip.family === family);
-    if (rivals.length > 1) throw severalGateways(rivals);
-  }
-  return delegates.map((delegate) => {
-    const families = delegate.request.defaultRoute?.map(({ family }) => family);
-    return {
-      ...delegate,
-      isFilterV4Gateway: !families?.includes(4),
-      isFilterV6Gateway: !families?.includes(6),
-    };
-  });
-}
-
-/** The message equals the reference's. */
-function severalGateways(gateways: readonly Ip[]): CniError {
-  return new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    "multus does not support ECMP for default-route",
-    { details: `the gateways are ${gateways.join(", ")}` },
   );
 }

@@ -1,24 +1,14 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError } from "../../../cni/error.ts";
 import { Ip } from "../../../net/ip.ts";
 import { requireRoot } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
-import {
-  delegatesWith,
-  type Gateways,
-} from "../../../tests/_harness/multus_delegates.ts";
 import { networksQuery } from "../../../tests/_harness/networks_query.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
-import type {
-  AttachmentRequest,
-  Delegate,
-  NetworkSelection,
-} from "../model/delegate.ts";
+import type { AttachmentRequest, NetworkSelection } from "../model/delegate.ts";
 import {
   type ChosenNetworks,
-  isHardwareAddress,
-  markDefaultRoutes,
   parseDefaultNetwork,
   parseJsonNetworks,
   parseNetworks,
@@ -233,64 +223,6 @@ Deno.test("readAnnotations() restricts isolated pods to their namespace", async 
   }
 });
 
-type Marks = readonly [v4: boolean, v6: boolean];
-
-function marksOf(delegates: readonly Delegate[]): Marks[] {
-  return delegates.map((one) => [one.isFilterV4Gateway, one.isFilterV6Gateway]);
-}
-
-const MARKS: Readonly<
-  Record<
-    string,
-    readonly [requests: readonly Gateways[], marks: readonly Marks[]]
-  >
-> = {
-  "nobody asks": [[undefined, undefined], [[false, false], [false, false]]],
-  "none at all": [[], []],
-  "an empty list": [[undefined, []], [[true, true], [true, true]]],
-  "one of IPv4": [[undefined, ["10.1.1.1"]], [[true, true], [false, true]]],
-  "one of IPv6": [[["2001:db8::1"], undefined], [[true, false], [true, true]]],
-  "one of each": [[["10.1.1.1", "fe80::1"]], [[false, false]]],
-  "one of each, of different networks": [
-    [["10.1.1.1"], ["fe80::1"], []],
-    [[false, true], [true, false], [true, true]],
-  ],
-  "IPv4 in the clothes of IPv6": [[["::ffff:10.1.1.1"]], [[false, true]]],
-};
-
-Deno.test("markDefaultRoutes() marks delegates by family", async (t) => {
-  await eachRow(t, Object.entries(MARKS), ([, [requests, marks]]) => {
-    const delegates = delegatesWith(...requests);
-    const marked = markDefaultRoutes(delegates);
-    assertEquals(marksOf(marked), [...marks]);
-    assertEquals(
-      marked.map(({ name, request }) => ({ name, request })),
-      delegates.map(({ name, request }) => ({ name, request })),
-    );
-    assertEquals(delegates, delegatesWith(...requests));
-  });
-});
-
-Deno.test("markDefaultRoutes() refuses several gateways of a family", async (t) => {
-  const rows: Readonly<Record<string, readonly Gateways[]>> = {
-    "of one network": [["10.1.1.1", "10.1.1.2"]],
-    "of two networks": [["10.1.1.1"], undefined, ["10.2.1.1", "fe80::1"]],
-    "of IPv6": [["fe80::1"], ["fe80::2"]],
-    "the same one": [["10.1.1.1", "10.1.1.1"]],
-  };
-  await eachRow(t, Object.entries(rows), ([, requests]) => {
-    const error = assertThrows(
-      () => markDefaultRoutes(delegatesWith(...requests)),
-      CniError,
-    );
-    assertEquals(
-      error.message,
-      "multus does not support ECMP for default-route",
-    );
-    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-  });
-});
-
 function requestOf(fields: object): AttachmentRequest | undefined {
   const text = JSON.stringify([{ name: "net1", ...fields }]);
   return parseJsonNetworks(text, "pod")[0]?.request;
@@ -392,31 +324,3 @@ testRows<[object, string]>("parseJsonNetworks() refuses malformed addresses", [
   const error = assertThrows(() => requestOf(fields), CniError);
   assertEquals([error.code, error.message], [7, message]);
 }, ([fields]) => JSON.stringify(fields));
-
-const GUID = "02:00:5e:10:00:00:00:01";
-const LONG = "00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01";
-
-testRows("isHardwareAddress() accepts three forms and three lengths", [
-  ["02:00:5e:10:00:01", true],
-  ["02-00-5E-10-00-01", true],
-  ["0200.5e10.0001", true],
-  [GUID, true],
-  [GUID.replaceAll(":", "-"), true],
-  ["0200.5e10.0000.0001", true],
-  [LONG, true],
-  ["0000.0000.fe80.0000.0000.0000.0200.5e10.0000.0001", true],
-  ["", false],
-  ["02005e100001", false],
-  ["02:00:5e:10:00", false],
-  ["02:00:5e:10:00:01:", false],
-  ["02:00:5e:10:00:01:02", false],
-  ["02:00-5e:10:00:01", false],
-  ["0200.5e10", false],
-  ["0200:5e10:0001", false],
-  ["02.00.5e.10.00.01", false],
-  ["2:0:5e:10:0:1", false],
-  ["02:00:5e:10:00:0g", false],
-  [" 02:00:5e:10:00:01", false],
-], ([text, expected]: [string, boolean]) => {
-  assertEquals(isHardwareAddress(text), expected);
-}, ([text]) => text || '""');

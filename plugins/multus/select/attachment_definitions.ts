@@ -13,20 +13,21 @@ import type { PodEvidence } from "../../../cni/config/pod_evidence.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
-  allowsClaims,
   type Delegate,
-  inContext,
+  loadDelegate,
+  type NetworkSelection,
+  toDelegate,
+} from "../model/delegate.ts";
+import {
+  allowsClaims,
   injectClaim,
   injectCniArgs,
   injectDeviceId,
   injectEvidence,
   injectName,
-  loadDelegate,
-  NetworkError,
-  type NetworkSelection,
   staysByPod,
-  toDelegate,
-} from "../model/delegate.ts";
+} from "../model/edit_delegate.ts";
+import { inContext, NetworkError } from "../model/network_error.ts";
 import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
 import { findNetworkFile } from "./network_files.ts";
 

@@ -8,11 +8,8 @@ import {
   DefinitionStore,
 } from "../../../tests/_harness/definition_store.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
-import {
-  type AttachmentRequest,
-  type Delegate,
-  NetworkError,
-} from "../model/delegate.ts";
+import type { AttachmentRequest, Delegate } from "../model/delegate.ts";
+import { NetworkError } from "../model/network_error.ts";
 import {
   AttachmentDefinitions,
   type DeviceSource,

@@ -22,9 +22,9 @@ import {
   type Delegate,
   isList,
   isOwnType,
-  NetworkError,
   refuseSelf,
 } from "../model/delegate.ts";
+import { NetworkError } from "../model/network_error.ts";
 
 /** The settings of the node. */
 export type DefinitionPolicy = Pick<

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
-import { loadDelegate, NetworkError } from "../model/delegate.ts";
+import { loadDelegate } from "../model/delegate.ts";
+import { NetworkError } from "../model/network_error.ts";
 import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
 
 const DEFAULTS: DefinitionPolicy = {

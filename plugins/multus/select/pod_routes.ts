@@ -26,10 +26,10 @@ import type { Ip } from "../../../net/ip.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
   type Delegate,
-  NetworkError,
   type NetworkSelection,
   ROUTES,
 } from "../model/delegate.ts";
+import { NetworkError } from "../model/network_error.ts";
 
 /** Limits the routes of an annotation, which has room for thousands. */
 const MAX_ROUTES = 256;

@@ -3,7 +3,8 @@ import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { testRows } from "../../../tests/_harness/table.ts";
-import { type Delegate, NetworkError, ROUTES } from "../model/delegate.ts";
+import { type Delegate, ROUTES } from "../model/delegate.ts";
+import { NetworkError } from "../model/network_error.ts";
 import { parseNetworks } from "./annotations.ts";
 import { checkPermittedRoutes } from "./pod_routes.ts";
 

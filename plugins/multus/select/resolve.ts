@@ -19,14 +19,13 @@ import type { Log } from "../../../cni/log/log.ts";
 import { type MultusConfig, nodePath } from "../model/config.ts";
 import {
   type Delegate,
-  inContext,
   loadDelegate,
-  NetworkError,
   type NetworkSelection,
   refuseSelf,
   type Selection,
   toDelegate,
 } from "../model/delegate.ts";
+import { inContext, NetworkError } from "../model/network_error.ts";
 import type {
   AttachmentDefinitions,
   DefinitionSource,

@@ -12,21 +12,18 @@
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log/log.ts";
 import type { Call } from "../../../cni/plugin.ts";
-import type { PodEvidence } from "../../../cni/config/pod_evidence.ts";
-import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
-import type { ResourceMap } from "../devices/resource_map.ts";
-import type { K8sArgs } from "../model/attachment.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
 import type { MultusConfig } from "../model/config.ts";
-import {
-  type Delegate,
-  inContext,
-  type NetworkSelection,
-  type Selection,
+import type {
+  Delegate,
+  NetworkSelection,
+  Selection,
 } from "../model/delegate.ts";
+import { inContext } from "../model/network_error.ts";
 import type { Cluster } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
 import type { ChosenNetworks } from "./annotations.ts";
-import type { DefinitionSource } from "./attachment_definitions.ts";
+import { definitionsOf, deviceTaker, evidenceFinder } from "./lookups.ts";
 import { resolveAll, type ResolveQuery } from "./resolve.ts";
 
 /** The parts of a call that selecting networks needs. */
@@ -58,7 +55,7 @@ export async function selectDelegates(
   if (delegates.every(({ request }) => !request.defaultRoute)) {
     return delegates;
   }
-  const { markDefaultRoutes } = await import("./annotations.ts");
+  const { markDefaultRoutes } = await import("./default_route_marks.ts");
   return markDefaultRoutes(delegates);
 }
 
@@ -107,63 +104,6 @@ function buildQuery(
     log,
     signal,
   };
-}
-
-/** Opens the client for the first definition: files need none. */
-function definitionsOf(cluster: Cluster): DefinitionSource {
-  return {
-    async getNetworkAttachmentDefinition(
-      ...key
-    ): Promise<NetworkAttachmentDefinition> {
-      const client = await cluster.client();
-      return await client.getNetworkAttachmentDefinition(...key);
-    },
-  };
-}
-
-/** Looks up the devices when the first network needs one. */
-function deviceTaker(
-  session: SelectingCall,
-  pod: KnownPod,
-): (resourceName: string) => Promise<string | undefined> {
-  let devices: Promise<ResourceMap> | undefined;
-  return async (resourceName) => {
-    devices ??= readDevices(session, pod);
-    return (await devices).take(resourceName);
-  };
-}
-
-/** Reads the pod once, if the runtime has passed its annotations only. */
-export function evidenceFinder(
-  session: Pick<SelectingCall, "cluster" | "call">,
-  pod: KnownPod,
-): () => Promise<PodEvidence> {
-  let evidence: Promise<PodEvidence> | undefined;
-  const find = async (): Promise<PodEvidence> => {
-    const { evidenceOf } = await import("../../../cni/config/pod_evidence.ts");
-    return evidenceOf(await readObject(session, pod));
-  };
-  return () => evidence ??= find();
-}
-
-async function readObject(
-  { cluster, call: { signal } }: Pick<SelectingCall, "cluster" | "call">,
-  { namespace, name, object }: KnownPod,
-): Promise<Pod> {
-  if (object !== undefined) return object;
-  const client = await cluster.client();
-  return await client.getPod(namespace, name, { signal });
-}
-
-async function readDevices(
-  session: SelectingCall,
-  known: KnownPod,
-): Promise<ResourceMap> {
-  const { cluster, log, call: { signal } } = session;
-  const client = await cluster.client();
-  const pod = await readObject(session, known);
-  const { readResourceMap } = await import("../devices/resource_map.ts");
-  return await readResourceMap({ pod, client, log, signal });
 }
 
 /** Decides which networks a pod has, and where they are looked up. */

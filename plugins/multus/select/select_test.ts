@@ -5,7 +5,7 @@ import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { DefinitionStore } from "../../../tests/_harness/definition_store.ts";
 import { networksQuery } from "../../../tests/_harness/networks_query.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
-import { NetworkError } from "../model/delegate.ts";
+import { NetworkError } from "../model/network_error.ts";
 import {
   DEFAULT_NETWORK,
   DEFAULT_NETWORKS,

@@ -49,7 +49,7 @@ import {
 import {
   parseK8sArgs,
   parseK8sArgsLeniently,
-} from "../../../plugins/multus/model/attachment.ts";
+} from "../../../plugins/multus/model/k8s_args.ts";
 import { splitRule } from "../../../plugins/parts/iptables/program.ts";
 import { readEntries } from "../../../plugins/portmap/iptables_rules.ts";
 import { parseQuantity } from "../../../node/network/quantity.ts";

@@ -1,14 +1,8 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
 import { CniError } from "../../cni/error.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { parseK8sArgs } from "./model/attachment.ts";
-import {
-  asMultus,
-  enterRecursion,
-  isRecursion,
-  multusFailure,
-} from "./session.ts";
+import { enterRecursion, isRecursion } from "./recursion.ts";
 
 const ETH0 = { containerId: "c1", ifName: "eth0" };
 
@@ -59,45 +53,4 @@ Deno.test("enterRecursion() also stops a loop with a new interface name each tim
     }
   };
   assertThrows(enterAll, CniError, "its own delegates");
-});
-
-const K8S = parseK8sArgs(
-  "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web;K8S_POD_UID=u1",
-);
-
-Deno.test("multusFailure() uses the Go version's texts", async (t) => {
-  const cause = new CniError(11, "no answer", { details: "in time" });
-  const rows: [string, CniError, string][] = [
-    ["without a pod", multusFailure(cause), "Multus: no answer"],
-    [
-      "of a pod",
-      multusFailure(cause, { k8s: K8S }),
-      "Multus: [ns/web/u1]: no answer",
-    ],
-    [
-      "of a step",
-      multusFailure(cause, { k8s: K8S, action: "error saving the delegates" }),
-      "Multus: [ns/web/u1]: error saving the delegates: no answer",
-    ],
-    [
-      "of a container without a pod",
-      multusFailure(cause, { k8s: parseK8sArgs("") }),
-      "Multus: [//]: no answer",
-    ],
-  ];
-  await eachRow(t, rows, ([, { code, message, details }, expected]) => {
-    assertEquals([code, message, details], [11, expected, "in time"]);
-  });
-});
-
-Deno.test("asMultus() returns results, and wraps failures", async () => {
-  assertEquals(await asMultus({}, () => 7), 7);
-  const fail = (): never => {
-    throw new TypeError("oh");
-  };
-  const { code, message } = await assertRejects(
-    () => asMultus({ k8s: K8S }, fail),
-    CniError,
-  );
-  assertEquals([code, message], [999, "Multus: [ns/web/u1]: oh"]);
 });

@@ -7,7 +7,7 @@ import {
   checkInterfaceNames,
   InterfaceNameError,
   listInterfaceNames,
-} from "./attach.ts";
+} from "./interface_names.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 function delegate(type: string, ifName?: string): Delegate {

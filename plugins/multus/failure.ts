@@ -1,0 +1,51 @@
+/**
+ * Errors of multus itself.
+ *
+ * @module
+ */
+
+import { CniError, toCniError } from "../../cni/error.ts";
+import type { K8sArgs } from "./model/k8s_args.ts";
+
+/** The parts of an error text that precede the cause. */
+export interface FailureContext {
+  /** The pod; absent in STATUS and GC, and before CNI_ARGS are parsed. */
+  readonly k8s?: K8sArgs;
+  /** The step that failed, such as `error saving the delegates`. */
+  readonly action?: string;
+}
+
+/**
+ * Builds an error of multus itself: `Multus: [namespace/pod/uid]: action: cause`.
+ * Errors of a network's plugins have another text.
+ *
+ * Source: multus-cni pkg/multus/multus.go `cmdErr`.
+ *
+ * @returns An error with the code and details of the cause
+ */
+export function multusFailure(
+  error: unknown,
+  { k8s, action }: FailureContext = {},
+): CniError {
+  const { code, message, details } = toCniError(error);
+  const pod = k8s && `[${k8s.podNamespace}/${k8s.podName}/${k8s.podUid}]`;
+  const text = ["Multus", pod, action, message]
+    .filter((part) => part !== undefined).join(": ");
+  return new CniError(code, text, { details });
+}
+
+/**
+ * Runs a step of multus itself.
+ *
+ * @throws {CniError} As {@linkcode multusFailure}
+ */
+export async function asMultus<T>(
+  context: FailureContext,
+  run: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw multusFailure(error, context);
+  }
+}

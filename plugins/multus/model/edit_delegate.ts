@@ -1,0 +1,171 @@
+/**
+ * Completes the configurations of networks. A document that is edited is encoded
+ * again, including unknown keys.
+ *
+ * @module
+ */
+
+import {
+  ALLOWS_CLAIMS,
+  CLAIM_REFERENCE,
+  POD_EVIDENCE,
+  type PodEvidence,
+} from "../../../cni/config/pod_evidence.ts";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { isObject, type JsonObject } from "../../../cni/json/json.ts";
+import {
+  type NetworkConfList,
+  parseNetworkConf,
+  parseNetworkConfList,
+} from "../../../cni/libcni/conf.ts";
+import { parseDocument } from "../../../cni/libcni/conf_document.ts";
+import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
+import { injectConf } from "../../../cni/libcni/request.ts";
+import { type Delegate, type DelegateDevice, isList } from "./delegate.ts";
+
+/**
+ * Sets the name of a configuration that has none.
+ *
+ * Source: network-attachment-definition-client pkg/utils/net-attach-def.go
+ * `getCNIConfigFromSpec`, for which the key is case-sensitive.
+ *
+ * @returns The same bytes if the configuration has a name
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not an object
+ */
+export function injectName(bytes: Uint8Array, name: string): Uint8Array {
+  const document = parseDocument("configuration", bytes);
+  return (document["name"] ?? "") === ""
+    ? encodeJson({ ...document, name })
+    : bytes;
+}
+
+/**
+ * Sets the device as `deviceID` and `pciBusID` of the single plugin, or of every
+ * plugin of the list, and in the delegate.
+ *
+ * @throws {CniError} 7 If the configuration cannot be encoded
+ */
+export function injectDeviceId(
+  delegate: Delegate,
+  { resourceName, deviceId }: DelegateDevice,
+): Delegate {
+  const edited = editPlugins(
+    delegate,
+    (plugin) => injectConf(plugin, { deviceID: deviceId, pciBusID: deviceId }),
+  );
+  return { ...edited, resourceName, deviceId };
+}
+
+/**
+ * Sets keys in `args.cni` of the single plugin, or of every plugin of the list.
+ * Other keys are kept.
+ *
+ * @throws {CniError} 7 If `args` or `args.cni` is not an object
+ */
+export function injectCniArgs(
+  delegate: Delegate,
+  cniArgs: JsonObject,
+): Delegate {
+  return editPlugins(delegate, (plugin) => {
+    const args = getObject(plugin, "args");
+    const cni = getObject(args, "cni");
+    return { ...plugin, args: { ...args, cni: { ...cni, ...cniArgs } } };
+  });
+}
+
+/**
+ * Reports whether a network lets pods name IPAMClaims. The key stands beside the
+ * plugins of a list, which do not see it there, or in one of them.
+ */
+export function allowsClaims({ conf }: Delegate): boolean {
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
+  const documents = plugins.map(({ document }) => document);
+  const top = isList(conf)
+    ? [parseDocument("configuration list", conf.bytes)]
+    : [];
+  return [...top, ...documents].some((one) => one[ALLOWS_CLAIMS] === true);
+}
+
+/**
+ * Hands the IPAMClaim that the pod names, and what is known of the pod, to each
+ * plugin. Without a claim they are told that there is none.
+ */
+export function injectClaim(
+  delegate: Delegate,
+  evidence: PodEvidence | undefined,
+): Delegate {
+  const { request: { claim = "" } } = delegate;
+  const told = injectCniArgs(delegate, { [CLAIM_REFERENCE]: claim });
+  const allowing = editPlugins(told, (plugin) => ({
+    ...plugin,
+    [ALLOWS_CLAIMS]: true,
+  }));
+  return evidence ? injectEvidence(allowing, evidence) : allowing;
+}
+
+/** Reports whether addresses stay for pods that name no claim. */
+export function staysByPod({ conf }: Delegate): boolean {
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
+  return plugins.some(({ document: { ipam } }) =>
+    isObject(ipam) && ipam["stay"] !== undefined
+  );
+}
+
+/** Hands on what is known of the pod. */
+export function injectEvidence(
+  delegate: Delegate,
+  evidence: PodEvidence,
+): Delegate {
+  const known = evidence as unknown as JsonObject;
+  return editPlugins(delegate, (plugin) => ({
+    ...plugin,
+    [POD_EVIDENCE]: known,
+  }));
+}
+
+/** Returns a nested object; an empty one if it is absent. */
+function getObject(parent: JsonObject, key: string): JsonObject {
+  const value = parent[key] ?? {};
+  if (isObject(value)) return value;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot set "cni-args": "${key}" of the configuration is not an object`,
+  );
+}
+
+/**
+ * Sets the version of a list that has none. A single plugin is unchanged:
+ * without a version it uses 0.1.0.
+ *
+ * Source: multus-cni pkg/multus/multus.go `DelegateAdd`, `DelegateDel`.
+ */
+export function injectCniVersion(
+  delegate: Delegate,
+  cniVersion: string,
+): Delegate {
+  const { conf } = delegate;
+  if (!isList(conf) || conf.cniVersion !== "" || cniVersion === "") {
+    return delegate;
+  }
+  const document = parseDocument("configuration list", conf.bytes);
+  return { ...delegate, conf: encodeList({ ...document, cniVersion }) };
+}
+
+/** Edits the object of the single plugin, or of every plugin. */
+function editPlugins(
+  delegate: Delegate,
+  edit: (plugin: JsonObject) => JsonObject,
+): Delegate {
+  const { conf } = delegate;
+  if (!isList(conf)) {
+    const bytes = encodeJson(edit(conf.plugin.document));
+    return { ...delegate, conf: parseNetworkConf(bytes) };
+  }
+  const document = parseDocument("configuration list", conf.bytes);
+  const plugins = conf.plugins.map((plugin) => edit(plugin.document));
+  return { ...delegate, conf: encodeList({ ...document, plugins }) };
+}
+
+function encodeList(document: JsonObject): NetworkConfList {
+  return parseNetworkConfList(encodeJson(document));
+}

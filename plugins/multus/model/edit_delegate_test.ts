@@ -1,0 +1,152 @@
+import {
+  assert,
+  assertEquals,
+  assertStrictEquals,
+  assertThrows,
+} from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
+import { type Delegate, isList, loadDelegate } from "./delegate.ts";
+import {
+  injectCniArgs,
+  injectCniVersion,
+  injectDeviceId,
+  injectName,
+} from "./edit_delegate.ts";
+
+function encode(document: unknown): Uint8Array {
+  const isText = typeof document === "string";
+  return new TextEncoder().encode(isText ? document : JSON.stringify(document));
+}
+
+function textOf({ conf }: Delegate): string {
+  return new TextDecoder().decode(conf.bytes);
+}
+
+function documentOf(delegate: Delegate): unknown {
+  return JSON.parse(textOf(delegate));
+}
+
+Deno.test("injectName() keeps bytes with a name", () => {
+  const bytes = encode('{ "name": "n" , "type": "bridge" }');
+  assertStrictEquals(injectName(bytes, "nad"), bytes);
+});
+
+Deno.test("injectName() sets a name, with the keys in order", async (t) => {
+  const expected = '{"a":[{"b":1,"c":2}],"name":"nad","type":"bridge"}';
+  const rows = [
+    '{"type":"bridge", "a":[{"c":2,"b":1}]}',
+    '{"type":"bridge", "name":"", "a":[{"c":2,"b":1}]}',
+    '{"type":"bridge", "name":null, "a":[{"c":2,"b":1}]}',
+  ];
+  await eachRow(t, rows, (text) => {
+    const bytes = injectName(encode(text), "nad");
+    assertEquals(new TextDecoder().decode(bytes), expected);
+  });
+});
+
+const LIST = {
+  cniVersion: "0.3.1",
+  name: "n",
+  unknown: { z: 1, a: [null] },
+  plugins: [
+    { type: "sriov", vlan: 5, "x.y/z": { deep: [1, { w: "v" }] } },
+    { type: "tuning", sysctl: { "net.core.somaxconn": "500" } },
+  ],
+};
+const BARE = { cniVersion: "0.3.1", name: "n", type: "sriov", vlan: 5 };
+const DEVICE = { resourceName: "intel.com/sriov", deviceId: "0000:00:01.0" };
+const SET = { deviceID: "0000:00:01.0", pciBusID: "0000:00:01.0" };
+
+Deno.test("injectDeviceId() sets both keys in a single plugin, and the device in the delegate", () => {
+  const delegate = injectDeviceId(loadDelegate(encode(BARE)), DEVICE);
+  assertEquals(documentOf(delegate), { ...BARE, ...SET });
+  const { resourceName, deviceId } = delegate;
+  assertEquals({ resourceName, deviceId }, DEVICE);
+});
+
+Deno.test("injectDeviceId() sets both keys in every plugin of a list, and keeps everything else", () => {
+  const delegate = injectDeviceId(loadDelegate(encode(LIST)), DEVICE);
+  const plugins = LIST.plugins.map((plugin) => ({ ...plugin, ...SET }));
+  assertEquals(documentOf(delegate), { ...LIST, plugins });
+  assert(isList(delegate.conf));
+  const parsed = delegate.conf.plugins.map(({ document }) => document);
+  assertEquals(parsed, plugins);
+});
+
+Deno.test("injectDeviceId() replaces existing keys, in any case", () => {
+  const document = { ...BARE, deviceid: "old", PciBusID: "old" };
+  const delegate = injectDeviceId(loadDelegate(encode(document)), DEVICE);
+  assertEquals(documentOf(delegate), { ...BARE, ...SET });
+});
+
+Deno.test("injectCniArgs() merges key by key", async (t) => {
+  const cniArgs = { a: 2, b: { c: null } };
+  const rows: [string, object, object][] = [
+    ["no args", {}, { cni: cniArgs }],
+    ["null", { args: null }, { cni: cniArgs }],
+    ["other args", { args: { x: 1 } }, { x: 1, cni: cniArgs }],
+    [
+      "args.cni",
+      { args: { x: 1, cni: { a: 1, z: 9 } } },
+      { x: 1, cni: { a: 2, b: { c: null }, z: 9 } },
+    ],
+  ];
+  for (const [name, extra, args] of rows) {
+    await t.step(`${name} in a bare plugin`, () => {
+      const delegate = loadDelegate(encode({ ...BARE, ...extra }));
+      const edited = injectCniArgs(delegate, cniArgs);
+      assertEquals(documentOf(edited), { ...BARE, args });
+    });
+    await t.step(`${name} in a list`, () => {
+      const [first, second] = LIST.plugins;
+      const document = { ...LIST, plugins: [{ ...first, ...extra }, second] };
+      const edited = injectCniArgs(loadDelegate(encode(document)), cniArgs);
+      const plugins = [
+        { ...first, args },
+        { ...second, args: { cni: cniArgs } },
+      ];
+      assertEquals(documentOf(edited), { ...LIST, plugins });
+    });
+  }
+});
+
+testRows("injectCniArgs() refuses args that are not objects", ["text", [1], {
+  cni: "text",
+}], (args) => {
+  const delegate = loadDelegate(encode({ ...BARE, args }));
+  const error = assertThrows(
+    () => injectCniArgs(delegate, { a: 1 }),
+    CniError,
+    "is not an object",
+  );
+  assertEquals(error.code, 7);
+}, (args) => JSON.stringify(args));
+
+Deno.test("injectCniVersion() sets the version of lists without one", async (t) => {
+  const { cniVersion: _, ...unversioned } = LIST;
+  const rows: [string, object, string][] = [
+    ["no version", unversioned, "1.0.0"],
+    ["an empty version", { ...LIST, cniVersion: "" }, "1.0.0"],
+    ["a version", LIST, "0.3.1"],
+  ];
+  await eachRow(t, rows, ([, document, cniVersion]) => {
+    const delegate = loadDelegate(encode(document));
+    const versioned = injectCniVersion(delegate, "1.0.0");
+    assertEquals(documentOf(versioned), { ...LIST, cniVersion });
+    assertEquals(versioned.conf.cniVersion, cniVersion);
+  });
+});
+
+testRows<[string, object, string]>("injectCniVersion() keeps everything else", [
+  ["a list that offers versions", {
+    ...LIST,
+    cniVersion: "",
+    cniVersions: ["0.4.0"],
+  }, "1.0.0"],
+  ["a bare plugin", { name: "n", type: "bridge" }, "1.0.0"],
+  ["no version to give", { name: "n", plugins: LIST.plugins }, ""],
+], ([, document, version]) => {
+  const delegate = loadDelegate(encode(document));
+  assertStrictEquals(injectCniVersion(delegate, version), delegate);
+});

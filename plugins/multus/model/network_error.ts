@@ -1,0 +1,43 @@
+/**
+ * Errors about a network that a pod does not get.
+ *
+ * @module
+ */
+
+import { CniError, toCniError } from "../../../cni/error.ts";
+
+/** The event about a network that a pod does not get. */
+export interface NetworkEvent {
+  readonly reason: "NoNetworkFound" | "NetworkRefused";
+  readonly message: string;
+}
+
+/** A pod does not get a network; the pod's events say so. */
+export class NetworkError extends CniError {
+  readonly event: NetworkEvent;
+
+  /**
+   * Creates an error.
+   *
+   * @param message With the context of the failure
+   * @param event Without the context
+   */
+  constructor(code: number, message: string, event: NetworkEvent) {
+    super(code, message);
+    this.event = event;
+  }
+
+  /** Returns the same error with another message. */
+  withMessage(message: string): NetworkError {
+    return new NetworkError(this.code, message, this.event);
+  }
+}
+
+/** Prefixes an error with the failed step; its class, code and details stay. */
+export function inContext(context: string, error: unknown): CniError {
+  const { code, message, details } = toCniError(error);
+  const text = `${context}: ${message}`;
+  return error instanceof NetworkError
+    ? error.withMessage(text)
+    : new CniError(code, text, { details });
+}

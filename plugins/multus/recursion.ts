@@ -1,0 +1,74 @@
+/**
+ * Multus must not delegate to itself: each call would start another one, until
+ * the node runs out of processes. `refuseSelf()` finds most cases by the types in
+ * a configuration. The others, behind a plugin that runs further plugins, show in
+ * an environment variable that delegates inherit.
+ *
+ * @module
+ */
+
+import type { CmdArgs, Environment } from "../../cni/call/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+
+/** The attachments in progress above a delegate, outermost first. */
+const VARIABLE = "CNI_MULTUS_ATTACHMENTS";
+
+/**
+ * Limits the nesting. A loop that uses another interface name each time never
+ * repeats an attachment.
+ */
+const MAX_DEPTH = 8;
+
+/**
+ * Reports whether one of multus' own delegates, directly or not, called multus
+ * for an attachment in progress. STATUS and GC all count as the same attachment.
+ *
+ * @param env The environment of this process
+ */
+export function isRecursion(
+  env: Environment,
+  args: Pick<CmdArgs, "containerId" | "ifName">,
+): boolean {
+  const above = listAbove(env);
+  return above.length >= MAX_DEPTH || above.includes(nameOf(args));
+}
+
+/** Reports whether a delegate of multus called multus. */
+export function isNested(env: Environment): boolean {
+  return listAbove(env).length > 0;
+}
+
+/**
+ * Enters an attachment: builds the environment of its delegates.
+ *
+ * Callers return early from a DEL that {@linkcode isRecursion} reports: an error
+ * would keep the pod from being deleted.
+ *
+ * @param env The environment of this process
+ * @throws {CniError} 7 If the attachment is already in progress
+ */
+export function enterRecursion(
+  env: Environment,
+  args: Pick<CmdArgs, "containerId" | "ifName">,
+): Environment {
+  if (isRecursion(env, args)) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      "Cannot run multus: it was called by one of its own delegates",
+      { details: `${VARIABLE} is "${env[VARIABLE]}"` },
+    );
+  }
+  const attachments = [...listAbove(env), nameOf(args)];
+  return { ...env, [VARIABLE]: attachments.join(" ") };
+}
+
+function listAbove(env: Environment): string[] {
+  return (env[VARIABLE] ?? "").split(" ").filter((name) => name !== "");
+}
+
+/** Neither part can contain a slash or a space. */
+function nameOf(
+  { containerId, ifName }: Pick<CmdArgs, "containerId" | "ifName">,
+): string {
+  return `${containerId}/${ifName}`;
+}
