@@ -49,8 +49,8 @@ export interface Call<Config extends NetConf = NetConf>
    */
   readonly prevResult: Result | undefined;
   /**
-   * GC: the attachments that stay; undefined if the runtime does not list them,
-   * which means they are unknown. Decoded on first use.
+   * GC: the attachments that stay, those of multus included; undefined if the
+   * runtime does not list them, which means they are unknown. Read on first use.
    *
    * @throws {CniError} 7 if the list is malformed
    */
@@ -100,6 +100,11 @@ export interface Plugin<Config extends NetConf = NetConf> {
    * `about.ts` tells. Load both lazily: calls do not need them.
    */
   readonly tell?: (question: Question, plugin: Plugin) => Promise<object>;
+  /**
+   * Whether it keeps a cache of attachments, as runtimes do. For the others, what
+   * multus has attached is valid in GC, whatever the runtime lists.
+   */
+  readonly isRuntime?: boolean;
   /** Attaches the container. Undoes everything if it fails. */
   add?(call: Call<Config>): MaybePromise<Result | ForeignResult>;
   /** Throws unless the attachment is as ADD left it. */

@@ -16,6 +16,7 @@ import {
   AttachmentCache,
   type CachedAttachment,
 } from "../../cni/libcni/mod.ts";
+import { MULTUS_CACHE_DIR } from "../../cni/libcni/cache.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isNetns } from "../netns/named.ts";
 import type { Directories } from "../network.ts";
@@ -164,8 +165,6 @@ function findPod({ cniArgs }: CachedAttachment): string | undefined {
   return namespace && name ? `${namespace}/${name}` : undefined;
 }
 
-const MULTUS_DIRECTORY = "/var/lib/cni/multus";
-
 /** Finds the directory of multus; undefined if the network does not run multus. */
 function findMultusDirectory({ config }: CachedAttachment): string | undefined {
   const document = ifPossible(() => parseJson(config));
@@ -179,7 +178,7 @@ function findMultusDirectory({ config }: CachedAttachment): string | undefined {
     .find(([key]) => key.toLowerCase() === "cnidir") ?? [];
   return typeof directory === "string" && directory !== ""
     ? directory
-    : MULTUS_DIRECTORY;
+    : MULTUS_CACHE_DIR;
 }
 
 /** Finds the definition of an attachment of one container. */

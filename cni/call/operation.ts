@@ -133,6 +133,7 @@ async function createCall(run: Run): Promise<Call> {
   const delegate = (type: string, config = stdin): Delegate =>
     delegateTo(type, { ...context, stdin: config });
   const readPrevResult = await prevResultReader(config, cniVersion);
+  const readValid = await validAttachmentsReader(run);
   return {
     command,
     args,
@@ -150,7 +151,7 @@ async function createCall(run: Run): Promise<Call> {
       return readPrevResult();
     },
     get validAttachments(): readonly ValidAttachment[] | undefined {
-      return decodeValidAttachments(request.document);
+      return readValid();
     },
     get ipam(): Delegate {
       return delegate(config.ipam?.type ?? "");
@@ -175,6 +176,17 @@ async function prevResultReader(
   if (prevResult === undefined) return () => undefined;
   const { parsePrevResult } = await import("../result/decoding.ts");
   return once(() => parsePrevResult({ prevResult, cniVersion }));
+}
+
+/** Loads what lists the valid attachments, if it is GC; they are listed on first use. */
+async function validAttachmentsReader(
+  { plugin, command, request: { document, name } }: Run,
+): Promise<() => readonly ValidAttachment[] | undefined> {
+  if (command !== "GC" || plugin.isRuntime) {
+    return () => decodeValidAttachments(document);
+  }
+  const { listValidAttachments } = await import("./valid_attachments.ts");
+  return once(() => listValidAttachments(document, name));
 }
 
 /** On tear-down a key that cannot be read is done without: ADD would have refused it. */

@@ -6,6 +6,7 @@
  */
 
 import { listFiles } from "../../cni/files/listing.ts";
+import { MULTUS_CACHE_DIR } from "../../cni/libcni/cache.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import { interfaceNameOf, networkOf } from "./model/attachment.ts";
@@ -14,7 +15,7 @@ import { ScratchCache } from "./memory/scratch_cache.ts";
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
   type: "multus",
-  state: { key: "cniDir", usual: "/var/lib/cni/multus", isCache: true },
+  state: { key: "cniDir", usual: MULTUS_CACHE_DIR, isCache: true },
   finders: [
     (search) =>
       search.places.flatMap((directory) => findScratch(search, directory)),

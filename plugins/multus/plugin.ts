@@ -48,6 +48,7 @@ export function createMultus(
   return definePlugin<MultusConfig>({
     name: "multus",
     versions: SPEC_VERSIONS,
+    isRuntime: true,
     configSchema: async () =>
       (await import("./model/config.ts")).multusSchema(),
     add: (call) => operate(call, async () => (await import("./add.ts")).add),

@@ -23,6 +23,7 @@ import {
   omitAbsent,
   type Schema,
 } from "../../../cni/json/json.ts";
+import { MULTUS_CACHE_DIR } from "../../../cni/libcni/cache.ts";
 import type { LogOptions } from "../../../cni/log/rotated_file.ts";
 import { apiTimeoutSchema } from "../../../kube/api_timeout.ts";
 import type { Cidr } from "../../../net/cidr.ts";
@@ -227,7 +228,7 @@ function complete(written: Written): MultusConfig {
     podRoutes: written.podRoutes ?? [],
     readinessIndicatorFile: written.readinessindicatorfile,
     confDir: findConfDir(written),
-    cniDir: written.cniDir ?? "/var/lib/cni/multus",
+    cniDir: written.cniDir ?? MULTUS_CACHE_DIR,
     binDir: nodePath(written.binDir ?? "/opt/cni/bin"),
     logFile: written.logFile,
     logLevel: logLevel.toLowerCase() || "error",

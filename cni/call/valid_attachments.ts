@@ -1,0 +1,43 @@
+/**
+ * The attachments that GC keeps.
+ *
+ * @module
+ */
+
+import {
+  decodeValidAttachments,
+  type ValidAttachment,
+} from "../config/types.ts";
+import { AttachmentCache, MULTUS_CACHE_DIR } from "../libcni/cache.ts";
+
+/**
+ * Lists what the runtime calls valid, and what multus has attached to the network.
+ *
+ * CRI-O runs GC of every network in its directory, and lists its own attachments
+ * only. To a network that multus runs for the pods it has none, so its list is
+ * empty while all of them use the network.
+ *
+ * Source: cri-o/ocicni pkg/ocicni/ocicni.go `GC`.
+ *
+ * @param config A parsed network configuration
+ * @param network Its name
+ * @returns Undefined if the runtime lists nothing
+ * @throws {CniError} 7 if the list is malformed, 5 if the cache cannot be read
+ */
+export function listValidAttachments(
+  config: object,
+  network: string,
+  cacheDir = MULTUS_CACHE_DIR,
+): readonly ValidAttachment[] | undefined {
+  const valid = decodeValidAttachments(config);
+  if (valid === undefined) return undefined;
+  const others = new AttachmentCache(cacheDir).listAttachments()
+    .filter((cached) => cached.network === network)
+    .map(({ containerId, ifName }) => ({ containerId, ifName }))
+    .filter((other) =>
+      !valid.some(({ containerId, ifName }) =>
+        containerId === other.containerId && ifName === other.ifName
+      )
+    );
+  return [...valid, ...others];
+}

@@ -1,0 +1,72 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { AttachmentCache } from "../libcni/cache.ts";
+import { CniError } from "../error.ts";
+import { listValidAttachments } from "./valid_attachments.ts";
+
+/** Caches attachments as multus does, of container `c1` to `pods` and `blue`. */
+function withCache(run: (directory: string) => void): void {
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  try {
+    const cache = new AttachmentCache(directory);
+    for (const [network, ifName] of [["pods", "eth0"], ["blue", "net1"]]) {
+      cache.writeAttachment({
+        network: network ?? "",
+        containerId: "c1",
+        ifName: ifName ?? "",
+        netns: "/run/netns/c1",
+        config: new TextEncoder().encode("{}"),
+        cniArgs: [],
+        capabilityArgs: {},
+      }, {});
+    }
+    run(directory);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+}
+
+const VALID = "cni.dev/valid-attachments";
+const OF_MULTUS = { containerId: "c1", ifName: "eth0" };
+
+Deno.test("an empty list keeps what multus has attached to the network", () => {
+  withCache((directory) => {
+    for (const list of [[], null]) {
+      assertEquals(
+        listValidAttachments({ [VALID]: list }, "pods", directory),
+        [OF_MULTUS],
+      );
+    }
+    assertEquals(listValidAttachments({ [VALID]: [] }, "red", directory), []);
+  });
+});
+
+Deno.test("the runtime's attachments come first, and each once", () => {
+  withCache((directory) => {
+    const list = [
+      { containerID: "c2", ifname: "eth0" },
+      { containerID: "c1", ifname: "eth0" },
+    ];
+    assertEquals(listValidAttachments({ [VALID]: list }, "pods", directory), [
+      { containerId: "c2", ifName: "eth0" },
+      OF_MULTUS,
+    ]);
+  });
+});
+
+Deno.test("without a list, nothing is known", () => {
+  withCache((directory) =>
+    assertEquals(listValidAttachments({}, "pods", directory), undefined)
+  );
+});
+
+Deno.test("GC fails if what multus has attached cannot be read", () => {
+  const file = Deno.makeTempFileSync({ prefix: "cni-test-" });
+  try {
+    assertThrows(
+      () => listValidAttachments({ [VALID]: [] }, "pods", file),
+      CniError,
+    );
+  } finally {
+    Deno.removeSync(file);
+  }
+});
