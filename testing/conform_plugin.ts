@@ -7,7 +7,7 @@
 import { AssertionError } from "@std/assert";
 import type { Plugin } from "../cni/plugin.ts";
 import type { NetConf } from "../cni/config/types.ts";
-import { inNetns, type NetNs } from "../ffi/netns.ts";
+import { inNetns, type NetNs, unbindNetNs } from "../ffi/netns.ts";
 import { rootTest } from "./capabilities.ts";
 import type { Kind } from "./conform/scene.ts";
 import { InProcessWay } from "./conform/in_process_way.ts";
@@ -17,6 +17,7 @@ import { isAbout, tryDemand } from "./conform/run.ts";
 import {
   type Attachment,
   type Json,
+  type Known,
   Scene,
   type Subject,
 } from "./conform/scene.ts";
@@ -40,10 +41,16 @@ export interface ConformOptions {
   readonly optional?: RegExp;
   /** Names of demands that do not apply, each with the reason. */
   readonly except?: Readonly<Record<string, string>>;
+  /** The interface's name; `eth0` if undefined. */
+  readonly ifName?: string;
+  /** Keys of a configuration without room for a second container. */
+  readonly full?: (hosts: TestHosts) => PluginKeys;
+  /** What may stay or change: lines of the state, such as `/^sysctl /`. */
+  readonly keeps?: RegExp;
 }
 
 /** Demands that plugins of this project do not keep, with the reason. */
-const EXCEPT = {
+export const EXCEPT: Readonly<Record<string, string>> = {
   "ipam-add-fails": "an IPAM plugin whose ADD fails leaves nothing, and DEL " +
     "would release the lease of an earlier attachment",
 };
@@ -81,7 +88,8 @@ export async function tryPlugin<Config extends NetConf>(
   list: (hosts: TestHosts) => readonly PluginKeys[],
   options: ConformOptions = {},
 ): Promise<void> {
-  const create = (): Scene => createScene(plugin, list, options);
+  const known: Known = new Map();
+  const create = (): Scene => createScene(plugin, list, options, known);
   const first = create();
   const { kind } = first.subject;
   const ipam = first.subject.config()["ipam"];
@@ -107,19 +115,26 @@ export async function tryPlugin<Config extends NetConf>(
   }
 }
 
-function createScene<Config extends NetConf>(
+/**
+ * Makes a node for one demand.
+ *
+ * @param known What demands on the plugin have found out
+ */
+export function createScene<Config extends NetConf>(
   plugin: Plugin<Config>,
   list: (hosts: TestHosts) => readonly PluginKeys[],
   options: ConformOptions,
+  known: Known,
 ): Scene {
   const hosts = TestHosts.create();
   const configs = list(hosts);
   const scene = new Scene({
     subject: subjectOf(plugin, hosts, configs, options),
-    place: placeOf(hosts, options),
+    place: hostsAsPlace(hosts, options),
     way: new InProcessWay(plugin, hosts, options.optional),
     versions: plugin.versions,
     executable: plugin.name,
+    known,
   });
   for (const netns of [hosts.host, hosts.sandbox]) {
     inNetns(netns, acceptAddresses);
@@ -128,34 +143,60 @@ function createScene<Config extends NetConf>(
 }
 
 /** Takes a test's host for a place. */
-function placeOf(hosts: TestHosts, { state }: ConformOptions): Place {
+export function hostsAsPlace(
+  hosts: TestHosts,
+  { state }: ConformOptions,
+): Place {
   const { host, path, directory } = hosts;
+  const stack = new DisposableStack();
+  stack.use(hosts);
   return {
     host,
     hostPath: host.path,
     path,
     directory,
     inside: (work) => work(),
-    addSandbox(): Sandbox {
-      const netns = hosts.addNetns();
-      inNetns(netns, acceptAddresses);
-      return {
-        netns,
-        path: netns.path,
-        remove: () => netns[Symbol.dispose](),
-      };
+    addSandbox: (name) => {
+      const sandbox = addSandbox(hosts, name);
+      stack.defer(() => sandbox.remove());
+      return sandbox;
     },
     files: () => listFiles(directory),
     more: () => state === undefined ? [] : [JSON.stringify(state(hosts))],
-    [Symbol.dispose]: () => hosts[Symbol.dispose](),
+    [Symbol.dispose]: () => stack.dispose(),
   };
 }
+
+/**
+ * Adds a namespace with a path of its own: that of a descriptor may lead
+ * somewhere else once it is closed.
+ */
+function addSandbox(hosts: TestHosts, name: string): Sandbox {
+  const netns = hosts.addNetns();
+  inNetns(netns, acceptAddresses);
+  const path = `${hosts.directory}/${NAMESPACES}/${name}`;
+  Deno.mkdirSync(`${hosts.directory}/${NAMESPACES}`, { recursive: true });
+  Deno.writeTextFileSync(path, "");
+  netns.bindTo(path);
+  let isThere = true;
+  const remove = (): void => {
+    if (!isThere) return;
+    isThere = false;
+    unbindNetNs(path);
+    Deno.removeSync(path);
+    netns[Symbol.dispose]();
+  };
+  return { netns, path, remove };
+}
+
+/** The directory of namespaces in that of a test's host. */
+const NAMESPACES = "netns";
 
 function subjectOf<Config extends NetConf>(
   plugin: Plugin<Config>,
   hosts: TestHosts,
   configs: readonly PluginKeys[],
-  { prepare, except }: ConformOptions,
+  { prepare, except, ifName, full, keeps }: ConformOptions,
 ): Subject {
   const own: Json = configs.at(-1) ?? {}, before = configs.slice(0, -1);
   const kind: Kind = own["ipam"]?.type === plugin.name
@@ -167,6 +208,9 @@ function subjectOf<Config extends NetConf>(
     type: plugin.name,
     kind,
     except: { ...EXCEPT, ...except },
+    ifName,
+    keeps,
+    full: full?.(hosts),
     config: () => own,
     prepare: async () => await prepare?.(hosts),
     ...before.length > 0 && {
@@ -214,7 +258,9 @@ async function runAll(
 function listFiles(directory: string): string[] {
   return [...Deno.readDirSync(directory)].flatMap(({ name, isDirectory }) =>
     isDirectory
-      ? name === "bin" ? [] : listFiles(`${directory}/${name}`)
+      ? name === "bin" || name === NAMESPACES
+        ? []
+        : listFiles(`${directory}/${name}`)
       : [`${directory}/${name}`]
   ).sort();
 }

@@ -49,6 +49,8 @@ export class InProcessWay<Config extends NetConf> implements Way {
         stdin: () => new TextEncoder().encode(stdin),
         invoker: createInvoker(dispatch, findPlugin),
         hostNetns: place.host.path,
+        // As a process of its own. A daemon knows when a call begins.
+        ...TestHosts.dispatch === dispatch ? { startedAt: new Date() } : {},
       },
     );
     return {
@@ -61,6 +63,7 @@ export class InProcessWay<Config extends NetConf> implements Way {
 
   /** Fails each step of ADD in turn: it must fail, and leave nothing by itself. */
   async cutShort(scene: Scene): Promise<void> {
+    await scene.warmUp();
     const one = await scene.container();
     const { prevResult } = one;
     const before = scene.state(), inside = scene.stateOf(one);

@@ -236,19 +236,21 @@ function connect(scene: Scene, one: Attachment): Json {
   const address = `10.77.${number >> 8}.${number & 0xff}`;
   const gateway = "10.77.255.1";
   const port = `veth${number}`;
+  const start = scene.transcript.length;
   scene.shell(
-    `ip link add ${port} type veth peer name ${ifName} netns ${id}; ` +
-      `ip link set ${port} up; ip -n ${id} link set ${ifName} up; ` +
-      `ip -n ${id} address add ${address}/16 dev ${ifName}; ` +
-      `ip -n ${id} route add default via ${gateway}`,
+    `ip link add ${port} type veth peer name ${ifName} ` +
+      `netns ${sandbox.path}; ip link set ${port} up`,
   );
-  scene.transcript.pop();
-  const [link] = JSON.parse(
-    scene.shell(`ip -n ${id} -j link show ${ifName}`),
-  );
-  scene.transcript.pop();
+  const [link] = JSON.parse(scene.shell(
+    `ip link set ${ifName} up; ` +
+      `ip address add ${address}/16 dev ${ifName}; ` +
+      `ip route add default via ${gateway}; ip -j link show ${ifName}`,
+    one,
+  ));
   const mac = link.address;
-  scene.transcript.push(
+  scene.transcript.splice(
+    start,
+    Infinity,
     `ip link add ${port} type veth peer name ${ifName} address ${mac} ` +
       `netns ${id}; ip link set ${port} up; ip -n ${id} link set ${ifName} up; ` +
       `ip -n ${id} address add ${address}/16 dev ${ifName}; ` +

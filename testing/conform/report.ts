@@ -12,7 +12,13 @@ import { findNeeds, type Needs } from "./needs.ts";
 import { ThrowAwayNode } from "./place.ts";
 import { type Profile, PROFILES, subjectOf, UNKNOWN } from "./profiles.ts";
 import { isAbout, type Row, tryDemand } from "./run.ts";
-import { describeReply, type Json, Scene, type Subject } from "./scene.ts";
+import {
+  describeReply,
+  type Json,
+  type Known,
+  Scene,
+  type Subject,
+} from "./scene.ts";
 import { ProcessWay } from "./way.ts";
 
 /** What came of an executable. */
@@ -81,6 +87,7 @@ export async function tryExecutable(
   const { name, executable, type, path } = candidate;
   const { isThorough = false, callMs, onProgress, signal } = options;
   const way = new ProcessWay(executable, callMs);
+  const known: Known = new Map();
   const createFor = (subject: Subject) => (): Scene =>
     new Scene({
       subject,
@@ -89,6 +96,7 @@ export async function tryExecutable(
       versions: versions.length > 0 ? versions : SPEC_VERSIONS,
       executable,
       isThorough,
+      known,
     });
   onProgress?.(name);
   const { subject, addFails } = await chooseSubject(candidate, createFor);

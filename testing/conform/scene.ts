@@ -87,6 +87,12 @@ export interface Changes {
   readonly stdin?: string;
 }
 
+/** What was found out, by name, and the lines for bash that did. */
+export type Known = Map<
+  string,
+  { readonly found: unknown; readonly transcript: readonly string[] }
+>;
+
 /** How long what the kernel does later may take, in ms. */
 const SETTLING_MS = 3000;
 
@@ -105,16 +111,19 @@ export class Scene {
   readonly transcript: string[] = [];
   /** Whether every value is tried that is only sampled otherwise. */
   readonly isThorough: boolean;
+  readonly #known: Known;
   #count = 0;
 
   constructor(
-    { subject, place, way, versions, executable, isThorough = false }: {
+    { subject, place, way, versions, executable, ...options }: {
       readonly subject: Subject;
       readonly place: Place;
       readonly way: Way;
       readonly versions: readonly string[];
       readonly executable: string;
       readonly isThorough?: boolean;
+      /** What other demands on the plugin have found out; nothing by default. */
+      readonly known?: Known;
     },
   ) {
     this.subject = subject;
@@ -123,7 +132,26 @@ export class Scene {
     this.versions = versions;
     this.version = versions.at(-1) ?? "1.1.0";
     this.executable = executable;
-    this.isThorough = isThorough;
+    this.isThorough = options.isThorough ?? false;
+    this.#known = options.known ?? new Map();
+  }
+
+  /**
+   * Finds out what several demands ask for: the first of them that does, for all.
+   *
+   * @param what Names it among all that is found out
+   */
+  async once<T>(what: string, findOut: () => Promise<T>): Promise<T> {
+    const known = this.#known.get(what);
+    if (known !== undefined) {
+      this.transcript.push(...known.transcript);
+      return known.found as T;
+    }
+    const start = this.transcript.length;
+    const found = await findOut();
+    const transcript = this.transcript.slice(start);
+    this.#known.set(what, { found, transcript });
+    return found;
   }
 
   /** Makes the node ready. */

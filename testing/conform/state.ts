@@ -65,7 +65,7 @@ export function stateOfNode(place: Place): State {
 
 /** Reports whether a file is what plugins keep between calls: locks and logs. */
 function isKept(path: string): boolean {
-  return /lock$|last_reserved_ip|\.log$|\/calls\/|\/conform-ipam$|\/evil$/
+  return /lock$|\/locks\/|last_reserved_ip|\.log$|\/calls\/|\/conform-ipam$|\/evil$/
     .test(path);
 }
 

@@ -31,38 +31,35 @@ export function linksOf(scene: Scene, one: Attachment): string[] {
 }
 
 /** Attaches in a version, and detaches. */
-async function attachIn(
-  scene: Scene,
-  version: string,
-  look: (result: Json) => void,
-): Promise<Reply> {
-  scene.version = version;
-  const one = await scene.container();
-  const reply = await scene.call("ADD", one);
-  if (reply.exit === "0") look(reply.json ?? {});
-  const prevResult = reply.json;
-  await scene.call(
-    "DEL",
-    one,
-    isAtLeast(version, "0.4.0") && prevResult ? { keys: { prevResult } } : {},
-  );
-  await scene.remove(one);
-  return reply;
+export function attachIn(scene: Scene, version: string): Promise<RoundTrip> {
+  return scene.once(`a round trip in ${version}`, async () => {
+    scene.version = version;
+    const one = await scene.container();
+    const added = await scene.call("ADD", one);
+    const prevResult = isAtLeast(version, "0.4.0") ? added.json : undefined;
+    const deleted = await scene.call("DEL", one, { keys: { prevResult } });
+    await scene.remove(one);
+    return { added, deleted };
+  });
 }
 
-/** Attaches in each version; the demand is not about whether that succeeds. */
-async function attachInAll(
+/** What came of ADD and DEL. */
+interface RoundTrip {
+  readonly added: Reply;
+  readonly deleted: Reply;
+}
+
+/** Looks at the result of ADD in each version; the demand is not about whether that succeeds. */
+async function lookAtResults(
   scene: Scene,
   look: (result: Json, version: string) => void,
 ): Promise<void> {
   let isAny = false;
   for (const version of scene.versions) {
-    const { exit } = await attachIn(
-      scene,
-      version,
-      (result) => look(result, version),
-    );
-    isAny ||= exit === "0";
+    const { added } = await attachIn(scene, version);
+    if (added.exit !== "0") continue;
+    look(added.json ?? {}, version);
+    isAny = true;
   }
   if (!isAny) throw new Untried("ADD fails in every version");
 }
@@ -91,9 +88,9 @@ export const ADD_DEMANDS: readonly Demand[] = [
     async run(scene): Promise<void> {
       const failures: string[] = [];
       for (const version of scene.versions) {
-        const reply = await attachIn(scene, version, () => {});
-        if (reply.exit === "0") continue;
-        failures.push(`${version}: ${describeReply(reply)}`);
+        const { added } = await attachIn(scene, version);
+        if (added.exit === "0") continue;
+        failures.push(`${version}: ${describeReply(added)}`);
       }
       const [first] = failures;
       if (first === undefined) return;
@@ -109,7 +106,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
     section: "5 ADD Success",
     strength: "MUST",
     async run(scene): Promise<void> {
-      await attachInAll(scene, ({ cniVersion }, version) =>
+      await lookAtResults(scene, ({ cniVersion }, version) =>
         demand(
           cniVersion === version,
           `asked in ${version}, the result is ${cniVersion}`,
@@ -122,7 +119,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
     section: "5 ADD Success",
     strength: "MUST",
     async run(scene): Promise<void> {
-      await attachInAll(scene, (result, version) => {
+      await lookAtResults(scene, (result, version) => {
         const [wrong] = checkResult(result, version);
         demand(wrong === undefined, `${version}: ${wrong}`);
       });

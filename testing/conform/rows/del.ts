@@ -7,8 +7,14 @@
 import { pause } from "../../../cni/call/deadline.ts";
 import type { Demand } from "../demand.ts";
 import { demand, Untried } from "../verdict.ts";
-import type { Attachment, Changes, Scene } from "../scene.ts";
+import {
+  type Attachment,
+  type Changes,
+  describeReply,
+  type Scene,
+} from "../scene.ts";
 import type { State } from "../state.ts";
+import { attachIn } from "./add.ts";
 
 /** Attaches, does something, and expects a DEL that leaves nothing. */
 async function deleted(
@@ -56,9 +62,14 @@ export const DEL_DEMANDS: readonly Demand[] = [
     strength: "MUST",
     async run(scene): Promise<void> {
       for (const version of scene.versions) {
-        scene.version = version;
-        const one = await scene.added();
-        await scene.succeed("DEL", one);
+        const { added, deleted } = await attachIn(scene, version);
+        if (added.exit !== "0") {
+          throw new Untried(`ADD failed: ${describeReply(added)}`);
+        }
+        demand(
+          deleted.exit === "0",
+          `${version}: DEL failed: ${describeReply(deleted)}`,
+        );
       }
     },
   },
@@ -81,7 +92,13 @@ export const DEL_DEMANDS: readonly Demand[] = [
       await scene.warmUp();
       const one = await scene.container();
       const [before, inside] = [scene.state(), scene.stateOf(one)];
-      await scene.succeed("DEL", one);
+      // A chained plugin's prevResult is in the newest version.
+      for (const cniVersion of scene.versions) {
+        const isOwn = cniVersion === scene.version;
+        await scene.succeed("DEL", one, {
+          keys: { cniVersion, ...isOwn ? {} : { prevResult: undefined } },
+        });
+      }
       await scene.same(before, () => scene.state(), "DEL changed");
       await scene.same(inside, () => scene.stateOf(one), "DEL changed");
     },
