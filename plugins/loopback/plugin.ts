@@ -44,8 +44,14 @@ export const loopback: Plugin = definePlugin({
     const link = sandbox.link.get(NAME);
     // An unreadable prevResult makes no difference.
     const { prevResult } = call;
-    if (!link.isUp) makeChanges(sandbox, [bringingUp(sandbox, link)]);
-    return prevResult ?? describe(sandbox, link, call);
+    if (link.isUp) return prevResult ?? describe(sandbox, link, call);
+    makeChanges(sandbox, [bringingUp(sandbox, link)]);
+    try {
+      return prevResult ?? describe(sandbox, link, call);
+    } catch (error) {
+      bringDown(sandbox);
+      throw error;
+    }
   },
 
   check(call): void {
@@ -58,13 +64,17 @@ export const loopback: Plugin = definePlugin({
   del(call): void {
     using sandbox = findSandbox(call);
     if (sandbox === undefined || isInUse(sandbox, call)) return;
-    const { index } = sandbox.link.get(NAME);
-    named(
-      `bring "${NAME}" down`,
-      () => sandbox.link.set(index, { isUp: false }),
-    );
+    bringDown(sandbox);
   },
 });
+
+function bringDown(sandbox: Rtnl): void {
+  const { index } = sandbox.link.get(NAME);
+  named(
+    `bring "${NAME}" down`,
+    () => sandbox.link.set(index, { isUp: false }),
+  );
+}
 
 /**
  * Reports whether a pod may still need the interface: CNI_NETNS of a late DEL
