@@ -211,13 +211,11 @@ rootTest(
   "cni conform names nothing in a right executable",
   needsBin,
   async () => {
-    for (const type of ["host-local", "loopback"]) {
-      const { rows, exitCode } = await conform(`${BIN}/${type}`);
-      const broken = rows.filter(({ outcome }) => outcome === "broken");
-      assertEquals(broken, []);
-      assertEquals(exitCode, 0);
-      assert(rows.length > 30, `${rows.length}`);
-    }
+    const { rows, exitCode } = await conform(`${BIN}/loopback`);
+    const broken = rows.filter(({ outcome }) => outcome === "broken");
+    assertEquals(broken, []);
+    assertEquals(exitCode, 0);
+    assert(rows.length > 30, `${rows.length}`);
   },
 );
 

@@ -16,8 +16,12 @@ const CAPABILITIES = "testing/capabilities.ts";
 /** A relative import, of values or types, at the start of a line. */
 const IMPORT = /^(?:import|export|\}).*?\bfrom\s+"(\.[^"]+)"/gm;
 
-/** Plugins whose rows are about no links, or need nftables, which this one lacks. */
-const ELSEWHERE = "debug|dhcp|firewall|flannel|masquerade|multus|portmap";
+/**
+ * Plugins whose rows are about no links, or need nftables, which this one lacks;
+ * and demands, which are about plugins that any kernel can do.
+ */
+const ELSEWHERE =
+  "debug|demands|dhcp|firewall|flannel|masquerade|multus|portmap";
 
 /**
  * The gate's part: conformance rows of plugins that change links, addresses or

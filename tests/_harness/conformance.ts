@@ -17,6 +17,7 @@ const BY_DAEMON = new RegExp(`^(?:${
     "bandwidth",
     "bridge",
     "chain",
+    "demands on (?:host-local|ptp)(?! by)",
     "dhcp",
     "dummy",
     "firewall(?! traffic)",

@@ -93,19 +93,6 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
     },
   "PTP-9 an empty list in dns leaves none": (cniVersion) => () =>
     withResolvConf(cniVersion, { dns: { nameservers: [] } }, {}),
-  "PTP-10 DEL without ADD succeeds": (cniVersion) => async () => {
-    using hosts = TestHosts.create();
-    const ipam = hosts.hostLocal(...IPV4);
-    const config = {
-      cniVersion,
-      name: "net1",
-      type: "ptp",
-      ipMasq: true,
-      ipam,
-    };
-    const { exitCode, stdout } = await hosts.run("ptp", "DEL", config);
-    assertEquals([exitCode, stdout], [0, ""]);
-  },
 };
 
 /** Rows for each version that masquerade by iptables. */

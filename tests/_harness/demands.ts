@@ -1,0 +1,161 @@
+/**
+ * The demands of the specification on this project's plugins: the rows of
+ * `testing/conform`, as rows of the conformance lists.
+ *
+ * @module
+ */
+
+import { AssertionError } from "@std/assert";
+import type { Dispatch } from "../../cni/invoke/in_process.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import {
+  allOf,
+  ignoreUnless,
+  type Needs,
+  needsRoot,
+} from "../../testing/capabilities.ts";
+import { InProcessWay } from "../../testing/conform/in_process_way.ts";
+import { ThrowAwayNode } from "../../testing/conform/place.ts";
+import {
+  type Profile,
+  PROFILES,
+  subjectOf,
+} from "../../testing/conform/profiles.ts";
+import { DEMANDS } from "../../testing/conform/rows/all.ts";
+import { isAbout, tryDemand } from "../../testing/conform/run.ts";
+import { type Json, type Known, Scene } from "../../testing/conform/scene.ts";
+import { ProcessWay } from "../../testing/conform/way.ts";
+import { EXCEPT, hostsAsPlace } from "../../testing/conform_plugin.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { findPlugin } from "../../plugins/registry.ts";
+import { conformance, type Row } from "./conformance.ts";
+import { BIN, needsBin } from "./executables.ts";
+
+/** A plugin under test, and what is special about it. */
+export interface DemandsOn {
+  readonly type: string;
+  /** Its name in those of the rows; the type by default. */
+  readonly name?: string;
+  /** What CHECK can miss, since ADD makes it; nothing by default. */
+  readonly makes?: readonly (keyof typeof MADE)[];
+  /** Demands that do not apply, with the reason. */
+  readonly except?: Readonly<Record<string, string>>;
+  /** Whether the gate leaves it to the night. */
+  readonly isNightly?: boolean;
+  /** What it needs of the machine. */
+  readonly needs?: Needs;
+  /** Keys beside those of the profile, or instead of them. */
+  readonly keys?: (hosts: TestHosts) => Json;
+  /** Keys of a configuration with room for one container only. */
+  readonly full?: (hosts: TestHosts) => Json;
+  /** What else it needs of a node: instead of the profile's. */
+  readonly profile?: Profile;
+  /** Steps that may fail without failing ADD. */
+  readonly optional?: RegExp;
+}
+
+/**
+ * The gate runs the rows of one plugin of each kind; those of all are for the
+ * night.
+ */
+const IS_ALL = Deno.env.get("CNI_CONFORM") === "1";
+
+/** Demands on CHECK about what only some plugins make. */
+const MADE = {
+  "firewall": "firewall rules",
+  "shaping": "qdisc",
+  "rule": "policy rule",
+  "sysctl": "other value of a sysctl",
+} as const;
+
+/** Registers a row for each demand on a plugin in this process, and for some by a daemon. */
+export function demandsOn(one: DemandsOn): void {
+  const { type, name = type, keys = () => ({}), optional } = one;
+  const profile = profileOf(one);
+  /** By the way in which the rows are run. */
+  const knownBy = new Map<Dispatch, Known>();
+  register(name, one, async (row) => {
+    const plugin = await findPlugin(type) as Plugin;
+    const known = knownBy.get(TestHosts.dispatch) ?? new Map();
+    knownBy.set(TestHosts.dispatch, known);
+    return await tryDemand(row, () => {
+      const hosts = TestHosts.create();
+      const own = {
+        config: { ...profile.config, ...keys(hosts) },
+        ...one.full && { full: one.full(hosts) },
+      };
+      return new Scene({
+        subject: subjectOf(type, { ...profile, ...own }),
+        place: hostsAsPlace(hosts, {}),
+        way: new InProcessWay(plugin, hosts, optional),
+        versions: plugin.versions,
+        executable: type,
+        known,
+      });
+    });
+  });
+}
+
+/** Registers a row for each demand on the executable of a plugin, as `cni conform` tries it. */
+export function demandsOnExecutable(one: DemandsOn): void {
+  const { type } = one;
+  const needs = allOf(needsBin, one.needs ?? needsRoot);
+  const known: Known = new Map();
+  register(
+    `${type} by process`,
+    { ...one, needs },
+    (row) =>
+      tryDemand(row, () =>
+        new Scene({
+          subject: subjectOf(type, profileOf(one)),
+          place: new ThrowAwayNode(BIN),
+          way: new ProcessWay(`${BIN}/${type}`),
+          versions: SPEC_VERSIONS,
+          executable: `${BIN}/${type}`,
+          known,
+        })),
+  );
+}
+
+function profileOf({ type, profile, except }: DemandsOn): Profile {
+  const known = PROFILES[type];
+  return {
+    ...known,
+    ...profile,
+    except: { ...EXCEPT, ...known?.except, ...except },
+  };
+}
+
+/** Registers rows; a demand that does not apply is skipped with its reason. */
+function register(
+  name: string,
+  one: DemandsOn,
+  tryRow: (row: typeof DEMANDS[number]) => ReturnType<typeof tryDemand>,
+): void {
+  const { makes = [], needs = needsRoot, isNightly = false } = one;
+  if (isNightly && !IS_ALL) {
+    const skipped = ignoreUnless(false, "needs CNI_CONFORM=1");
+    conformance(`demands on ${name}`, { "all": () => {} }, skipped);
+    return;
+  }
+  const { kind = "interface", config = {}, except = {} } = profileOf(one);
+  const usesIpam = kind === "interface" && "ipam" in config;
+  const about = { kind, usesIpam, versions: SPEC_VERSIONS };
+  for (const row of DEMANDS.filter((row) => isAbout(row, about))) {
+    const made = Object.entries(MADE)
+      .find(([sort]) => row.id === `check-${sort}`);
+    const isMade = made === undefined || makes.some((sort) => sort === made[0]);
+    const reason = isMade ? except[row.id] : `ADD makes no ${made[1]}`;
+    const fn: Row = async () => {
+      const { outcome, why = "", shows = [] } = await tryRow(row);
+      if (outcome === "kept") return;
+      throw new AssertionError(`${outcome}: ${why}\n${shows.join("\n")}`);
+    };
+    conformance(
+      `demands on ${name}`,
+      { [`${row.id}: ${row.title}`]: fn },
+      allOf(needs, ignoreUnless(reason === undefined, reason ?? "")),
+    );
+  }
+}

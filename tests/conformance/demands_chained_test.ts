@@ -1,0 +1,67 @@
+/** What the specification demands of plugins that follow another, and of those for addresses. */
+
+import { demandsOn } from "../_harness/demands.ts";
+
+/** Where a test of the plugin's own goes further. */
+const BY_FAULTS = { "cut-short": "fault_test.ts fails each step, in two ways" };
+const BY_STRESS = { "at-once": "a stress test attaches more" };
+
+demandsOn({
+  type: "portmap",
+  makes: ["firewall"],
+  keys: () => ({ backend: "nftables" }),
+  // What others have changed meanwhile, or left.
+  optional: /^NFT_MSG_GET/,
+});
+demandsOn({
+  type: "firewall",
+  isNightly: true,
+  makes: ["firewall"],
+  except: {
+    ...BY_FAULTS,
+    "check-too-early": "its first version has CHECK",
+  },
+});
+demandsOn({
+  type: "bandwidth",
+  isNightly: true,
+  makes: ["shaping"],
+  except: { ...BY_FAULTS, ...BY_STRESS },
+});
+const SYSCTL = "sysctls are not restored: they end with the container";
+demandsOn({
+  type: "tuning",
+  isNightly: true,
+  makes: ["sysctl"],
+  keys: (hosts) => ({ dataDir: `${hosts.directory}/tuning` }),
+  except: {
+    ...BY_FAULTS,
+    "del": SYSCTL,
+    "del-without-prev-result-clean": SYSCTL,
+  },
+});
+demandsOn({
+  type: "sbr",
+  isNightly: true,
+  makes: ["rule"],
+  except: {
+    ...BY_FAULTS,
+    ...BY_STRESS,
+    "del-without-prev-result-clean":
+      "only prevResult says where the default route was",
+  },
+});
+demandsOn({
+  type: "host-local",
+  except: BY_STRESS,
+  keys: (hosts) => ({ ipam: hosts.hostLocal("10.88.0.0/16", "fd00:88::/64") }),
+  full: (hosts) => ({ ipam: hosts.hostLocal("10.89.0.0/30") }),
+});
+demandsOn({
+  type: "static",
+  isNightly: true,
+  except: {
+    "check-lease": "it keeps none",
+    "status-full": "it gives the same address to all",
+  },
+});
