@@ -7,13 +7,36 @@
 
 import type { TestResult } from "./read_output.ts";
 
-/** A row's name, as `conformance()` of `tests/_harness` builds it. */
-const NAME =
-  /^conformance (?<area>[^:]+?)(?<daemon> by daemon)?: (?<row>.*?)(?: \(skipped: (?<reason>.*)\))?$/;
+const SKIPPED = / \(skipped: (?<reason>.*)\)$/;
 
-/** Reports whether a test is a conformance row: no step of one. */
+/** A row's name, as `conformance()` of `tests/_harness` builds it, without the reason of a skip. */
+const ROW =
+  /^conformance (?<area>[^:]+?)(?<way>(?: in a chain)?(?: by (?:daemon|process))?): (?<row>.*)$/;
+
+/** The name of a test that runs a plugin beside the one of a Go release. */
+const BESIDE =
+  /^(?<row>(?<area>[\w-]+)(?: leaves|[:,]).*\bGo (?<peer>\d+(?:\.\d+)+)\b.*)$/;
+
+/** Reports whether the page has a test: a row, or one beside a Go plugin, and no step of one. */
 export function isRow(name: string): boolean {
-  return NAME.test(name) && !name.includes(" ... ");
+  return find(name) !== undefined && !name.includes(" ... ");
+}
+
+/** What a name says. */
+interface Found {
+  readonly area: string;
+  readonly row: string;
+  readonly way: string;
+}
+
+function find(name: string): Found | undefined {
+  const plain = name.replace(SKIPPED, "");
+  const { area, row = "", way, peer } =
+    (ROW.exec(plain) ?? BESIDE.exec(plain))?.groups ?? {};
+  if (area === undefined) return undefined;
+  if (peer !== undefined) return { area, row, way: `beside Go ${peer}` };
+  const places = way?.trim().replace("chain by", "chain, by");
+  return { area, row, way: places || "in process" };
 }
 
 /** The outcomes in a kernel. */
@@ -34,10 +57,11 @@ interface Entry {
 
 function listEntries({ kernel, rows }: KernelRows): Entry[] {
   return rows.flatMap(({ name, outcome }) => {
-    const { area, daemon, row, reason = "" } = NAME.exec(name)?.groups ?? {};
-    if (area === undefined || row === undefined) return [];
-    const way = daemon === undefined ? "in process" : "by daemon";
-    return [{ area, row, way: `${kernel}, ${way}`, outcome, reason }];
+    const found = find(name);
+    if (found === undefined) return [];
+    const { reason = "" } = SKIPPED.exec(name)?.groups ?? {};
+    const way = `${kernel}, ${found.way}`;
+    return [{ ...found, way, outcome, reason }];
   });
 }
 
@@ -56,8 +80,9 @@ export function formatRows(kernels: readonly KernelRows[]): string {
   return [
     "# Conformance rows",
     "",
-    "How many rows of `tests/conformance` passed in each kernel and way. A",
-    "number after + failed, one in brackets was skipped.",
+    "How many rows of `tests/conformance` passed in each kernel and way, and how",
+    "many tests beside the plugins of a Go release. A number after + failed, one",
+    "in brackets was skipped.",
     "",
     `| ${["area", "rows", ...ways].join(" | ")} |`,
     `|${" --- |".repeat(ways.length + 2)}`,
