@@ -170,6 +170,52 @@ export interface BundleOptions {
   readonly known?: string | undefined;
 }
 
+/** The chunks of the project's own modules: a build may ask for them several times. */
+const ownChunks = new Map<string, Promise<Chunks>>();
+
+/** Returns the chunks of a module; those of the project's are made once. */
+function provideChunks(entry: string, isSplit: boolean): Promise<Chunks> {
+  if (isAbsolute(entry)) return makeChunks(entry, isSplit);
+  const key = `${entry} ${isSplit}`;
+  const known = ownChunks.get(key);
+  if (known !== undefined) return known;
+  const made = makeChunks(entry, isSplit);
+  ownChunks.set(key, made);
+  return made;
+}
+
+/** Returns the name of the chunk that is started. */
+function entryChunkOf(entry: string): string {
+  return `${basename(entry, extname(entry))}.js`;
+}
+
+async function makeChunks(entry: string, isSplit: boolean): Promise<Chunks> {
+  const staging = await Deno.makeTempDir({
+    dir: `${ROOT}build`,
+    prefix: ".bundle_",
+  });
+  try {
+    await copySources(staging);
+    await packValues(staging);
+    if (!isAbsolute(entry)) await ensureEntry(`${staging}/${entry}`);
+    const flags = await resolutionFlags(entry, staging);
+    const resolved = [...flags, "--node-modules-dir=auto", entry];
+    const splitting = isSplit ? ["--code-splitting"] : [];
+    await makeModules(
+      entry,
+      [...splitting, ...resolved, `--outdir=${staging}/whole`],
+      staging,
+    );
+    await rewriteChunks(`${staging}/whole`, keepUsing);
+    const small = [...splitting, "--minify", `--outdir=${staging}/chunks`];
+    const whole = `whole/${entryChunkOf(entry)}`;
+    await makeModules(entry, [...small, whole], staging);
+    return await readChunks(`${staging}/chunks`);
+  } finally {
+    await Deno.remove(staging, { recursive: true });
+  }
+}
+
 /**
  * Bundles the module `entry` into `build/<name>.js`, a script without imports.
  *
@@ -189,38 +235,18 @@ export async function bundle(
   }
   const path = `${ROOT}build/${name}.js`;
   await Deno.mkdir(`${ROOT}build`, { recursive: true });
-  const staging = await Deno.makeTempDir({
+  const chunks = await provideChunks(entry, link !== undefined);
+  const identity = known ?? await findIdentity(chunks);
+  const script = (link?.change ?? wrapChunk)(
+    identify(chunks, identity),
+    entryChunkOf(entry),
+  );
+  const unfinished = await Deno.makeTempFile({
     dir: `${ROOT}build`,
     prefix: ".bundle_",
   });
-  try {
-    await copySources(staging);
-    await packValues(staging);
-    if (!isAbsolute(entry)) await ensureEntry(`${staging}/${entry}`);
-    const flags = await resolutionFlags(entry, staging);
-    const resolved = [...flags, "--node-modules-dir=auto", entry];
-    const splitting = link !== undefined ? ["--code-splitting"] : [];
-    await makeModules(
-      entry,
-      [...splitting, ...resolved, `--outdir=${staging}/whole`],
-      staging,
-    );
-    await rewriteChunks(`${staging}/whole`, keepUsing);
-    const entryChunk = `${basename(entry, extname(entry))}.js`;
-    const small = [...splitting, "--minify", `--outdir=${staging}/chunks`];
-    await makeModules(entry, [...small, `whole/${entryChunk}`], staging);
-    const unfinished = `${staging}/${name}.js`;
-    const chunks = await readChunks(`${staging}/chunks`);
-    const identity = known ?? await findIdentity(chunks);
-    const identified = identify(chunks, identity);
-    await Deno.writeTextFile(
-      unfinished,
-      (link?.change ?? wrapChunk)(identified, entryChunk),
-    );
-    await Deno.utime(unfinished, 0, 0);
-    await Deno.rename(unfinished, path);
-    return { path, size: (await Deno.stat(path)).size, identity };
-  } finally {
-    await Deno.remove(staging, { recursive: true });
-  }
+  await Deno.writeTextFile(unfinished, script);
+  await Deno.utime(unfinished, 0, 0);
+  await Deno.rename(unfinished, path);
+  return { path, size: (await Deno.stat(path)).size, identity };
 }
