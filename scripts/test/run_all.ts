@@ -55,10 +55,10 @@ export interface RunResult {
 const STRESS_JOBS = 2;
 
 /** How long processors are watched before another job may begin, in ms. */
-const WATCH_MS = 400;
+const WATCH_MS = 250;
 
 /** How idle one must be then. */
-const IDLE_ENOUGH = 0.3;
+const IDLE_ENOUGH = 0.25;
 
 /**
  * Runs jobs beside each other, in this order. Many tests wait for most of their
