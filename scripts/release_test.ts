@@ -227,8 +227,18 @@ Deno.test({
       `[ "$1" = configure ] && [ -e $installed ]`,
     );
     assertEquals([...Deno.readDirSync(root)].map(({ name }) => name), ["usr"]);
-    const fields = await run("dpkg-deb", ["-f", first, "Package", "Version"]);
-    assertEquals(fields, "Package: cni-plugins\nVersion: 1.2.3\n");
+    const fields = ["Package", "Version", "Depends"];
+    assertEquals(
+      await run("dpkg-deb", ["-f", first, ...fields]),
+      "Package: cni-plugins\nVersion: 1.2.3\n" +
+        "Depends: libc6 (>= 2.27), libgcc-s1 | libgcc1\n",
+    );
+    const size = await run("dpkg-deb", ["-f", first, "Installed-Size"]);
+    const used = await run("du", ["-sk", "--apparent-size", `${root}/usr`]);
+    // Each file may count as one more, and a directory as less.
+    const inodes = await run("find", [`${root}/usr`]);
+    const difference = Number(size) - Number.parseInt(used);
+    assert(Math.abs(difference) < 4 * inodes.split("\n").length, size + used);
   },
 });
 

@@ -55,7 +55,7 @@ export async function writeDeb(
   }
   await Deno.writeTextFile(
     `${staging}/DEBIAN/control`,
-    formatControl(name, version, architecture),
+    formatControl(name, version, architecture, await measure(`${staging}/usr`)),
   );
   for (const [script, text] of Object.entries(SCRIPTS)) {
     await Deno.writeTextFile(`${staging}/DEBIAN/${script}`, text, {
@@ -95,18 +95,33 @@ fi
 `,
 };
 
+/** Measures what a directory needs when it is installed, in KiB, as Debian counts it. */
+async function measure(directory: string): Promise<number> {
+  let kibibytes = 1;
+  for await (const { name, isDirectory, isFile } of Deno.readDir(directory)) {
+    const path = `${directory}/${name}`;
+    if (isDirectory) kibibytes += await measure(path);
+    else {kibibytes += isFile
+        ? Math.ceil((await Deno.stat(path)).size / 1024)
+        : 1;}
+  }
+  return kibibytes;
+}
+
 function formatControl(
   name: string,
   version: string,
   architecture: string,
+  installedSize: number,
 ): string {
   return `Package: ${name}
 Version: ${version}
 Architecture: ${architecture}
 Maintainer: cni-plugins maintainers
+Installed-Size: ${installedSize}
 Section: admin
 Priority: optional
-Depends: libc6 (>= 2.27)
+Depends: libc6 (>= 2.27), libgcc-s1 | libgcc1
 Description: network plugins for containers (CNI)
  One executable that acts as ptp, bridge, host-local and the other plugins of
  the reference set, and cni, a tool to attach, check and detach containers.
