@@ -15,8 +15,9 @@ import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { stockOf } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
+import { needsBin } from "./_harness/executables.ts";
 import { readStory } from "./_harness/node_daemon.ts";
+import { unlessRelease, type Which } from "./_harness/release_files.ts";
 import {
   hasSmallRoot,
   type RootKind,
@@ -24,16 +25,17 @@ import {
 } from "./_harness/small_root.ts";
 
 const DIRECTORY = "/opt/cni/bin";
-const PLUGINS = "ptp,host-local,loopback,multus";
+const PLUGINS = "ptp,bandwidth,sbr,host-local,loopback,multus";
+const RATES = { ingressRate: 8_000_000, ingressBurst: 80_000 };
 
-const needs = allOf(
+const needs = unlessRelease(allOf(
   needsBin,
   ignoreUnless(
     ["unshare", "chroot", "dpkg-query"].every(hasCommand) &&
       Deno.uid() === 0 && await hasSmallRoot(),
     "needs unshare, chroot, and Debian's busybox-static and musl",
   ),
-);
+));
 
 /** Programs of a root, called on a throw-away host. */
 class Scene implements Disposable {
@@ -66,13 +68,16 @@ class Scene implements Disposable {
     });
   }
 
-  /** Installs the executables, from the directory of an archive. */
-  install(): void {
-    const { code, stdout, stderr } = this.run(`${this.root.archive}/cni`, [
-      "install",
-      DIRECTORY,
-      `--only=${PLUGINS}`,
-    ]);
+  /** Installs the executables of a release, or updates to it. */
+  install(which: Which): void {
+    const { code, stdout, stderr } = this.run(
+      `${this.root.archive(which)}/cni`,
+      [
+        "install",
+        DIRECTORY,
+        `--only=${PLUGINS}`,
+      ],
+    );
     assertEquals(code, 0, stdout + stderr);
     assertStringIncludes(stdout, ".cni-lib");
   }
@@ -96,6 +101,15 @@ class Scene implements Disposable {
     return stdout === "" ? undefined : JSON.parse(stdout);
   }
 
+  /** Lists the plugins of a pod, with their keys. */
+  plugins(): { readonly type: string; readonly [key: string]: unknown }[] {
+    return [
+      { type: "ptp", ...this.ptp() },
+      { type: "bandwidth", ...RATES },
+      { type: "sbr" },
+    ];
+  }
+
   ptp(): Record<string, unknown> {
     const routes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }];
     const leases = this.hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64");
@@ -111,14 +125,17 @@ class Scene implements Disposable {
   callByDaemon(commands: readonly string[]): string[] {
     const { hosts, root } = this;
     const conf = { cniVersion: "1.1.0", name: "net1" };
-    const plugins = [{ type: "ptp", ...this.ptp() }];
+    const plugins = this.plugins();
     const confFile = `${root.path}/etc/cni/net.d/net1.conflist`;
     Deno.mkdirSync(dirname(confFile), { recursive: true });
     Deno.writeTextFileSync(confFile, JSON.stringify({ ...conf, plugins }));
     // In one mount namespace, as on a node.
     const script = `
 log=/tmp/daemon.log
-${DIRECTORY}/cni daemon --detach --no-warm-up --pid-file /tmp/pid 2> $log >&2
+${DIRECTORY}/cni daemon --detach --no-warm-up --pid-file /tmp/pid 2> $log >&2 || {
+  /bin/busybox cat $log >&2
+  exit 1
+}
 pid=$(/bin/busybox cat /tmp/pid)
 trap 'kill $pid; while [ -e /proc/$pid ]; do /bin/busybox sleep 0.1; done' EXIT
 for command in ${commands.join(" ")}; do
@@ -180,7 +197,11 @@ done
 for (const kind of ["busybox", "musl"] as const) {
   rootTest(`plugins run in a root with ${kind}`, needs, async (t) => {
     using scene = await Scene.create(kind);
-    scene.install();
+    // Of another project.
+    const foreign = `${scene.root.path}${DIRECTORY}/ptp`;
+    await Deno.mkdir(dirname(foreign), { recursive: true });
+    await Deno.writeTextFile(foreign, "another");
+    scene.install("now");
     await t.step("VERSION", () => {
       const { cniVersion } = scene.call("VERSION");
       assertEquals(cniVersion, "1.1.0");
@@ -255,10 +276,31 @@ exit $code`;
     await t.step("cni attaches, checks and detaches, by the daemon", () => {
       const before = scene.state();
       assertEquals(scene.callByDaemon(["add", "check", "del"]), [
-        "ptp ADD 0",
-        "ptp CHECK 0",
-        "ptp DEL 0",
+        ...["ptp ADD 0", "bandwidth ADD 0", "sbr ADD 0"],
+        ...["ptp CHECK 0", "bandwidth CHECK 0", "sbr CHECK 0"],
+        ...["sbr DEL 0", "bandwidth DEL 0", "ptp DEL 0"],
       ]);
+      assertEquals(scene.state(), before);
+    });
+    await t.step("a container outlives the way back and an upgrade", () => {
+      const before = scene.state();
+      const plugins = scene.plugins();
+      let prevResult: unknown;
+      for (const { type, ...keys } of plugins) {
+        const given = prevResult === undefined ? {} : { prevResult };
+        prevResult = scene.call("ADD", { ...keys, ...given }, type);
+      }
+      const attached = scene.state();
+      for (const which of ["before", "now"] as const) {
+        scene.install(which);
+        assertEquals(scene.state(), attached);
+        for (const { type, ...keys } of plugins) {
+          scene.call("CHECK", { ...keys, prevResult }, type);
+        }
+      }
+      for (const { type, ...keys } of plugins.toReversed()) {
+        scene.call("DEL", { ...keys, prevResult }, type);
+      }
       assertEquals(scene.state(), before);
     });
     await t.step("an API server is found by its name in /etc/hosts", () => {
@@ -269,15 +311,16 @@ exit $code`;
       const missed = scene.askApiServer("http://other.test:1");
       assertStringIncludes(missed, "lookup other.test");
     });
-    await t.step("cni uninstall leaves nothing", () => {
+    await t.step("cni uninstall restores the files", () => {
       Deno.removeSync(`${scene.root.path}${DIRECTORY}/foreign`);
       const { code, stdout, stderr } = scene.run(`${DIRECTORY}/cni`, [
         "uninstall",
         DIRECTORY,
       ]);
       assertEquals(code, 0, stdout + stderr);
-      const path = `${scene.root.path}${DIRECTORY}`;
-      assertEquals([...Deno.readDirSync(path)], []);
+      const names = [...Deno.readDirSync(dirname(foreign))];
+      assertEquals(names.map(({ name }) => name), ["ptp"]);
+      assertEquals(Deno.readTextFileSync(foreign), "another");
     });
   });
 }
@@ -288,7 +331,7 @@ rootTest(
   async () => {
     using scene = await Scene.create("busybox");
     const path = `${scene.root.path}/ptp`;
-    await Deno.copyFile(`${BIN}/cni`, path);
+    await Deno.copyFile(`${scene.root.archive("now")}/cni`, path);
     const { code, stdout, stderr } = scene.run("/ptp", [], {
       CNI_COMMAND: "VERSION",
     });

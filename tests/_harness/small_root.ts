@@ -4,10 +4,8 @@
  * @module
  */
 
-import { addLibraries } from "../../scripts/release/libraries.ts";
-import { getOwnTarget } from "../../scripts/compile/target.ts";
 import { ensureUnpacked } from "../../scripts/debian_packages.ts";
-import { BIN } from "./executables.ts";
+import { unpackRelease, type Which } from "./release_files.ts";
 
 /** Debian packages, which are only unpacked. */
 const PACKAGES = ["busybox-static", "musl"];
@@ -28,13 +26,10 @@ export class SmallRoot {
   readonly #directory: string;
   /** The root. */
   readonly path: string;
-  /** The executables of an archive for any libc. */
-  readonly archive: string;
 
   private constructor(directory: string) {
     this.#directory = directory;
     this.path = `${directory}/root`;
-    this.archive = `${directory}/archive`;
   }
 
   /**
@@ -44,7 +39,7 @@ export class SmallRoot {
    */
   static async create(directory: string, kind: RootKind): Promise<SmallRoot> {
     const root = new SmallRoot(directory);
-    const { path, archive } = root;
+    const { path } = root;
     for (const name of ["bin", "proc", "sys", "run", "tmp", "etc", "dev"]) {
       await Deno.mkdir(`${path}/${name}`, { recursive: true });
     }
@@ -55,10 +50,15 @@ export class SmallRoot {
         args: ["-r", `${UNPACKED}/lib`, `${path}/lib`],
       }).output();
     }
-    await Deno.mkdir(archive);
-    await Deno.copyFile(`${BIN}/cni`, `${archive}/cni`);
-    await addLibraries(getOwnTarget(), archive);
+    for (const which of ["before", "now"] as const) {
+      await unpackRelease(which, "-any", `${directory}/${which}`);
+    }
     return root;
+  }
+
+  /** Returns the directory of the executables of a release's archive for any libc. */
+  archive(which: Which): string {
+    return `${this.#directory}/${which}/bin`;
   }
 
   /**

@@ -90,11 +90,12 @@ export interface Ended {
 }
 
 /** Flags of systemd-nspawn: changes to the root are in memory. */
-function listFlags(executables: string): string[] {
+function listFlags(shown: Readonly<Record<string, string>> = {}): string[] {
+  const binds = Object.entries({ ...shown, [BIN_INSIDE]: BIN });
   return [
     ...["--quiet", `--directory=${ROOT}`, "--volatile=overlay"],
     ...["--private-network", "--register=no", "--keep-unit"],
-    `--bind-ro=${executables}:${BIN_INSIDE}`,
+    ...binds.map(([inside, path]) => `--bind-ro=${path}:${inside}`),
     // What is bound must not be a problem for others with this machine's ID.
     `--machine=cni-test-${crypto.randomUUID().slice(0, 8)}`,
   ];
@@ -104,7 +105,7 @@ function listFlags(executables: string): string[] {
 export async function runInImage(script: string): Promise<Ended> {
   return await end(
     new Deno.Command("systemd-nspawn", {
-      args: [...listFlags(BIN), "--pipe", "sh", "-c", script],
+      args: [...listFlags(), "--pipe", "sh", "-c", script],
       stdin: "null",
     }),
   );
@@ -120,14 +121,24 @@ export class SystemdNode implements AsyncDisposable {
     [this.#container, this.#init] = [container, init];
   }
 
-  /** Boots it. The executables are in `/mnt`. */
-  static async boot(): Promise<SystemdNode> {
+  /**
+   * Boots it. The executables are in `/mnt`.
+   *
+   * @param shown Directories of this machine, by their paths on the node
+   */
+  static async boot(
+    shown: Readonly<Record<string, string>> = {},
+  ): Promise<SystemdNode> {
     const container = new Deno.Command("systemd-nspawn", {
-      args: [...listFlags(BIN), "--boot", "--console=pipe"],
+      args: [...listFlags(shown), "--boot", "--console=pipe"],
       stdin: "null",
       stdout: "null",
-      stderr: "null",
+      stderr: "piped",
     }).spawn();
+    const said = new Response(container.stderr).text();
+    container.status.then(async ({ code }) => {
+      if (code !== 0) console.error(`systemd-nspawn: ${code}: ${await said}`);
+    });
     const children = `/proc/${container.pid}/task/${container.pid}/children`;
     let init = 0;
     await eventually("the container runs systemd", () => {
