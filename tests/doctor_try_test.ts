@@ -176,6 +176,18 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     assertEquals(stock(scene), before);
   });
 
+  await t.step("a gateway that no route uses need not answer", async () => {
+    const path = scene.writeNetwork("30-more", [{
+      type: "macvlan",
+      master: "out0",
+      ipam: scene.hosts.hostLocal("10.9.9.0/24"),
+    }]);
+    const { networks: [, , more], exitCode } = await tryAll(scene);
+    Deno.removeSync(path);
+    assertEquals(more && pairs(more), ["A-B 4", "B-A 4"]);
+    assertEquals(exitCode, 0);
+  });
+
   await t.step("a network that takes a device is not tried", async () => {
     const path = scene.writeNetwork("30-more", [
       { type: "host-device", device: "out0" },

@@ -9,7 +9,13 @@ import { valueOf } from "../../cni/tools/about.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { didYouMean } from "../program/suggest.ts";
-import { type Check, error, type Finding, type Findings } from "./finding.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
 import type { Node, PlacedConf } from "./node.ts";
 import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
 import { findUplink } from "./subnets.ts";
@@ -74,7 +80,34 @@ function findMissingLinks(node: Node): Findings {
   });
 }
 
+/** The kernel gives the frames of a link to macvlan or to ipvlan, not to both. */
+function findRivals(node: Node): Findings {
+  const takers = listNeeded(node)
+    .filter(({ lower, link }) => lower.use === "receives" && link);
+  const byLink = Map.groupBy(takers, ({ link }) => link?.name ?? "");
+  return [...byLink].flatMap(([name, some]) => {
+    const [first] = some;
+    const other = some.find(({ conf }) => conf.type !== first?.conf.type);
+    if (first === undefined || other === undefined) return [];
+    return [warning(
+      `"${name}" is the ${first.lower.key} of "${first.network.name}" ` +
+        `(${first.conf.type}) and of "${other.network.name}" (${other.conf.type})`,
+      "containers of the one do not start while the other has any",
+      {
+        advice: "have both networks use the same type, or another link, " +
+          `in ${other.network.path}`,
+        look: "ip -details link show type macvlan; " +
+          "ip -details link show type ipvlan",
+      },
+    )];
+  });
+}
+
 function findUnusableLinks(node: Node): Findings {
+  return [...findUnusable(node), ...findRivals(node)];
+}
+
+function findUnusable(node: Node): Findings {
   const uplink = findUplink(node);
   return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
     if (link === undefined) return [];

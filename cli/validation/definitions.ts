@@ -46,6 +46,13 @@ const RESOURCE = "k8s.v1.cni.cncf.io/resourceName";
 const DEFINITION = "NetworkAttachmentDefinition",
   API_VERSION = "k8s.cni.cncf.io/v1";
 
+/** What templates of Helm have, and neither JSON nor YAML of objects. */
+const TEMPLATE = /\{\{[^{}\n]*\}\}/;
+
+/** A name that the API server takes. Source: RFC 1123. */
+const OBJECT_NAME =
+  /^[a-z\d]([-a-z\d]*[a-z\d])?(\.[a-z\d]([-a-z\d]*[a-z\d])?)*$/;
+
 /** Keys of ConfigMaps that hold CNI files. */
 const CNI_FILE = /\.conf(list)?$|^cni-conf\.json$/;
 
@@ -55,20 +62,37 @@ const CNI_FILE = /\.conf(list)?$|^cni-conf\.json$/;
  * @returns With a definition that has only a problem if it is not YAML
  */
 export async function listDefinitions(yaml: string): Promise<Found> {
+  const template = TEMPLATE.exec(yaml);
+  if (template !== null) {
+    const problem =
+      "a template: render it first, for instance by helm template";
+    const found = { ...errorAt([], problem), offset: template.index };
+    const text = new ConfText(yaml);
+    const nothing = { label: "", name: undefined, form: "either" } as const;
+    return {
+      definitions: [{ ...nothing, text, problems: [found] }],
+      hasObjects: true,
+    };
+  }
   const scalars = new Map<string, [start: number, end: number][]>();
+  const mappings = new Map<unknown, number>();
   let documents: JsonValue[];
   try {
     documents = loadAll(yaml, null, {
       schema: JSON_SCHEMA,
       json: true,
-      listener: listenTo(scalars),
+      listener: listenTo(scalars, mappings),
     }) as JsonValue[];
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
     const failure = describeFailure(yaml, error as unknown as Failure);
     return { definitions: [failure], hasObjects: true };
   }
-  const place = (value: string): ConfText => {
+  const place = (value: unknown): ConfText => {
+    if (typeof value !== "string") {
+      const start = skipSpace(yaml, mappings.get(value) ?? 0);
+      return new ConfText("", { text: yaml, toFile: () => start });
+    }
     const span = scalars.get(value)?.shift();
     return span === undefined
       ? new ConfText(value)
@@ -81,6 +105,11 @@ export async function listDefinitions(yaml: string): Promise<Found> {
   }
   const hasObjects = objects.some(({ kind }) => typeof kind === "string");
   return { definitions, hasObjects };
+}
+
+function skipSpace(text: string, start: number): number {
+  const skipped = text.slice(start).search(/\S/);
+  return skipped < 0 ? start : start + skipped;
 }
 
 /** A configuration of its own, which is not in an object of Kubernetes. */
@@ -116,12 +145,16 @@ interface ParserState {
 /** Collects where each text begins and ends. */
 function listenTo(
   scalars: Map<string, [start: number, end: number][]>,
+  mappings: Map<unknown, number>,
 ): (event: string, state: unknown) => void {
   const starts: number[] = [];
   return (event, state) => {
     const { position, kind, result } = state as ParserState;
     if (event === "open") return void starts.push(position);
     const start = starts.pop() ?? 0;
+    if (kind === "mapping" && !mappings.has(result)) {
+      mappings.set(result, start);
+    }
     if (kind !== "scalar" || typeof result !== "string") return;
     const spans = scalars.get(result) ?? [];
     // The parser opens a node more than once.
@@ -165,21 +198,30 @@ function listObjects(value: JsonValue): JsonObject[] {
 
 /** Explains why the API server would not take an object for a definition. */
 function findKindProblem(
-  { kind, apiVersion }: JsonObject,
-): string | undefined {
+  { kind, apiVersion, metadata }: JsonObject,
+): { readonly message: string; readonly at: unknown } | undefined {
   if (kind === DEFINITION) {
     const isKnown = apiVersion === undefined || apiVersion === API_VERSION;
-    return isKnown
-      ? undefined
-      : `apiVersion: expected ${API_VERSION}, got ${apiVersion}`;
+    if (!isKnown) {
+      const message = `apiVersion: expected ${API_VERSION}, got ${apiVersion}`;
+      return { message, at: apiVersion };
+    }
+    const { name } = objectOf(metadata);
+    return typeof name !== "string" || OBJECT_NAME.test(name) ? undefined : {
+      message: `metadata.name: the API server refuses "${name}": use lower ` +
+        "case letters, digits, dashes and dots",
+      at: name,
+    };
   }
   const isNear = typeof kind === "string" && /attach\w*def/i.test(kind);
-  return isNear ? `kind: ${kind} is not ${DEFINITION}` : undefined;
+  return isNear
+    ? { message: `kind: ${kind} is not ${DEFINITION}`, at: kind }
+    : undefined;
 }
 
 async function readObject(
   object: JsonObject,
-  place: (value: string) => ConfText,
+  place: (value: unknown) => ConfText,
 ): Promise<Definition[]> {
   const { kind, metadata, spec, data } = object;
   const { name, namespace } = objectOf(metadata);
@@ -187,8 +229,8 @@ async function readObject(
     .join("/");
   const problem = findKindProblem(object);
   if (problem !== undefined) {
-    const problems = [{ ...errorAt([], problem), offset: 0 }];
-    const text = new ConfText("");
+    const problems = [{ ...errorAt([], problem.message), offset: 0 }];
+    const text = place(problem.at);
     return [{ label, name: undefined, form: "either", text, problems }];
   }
   const nothing = { label, name: undefined, form: "either" } as const;
@@ -196,7 +238,7 @@ async function readObject(
     const problem =
       "runtimes ignore YAML: write JSON, in a file *.conflist, *.conf or *.json";
     const problems = [{ ...errorAt([], problem), offset: 0 }];
-    return [{ ...nothing, text: new ConfText(""), problems }];
+    return [{ ...nothing, text: place(object), problems }];
   }
   if (kind === DEFINITION) {
     const { config } = objectOf(spec);
@@ -209,7 +251,7 @@ async function readObject(
       const problem =
         "spec.config: expected JSON in a string, such as config: |";
       const problems = [{ ...errorAt([], problem), offset: 0 }];
-      const text = new ConfText("");
+      const text = place(config);
       return [{ label, name: own, form: "either", text, problems }];
     }
     const text = place(config);
@@ -229,7 +271,19 @@ async function readObject(
         : []
     );
   }
-  const { template, jobTemplate } = objectOf(spec);
+  // The network operator of OpenShift makes definitions of them.
+  const { template, jobTemplate, additionalNetworks } = objectOf(spec);
+  if (Array.isArray(additionalNetworks)) {
+    return additionalNetworks.map(objectOf).flatMap(
+      ({ name: own, namespace = "default", rawCNIConfig }) =>
+        typeof rawCNIConfig !== "string" ? [] : [{
+          label: `${namespace}/${own}`,
+          name: typeof own === "string" ? own : undefined,
+          form: "either" as const,
+          text: place(rawCNIConfig),
+        }],
+    );
+  }
   const pods = [
     object,
     template,

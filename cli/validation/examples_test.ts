@@ -9,6 +9,18 @@ const PORTMAP = { type: "portmap", capabilities: { portMappings: true } };
 
 /** Networks that runtimes and other projects install, and examples of the Go plugins' documentation. */
 const lists: Readonly<Record<string, object>> = {
+  "kube-router, whose plugin has a name of its own": {
+    cniVersion: "0.3.0",
+    name: "mynet",
+    plugins: [{
+      name: "kubernetes",
+      type: "bridge",
+      bridge: "kube-bridge",
+      isDefaultGateway: true,
+      hairpinMode: true,
+      ipam: HOST_LOCAL,
+    }, PORTMAP],
+  },
   "containerd": {
     cniVersion: "1.0.0",
     name: "containerd-net",
@@ -518,6 +530,29 @@ const lists: Readonly<Record<string, object>> = {
 
 /** NetworkAttachmentDefinitions and lists, as the documents of these projects have them. */
 const definitions: Readonly<Record<string, string>> = {
+  "OpenShift's network operator": `apiVersion: operator.openshift.io/v1
+kind: Network
+metadata:
+  name: cluster
+spec:
+  additionalNetworks:
+  - name: macvlan-net
+    namespace: project2
+    type: Raw
+    rawCNIConfig: |-
+      {
+        "cniVersion": "0.3.1",
+        "name": "macvlan-net",
+        "type": "macvlan",
+        "master": "eth1",
+        "linkInContainer": false,
+        "mode": "bridge",
+        "ipam": {
+          "type": "static",
+          "addresses": [{ "address": "191.168.1.23/24" }]
+        }
+      }
+`,
   "multus' quick start": `apiVersion: "k8s.cni.cncf.io/v1"
 kind: NetworkAttachmentDefinition
 metadata:

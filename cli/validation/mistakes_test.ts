@@ -364,9 +364,24 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     'error name: invalid network name "my net": it may have letters, digits, underscores, dots and dashes, and starts with a letter or digit',
   ],
   [
-    "inner name",
-    list([{ ...PTP, name: "other" }]),
-    'warning plugins[0].name: no effect: the plugin gets the list\'s, "bad"',
+    "ipam without type",
+    list([{ type: "bridge", ipam: { subnet: "10.60.0.0/24" } }]),
+    'warning plugins[0].ipam.type: missing, so that nothing reads "subnet": name the IPAM plugin, such as "host-local"',
+  ],
+  [
+    "multus level",
+    list([{
+      type: "multus",
+      clusterNetwork: "pods",
+      kubeconfig: "/k",
+      logLevel: "loud",
+    }]),
+    'warning plugins[0].logLevel: expected debug, verbose, error, panic, got "loud"',
+  ],
+  [
+    "whereabouts all excluded",
+    whereabouts({ range: "10.60.0.0/28", exclude: ["10.60.0.0/24"] }),
+    "error plugins[0].ipam.exclude[0]: 10.60.0.0/24 excludes all addresses of 10.60.0.0/28",
   ],
   [
     "inner version",

@@ -653,6 +653,31 @@ const OTHERS:
       "error : k8s.v1.cni.cncf.io/networks: parsePodNetworkAnnotation: item 1 names no network",
     ],
     [
+      "object.yaml",
+      `apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: n1\nspec:\n  config:\n    ▸cniVersion: "1.0.0"\n    type: macvlan\n`,
+      "error : spec.config: expected JSON in a string, such as config: |",
+    ],
+    [
+      "version.yaml",
+      `apiVersion: v1\nkind: List\nitems:\n- apiVersion: ▸k8s.cni.cncf.io/v1beta1\n  kind: NetworkAttachmentDefinition\n  metadata: { name: n1 }\n`,
+      "error : apiVersion: expected k8s.cni.cncf.io/v1, got k8s.cni.cncf.io/v1beta1",
+    ],
+    [
+      "name.yaml",
+      `apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: ▸My_Net\nspec:\n  config: '{ "cniVersion": "1.0.0", "type": "macvlan" }'\n`,
+      'error : metadata.name: the API server refuses "My_Net": use lower case letters, digits, dashes and dots',
+    ],
+    [
+      "template.yaml",
+      `apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: ▸{{ .Values.name }}\nspec:\n  config: '{ "cniVersion": "1.0.0", "type": "macvlan" }'\n`,
+      "error : a template: render it first, for instance by helm template",
+    ],
+    [
+      "operator.yaml",
+      `apiVersion: operator.openshift.io/v1\nkind: Network\nmetadata: { name: cluster }\nspec:\n  additionalNetworks:\n  - name: lan\n    type: Raw\n    rawCNIConfig: |-\n      { "cniVersion": "1.0.0", "name": "lan", "type": "macvlan",\n        "master": "eth1", "mode": ▸"brige" }\n`,
+      'error mode: unknown macvlan mode: "brige"',
+    ],
+    [
       "deployment.yaml",
       `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: web }\nspec:\n  template:\n    metadata:\n      annotations:\n        k8s.v1.cni.cncf.io/networks: ▸prod/storage@eth1@eth2\n`,
       "error : k8s.v1.cni.cncf.io/networks: parsePodNetworkAnnotation: parsePodNetworkObjectName: Invalid network object (failed at '@')",

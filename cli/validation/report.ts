@@ -92,7 +92,7 @@ function formatText(confs: readonly ReportedConf[], style: Style): string {
       (isSingle ? "" : `${showControls(conf.label)}: `) +
       formatVerdict(conf, style),
     ]),
-    ...sum === "" && isSingle ? [] : [files + (sum || "no problems")],
+    ...sum === "" && confs.length <= 1 ? [] : [files + (sum || "no problems")],
   ].join("\n");
 }
 

@@ -192,8 +192,23 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
 export function checkIpam(
   { conf, place, about, ipam, ipamAbout }: CheckedPlugin,
 ): Problem[] {
-  const { type } = objectOf(conf.document["ipam"]);
+  const given = objectOf(conf.document["ipam"]);
+  const { type } = given;
   if (!type) {
+    const keys = Object.keys(given).filter((key) => key !== "type");
+    // flannel and others have one by default.
+    if (
+      keys.length > 0 && about?.ipam === "possible" && about.runs === undefined
+    ) {
+      const named = keys.map((key) => `"${key}"`).join(", ");
+      return [
+        warningAt(
+          [...place, "ipam", "type"],
+          `missing, so that nothing reads ${named}: name the IPAM plugin, ` +
+            'such as "host-local"',
+        ),
+      ];
+    }
     return about?.ipam === "required"
       ? [
         errorAt(

@@ -99,8 +99,15 @@ function checkRange({ range, place, text: { cidr } }: WrittenRange): Problem[] {
   const blocks = (Array.isArray(exclude) ? exclude : []).map((text) =>
     unlessNoAddress(() => parseExcluded(String(text)))
   );
+  const whole = blocks.findIndex((block) => block?.containsCidr(cidr));
   return [
     ...outside,
+    ...whole < 0 ? [] : [
+      errorAt(
+        [...place, "exclude", whole],
+        `${blocks[whole]} excludes all addresses of ${cidr}`,
+      ),
+    ],
     ...outside.length === 0 && start && end && start.compare(end) > 0
       ? [
         warningAt(

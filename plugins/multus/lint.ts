@@ -5,13 +5,26 @@
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import { errorAt, type Problem } from "../../cni/tools/problem.ts";
+import { findLogLevel, LOG_LEVELS } from "./log/operation_log.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ conf }: Linted): Problem[] {
   const { delegates, clusterNetwork } = conf;
   const hasDelegates = Array.isArray(delegates) && delegates.length > 0;
-  return hasDelegates || clusterNetwork ? [] : [
-    errorAt([], 'multus needs "clusterNetwork" or "delegates"'),
+  const { logLevel } = conf;
+  return [
+    ...hasDelegates || clusterNetwork
+      ? []
+      : [errorAt([], 'multus needs "clusterNetwork" or "delegates"')],
+    ...typeof logLevel !== "string" || logLevel === "" ||
+        findLogLevel(logLevel) !== undefined
+      ? []
+      : [
+        warningAt(
+          ["logLevel"],
+          `expected ${LOG_LEVELS.join(", ")}, got "${logLevel}"`,
+        ),
+      ],
   ];
 }

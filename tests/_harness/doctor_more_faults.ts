@@ -5,6 +5,7 @@
  * @module
  */
 
+import { summarizeKernel } from "../../cli/doctor/kernel.ts";
 import { buildIdentity } from "../../cni/process/build_identity.ts";
 import { UnixListener } from "../../ffi/unix_socket.ts";
 import type { DoctorScene } from "./doctor_scene.ts";
@@ -602,6 +603,25 @@ export const MORE_FAULTS: readonly Fault[] = [
       return () => {
         undo();
         scene.sh("ip link del low0; ip link del br9");
+      };
+    },
+  },
+  {
+    name: "macvlan and ipvlan on one master",
+    checks: summarizeKernel().lacks.includes("ipvlan")
+      ? ["kernel-feature", "link-unusable"]
+      : ["link-unusable"],
+    message: /"out0" is the master of "more" \(macvlan\) and of "other" \(ipvl/,
+    seed: (scene) => {
+      const ipam = { type: "static", addresses: [{ address: "10.9.0.1/24" }] };
+      const undo = network({ type: "macvlan", master: "out0", ipam })(scene);
+      const other = { ...ipam, addresses: [{ address: "10.8.0.1/24" }] };
+      const path = scene.writeNetwork("40-other", [
+        { type: "ipvlan", master: "out0", ipam: other },
+      ]);
+      return () => {
+        undo();
+        Deno.removeSync(path);
       };
     },
   },

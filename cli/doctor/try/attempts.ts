@@ -45,7 +45,11 @@ export function listAttempts(
     add("A", a, "B", ipB.address.ip);
     add("B", b, "A", ipA.address.ip);
     const { gateway } = ipA;
-    if (gateway !== undefined) {
+    const isRouted = gateway !== undefined && isOwn(gateway);
+    // host-local names a gateway for each subnet, whether or not there is one.
+    const isUsed = isRouted ||
+      first.routes.some(({ dst }) => dst.family === family);
+    if (gateway !== undefined && isUsed) {
       for (const [name, by] of [["A", a], ["B", b]] as const) {
         add(
           name,
@@ -56,7 +60,6 @@ export function listAttempts(
         );
       }
     }
-    const isRouted = gateway !== undefined && isOwn(gateway);
     if (!isRouted) continue;
     add("node", node.host.netns, "A", ipA.address.ip);
     add("node", node.host.netns, "B", ipB.address.ip);

@@ -292,9 +292,15 @@ function findRoute(trip: Trip): Outcome {
 /** Source: include/uapi/linux/rtnetlink.h `RT_TABLE_MAIN`. */
 const MAIN = 254;
 
-function onlySubnet({ gateway }: Trip): Outcome {
+function onlySubnet(trip: Trip): Outcome {
+  const { gateway, hasRoutes } = trip;
   const text = "the network has no default route; only its subnet is reached";
-  return gateway === undefined ? leaves(text) : passes(text);
+  // A default route of another network is not its own.
+  trip.route = undefined;
+  // host-local names a gateway for each subnet, whether or not there is one.
+  const isUsed = gateway !== undefined &&
+    (hasRoutes || isOnHost(trip, gateway));
+  return isUsed ? passes(text) : leaves(text);
 }
 
 /** Returns the command for the default route, or for what it needs first. */

@@ -7,6 +7,7 @@
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
+import type { Result } from "../../../cni/result/result.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Lookup } from "../../../ffi/rtnl/route.ts";
@@ -155,14 +156,22 @@ export class Trip implements Disposable {
       ?.gateway;
   }
 
-  /** The default route of the container's namespace, as ADD set it up; undefined if unknown. */
+  /** Whether ADD set up a default route in the container's namespace; undefined if unknown. */
   get hasDefaultRoute(): boolean | undefined {
+    return this.#routes?.some(({ dst }) => dst.prefixLength === 0);
+  }
+
+  /** Whether ADD set up any route in the container's namespace, as far as known. */
+  get hasRoutes(): boolean {
+    return (this.#routes?.length ?? 0) > 0;
+  }
+
+  /** The routes of the result of ADD, of this family. */
+  get #routes(): Result["routes"] | undefined {
     const { attachment } = this.start;
-    const result = ifPossible(() => decodeResult(attachment?.result ?? {}));
-    if (attachment === undefined || result === undefined) return undefined;
-    return result.routes.some(({ dst }) =>
-      dst.family === this.family && dst.prefixLength === 0
-    );
+    const result = attachment &&
+      ifPossible(() => decodeResult(attachment.result ?? {}));
+    return result?.routes.filter(({ dst }) => dst.family === this.family);
   }
 
   /** Formats a command that runs in the container's namespace. */
