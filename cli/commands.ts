@@ -239,6 +239,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       "mermaid",
       "svg",
       "exit-code",
+      "conf-dir",
       "cache-dir",
     ),
     isService: true,

@@ -35,6 +35,8 @@ export interface Row {
    * fewest left; null without it.
    */
   readonly used: number | null;
+  /** How many of that set stay for pods that are not there. */
+  readonly staying: number | null;
   /** How many that set can give out. */
   readonly addresses: number | null;
   /** Null if the cache cannot be read. */

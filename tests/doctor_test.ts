@@ -340,7 +340,7 @@ rootTest(
             }
             assertEquals(left.map((one) => one.message), []);
           } finally {
-            undo();
+            await undo();
           }
         },
       });

@@ -5,6 +5,7 @@ import {
   heldRecord,
   putIpamClaim,
   putRunningPod,
+  setOf,
   withClaim,
 } from "../../tests/_harness/ipam_claims.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
@@ -129,4 +130,33 @@ Deno.test("cni cluster-gc renews a claim's reservation that was deleted", async 
   assertEquals(await scene.add(RANGE, withClaim("a", { pod: "a" })), [
     "10.0.0.1/24",
   ]);
+});
+
+Deno.test("cni cluster-gc --dry-run tells whose an address is, and until when", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const named = { ...RANGE, stay: "name", stayTime: "10m" };
+  await scene.add(named, { pod: "web" });
+  await scene.del(named, { pod: "web" });
+  putIpamClaim(scene, "db-0", { owner: setOf("db") });
+  const evidence = { controller: setOf("db") };
+  await scene.add(RANGE, withClaim("db-0", { pod: "db-0" }, evidence));
+  const { held } = JSON.parse((await gc(scene, "--json")).stdout);
+  const [web, db] = held;
+  assertEquals([web.claim, web.owner, web.pod], ["test/web.net.net1", "", ""]);
+  assertEquals(Date.parse(web.until) - Date.parse(web.since), 600_000);
+  assertEquals(db, {
+    ip: "10.0.0.2",
+    pool: POOL,
+    claim: "test/db-0",
+    pod: "test/db-0",
+    owner: "StatefulSet/db",
+    since: "",
+    until: "",
+    why: "it stays for the IPAMClaim of StatefulSet db",
+  });
+  const { stdout } = await gc(scene, "--dry-run", "--wide");
+  assertMatch(
+    stdout,
+    /10\.0\.0\.1 .*which no pod uses since \S+Z, until \S+Z/,
+  );
 });

@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AttachmentCache } from "../../cni/libcni/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
@@ -10,6 +10,8 @@ import { describeNetwork } from "./network_details.ts";
 
 const WEB = "a1b2c3d4e5f6".padEnd(64, "0");
 const SINCE = new Date("2026-11-21T08:43:35Z");
+/** A minute ago. */
+const LATELY = new Date(Math.floor(Date.now() / 1000) * 1000 - 60_000);
 
 /** A node with two networks, three attachments, three leases and a broken file. */
 class FakeNode implements Disposable {
@@ -75,6 +77,26 @@ class FakeNode implements Disposable {
     Deno.utimeSync(file, SINCE, SINCE);
   }
 
+  /** Lets addresses of the network "pods" stay, and one for a pod, for ten minutes. */
+  stay(): void {
+    const ipam = { type: "host-local", subnet: "10.22.0.0/24" };
+    this.#write("10-pods.conflist", [{
+      type: "bridge",
+      bridge: "lst-none0",
+      ipam: {
+        ...ipam,
+        dataDir: `${this.path}/leases`,
+        stay: "name",
+        stayTime: "10m",
+      },
+    }]);
+    for (const [ip, at] of [["10.22.0.4", LATELY], ["10.22.0.5", SINCE]]) {
+      const content = "stay/shop/db-0\r\neth0";
+      const file = this.#directory.addFile(`leases/pods/${ip}`, content);
+      Deno.utimeSync(file, at as Date, at as Date);
+    }
+  }
+
   /** Writes an attachment as a runtime does. */
   attach(
     network: string,
@@ -106,7 +128,11 @@ class FakeNode implements Disposable {
   /** Runs the tool on a terminal of a width, or in a pipe. */
   async show(width: number | undefined, ...argv: string[]): Promise<string[]> {
     const world = width === undefined ? {} : { width };
-    const line = argv[0] === "netns" ? argv : [...argv, ...this.flags];
+    const flags = argv[0] === "netns"
+      ? []
+      // It looks for no plugins.
+      : this.flags.slice(0, argv[0] === "show" ? 2 : 3);
+    const line = [...argv, ...flags];
     const { stdout } = await runCniOn(world, ...line);
     return stdout.trimEnd().replaceAll(this.path, "").split("\n");
   }
@@ -267,6 +293,45 @@ Deno.test("cni networks keeps what identifies a network at every width", async (
   });
 });
 
+Deno.test("cni networks and cni show tell which addresses stay", async () => {
+  using node = new FakeNode();
+  // The time of the second one is over, so it is free.
+  node.stay();
+  const until = new Date(LATELY.getTime() + 600_000).toISOString()
+    .replace(/\.\d+Z$/, "Z");
+  const [, pods = ""] = await node.show(undefined, "networks");
+  assertEquals(pods.split(/ {2,}/).slice(0, 3), [
+    "pods",
+    "10.22.0.0/24",
+    "3/253, 1 stay",
+  ]);
+  const details = (await node.show(undefined, "networks", "pods"))
+    .map((line) => line.replace(/ +/g, " "));
+  assert(
+    details.includes(
+      "Addresses 10.22.0.0/24: 3 used, 1 stay, 249 free; leases in /leases/pods",
+    ),
+    details.join("\n"),
+  );
+  assert(
+    details.includes(`Stays 10.22.0.4 for shop/db-0 eth0, until ${until}`),
+  );
+  const { staying } = JSON.parse(
+    (await node.show(undefined, "show", "--json")).join("\n"),
+  );
+  assertEquals(staying, [{
+    address: "10.22.0.4",
+    network: "pods",
+    pod: "shop/db-0",
+    interface: "eth0",
+    until,
+  }]);
+  assertEquals((await node.show(undefined, "show")).slice(-2), [
+    "└─ addresses that stay",
+    `   └─ 10.22.0.4  pods  for shop/db-0 eth0  until ${until}`,
+  ]);
+});
+
 Deno.test("cni networks NAME tells all about a network", async (t) => {
   using node = new FakeNode();
   await t.step("80 columns", async () => {
@@ -325,6 +390,7 @@ Deno.test("cni networks NAME tells all about a network", async (t) => {
       subnets: ["10.22.0.0/24"],
       gateways: ["10.22.0.1"],
       used: 3,
+      staying: [],
       free: 250,
       leases: "/leases/pods",
     }]);

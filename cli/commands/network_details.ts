@@ -16,7 +16,7 @@ import {
   sharedLinkKeyOf,
   sharedLinkOf,
 } from "../doctor/routed.ts";
-import { countPools, listPools } from "../doctor/subnets.ts";
+import { countPools, formatUntil, listPools } from "../doctor/subnets.ts";
 import type { CniCall } from "../flags.ts";
 import {
   chooseExitCode,
@@ -58,6 +58,14 @@ interface Pool {
   /** Never given out; empty if all are. */
   readonly gateways: readonly string[];
   readonly used: number;
+  /** Addresses that stay for pods that are not there. */
+  readonly staying: readonly {
+    readonly address: string;
+    /** The pod, `namespace/name`. */
+    readonly pod: string;
+    readonly interface: string;
+    readonly until: string;
+  }[];
   readonly free: number;
   /** The directory with the leases. */
   readonly leases: string;
@@ -126,12 +134,18 @@ async function readDetails(
   const known = { name, path: file, file, list, plugins: confs };
   const sets = listPools({ networks: [known] }).flatMap(({ sets }) => sets);
   const pools = countPools({ networks: [known] })
-    .map(({ subnets, used, all, directory }, index): Pool => ({
+    .map(({ subnets, used, all, staying, directory }, index): Pool => ({
       subnets,
       gateways: sets[index]?.flatMap(({ gateway }) => gateway ?? [])
         .map(String) ?? [],
       used: Number(used),
-      free: Number(all - used),
+      staying: staying.map(({ address, namespace, pod, ifName, until }) => ({
+        address,
+        pod: `${namespace}/${pod}`,
+        interface: ifName,
+        until: formatUntil(until),
+      })),
+      free: Number(all - used) - staying.length,
       leases: directory,
     }));
   const attached = ifPossible(() => node.attachments)
@@ -228,6 +242,9 @@ function formatDetails(details: Details, call: CniCall, style: Style): string {
     ["Subnets", details.subnets.join(", ") || "not in the configuration"],
     ["Gateways", details.gateways.join(", ") || "none"],
     ...details.pools.map((pool) => ["Addresses", formatPool(pool)] as const),
+    ...details.pools.flatMap(({ staying }) =>
+      staying.map((one) => ["Stays", formatStaying(one)] as const)
+    ),
     ["Daemon", details.daemonText],
     ["Attached", attachments === null ? "unknown" : `${attachments.length}`],
     ...details.problems.map((problem) => ["Problem", problem] as const),
@@ -269,9 +286,16 @@ function formatLink(link: NamedLink): string {
   return [name, isUp ? "up" : "down", `mtu ${mtu}`, ...addresses].join(", ");
 }
 
-function formatPool({ subnets, used, free, leases }: Pool): string {
+function formatStaying(
+  { address, pod, interface: ifName, until }: Pool["staying"][number],
+): string {
+  return `${address} for ${pod} ${ifName}, until ${until}`;
+}
+
+function formatPool({ subnets, used, staying, free, leases }: Pool): string {
+  const stay = staying.length > 0 ? `${staying.length} stay, ` : "";
   const left = free < 1e6 ? `${free}` : free.toExponential(0).replace("+", "");
   return `${
     subnets.join(", ")
-  }: ${used} used, ${left} free; leases in ${leases}`;
+  }: ${used} used, ${stay}${left} free; leases in ${leases}`;
 }

@@ -36,6 +36,7 @@ export async function networks(call: CniCall): Promise<Output> {
           ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
         ],
         used: pool === undefined ? null : Number(pool.used),
+        staying: pool === undefined ? null : pool.staying.length,
         addresses: pool === undefined ? null : Number(pool.all),
         attachments: attached?.filter(({ network }) => network === row.name)
           .length ?? null,
@@ -67,7 +68,8 @@ function findScarcest(
   pools: readonly PoolUse[],
   name: string,
 ): PoolUse | undefined {
-  const left = ({ all, used }: PoolUse): bigint => all - used;
+  const left = ({ all, used, staying }: PoolUse): bigint =>
+    all - used - BigInt(staying.length);
   return pools.filter(({ network }) => network === name)
     .toSorted((one, other) => left(one) < left(other) ? -1 : 1)[0];
 }
@@ -97,7 +99,8 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     heading: "USED",
-    cell: ({ used, addresses }) => formatUse(used, addresses),
+    cell: ({ used, addresses, staying }) =>
+      formatUse(used, addresses) + (staying ? `, ${staying} stay` : ""),
     mark: ({ used, addresses }, style) =>
       used !== null && used === addresses ? style.red : undefined,
     dropped: 3,

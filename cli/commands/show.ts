@@ -16,12 +16,14 @@ import {
 import { UsageError } from "../program/usage_error.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { getTarget } from "../attachments/target.ts";
+import { Node } from "../doctor/node.ts";
+import { countPools, formatUntil } from "../doctor/subnets.ts";
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
 import { chooseExitCode, readDirectories } from "../network.ts";
 import { listSandboxes, readNode, type Sandbox } from "../show/live.ts";
 import { formatMermaid } from "../show/mermaid.ts";
-import type { NodeView } from "../show/model.ts";
+import type { NodeView, StayingView } from "../show/model.ts";
 import { drawNode } from "../show/svg.ts";
 import { formatTree } from "../show/tree.ts";
 import { waitReadable } from "../../ffi/libc.ts";
@@ -54,7 +56,26 @@ export async function show(call: CniCall): Promise<Output> {
 }
 
 async function read(call: CniCall): Promise<NodeView> {
-  return await readNode(choose(call));
+  const isWhole = call.args[0] === undefined;
+  return await readNode(
+    choose(call),
+    undefined,
+    isWhole ? listStayingAddresses(call) : [],
+  );
+}
+
+function listStayingAddresses(call: CniCall): StayingView[] {
+  const { env, signal } = call;
+  using node = new Node({ directories: readDirectories(call), env, signal });
+  return countPools(node).flatMap(({ network, staying }) =>
+    staying.map(({ address, namespace, pod, ifName, until }) => ({
+      address,
+      network,
+      pod: `${namespace}/${pod}`,
+      interface: ifName,
+      until: formatUntil(until),
+    }))
+  );
 }
 
 function choose(call: CniCall): Sandbox[] {

@@ -5,6 +5,7 @@
  */
 
 import { ATTACHMENT_CHECKS } from "./attachments.ts";
+import { CLAIM_CHECKS } from "./claims.ts";
 import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import { DAEMON_CHECKS } from "./daemons.ts";
 import type { Check } from "./finding.ts";
@@ -51,5 +52,6 @@ export const CHECKS: readonly Check[] = [
   ...ATTACHMENT_CHECKS,
   ...PATH_CHECKS,
   ...NAMESPACE_CHECKS,
+  ...CLAIM_CHECKS,
   ...LEFTOVER_CHECKS,
 ];

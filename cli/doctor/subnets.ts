@@ -13,6 +13,7 @@ import { ABOUTS } from "../../plugins/lists/abouts.ts";
 import { isInTheWay } from "../../plugins/bridge/gateway.ts";
 import { listAddresses } from "../../plugins/parts/configure_link.ts";
 import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
+import { isStaying } from "../../ipam/host_local/holders.ts";
 import { findIp } from "../../ipam/host_local/lease.ts";
 import {
   countAddresses,
@@ -21,6 +22,10 @@ import {
   type RangeSet,
 } from "../../ipam/host_local/range.ts";
 import { hostLocalSchema } from "../../ipam/host_local/schema.ts";
+import {
+  listStaying,
+  type StayingLease,
+} from "../../ipam/host_local/staying.ts";
 import {
   type Check,
   error,
@@ -44,6 +49,8 @@ interface Pool {
   /** The directory with its leases. */
   readonly directory: string;
   readonly sets: readonly RangeSet[];
+  /** How long addresses stay for the names of pods, in ms; 0 if they do not. */
+  readonly stayMs: number;
 }
 
 /** Lists the pools of host-local that configurations name. */
@@ -68,6 +75,7 @@ function readPool({ network, conf }: PlacedConf): Pool {
     conf,
     directory: `${dataDirOf(config)}/${network.name}`,
     sets: rangeSetsOf(config, network.list.cniVersion),
+    stayMs: isStaying(config) ? config.ipam?.stayTime ?? 0 : 0,
   };
 }
 
@@ -76,24 +84,50 @@ export interface PoolUse {
   readonly network: string;
   /** The subnets, as configured. */
   readonly subnets: readonly string[];
+  /** The addresses of containers. */
   readonly used: bigint;
+  /** Those that stay for names of pods; ADD takes them if no other is free. */
+  readonly staying: readonly StayingAddress[];
   readonly all: bigint;
   readonly directory: string;
 }
 
+/** An address that stays, and until when. */
+export interface StayingAddress extends StayingLease {
+  readonly until: Date;
+}
+
 /** Counts the leases of all pools. */
 export function countPools(node: Pick<Node, "networks">): PoolUse[] {
-  return listPools(node).flatMap(({ network, directory, sets }) => {
+  return listPools(node).flatMap(({ network, directory, sets, stayMs }) => {
     const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
-    const leased = names.flatMap(({ name }) => findIp(name) ?? []);
+    const held = stayMs === 0 ? [] : listStaying(directory);
+    const leased = names.flatMap(({ name }) =>
+      held.some(({ address }) => address === name) ? [] : findIp(name) ?? []
+    );
+    const staying = held
+      .map((one) => ({
+        ...one,
+        until: new Date(one.since.getTime() + stayMs),
+      }))
+      .filter(({ until }) => until.getTime() > Date.now());
     return sets.map((set) => ({
       network: network.name,
       subnets: set.map(({ subnet }) => `${subnet}`),
       used: BigInt(leased.filter((ip) => findRange(set, ip)).length),
+      staying: staying.filter(({ address }) => {
+        const ip = findIp(address);
+        return ip !== undefined && findRange(set, ip) !== undefined;
+      }),
       all: countAddresses(set),
       directory,
     }));
   });
+}
+
+/** Formats the end of an address's time. */
+export function formatUntil(until: Date): string {
+  return until.toISOString().replace(/\.\d+Z$/, "Z");
 }
 
 /** A pool with less than a tenth left is nearly full. */
@@ -123,6 +157,27 @@ function findFullPools(node: Node): Findings {
           },
         ),
       ];
+    },
+  );
+}
+
+/** Finds networks that have no address but those that stay. */
+function findStayingPools(node: Node): Findings {
+  return countPools(node).flatMap(
+    ({ network, subnets, used, staying, all }) => {
+      const count = BigInt(staying.length);
+      if (count === 0n || used + count < all) return [];
+      const path = node.networks.find(({ name }) => name === network)?.path;
+      return [warning(
+        `"${network}" has no free address of ${subnets.join(", ")}: ${count} ` +
+          `of ${all} stay for pods that are not there`,
+        "each new pod takes the one that has stayed longest, and the pod of " +
+          "that name gets another one",
+        {
+          advice: `enlarge the range, or shorten stayTime, in ${path}`,
+          look: `cni networks ${network}`,
+        },
+      )];
     },
   );
 }
@@ -355,5 +410,20 @@ export const SUBNET_CHECKS: readonly Check[] = [
         "`cni gc --orphans --yes` removes what is left over; otherwise a larger range.",
     },
     run: findFullPools,
+  },
+  {
+    code: "CNI0512",
+    name: "pool-staying",
+    finds: "a network has no free address but those that stay for pods",
+    page: {
+      effect:
+        "Each new pod takes the address that has stayed longest. The pod of that name gets another one when it comes back.",
+      cause:
+        "More names within `stayTime` than the range has addresses, such as those of Jobs and Deployments, whose names never come back.",
+      look: "`cni networks NAME`.",
+      fix:
+        "A larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
+    },
+    run: findStayingPools,
   },
 ];

@@ -10,6 +10,7 @@ import { Table } from "../../ffi/rtnl/constants.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
+import { findAttachedClaim } from "../attachments/ipam_claims.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { formatRoute, listDifferences, resultOf } from "./differences.ts";
 import { type FindNat, Limits, listVlans, readNat } from "./host.ts";
@@ -86,6 +87,7 @@ export function viewGone(
     mtu: null,
     mac: null,
     addresses: ips.map(({ address }) => String(address)),
+    claim: nameClaim(attachment),
     routes: [],
     vlans: [],
     limits: { ingress: null, egress: null },
@@ -93,6 +95,12 @@ export function viewGone(
     portMaps: [],
     differences: isGone ? ["the namespace is gone"] : [],
   };
+}
+
+/** Names the IPAMClaim of an attachment. */
+function nameClaim(attachment: NodeAttachment): string | null {
+  const claim = findAttachedClaim(attachment);
+  return claim === undefined ? null : `${claim.namespace}/${claim.name}`;
 }
 
 /** Reads the interfaces of a namespace, and what each is connected to. */
@@ -177,6 +185,7 @@ function viewInterface(
     mtu: link.mtu,
     mac: link.mac === undefined ? null : String(link.mac),
     addresses: formatAddresses(addresses, link),
+    claim: attachment === undefined ? null : nameClaim(attachment),
     routes: routes.filter((route) => !isConnected(route))
       .map(({ destination, gateway, table = Table.Main }) =>
         formatRoute(destination, gateway) +

@@ -25,6 +25,7 @@ import {
   type GroupView,
   type NodeView,
   type SandboxView,
+  type StayingView,
   titleOf,
   type UplinkView,
 } from "./model.ts";
@@ -61,11 +62,13 @@ export function listSandboxes(
  * Reads the node's state.
  *
  * @param hostNetns Path of the node's own namespace
+ * @param staying Addresses that stay for pods that are not there
  * @throws {SyscallError} If that cannot be read
  */
 export async function readNode(
   sandboxes: readonly Sandbox[],
   hostNetns: string = CURRENT_NETNS,
+  staying: readonly StayingView[] = [],
 ): Promise<NodeView> {
   using host = new Host(hostNetns);
   const groups = new Map<string, SandboxView[]>();
@@ -85,6 +88,7 @@ export async function readNode(
     node: Deno.hostname(),
     uplinks: listUplinks(host),
     groups: views.sort((left, right) => rank(left) - rank(right)),
+    staying,
   };
 }
 

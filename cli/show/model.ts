@@ -12,6 +12,19 @@ export interface NodeView {
   readonly uplinks: readonly UplinkView[];
   /** Bridges, lower links and others to which attachments are connected. */
   readonly groups: readonly GroupView[];
+  /** Addresses that stay for pods that are not there. */
+  readonly staying: readonly StayingView[];
+}
+
+/** An address that stays for the name of a pod. */
+export interface StayingView {
+  readonly address: string;
+  readonly network: string;
+  /** The pod, `namespace/name`. */
+  readonly pod: string;
+  readonly interface: string;
+  /** When others may get it. */
+  readonly until: string;
 }
 
 /** A link that leads out of the node. */
@@ -66,6 +79,8 @@ export interface InterfaceView {
   readonly mtu: number | null;
   readonly mac: string | null;
   readonly addresses: readonly string[];
+  /** The IPAMClaim that has the addresses, `namespace/name`; null without one. */
+  readonly claim: string | null;
   /** Routes, without those that come with the addresses. */
   readonly routes: readonly string[];
   /** VLANs of the bridge port, or of the interface. */
@@ -117,6 +132,7 @@ export function describeInterface(
   return [
     link.join(" · "),
     ...view.addresses,
+    ...view.claim === null ? [] : [`of IPAMClaim ${view.claim}`],
     ...view.routes.map((route) => `→ ${route}`),
     ...view.vlans.length > 0 ? [`vlan ${view.vlans.join(", ")}`] : [],
     ...ingress === null ? [] : [`in ≤ ${formatLimit(ingress, hostLink)}`],

@@ -150,6 +150,7 @@ function crowd(count: number, name: string): NodeView {
     vlans: [],
     limits: { ingress: null, egress: null },
     masquerade: true,
+    claim: null,
     portMaps: [],
     differences: [`lacks <address> & "more"`],
   };
@@ -172,7 +173,8 @@ function crowd(count: number, name: string): NodeView {
     hasVlanFiltering: false,
     foreignPorts: [],
   };
-  return { node: "n", uplinks: [], groups: [{ ...group, sandboxes }] };
+  const groups = [{ ...group, sandboxes }];
+  return { node: "n", uplinks: [], groups, staying: [] };
 }
 
 Deno.test("drawNode() keeps cards apart and texts inside their cards", async (t) => {

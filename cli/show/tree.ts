@@ -48,6 +48,14 @@ export function formatTree(view: NodeView, style: Style): string {
       ].join("  "),
     })),
     ...view.groups.map((group) => branchOfGroup(group, style)),
+    ...view.staying.length === 0 ? [] : [{
+      text: "addresses that stay",
+      mark: style.bold,
+      branches: view.staying.map((one) => ({
+        text: `${one.address}  ${one.network}  for ${one.pod} ` +
+          `${one.interface}  until ${one.until}`,
+      })),
+    }],
   ], "");
   return lines.join("\n");
 }

@@ -40,9 +40,13 @@ export interface HeldClaim extends ClaimKey {
   readonly pod: string;
   /** Whether the claim ends some time after its last pod. */
   readonly isTimed?: boolean;
+  /** Whether the claim names the sandbox. */
+  readonly namesSandbox?: boolean;
 }
 
-interface Receipt {
+/** What an attachment has. */
+export interface Receipt {
+  /** Namespace of the pools. */
   readonly namespace: string;
   readonly claims: readonly Claim[];
   /**
@@ -68,10 +72,15 @@ export class Receipts {
    * @returns Undefined if it is missing or unusable
    */
   read(owner: ReceiptOwner, namespace: string): Receipt | undefined {
-    const receipt = ifPossible((): Receipt =>
+    const receipt = this.find(owner);
+    return receipt?.namespace === namespace ? receipt : undefined;
+  }
+
+  /** Reads the receipt of an attachment, whatever namespace it is of. */
+  find(owner: ReceiptOwner): Receipt | undefined {
+    return ifPossible((): Receipt =>
       JSON.parse(Deno.readTextFileSync(this.#pathOf(owner)))
     );
-    return receipt?.namespace === namespace ? receipt : undefined;
   }
 
   /**

@@ -11,7 +11,10 @@ import {
   CLAIM_UID,
   type ClaimKey,
   findClaimKey,
+  formatTime,
   type IpamClaim,
+  STAY,
+  UNUSED,
 } from "../../ipam/whereabouts/ipam_claim.ts";
 import type {
   Allocation,
@@ -27,6 +30,12 @@ export interface HeldAddress {
   readonly claim: string;
   /** `NAMESPACE/NAME` of the pod that has it; "" if none has. */
   readonly pod: string;
+  /** `KIND/NAME` of the claim's owner; "" without one. */
+  readonly owner: string;
+  /** Since when no pod uses it, where a time counts; "" if one does. */
+  readonly since: string;
+  /** Until when it stays for the claim's next pod; "" as long as the claim exists. */
+  readonly until: string;
   /** Why it stays. */
   readonly why: string;
 }
@@ -96,11 +105,31 @@ export function describeHeld(
   const pod = claim?.status?.ownerPod?.name;
   const owner = claim?.metadata?.ownerReferences?.[0];
   const whose = owner ? ` of ${owner.kind} ${owner.name}` : "";
+  const { since, until } = timeOf(claim);
+  const when = until === ""
+    ? ""
+    : `, which no pod uses since ${since}, until ${until}`;
   return {
     ip,
     pool,
     claim: nameOf(key),
     pod: pod ? `${key.namespace}/${pod}` : "",
-    why: `it stays for the IPAMClaim${whose}`,
+    owner: owner ? `${owner.kind}/${owner.name}` : "",
+    since,
+    until,
+    why: `it stays for the IPAMClaim${whose}${when}`,
   };
+}
+
+/** The time of a claim that no pod uses, and that ends some time after that. */
+function timeOf(
+  claim: IpamClaim | undefined,
+): { readonly since: string; readonly until: string } {
+  const unused = claim?.status?.conditions?.find(({ type }) => type === UNUSED);
+  const since = unused?.lastTransitionTime ?? "";
+  const untilMs = Date.parse(since) +
+    Number(claim?.metadata?.annotations?.[STAY.time]);
+  return Number.isNaN(untilMs)
+    ? { since: "", until: "" }
+    : { since, until: formatTime(new Date(untilMs)) };
 }

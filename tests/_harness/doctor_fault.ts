@@ -6,7 +6,10 @@
  */
 
 import type { NodeOptions } from "../../cli/doctor/node.ts";
+import { AttachmentCache } from "../../cni/libcni/mod.ts";
 import type { DoctorScene } from "./doctor_scene.ts";
+import { putIpamClaim, withClaim } from "./ipam_claims.ts";
+import { WhereaboutsScene } from "./whereabouts.ts";
 
 /** Mends what was broken. */
 export type Undo = () => void;
@@ -152,6 +155,38 @@ export function cached(
     Deno.writeTextFileSync(path, text);
     makeOld(path);
     return () => remove(path);
+  };
+}
+
+/** Attaches a pod with an IPAMClaim in a cluster, and breaks something there. */
+export function claimed(
+  breaks: (cluster: WhereaboutsScene) => void,
+): (scene: DoctorScene) => Promise<Undo> {
+  return async ({ cacheDir }) => {
+    const cluster = await WhereaboutsScene.start();
+    putIpamClaim(cluster, "vm");
+    const ipam = { range: "10.0.0.0/24" };
+    const call = withClaim("vm", { pod: "vm-1", id: "feedfacefeed" });
+    const { json } = await cluster.call("ADD", ipam, call);
+    breaks(cluster);
+    const config = {
+      cniVersion: "1.0.0",
+      name: "net",
+      plugins: [{ type: "macvlan", ipam: cluster.ipam(ipam) }],
+    };
+    const cache = new AttachmentCache(cacheDir);
+    const key = { network: "net", containerId: "feedfacefeed", ifName: "net1" };
+    cache.writeAttachment({
+      ...key,
+      netns: "/run/netns/no-such-namespace",
+      config: new TextEncoder().encode(JSON.stringify(config)),
+      cniArgs: [],
+      capabilityArgs: {},
+    }, json);
+    return async () => {
+      remove(cache.pathOf(key));
+      await cluster[Symbol.asyncDispose]();
+    };
   };
 }
 

@@ -301,6 +301,29 @@ export const FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
+    name: "no address but one that stays",
+    // Its directory is one that is empty after a reboot.
+    checks: ["conf-doubtful", "pool-staying"],
+    message: /"more" has no free address of 10.9.0.0\/30: 1 of 1 stay for pods/,
+    seed: (scene) => {
+      const directory = `${scene.hosts.directory}/leases/more`;
+      Deno.mkdirSync(directory);
+      Deno.writeTextFileSync(
+        `${directory}/10.9.0.2`,
+        "stay/default/job-1\r\neth0",
+      );
+      const ipam = { ...scene.hosts.hostLocal("10.9.0.0/30") };
+      const undo = network({
+        type: "ptp",
+        ipam: { ...ipam, stay: "name", stayTime: "10m" },
+      })(scene);
+      return () => {
+        undo();
+        Deno.removeSync(directory, { recursive: true });
+      };
+    },
+  },
+  {
     name: "no address left",
     checks: ["pool-full"],
     message: /"more" has 0 of 1 addresses of 10.9.0.0\/30 left/,

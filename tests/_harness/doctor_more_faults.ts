@@ -10,6 +10,7 @@ import { buildIdentity } from "../../cni/process/build_identity.ts";
 import { UnixListener } from "../../ffi/unix_socket.ts";
 import type { DoctorScene } from "./doctor_scene.ts";
 import {
+  claimed,
   type Fault,
   inOther,
   inPod,
@@ -859,5 +860,19 @@ export const MORE_FAULTS: readonly Fault[] = [
     message: /"lo" of default\/web is down/,
     seed: ip("ip link set lo down", "ip link set lo up", inPod),
     follow: true,
+  },
+  {
+    name: "an IPAMClaim that was deleted before its pod",
+    checks: ["claim-gone"],
+    message: /the IPAMClaim test\/vm of test\/vm-1 net1 is gone/,
+    seed: claimed(({ api }) => api.remove("ipamclaims", "test", "vm")),
+  },
+  {
+    name: "an IPAMClaim without its record",
+    checks: ["claim-unrecorded"],
+    message: /no IPPool has 10.0.0.1 for the IPAMClaim test\/vm of test\/vm-1/,
+    seed: claimed((cluster) =>
+      cluster.putPool("10.0.0.0-24", "10.0.0.0/24", {})
+    ),
   },
 ];
