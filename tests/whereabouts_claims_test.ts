@@ -53,11 +53,19 @@ Deno.test("whereabouts: a claim costs three requests for ADD and one for DEL", a
       "PATCH ipamclaims/vm/status",
     ]);
   });
-  await t.step("ADD of the same pod again", async () => {
+  await t.step("ADD of the same sandbox again", async () => {
+    await scene.add(RANGE, withClaim("vm", { pod: "vm-2" }));
+    assertEquals(scene.takeRequests(), [
+      "GET ipamclaims/vm",
+      `GET ippools/${POOL}`,
+    ]);
+  });
+  await t.step("ADD of another sandbox of the pod, without a DEL", async () => {
     await scene.add(RANGE, withClaim("vm", { pod: "vm-2", id: "other" }));
     assertEquals(scene.takeRequests(), [
       "GET ipamclaims/vm",
       `GET ippools/${POOL}`,
+      "PATCH ipamclaims/vm/status",
     ]);
   });
   const ordinary = [
@@ -94,12 +102,17 @@ Deno.test("whereabouts: a claim keeps its addresses when pods come and go", asyn
   assertEquals(addresses, ["10.0.0.1/24", "fd00::1/64"]);
   const { ips, ownerPod, conditions } = claimStatus(scene, "vm");
   assertEquals([ips, ownerPod], [addresses, { name: "vm-1" }]);
-  const [{ type, status, reason }] = conditions;
-  assertEquals([type, status, reason], [
-    "IPsAllocated",
-    "True",
-    "SuccessfulAllocation",
-  ]);
+  assertEquals(
+    conditions.map(({ type, status, reason }: Record<string, string>) => [
+      type,
+      status,
+      reason,
+    ]),
+    [
+      ["cni.dev/Sandbox", "True", "Attached"],
+      ["IPsAllocated", "True", "SuccessfulAllocation"],
+    ],
+  );
   assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "vm") });
   assertEquals(
     (await scene.call("CHECK", DUAL, {
@@ -535,7 +548,10 @@ Deno.test("whereabouts: a pod that was removed by force, and its late DEL", asyn
   assertEquals(await scene.add(RANGE, call("new")), ips);
   await scene.del(RANGE, call("old"));
   assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "db-0") });
+  // The pod is still there.
+  assertEquals(claimStatus(scene, "db-0").ownerPod, { name: "db-0" });
   await scene.del(RANGE, call("new"));
+  assertEquals(claimStatus(scene, "db-0").ownerPod, undefined);
   assertEquals(await scene.add(RANGE, call("next")), ips);
 });
 

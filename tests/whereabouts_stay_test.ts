@@ -140,7 +140,7 @@ Deno.test("whereabouts stay: a name keeps its address for a time", async () => {
     claimStatus(scene, name).conditions.map(({ type }: { type: string }) =>
       type
     );
-  assertEquals(types(), ["IPsAllocated"]);
+  assertEquals(types(), ["cni.dev/Sandbox", "IPsAllocated"]);
   await gc(scene, ...NOW);
   assertEquals(scene.api.listNames("ipamclaims"), [name]);
   await scene.del(NAMED, call);

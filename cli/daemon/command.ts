@@ -19,6 +19,7 @@ import { createMultus } from "../../plugins/multus/plugin.ts";
 import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import type { CommandCall, FlagValues, Output } from "../program/command.ts";
+import { ClaimReleaser } from "../../daemon/cluster/claim_releaser.ts";
 import { ResidentClients } from "../../daemon/cluster/resident_clients.ts";
 import { ResidentCluster } from "../../daemon/cluster/resident_cluster.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
@@ -62,12 +63,19 @@ export async function daemon(
   using cluster = ResidentCluster.open({ ...options, env, log });
   const openCluster = cluster?.openCluster;
   using clients = new ResidentClients(log);
-  const plain = lookupIn(openCluster, clients);
+  const releaser = new ClaimReleaser({
+    clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env }),
+    log,
+  });
+  const plain = lookupIn(openCluster, clients, releaser);
   await using spans = await loadSpans(env, log);
   const lookup = spans?.lookup(plain) ?? plain;
   const thick = { lookup, env, overlay, onStderr, openCluster };
   const end = new AbortController();
-  const following = cluster?.run(end.signal);
+  const following = Promise.all([
+    cluster?.run(end.signal),
+    releaser.run(end.signal),
+  ]);
   try {
     if (options.warmsUp) {
       await warmUp({ ...options, lookup: findPlugin, signal, log });
@@ -146,9 +154,12 @@ async function serveDhcp(
 function lookupIn(
   openCluster: OpenCluster | undefined,
   { open: openClient }: ResidentClients,
+  releaser: ClaimReleaser,
 ): PluginLookup {
   const own = new Map<string, Plugin>();
-  own.set("whereabouts", createWhereabouts({ openClient }) as Plugin);
+  const onClaim = releaser.note.bind(releaser);
+  const whereabouts = createWhereabouts({ openClient, onClaim });
+  own.set("whereabouts", whereabouts as Plugin);
   if (openCluster) own.set("multus", createMultus({ openCluster }) as Plugin);
   return (type) => {
     const plugin = own.get(type);

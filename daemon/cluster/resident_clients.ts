@@ -23,15 +23,21 @@ export class ResidentClients implements Disposable {
 
   /** Opens a client for a call, whose disposal keeps the connections. */
   readonly open: OpenClient = (options) => {
-    const { kubeconfig = "" } = options;
-    const client = this.#clients.get(kubeconfig) ?? this.#create(options);
-    this.#clients.set(kubeconfig, client);
+    const client = this.clientOf(options);
     return Promise.resolve({
       request: client.request.bind(client),
       listPages: client.listPages.bind(client),
       [Symbol.dispose](): void {},
     });
   };
+
+  /** Returns the client of a kubeconfig, which this disposes of. */
+  clientOf(options: ClientOptions): KubeClient {
+    const { kubeconfig = "" } = options;
+    const client = this.#clients.get(kubeconfig) ?? this.#create(options);
+    this.#clients.set(kubeconfig, client);
+    return client;
+  }
 
   #create(options: ClientOptions): KubeClient {
     const log = this.#log;

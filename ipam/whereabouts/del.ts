@@ -6,7 +6,7 @@
 
 import { describeError } from "../../cni/error.ts";
 import { type Step, tryAll } from "../../cni/call/rollback.ts";
-import { unusedNow } from "./ipam_claim.ts";
+import { SANDBOX_PATH, unusedNow } from "./ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
 import type { HeldClaim } from "./receipts.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";
@@ -72,14 +72,24 @@ const LEAVE_MS = 700;
  * Nothing depends on that, so DEL goes on without it.
  */
 async function leave(
-  { claims, call: { log } }: Session,
-  { namespace, name, uid, pod, isTimed }: HeldClaim,
+  { claims, owner: { containerId }, call: { log } }: Session,
+  { namespace, name, uid, pod, isTimed, namesSandbox }: HeldClaim,
 ): Promise<void> {
   const path = "/status/conditions/-";
   try {
     await claims(LEAVE_MS).patchStatus(namespace, name, [
       { op: "test", path: "/metadata/uid", value: uid },
       { op: "test", path: "/status/ownerPod/name", value: pod },
+      ...namesSandbox
+        ? [
+          {
+            op: "test",
+            path: `${SANDBOX_PATH}/message`,
+            value: containerId,
+          } as const,
+          { op: "remove", path: SANDBOX_PATH } as const,
+        ]
+        : [],
       { op: "remove", path: "/status/ownerPod" },
       ...isTimed ? [{ op: "add", path, value: unusedNow() } as const] : [],
     ]);

@@ -43,6 +43,8 @@ import {
   IPS_ALLOCATED,
   listIps,
   recordOf,
+  SANDBOX,
+  sandboxOf,
   STAY,
   UNUSED,
 } from "./ipam_claim.ts";
@@ -80,10 +82,17 @@ export async function hold(session: Session): Promise<IpConfig[] | undefined> {
   for (let tries = 1;; tries++) {
     const holding = await findHolding(session, api, reference);
     const ips = await allocate(session, api, holding);
-    const isTold = await tell(api, holding, ips);
+    const isTold = await tell(api, holding, ips, session.owner.containerId);
     if (!isTold && tries < MAX_TRIES) continue;
     if (!isTold) throw notThere(holding.key.name, "changes all the time");
     writeReceipt(session, holding);
+    session.onClaim?.({
+      ...holding.key,
+      ips: ips.map(({ address }) => String(address)),
+      networkName: session.settings.networkName,
+      pools: session.api.namespace,
+      kubeconfig: session.settings.kubeconfig,
+    });
     return holding.isQuiet ? ips.map(asQuiet) : ips;
   }
 }
@@ -304,26 +313,58 @@ async function tell(
   api: ClaimApi,
   { key, claim: { status = {} }, pod, isQuiet }: Holding,
   ips: readonly IpConfig[],
+  containerId: string,
 ): Promise<boolean> {
   const { ips: told = [], ownerPod } = status;
   const all = ips.map(({ address }) => String(address));
   const isNews = all.some((one) => !told.includes(one));
-  if (!isNews && (isQuiet || ownerPod?.name === pod)) return true;
+  const isOwn = ownerPod?.name === pod && sandboxOf(status) === containerId;
+  if (!isNews && (isQuiet || isOwn)) return true;
   const after = await api.patchStatus(key.namespace, key.name, [
     { op: "test", path: "/metadata/uid", value: key.uid },
     ...statusExists(status),
     { op: "test", path: "/status/ips", value: status.ips ?? null },
     ...isNews ? [{ op: "add", path: "/status/ips", value: all } as const] : [],
-    ...isNews || status.conditions?.some(({ type }) => type === UNUSED)
-      ? setCondition(status, {
-        status: "True",
-        reason: "SuccessfulAllocation",
-        message: `allocated ${all.join(", ")}`,
-      })
-      : [],
+    {
+      op: "add",
+      path: "/status/conditions",
+      value: conditionsOf(status, isNews, all, containerId),
+    },
     { op: "add", path: "/status/ownerPod", value: { name: pod } },
   ]);
   return after !== undefined;
+}
+
+/** Returns the conditions of a claim whose addresses a sandbox has. */
+function conditionsOf(
+  { conditions = [] }: NonNullable<IpamClaim["status"]>,
+  isNews: boolean,
+  ips: readonly string[],
+  containerId: string,
+): ClaimCondition[] {
+  const lastTransitionTime = formatTime(new Date());
+  const allocated = conditions.find(({ type, status }) =>
+    type === IPS_ALLOCATED && status === "True"
+  );
+  return [
+    {
+      type: SANDBOX,
+      status: "True",
+      reason: "Attached",
+      message: containerId,
+      lastTransitionTime,
+    },
+    ...conditions.filter(({ type }) =>
+      ![SANDBOX, IPS_ALLOCATED, UNUSED].includes(type)
+    ),
+    allocated !== undefined && !isNews ? allocated : {
+      type: IPS_ALLOCATED,
+      status: "True",
+      reason: "SuccessfulAllocation",
+      message: `allocated ${ips.join(", ")}`,
+      lastTransitionTime,
+    },
+  ];
 }
 
 function statusExists(status: object): PatchOperation[] {
@@ -333,15 +374,20 @@ function statusExists(status: object): PatchOperation[] {
   ];
 }
 
-function setCondition(
+function setFailure(
   { conditions = [] }: NonNullable<IpamClaim["status"]>,
-  told: Pick<ClaimCondition, "status" | "reason" | "message">,
+  told: Pick<ClaimCondition, "reason" | "message">,
 ): PatchOperation[] {
   const others = conditions.filter(({ type }) =>
     type !== IPS_ALLOCATED && type !== UNUSED
   );
   const lastTransitionTime = formatTime(new Date());
-  const condition = { type: IPS_ALLOCATED, lastTransitionTime, ...told };
+  const condition = {
+    type: IPS_ALLOCATED,
+    status: "False",
+    lastTransitionTime,
+    ...told,
+  };
   return [{
     op: "add",
     path: "/status/conditions",
@@ -369,7 +415,7 @@ async function tellFailure(
     await api.patchStatus(key.namespace, key.name, [
       { op: "test", path: "/metadata/uid", value: key.uid },
       ...statusExists(status),
-      ...setCondition(status, { status: "False", reason, message }),
+      ...setFailure(status, { reason, message }),
     ]);
   } catch {
     // The pod's events have the error too.
@@ -379,10 +425,12 @@ async function tellFailure(
 /** Without a receipt, the claim still names the pod after DEL; that is all. */
 function writeReceipt(
   { api, owner, receipts, call: { log } }: Session,
-  { key, pod, claim }: Holding,
+  { key, pod, claim, isQuiet }: Holding,
 ): void {
   const isTimed = claim.metadata?.annotations?.[STAY.time] !== undefined;
-  const ipamClaim = { ...key, pod, ...isTimed && { isTimed } };
+  // Beside another pod of a machine, the claim goes on to name that one.
+  const namesSandbox = !isQuiet;
+  const ipamClaim = { ...key, pod, ...isTimed && { isTimed }, namesSandbox };
   try {
     receipts.write(owner, { namespace: api.namespace, claims: [], ipamClaim });
   } catch (error) {

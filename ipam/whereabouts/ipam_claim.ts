@@ -90,6 +90,21 @@ export const IPS_ALLOCATED = "IPsAllocated";
 /** When the last pod has ended that used a claim; only where a time counts. */
 export const UNUSED = "cni.dev/Unused";
 
+/**
+ * Which sandbox of the pod has the addresses; its message is the container's ID.
+ * It is the first condition, so that DEL, which reads nothing, can test it: a late
+ * DEL of an older sandbox must not say that the pod has ended.
+ */
+export const SANDBOX = "cni.dev/Sandbox";
+/** Path of that message in a claim. */
+export const SANDBOX_PATH = "/status/conditions/0";
+
+/** Returns the sandbox that has the addresses; undefined if unknown. */
+export function sandboxOf({ conditions }: ClaimStatus): string | undefined {
+  const [first] = conditions ?? [];
+  return first?.type === SANDBOX ? first.message : undefined;
+}
+
 /** Returns the condition of a claim that no pod uses from now on. */
 export function unusedNow(): ClaimCondition {
   return {

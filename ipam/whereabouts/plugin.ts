@@ -16,6 +16,7 @@ import { unlessUnreachable } from "../../cni/files/io.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { NotedClaim } from "./release_gone.ts";
 import type { WhereaboutsConfig } from "./schema.ts";
 import type { OpenClient, Session } from "./session.ts";
 import type { WhereaboutsCall } from "./settings.ts";
@@ -24,18 +25,25 @@ import type { WhereaboutsCall } from "./settings.ts";
 export interface WhereaboutsOptions {
   /** Opens clients; a daemon keeps its connections between calls. */
   readonly openClient?: OpenClient | undefined;
+  /** Receives each IPAMClaim whose addresses a pod gets. */
+  readonly onClaim?: ((claim: NotedClaim) => void) | undefined;
 }
 
 /** Creates the plugin. */
 export function createWhereabouts(
-  { openClient }: WhereaboutsOptions = {},
+  { openClient, onClaim }: WhereaboutsOptions = {},
 ): Plugin<WhereaboutsConfig> {
   const run = async <T>(
     call: WhereaboutsCall,
     command: (session: Session) => Promise<T>,
   ): Promise<T> => {
     const { openOwnClient, withSession } = await import("./session.ts");
-    return await withSession(call, openClient ?? openOwnClient, command);
+    const open = openClient ?? openOwnClient;
+    return await withSession(
+      call,
+      open,
+      (session) => command({ ...session, onClaim }),
+    );
   };
   return definePlugin({
     name: "whereabouts",

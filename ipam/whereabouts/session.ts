@@ -13,6 +13,7 @@ import { type ApiClient, WhereaboutsApi } from "./api.ts";
 import { parseArgs } from "./args.ts";
 import { ClaimApi } from "./claim_api.ts";
 import { findPools, type Pool } from "./pools.ts";
+import type { NotedClaim } from "./release_gone.ts";
 import { Receipts } from "./receipts.ts";
 import {
   type Owner,
@@ -62,6 +63,8 @@ export interface Session {
    * @param limitMs Time of its own, in milliseconds; the command's by default
    */
   claims(limitMs?: number): ClaimApi;
+  /** Receives an IPAMClaim whose addresses the pod gets. */
+  readonly onClaim?: ((claim: NotedClaim) => void) | undefined;
 }
 
 /**

@@ -8,7 +8,10 @@ import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../cni/json/json.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import type { Allocations } from "../../ipam/whereabouts/objects.ts";
-import { createWhereabouts } from "../../ipam/whereabouts/plugin.ts";
+import {
+  createWhereabouts,
+  type WhereaboutsOptions,
+} from "../../ipam/whereabouts/plugin.ts";
 import type { OpenClient } from "../../ipam/whereabouts/session.ts";
 import { KubeApi, type KubeApiOptions } from "./kube_api.ts";
 import { PluginDirectory } from "./plugin_directory.ts";
@@ -54,8 +57,11 @@ export class WhereaboutsScene implements AsyncDisposable {
   }
 
   /** Makes all calls use one source of clients, as a daemon does. */
-  useClients(openClient: OpenClient): void {
-    this.#plugin = createWhereabouts({ openClient }) as Plugin;
+  useClients(
+    openClient: OpenClient,
+    onClaim?: WhereaboutsOptions["onClaim"],
+  ): void {
+    this.#plugin = createWhereabouts({ openClient, onClaim }) as Plugin;
   }
 
   /** Writes a file of the scene's directory. @returns Its path */

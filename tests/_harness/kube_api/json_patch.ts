@@ -45,10 +45,18 @@ function apply(root: unknown, { op, path, value }: Operation): void {
   const last = steps.pop() ?? "";
   let parent: unknown = root;
   for (const step of steps) {
-    parent = isObject(parent) ? parent[step] : undefined;
+    parent = Array.isArray(parent)
+      ? parent[Number(step)]
+      : isObject(parent)
+      ? parent[step]
+      : undefined;
   }
   if (Array.isArray(parent) && op === "add" && last === "-") {
     parent.push(structuredClone(value));
+    return;
+  }
+  if (Array.isArray(parent) && op === "remove" && Number(last) in parent) {
+    parent.splice(Number(last), 1);
     return;
   }
   if (!isObject(parent)) throw new PatchError(`missing path: "${path}"`);
