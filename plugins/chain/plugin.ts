@@ -64,8 +64,10 @@ export const chain: Plugin<ChainConfig> = definePlugin({
   gc: (call) =>
     operate(call, async ({ tools, network }) => {
       const { gcPlugins } = await import("../../cni/libcni/each_plugin.ts");
+      const { sweepLocks } = await import("./running_add.ts");
       const { validAttachments, signal } = call;
       const options = { validAttachments, signal };
+      sweepLocks();
       const failures = await gcPlugins(tools, network, options);
       throwAll(failures, `${failures.length} plugins failed (GC)`);
     }),

@@ -127,6 +127,22 @@ export async function waitForAdd(running: Running): Promise<void> {
 }
 
 /**
+ * Removes the files that nobody holds: of a process that was killed after the
+ * container's last DEL.
+ */
+export function sweepLocks(directory: string = DIRECTORY): void {
+  for (
+    const { name } of ifPossible(() => [...Deno.readDirSync(directory)]) ?? []
+  ) {
+    const path = join(directory, name);
+    ifPossible(() => {
+      using lock = tryLock(path);
+      if (lock !== undefined) removeOwn(path, lock);
+    });
+  }
+}
+
+/**
  * Removes the file while it is locked, unless its name now belongs to another
  * file.
  */

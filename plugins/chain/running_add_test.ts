@@ -10,7 +10,12 @@ import {
 import { CniError } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { createLog } from "../../cni/log/log.ts";
-import { type Running, RunningAdd, waitForAdd } from "./running_add.ts";
+import {
+  type Running,
+  RunningAdd,
+  sweepLocks,
+  waitForAdd,
+} from "./running_add.ts";
 
 /** An attachment, the directory with its locks, and its log. */
 class Scene implements Disposable {
@@ -57,6 +62,19 @@ Deno.test("RunningAdd locks until its disposal, and leaves nothing", async () =>
     await another.begin();
   }
   assertEquals([scene.locks, scene.logs], [[], []]);
+});
+
+Deno.test("sweepLocks() removes the files that nobody holds", async () => {
+  using scene = new Scene();
+  const { running } = scene;
+  const { directory = "" } = running;
+  sweepLocks(directory);
+  using add = new RunningAdd(running);
+  await add.begin();
+  const held = scene.locks;
+  Deno.writeTextFileSync(`${directory}/dead`, "");
+  sweepLocks(directory);
+  assertEquals(scene.locks, held);
 });
 
 Deno.test("waitForAdd() waits for a process that outlives RunningAdd", async () => {
