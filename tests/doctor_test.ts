@@ -193,6 +193,24 @@ rootTest(
   },
 );
 
+rootTest(
+  "cni doctor finds a file in the place of the cache, which it cannot read",
+  NEEDS,
+  async () => {
+    using scene = await DoctorScene.create();
+    const results = `${scene.cacheDir}/results`;
+    scene.sh(`mv ${results} ${results}.kept; touch ${results}`);
+    const { json, exitCode } = await scene.doctor();
+    const { findings } = json as { findings: { check: string; fix: string }[] };
+    const [found] = findings.filter(({ check }) =>
+      check === "state-unwritable"
+    );
+    assertEquals(exitCode, 1);
+    scene.sh(`${found?.fix}; rm -r ${results}; mv ${results}.kept ${results}`);
+    assertEquals(await scene.find({ without: ["leftover"] }), []);
+  },
+);
+
 rootTest("cni doctor --wait looks until nothing is wrong", NEEDS, async () => {
   using scene = await DoctorScene.create();
   const forwarding = "/proc/sys/net/ipv4/ip_forward";

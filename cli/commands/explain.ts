@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Output } from "../program/command.ts";
+import type { Check } from "../doctor/finding.ts";
 import { type Column, formatListing, wrap } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
@@ -48,6 +49,8 @@ export async function explain(call: CniCall): Promise<Output> {
   }
   const found = findKey(list, name);
   if (typeof found === "string") {
+    const finding = await findFinding(name);
+    if (finding !== undefined) return describeFinding(finding);
     const problem = `Cannot explain "${name}": ${found}`;
     throw new CniError(ErrorCode.InvalidEnvironment, problem);
   }
@@ -57,18 +60,29 @@ export async function explain(call: CniCall): Promise<Output> {
   };
 }
 
+/** Finds a check of `cni doctor` by its code or its name. */
+async function findFinding(given: string): Promise<Check | undefined> {
+  const { CHECKS } = await import("../doctor/checks.ts");
+  return CHECKS.find(({ code, name }) =>
+    code === given.toUpperCase() || name === given
+  );
+}
+
 /** Explains a code of `cni doctor`. */
 async function explainFinding(given: string): Promise<Output> {
-  const { CHECKS } = await import("../doctor/checks.ts");
-  const wanted = given.toUpperCase();
-  const found = CHECKS.find(({ code }) => code === wanted);
+  const found = await findFinding(given);
   if (found === undefined) {
+    const { CHECKS } = await import("../doctor/checks.ts");
+    const wanted = given.toUpperCase();
     const hint = didYouMean(wanted, CHECKS.map(({ code }) => code));
     const problem =
       `Cannot explain "${given}": no finding has this code${hint}`;
     throw new CniError(ErrorCode.InvalidEnvironment, problem);
   }
-  const { code, name, finds, page } = found;
+  return describeFinding(found);
+}
+
+function describeFinding({ code, name, finds, page }: Check): Output {
   const rows = [
     ["Effect", page.effect],
     ["Cause", page.cause],

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { dirname } from "@std/path/posix";
+import { dirname, join } from "@std/path/posix";
 import { ifPossible } from "../../cni/files/io.ts";
 import { FileLock } from "../../cni/files/lock.ts";
 import {
@@ -140,7 +140,9 @@ function findFullDisks(node: Node): Findings {
 }
 
 function findUnwritable(node: Node): Findings {
-  const files = listState(node).flatMap(({ path, what }) => {
+  const { cacheDir } = node.directories;
+  const files = listState(node).flatMap(({ path: given, what }) => {
+    const path = given === cacheDir ? join(cacheDir, "results") : given;
     const existing = findExisting(path);
     const info = ifPossible(() => Deno.statSync(existing));
     if (info?.isDirectory) return [];
