@@ -32,6 +32,7 @@ export interface ForwardingEntry {
   readonly ifindex: number;
   /** Index of the bridge. */
   readonly bridgeIndex: number;
+  /** The MAC that frames are for. */
   readonly mac: Mac;
 }
 
