@@ -16,7 +16,7 @@ const HELP = `Run the whole gate: format, lint, types, docs and tests.
 
 Usage: deno task ok
 
-It takes about 14 minutes on two cores, and needs root for most tests.`;
+It takes about 10 minutes on two cores, and needs root for most tests.`;
 
 if (import.meta.main) {
   answerHelp(HELP);
