@@ -5,6 +5,10 @@
 # usage: used_node.sh WORK (an empty directory)
 set -e
 work=$1
+# What the machine has mounted below /run, such as /run/netns, would still be
+# listed as mounted there.
+awk '$5 ~ "^/run/" { print $5 }' /proc/self/mountinfo | sort -r |
+  while read -r path; do umount -l "$path" 2> /dev/null || true; done
 # First of all, for mount writes to /run.
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs tmpfs "$work"
