@@ -4,7 +4,7 @@
  *
  * A whole run writes what it has measured to `build/durations.json`, which the
  * next run reads. Before the first one there is `durations.json` beside this
- * file, a copy of one by two idle processors.
+ * file: those of a run on two busy processors, scaled to the time of idle ones.
  *
  * @module
  */

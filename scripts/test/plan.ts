@@ -83,6 +83,12 @@ export interface Batch {
 /** More would keep a processor busy while the others have nothing left to do. */
 const MOST_IN_BATCH = 12;
 
+/**
+ * A batch that took so many seconds has a file that takes long: each of its
+ * files is run alone, so that this one is recorded as such.
+ */
+const TOO_LONG = 30;
+
 /** Reports whether a file is run in a process of its own. */
 function isAlone(path: string, durations: Durations): boolean {
   return isLong(durations, path) || STRESS.test(path) || RATES.includes(path);
@@ -101,10 +107,17 @@ export function planBatches(
     [...sizes.keys()].toSorted(),
     (path) => isAlone(path, durations),
   );
+  // Neighbours import the same.
+  const together = partition(small, mayDownload).flatMap(makeBatches);
+  const [long, others] = partition(
+    together,
+    ({ name }) => durationOf(durations, name) >= TOO_LONG,
+  );
   const batches = [
-    ...alone.map((path) => ({ name: path, paths: [path] })),
-    // Neighbours import the same.
-    ...partition(small, mayDownload).flatMap(makeBatches),
+    ...[...alone, ...long.flatMap(({ paths }) => paths)].map((path) =>
+      makeBatch(path)
+    ),
+    ...others,
   ];
   const sizeOf = ({ paths }: Batch): number =>
     paths.reduce((sum, path) => sum + (sizes.get(path) ?? 0), 0);
@@ -120,14 +133,14 @@ function makeBatches(paths: readonly string[]): Batch[] {
   return Array.from({ length: count }, (_, index) => {
     const [start, end] = [index, index + 1]
       .map((at) => Math.round(at * paths.length / count));
-    const own = paths.slice(start, end);
-    const [first = ""] = own;
-    const more = own.length - 1;
-    return {
-      name: more === 0 ? first : `${first} and ${more} more`,
-      paths: own,
-    };
+    return makeBatch(...paths.slice(start, end));
   });
+}
+
+function makeBatch(...paths: readonly string[]): Batch {
+  const [first = ""] = paths;
+  const more = paths.length - 1;
+  return { name: more === 0 ? first : `${first} and ${more} more`, paths };
 }
 
 function partition<T>(

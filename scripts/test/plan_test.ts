@@ -70,6 +70,15 @@ Deno.test("planBatches() begins with what takes long, and runs others together",
   ]);
 });
 
+Deno.test("planBatches() runs files alone that took long together", () => {
+  const paths = ["net/a_test.ts", "net/b_test.ts"];
+  const files = paths.map((path) => ({ path, size: 10 }));
+  const name = "net/a_test.ts and 1 more";
+  const plan = (seconds: number): number =>
+    planBatches(files, { whole: 60, files: { [name]: seconds } }).length;
+  assertEquals([plan(29), plan(30)], [1, 2]);
+});
+
 Deno.test("planBatches() runs every test file of the project once", () => {
   const files = listTestFiles(ROOT);
   const batches = planBatches(files, DURATIONS);
