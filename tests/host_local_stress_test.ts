@@ -7,6 +7,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
+import type { Environment } from "../cni/call/args.ts";
 import type { JsonObject } from "../cni/json/json.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import {
@@ -256,11 +257,12 @@ async function runAndKillAt(
   [path, call, nth]: Moment,
   command: string,
   config: JsonObject,
+  env?: Environment,
 ): Promise<void> {
   const strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", path];
   const inject = `inject=${call}:signal=SIGKILL:when=${nth}`;
   const traced = [...strace, "-e", `trace=${call}`, "-e", inject, ...program];
-  const child = await spawn(traced, command, config);
+  const child = await spawn(traced, command, config, env);
   const { signal, code } = await child.output();
   assert(signal === "SIGKILL" || code === 137, `it was not killed: ${code}`);
 }
@@ -314,6 +316,59 @@ Deno.test({
         assertEquals(Object.hasOwn(directory.read(), "unfinished"), false);
         assertEquals(directory.owners(), ["first:eth0", "next:eth0"]);
       }, (moment) => `${command}: ${moment} on ${path}`);
+    }
+  },
+});
+
+Deno.test({
+  ...stress("keeps a name's address over a kill at each step", needsStrace),
+  fn: async (t) => {
+    const names = ".by-name/mynet/test:eth0";
+    const envOf = (pod: string, number: number): Environment => ({
+      CNI_CONTAINERID: `${pod}-${number}`,
+      CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=${pod}`,
+    });
+    const writes = ["openat 1", "write 1", "fdatasync 1", "rename 1"];
+    const rows: [command: string, path: string, ...calls: string[]][] = [
+      ["DEL", "mynet/unfinished", ...writes],
+      // No DEL has come: the lease stays first, and then the next has it.
+      ["ADD", "mynet/unfinished", ...writes, "openat 2", "write 2", "rename 2"],
+      ["ADD", `${names}/.unfinished/0`, "openat 1", "write 1", "rename 1"],
+    ];
+    for (const [command, path, ...calls] of rows) {
+      for (const isOrderly of [true, false]) {
+        await eachRow(
+          t,
+          calls,
+          async (moment) => {
+            using directory = new DataDirectory();
+            const config = directory.config(
+              { subnet: "10.1.0.0/24", stay: "name", stayTime: "1h" },
+            );
+            const run = (command: string, pod: string, number: number) =>
+              runInProcess(command, config, envOf(pod, number));
+            const first = addressesOf(await run("ADD", "db", 1));
+            const [call = "", nth] = moment.split(" ");
+            const place = join(directory.path, path);
+            const killed = command === "DEL" ? 1 : 2;
+            await runAndKillAt(
+              [place, call, Number(nth)],
+              command,
+              config,
+              envOf("db", killed),
+            );
+            addressesOf(await run("ADD", "other", 1));
+            if (isOrderly) assertSuccess(await run("DEL", "db", killed));
+            assertEquals(addressesOf(await run("ADD", "db", 3)), first);
+            assertEquals(Object.values(directory.leases()).sort(), [
+              "db-3\r\neth0",
+              "other-1\r\neth0",
+            ]);
+          },
+          (moment) =>
+            `${command}: ${moment} on ${path}${isOrderly ? "" : ", no DEL"}`,
+        );
+      }
     }
   },
 });

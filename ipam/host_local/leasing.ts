@@ -73,7 +73,7 @@ export function leaseEach(
 ): Candidate[] {
   const known = store.knownLeasesOf(owner);
   refuseSecondLease(wishes, owner, known);
-  const kept = holder === undefined ? [] : store.leasesOfName(holder, owner);
+  const kept = holder === undefined ? [] : prepareName(holder, owner, store);
   store.begin(owner);
   const leased: Leased[] = [];
   for (const [position, wish] of wishes.entries()) {
@@ -113,6 +113,32 @@ function takeKept(
   return undefined;
 }
 
+/**
+ * Finds the leases of a name, and records that the owner will have them. Until it
+ * does, they stay for the name: a crash at any moment leaves what the next ADD
+ * finds.
+ */
+function prepareName(
+  holder: Holder,
+  owner: Leaseholder,
+  store: LeaseStore,
+): Lease[] {
+  const kept = store.leasesOfName(holder, owner)
+    .map((lease) => store.hold(lease, holder));
+  if (kept.length > 0) record(holder, owner, kept, store);
+  return kept;
+}
+
+function record(
+  holder: Holder,
+  owner: Leaseholder,
+  leases: readonly Pick<Lease, "ip">[],
+  store: LeaseStore,
+): void {
+  const ips = leases.map(({ ip }) => ip);
+  store.recordName(holder, { ...owner, netns: owner.netns ?? "" }, ips);
+}
+
 /** Records what the name has, and ends what it has no more. */
 function keepName(
   holder: Holder,
@@ -123,9 +149,14 @@ function keepName(
   log: Log,
 ): void {
   try {
-    const ips = leased.map(({ ip }) => ip);
-    store.recordName(holder, { ...owner, netns: owner.netns ?? "" }, ips);
-    store.release(kept.filter(({ ip }) => !ips.some((one) => one.equals(ip))));
+    const isIn = (
+      list: readonly Pick<Lease, "ip">[],
+      { ip }: Pick<Lease, "ip">,
+    ) => list.some((one) => one.ip.equals(ip));
+    const isRecorded = kept.length === leased.length &&
+      leased.every((one) => isIn(kept, one));
+    if (!isRecorded) record(holder, owner, leased, store);
+    store.release(kept.filter((one) => !isIn(leased, one)));
   } catch (error) {
     takeBack(leased, store, log);
     store.forget(owner);

@@ -257,6 +257,18 @@ export class LeaseStore implements Disposable {
   }
 
   /**
+   * Lets a lease stay for a name, if it does not yet.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  hold(lease: Lease, holder: Holder): Lease {
+    const content = formatHolder(holder);
+    if (lease.content === content) return lease;
+    this.#files.replaceLease(lease.ip.toString(), content);
+    return { ...lease, content };
+  }
+
+  /**
    * Gives a lease to an attachment, whoever has it now.
    *
    * @throws {CniError} 5 if it cannot be written
