@@ -5,17 +5,30 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
+import { createLog } from "../cni/log/log.ts";
+import { ClaimReleaser } from "../daemon/cluster/claim_releaser.ts";
+import { ResidentClients } from "../daemon/cluster/resident_clients.ts";
 import type { NetNs } from "../ffi/netns.ts";
+import type { IpamClaim } from "../ipam/whereabouts/ipam_claim.ts";
+import type { Reservation } from "../ipam/whereabouts/objects.ts";
 import { allOf } from "../testing/capabilities.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { needsHelm, render, template } from "./_harness/chart.ts";
 import { eventually } from "./_harness/eventually.ts";
+import { withClaim } from "./_harness/ipam_claims.ts";
+import { needsApiServer } from "./_harness/kube_apiserver.ts";
 import { MultusDaemon } from "./_harness/multus_daemon.ts";
 import { BIN, hostTest } from "./_harness/multus_host.ts";
 import { needsKubectl, RealApiServer } from "./_harness/real_api_server.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
+import {
+  NAMESPACE,
+  type PodCall,
+  RESERVATIONS,
+  SharedCluster,
+} from "./_harness/whereabouts_cluster.ts";
 
 const DEPLOY = new URL("../deploy/", import.meta.url).pathname;
 const ANNOTATION = "k8s.v1.cni.cncf.io/networks";
@@ -391,3 +404,66 @@ hostTest(
     await t.step("by the daemon", () => attachAll(keys));
   },
 );
+
+const CLAIMS = "/apis/k8s.cni.cncf.io/v1alpha1/namespaces/test/ipamclaims";
+
+Deno.test({
+  name: "the sandbox of an IPAMClaim, and its release by several daemons" +
+    needsApiServer.suffix,
+  ignore: needsApiServer.ignore,
+  fn: async () => {
+    await using cluster = await SharedCluster.start();
+    const { server, server: { client } } = cluster;
+    await server.create("/api/v1/namespaces", { metadata: { name: "test" } });
+    const path = `${CLAIMS}/vm`;
+    await eventually("claims are served", () =>
+      server.create(CLAIMS, {
+        apiVersion: "k8s.cni.cncf.io/v1alpha1",
+        kind: "IPAMClaim",
+        metadata: { name: "vm" },
+        spec: { network: "net", interface: "" },
+      }).then(() => true, () => false));
+    const find = (): Promise<IpamClaim> => client.request<IpamClaim>({ path });
+    const range = { range: "10.0.0.0/24" };
+    const callOf = (id: string): PodCall =>
+      withClaim("vm", { pod: "db-0", id }) as PodCall;
+
+    await cluster.add("ours", range, callOf("old"));
+    await cluster.add("ours", range, callOf("next"));
+    // Late, as of a node that was cut off.
+    await cluster.del("ours", range, callOf("old"));
+    assertEquals((await find()).status?.ownerPod, { name: "db-0" });
+    await cluster.del("ours", range, callOf("next"));
+    const { metadata, status } = await find();
+    assertEquals(status?.ownerPod, undefined);
+
+    const log = createLog({}, () => {});
+    using clients = new ResidentClients(log);
+    const releasers = Array.from({ length: 3 }, () =>
+      new ClaimReleaser({
+        clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env: {} }),
+        log,
+        lookMs: 100,
+      }));
+    const claim = {
+      namespace: "test",
+      name: "vm",
+      uid: metadata?.uid ?? "",
+      ips: status?.ips ?? [],
+      networkName: "",
+      pools: NAMESPACE,
+      // With the rights of the plugin on a node.
+      kubeconfig: await server.kubeconfigOf(NAMESPACE, "whereabouts"),
+    };
+    for (const releaser of releasers) releaser.note(claim);
+    const end = new AbortController();
+    const running = Promise.all(releasers.map((one) => one.run(end.signal)));
+    await client.request({ method: "DELETE", path });
+    await eventually("released", () => releasers.every(({ size }) => !size));
+    end.abort();
+    await running;
+    assertEquals(await cluster.allocations("10.0.0.0-24"), {});
+    const { items = [] } = await client.list<Reservation>(RESERVATIONS);
+    assertEquals(items, []);
+  },
+});
