@@ -336,8 +336,8 @@ const EQUIVALENTS: Record<string, {
     differences: [
       // The kernel looks at neither name: the port's bridge says what it is.
       "attributes.linkInfo.kind: bridge_slave → -",
-      "attributes.linkInfo.portData.hairpin: - → 1",
-      "attributes.linkInfo.portData.isolated: - → 1",
+      "attributes.linkInfo.portData.hairpin: - → true",
+      "attributes.linkInfo.portData.isolated: - → true",
       "attributes.linkInfo.portKind: - → bridge",
     ],
   },

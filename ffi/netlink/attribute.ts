@@ -14,6 +14,7 @@ import {
   concat,
   struct,
   u16,
+  u8,
 } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
@@ -167,6 +168,12 @@ export const ip: Codec<Ip> = {
 export const mac: Codec<Mac | undefined> = {
   encode: (address) => new Uint8Array(address?.toBytes() ?? []),
   decode: (bytes) => bytes.length === 6 ? Mac.fromBytes(bytes) : undefined,
+};
+
+/** Yes or no, as a byte of 1 or 0. */
+export const bool: Codec<boolean> = {
+  encode: (isOn) => u8.encode(+isOn),
+  decode: (bytes) => u8.decode(bytes) !== 0,
 };
 
 /** An attribute without payload: either present or absent. */

@@ -14,6 +14,7 @@ import {
 } from "../../tests/_harness/codecs.ts";
 import {
   attributeSet,
+  bool,
   cstring,
   encodeAttribute,
   flag,
@@ -89,6 +90,8 @@ testRows("payload codecs encode as the kernel does", [
     "20010db8" + "00000000" + "00000000" + "00000001",
   ],
   ["mac", mac, Mac.parse("02:00:5e:00:53:01"), "02005e005301"],
+  ["yes", bool, true, "01"],
+  ["no", bool, false, "00"],
   ["flag", flag, true, ""],
   ["listOf", listOf(1, u8), [1, 2], "05000100 01000000 05000100 02000000"],
   ["nested", nested(leafSet), { port: 53 }, "06000100 00350000"],

@@ -107,7 +107,6 @@ export class LinkRequests {
    * kernel does not support bridges, or bridge VLANs if asked for
    */
   addBridge({ name, mtu, mac, vlanFiltering }: NewBridge): Link {
-    const filtering = vlanFiltering === undefined ? undefined : +vlanFiltering;
     this.#socket.request(newLink, {
       flags: Flag.Create | Flag.Exclusive,
       header: { flags: IFF_UP, change: IFF_UP },
@@ -115,7 +114,7 @@ export class LinkRequests {
         name,
         mtu,
         address: mac,
-        linkInfo: { kind: "bridge", data: { vlanFiltering: filtering } },
+        linkInfo: { kind: "bridge", data: { vlanFiltering } },
       },
     });
     return this.get(name);
@@ -387,15 +386,12 @@ function flagsOf(
 
 function linkInfoOf({ bridge, port }: LinkChange): LinkInfo | undefined {
   if (bridge !== undefined) {
-    const data = { vlanFiltering: +bridge.vlanFiltering };
-    return { kind: "bridge", data };
+    const { vlanFiltering } = bridge;
+    return { kind: "bridge", data: { vlanFiltering } };
   }
   if (port === undefined) return undefined;
   const { hairpin, isolated } = port;
-  const asNumber = (flag: boolean | undefined): number | undefined =>
-    flag === undefined ? undefined : +flag;
-  const portData = { hairpin: asNumber(hairpin), isolated: asNumber(isolated) };
-  return { portKind: "bridge", portData };
+  return { portKind: "bridge", portData: { hairpin, isolated } };
 }
 
 /** @throws The first refusal that does not say that a link is gone */
@@ -469,8 +465,8 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
     data: linkInfo === undefined ? undefined : decodeData(linkInfo),
     port: linkInfo?.portKind === "bridge"
       ? {
-        hairpin: linkInfo.portData?.hairpin === 1,
-        isolated: linkInfo.portData?.isolated === 1,
+        hairpin: linkInfo.portData?.hairpin ?? false,
+        isolated: linkInfo.portData?.isolated ?? false,
         state: PORT_STATES[linkInfo.portData?.state ?? 0] ?? "disabled",
       }
       : undefined,
@@ -484,7 +480,7 @@ const DECODERS: {
     data: DataByKind[K],
   ) => LinkDataByKind[K];
 } = {
-  bridge: ({ vlanFiltering }) => ({ vlanFiltering: vlanFiltering === 1 }),
+  bridge: ({ vlanFiltering = false }) => ({ vlanFiltering }),
   vrf: ({ table = 0 }) => ({ table }),
   macvlan: ({ mode = 0 }) => ({ mode }),
   ipvlan: ({ mode = 0 }) => ({ mode }),

@@ -6,7 +6,7 @@
 
 import { type Codec, u16, u32, u8 } from "../../net/bytes.ts";
 import type { Mac } from "../../net/mac.ts";
-import { attributeSet } from "../netlink/attribute.ts";
+import { attributeSet, bool } from "../netlink/attribute.ts";
 
 /** The other end of a veth to create: a whole link message. */
 export interface PeerLink {
@@ -26,8 +26,8 @@ export interface VethData {
 }
 
 export interface BridgeData {
-  /** Whether VLAN filtering is on: 1 or 0. */
-  readonly vlanFiltering?: number | undefined;
+  /** Whether VLAN filtering is on. */
+  readonly vlanFiltering?: boolean | undefined;
   /** The VLAN of new ports; 0 for none. */
   readonly defaultVlan?: number | undefined;
 }
@@ -94,10 +94,10 @@ export type KindData =
 export interface PortData {
   /** The state of STP, which rules the port without STP, too. */
   readonly state?: number | undefined;
-  /** Whether frames may leave by the port they came in by: 1 or 0. */
-  readonly hairpin?: number | undefined;
-  /** Whether it is isolated from other isolated ports: 1 or 0. */
-  readonly isolated?: number | undefined;
+  /** Whether frames may leave by the port they came in by. */
+  readonly hairpin?: boolean | undefined;
+  /** Whether it is isolated from other isolated ports. */
+  readonly isolated?: boolean | undefined;
 }
 
 /**
@@ -112,7 +112,7 @@ export function linkKinds(
     // Source: include/uapi/linux/veth.h.
     veth: attributeSet({ peer: [1, peerLink] }),
     // Source: include/uapi/linux/if_link.h `IFLA_BR_*`.
-    bridge: attributeSet({ vlanFiltering: [7, u8], defaultVlan: [39, u16] }),
+    bridge: attributeSet({ vlanFiltering: [7, bool], defaultVlan: [39, u16] }),
     // Source: include/uapi/linux/if_link.h `IFLA_VRF_TABLE`.
     vrf: attributeSet({ table: [1, u32] }),
     // Source: include/uapi/linux/if_link.h `IFLA_MACVLAN_*`.
@@ -128,7 +128,7 @@ export const portKinds: Readonly<Record<string, Codec<PortData>>> = {
   // Source: include/uapi/linux/if_link.h `IFLA_BRPORT_*`.
   bridge: attributeSet({
     state: [1, u8],
-    hairpin: [4, u8],
-    isolated: [33, u8],
+    hairpin: [4, bool],
+    isolated: [33, bool],
   }),
 };

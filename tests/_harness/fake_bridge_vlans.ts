@@ -170,7 +170,7 @@ export class BridgeVlansInstead implements Disposable {
     if (header.family === AF_BRIDGE && /LINK$/.test(name)) {
       return this.table.change(name, body);
     }
-    if (attributes?.linkInfo?.data?.vlanFiltering !== 1) {
+    if (attributes?.linkInfo?.data?.vlanFiltering !== true) {
       return ask(body);
     }
     this.#filtering.add(attributes.name ?? header.index);
@@ -187,7 +187,7 @@ export class BridgeVlansInstead implements Disposable {
       this.#filtering.has(attributes?.name);
     if (!isOn) return answer;
     const { linkInfo } = attributes;
-    const data = { ...linkInfo.data, vlanFiltering: 1 };
+    const data = { ...linkInfo.data, vlanFiltering: true };
     return {
       header,
       attributes: { ...attributes, linkInfo: { ...linkInfo, data } },
