@@ -71,7 +71,7 @@ Deno.test("docs: errors.md has every message, below its code", () => {
       .map((pattern) => pattern.slice(1, -1));
     return !patterns.some((pattern) => toRegExp(pattern).test(text));
   });
-  assertEquals(missing, []);
+  assertEquals(missing, [], "docs/errors.md lacks rows, below these codes");
 });
 
 Deno.test("docs: dependencies.md has every dependency, and no other", () => {
@@ -147,7 +147,8 @@ Deno.test("docs: every page is in index.md", () => {
   const pages = [...Deno.readDirSync(`${ROOT}docs`)].map(({ name }) => name)
     .filter((name) => name.endsWith(".md") && name !== "index.md");
   const linked = listLinks(read("docs/index.md"));
-  assertEquals(pages.filter((page) => !linked.includes(page)), []);
+  const others = pages.filter((page) => !linked.includes(page));
+  assertEquals(others, [], "docs/index.md lacks links to these pages");
   assertEquals(linked.toSorted(), [...new Set(linked)].toSorted());
 });
 
@@ -265,13 +266,13 @@ testRows(
     const others = rows.filter((row) =>
       !OTHER_INPUT.test(row.key) && facts.some(isOf(row)) && !isSaid(row)
     );
-    assertEquals(others, []);
+    assertEquals(others, [], "the page says these otherwise than keys.ts");
     // The other way round: only tables have defaults.
     const untold = facts.filter((key) =>
       key.default !== undefined &&
       !rows.some(({ meaning }) => meaning === key.text)
     );
-    assertEquals(untold, []);
+    assertEquals(untold, [], "the page's table lacks rows for these");
   },
 );
 
