@@ -6,6 +6,8 @@
  */
 
 import type { Needs } from "../../testing/capabilities.ts";
+import { TRACE } from "../../cni/call/variables.ts";
+import { registry } from "../../plugins/registry.ts";
 import { byDaemon } from "./by_daemon.ts";
 
 /** The test of a row; throws if the behaviour differs. */
@@ -40,6 +42,17 @@ const BY_DAEMON = new RegExp(`^(?:${
 /** Whether the rows are run in one way only, as before a commit. */
 const IS_ONE_WAY = Deno.env.get("CNI_TEST_ONE_WAY") === "1";
 
+/** Has a row's calls recorded in the file that CNI_TRACE names. */
+function traced(fn: Row): Row {
+  const path = Deno.env.get(TRACE);
+  if (!path) return fn;
+  return async (t) => {
+    const { startTracing } = await import("../../cli/trace/start.ts");
+    using _trace = startTracing(path, registry);
+    await fn(t);
+  };
+}
+
 /**
  * Registers a test for each row, named `conformance AREA: ROW`, and for some
  * areas another one that calls plugins by a node daemon.
@@ -54,7 +67,8 @@ export function conformance(
   rows: Readonly<Record<string, Row>>,
   { ignore, suffix }: Needs = { ignore: false, suffix: "" },
 ): void {
-  for (const [row, fn] of Object.entries(rows)) {
+  for (const [row, test] of Object.entries(rows)) {
+    const fn = traced(test);
     Deno.test({ name: `conformance ${area}: ${row}${suffix}`, ignore, fn });
     if (IS_ONE_WAY || !BY_DAEMON.test(area)) continue;
     Deno.test({
