@@ -47,7 +47,13 @@ import {
 } from "./test/jobs.ts";
 import { choosePace, parseOptions, type TestOptions } from "./test/options.ts";
 import { formatFailures, judgeShard } from "./test/outcome.ts";
-import { listTestFiles, mayDownload, planBatches } from "./test/plan.ts";
+import {
+  listTestFiles,
+  mayDownload,
+  needsExecutables,
+  planBatches,
+  selectNamed,
+} from "./test/plan.ts";
 import { formatRows, type KernelRows } from "./test/page.ts";
 import type { TestResult } from "./test/read_output.ts";
 import { runAll, type RunResult } from "./test/run_all.ts";
@@ -308,21 +314,25 @@ class Preparation implements AsyncDisposable {
   isBuilt = true;
   #node: UsedNode | undefined;
 
-  constructor(scope: Scope, flags: readonly string[], stop: AbortSignal) {
-    this.place = this.#prepare(scope, flags, stop);
+  constructor(
+    scope: Scope,
+    needsBin: boolean,
+    flags: readonly string[],
+    stop: AbortSignal,
+  ) {
+    this.place = this.#prepare(scope, needsBin, flags, stop);
     this.place.catch(() => {}); // Whoever waits for it is told.
   }
 
   async #prepare(
     scope: Scope,
+    needsBin: boolean,
     flags: readonly string[],
     stop: AbortSignal,
   ): Promise<TestPlace> {
-    const isFast = scope === "fast";
-    if (!isFast) this.#stack.use(await buildGoPrograms(stop));
+    if (scope !== "fast") this.#stack.use(await buildGoPrograms(stop));
     const [bin = ""] = await Promise.all([
-      // What is quick needs no executables.
-      isFast ? undefined : this.#build(),
+      needsBin ? this.#build() : undefined,
       downloadAll(flags),
       installTestPackages(),
       scope === "whole" && !NO_INSTALL ? ensureKernel() : undefined,
@@ -353,11 +363,22 @@ class Preparation implements AsyncDisposable {
   }
 }
 
+/** Reports whether tests start executables. Those that are quick do not. */
+function startExecutables(scope: Scope, args: readonly string[]): boolean {
+  if (scope === "fast") return false;
+  const named = selectNamed(listTestFiles(ROOT), args);
+  const read = (path: string): string =>
+    Deno.readTextFileSync(new URL(path, ROOT));
+  return named.length === 0 ||
+    named.some(({ path }) => needsExecutables(path, read));
+}
+
 /** Runs a scope, or what the command line asks for. */
 async function test(scope: Scope, options: TestOptions): Promise<Tally> {
   const stop = createStop(LIMIT_MS);
   const flags = await importFlags();
-  await using preparation = new Preparation(scope, flags, stop);
+  const needsBin = startExecutables(scope, options.denoArgs);
+  await using preparation = new Preparation(scope, needsBin, flags, stop);
   const { place } = preparation;
   // Nothing is written to the machine's own log.
   const env = { CNI_LOG_FILE: "stderr", ...scope === "fast" ? ONE_WAY : {} };

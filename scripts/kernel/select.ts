@@ -4,17 +4,18 @@
  * @module
  */
 
-import { dirname, join } from "@std/path/posix";
-import { RATES, type TestFile } from "../test/plan.ts";
+import {
+  listHarness,
+  RATES,
+  type ReadSource,
+  type TestFile,
+} from "../test/plan.ts";
 
 /** What a test names that works in network namespaces, or skips without them. */
 const NEEDS_NAMESPACES = /\b(?:requireRoot|rootTest|needsRoot|canUseNetns)\b/;
 
 /** These declare {@linkcode NEEDS_NAMESPACES} for others. */
 const CAPABILITIES = "testing/capabilities.ts";
-
-/** A relative import, of values or types, at the start of a line. */
-const IMPORT = /^(?:import|export|\}).*?\bfrom\s+"(\.[^"]+)"/gm;
 
 /**
  * Plugins whose rows are about no links, or need nftables, which this one lacks;
@@ -41,9 +42,6 @@ const OF_SCRIPTS = /^(?:scripts\/|tests\/bench_test\.ts$)/;
  */
 export const CORE_FILTER = String.raw`/(?:, 1\.1\.0|[^.].|.[^0-9])$/`;
 
-/** Reads a file of the project by its path from the root. */
-export type ReadSource = (path: string) => string;
-
 /**
  * Lists the test files that work in network namespaces: those that say so by
  * `rootTest()` or the like, themselves or in a module of `tests/` or `testing/`
@@ -59,18 +57,6 @@ export function selectKernelPart(
       one !== CAPABILITIES && NEEDS_NAMESPACES.test(read(one))
     )
   );
-}
-
-/** Lists a test file and the modules of `tests/` and `testing/` that it imports. */
-function listHarness(path: string, read: ReadSource): string[] {
-  const found = new Set([path]);
-  for (const one of found) {
-    for (const [, specifier = ""] of read(one).matchAll(IMPORT)) {
-      const imported = join(dirname(one), specifier);
-      if (/^test(?:s|ing)\//.test(imported)) found.add(imported);
-    }
-  }
-  return [...found];
 }
 
 /** Says whether a file is in the part that the gate runs. */

@@ -1,5 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { listTestFiles, planBatches, RATES } from "./plan.ts";
+import {
+  listTestFiles,
+  needsExecutables,
+  planBatches,
+  RATES,
+  selectNamed,
+} from "./plan.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -96,4 +102,33 @@ Deno.test("RATES names files that are there", () => {
   const paths = listTestFiles(ROOT).map(({ path }) => path);
   const missing = RATES.filter((path) => !paths.includes(path));
   assertEquals(missing, []);
+});
+
+Deno.test("needsExecutables() finds what starts them, also through modules of tests", () => {
+  const sources: Readonly<Record<string, string>> = {
+    "net/ip_test.ts": 'import { Ip } from "./ip.ts";',
+    "tests/direct_test.ts": 'const BIN = Deno.env.get("CNI_BIN") ?? "";',
+    "tests/indirect_test.ts": 'import { scene } from "./_harness/scene.ts";',
+    "tests/_harness/scene.ts": 'export { BIN } from "./executables.ts";',
+    "tests/_harness/executables.ts": 'Deno.env.get("CNI_BIN")',
+  };
+  const read = (path: string): string => sources[path] ?? "";
+  const files = Object.keys(sources)
+    .filter((path) => path.endsWith("_test.ts"))
+    .map((path) => ({ path, size: 1 }));
+  const rows: [args: string[], named: string[], needs: boolean[]][] = [
+    [["--filter", "ip"], [], []],
+    [["./net"], [], []],
+    [["net", "--no-check"], ["net/ip_test.ts"], [false]],
+    [["tests/"], ["tests/direct_test.ts", "tests/indirect_test.ts"], [
+      true,
+      true,
+    ]],
+    [["net/ip_test.ts"], ["net/ip_test.ts"], [false]],
+  ];
+  for (const [args, ...expected] of rows) {
+    const named = selectNamed(files, args).map(({ path }) => path);
+    const needs = named.map((path) => needsExecutables(path, read));
+    assertEquals([named, needs], expected, args.join(" "));
+  }
 });
