@@ -23,7 +23,7 @@ import { eventually } from "./_harness/eventually.ts";
 import { FaultInjector } from "../testing/fault_injector.ts";
 import { type Snapshot, snapshot } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
-import { killIfAlive } from "./_harness/process_group.ts";
+import { hasEnded, killIfAlive } from "./_harness/process_group.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
@@ -376,7 +376,7 @@ inNamespaces(
       await runtime.run("DEL");
       await eventually(
         "the remaining process ended",
-        () => !isAlive(pid),
+        () => hasEnded(pid),
       );
       assertEquals(ifPossible(() => Deno.statSync(made)), undefined);
       assertEquals(takeStock(hosts), before);
@@ -407,10 +407,6 @@ async function appearance(path: string): Promise<string> {
     ifPossible(() => Deno.readTextFileSync(path));
   await eventually(`${path} appeared`, () => read() !== undefined);
   return read() ?? "";
-}
-
-function isAlive(pid: number): boolean {
-  return ifPossible(() => Deno.statSync(`/proc/${pid}`)) !== undefined;
 }
 
 /** Runs ADD of a chain under strace, and returns the system calls. */

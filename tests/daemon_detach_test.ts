@@ -8,6 +8,7 @@ import { findListener } from "../ffi/unix_socket.ts";
 import { allOf, needsRoot } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
+import { hasEnded } from "./_harness/process_group.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const { ignore, suffix } = allOf(needsBin, needsRoot);
@@ -54,11 +55,11 @@ Deno.test({
       assertEquals(JSON.parse(second.stdout), { pid: read(), pidFile });
       assert(read() !== pid);
       assertEquals(findListener(socket)?.pid, read());
-      await eventually("the first ends", () => !exists(`/proc/${pid}`));
+      await eventually("the first ends", () => hasEnded(pid));
 
       const last = read();
       Deno.kill(last, "SIGTERM");
-      await eventually("the second ends", () => !exists(`/proc/${last}`));
+      await eventually("the second ends", () => hasEnded(last));
       assertEquals([...Deno.readDirSync(directory)].map(({ name }) => name), [
         ".lock",
       ]);
@@ -86,7 +87,7 @@ Deno.test({
         const pid = Number(await Deno.readTextFile(pidFile));
         assertStringIncludes(stdout, `process ${pid}`);
         Deno.kill(pid, "SIGTERM");
-        await eventually("it ends", () => !exists(`/proc/${pid}`));
+        await eventually("it ends", () => hasEnded(pid));
         assertEquals(exists(pidFile), false);
       });
     } finally {

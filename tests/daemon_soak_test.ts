@@ -15,6 +15,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { pause } from "../cni/call/deadline.ts";
 import { ifPossible } from "../cni/files/io.ts";
+import { SILENCE_MS } from "../daemon/protocol/call_format.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import {
   allOf,
@@ -65,6 +66,9 @@ const KILL_MS = 200;
 const MOST_KILLS = 10;
 /** How many calls make the daemon collect its garbage, once it is idle. */
 const CALLS_PER_COLLECTION = 100;
+
+/** Between two looks of the daemon at how long it has stood still, in ms. */
+const LOOK_MS = 1000;
 
 /** A socket to nf_tables (NETLINK_NETFILTER). */
 const NFTABLES_SOCKET = "netlink socket of protocol 12";
@@ -290,7 +294,7 @@ class Node implements AsyncDisposable {
     const added = await this.#call("ADD", pod);
     const isAdded = added.code === 0;
     if (isAdded) this.#hold(pod, added);
-    else if (!added.isKilled) this.#judgeFailedAdd(pod, added);
+    else if (!added.isKilled) await this.#judgeFailedAdd(pod, added);
     const prevResult = isAdded ? JSON.parse(added.stdout) : undefined;
     if (isAdded) {
       const checked = await this.#call("CHECK", pod, { prevResult });
@@ -325,9 +329,16 @@ class Node implements AsyncDisposable {
   }
 
   /** An ADD may only fail for the loss of its daemon. */
-  #judgeFailedAdd(pod: Pod, added: EndedCall): void {
-    if (this.#isLost(added)) this.figures.lostAdds++;
+  async #judgeFailedAdd(pod: Pod, added: EndedCall): Promise<void> {
+    const lostDaemon = added.lostDaemon || await this.#hasStoodStill();
+    if (this.#isLost({ ...added, lostDaemon })) this.figures.lostAdds++;
     else this.#fail("ADD", pod, added);
+  }
+
+  /** A caller takes a daemon that the machine does not run for lost. */
+  async #hasStoodStill(): Promise<boolean> {
+    const sample = "cni_daemon_standstill_seconds_total";
+    return await this.#daemon.metric(sample) * 1000 > SILENCE_MS - LOOK_MS;
   }
 
   #isLost({ lostDaemon, stdout }: EndedCall): boolean {

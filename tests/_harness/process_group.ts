@@ -17,6 +17,15 @@ export function listGroup(leader: number): number[] {
     .map((stat) => stat?.pid ?? 0);
 }
 
+/**
+ * Reports whether a process has ended, also if it waits to be noticed: in a
+ * container whose first process is not an init, nobody does.
+ */
+export function hasEnded(pid: number): boolean {
+  const stat = readStat(String(pid));
+  return stat === undefined || stat.state === "Z";
+}
+
 /** Source: proc_pid_stat(5). The name, in brackets, may hold anything. */
 function readStat(
   name: string,
