@@ -127,6 +127,62 @@ hostTest("multus: a pod has its routes with the shim", async () => {
   });
 });
 
+hostTest(
+  "multus: routes beside a default route of the same network",
+  async () => {
+    await using host = await start();
+    const pod = host.addPod("web", {
+      networks: [{
+        name: "storage",
+        interface: "sto0",
+        "default-route": ["10.30.0.1"],
+        [ROUTES]: [...ASKED],
+      }],
+    });
+    await host.succeed("ADD", pod, { keys: KEYS });
+    const defaults = ipJson(pod.sandbox, "route", "show", "default")
+      .map(({ dev, gateway }: Record<string, string>) => `${gateway} ${dev}`);
+    assertEquals(defaults, ["10.30.0.1 sto0"]);
+    assertEquals(routesOf(pod, "sto0"), IN_KERNEL);
+    assertEquals(cachedResult(host, pod)["routes"], [
+      { dst: "0.0.0.0/0", gw: "10.30.0.1" },
+      { dst: "10.50.0.0/16", gw: "10.30.0.1" },
+      { dst: "10.50.9.0/24", gw: "10.30.0.9", mtu: 1400, priority: 7 },
+      { dst: "fd50::/16", gw: "fd30::1" },
+    ]);
+    assertEquals(host.status(pod)[1].gateway, ["10.30.0.1"]);
+    await host.succeed("CHECK", pod, { keys: KEYS });
+    await host.succeed("DEL", pod, { keys: KEYS });
+    assertEquals(host.leftoversOf(pod), []);
+  },
+);
+
+hostTest("multus: two networks of a pod cannot have one route", async () => {
+  await using host = await start();
+  const route = { dst: "10.50.0.0/16" };
+  const other = { ...route, priority: 9 };
+  const networks = (second: JsonObject): JsonObject[] => [
+    { name: "storage", interface: "sto0", [ROUTES]: [route] },
+    { name: "storage", interface: "sto1", [ROUTES]: [second] },
+  ];
+  const both = host.addPod("both", { networks: networks(route) });
+  const { code, json } = await host.call("ADD", both, { keys: KEYS });
+  assertEquals([code, json.code], [1, 7]);
+  assertMatch(
+    json.msg,
+    /"sto1": the route to 10\.50\.0\.0\/16 over "sto0" is in the way$/,
+  );
+  await host.succeed("DEL", both, { keys: KEYS });
+  assertEquals(host.leftoversOf(both), []);
+  // With another metric, the second is for when the first is gone.
+  const spare = host.addPod("spare", { networks: networks(other) });
+  await host.succeed("ADD", spare, { keys: KEYS });
+  assertEquals(routesOf(spare, "sto0"), ["10.50.0.0/16 10.30.0.1"]);
+  assertEquals(routesOf(spare, "sto1"), ["10.50.0.0/16 10.30.0.1 9"]);
+  await host.succeed("CHECK", spare, { keys: KEYS });
+  await host.succeed("DEL", spare, { keys: KEYS });
+});
+
 /** Has a controller change a running pod's networks. */
 async function plug(
   host: MultusHost,

@@ -678,6 +678,11 @@ const OTHERS:
       'error mode: unknown macvlan mode: "brige"',
     ],
     [
+      "routes.yaml",
+      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    k8s.v1.cni.cncf.io/networks: '▸[{"name": "storage", "dev.cni.routes": [{"dst": "10.5.0.0/16", "via": "10.1.0.1"}]}]'\n`,
+      'error : k8s.v1.cni.cncf.io/networks: parsePodNetworkAnnotation: network "storage": dev.cni.routes[0]: unknown key "via"',
+    ],
+    [
       "deployment.yaml",
       `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: web }\nspec:\n  template:\n    metadata:\n      annotations:\n        k8s.v1.cni.cncf.io/networks: ▸prod/storage@eth1@eth2\n`,
       "error : k8s.v1.cni.cncf.io/networks: parsePodNetworkAnnotation: parsePodNetworkObjectName: Invalid network object (failed at '@')",
