@@ -47,10 +47,10 @@ import {
 } from "./test/jobs.ts";
 import { choosePace, parseOptions, type TestOptions } from "./test/options.ts";
 import { formatFailures, judgeShard } from "./test/outcome.ts";
+import { needsExecutables } from "./test/harness.ts";
 import {
   listTestFiles,
   mayDownload,
-  needsExecutables,
   planBatches,
   selectNamed,
 } from "./test/plan.ts";

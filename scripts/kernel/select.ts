@@ -4,12 +4,8 @@
  * @module
  */
 
-import {
-  listHarness,
-  RATES,
-  type ReadSource,
-  type TestFile,
-} from "../test/plan.ts";
+import { listHarness, type ReadSource } from "../test/harness.ts";
+import { RATES, type TestFile } from "../test/plan.ts";
 
 /** What a test names that works in network namespaces, or skips without them. */
 const NEEDS_NAMESPACES = /\b(?:requireRoot|rootTest|needsRoot|canUseNetns)\b/;

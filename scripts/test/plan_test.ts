@@ -1,11 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import {
-  listTestFiles,
-  needsExecutables,
-  planBatches,
-  RATES,
-  selectNamed,
-} from "./plan.ts";
+import { needsExecutables } from "./harness.ts";
+import { listTestFiles, planBatches, RATES, selectNamed } from "./plan.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
