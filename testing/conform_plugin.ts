@@ -45,7 +45,7 @@ export interface ConformOptions {
   readonly ifName?: string;
   /** Keys of a configuration without room for a second container. */
   readonly full?: (hosts: TestHosts) => PluginKeys;
-  /** What may stay or change: lines of the state, such as `/^sysctl /`. */
+  /** Lines of the state that may stay or change, such as `/^sysctl /`. */
   readonly keeps?: RegExp;
 }
 
@@ -189,7 +189,7 @@ function addSandbox(hosts: TestHosts, name: string): Sandbox {
   return { netns, path, remove };
 }
 
-/** The directory of namespaces in that of a test's host. */
+/** The directory of namespaces in a test's host directory. */
 const NAMESPACES = "netns";
 
 function subjectOf<Config extends NetConf>(

@@ -18,7 +18,7 @@ import { type Reply, ThickDaemon } from "./_harness/thick_daemon.ts";
 
 const ROUTES = "dev.cni.routes";
 
-/** What the node lets pods route. */
+/** Destinations that the node lets pods route. */
 const KEYS: JsonObject = { podRoutes: ["10.50.0.0/16", "fd50::/16"] };
 
 /** A network of both families, whose gateway the routes without one use. */

@@ -130,7 +130,7 @@ async function readState(
   const all = [
     ...commands,
     "nft --stateless list ruleset",
-    // There are none at first.
+    // At first it has none.
     "tail -n +1 /var/lib/cni/networks/pods/10.* || true",
     ...pods.flatMap(({ id }) =>
       commands.map((command) => `ip netns exec ${id} ${command}`)
@@ -214,7 +214,7 @@ async function whileCallsRun(
   assertEquals(await node.get("cat /root/failed; ip netns del other"), "");
 }
 
-/** What tests of both forms begin with. */
+/** The first steps of tests of both forms. */
 class Scene implements AsyncDisposable {
   readonly node: SystemdNode;
   readonly #directory: string;

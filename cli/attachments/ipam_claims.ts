@@ -12,6 +12,7 @@ import {
   parseNetworkConfList,
   type PluginConf,
 } from "../../cni/libcni/mod.ts";
+import { about } from "../../ipam/whereabouts/about.ts";
 import { type HeldClaim, Receipts } from "../../ipam/whereabouts/receipts.ts";
 import { whereaboutsSchema } from "../../ipam/whereabouts/schema.ts";
 import { readSettings } from "../../ipam/whereabouts/settings.ts";
@@ -32,9 +33,9 @@ export function findAttachedClaim(
   { config, network, containerId, ifName }: CachedAttachment,
 ): AttachedClaim | undefined {
   for (const { document } of listPlugins(config)) {
-    if (objectOf(document["ipam"])["type"] !== "whereabouts") continue;
+    if (objectOf(document["ipam"])["type"] !== about.type) continue;
     const settings = ifPossible(() =>
-      readSettings(decode(whereaboutsSchema(), document, "whereabouts"))
+      readSettings(decode(whereaboutsSchema(), document, about.type))
     );
     if (settings === undefined) continue;
     const receipts = new Receipts(settings.dataDir, network);

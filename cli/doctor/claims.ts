@@ -23,7 +23,7 @@ import {
 } from "./finding.ts";
 import type { Node } from "./node.ts";
 
-/** What the API server says about the claim of an attachment. */
+/** An attachment's claim, as the API server has it. */
 interface SeenClaim {
   readonly claim: AttachedClaim;
   readonly ifName: string;

@@ -253,7 +253,7 @@ interface Decision {
   readonly also: readonly Comparison[];
 }
 
-/** Lists what a rule decides: one verdict, or those of its map. */
+/** Lists the verdicts of a rule: its own, or its map's. */
 function listVerdicts(
   expressions: readonly Expression[],
   compared: readonly Comparison[],
@@ -289,7 +289,7 @@ function isUnconditional(expressions: readonly Expression[]): boolean {
   return readComparisons(expressions)?.length === 0;
 }
 
-/** What a comparison is judged by. */
+/** The packet that a comparison is judged by. */
 interface Context {
   readonly traffic: Traffic;
   readonly isDrop: boolean;

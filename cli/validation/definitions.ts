@@ -46,7 +46,7 @@ const RESOURCE = "k8s.v1.cni.cncf.io/resourceName";
 const DEFINITION = "NetworkAttachmentDefinition",
   API_VERSION = "k8s.cni.cncf.io/v1";
 
-/** What templates of Helm have, and neither JSON nor YAML of objects. */
+/** Marks of Helm templates, which neither JSON nor YAML of objects has. */
 const TEMPLATE = /\{\{[^{}\n]*\}\}/;
 
 /** A name that the API server takes. Source: RFC 1123. */

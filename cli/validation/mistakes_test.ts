@@ -366,7 +366,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "ipam without type",
     list([{ type: "bridge", ipam: { subnet: "10.60.0.0/24" } }]),
-    'warning plugins[0].ipam.type: missing, so that nothing reads "subnet": name the IPAM plugin, such as "host-local"',
+    'warning plugins[0].ipam.type: missing, so that nothing reads "subnet": name the IPAM plugin',
   ],
   [
     "multus level",

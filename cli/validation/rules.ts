@@ -204,8 +204,7 @@ export function checkIpam(
       return [
         warningAt(
           [...place, "ipam", "type"],
-          `missing, so that nothing reads ${named}: name the IPAM plugin, ` +
-            'such as "host-local"',
+          `missing, so that nothing reads ${named}: name the IPAM plugin`,
         ),
       ];
     }

@@ -12,11 +12,11 @@ import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log/log.ts";
 import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
 import { ClaimApi } from "../../ipam/whereabouts/claim_api.ts";
-import type { IpamClaim } from "../../ipam/whereabouts/ipam_claim.ts";
-import {
-  type NotedClaim,
-  releaseGone,
-} from "../../ipam/whereabouts/release_gone.ts";
+import type {
+  IpamClaim,
+  NotedClaim,
+} from "../../ipam/whereabouts/ipam_claim.ts";
+import { releaseGone } from "../../ipam/whereabouts/release_gone.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { Informer } from "./informer.ts";
 

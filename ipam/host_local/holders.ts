@@ -56,7 +56,7 @@ export function stayTimeOf(config: HostLocalConfig): number {
   );
 }
 
-/** What becomes part of paths. Namespaces have up to 63 characters. */
+/** Names that become part of paths. Namespaces have up to 63 characters. */
 const NAMESPACE = /^[a-z\d][-a-z\d.]{0,62}$/i, POD = /^[a-z\d][-\w.]{0,252}$/i;
 
 /**

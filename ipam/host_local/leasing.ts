@@ -49,7 +49,7 @@ interface Leased extends Candidate {
   readonly before?: Lease;
 }
 
-/** Who gets leases. */
+/** The owner of new leases. */
 export interface Leaseholder extends Owner {
   /** Path of the sandbox's namespace. */
   readonly netns?: string;

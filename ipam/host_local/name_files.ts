@@ -35,7 +35,7 @@ export interface Sandbox {
   readonly boot: string;
 }
 
-/** What a name has. */
+/** The addresses of a name, and its last sandbox. */
 export interface NameRecord extends Owner {
   readonly ips: readonly string[];
   readonly sandbox: Sandbox;

@@ -50,6 +50,18 @@ export interface ClaimKey {
   readonly uid: string;
 }
 
+/** A claim, and what it has. */
+export interface NotedClaim extends ClaimKey {
+  /** Addresses with prefix lengths. */
+  readonly ips: readonly string[];
+  /** `network_name`; "" without one. */
+  readonly networkName: string;
+  /** Namespace of the pools. */
+  readonly pools: string;
+  /** Path of the kubeconfig. */
+  readonly kubeconfig: string;
+}
+
 const PREFIX = "ipamclaim/";
 
 /**

@@ -44,7 +44,7 @@ export interface HeldClaim extends ClaimKey {
   readonly namesSandbox?: boolean;
 }
 
-/** What an attachment has. */
+/** The addresses of an attachment. */
 export interface Receipt {
   /** Namespace of the pools. */
   readonly namespace: string;

@@ -9,21 +9,9 @@ import { Cidr } from "../../net/cidr.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import type { ClaimApi } from "./claim_api.ts";
 import { findHeld } from "./held_records.ts";
-import { CLAIM_UID, type ClaimKey } from "./ipam_claim.ts";
+import { CLAIM_UID, type NotedClaim } from "./ipam_claim.ts";
 import { reservationName } from "./names.ts";
 import { allocationPath } from "./objects.ts";
-
-/** A claim, and what it has. */
-export interface NotedClaim extends ClaimKey {
-  /** Addresses with prefix lengths. */
-  readonly ips: readonly string[];
-  /** `network_name`; "" without one. */
-  readonly networkName: string;
-  /** Namespace of the pools. */
-  readonly pools: string;
-  /** Path of the kubeconfig. */
-  readonly kubeconfig: string;
-}
 
 /** Why nothing was released, or that it was. */
 export type GoneOutcome = "exists" | "used" | "released";

@@ -13,7 +13,7 @@ import { type ApiClient, WhereaboutsApi } from "./api.ts";
 import { parseArgs } from "./args.ts";
 import { ClaimApi } from "./claim_api.ts";
 import { findPools, type Pool } from "./pools.ts";
-import type { NotedClaim } from "./release_gone.ts";
+import type { NotedClaim } from "./ipam_claim.ts";
 import { Receipts } from "./receipts.ts";
 import {
   type Owner,

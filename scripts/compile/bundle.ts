@@ -173,7 +173,7 @@ export interface BundleOptions {
 /** The chunks of the project's own modules: a build may ask for them several times. */
 const ownChunks = new Map<string, Promise<Chunks>>();
 
-/** Returns the chunks of a module; those of the project's are made once. */
+/** Returns the chunks of a module; the project's are made once. */
 function provideChunks(entry: string, isSplit: boolean): Promise<Chunks> {
   if (isAbsolute(entry)) return makeChunks(entry, isSplit);
   const key = `${entry} ${isSplit}`;

@@ -1,5 +1,5 @@
 /**
- * What test files import of `tests/` and `testing/`.
+ * The imports of test files from `tests/` and `testing/`.
  *
  * @module
  */

@@ -18,7 +18,7 @@ import type { ShardEnd } from "./run_shard.ts";
 export interface Job {
   readonly name: string;
   readonly args: readonly string[];
-  /** What it waits for: nothing by default. */
+  /** The promise that it waits for; none by default. */
   readonly needs?: "executables" | "node";
   /** Whether it loads cores by many processes: few of these run together. */
   readonly isStress?: boolean;

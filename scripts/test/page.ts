@@ -22,7 +22,7 @@ export function isRow(name: string): boolean {
   return find(name) !== undefined && !name.includes(" ... ");
 }
 
-/** What a name says. */
+/** The parts of a name. */
 interface Found {
   readonly area: string;
   readonly row: string;

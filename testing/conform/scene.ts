@@ -87,7 +87,7 @@ export interface Changes {
   readonly stdin?: string;
 }
 
-/** What was found out, by name, and the lines for bash that did. */
+/** Findings by name, and the lines for bash that led to them. */
 export type Known = Map<
   string,
   { readonly found: unknown; readonly transcript: readonly string[] }
@@ -122,7 +122,7 @@ export class Scene {
       readonly versions: readonly string[];
       readonly executable: string;
       readonly isThorough?: boolean;
-      /** What other demands on the plugin have found out; nothing by default. */
+      /** Findings of other demands on the plugin; none by default. */
       readonly known?: Known;
     },
   ) {

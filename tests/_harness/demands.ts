@@ -43,13 +43,13 @@ export interface DemandsOn {
   readonly except?: Readonly<Record<string, string>>;
   /** Whether the gate leaves it to the night. */
   readonly isNightly?: boolean;
-  /** What it needs of the machine. */
+  /** Needs of the machine. */
   readonly needs?: Needs;
-  /** Keys beside those of the profile, or instead of them. */
+  /** Keys beside the profile's, or instead of them. */
   readonly keys?: (hosts: TestHosts) => Json;
   /** Keys of a configuration with room for one container only. */
   readonly full?: (hosts: TestHosts) => Json;
-  /** What else it needs of a node: instead of the profile's. */
+  /** Needs of a node, instead of the profile's. */
   readonly profile?: Profile;
   /** Steps that may fail without failing ADD. */
   readonly optional?: RegExp;

@@ -1,4 +1,4 @@
-/** What the specification demands of plugins that follow another, and of those for addresses. */
+/** Demands of the specification on plugins that follow another, and on IPAM plugins. */
 
 import { demandsOn } from "../_harness/demands.ts";
 

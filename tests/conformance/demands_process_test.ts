@@ -1,4 +1,4 @@
-/** What the specification demands of executables. */
+/** Demands of the specification on executables. */
 
 import { demandsOnExecutable } from "../_harness/demands.ts";
 

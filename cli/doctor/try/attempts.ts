@@ -1,5 +1,5 @@
 /**
- * What a network must let its containers reach.
+ * The targets that a network must let its containers reach.
  *
  * @module
  */

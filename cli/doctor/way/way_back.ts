@@ -20,7 +20,7 @@ import {
   type Trip,
 } from "./trip.ts";
 
-/** Looks up a route on the host; undefined if there is none. */
+/** Looks up a route on the host; undefined without one. */
 export function lookUpOnHost(
   { node }: Pick<Trip, "node">,
   packet: Parameters<Trip["node"]["host"]["route"]["lookUp"]>[0],

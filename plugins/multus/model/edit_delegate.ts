@@ -88,7 +88,7 @@ export function allowsClaims({ conf }: Delegate): boolean {
 
 /**
  * Hands the IPAMClaim that the pod names, and what is known of the pod, to each
- * plugin. Without a claim they are told that there is none.
+ * plugin. Without a claim they are told so.
  */
 export function injectClaim(
   delegate: Delegate,

@@ -1,6 +1,5 @@
 /**
- * Routes that pods request over a network. They are in addition to those of the
- * network's plugins.
+ * Routes that pods request over a network, in addition to its plugins' routes.
  *
  * A route may not replace what another network of the pod has: neither a route
  * to the same destination with the same metric, nor a part of a subnet that

@@ -43,7 +43,7 @@ export function attachIn(scene: Scene, version: string): Promise<RoundTrip> {
   });
 }
 
-/** What came of ADD and DEL. */
+/** The outcomes of ADD and DEL. */
 interface RoundTrip {
   readonly added: Reply;
   readonly deleted: Reply;
