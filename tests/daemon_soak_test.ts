@@ -24,6 +24,7 @@ import {
   rootTest,
 } from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";
+import { stableName } from "../plugins/parts/stable_name.ts";
 import { ipJson, runIn, snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
@@ -250,7 +251,7 @@ class Node implements AsyncDisposable {
       }
     }
     await this.#settle();
-    this.#before = this.#state();
+    this.#before = this.#state;
   }
 
   /** Waits until the bridge has noticed that it has no port. */
@@ -483,11 +484,9 @@ class Node implements AsyncDisposable {
   }
 
   /** Links, routes and rules of all, and files elsewhere. */
-  #state({ mayHaveDeadLocks = false } = {}): unknown {
+  get #state(): unknown {
     const { host } = this.#hosts;
-    const chain = mayHaveDeadLocks ? "-maxdepth 0" : "";
-    const list = `find /run/cni/chain ${chain} 2> /dev/null; ` +
-      "find /var/lib/cni 2> /dev/null; true";
+    const list = "find /var/lib/cni 2> /dev/null; true";
     return {
       host: snapshot(host),
       rules: [...actingRules(host), ...nftRules(host, /soak\d/)],
@@ -496,11 +495,28 @@ class Node implements AsyncDisposable {
     };
   }
 
+  /** Locks of its pods' chains. Other tests have theirs in the same directory. */
+  get #chainLocks(): string[] {
+    const own = new Set(
+      NETWORKS.flatMap(({ name }) =>
+        Array.from(
+          { length: this.#pods },
+          (_, number) => stableName("", name, `soak${number}`, "eth0"),
+        )
+      ),
+    );
+    const there = ifPossible(() => [...Deno.readDirSync("/run/cni/chain")]);
+    return (there ?? []).map(({ name }) => name).filter((name) =>
+      own.has(name)
+    );
+  }
+
   /** Asserts that everything is as before the first pod. */
   async assertNothingIsLeft({ mayHaveDeadLocks = false } = {}): Promise<void> {
     const { directory, host } = this.#hosts;
     await this.#settle();
-    assertEquals(this.#state({ mayHaveDeadLocks }), this.#before);
+    assertEquals(this.#state, this.#before);
+    assertEquals(this.#chainLocks, []);
     const { processes, locks, namespaces } = this.held;
     // The kernel shows the thread's name: the daemon, and nobody else.
     assertEquals([processes.length, namespaces.length], [1, 1], `${processes}`);
