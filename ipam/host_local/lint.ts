@@ -61,8 +61,10 @@ function lintRangeKeys(ipam: JsonObject): Problem[] {
     );
 }
 
-/** Directories that are empty after a reboot. */
-const VOLATILE = /^\/(run|tmp|var\/run|dev\/shm)(\/|$)/;
+/** Reports whether a directory is empty after a reboot. */
+export function isVolatile(directory: string): boolean {
+  return /^\/(run|tmp|var\/run|dev\/shm)(\/|$)/.test(directory);
+}
 
 function lintStay({ stay, stayTime, dataDir }: JsonObject): Problem[] {
   if (stay === undefined) {
@@ -74,7 +76,7 @@ function lintStay({ stay, stayTime, dataDir }: JsonObject): Problem[] {
     ...stayTime === undefined
       ? [errorAt(["stay"], 'needs "stayTime": how long a name keeps it')]
       : [],
-    ...typeof dataDir === "string" && VOLATILE.test(dataDir)
+    ...typeof dataDir === "string" && isVolatile(dataDir)
       ? [
         warningAt(
           ["dataDir"],

@@ -6,6 +6,7 @@
 
 import { summarizeKernel } from "../../cli/doctor/kernel.ts";
 import { UnixListener } from "../../ffi/unix_socket.ts";
+import { isVolatile } from "../../ipam/host_local/lint.ts";
 import {
   attachmentOfNone,
   cached,
@@ -302,8 +303,11 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "no address but one that stays",
-    // Its directory is one that is empty after a reboot.
-    checks: ["conf-doubtful", "pool-staying"],
+    // Its directory is below TMPDIR: one that is empty after a reboot, or not.
+    checks: [
+      ...isVolatile(Deno.env.get("TMPDIR") ?? "/tmp") ? ["conf-doubtful"] : [],
+      "pool-staying",
+    ],
     message: /"more" has no free address of 10.9.0.0\/30: 1 of 1 stay for pods/,
     seed: (scene) => {
       const directory = `${scene.hosts.directory}/leases/more`;
