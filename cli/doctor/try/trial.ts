@@ -157,7 +157,7 @@ function findObstacle({ plugins }: ConfiguredNetwork): string | undefined {
       return `${type} would take a link from the node`;
     }
     if (about?.kind === "meta" && about.runs?.areNetworks) {
-      return `${type} needs a pod; its networks are tried by themselves`;
+      return `${type} needs a pod; those of its networks that have a file are tried`;
     }
     if (valueOf(document, "mode") === "passthru") {
       return `${type} gives its master to one container only`;
