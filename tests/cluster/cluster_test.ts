@@ -1,20 +1,33 @@
 /**
  * Pods, workloads, ports and crashes on a cluster of one node: ptp, host-local
- * and portmap, with the node daemon and without.
+ * and portmap, with containerd and CRI-O, with the node daemon and without.
  */
 
 import { assertEquals } from "@std/assert";
 import { runIn } from "../../testing/ip_json.ts";
-import { Cluster, ptpNetwork } from "./cluster.ts";
+import { type Cluster, ptpNetwork } from "./cluster.ts";
 import { clusterTest } from "./cluster_test_case.ts";
-import { pod, readTraces, removeAll, settle, workload } from "./pods.ts";
+import { CASES } from "./crio.ts";
+import {
+  killSandbox,
+  listSandboxes,
+  pod,
+  readTraces,
+  removeAll,
+  settle,
+  workload,
+} from "./pods.ts";
 import { startDaemon } from "./runtime.ts";
 import { until } from "../_harness/eventually.ts";
 
-for (const withDaemon of [false, true]) {
+const LEASES = "/var/lib/cni/networks/pods";
+
+for (const { runtime, needs, withDaemon } of CASES) {
   const how = withDaemon ? "by the node daemon" : "by processes";
-  clusterTest(`a node with ptp, ${how}`, {
+  clusterTest(`a node with ${runtime.program} and ptp, ${how}`, {
     network: ptpNetwork,
+    runtime,
+    needs,
   }, async (cluster, step) => {
     const { api, node } = cluster;
     if (withDaemon) await startDaemon(node);
@@ -52,7 +65,35 @@ for (const withDaemon of [false, true]) {
       await settle(cluster);
     });
 
-    for (const program of ["kubelet", "containerd", "cni-daemon"] as const) {
+    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      await step(`pods stay when the runtime gets ${signal}`, async () => {
+        const sandboxes = await listSandboxes(node);
+        const lease = `${LEASES}/10.244.1.250`;
+        node.write(lease, `${"0".repeat(64)}\r\neth0`);
+        await node.signal(runtime.program, signal);
+        await cluster.restartRuntime(node);
+        const isThere = async (): Promise<boolean> =>
+          (await node.run(`test -e ${lease}`)).code === 0;
+        if (runtime.hasGc) {
+          await until("GC has run", async () => !await isThere());
+        } else await node.get(`rm ${lease}`);
+        await settle(cluster);
+        assertEquals(await listSandboxes(node), sandboxes);
+      });
+    }
+
+    await step("sandboxes vanish while the runtime is away", async () => {
+      const [first, second] = await listSandboxes(node);
+      if (!first || !second) throw new Error("two pods");
+      await node.signal(runtime.program, "SIGTERM");
+      for (const sandbox of [first, second]) await killSandbox(node, sandbox);
+      await cluster.restartRuntime(node);
+      await settle(cluster);
+      const paths = (await listSandboxes(node)).map(({ path }) => path);
+      assertEquals(paths.includes(first.path), false);
+    });
+
+    for (const program of ["kubelet", runtime.program, "cni-daemon"] as const) {
       if (program === "cni-daemon" && !withDaemon) continue;
       for (const signal of ["SIGTERM", "SIGKILL"] as const) {
         await step(`${program} gets ${signal} while pods start`, async () => {
@@ -60,7 +101,7 @@ for (const withDaemon of [false, true]) {
           api.kubectl("scale", "deployment/rolling", "--replicas=5");
           await node.signal(program, signal);
           if (program === "kubelet") cluster.restartKubelet(node);
-          if (program === "containerd") await cluster.restartRuntime(node);
+          if (program === runtime.program) await cluster.restartRuntime(node);
           if (program === "cni-daemon") await startDaemon(node);
           await settle(cluster);
         });
@@ -70,6 +111,30 @@ for (const withDaemon of [false, true]) {
     await step("the node loses its power", async () => {
       await cluster.reboot(node, withDaemon);
       await settle(cluster);
+    });
+
+    await step("the network is another one while pods run", async () => {
+      node.write("/etc/cni/net.d/10-pods.conflist", {
+        cniVersion: "1.1.0",
+        name: "others",
+        plugins: [{
+          type: "ptp",
+          ipam: {
+            type: "host-local",
+            ranges: [[{ subnet: "10.244.1.0/24", rangeStart: "10.244.1.200" }]],
+            routes: [{ dst: "0.0.0.0/0" }],
+          },
+        }],
+      });
+      api.kubectl("rollout", "restart", "deployment/rolling");
+      api.kubectl("rollout", "status", "deployment/rolling", "--timeout=5m");
+      api.kubectl("rollout", "restart", "statefulset/named");
+      api.kubectl("rollout", "status", "statefulset/named", "--timeout=5m");
+      await settle(cluster);
+      // containerd has run DEL with the new configuration.
+      if (!runtime.hasGc) {
+        await node.get("/opt/cni/bin/cni gc --orphans --yes --grace=0s");
+      }
     });
 
     await step("nothing is left", () => removeAll(cluster, before));

@@ -1,12 +1,13 @@
 /**
  * Pods with several networks on a cluster of one node: multus by its manifests,
- * without and with the node daemon, and whereabouts.
+ * without and with the node daemon, and whereabouts; with containerd and CRI-O.
  */
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { type Cluster, ptpNetwork } from "./cluster.ts";
 import { clusterTest } from "./cluster_test_case.ts";
+import { CASES } from "./crio.ts";
 import {
   applyManifests,
   definition,
@@ -51,11 +52,13 @@ async function assertStatuses({ api, node }: Cluster): Promise<void> {
   }
 }
 
-for (const withDaemon of [false, true]) {
+for (const { runtime, needs, withDaemon } of CASES) {
   const how = withDaemon ? "thick: by its daemon" : "thin: by processes";
-  clusterTest(`a node with multus, ${how}`, {
+  clusterTest(`a node with ${runtime.program} and multus, ${how}`, {
     network: ptpNetwork,
     prepare: prepareMultus,
+    runtime,
+    needs,
   }, async (cluster, step) => {
     const { api, node } = cluster;
 
@@ -108,10 +111,19 @@ for (const withDaemon of [false, true]) {
       });
     }
 
-    await step("containerd is killed while pods start", async () => {
+    await step("pods keep their networks when the runtime starts", async () => {
+      const sandboxes = await listSandboxes(node);
+      await node.signal(runtime.program, "SIGTERM");
+      await cluster.restartRuntime(node);
+      await settle(cluster);
+      assertEquals(await listSandboxes(node), sandboxes);
+      await assertStatuses(cluster);
+    });
+
+    await step("the runtime is killed while pods start", async () => {
       api.kubectl("scale", "deployment/many", "--replicas=1");
       api.kubectl("scale", "deployment/many", "--replicas=5");
-      await node.signal("containerd", "SIGKILL");
+      await node.signal(runtime.program, "SIGKILL");
       await cluster.restartRuntime(node);
       await settle(cluster);
       await assertStatuses(cluster);

@@ -48,7 +48,10 @@ export class Node implements AsyncDisposable {
   constructor(name: string, directory: string) {
     [this.name, this.directory] = [name, directory];
     for (
-      const path of ["etc", "opt/cni/bin", "var/lib/cni", "var/log", "log"]
+      const path of [
+        ...["etc", "opt/cni/bin", "var/lib/cni", "var/log", "var/tmp"],
+        "log",
+      ]
     ) {
       Deno.mkdirSync(`${directory}/${path}`, { recursive: true });
     }

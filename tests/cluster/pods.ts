@@ -89,8 +89,10 @@ export function workload(
 
 /** Lists the sandboxes of a node. */
 export async function listSandboxes(node: Node): Promise<Sandbox[]> {
+  // CRI-O also has a file of the node's own namespace there, for pods that share it.
   const script = `for f in /run/netns/*; do
     [ -e "$f" ] || continue
+    [ "$f" -ef /proc/self/ns/net ] && continue
     echo "$f $(nsenter --net="$f" ip -j address show scope global 2> /dev/null | tr -d '\\n')"
   done`;
   return (await node.get(script)).split("\n").filter((line) => line !== "")
@@ -103,6 +105,15 @@ export async function listSandboxes(node: Node): Promise<Sandbox[]> {
       );
       return { path, addresses };
     });
+}
+
+/** Kills what runs in a sandbox, and removes its namespace, behind the runtime's back. */
+export async function killSandbox(
+  node: Node,
+  { path }: Sandbox,
+): Promise<void> {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  await node.get(`kill -9 $(ip netns pids ${name}); ip netns delete ${name}`);
 }
 
 /** Says which addresses more than one sandbox of a cluster has. */
@@ -246,6 +257,9 @@ export interface Traces {
 /** Locks, which nobody may remove, and where host-local goes on. */
 const STAYING = /\/(\.?lock|locks\/\.\w+|last_reserved_ip.*)$/;
 
+/** Rules that portmap and CRI-O keep for all ports. */
+const STAYING_RULES = /HOSTPORT-MASQ|^ip6? crio-hostports /;
+
 /** Reads what pods have left on a node. */
 export async function readTraces(node: Node): Promise<Traces> {
   using netns = node.openNetns();
@@ -255,8 +269,7 @@ export async function readTraces(node: Node): Promise<Traces> {
     links: linkNames(netns),
     routes: ipJson(netns, "-4", "route", "show", "table", "all")
       .map(({ dst, dev }: Json) => `${dst} ${dev}`),
-    // portmap keeps the chains that ports share.
-    rules: actingRules(netns).filter((rule) => !/HOSTPORT-MASQ/.test(rule)),
+    rules: actingRules(netns).filter((rule) => !STAYING_RULES.test(rule)),
     sandboxes: (await listSandboxes(node)).map(({ path }) => path),
     files: files.filter((path) => !STAYING.test(path)),
   };

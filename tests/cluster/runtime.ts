@@ -16,6 +16,9 @@ const CONTAINERD_SOCKET = "/run/containerd/containerd.sock";
 
 /** The runtime of a node's containers. */
 export interface Runtime {
+  readonly program: "containerd" | "crio";
+  /** Whether it runs GC when it starts, and DEL with the configuration of ADD. */
+  readonly hasGc: boolean;
   /** Of its CRI. */
   readonly socket: string;
   /** Starts it, and waits until it answers. */
@@ -26,6 +29,8 @@ export interface Runtime {
 
 /** containerd 2 as it is by default, except for what this machine lacks. */
 export const containerd: Runtime = {
+  program: "containerd",
+  hasGc: false,
   socket: CONTAINERD_SOCKET,
   async start(node: Node): Promise<void> {
     node.write(
