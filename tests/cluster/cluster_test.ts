@@ -9,6 +9,7 @@ import { type Cluster, ptpNetwork } from "./cluster.ts";
 import { clusterTest } from "./cluster_test_case.ts";
 import { CASES } from "./crio.ts";
 import {
+  cycleRuntime,
   killSandbox,
   listSandboxes,
   pod,
@@ -19,8 +20,6 @@ import {
 } from "./pods.ts";
 import { startDaemon } from "./runtime.ts";
 import { until } from "../_harness/eventually.ts";
-
-const LEASES = "/var/lib/cni/networks/pods";
 
 for (const { runtime, needs, withDaemon } of CASES) {
   const how = withDaemon ? "by the node daemon" : "by processes";
@@ -68,15 +67,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
       await step(`pods stay when the runtime gets ${signal}`, async () => {
         const sandboxes = await listSandboxes(node);
-        const lease = `${LEASES}/10.244.1.250`;
-        node.write(lease, `${"0".repeat(64)}\r\neth0`);
-        await node.signal(runtime.program, signal);
-        await cluster.restartRuntime(node);
-        const isThere = async (): Promise<boolean> =>
-          (await node.run(`test -e ${lease}`)).code === 0;
-        if (runtime.hasGc) {
-          await until("GC has run", async () => !await isThere());
-        } else await node.get(`rm ${lease}`);
+        await cycleRuntime(cluster, runtime, signal);
         await settle(cluster);
         assertEquals(await listSandboxes(node), sandboxes);
       });

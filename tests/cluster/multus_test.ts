@@ -15,6 +15,7 @@ import {
   prepareMultus,
 } from "./multus.ts";
 import {
+  cycleRuntime,
   listSandboxes,
   pod,
   readTraces,
@@ -113,8 +114,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
 
     await step("pods keep their networks when the runtime starts", async () => {
       const sandboxes = await listSandboxes(node);
-      await node.signal(runtime.program, "SIGTERM");
-      await cluster.restartRuntime(node);
+      await cycleRuntime(cluster, runtime, "SIGTERM");
       await settle(cluster);
       assertEquals(await listSandboxes(node), sandboxes);
       await assertStatuses(cluster);

@@ -11,6 +11,7 @@ import { findReached, ipJson, linkNames } from "../../testing/ip_json.ts";
 import { actingRules } from "../_harness/acting_rules.ts";
 import { type Cluster, POD_IMAGE } from "./cluster.ts";
 import type { Node } from "./node.ts";
+import type { Runtime } from "./runtime.ts";
 import { until } from "../_harness/eventually.ts";
 
 // deno-lint-ignore no-explicit-any -- as kubectl and ip print it
@@ -114,6 +115,27 @@ export async function killSandbox(
 ): Promise<void> {
   const name = path.slice(path.lastIndexOf("/") + 1);
   await node.get(`kill -9 $(ip netns pids ${name}); ip netns delete ${name}`);
+}
+
+/**
+ * Ends the runtime of the first node, and starts it again. If it runs GC then,
+ * waits until that has removed a lease without a pod from the network `pods`.
+ */
+export async function cycleRuntime(
+  cluster: Cluster,
+  { program, hasGc }: Runtime,
+  signal: "SIGTERM" | "SIGKILL",
+): Promise<void> {
+  const { node } = cluster;
+  const lease = "/var/lib/cni/networks/pods/10.244.1.250";
+  if (hasGc) node.write(lease, `${"0".repeat(64)}\r\neth0`);
+  await node.signal(program, signal);
+  await cluster.restartRuntime(node);
+  if (!hasGc) return;
+  await until(
+    "GC has run",
+    async () => (await node.run(`test -e ${lease}`)).code !== 0,
+  );
 }
 
 /** Says which addresses more than one sandbox of a cluster has. */
