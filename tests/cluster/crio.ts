@@ -107,6 +107,23 @@ enable_nri = false
   },
 };
 
+/**
+ * What privileged containers need, such as those of thick multus. CRI-O gives them
+ * every capability of the kernel, containerd those that it has itself.
+ *
+ * Source: capabilities(7), `/proc/sys/kernel/cap_last_cap`.
+ */
+export function needsPrivileged({ program }: Runtime): Needs {
+  const [, bounding = "0"] = /^CapBnd:\t(\w+)$/m
+    .exec(Deno.readTextFileSync("/proc/self/status")) ?? [];
+  const last = BigInt(Deno.readTextFileSync("/proc/sys/kernel/cap_last_cap"));
+  const hasAll = BigInt(`0x${bounding}`) === (2n << last) - 1n;
+  return ignoreUnless(
+    program !== crio.program || hasAll,
+    "needs all capabilities of the kernel",
+  );
+}
+
 /** A runtime, and whether calls of plugins go through the node daemon. */
 export interface Case {
   readonly runtime: Runtime;

@@ -5,9 +5,10 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../cni/json/json.ts";
+import { allOf } from "../../testing/capabilities.ts";
 import { type Cluster, ptpNetwork } from "./cluster.ts";
 import { clusterTest } from "./cluster_test_case.ts";
-import { CASES } from "./crio.ts";
+import { CASES, needsPrivileged } from "./crio.ts";
 import {
   applyManifests,
   definition,
@@ -59,7 +60,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
     network: ptpNetwork,
     prepare: prepareMultus,
     runtime,
-    needs,
+    needs: withDaemon ? allOf(needs, needsPrivileged(runtime)) : needs,
   }, async (cluster, step) => {
     const { api, node } = cluster;
 
