@@ -16,6 +16,8 @@ export interface Codec<T> {
   encode(value: T): Bytes;
   /** Decodes exactly these bytes. */
   decode(bytes: Bytes): T;
+  /** The same for the bytes from `start` up to `end` of a view. */
+  decodeAt?(view: DataView<ArrayBuffer>, start: number, end: number): T;
   /** Names the attribute that begins `offset` bytes into an encoded value, if it has any. */
   locate?(bytes: Bytes, offset: number): string | undefined;
 }
@@ -42,14 +44,46 @@ const HOST_ORDER = true;
 const BIG_ENDIAN = false;
 
 /** Views bytes as numbers. */
-export function viewOf(bytes: Bytes): DataView {
+export function viewOf<B extends ArrayBufferLike>(
+  bytes: Uint8Array<B>,
+): DataView<B> {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** Returns the bytes from `start` up to `end` of a view, which share its memory. */
+export function partOf(
+  { buffer, byteOffset }: DataView<ArrayBuffer>,
+  start: number,
+  end: number,
+): Bytes {
+  return new Uint8Array(buffer, byteOffset + start, end - start);
+}
+
+/** Decodes the bytes from `start` up to `end` of a view. */
+export function decodePart<T>(
+  codec: Codec<T>,
+  view: DataView<ArrayBuffer>,
+  start: number,
+  end: number,
+): T {
+  return codec.decodeAt === undefined
+    ? codec.decode(partOf(view, start, end))
+    : codec.decodeAt(view, start, end);
 }
 
 /** Builds a codec from functions that read and write at an offset. */
 function fixed<T>(
-  layout: Omit<FixedCodec<T>, "encode" | "decode">,
+  layout: Omit<FixedCodec<T>, "encode" | "decode" | "decodeAt">,
 ): FixedCodec<T> {
+  const decodeAt = (view: DataView, start: number, end: number): T => {
+    // Kernels append fields to structs over time: longer is fine, shorter is not.
+    if (end - start < layout.size) {
+      throw new RangeError(
+        `Cannot decode ${end - start} bytes as a value of ${layout.size}`,
+      );
+    }
+    return layout.read(view, start);
+  };
   return {
     ...layout,
     encode(value: T): Bytes {
@@ -57,15 +91,8 @@ function fixed<T>(
       layout.write(viewOf(bytes), 0, value);
       return bytes;
     },
-    decode(bytes: Bytes): T {
-      // Kernels append fields to structs over time: longer is fine, shorter is not.
-      if (bytes.length < layout.size) {
-        throw new RangeError(
-          `Cannot decode ${bytes.length} bytes as a value of ${layout.size}`,
-        );
-      }
-      return layout.read(viewOf(bytes), 0);
-    },
+    decode: (bytes) => decodeAt(viewOf(bytes), 0, bytes.length),
+    decodeAt,
   };
 }
 

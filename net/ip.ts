@@ -4,6 +4,8 @@
  * @module
  */
 
+import { u32be, u64be, viewOf } from "./bytes.ts";
+
 /** The two families, by IP version. */
 export type IpFamily = 4 | 6;
 
@@ -103,7 +105,10 @@ export class Ip {
         `invalid IP address: want 4 or 16 bytes, got ${bytes.length}`,
       );
     }
-    return new Ip(bytes.length === 4 ? 4 : 6, BigInt(`0x${bytes.toHex()}`));
+    const view = viewOf(bytes);
+    return bytes.length === 4
+      ? new Ip(4, BigInt(u32be.read(view, 0)))
+      : new Ip(6, u64be.read(view, 0) << 64n | u64be.read(view, 8));
   }
 
   /**
@@ -123,9 +128,14 @@ export class Ip {
 
   /** Encodes the address in network byte order, as 4 or 16 new bytes. */
   toBytes(): Uint8Array<ArrayBuffer> {
-    return Uint8Array.fromHex(
-      this.value.toString(16).padStart(this.bitLength / 4, "0"),
-    );
+    const bytes = new Uint8Array(this.bitLength / 8);
+    const view = viewOf(bytes);
+    if (this.family === 4) u32be.write(view, 0, Number(this.value));
+    else {
+      u64be.write(view, 0, this.value >> 64n);
+      u64be.write(view, 8, BigInt.asUintN(64, this.value));
+    }
+    return bytes;
   }
 
   /**

@@ -12,16 +12,26 @@ import {
   type Bytes,
   type Codec,
   concat,
-  struct,
-  u16,
+  decodePart,
+  partOf,
   u8,
+  viewOf,
 } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import { alignRecord, splitRecords } from "./records.ts";
 
-/** Source: include/uapi/linux/netlink.h `struct nlattr`. */
-const attributeHeader = struct({ length: u16, type: u16 });
+/**
+ * Source: include/uapi/linux/netlink.h `struct nlattr`. Read and written by hand:
+ * a message has dozens of them.
+ */
+const attributeHeader = {
+  size: 4,
+  read(view: DataView, offset: number): { length: number; type: number } {
+    const length = view.getUint16(offset, true);
+    return { length, type: view.getUint16(offset + 2, true) & TYPE_MASK };
+  },
+};
 /** The two upper bits of a type are flags. Source: `NLA_TYPE_MASK`. */
 const TYPE_MASK = 0x3fff;
 const NESTED_FLAG = 0x8000;
@@ -56,6 +66,11 @@ export interface AttributeSet<R extends Rows>
   encode(values: DecodedAttributes<R>): Bytes;
   /** Decodes a run of attributes. If one repeats, the last wins. */
   decode(bytes: Bytes): DecodedAttributes<R>;
+  decodeAt?(
+    view: DataView<ArrayBuffer>,
+    start: number,
+    end: number,
+  ): DecodedAttributes<R>;
   /** Names the attribute that begins at an offset, such as `linkInfo.kind`. */
   locate(bytes: Bytes, offset: number): string | undefined;
 }
@@ -63,12 +78,35 @@ export interface AttributeSet<R extends Rows>
 /** Declares a set of attributes. */
 export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
   let entries: [string, Row<unknown>][] | undefined;
-  let names: Map<number, string> | undefined;
-  const nameOf = (type: number): string | undefined => {
-    names ??= new Map(
-      Object.entries(rows).map(([name, [type]]) => [type & TYPE_MASK, name]),
+  let byType: Map<number, [name: string, codec: Codec<unknown>]> | undefined;
+  const find = (type: number): [string, Codec<unknown>] | undefined => {
+    byType ??= new Map(
+      Object.entries(rows).map(([name, [type, codec]]) => [
+        type & TYPE_MASK,
+        [name, codec],
+      ]),
     );
-    return names.get(type);
+    return byType.get(type);
+  };
+  const decodeAt = (
+    view: DataView<ArrayBuffer>,
+    start: number,
+    end: number,
+  ): DecodedAttributes<R> => {
+    const values: Record<string, unknown> = {};
+    const unknown: RawAttribute[] = [];
+    for (const attribute of split(view, start, end)) {
+      const { header: { type }, payloadStart, end: payloadEnd } = attribute;
+      const row = find(type);
+      if (row === undefined) {
+        unknown.push({ type, bytes: partOf(view, payloadStart, payloadEnd) });
+      } else {
+        const [name, codec] = row;
+        values[name] = decodePart(codec, view, payloadStart, payloadEnd);
+      }
+    }
+    if (unknown.length > 0) values["unknown"] = unknown;
+    return values as DecodedAttributes<R>;
   };
   return {
     encode(values): Bytes {
@@ -86,28 +124,15 @@ export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
       }
       return concat(parts);
     },
-    decode(bytes): DecodedAttributes<R> {
-      const values: Record<string, unknown> = {};
-      const unknown: RawAttribute[] = [];
-      for (const { type, bytes: payload } of splitAttributes(bytes)) {
-        const name = nameOf(type);
-        const row = name === undefined ? undefined : rows[name];
-        if (name === undefined || row === undefined) {
-          unknown.push({ type, bytes: payload });
-        } else values[name] = row[1].decode(payload);
-      }
-      if (unknown.length > 0) values["unknown"] = unknown;
-      return values as DecodedAttributes<R>;
-    },
+    decode: (bytes) => decodeAt(viewOf(bytes), 0, bytes.length),
+    decodeAt,
     locate(bytes, offset): string | undefined {
       for (const { type, bytes: payload, start } of splitAttributes(bytes)) {
         const end = start + attributeHeader.size + payload.length;
         if (offset < start || offset >= end) continue;
-        const name = nameOf(type) ?? `attribute ${type}`;
+        const [name, codec] = find(type) ?? [`attribute ${type}`];
         const within = offset - start - attributeHeader.size;
-        const inner = within < 0
-          ? undefined
-          : rows[name]?.[1].locate?.(payload, within);
+        const inner = within < 0 ? undefined : codec?.locate?.(payload, within);
         return inner === undefined ? name : `${name}.${inner}`;
       }
       return undefined;
@@ -122,7 +147,9 @@ export function encodeAttribute(type: number, payload: Bytes): Bytes {
     throw new RangeError(`Cannot encode an attribute of ${length} bytes`);
   }
   const bytes = new Uint8Array(alignRecord(length));
-  bytes.set(attributeHeader.encode({ length, type }));
+  const view = viewOf(bytes);
+  view.setUint16(0, length, true);
+  view.setUint16(2, type, true);
   bytes.set(payload, attributeHeader.size);
   return bytes;
 }
@@ -135,9 +162,17 @@ export function encodeAttribute(type: number, payload: Bytes): Bytes {
 export function splitAttributes(
   bytes: Bytes,
 ): (RawAttribute & { start: number })[] {
-  return splitRecords(attributeHeader, bytes, "an attribute").map((
-    { header, start, payload },
-  ) => ({ type: header.type & TYPE_MASK, bytes: payload, start }));
+  return split(viewOf(bytes), 0, bytes.length).map((
+    { header: { type }, start, payloadStart, end },
+  ) => ({ type, bytes: bytes.subarray(payloadStart, end), start }));
+}
+
+function split(
+  view: DataView<ArrayBuffer>,
+  start: number,
+  end: number,
+): ReturnType<typeof splitRecords<ReturnType<typeof attributeHeader.read>>> {
+  return splitRecords(attributeHeader, view, [start, end], "an attribute");
 }
 
 const textEncoder = new TextEncoder();
@@ -160,7 +195,7 @@ export const raw: Codec<Bytes> = {
 
 /** An IPv4 or IPv6 address, depending on its length. */
 export const ip: Codec<Ip> = {
-  encode: (address) => new Uint8Array(address.toBytes()),
+  encode: (address) => address.toBytes(),
   decode: (bytes) => Ip.fromBytes(bytes),
 };
 

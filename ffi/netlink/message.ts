@@ -9,12 +9,14 @@ import {
   type Bytes,
   type Codec,
   concat,
+  decodePart,
   type Fields,
   type Struct,
   struct,
   type StructValue,
   u16,
   u32,
+  viewOf,
 } from "../../net/bytes.ts";
 import type {
   AttributeSet,
@@ -132,7 +134,12 @@ export function headed<F extends Fields, R extends Rows>(
       ]),
     decode: (bytes) => ({
       header: header.decode(bytes),
-      attributes: attributes.decode(bytes.subarray(attributesStart)),
+      attributes: decodePart(
+        attributes,
+        viewOf(bytes),
+        attributesStart,
+        bytes.length,
+      ),
     }),
     locate: (bytes, offset) =>
       attributes.locate(
@@ -150,11 +157,10 @@ export function encodeMessage(
   body: Bytes,
 ): Bytes {
   const length = messageHeader.size + body.length;
-  return concat([
-    messageHeader.encode({ length, type, flags, sequence }),
-    body,
-    new Uint8Array(alignRecord(length) - length),
-  ]);
+  const bytes = new Uint8Array(alignRecord(length));
+  messageHeader.write(viewOf(bytes), 0, { length, type, flags, sequence });
+  bytes.set(body, messageHeader.size);
+  return bytes;
 }
 
 /**
@@ -163,7 +169,8 @@ export function encodeMessage(
  * @throws {RangeError} If a length exceeds the bytes
  */
 export function splitMessages(bytes: Bytes): RawMessage[] {
-  return splitRecords(messageHeader, bytes, "a message").map((
-    { header, payload },
-  ) => ({ ...header, body: payload }));
+  const run = [0, bytes.length] as const;
+  return splitRecords(messageHeader, viewOf(bytes), run, "a message").map((
+    { header: { type, flags, sequence }, payloadStart, end },
+  ) => ({ type, flags, sequence, body: bytes.subarray(payloadStart, end) }));
 }

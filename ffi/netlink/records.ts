@@ -4,14 +4,17 @@
  * @module
  */
 
-import { alignUp, type Bytes, viewOf } from "../../net/bytes.ts";
+import { alignUp } from "../../net/bytes.ts";
 
-/** A record: its header and its payload. */
+/** A record: its header, and its bounds in the view. */
 export interface SplitRecord<T> {
   readonly header: T;
-  /** The record's offset in the run. */
+  /** Where the header begins. */
   readonly start: number;
-  readonly payload: Bytes;
+  /** Where the payload begins. */
+  readonly payloadStart: number;
+  /** Where the payload ends. */
+  readonly end: number;
 }
 
 /** The boundary on which every record of netlink begins. Source: `NLMSG_ALIGNTO`, `NLA_ALIGNTO`, `RTNH_ALIGNTO`. */
@@ -26,28 +29,32 @@ export function alignRecord(length: number): number {
  * Splits a run of records that begin with their own length, as messages and
  * attributes do. Trailing bytes that are shorter than a header are padding.
  *
+ * @param run Where the run begins and ends in the view
  * @param what Names a record in errors, such as `a message`
  * @throws {RangeError} If a length exceeds the run
  */
 export function splitRecords<T extends { readonly length: number }>(
-  layout: { readonly size: number; read(view: DataView, offset: number): T },
-  bytes: Bytes,
+  { size, read }: {
+    readonly size: number;
+    readonly read: (view: DataView<ArrayBuffer>, offset: number) => T;
+  },
+  view: DataView<ArrayBuffer>,
+  [from, to]: readonly [from: number, to: number],
   what: string,
 ): SplitRecord<T>[] {
   const records: SplitRecord<T>[] = [];
-  const view = viewOf(bytes);
-  for (let start = 0; start + layout.size <= bytes.length;) {
-    const header = layout.read(view, start);
-    const left = bytes.length - start;
-    if (header.length < layout.size || header.length > left) {
+  for (let start = from; start + size <= to;) {
+    const header = read(view, start);
+    const { length } = header;
+    const left = to - start;
+    if (length < size || length > left) {
       throw new RangeError(
-        `Cannot decode ${what} of ${header.length} bytes where ${left} are left`,
+        `Cannot decode ${what} of ${length} bytes where ${left} are left`,
       );
     }
-    const end = start + header.length;
-    const payload = bytes.subarray(start + layout.size, end);
-    records.push({ header, start, payload });
-    start += alignRecord(header.length);
+    const end = start + length;
+    records.push({ header, start, payloadStart: start + size, end });
+    start += alignRecord(length);
   }
   return records;
 }

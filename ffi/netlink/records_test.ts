@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { struct, u16 } from "../../net/bytes.ts";
+import { struct, u16, viewOf } from "../../net/bytes.ts";
 import { assertDecodeIsTotal } from "../../tests/_harness/codecs.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { alignRecord, splitRecords } from "./records.ts";
@@ -10,10 +10,23 @@ function fromHex(hex: string): Uint8Array<ArrayBuffer> {
 
 const record = struct({ length: u16, type: u16 });
 
+/** Splits bytes between others that do not belong to the run. */
+function splitBytes(bytes: Uint8Array): [start: number, payload: string][] {
+  const around = new Uint8Array([...BEFORE, ...bytes, 0xff, 0xff, 0xff, 0xff]);
+  const from = BEFORE.length;
+  const run = [from, from + bytes.length] as const;
+  return splitRecords(record, viewOf(around), run, "a record")
+    .map(({ start, payloadStart, end }) => [
+      start - from,
+      around.subarray(payloadStart, end).toHex(),
+    ]);
+}
+
+const BEFORE = fromHex("0c000900 aaaa");
+
 /** Returns how splitRecords() splits bytes written in hex. */
 function split(hex: string): [start: number, payload: string][] {
-  return [...splitRecords(record, fromHex(hex), "a record")]
-    .map(({ start, payload }) => [start, payload.toHex()]);
+  return splitBytes(fromHex(hex));
 }
 
 testRows(
@@ -48,7 +61,7 @@ testRows("splitRecords() refuses lengths that lead outside", [
 
 Deno.test("splitRecords() is safe with any bytes", () => {
   assertDecodeIsTotal(
-    (bytes) => [...splitRecords(record, bytes, "a record")],
+    splitBytes,
     () => fromHex("05000100 aa000000 08000200 aabbccdd"),
   );
 });

@@ -10,11 +10,13 @@ import {
   type Bytes,
   type Codec,
   concat,
+  decodePart,
   i32,
   struct,
   u16,
   u32,
   u8,
+  viewOf,
 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attributeSet, ip, nested } from "../netlink/attribute.ts";
@@ -58,12 +60,14 @@ type NextHop = ReturnType<typeof nextHop.decode>;
 /** RTA_MULTIPATH: the next hops, if a route has several. */
 const nextHops: Codec<NextHop[]> = {
   encode: (hops) => concat(hops.map(encodeNextHop)),
-  decode: (bytes) =>
-    [...splitRecords(nextHopHeader, bytes, "a next hop")]
-      .map(({ header, payload }) => ({
+  decode(bytes): NextHop[] {
+    const view = viewOf(bytes), run = [0, bytes.length] as const;
+    return splitRecords(nextHopHeader, view, run, "a next hop")
+      .map(({ header, payloadStart, end }) => ({
         header,
-        attributes: nextHopAttributes.decode(payload),
-      })),
+        attributes: decodePart(nextHopAttributes, view, payloadStart, end),
+      }));
+  },
 };
 
 function encodeNextHop({ header, attributes }: NextHop): Bytes {
