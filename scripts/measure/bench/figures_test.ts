@@ -5,6 +5,7 @@ import {
   parseTables,
   putValues,
   replaceSections,
+  shortenTables,
   updatePerformance,
   updateReadme,
 } from "./figures.ts";
@@ -41,5 +42,36 @@ Deno.test("replaceSections() keeps what was not measured again", () => {
   assertEquals(
     replaceSections(page, other),
     "# Title\n\nText.\n\n## a\n\nold a\n\n## b\n\nnew b\n\n## c\n\nnew c\n",
+  );
+});
+
+Deno.test("shortenTables() keeps the rows and columns that pages quote", () => {
+  const page = [
+    "## a",
+    "",
+    "| step | who | wall ms | quartiles | wall/go | quartiles | CPU/go |",
+    "| ---- | --- | ------: | --------- | ------: | --------- | -----: |",
+    "| ADD | ours | 2 | 1-3 | 0.5 | 0.4-0.6 | 0.7 |",
+    "| ADD ptp | ours | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
+    "| CHECK | ours | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
+    "| ADD | ours cni | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
+    "| DEL, all at once | go | 3 | 1-3 | | | |",
+    "| VERSION ptp | go | 4 | 3-5 | | | |",
+    "",
+    "text | with a bar",
+  ].join("\n");
+  assertEquals(
+    shortenTables(page),
+    [
+      "## a",
+      "",
+      "| step | who | wall ms | quartiles | wall/go |",
+      "| ---- | --- | ------: | --------- | ------: |",
+      "| ADD | ours | 2 | 1-3 | 0.5 |",
+      "| DEL, all at once | go | 3 | 1-3 |  |",
+      "| VERSION ptp | go | 4 | 3-5 |  |",
+      "",
+      "text | with a bar",
+    ].join("\n"),
   );
 });

@@ -10,6 +10,7 @@ import { exists } from "../../exists.ts";
 import {
   parseTables,
   replaceSections,
+  shortenTables,
   updatePerformance,
   updateReadme,
 } from "./figures.ts";
@@ -27,7 +28,7 @@ const README = `${ROOT}README.md`;
 export async function writeFigures(results: string): Promise<void> {
   const page = replaceSections(
     await Deno.readTextFile(TABLES),
-    await Deno.readTextFile(results),
+    shortenTables(await Deno.readTextFile(results)),
   );
   const tables = parseTables(page);
   const [performance = "", readme = ""] = await Promise.all(
