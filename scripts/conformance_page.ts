@@ -9,40 +9,34 @@
  */
 
 import type { Report } from "../testing/conform/report.ts";
-import { DEMANDS } from "../testing/conform/rows/all.ts";
+import type { Outcome } from "../testing/conform/verdict.ts";
 
 const PAGE = new URL("../docs/conformance.md", import.meta.url);
 const BEGIN = "<!-- Matrix: written by scripts/conformance_page.ts -->";
 const END = "<!-- End of the matrix -->";
 
-/** What a cell shows. */
-const MARKS = { kept: "✓", broken: "✗", untried: "–" } as const;
-
-/** Formats a table: a row for each demand that is broken by any, and a sum. */
+/** Formats a table: a row for executables of the same outcome, with the demands that they break. */
 export function formatMatrix(reports: readonly Report[]): string {
-  const outcomeOf = (report: Report, id: string): string => {
-    const row = report.rows.find((one) => one.id === id);
-    return row === undefined ? "" : MARKS[row.outcome];
-  };
-  const heads = ["demand", "strength", ...reports.map(({ name }) => name)];
-  const shown = DEMANDS.filter(({ id }) =>
-    reports.some((report) => outcomeOf(report, id) === MARKS.broken)
+  const outcomes = Map.groupBy(reports, ({ rows }) => {
+    const of = (outcome: Outcome): typeof rows =>
+      rows.filter((row) => row.outcome === outcome);
+    const broken = of("broken");
+    const names = (isMust: boolean): string =>
+      broken.filter(({ strength }) => (strength === "MUST") === isMust)
+        .map(({ id }) => `\`${id}\``).join(", ");
+    return [
+      ...[of("kept"), broken, of("untried")].map(({ length }) => `${length}`),
+      names(true),
+      names(false),
+    ].join(" | ");
+  });
+  const lines = [...outcomes].map(([outcome, some]) =>
+    `| ${some.map(({ name }) => name).join(", ")} | ${outcome} |`
   );
-  const lines = shown.map(({ id, strength }) => [
-    `\`${id}\``,
-    strength,
-    ...reports.map((report) => outcomeOf(report, id)),
-  ]);
-  const sum = (outcome: keyof typeof MARKS): string[] => [
-    `_${outcome}_`,
-    "",
-    ...reports.map(({ rows }) =>
-      String(rows.filter((row) => row.outcome === outcome).length)
-    ),
-  ];
-  const all = [heads, heads.map(() => "---"), ...lines];
-  return [...all, sum("kept"), sum("broken"), sum("untried")]
-    .map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  const heads = ["plugin", "kept", "broken", "not tried", "MUST", "others"];
+  const kinds = ["---", "--:", "--:", "--:", "---", "---"];
+  const head = [heads, kinds].map((cells) => `| ${cells.join(" | ")} |`);
+  return [...head, ...lines].join("\n");
 }
 
 /** Puts texts between the marks of a page. */
