@@ -290,11 +290,10 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     finds: "CHECK of an attachment finds a difference",
     page: {
       effect: "The container's network does not work as it was set up.",
-      cause:
-        "Somebody, or a program of the node, has changed links, routes, rules or leases since ADD.",
+      cause: "Somebody has changed links, routes, rules or leases since ADD.",
       look: "`cni doctor --pod NAME` shows the path of its packets.",
       fix:
-        "The command of the finding, if a change can be taken back; otherwise another ADD: restart the pod. Rules that were flushed come back by no other way.",
+        "The command of the finding; otherwise restart the pod: rules that were flushed come back by ADD only.",
     },
     run: findChanged,
   },
@@ -305,10 +304,9 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     page: {
       effect: "Large packets are lost, or IPv6 addresses go away.",
       cause:
-        "One end was set by hand, or the uplink has a smaller MTU than the network, as with tunnels.",
+        "One end was set by hand, or the uplink's is smaller, as with tunnels.",
       look: "`ip link show`, in the container and on the node.",
-      fix:
-        "`ip link set LINK mtu N`; for further containers, `mtu` in the configuration.",
+      fix: "`ip link set LINK mtu N`, and `mtu` in the configuration.",
     },
     run: findMtu,
   },

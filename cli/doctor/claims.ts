@@ -138,7 +138,7 @@ export const CLAIM_CHECKS: readonly Check[] = [
     finds: "the IPAMClaim of a pod's addresses does not exist any more",
     page: {
       effect:
-        "The addresses are released when the pod ends. The pod does not start again as long as it names the claim.",
+        "The addresses are released when the pod ends, and it does not start again.",
       cause: "The claim, or what owns it, was deleted before the pod.",
       look: "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
       fix: "Create the claim again, or end the pod.",
@@ -152,10 +152,10 @@ export const CLAIM_CHECKS: readonly Check[] = [
     page: {
       effect: "Another pod may get the address.",
       cause:
-        "An IPPool was deleted or restored from an older copy, or a program has removed records that it does not know.",
+        "An IPPool was deleted or restored, or a program has removed records.",
       look: "`kubectl get ippools -A -o yaml`, and `cni cluster-gc --dry-run`.",
       fix:
-        "Restart the pod: its next ADD writes the record again if the address is free, and fails otherwise.",
+        "Restart the pod: ADD writes the record again if the address is free.",
     },
     run: findUnrecorded,
   },

@@ -203,10 +203,10 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     page: {
       effect: "The runtime reports NetworkPluginNotReady, and no pod starts.",
       cause:
-        "Nothing has written a configuration yet, or it is in another directory than the runtime's.",
+        "Nothing has written one yet, or the runtime uses another directory.",
       look: "`ls /etc/cni/net.d`, and the runtime's `conf_dir`.",
       fix:
-        "`cni init`, or start the program that writes the configuration, such as the DaemonSet of flannel or multus.",
+        "`cni init`, or start the program that writes it, such as the DaemonSet of flannel or multus.",
     },
     run: findNoNetwork,
   },
@@ -216,9 +216,8 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "a file of the configuration directory cannot be used",
     page: {
       effect:
-        "Runtimes skip the file, and may take the next one as the default network. Networks behind it are not found by name.",
-      cause:
-        "It is not JSON, has no plugins or an invalid name, or cannot be read.",
+        "Runtimes skip the file, and may take the next one as the default network.",
+      cause: "It is not JSON, or has no plugins or an invalid name.",
       look: "`cni validate FILE` shows the place.",
       fix: "Correct the file, or move it away.",
     },
@@ -230,7 +229,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "a file is not used because another one has the network's name",
     page: {
       effect: "Changes of that file have no effect.",
-      cause: "A copy, or two programs that write a network of the same name.",
+      cause: "A copy, or two programs that write one network.",
       look: "`cni networks`.",
       fix: "Rename one of them, or move it away.",
     },
@@ -241,8 +240,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     name: "conf-ignored",
     finds: "a file is not read because of its name",
     page: {
-      effect:
-        "Its network does not exist, or another one becomes the default network.",
+      effect: "Its network does not exist, or another becomes the default.",
       cause: "A configuration in YAML, or a name that ends otherwise.",
       look: "`ls` of the directory, `cni networks`.",
       fix: "Write it as JSON, under a name that ends in `.conflist`.",
@@ -255,8 +253,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "a plugin would refuse a configuration",
     page: {
       effect: "Containers of that network do not start.",
-      cause:
-        "A value of the wrong type or form, or one that contradicts another.",
+      cause: "A value of the wrong type, or one that contradicts another.",
       look: "`cni validate FILE` shows the place, `cni explain KEY` the key.",
       fix: "Correct the value.",
     },
@@ -268,8 +265,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "a configuration has keys or values that are probably mistakes",
     page: {
       effect: "The network may not do what it was written for.",
-      cause:
-        "A misspelt key, a key of another plugin, or a value without effect.",
+      cause: "A misspelt key, another plugin's, or a value without effect.",
       look: "`cni validate FILE` shows the place, `cni explain TYPE` the keys.",
       fix: "Correct or remove the key.",
     },

@@ -234,9 +234,9 @@ export const DAEMON_CHECKS: readonly Check[] = [
     finds: "the node daemon, or the daemon of thick multus, does not listen",
     page: {
       effect:
-        "Plugins do their work themselves, which is slower. Without the daemon of thick multus no pod starts.",
+        "Plugins do their work themselves, slower. Without the daemon of thick multus no pod starts.",
       cause:
-        "The service was stopped or failed, or the configuration names another socket.",
+        "The service was stopped or failed, or a configuration names another socket.",
       look: "`cni daemon status`, `journalctl -u cni-daemon`.",
       fix: "`cni daemon restart`.",
     },
@@ -248,9 +248,9 @@ export const DAEMON_CHECKS: readonly Check[] = [
     finds: "the node daemon does not answer, or calls do not use it",
     page: {
       effect:
-        "Calls do their work themselves, which is slower. If the daemon is stopped, each call waits for it first.",
+        "Calls do their work themselves, slower, and wait first for a daemon that is stopped.",
       cause:
-        "It was stopped by a signal, hangs, is of another build since an update, or runs in other namespaces than the callers.",
+        "It was stopped by a signal, hangs, is of another build, or runs in other namespaces than the callers.",
       look: "`cni daemon status`.",
       fix: "`cni daemon restart`; `kill -CONT PID` for a stopped one.",
     },
@@ -261,12 +261,12 @@ export const DAEMON_CHECKS: readonly Check[] = [
     name: "daemon-idle",
     finds: "a node daemon runs, and no network uses it",
     page: {
-      effect: "Each call starts an engine of its own, which is slower.",
+      effect: "Calls are slower.",
       cause:
-        "Another program has written the configurations again, they name another socket, other plugins are first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
+        "Configurations name another socket, other plugins are first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
       look: "`cni networks`, `cni plugins`, `cni daemon status`.",
       fix:
-        "Remove `daemonSocket`, for the default socket; install this project's plugins first in CNI_PATH; or stop the daemon.",
+        "Remove `daemonSocket`; put this project's plugins first in CNI_PATH; or stop the daemon.",
     },
     run: findIdle,
   },

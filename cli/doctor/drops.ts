@@ -396,11 +396,10 @@ export const DROP_CHECKS: readonly Check[] = [
     page: {
       effect:
         "Containers of the network do not reach others, or are not reached.",
-      cause:
-        "A firewall's rule, for instance against spoofed or private addresses.",
+      cause: "A firewall's rule, such as against private addresses.",
       look: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
       fix:
-        "Delete the rule where it was written; `nft delete rule` is gone with the next reload of that program.",
+        "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
     },
     run: (node) => findDroppingRules(node),
   },

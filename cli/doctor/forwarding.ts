@@ -118,11 +118,10 @@ export const FORWARDING_CHECKS: readonly Check[] = [
     finds: "a forward chain drops the packets of a network",
     page: {
       effect: "Containers reach only the node itself.",
-      cause:
-        "docker, ufw, firewalld or an administrator closes the forward chain.",
+      cause: "docker, ufw, firewalld or an administrator closes it.",
       look: "`nft list ruleset`, `iptables -S FORWARD`.",
       fix:
-        "The command of the finding, in the words of that program; or the plugin firewall in the network.",
+        "The command of the finding, in that program; or the plugin firewall in the network.",
     },
     run: findForwardPolicy,
   },
@@ -136,7 +135,7 @@ export const FORWARDING_CHECKS: readonly Check[] = [
       cause: "Programs of the node were built with different variants.",
       look: "`iptables-legacy-save`, `iptables-nft-save`.",
       fix:
-        "Move all programs to one variant: `update-alternatives --config iptables`, then restart them; `iptables-legacy -F` and `-t nat -F` end the others' rules.",
+        "Move all programs to one variant: `update-alternatives --config iptables`, then restart them and flush the other's rules: `iptables-legacy -F`, `-t nat -F`.",
     },
     run: findMixedIptables,
   },

@@ -166,10 +166,10 @@ export const KERNEL_CHECKS: readonly Check[] = [
     finds: "a configured plugin needs a feature that the kernel does not have",
     page: {
       effect: "Containers of that network do not start.",
-      cause: "The module is not installed, or the kernel was built without it.",
+      cause: "The module is not installed, or not built.",
       look: "`modprobe MODULE`; `zcat /proc/config.gz`.",
       fix:
-        "Load the module, also at boot, by a file in /etc/modules-load.d; or install the package with the kernel's further modules. Nothing on the node helps if the kernel was built without it.",
+        "Load the module, also at boot (/etc/modules-load.d), or install the package with the kernel's further modules.",
     },
     run: findLacking,
   },

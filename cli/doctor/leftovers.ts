@@ -84,8 +84,7 @@ export const LEFTOVER_CHECKS: readonly Check[] = [
     finds: "a container that is gone has left leases, links, rules or files",
     page: {
       effect: "Addresses, links and rules stay in use.",
-      cause:
-        "A container ended without DEL: a crash, a restart of the node, or a runtime that was removed.",
+      cause: "A container ended without DEL, as in a crash.",
       look: "`cni gc --orphans`.",
       fix: "`cni gc --orphans --yes`, or `cni doctor --fix`.",
     },

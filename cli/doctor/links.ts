@@ -244,7 +244,7 @@ export const LINK_CHECKS: readonly Check[] = [
     page: {
       effect: "Containers of that network do not start.",
       cause:
-        "The configuration was written for another node, the kernel names the link otherwise since an update, or a VLAN or bond was not created.",
+        "The file was written for another node, the link has another name, or a VLAN or bond was not created.",
       look: "`ip -brief link`.",
       fix:
         "Set `master` or `device` to a link of the node, or create the link.",
@@ -258,12 +258,12 @@ export const LINK_CHECKS: readonly Check[] = [
       "the master or the device of a network is down, taken, too small or the uplink",
     page: {
       effect:
-        "Containers reach nobody; ADD fails if a bridge has the master's frames, or if the MTU does not fit; with host-device, the node loses its uplink.",
+        "Containers reach nobody, ADD fails, or with host-device the node loses its uplink.",
       cause:
-        "Nobody set the link up, it was made a port of a bridge later, or the configuration names the wrong link.",
+        "Nobody set the link up, it became a port of a bridge, its MTU is too small, or it is the wrong link.",
       look: "`ip -details link show LINK`.",
       fix:
-        "`ip link set LINK up`; name the bridge instead of its port; another device.",
+        "`ip link set LINK up`, or name the bridge instead of its port, or another link.",
     },
     run: findUnusableLinks,
   },
@@ -273,8 +273,7 @@ export const LINK_CHECKS: readonly Check[] = [
     finds: "another link has the name of a network's bridge",
     page: {
       effect: "Containers of that network do not start.",
-      cause:
-        "Another program, or an earlier configuration, created a link of that name.",
+      cause: "Another program or configuration created a link of that name.",
       look: "`ip -details link show LINK`.",
       fix: "Another `bridge` in the configuration, or delete the link.",
     },
@@ -286,10 +285,9 @@ export const LINK_CHECKS: readonly Check[] = [
     finds:
       "a network has IPv6 addresses, and the host's links may not have any",
     page: {
-      effect:
-        "ADD fails when it gives the gateway's address to the host's side.",
+      effect: "ADD fails to give the host's side its address.",
       cause:
-        "`disable_ipv6` was set for hardening, or the kernel was booted with `ipv6.disable=1`.",
+        "`disable_ipv6` was set, or the kernel booted with `ipv6.disable=1`.",
       look: "`sysctl -a -r disable_ipv6`.",
       fix: "Set it to 0, also in /etc/sysctl.d, or remove the IPv6 range.",
     },

@@ -67,7 +67,7 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
       cause: "Somebody unmounted /run/netns, or a cleaner of /run did.",
       look: "`findmnt PATH`.",
       fix:
-        "`mount --bind /proc/PID/ns/net PATH` with a process of the container; `cni del` if it is gone.",
+        "`mount --bind /proc/PID/ns/net PATH` with its process; `cni del` if it is gone.",
     },
     run: findUnmounted,
   },
@@ -78,7 +78,7 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
     page: {
       effect: "Containers of the pod do not reach each other by 127.0.0.1.",
       cause:
-        "The plugin loopback failed or was missing when the runtime started the pod, or something in the pod set it down.",
+        "The plugin loopback failed or was missing, or something in the pod set it down.",
       look: "`nsenter --net=PATH ip link show lo`.",
       fix: "`nsenter --net=PATH ip link set lo up`.",
     },

@@ -205,9 +205,8 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     name: "neighbor-wrong",
     finds: "a static neighbour has another MAC than the link",
     page: {
-      effect: "Packets in that direction are lost, and pings get no answer.",
-      cause:
-        "Somebody set a static neighbour, and the container was started again since.",
+      effect: "Packets in that direction are lost.",
+      cause: "Somebody set it, and the container was started again since.",
       look: "`ip neigh`, on the node and by nsenter in the container.",
       fix: "`ip neigh del ADDRESS dev LINK`.",
     },
@@ -220,10 +219,10 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     page: {
       effect: "Connections to the container break, or reach the other one.",
       cause:
-        "A virtual machine, a container of another program or a host behind the bridge uses an address of the network's range.",
+        "A virtual machine, another program's container or a host behind the bridge uses an address of the range.",
       look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
       fix:
-        "Another address for it, or `exclude` of host-local for the address; then restart the container.",
+        "Another address for it, or `exclude` of host-local; then restart the container.",
     },
     run: findDuplicates,
   },
@@ -234,10 +233,10 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     page: {
       effect: "Frames for the container reach the other one, or nobody.",
       cause:
-        "Two containers or machines were given one MAC, or a static entry of the bridge is left over.",
+        "Two were given one MAC, or a static entry of the bridge is left over.",
       look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
       fix:
-        "Another MAC for one of them; `bridge fdb del MAC dev PORT master` for an entry that is left over.",
+        "Another MAC for one of them; `bridge fdb del MAC dev PORT master` for an entry.",
     },
     run: findWrongPorts,
   },

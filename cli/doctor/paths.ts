@@ -105,7 +105,7 @@ export const PATH_CHECKS: readonly Check[] = [
     page: {
       effect: "The container reaches nobody beyond that place.",
       cause:
-        "A link was set down, a bridge lost its address or a port, a routing rule or route was added, or forwarding is off for one interface.",
+        "A link is down, a bridge lost its address or a port, a rule or route was added, or forwarding is off for one interface.",
       look: "`cni doctor --pod NAME` shows the whole path.",
       fix: "The command of the finding.",
     },

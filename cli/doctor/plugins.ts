@@ -218,8 +218,7 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a directory of CNI_PATH does not exist",
     page: {
       effect: "Plugins are searched elsewhere, or nowhere.",
-      cause:
-        "The plugins were not installed, or the runtime names another directory.",
+      cause: "Plugins were not installed, or are elsewhere.",
       look: "The runtime's `bin_dir`, and `ls` of the directory.",
       fix: "`cni install DIRECTORY`.",
     },
@@ -231,11 +230,10 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a network needs a plugin that is not installed",
     page: {
       effect: "Containers of that network do not start.",
-      cause:
-        "It was not installed, its type is misspelt, or an update removed it.",
+      cause: "It was not installed, or removed, or its type is misspelt.",
       look: "`cni plugins`.",
       fix:
-        "`cni install DIRECTORY --only TYPE` for a plugin of this project; the program's own installation for others.",
+        "`cni install DIRECTORY --only TYPE`, or the other program's installation.",
     },
     run: findMissingPlugins,
   },
@@ -271,7 +269,7 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     page: {
       effect: "Containers of the networks that need it do not start.",
       cause:
-        "A copy was cut off, a link leads nowhere, or a library or a script's interpreter is missing.",
+        "A copy was cut off, a link leads nowhere, or a library or interpreter is missing.",
       look: "Run it with `CNI_COMMAND=VERSION`.",
       fix: "Install it again.",
     },

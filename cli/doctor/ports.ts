@@ -70,12 +70,11 @@ export const PORT_CHECKS: readonly Check[] = [
     name: "port-twice",
     finds: "two containers have the same port of the host",
     page: {
-      effect:
-        "Connections reach one of them only; which one depends on the order of rules.",
+      effect: "Connections reach one of them only.",
       cause:
-        "Two pods with one hostPort were placed on the node by hand or by two runtimes, or a container that is gone has left its attachment. With iptables, portmap accepts both, as the Go plugin does.",
+        "Two pods with one hostPort were placed by hand or by two runtimes, or a container that is gone has left its attachment.",
       look: "`cni list`, `nft list ruleset` or `iptables -t nat -S`.",
-      fix: "Another hostPort for one of them, which is then started again.",
+      fix: "Another hostPort for one of them.",
     },
     run: findTwice,
   },

@@ -90,13 +90,11 @@ export const PROGRAM_CHECKS: readonly Check[] = [
     name: "iptables-broken",
     finds: "iptables is installed, and cannot be run",
     page: {
-      effect:
-        "ADD fails: masquerading, portmap and firewall run it for their rules.",
+      effect: "ADD fails: masquerading, portmap and firewall run it.",
       cause:
-        "A file without execute permission, of another machine, or without its libraries, as after a copy from another system.",
+        "A file of another machine, or without execute permission or its libraries.",
       look: "`iptables --version`, and `file -L` of its path.",
-      fix:
-        "`chmod 755`, or install iptables again; or remove it, then plugins use nftables.",
+      fix: "Install iptables again, or remove it: plugins then use nftables.",
     },
     run: findBrokenIptables,
   },

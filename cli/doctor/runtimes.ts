@@ -89,14 +89,12 @@ export const RUNTIME_CHECKS: readonly Check[] = [
     name: "runtime-directories",
     finds: "the runtime uses other directories for networks or plugins",
     page: {
-      effect:
-        "The runtime does not see the networks, or does not find the plugins, that are here.",
-      cause:
-        "Its configuration names others, such as /usr/lib/cni of a distribution or those of k3s.",
+      effect: "The runtime does not see these networks or plugins.",
+      cause: "Its configuration names others, such as those of k3s.",
       look:
         "`conf_dir` and `bin_dir` of /etc/containerd/config.toml; `network_dir` and `plugin_dirs` of CRI-O.",
       fix:
-        "Correct them and restart the runtime; or give `cni` the runtime's directories: `--conf-dir`, `--cni-path`.",
+        "Correct them and restart the runtime, or give `cni` the runtime's: `--conf-dir`, `--cni-path`.",
     },
     run: findOtherDirectories,
   },

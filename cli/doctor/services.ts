@@ -308,7 +308,7 @@ export const SERVICE_CHECKS: readonly Check[] = [
     page: {
       effect: "No pod starts.",
       cause:
-        "The cluster's network has not started yet, or clusterNetwork or readinessindicatorfile names something else.",
+        "The cluster's network has not started, or clusterNetwork or readinessindicatorfile names something else.",
       look: "`ls` of the path in the finding.",
       fix: "Start the cluster's network, or correct the key.",
     },
@@ -320,10 +320,9 @@ export const SERVICE_CHECKS: readonly Check[] = [
     finds: "STATUS of a plugin fails: a program, a daemon or a file is missing",
     page: {
       effect: "Containers of that network do not start.",
-      cause:
-        "STATUS of a plugin fails: a program, a daemon, a file or a kubeconfig is missing.",
+      cause: "The message says what is missing.",
       look: "`cni status NETWORK`.",
-      fix: "What the message names: install the program, or start the daemon.",
+      fix: "Install the program, or start the daemon.",
     },
     run: findUnready,
   },
@@ -332,9 +331,8 @@ export const SERVICE_CHECKS: readonly Check[] = [
     name: "multus-kubeconfig",
     finds: "multus cannot use its kubeconfig",
     page: {
-      effect: "No pod starts, because multus cannot ask for its networks.",
-      cause:
-        "The file was removed, or the DaemonSet of multus has not written it.",
+      effect: "No pod starts.",
+      cause: "It was removed, or the DaemonSet of multus has not written it.",
       look: "`ls -l` of the file.",
       fix: "Restart the DaemonSet of multus.",
     },
@@ -345,7 +343,7 @@ export const SERVICE_CHECKS: readonly Check[] = [
     name: "multus-token",
     finds: "the token of multus has expired, or is about to",
     page: {
-      effect: "The API server refuses multus, and no pod starts.",
+      effect: "No pod starts.",
       cause: "The pod of multus that renews the token does not run.",
       look: "`kubectl -n kube-system get pods -l app=multus`.",
       fix: "Restart the DaemonSet of multus.",
@@ -357,7 +355,7 @@ export const SERVICE_CHECKS: readonly Check[] = [
     name: "api-server",
     finds: "the API server does not answer multus",
     page: {
-      effect: "multus cannot ask for a pod's networks, and no pod starts.",
+      effect: "No pod starts.",
       cause:
         "The API server is down or not reached, or refuses the credentials.",
       look: "`kubectl --kubeconfig FILE version`.",

@@ -266,11 +266,10 @@ export const STORAGE_CHECKS: readonly Check[] = [
     finds: "the file system of leases or of the attachment cache is full",
     page: {
       effect: "ADD fails: it can write neither the lease nor the result.",
-      cause:
-        "Logs, images or other programs have filled the disk or used all inodes.",
+      cause: "Something has filled the disk or used all inodes.",
       look: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
       fix:
-        "Remove files, or enlarge the file system. Do not remove leases and results by hand: `cni gc --orphans` knows which are left over.",
+        "Remove other files, or enlarge the file system. `cni gc --orphans` knows which leases are left over.",
     },
     run: findFullDisks,
   },
@@ -281,10 +280,10 @@ export const STORAGE_CHECKS: readonly Check[] = [
     page: {
       effect: "ADD fails: it cannot write there.",
       cause:
-        "A file is in the place of the directory, or its file system is mounted read-only, often after an error of the disk.",
+        "A file is in its place, or the file system is read-only, often after an error of the disk.",
       look: "`ls -ld DIRECTORY`, `findmnt -T DIRECTORY` and `dmesg`.",
       fix:
-        "Move the file away, or mount the file system for writing. After an error of the disk, run fsck first.",
+        "Move the file away, or mount the file system for writing, after fsck.",
     },
     run: findUnwritable,
   },
@@ -295,10 +294,9 @@ export const STORAGE_CHECKS: readonly Check[] = [
     page: {
       effect: "ADD and DEL of the network wait, and fail in the end.",
       cause:
-        "A plugin was stopped by a signal or a debugger, hangs in a file system, or another program has locked the file.",
+        "A plugin was stopped by a signal, or hangs in a file system, or another program has locked the file.",
       look: "`lslocks`, and `ps -p PID` of the process that the finding names.",
-      fix:
-        "`kill -CONT PID` if it is stopped; otherwise end it. The lock ends with the process.",
+      fix: "`kill -CONT PID` if it is stopped; otherwise end it.",
     },
     run: findHeldLocks,
   },

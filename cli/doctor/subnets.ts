@@ -362,10 +362,10 @@ export const SUBNET_CHECKS: readonly Check[] = [
     finds: "two networks have the same addresses",
     page: {
       effect:
-        "Two containers may get one address, or the node reaches the containers of one network only.",
-      cause: "Two networks were configured by hand or by two programs.",
+        "Two containers may get one address, or the node reaches only one network.",
+      cause: "They were configured by hand or by two programs.",
       look: "`cni networks`.",
-      fix: "Give one of them another subnet, and restart its containers.",
+      fix: "Another subnet for one of them; restart its containers.",
     },
     run: findOverlaps,
   },
@@ -375,11 +375,10 @@ export const SUBNET_CHECKS: readonly Check[] = [
     finds: "a network has addresses that the host has a route to",
     page: {
       effect:
-        "The node and its containers do not reach hosts there, or containers are not reached.",
-      cause:
-        "The subnet is also that of the node's network, a VPN or another program.",
+        "The node does not reach hosts there, or containers are not reached.",
+      cause: "It is also the subnet of the node, a VPN or another program.",
       look: "`ip route`.",
-      fix: "Give the network another subnet; `cni init` suggests a free one.",
+      fix: "Another subnet; `cni init` suggests a free one.",
     },
     run: findHostOverlaps,
   },
@@ -389,8 +388,7 @@ export const SUBNET_CHECKS: readonly Check[] = [
     finds: "a bridge has an address of another subnet than its network's",
     page: {
       effect: "Containers of that network do not start.",
-      cause:
-        "The network had another subnet before, and the bridge has kept its address.",
+      cause: "The network had another subnet before.",
       look: "`ip address show dev BRIDGE`.",
       fix:
         "`ip address del` if no container uses it; another `bridge` otherwise.",
@@ -406,8 +404,7 @@ export const SUBNET_CHECKS: readonly Check[] = [
       cause:
         "More containers than addresses, or leases of containers that are gone.",
       look: "`cni networks`, `cni gc --orphans`.",
-      fix:
-        "`cni gc --orphans --yes` removes what is left over; otherwise a larger range.",
+      fix: "`cni gc --orphans --yes`; otherwise a larger range.",
     },
     run: findFullPools,
   },
@@ -417,9 +414,9 @@ export const SUBNET_CHECKS: readonly Check[] = [
     finds: "a network has no free address but those that stay for pods",
     page: {
       effect:
-        "Each new pod takes the address that has stayed longest. The pod of that name gets another one when it comes back.",
+        "Each new pod takes the address that has stayed longest from its name.",
       cause:
-        "More names within `stayTime` than the range has addresses, such as those of Jobs and Deployments, whose names never come back.",
+        "More names within `stayTime` than addresses, as with Jobs and Deployments, whose names never come back.",
       look: "`cni networks NAME`.",
       fix:
         "A larger range, a shorter `stayTime`, or a network without `stay` for such pods.",

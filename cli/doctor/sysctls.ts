@@ -203,9 +203,9 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     name: "sysctl-missing",
     finds: "a network sets a sysctl that containers do not have",
     page: {
-      effect: "ADD fails: containers of that network do not start.",
+      effect: "Containers of that network do not start.",
       cause:
-        "A misspelt name, a parameter of the whole node, or one of a module that is not loaded.",
+        "A misspelt name, a parameter of the whole node, or of a module that is not loaded.",
       look: "`unshare -n sysctl NAME`.",
       fix: "Correct or remove it, or load the module.",
     },
@@ -218,7 +218,7 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     page: {
       effect: "Packets of containers do not leave the node.",
       cause:
-        "Another program or a file in /etc/sysctl.d has turned it off since ADD turned it on.",
+        "A program or a file in /etc/sysctl.d has turned it off since ADD.",
       look: "`sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding`.",
       fix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
     },
@@ -241,10 +241,8 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     name: "bridge-nf-call",
     finds: "packets within a bridge do not pass kube-proxy's rules",
     page: {
-      effect:
-        "A pod does not reach a Service whose pod is behind the same bridge.",
-      cause:
-        "The module br_netfilter is not loaded, or something has turned the sysctl off.",
+      effect: "A pod does not reach a Service of a pod on the same bridge.",
+      cause: "br_netfilter is not loaded, or the sysctl was turned off.",
       look: "`sysctl net.bridge.bridge-nf-call-iptables`.",
       fix: "Load br_netfilter, and set the sysctl to 1.",
     },

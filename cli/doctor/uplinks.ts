@@ -148,10 +148,10 @@ export const UPLINK_CHECKS: readonly Check[] = [
     page: {
       effect: "Containers reach nobody outside of the node.",
       cause:
-        "A link was set down, which removes its routes; DHCP has failed; a second network manager runs; a cable is out.",
+        "A link was set down, DHCP has failed, a second network manager runs, or a cable is out.",
       look: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
       fix:
-        "Have the program that manages the node's network set the link up and add its routes. A node that is meant to have no way out is well.",
+        "None, if the node is meant to have no way out. Else set the link up and add its routes in the program that manages the node's network.",
     },
     run: findNoUplink,
   },

@@ -84,12 +84,10 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     name: "conf-writable",
     finds: "anybody may write a configuration, or their directory",
     page: {
-      effect:
-        "Any user of the node can become root: runtimes run as root what a configuration names.",
+      effect: "Any user of the node can become root.",
       cause: "A copy with mode 777 or 666, or a umask of 0.",
       look: "`ls -l` of the directory.",
-      fix:
-        "`chmod o-w FILE`. Look at who could have written there before that.",
+      fix: "`chmod o-w FILE`, after a look at who could have written there.",
     },
     run: findWritableConfigurations,
   },
@@ -98,12 +96,10 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     name: "plugin-writable",
     finds: "anybody may write a plugin, or a directory of CNI_PATH",
     page: {
-      effect:
-        "Any user of the node can become root: runtimes run plugins as root.",
+      effect: "Any user of the node can become root.",
       cause: "A copy with mode 777, or a umask of 0.",
       look: "`ls -l` of the directory.",
-      fix:
-        "`chmod o-w FILE`, and install the plugins again if somebody could have replaced them.",
+      fix: "`chmod o-w FILE`, and install the plugins again.",
     },
     run: findWritablePlugins,
   },
@@ -117,7 +113,7 @@ export const WRITABLE_CHECKS: readonly Check[] = [
         "Hardening of /opt or /var, or a volume that is mounted with noexec.",
       look: "`findmnt -T DIRECTORY`.",
       fix:
-        "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or another directory in CNI_PATH and in the runtime's configuration.",
+        "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or another directory.",
     },
     run: findNoExec,
   },

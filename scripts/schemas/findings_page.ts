@@ -9,9 +9,8 @@ import type { Check } from "../../cli/doctor/finding.ts";
 
 const INTRODUCTION = `# Findings
 
-What [\`cni doctor\`](doctor.md) finds. Each finding has a code, which stays the
-same in all releases and is never used again; \`cni explain CNI0101\` prints its
-part of this page.
+What [\`cni doctor\`](doctor.md) finds, and what pods have of it.
+\`cni explain CNI0101\` prints one.
 
 <!-- Made of cli/doctor by \`deno task schemas\`. -->
 `;
@@ -46,9 +45,8 @@ function formatPart({ code, name, finds, page }: Check): string {
   const { effect, cause, look, fix } = page;
   return `### ${code}
 
-\`${name}\`: ${finds}.
+\`${name}\`: ${finds}. ${effect}
 
-- **Effect:** ${effect}
 - **Cause:** ${cause}
 - **Look:** ${look}
 - **Fix:** ${fix}
