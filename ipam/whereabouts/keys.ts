@@ -13,7 +13,7 @@ export const keys: PluginKeys = {
   summary: "allocates addresses for the whole cluster, kept in Kubernetes",
   goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:
-    "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, behind macvlan, ipvlan, bridge or host-device, usually by multus.",
+    "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, usually by multus.",
   example,
   keys: {
     "range": {

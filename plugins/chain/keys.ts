@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   type: "chain",
   summary: "runs the plugins of a list in one process",
   text:
-    "Runs several plugins in one process. A runtime starts one process per plugin, one after the other, and most of the time goes into starting them. With chain the runtime starts a single process:",
+    "Runs several plugins in one process, instead of one process per plugin.",
   example,
   keys: {
     "plugins": {

@@ -13,7 +13,7 @@ export const keys: PluginKeys = {
   summary: "connects each container to the host with a veth pair",
   goPeer: "containernetworking/plugins plugins/main/ptp",
   text:
-    "Connects each container to the host with a veth pair. The host's end has the gateway address, and the container reaches everything through it, including its own subnet. Containers share no link.",
+    "Connects each container to the host with a veth pair. The host's end has the gateway address, and the container reaches everything through it, including its own subnet.",
   example,
   required: [
     "ipam",
