@@ -8,6 +8,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { RequestOptions } from "../../kube/client.ts";
 import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";
 import {
+  hasStatus,
   isConflict,
   isNotFound,
   type KubeError,
@@ -87,6 +88,28 @@ export class ClaimApi {
   ): Promise<IpamClaim | undefined> {
     const path = `${pathOf(namespace, name)}/status`;
     return await patchJson(this.#client, path, operations, this.#limits);
+  }
+
+  /**
+   * Deletes a claim.
+   *
+   * @returns Whether it was as it was read
+   */
+  async deleteAsRead({ metadata }: IpamClaim): Promise<boolean> {
+    const { namespace = "", name = "", uid, resourceVersion } = metadata ?? {};
+    const preconditions = { uid, resourceVersion };
+    const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions };
+    const path = pathOf(namespace, name);
+    try {
+      await this.#client.request(
+        { method: "DELETE", path, body },
+        this.#limits,
+      );
+      return true;
+    } catch (error) {
+      if (hasStatus(error, 404, 409)) return false;
+      throw error;
+    }
   }
 
   /** Reads a pod; returns undefined if it does not exist. */

@@ -6,13 +6,14 @@
  */
 
 import type { ApiClient } from "../../ipam/whereabouts/api.ts";
+import { ClaimApi } from "../../ipam/whereabouts/claim_api.ts";
 import {
   type IpamClaim,
   STAY,
   UNUSED,
   unusedNow,
 } from "../../ipam/whereabouts/ipam_claim.ts";
-import { hasStatus, isNotFound } from "../../kube/kube_error.ts";
+import { isNotFound } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
 import type { ObjectMeta } from "../../kube/types.ts";
 import type { Claims } from "./held.ts";
@@ -127,59 +128,25 @@ export async function endClaims(
   client: ApiClient,
   signal: AbortSignal,
 ): Promise<ExpiredClaim[]> {
-  for (const claim of abandoned) {
-    await attempt(() =>
-      client.request({
-        method: "PATCH",
-        path: `${pathOf(claim)}/status`,
-        contentType: "application/json-patch+json",
-        body: [
-          {
-            op: "test",
-            path: "/metadata/resourceVersion",
-            value: claim.metadata?.resourceVersion,
-          },
-          // A late DEL finds that it has been done.
-          ...claim.status?.ownerPod
-            ? [{ op: "remove", path: "/status/ownerPod" }]
-            : [],
-          { op: "add", path: "/status/conditions/-", value: unusedNow() },
-        ],
-      }, { signal })
-    );
+  const api = new ClaimApi(client, { signal });
+  for (const { metadata, status } of abandoned) {
+    const { namespace = "", name = "", resourceVersion } = metadata ?? {};
+    await api.patchStatus(namespace, name, [
+      {
+        op: "test",
+        path: "/metadata/resourceVersion",
+        value: resourceVersion,
+      },
+      // A late DEL finds that it has been done.
+      ...status?.ownerPod
+        ? [{ op: "remove", path: "/status/ownerPod" } as const]
+        : [],
+      { op: "add", path: "/status/conditions/-", value: unusedNow() },
+    ]);
   }
   const ended: ExpiredClaim[] = [];
   for (const one of expired) {
-    const { uid, resourceVersion } = one.claim.metadata ?? {};
-    const isDone = await attempt(() =>
-      client.request({
-        method: "DELETE",
-        path: pathOf(one.claim),
-        body: {
-          kind: "DeleteOptions",
-          apiVersion: "v1",
-          preconditions: { uid, resourceVersion },
-        },
-      }, { signal })
-    );
-    if (isDone) ended.push(one);
+    if (await api.deleteAsRead(one.claim)) ended.push(one);
   }
   return ended;
-}
-
-/** Reports whether the object was as it was read. */
-async function attempt(request: () => Promise<unknown>): Promise<boolean> {
-  try {
-    await request();
-    return true;
-  } catch (error) {
-    if (hasStatus(error, 404, 409, 422)) return false;
-    throw error;
-  }
-}
-
-function pathOf({ metadata }: IpamClaim): string {
-  const { namespace = "", name = "" } = metadata ?? {};
-  const root = "/apis/k8s.cni.cncf.io/v1alpha1";
-  return apiPath(root, "namespaces", namespace, "ipamclaims", name);
 }
