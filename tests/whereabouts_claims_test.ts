@@ -464,6 +464,61 @@ Deno.test("whereabouts: first ADDs of many claims and pods at the same time", as
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}).length, 60);
 });
 
+Deno.test("whereabouts: others write to the pool while a claim's first ADD does", async (t) => {
+  const controller = instanceOf("vm");
+  const rows: Readonly<Record<string, [PodCall, number]>> = {
+    "a pod": [{ pod: "other" }, 1],
+    "another claim": [withClaim("other", { pod: "other" }), 1],
+    "another pod of the claim": [
+      withClaim("vm", { pod: "vm-2" }, { controller }),
+      // And for the record of the claim, and for what its status says by now.
+      3,
+    ],
+  };
+  await eachRow(t, Object.entries(rows), async ([, [other, reads]]) => {
+    await using scene = await WhereaboutsScene.start();
+    putIpamClaim(scene, "first");
+    await scene.add(RANGE, withClaim("first", { pod: "first" }));
+    // Their records have different counts: see recordCountKey().
+    putIpamClaim(scene, "vm", { metadata: { uid: "1" } });
+    putIpamClaim(scene, "other", { metadata: { uid: "3" } });
+    for (const pod of ["vm-1", "vm-2"]) {
+      putRunningPod(scene, pod, { controller });
+    }
+    const countOwn = (): number =>
+      Object.values(scene.allocations(POOL) ?? {})
+        .filter(({ id }) => id === heldRecord(scene, "vm").id).length;
+    let count = 0, most = 0;
+    scene.useClients(async (options) => {
+      const client = await openKubeClient(options);
+      if (client === undefined) throw new Error("no client");
+      return {
+        listPages: client.listPages.bind(client),
+        async request<T>(
+          ...args: Parameters<typeof client.request>
+        ): Promise<T> {
+          const answer = await client.request<T>(...args);
+          most = Math.max(most, countOwn());
+          const [{ method = "GET", path }] = args;
+          const isRead = method === "GET" && path.includes("/ippools/");
+          // It takes an address that the claim would not take.
+          if (isRead && ++count === 1) {
+            await scene.add({ ...RANGE, range_start: "10.0.0.100" }, other);
+            count = 1;
+          }
+          return answer;
+        },
+        [Symbol.dispose]: () => client[Symbol.dispose](),
+      };
+    });
+    const call = withClaim("vm", { pod: "vm-1" }, { controller });
+    const ips = await scene.add(RANGE, call);
+    assertEquals(ips, claimStatus(scene, "vm").ips);
+    // At no time it has had two records, of which a kill would leave both.
+    assertEquals([count, most, countOwn()], [reads, 1, 1]);
+  });
+});
+
 /** A process that dies at a request. */
 class Killed extends Error {}
 

@@ -15,7 +15,7 @@ import { chooseAddress } from "./allocator.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import { conflict, otherInterface, outside } from "./claim_errors.ts";
 import type { ClaimState, NextState } from "./claim_steps.ts";
-import { findClaimKey } from "./ipam_claim.ts";
+import { findClaimKey, recordCountKey } from "./ipam_claim.ts";
 import { offsetKey, reservationName } from "./names.ts";
 import type { PatchOperation } from "../../kube/json_patch.ts";
 import { allocationPath, type IpPool } from "./objects.ts";
@@ -328,9 +328,8 @@ export class Claimer {
     const key = offsetKey(range.cidr, ip);
     const path = allocationPath(key);
     const claim = { pool: name, key, value: owner.record };
-    // Several calls may make a lasting record, which they all keep: an unchanged
-    // pool has none yet.
-    const first = owner.isLasting ? [unchanged(current)] : [];
+    // Several calls may make a lasting record, which they all keep.
+    const first = owner.isLasting ? countRecord(current, owner.record.id) : [];
     // Before the request: its answer may be lost.
     if (!owner.isLasting) this.#asked.set(nameOf(claim), claim);
     const after = await api.patchPool(name, [
@@ -494,10 +493,25 @@ function nameOf({ pool, key }: Claim): string {
   return `${pool}/${key}`;
 }
 
-/** Makes a patch fail if another writer has changed the pool since. */
-function unchanged({ metadata }: IpPool): PatchOperation {
-  const value = metadata?.resourceVersion ?? null;
-  return { op: "test", path: "/metadata/resourceVersion", value };
+/**
+ * Counts a claim's record, so that the patch fails if one was made for the same
+ * claim since the pool was read. Other changes of the pool do not matter, but for
+ * records that have the same count.
+ */
+function countRecord({ metadata }: IpPool, id: string): PatchOperation[] {
+  const annotations = metadata?.annotations;
+  const key = recordCountKey(id);
+  const root = "/metadata/annotations";
+  const path = `${root}/${key.replaceAll("/", "~1")}`;
+  const count = annotations?.[key];
+  return [
+    ...annotations ? [] : [
+      { op: "test", path: root, value: null } as const,
+      { op: "add", path: root, value: {} } as const,
+    ],
+    { op: "test", path, value: count ?? null },
+    { op: "add", path, value: `${(Number(count) || 0) + 1}` },
+  ];
 }
 
 /** Counts the records that no pod's end releases. */

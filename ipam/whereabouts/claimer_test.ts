@@ -29,6 +29,7 @@ class Cluster {
   >();
   /** What happens before the requests of a kind, one after the other. */
   readonly before: Record<string, (() => unknown)[]> = {};
+  readonly #annotations: Record<string, string> = {};
   #uid = 0;
 
   /** Reserves an address. */
@@ -81,25 +82,27 @@ class Cluster {
 
   #pool(): IpPool {
     return {
-      metadata: { name: "pool" },
+      metadata: { name: "pool", annotations: { ...this.#annotations } },
       spec: { range: String(RANGE.cidr), allocations: { ...this.allocations } },
     };
   }
 
   #patch(operations: readonly PatchOperation[]): IpPool | undefined {
-    const keyOf = (path: string): string => path.split("/").at(-1) ?? "";
+    const find = (path: string): [Record<string, unknown>, string] => [
+      path.startsWith("/metadata/") ? this.#annotations : this.allocations,
+      path.split("/").at(-1)?.replaceAll("~1", "/") ?? "",
+    ];
     const isUnchanged = operations
       .filter(({ op }) => op === "test")
-      .every(({ path, value }) =>
-        JSON.stringify(this.allocations[keyOf(path)] ?? null) ===
-          JSON.stringify(value)
-      );
+      .every(({ path, value }) => {
+        const [all, key] = find(path);
+        return JSON.stringify(all[key] ?? null) === JSON.stringify(value);
+      });
     if (!isUnchanged) return undefined;
     for (const { op, path, value } of operations) {
-      if (op === "remove") delete this.allocations[keyOf(path)];
-      else if (op !== "test") {
-        this.allocations[keyOf(path)] = value as Allocation;
-      }
+      const [all, key] = find(path);
+      if (op === "remove") delete all[key];
+      else if (op !== "test") all[key] = value;
     }
     return this.#pool();
   }

@@ -89,6 +89,16 @@ export function findClaimKey(
   return { namespace, name, uid };
 }
 
+/** How many counts of claims' records a pool has. */
+const COUNTS = 16;
+
+/** Returns a pool's annotation that counts the records made for a claim, and for some others. */
+export function recordCountKey(id: string): string {
+  const sum = Array.from(id, (char) => char.charCodeAt(0))
+    .reduce((all, code) => all + code, 0);
+  return `cni.dev/claim-records-${sum % COUNTS}`;
+}
+
 /** Lists the addresses of a claim. Anything else is left out. */
 export function listIps({ status }: IpamClaim): Cidr[] {
   return (status?.ips ?? []).flatMap((text) =>
