@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { pause } from "../cni/call/deadline.ts";
-import type { Reservation } from "../ipam/whereabouts/objects.ts";
+import type { IpPool, Reservation } from "../ipam/whereabouts/objects.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { withClaim } from "./_harness/ipam_claims.ts";
@@ -10,6 +10,7 @@ import { createAll } from "./_harness/kube_apiserver.ts";
 import { howOften, isLong } from "./_harness/stress.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import {
+  GROUP,
   NAMESPACE,
   needsSharedCluster,
   type PodCall,
@@ -128,6 +129,12 @@ Deno.test({
       const records = Object.values(await cluster.allocations(POOL));
       assertEquals(records.length, COUNT);
       assert(records.every(({ id }) => id.startsWith("ipamclaim/test/vm-")));
+      // Each was made once, and the reference has kept the counts.
+      const { metadata } = await client.request<IpPool>({
+        path: `${GROUP}/namespaces/${NAMESPACE}/ippools/${POOL}`,
+      });
+      const counts = Object.values(metadata?.annotations ?? {}).map(Number);
+      assertEquals(counts.reduce((all, count) => all + count, 0), COUNT);
     });
 
     await t.step(
@@ -160,12 +167,17 @@ Deno.test({
     await t.step("the reference takes no address of a claim", async () => {
       const narrow = { range: "10.0.0.0/28" };
       const held = new Set([...first.values()].map((one) => one.split("/")[0]));
-      for (let index = 0; index < 14 - COUNT; index++) {
+      const free = Array.from({ length: 14 }, (_, index) => index + 1)
+        .filter((octet) => !held.has(`10.0.0.${octet}`));
+      for (const octet of free) {
         const [address = ""] = await cluster.add("reference", narrow, {
-          pod: `narrow-${index}`,
+          pod: `narrow-${octet}`,
         });
         assert(!held.has(address.split("/")[0]), address);
       }
+      const call = { pod: "narrow" };
+      const { exitCode } = await cluster.call("reference", "ADD", narrow, call);
+      assertEquals(exitCode, 1);
     });
 
     await t.step("it releases them when the claims are gone", async () => {

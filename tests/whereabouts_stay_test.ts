@@ -217,4 +217,5 @@ Deno.test("whereabouts stay: many names are restarted among other pods", async (
   const records = Object.values(scene.allocations("10.0.0.0-22") ?? {});
   assertEquals(records.length, COUNT);
   assert(records.every(({ podref }) => podref === ""));
+  assertEquals(scene.reservations().length, COUNT);
 });
