@@ -3,7 +3,7 @@
  * multus, and plugged into a running pod.
  */
 
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
 import type { JsonObject } from "../cni/json/json.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
@@ -16,6 +16,7 @@ import {
   hostTest,
   MultusHost,
 } from "./_harness/multus_host.ts";
+import { howOften } from "./_harness/stress.ts";
 import { ThickDaemon } from "./_harness/thick_daemon.ts";
 
 /** A node with a network of whereabouts that lets pods name claims. */
@@ -315,6 +316,30 @@ function askFor(scene: Scene): (string | undefined)[] {
   return BOTH.map((ip) => neighbour(scene, ip));
 }
 
+/** Counts what ports of bridges send by ARP, and about the IPv6 address by NDP. */
+const COUNTING = `
+add table bridge count
+add set bridge count by4 { type ether_addr; flags dynamic; counter; }
+add set bridge count by6 { type ether_addr; flags dynamic; counter; }
+add chain bridge count ports { type filter hook prerouting priority 0; }
+add rule bridge count ports ether type arp add @by4 { ether saddr }
+add rule bridge count ports icmpv6 type { 135, 136 } \
+  @th,64,128 0xfd300000000000000000000000000001 add @by6 { ether saddr }
+`;
+
+/** Returns how many packets of ARP and of NDP a pod has sent about its addresses. */
+function countSent({ host: { hosts } }: Scene, pod: HostPod): number[] {
+  const mac = macOf(pod);
+  return ["by4", "by6"].map((name) => {
+    const args = ["-j", "list", "set", "bridge", "count", name];
+    const { nftables } = JSON.parse(runIn(hosts.host, "nft", ...args));
+    const elements: { elem: { val: string; counter: { packets: number } } }[] =
+      nftables[1].set.elem ?? [];
+    const found = elements.find(({ elem }) => elem.val === mac);
+    return found?.elem.counter.packets ?? 0;
+  });
+}
+
 function macOf(pod: HostPod): string {
   return ipJson(pod.sandbox, "link", "show", "vm0")[0].address;
 }
@@ -325,8 +350,11 @@ hostTest("multus: the target of a live migration is quiet", async () => {
   scene.putClaim("vm.vms");
   const call = { keys: KEYS };
   const source = scene.addPod("vm-a");
-  await host.succeed("ADD", source, call);
   const node = host.hosts.host;
+  runIn(node, "nft", COUNTING);
+  await host.succeed("ADD", source, call);
+  const announced = countSent(scene, source);
+  assert(announced.every((count) => count > 0), `${announced}`);
   // A neighbour that believes all that it hears.
   runIn(node, "ip", "address", "add", "10.30.0.254/24", "dev", "br-vms");
   runIn(node, "ip", "address", "add", "fd30::fe/64", "dev", "br-vms", "nodad");
@@ -345,6 +373,7 @@ hostTest("multus: the target of a live migration is quiet", async () => {
   for (let times = 0; times < 3; times++) {
     assertEquals(askFor(scene), [mac, mac]);
   }
+  assertEquals(countSent(scene, target), [0, 0]);
   const [link] = ipJson(target.sandbox, "address", "show", "dev", "vm0");
   const flags = link.addr_info.map((
     { local, nodad = false, tentative = false }: {
@@ -364,14 +393,21 @@ hostTest("multus: the target of a live migration is quiet", async () => {
   host.api.removePod("default", "vm-b");
   assertEquals(askFor(scene), [mac, mac]);
 
-  // The next one succeeds, and the one after that.
+  // The next two succeed; of more, each third fails too.
   let last = source;
-  for (const name of ["vm-c", "vm-d"]) {
-    const next = scene.addPod(name, "vm.vms", true);
+  for (let count = 0; count < howOften(2); count++) {
+    const next = scene.addPod(`vm-${count}`, "vm.vms", true);
     await host.succeed("ADD", next, call);
-    assertEquals(askFor(scene), [mac, mac].map(() => macOf(last)));
-    await host.succeed("DEL", last, call);
-    host.api.removePod("default", last.name);
+    const lastMac = macOf(last);
+    assertEquals(askFor(scene), [lastMac, lastMac]);
+    assertEquals(countSent(scene, next), [0, 0]);
+    const end = count % 3 === 2 ? next : last;
+    await host.succeed("DEL", end, call);
+    host.api.removePod("default", end.name);
+    if (end === next) {
+      assertEquals(askFor(scene), [lastMac, lastMac]);
+      continue;
+    }
     // The machine has moved; KubeVirt lets its new pod answer.
     runIn(next.sandbox, "nft", "delete", "table", "ip6", "cni_quiet_vm0");
     runIn(
