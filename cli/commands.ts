@@ -421,11 +421,9 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
         "config",
         "demand",
         "thorough",
-        "strict",
-        "call-timeout",
-        "junit",
-        "html",
       ),
+      "strict": { summary: "exit with 1 if a SHOULD is broken, too" },
+      ...pick("call-timeout", "junit", "html"),
       "cni-path": {
         ...FLAGS["cni-path"],
         summary: "colon-separated directories of IPAM plugins and others",

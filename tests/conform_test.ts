@@ -260,6 +260,59 @@ rootTest("cni conform writes pages and JUnit's XML", needsBin, async () => {
   }
 });
 
+/** What a program that is no plugin may print, and exit with 0. */
+const ODD_OUTPUTS = {
+  "nothing": "",
+  "no lists": '{"ips":7,"interfaces":"eth0","dns":{"nameservers":1}}',
+  "empty entries": '{"ips":[null],"interfaces":[null]}',
+};
+
+rootTest("cni conform reports on programs that are no plugins", async (t) => {
+  for (const [name, output] of Object.entries(ODD_OUTPUTS)) {
+    await t.step(name, async () => {
+      const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+      try {
+        const path = `${directory}/odd`;
+        const script = `#!/bin/sh\nprintf %s '${output}'\n`;
+        await Deno.writeTextFile(path, script, { mode: 0o755 });
+        const demands = "add,result-version,result-shape,result-indexes," +
+          "result-true,prev-result,at-once,check-address,error-exit";
+        const { rows, exitCode } = await conform(`--demand=${demands}`, path);
+        assertEquals(exitCode, 1);
+        const outcomes = new Map(rows.map(({ id, outcome }) => [id, outcome]));
+        assertEquals(outcomes.get("error-exit"), "broken");
+        assertEquals(outcomes.get("result-version"), "broken");
+      } finally {
+        await Deno.remove(directory, { recursive: true });
+      }
+    });
+  }
+});
+
+rootTest("cni conform names a program that does not start", async (t) => {
+  const start = async (dir: string, message: RegExp): Promise<void> => {
+    const directory = await Deno.makeTempDir({ dir, prefix: "cni-test-" });
+    try {
+      const path = `${directory}/foreign`;
+      await Deno.writeTextFile(path, "#!/none/sh\n", { mode: 0o755 });
+      const named = await runCni("conform", path);
+      assertEquals([named.exitCode, named.stdout], [1, ""]);
+      assertMatch(named.stderr, message);
+      const among = await runCni("conform", directory);
+      assertEquals(among.exitCode, 3);
+      assertMatch(among.stderr, /foreign does not answer VERSION: left out/);
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
+  };
+  await t.step("because of its interpreter", async () => {
+    await start("/tmp", /^Cannot start ".*\/foreign"; .*No such file/);
+  });
+  await t.step("because the node hides it", async () => {
+    await start("/run", /^Cannot start ".*\/foreign": .* neither \/run nor/);
+  });
+});
+
 rootTest("a node of cni conform kills its own processes only", async () => {
   const start = (at: ThrowAwayNode, { netns }: Sandbox): Deno.ChildProcess =>
     at.inside(() =>

@@ -5,6 +5,7 @@
  */
 
 import { isAbsolute, join, resolve } from "@std/path/posix";
+import { CniError } from "../../cni/error.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import {
   askVersions,
@@ -37,7 +38,10 @@ export async function conform(call: CniCall): Promise<Output> {
   const reports: Report[] = [], skipped: string[] = [];
   for (const { candidate, isNamed } of findCandidates(call, configuration)) {
     signal.throwIfAborted();
-    const versions = await askVersions(candidate, callMs);
+    const versions = await askVersions(candidate, callMs).catch((error) => {
+      if (isNamed || !(error instanceof CniError)) throw error;
+      return undefined;
+    });
     if (versions === undefined && !isNamed) {
       skipped.push(candidate.executable);
       continue;

@@ -47,7 +47,7 @@ const MS_REC = 0x4000, MS_PRIVATE = 1 << 18, MNT_DETACH = 2;
 const O_CLOEXEC = 0o2000000;
 
 /** Directories whose files are the node's own copies, if they exist. */
-const COPIED = ["/etc", "/var", "/tmp", "/opt", "/root", "/srv"];
+export const COPIED = ["/etc", "/var", "/tmp", "/opt", "/root", "/srv"];
 /** What is written to copies, in the new /run. */
 const WRITTEN = "/run/.written";
 

@@ -6,8 +6,10 @@
 
 import { inNetns } from "../../ffi/netns.ts";
 import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { runToEnd } from "../../cni/invoke/child.ts";
-import type { Place } from "./place.ts";
+import { COPIED, type Place } from "./place.ts";
 import {
   type Executable,
   PLUGIN_PATH,
@@ -46,18 +48,17 @@ export class ProcessWay implements Way, Executable {
     { env, stdin }: Request,
   ): Promise<Reply> {
     const [program = "", ...args] = [...before, this.executable];
-    const child = place.inside(() =>
-      inNetns(place.host, () =>
-        new Deno.Command(program, {
-          args,
-          clearEnv: true,
-          env: { PATH: PLUGIN_PATH, ...env },
-          stdin: "piped",
-          stdout: "piped",
-          stderr: "piped",
-          detached: true,
-        }).spawn())
-    );
+    const start = (): Deno.ChildProcess =>
+      new Deno.Command(program, {
+        args,
+        clearEnv: true,
+        env: { PATH: PLUGIN_PATH, ...env },
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "piped",
+        detached: true,
+      }).spawn();
+    const child = starting(program, place, start);
     using limit = new JoinedSignal(this.#callMs);
     const bytes = new TextEncoder().encode(stdin);
     const ending = await runToEnd(child, bytes, limit.signal);
@@ -68,5 +69,29 @@ export class ProcessWay implements Way, Executable {
       ? "0"
       : ending.cause.replace(/^exit status /, "");
     return { exit, stdout, stderr, json: readDocument(stdout) };
+  }
+}
+
+/** @throws {CniError} 999 with the reason, if the program cannot be started */
+function starting(
+  program: string,
+  place: Place,
+  start: () => Deno.ChildProcess,
+): Deno.ChildProcess {
+  try {
+    return place.inside(() => inNetns(place.host, start));
+  } catch (cause) {
+    const action = `Cannot start "${program}"`;
+    const isThere = ifPossible(() => Deno.statSync(program)) !== undefined;
+    const isSeen = ifPossible(() =>
+      place.inside(() => Deno.statSync(program))
+    ) !== undefined;
+    throw isThere && !isSeen
+      ? new CniError(
+        ErrorCode.Internal,
+        `${action}: the throw-away node has neither /run nor what is mounted ` +
+          `below ${COPIED.join(", ")}`,
+      )
+      : new CniError(ErrorCode.Internal, action, { cause });
   }
 }

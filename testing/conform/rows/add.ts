@@ -17,10 +17,25 @@ import {
 import type { State } from "../state.ts";
 import { readDocument, type Reply } from "../call.ts";
 
+/** The lists of a result. */
+interface Parts {
+  readonly interfaces: readonly Json[];
+  readonly ips: readonly Json[];
+}
+
+/** Reads the lists of what a plugin printed, whatever that is. */
+export function partsOf(result: Json | undefined): Parts {
+  const read = (key: string): Json[] => {
+    const list: unknown = result?.[key];
+    return Array.isArray(list) ? list.map((one) => one ?? {}) : [];
+  };
+  return { interfaces: read("interfaces"), ips: read("ips") };
+}
+
 /** Lists the addresses of a result of any version. */
-export function addressesOf(result: Json): string[] {
-  const pair = [result["ip4"]?.ip, result["ip6"]?.ip];
-  const list = (result["ips"] ?? []).map(({ address }: Json) => address);
+export function addressesOf(result: Json | undefined): string[] {
+  const pair = [result?.["ip4"]?.ip, result?.["ip6"]?.ip];
+  const list = partsOf(result).ips.map(({ address }) => address);
   return [...pair, ...list].filter((one) => typeof one === "string");
 }
 
@@ -134,14 +149,14 @@ export const ADD_DEMANDS: readonly Demand[] = [
     since: "0.3.0",
     async run(scene): Promise<void> {
       const one = await scene.added();
-      const { interfaces = [], ips = [] } = one.prevResult ?? {};
+      const { interfaces, ips } = partsOf(one.prevResult);
       for (const { interface: at, address } of ips) {
         if (at === undefined) continue;
         demand(interfaces[at], `${address} names interface ${at} of none`);
       }
-      const inside = interfaces.filter(({ sandbox }: Json) => sandbox);
+      const inside = interfaces.filter(({ sandbox }) => sandbox);
       demand(
-        inside.some(({ name }: Json) => name === one.ifName),
+        inside.some(({ name }) => name === one.ifName),
         `no interface "${one.ifName}" has a sandbox`,
       );
       for (const { name, sandbox } of inside) {
@@ -162,7 +177,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
     async run(scene): Promise<void> {
       const one = await scene.added();
       const state = scene.stateOf(one);
-      const { interfaces = [], ips = [] } = one.prevResult ?? {};
+      const { interfaces, ips } = partsOf(one.prevResult);
       demand(
         linksOf(scene, one).includes(one.ifName),
         `the container has no "${one.ifName}"`,
@@ -197,7 +212,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
       const before = one.prevResult ?? {};
       const after = (await scene.added(one)).prevResult ?? {};
       const names = (result: Json): string[] =>
-        (result["interfaces"] ?? []).map(({ name }: Json) => name);
+        partsOf(result).interfaces.map(({ name }) => name);
       for (const name of names(before)) {
         demand(names(after).includes(name), `interface "${name}" is missing`);
       }
@@ -205,7 +220,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
         demand(addressesOf(after).includes(address), `${address} is missing`);
       }
       const { nameservers = [] } = before["dns"] ?? {};
-      const servers = after["dns"]?.nameservers ?? [];
+      const servers = [after["dns"]?.nameservers].flat();
       demand(
         nameservers.every((one: string) => servers.includes(one)),
         "nameservers are missing",

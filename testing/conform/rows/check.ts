@@ -6,8 +6,9 @@
 
 import type { Demand } from "../demand.ts";
 import { demand, Untried } from "../verdict.ts";
-import type { Attachment, Json, Scene } from "../scene.ts";
+import type { Attachment, Scene } from "../scene.ts";
 import { differences } from "../state.ts";
+import { partsOf } from "./add.ts";
 
 /** Attaches, changes something, and expects CHECK to fail. */
 async function noticed(
@@ -24,9 +25,9 @@ async function noticed(
 }
 
 /** Returns the addresses that the container got, with their interfaces. */
-function addressesInside({ prevResult = {}, ifName }: Attachment): string[][] {
-  const { ips = [], interfaces = [] } = prevResult;
-  return ips.map(({ address, interface: at }: Json) => [
+function addressesInside({ prevResult, ifName }: Attachment): string[][] {
+  const { ips, interfaces } = partsOf(prevResult);
+  return ips.map(({ address, interface: at }) => [
     address,
     interfaces[at]?.name ?? ifName,
   ]);
