@@ -52,7 +52,7 @@ function rate(typed: string, candidate: string): number {
 }
 
 /** Counts the letters to insert, delete, replace or swap with the next (optimal string alignment). */
-function countEdits(left: string, right: string): number {
+export function countEdits(left: string, right: string): number {
   const rows = [Array.from({ length: right.length + 1 }, (_, at) => at)];
   const at = (row: number, column: number): number =>
     rows[row]?.[column] ?? Infinity;

@@ -13,7 +13,12 @@ import {
   objectOf,
 } from "../../cni/json/json.ts";
 import { ConfText } from "./conf_text.ts";
-import { errorAt, type Problem } from "../../cni/tools/problem.ts";
+import {
+  errorAt,
+  type Problem,
+  unknownKeyAt,
+} from "../../cni/tools/problem.ts";
+import { countEdits } from "../program/suggest.ts";
 
 /** A configuration in an object. */
 export interface Definition {
@@ -257,7 +262,10 @@ async function readObject(
     const text = place(config);
     const { annotations } = objectOf(metadata);
     const hasDevice = Boolean(objectOf(annotations)[RESOURCE]);
-    return [{ label, name: own, form: "either", text, hasDevice }];
+    return [
+      { label, name: own, form: "either", text, hasDevice },
+      ...findMisspelt(RESOURCE, annotations, label, place),
+    ];
   }
   if (kind === "ConfigMap") {
     return Object.entries(objectOf(data)).flatMap(([key, value]) =>
@@ -295,6 +303,33 @@ async function readObject(
   return found.flat();
 }
 
+/** How many letters of an annotation's name may differ. */
+const MISSPELT = 2;
+
+/** Finds annotations that are probably meant to be one that is missing. */
+function findMisspelt(
+  wanted: string,
+  annotations: JsonValue | undefined,
+  label: string,
+  place: (value: string) => ConfText,
+): Definition[] {
+  const given = objectOf(annotations);
+  if (given[wanted] !== undefined) return [];
+  const nameOf = (key: string): string =>
+    key.slice(key.indexOf("/") + 1).toLowerCase();
+  return Object.keys(given)
+    .filter((key) =>
+      /^[^/]*cncf\.io\//i.test(key) &&
+      countEdits(nameOf(key), nameOf(wanted)) <= MISSPELT
+    )
+    .map((key) => {
+      const message = `nothing reads "${key}" here; did you mean "${wanted}"?`;
+      const problems = [{ ...unknownKeyAt([], message), offset: 0 }];
+      const text = place(key);
+      return { label, name: undefined, form: "either", text, problems };
+    });
+}
+
 async function readAnnotation(
   pod: JsonObject,
   label: string,
@@ -302,7 +337,9 @@ async function readAnnotation(
 ): Promise<Definition[]> {
   const { annotations, namespace } = objectOf(pod["metadata"]);
   const networks = objectOf(annotations)[NETWORKS];
-  if (typeof networks !== "string") return [];
+  if (typeof networks !== "string") {
+    return findMisspelt(NETWORKS, annotations, label, place);
+  }
   const { parseNetworks } = await import(
     "../../plugins/multus/select/annotations.ts"
   );

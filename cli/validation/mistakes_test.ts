@@ -33,6 +33,57 @@ const BANDWIDTH = {
 
 const rows: [name: string, content: string, ...problems: string[]][] = [
   [
+    "conditions of the other family",
+    list([PTP, {
+      type: "portmap",
+      capabilities: { portMappings: true },
+      conditionsV4: ["ip", "saddr", "{ 10.0.0.0/8,", "fd00::/8 }"],
+      conditionsV6: ["ip", "saddr", "10.0.0.0/8"],
+    }]),
+    'error plugins[1].conditionsV4[3]: "fd00::/8" is for IPv6 packets: ADD of a container with ports fails; move the condition to conditionsV6',
+    'error plugins[1].conditionsV6[0]: "ip" is for IPv4 packets: ADD of a container with ports fails; move the condition to conditionsV4',
+  ],
+  [
+    "conditions of iptables for the other family",
+    list([PTP, {
+      type: "portmap",
+      capabilities: { portMappings: true },
+      conditionsV4: ["!", "-d", "2001:db8::1"],
+      conditionsV6: ["!", "-s", "192.0.2.0/24"],
+    }]),
+    'error plugins[1].conditionsV4[2]: "2001:db8::1" is for IPv6 packets: ADD of a container with ports fails; move the condition to conditionsV6',
+    'error plugins[1].conditionsV6[2]: "192.0.2.0/24" is for IPv4 packets: ADD of a container with ports fails; move the condition to conditionsV4',
+  ],
+  [
+    "conditions of their own family",
+    list([PTP, {
+      type: "portmap",
+      backend: "nftables",
+      capabilities: { portMappings: true },
+      conditionsV4: [
+        ...["ip", "saddr", "10.0.0.1-10.0.0.9", "iifname", "ip6", "tcp"],
+        ...["sport", "1000-2000", "ether", "saddr", "aa:bb:cc:dd:ee:ff"],
+        ...["comment", '"not fd00::/8"'],
+      ],
+      conditionsV6: ["ip6", "saddr", "fd00::/8", "comment", '"no 10.0.0.1"'],
+    }]),
+  ],
+  [
+    "debug writes where runtimes read",
+    list([{ ...PTP }, {
+      type: "debug",
+      cniOutput: "/etc/cni/net.d/../net.d/debug.conf",
+    }]),
+    "error plugins[1].cniOutput: runtimes read each file of /etc/cni/net.d with this ending as a network, and may find none if one is malformed: name a file elsewhere",
+  ],
+  [
+    "debug writes elsewhere",
+    list([{ ...PTP }, {
+      type: "debug",
+      cniOutput: "/etc/cni/net.d/debug.log",
+    }]),
+  ],
+  [
     "mtu abc",
     list([{ ...PTP, mtu: "abc" }]),
     "error plugins[0].mtu: expected a number, got a string",

@@ -194,6 +194,54 @@ Deno.test("validate knows what multus adds to definitions", async () => {
   );
 });
 
+Deno.test("validate finds misspelt annotations", async () => {
+  const object = (kind: string, annotation: string): string =>
+    `kind: ${kind}\nmetadata:\n  name: a\n  annotations:\n` +
+    `    ${annotation}: intel.com/nic\n` +
+    'spec: { config: \'{ "cniVersion": "1.0.0", "type": "sriov" }\' }\n';
+  const definition = "NetworkAttachmentDefinition";
+  const files = [
+    object(definition, "k8s.v1.cni.cncf.io/resourcename"),
+    object(definition, "k8s.v1.cni.cncf.io/resourceNames"),
+    object(definition, "k8s.cni.cncf.io/resourceName"),
+    object("Pod", "k8s.v1.cni.cncf.io/network"),
+    // Right, and of others.
+    object(definition, "k8s.v1.cni.cncf.io/resourceName"),
+    object(definition, "example.com/resource-name"),
+    object("Pod", "k8s.v1.cni.cncf.io/networks-status"),
+    object("Pod", "k8s.v1.cni.cncf.io/network-status"),
+  ].join("---\n");
+  const { stdout, exitCode } = await run({ "nads.yaml": files }, "--json");
+  const problems: { line: number; column: number; message: string }[] =
+    JSON.parse(stdout).problems;
+  const resource = 'did you mean "k8s.v1.cni.cncf.io/resourceName"?';
+  assertEquals(
+    problems.map(({ line, column, message }) => [line, column, message]),
+    [
+      [
+        5,
+        5,
+        'nothing reads "k8s.v1.cni.cncf.io/resourcename" here; ' + resource,
+      ],
+      [
+        12,
+        5,
+        'nothing reads "k8s.v1.cni.cncf.io/resourceNames" here; ' + resource,
+      ],
+      [19, 5, 'nothing reads "k8s.cni.cncf.io/resourceName" here; ' + resource],
+      [
+        26,
+        5,
+        'nothing reads "k8s.v1.cni.cncf.io/network" here; ' +
+        'did you mean "k8s.v1.cni.cncf.io/networks"?',
+      ],
+    ],
+  );
+  assertEquals(exitCode, 0);
+  const strict = await run({ "nads.yaml": files }, "--strict");
+  assertEquals(strict.exitCode, 1);
+});
+
 Deno.test("validate knows definitions that the API server refuses", async () => {
   const define = (kind: string, version: string): string =>
     `kind: ${kind}\napiVersion: ${version}\nmetadata: { name: a }\n` +

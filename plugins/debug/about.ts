@@ -6,6 +6,7 @@
 
 import type { About } from "../../cni/tools/about.ts";
 import { refusalOf } from "./asked_for.ts";
+import { lint } from "./lint.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -17,4 +18,5 @@ export const about: About = {
   runs: {},
   hasDeepStatus: true,
   refusal: refusalOf,
+  lint,
 };

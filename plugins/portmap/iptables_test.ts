@@ -403,6 +403,7 @@ for (const variant of ["nft", "legacy"]) {
 test("says why it cannot forward", async (t) => {
   const rows: [string, Keys, string][] = [
     ["a condition", { conditionsV4: ["--none"] }, "--none"],
+    ["one of the other family", { conditionsV4: ["-s", "fd00::1"] }, "fd00::1"],
     [
       "a chain that is missing",
       { externalSetMarkChain: "NO-CHAIN" },

@@ -270,16 +270,24 @@ test("keeps conditions to their networks", async () => {
   assertEquals(scene.table, "");
 });
 
-test("undoes ADD if nft refuses the conditions", async () => {
-  using ports = new MappedPorts(NFTABLES);
-  const conditionsV4 = ["no", "such", "words"];
-  assertFailure(
-    await ports.run("ADD", { conditionsV4 }),
-    999,
-    'Cannot add the conditions "no such words"',
-  );
-  assertEquals(ports.table, "");
-});
+for (
+  const conditions of [
+    "no such words",
+    "ip6 saddr fd00::/8",
+    "ip saddr fd00::1",
+  ]
+) {
+  test(`undoes ADD if nft refuses the conditions, as "${conditions}"`, async () => {
+    using ports = new MappedPorts(NFTABLES);
+    const conditionsV4 = conditions.split(" ");
+    assertFailure(
+      await ports.run("ADD", { conditionsV4 }),
+      999,
+      `Cannot add the conditions "${conditions}"`,
+    );
+    assertEquals(ports.table, "");
+  });
+}
 
 for (const separator of [";", "\n", "\r"]) {
   test(`runs no command in the conditions, behind ${JSON.stringify(separator)}`, async () => {

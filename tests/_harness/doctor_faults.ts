@@ -36,6 +36,15 @@ const KINDS = ["vlan", "ipvlan", "dummy", "vrf"];
 const lacking = KINDS.find((kind) => LACKS.includes(kind));
 const DHCP = { type: "dhcp", daemonSocketPath: "/nonexistent/dhcp.sock" };
 
+/** A network of ptp and another plugin. */
+function withPtp(plugin: object): Fault["seed"] {
+  const ipam = { type: "static", addresses: [{ address: "10.77.0.5/24" }] };
+  return (scene) => {
+    const path = scene.writeNetwork("30-more", [{ type: "ptp", ipam }, plugin]);
+    return () => Deno.removeSync(path);
+  };
+}
+
 /** All of them. */
 export const FAULTS: readonly Fault[] = [
   {
@@ -82,6 +91,22 @@ export const FAULTS: readonly Fault[] = [
     checks: ["conf-invalid"],
     message: /30-more.conflist": plugins\[0\].mtu: /,
     seed: network({ type: "bridge", mtu: "abc" }),
+  },
+  {
+    name: "a condition of the other family",
+    checks: ["conf-invalid"],
+    message: /plugins\[1\].conditionsV4\[2\]: "fd00::\/8" is for IPv6 packets/,
+    seed: withPtp({
+      type: "portmap",
+      capabilities: { portMappings: true },
+      conditionsV4: ["!", "-s", "fd00::/8"],
+    }),
+  },
+  {
+    name: "debug writes where runtimes read",
+    checks: ["conf-invalid", "not-ready"],
+    message: /plugins\[1\].cniOutput: runtimes read each file of /,
+    seed: withPtp({ type: "debug", cniOutput: "/etc/cni/net.d/00-debug.conf" }),
   },
   {
     name: "a misspelt key",
