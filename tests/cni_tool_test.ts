@@ -280,9 +280,27 @@ onNode("cni trace needs no namespace", async (host) => {
   const { code, stdout, stderr } = await host.cni("trace pods");
   assertEquals(code, 0, stdout + stderr);
   assertMatch(stdout, / ptp ADD .*\n[^]* ptp DEL /);
+  assertMatch(stdout, / readDir .* ✗ No such file or directory$/m);
   assertEquals(await readJson(host, "list"), []);
   const links = await host.run(["ip", "-br", "link"]);
   assertEquals(links.stdout.trim().split("\n").length, 1);
+});
+
+onNode("cni trace says that a name is unknown, and no more", async (host) => {
+  addPods(host);
+  const rows = { "pod": /"pod"/, "pods blue": /"blue"/ };
+  for (const [args, message] of Object.entries(rows)) {
+    const { code, stdout, stderr } = await host.cni(`trace ${args}`);
+    assertEquals([code, stdout, stderr.split("\n").length], [1, "", 2]);
+    assertMatch(stderr, message);
+  }
+});
+
+onNode("cni add prints lines, also into a pipe", async (host) => {
+  addPods(host);
+  await succeed(host, "netns add blue");
+  const { stdout } = await host.cni("add pods blue");
+  assertMatch(stdout, /^\{\n[^]*\n\}\n$/);
 });
 
 onNode("cni finds an attachment by any path of its namespace", async (host) => {

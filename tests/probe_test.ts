@@ -1,6 +1,6 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 /** `cni probe` and `cni metrics` on a node with two networks. */
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { metrics } from "../cli/commands/metrics.ts";
 import { probe } from "../cli/commands/probe.ts";
 import type { CniCall } from "../cli/flags.ts";
@@ -50,6 +50,15 @@ rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
     const { ok, probes } = await tryOn(scene, WEB, DB);
     assertEquals(ok, true, JSON.stringify(probes));
     assertMatch(probes.map(({ protocol }) => protocol).join(), /^icmp,icmp/);
+  });
+  await t.step("a port, on a narrow terminal", async () => {
+    const { hosts: { host }, proc } = scene;
+    const options = { hostNetns: host.path, proc, patience: PATIENCE };
+    const { text } = await probe(callOn(scene, WEB, DB, "80"), options);
+    assert(typeof text === "function");
+    const lines = text(chooseStyle(false, 60)).split("\n");
+    assertEquals(lines.filter((line) => line.length > 60), []);
+    assert(lines.includes("    it"), lines.join("\n"));
   });
   await t.step("an address", async () => {
     assertEquals((await tryOn(scene, WEB, "10.1.0.1")).probes.length, 1);
@@ -189,7 +198,7 @@ rootTest(
       options,
     );
     assertEquals(exitCode, 1);
-    assertMatch(note ?? "", /^Cannot read cni_attachments: /m);
+    assertMatch(String(note), /^Cannot read cni_attachments: /m);
     assertMatch(
       String(some),
       /^cni_metric_failed\{metric="cni_attachments"\} 1$/m,

@@ -55,7 +55,7 @@ export async function add(call: CniCall): Promise<Output> {
   const adding = { call, directories, runtime, list, conf, undoTimeoutMs };
   const json = arrangeResult(await addOrUndo(adding));
   const note = findUndeclared(list, conf);
-  return { json, text: JSON.stringify(json, null, 4), isBare: true, note };
+  return { json, text: JSON.stringify(json, null, 4), note };
 }
 
 /** Names the capabilities in CAP_ARGS that no plugin declares. */
@@ -143,7 +143,8 @@ function tellOfUndo({ flags, onStderr }: CniCall, timeoutMs: number): void {
   onStderr(`Undoing ADD${limit}…\n`);
 }
 
-function refuseMissing(netns: string, directories: Directories): void {
+/** @throws {CniError} 8 if there is no such namespace */
+export function refuseMissing(netns: string, directories: Directories): void {
   const problem = findUnknown(findTarget(netns, directories), directories);
   if (problem === undefined) return;
   throw new CniError(

@@ -60,6 +60,9 @@ export function convert(
 ): Output {
   const files = call.args.flatMap(listFiles);
   const { command, flags } = call;
+  if (flags.daemon && flags["no-daemon"]) {
+    throw refuse(command, "--daemon and --no-daemon exclude each other");
+  }
   if (files.length === 1 && files[0] === call.args[0]) {
     return convertFile(call, stdin);
   }
@@ -79,7 +82,9 @@ export function convert(
       return [];
     }
   });
-  const notes = outputs.flatMap(({ note }) => note ?? []);
+  const notes = outputs.flatMap(({ note }) =>
+    typeof note === "string" ? [note] : []
+  );
   return {
     json: outputs.map(({ json }) => json),
     text: (style) =>
@@ -149,12 +154,9 @@ function findForm({ flags }: CniCall, before: WrittenNetwork): Form {
 }
 
 function setDaemon(
-  { command, flags }: CniCall,
+  { flags }: CniCall,
   document: JsonObject,
 ): JsonObject {
-  if (flags.daemon && flags["no-daemon"]) {
-    throw refuse(command, "--daemon and --no-daemon exclude each other");
-  }
   if (flags.daemon) return withDaemon(document, pluginNames, DEFAULT_SOCKET);
   if (!flags["no-daemon"]) return document;
   return withDaemon(document, pluginNames, undefined);

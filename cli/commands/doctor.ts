@@ -141,7 +141,7 @@ function report(
         formatSummary(summary, style),
         ...mended.map((one) => formatMended(one, style)),
         ...shown.map((finding) => formatFinding(finding, style)),
-        ...formatUnchecked(unchecked),
+        ...formatUnchecked(unchecked, style),
         formatVerdict({ errors, warnings, isWhole }, style),
       ].join("\n\n"),
     exitCode: isWrong ? EXIT.wrong : isWhole ? EXIT.well : EXIT.unchecked,
@@ -274,14 +274,21 @@ function formatMended(
 }
 
 /** Formats the checks that could not run, by reason. */
-function formatUnchecked(unchecked: readonly Unchecked[]): string[] {
+function formatUnchecked(
+  unchecked: readonly Unchecked[],
+  style: Style,
+): string[] {
   const byReason = Map.groupBy(
     unchecked,
     ({ reason, isDenied }) => isDenied ? "run it as root" : reason,
   );
   return [...byReason].map(([reason, some]) =>
-    `Not checked: ${some.map(({ check }) => check).join(", ")}; ` +
-    showControls(reason)
+    hang(
+      "Not checked: ",
+      INDENT,
+      `${some.map(({ check }) => check).join(", ")}; ${reason}`,
+      style,
+    )
   );
 }
 

@@ -96,9 +96,10 @@ function checkIntent(
   kept: readonly string[],
 ): void {
   if (args.length === 0) {
-    throw new UsageError('Missing NETWORK for "cni gc"; or use --orphans', {
-      isIncomplete: true,
-    });
+    throw new UsageError(
+      'Cannot run "cni gc": name a network, or use --orphans',
+      { isIncomplete: true },
+    );
   }
   for (const name of ["yes", "grace"] as const) {
     if (!flags[name]) continue;

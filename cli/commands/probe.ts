@@ -13,6 +13,7 @@ import { Ip } from "../../net/ip.ts";
 import type { Output } from "../program/command.ts";
 import { formatFailureText } from "../program/failure.ts";
 import { showControls, type Style } from "../program/style.ts";
+import { wrap } from "../program/table.ts";
 import { refuse } from "../program/usage_error.ts";
 import { type AttachedTarget, getTarget } from "../attachments/target.ts";
 import { Node, type NodeOptions } from "../doctor/node.ts";
@@ -270,24 +271,32 @@ function format(
   stops: readonly Stop[] | undefined,
   style: Style,
 ): string {
+  const { width = Infinity } = style;
   const lines = probes.map((one) => {
     const what = one.port === null ? "ping" : `TCP port ${one.port}`;
-    const outcome = one.reached
-      ? style.green(`ok, ${one.milliseconds} ms`)
-      : style.red(one.error ?? `no answer in ${one.milliseconds} ms`);
     const names = showControls(`${one.from} -> ${one.to}`);
-    return `${names}  ${one.destination}  ${what}: ${outcome}`;
+    const head = `${names}  ${one.destination}  ${what}:`;
+    const mark = one.reached ? style.green : style.red;
+    const outcome = one.reached
+      ? `ok, ${one.milliseconds} ms`
+      : one.error ?? `no answer in ${one.milliseconds} ms`;
+    return head.length + 1 + outcome.length <= width
+      ? `${head} ${mark(outcome)}`
+      : [head, ...wrap(outcome, width - 4).map((line) => `    ${mark(line)}`)]
+        .join("\n");
   });
+  const fill = (text: string): string =>
+    wrap(showControls(text), width - 4).join("\n    ");
   const reasons = (stops ?? []).map(({ name, endsAt, text, command }) =>
-    showControls(`Packets of ${name} end at ${endsAt}: ${text}`) +
+    fill(`Packets of ${name} end at ${endsAt}: ${text}`) +
     (command === null ? "" : `\n    run: ${showControls(command)}`)
   );
   // The other errors tell the reason.
   if (stops?.length === 0 && probes.some(isSilent)) {
-    reasons.push(
+    reasons.push(fill(
       "No fault is known at either end: a rule or a program in a namespace may " +
         "drop the packets; see cni doctor",
-    );
+    ));
   }
   return [...lines, ...reasons].join("\n");
 }

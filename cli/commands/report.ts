@@ -4,8 +4,12 @@
  * @module
  */
 
-import { basename, resolve } from "@std/path/posix";
-import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
+import { basename, dirname, resolve } from "@std/path/posix";
+import {
+  ifPossible,
+  unlessMissing,
+  withIoFailure,
+} from "../../cni/files/io.ts";
 import { DEFAULT_LOG, findLogPath, NO_LOG } from "../../cni/log/log_file.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import type { Output, Run } from "../program/command.ts";
@@ -58,6 +62,7 @@ export async function report(call: CniCall): Promise<Output> {
   const name = `cni-report-${Deno.hostname()}-` +
     now.toISOString().replace(/[-:]|\.\d+/g, "");
   const file = resolve(call.args[0] ?? `${name}.tar.gz`);
+  refuseTaken(file);
   const collection = new Collection(call.signal, call.onProgress ?? (() => {}));
   await collect(call, collection);
   const { files, missing } = collection;
@@ -88,6 +93,19 @@ export async function report(call: CniCall): Promise<Output> {
       "archive before you pass it on" +
       (Deno.uid() === 0 ? "" : "\nTo collect everything, run it as root"),
   };
+}
+
+/** Refuses a file that cannot be created, before minutes of work. */
+function refuseTaken(file: string): void {
+  withIoFailure(`write "${file}"`, () => {
+    const { isDirectory } = Deno.statSync(dirname(file));
+    if (!isDirectory) throw new Deno.errors.NotADirectory("Not a directory");
+    const there = unlessMissing(() => Deno.lstatSync(file));
+    if (there === undefined) return;
+    throw there.isDirectory
+      ? new Deno.errors.IsADirectory("Is a directory")
+      : new Deno.errors.AlreadyExists("File exists");
+  });
 }
 
 async function collect(call: CniCall, into: Collection): Promise<void> {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { runCni } from "../../tests/_harness/tool_call.ts";
+import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 
 /** Reads an archive with tar. Returns texts by path, without the top directory. */
 async function readArchive(
@@ -84,6 +84,19 @@ rootTest("cni report collects the node's state without secrets", async () => {
   assertStringIncludes(textOf(sandbox ?? ""), "127.0.0.1/8");
   assertStringIncludes(textOf("host/links.txt"), "lo");
   assertStringIncludes(textOf("index.txt"), "Files:\n  versions.json\n");
-  const again = await runCni(...call);
-  assertStringIncludes(again.stdout, "File exists");
+  const taken: [string, string][] = [
+    [file, "File exists"],
+    [directory, "Is a directory"],
+    [`${directory}/none/none/x`, "No such file"],
+    [`${file}/x`, "Not a directory"],
+  ];
+  for (const [path, reason] of taken) {
+    const progress: string[] = [];
+    const { exitCode, stderr } = await runCniOn(
+      { onProgress: (text) => progress.push(text) },
+      ...["report", path, ...call.slice(3)],
+    );
+    assertEquals([exitCode, progress], [1, []], path);
+    assertStringIncludes(stderr, `Cannot write "${path}"; ${reason}`);
+  }
 });

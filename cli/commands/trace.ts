@@ -14,7 +14,7 @@ import type { Output } from "../program/command.ts";
 import { whileSignalsKill } from "../program/interrupt.ts";
 import type { Style } from "../program/style.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { type Column, formatTable } from "../program/table.ts";
+import { type Column, formatTable, wrap } from "../program/table.ts";
 import { UsageError } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { toChromeTrace } from "../trace/chrome.ts";
@@ -27,7 +27,8 @@ import {
   sumUp,
   toSteps,
 } from "../trace/timeline.ts";
-import { add } from "./add.ts";
+import { getNetwork, readDirectories } from "../network.ts";
+import { add, refuseMissing } from "./add.ts";
 import { del } from "./del.ts";
 
 /** A trace and its outcome. */
@@ -62,8 +63,9 @@ export async function trace(call: CniCall): Promise<Output> {
       steps,
     },
     text: (style) => formatSteps(steps, style, call),
-    note: [...written, summarize(steps), ...tellOfHidden(steps, call)]
-      .join("\n"),
+    note: (style) =>
+      [...written, ...summarize(steps, style), ...tellOfHidden(steps, call)]
+        .join("\n"),
     exitCode: failure === undefined ? 0 : 1,
   };
 }
@@ -96,7 +98,11 @@ async function run(call: CniCall): Promise<Traced> {
       { isIncomplete: true },
     );
   }
+  // A mistyped name is not a trace.
+  const directories = readDirectories(call);
+  getNetwork(directories, network);
   if (netns === undefined) return await runInThrowAway(network, call);
+  refuseMissing(netns, directories);
   const path = await Deno.makeTempFile({ prefix: "cni-trace-" });
   try {
     // A daemon's steps are not in the trace.
@@ -138,11 +144,14 @@ async function runTraced(
   }
 }
 
-function summarize(steps: readonly Step[]): string {
+function summarize(
+  steps: readonly Step[],
+  { width = Infinity }: Style,
+): string[] {
   const totals = sumUp(steps).map(({ kind, count, tookMs }) =>
     `${KIND_NAMES[kind]} ${formatMs(tookMs)} ms (${count})`
   );
-  return `${formatMs(lengthOf(steps))} ms: ${totals.join(", ")}`;
+  return wrap(`${formatMs(lengthOf(steps))} ms: ${totals.join(", ")}`, width);
 }
 
 /** Shorter file accesses and system calls are left out of the table. */
@@ -167,16 +176,22 @@ function formatSteps(
 ): string {
   const shown = flags.wide ? steps : steps.filter(isNotable);
   const isOne = new Set(steps.map(({ pid }) => pid)).size <= 1;
-  const columns = COLUMNS.filter(({ heading }) => heading !== "PID" || !isOne);
-  const { width: _, ...wide } = style;
-  return formatTable(columns, shown, flags.wide ? wide : style);
+  const { width, ...wide } = style;
+  const isWide = flags.wide || width === undefined;
+  const columns = [...COLUMNS, ...isWide ? [WHOLE] : [OBJECT, ERROR]]
+    .filter(({ heading }) => heading !== "PID" || !isOne);
+  return formatTable(columns, shown, isWide ? wide : style);
 }
 
 /** Leaves out the request's name and object, which other columns show. */
-function stripPrefix(error: string, name: string, object: string): string {
+function stripAround(error: string, name: string, object: string): string {
   const prefix = [`${name} ${object}: `, `${name}: `]
     .find((one) => error.startsWith(one)) ?? "";
-  return error.slice(prefix.length);
+  const suffix = `: "${object}"`;
+  return error.slice(
+    prefix.length,
+    error.endsWith(suffix) ? -suffix.length : undefined,
+  );
 }
 
 const COLUMNS: readonly Column<Step>[] = [
@@ -190,13 +205,25 @@ const COLUMNS: readonly Column<Step>[] = [
       kind === "plugin" || kind === "call" ? style.bold : undefined,
     narrow: "cut",
   },
-  {
-    heading: "OBJECT",
-    cell: ({ name, object, error }) =>
-      error === undefined
-        ? object
-        : `${object} ✗ ${stripPrefix(error, name, object)}`.trimStart(),
-    mark: ({ error }, style) => error === undefined ? undefined : style.red,
-    narrow: "cut",
-  },
 ];
+
+const OBJECT: Column<Step> = {
+  heading: "OBJECT",
+  cell: ({ object }) => object,
+  narrow: "middle",
+};
+
+const ERROR: Column<Step> = {
+  heading: "ERROR",
+  cell: ({ name, object, error }) =>
+    error === undefined ? "" : `✗ ${stripAround(error, name, object)}`,
+  mark: ({ error }, style) => error === undefined ? undefined : style.red,
+  narrow: "below",
+};
+
+/** Both, where there is room. */
+const WHOLE: Column<Step> = {
+  ...ERROR,
+  heading: "OBJECT",
+  cell: (step) => `${step.object} ${ERROR.cell(step)}`.trim(),
+};

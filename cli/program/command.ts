@@ -174,7 +174,7 @@ export interface Output {
   /** Whether to omit the newline unless on a terminal, as cnitool does. */
   readonly isBare?: boolean;
   /** Notes for people on stderr, without the newline at the end. */
-  readonly note?: string | undefined;
+  readonly note?: string | ((style: Style) => string) | undefined;
   /** 0 by default. */
   readonly exitCode?: number;
 }

@@ -143,8 +143,10 @@ function chooseExitCode(error: unknown, { interrupt }: World): number {
 function print(output: Output, flags: AnyFlagValues, world: World): Ended {
   const { json, text, isBare = false, note, exitCode = 0 } = output;
   if (flags["json"]) return { stdout: formatJson(json), exitCode };
-  if (note !== undefined) world.onStderr(`${note}\n`);
-  const plain = typeof text === "string" ? text : text(styleOf(world));
+  const format = (given: NonNullable<Output["note"]>): string =>
+    typeof given === "string" ? given : given(styleOf(world));
+  if (note !== undefined) world.onStderr(`${format(note)}\n`);
+  const plain = format(text);
   const isOpen = plain === "" || isBare && !world.isTerminal;
   const newline = isOpen ? "" : "\n";
   return { stdout: plain + newline, exitCode };

@@ -43,12 +43,22 @@ export function replaceFile(
     // Sync the content before the rename, or a crash could leave an empty file
     // under the final name.
     unfinished.sync();
-    Deno.renameSync(unfinished.path, path);
+    rename(unfinished.path, path);
   } catch (error) {
     removeQuietly(unfinished.path);
     throw error;
   } finally {
     removeQuietly(directory);
+  }
+}
+
+/** Renames a file; the error says nothing of the old name, which is no one's. */
+function rename(from: string, to: string): void {
+  try {
+    Deno.renameSync(from, to);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.IsADirectory)) throw error;
+    throw new Deno.errors.IsADirectory("Is a directory");
   }
 }
 

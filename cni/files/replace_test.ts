@@ -46,6 +46,15 @@ Deno.test("replaceFile() writes the file and leaves nothing beside it", () => {
   assertEquals([...Deno.readDirSync(directory.path)].length, 1);
 });
 
+Deno.test("replaceFile() says no more of a directory than its name", () => {
+  using directory = new Directory();
+  const path = join(directory.path, "a");
+  Deno.mkdirSync(path);
+  const error = assertThrows(() => replaceFile(path, new Uint8Array([1])));
+  assertEquals(`${error}`, "IsADirectory: Is a directory");
+  assertEquals(directory.list(), []);
+});
+
 Deno.test("replaceFile() creates the directories for the owner only", () => {
   using directory = new Directory();
   const path = join(directory.path, "a/b/file");
