@@ -38,6 +38,28 @@ const KINDS: readonly Kind[] = [
     },
   },
   {
+    name: "a node that does not track connections of its own",
+    set: (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "bridge",
+        bridge: "cni0",
+        isGateway: true,
+        ipMasq: true,
+        ipam: scene.hosts.hostLocal("10.1.0.0/24"),
+      }]);
+      const raw = "type filter hook prerouting priority raw";
+      scene.sh(`nft -f - <<'END'
+table ip own {
+  chain dns { ${raw}; ip daddr 169.254.20.10 udp dport 53 notrack; }
+  chain pods { ${raw}; ip saddr 10.1.0.0/24 ip daddr 10.1.0.0/24 notrack; }
+  chain rest { ${raw}; ip saddr 10.1.0.0/24 accept; notrack; }
+  chain late { type filter hook prerouting priority filter; notrack; }
+  chain node { type filter hook output priority raw; notrack; }
+}
+END`);
+    },
+  },
+  {
     name: "dual-stack pods behind a bridge, with ports",
     set: async (scene) => {
       scene.writeNetwork("10-pods", [{

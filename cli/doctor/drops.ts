@@ -8,6 +8,7 @@ import {
   type Comparison,
   encodeName,
   type Expression,
+  isNotrack,
   readComparisons,
   verdictOf,
   VERDICTS,
@@ -15,6 +16,7 @@ import {
 import { ADDRESS_OFFSETS } from "../../ffi/ip_header.ts";
 import type { Element, Table } from "../../ffi/nftables/change.ts";
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
+import { valueOf } from "../../cni/tools/about.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
@@ -37,7 +39,7 @@ const HOOKS: readonly string[] = [
   "output",
   "postrouting",
 ];
-const INPUT = 1, FORWARD = 2, OUTPUT = 3;
+const PREROUTING = 0, INPUT = 1, FORWARD = 2, OUTPUT = 3;
 /** Source: include/uapi/linux/netfilter_arp.h `NF_ARP_*`. */
 const ARP_HOOKS: readonly string[] = ["input", "output", "forward"];
 /** Source: include/uapi/linux/netfilter.h `NFPROTO_*`. */
@@ -216,8 +218,7 @@ function findDrop(
   { depth = 0, isConditional = false } = {},
 ): Drop | "passes" | undefined {
   if (depth > MAX_DEPTH) return undefined;
-  const elementsOf = (set: string): readonly Element[] =>
-    nftables.listElements(hooked.table, set);
+  const elementsOf = elementsIn(nftables, hooked);
   for (
     const { handle, expressions } of nftables.listRules(hooked.table, chain)
   ) {
@@ -243,6 +244,13 @@ function findDrop(
     }
   }
   return undefined;
+}
+
+function elementsIn(
+  nftables: Nftables,
+  { table }: HookedChain,
+): (set: string) => readonly Element[] {
+  return (set) => nftables.listElements(table, set);
 }
 
 /** What a rule does with the packets for which all comparisons hold. */
@@ -386,6 +394,75 @@ function isPrefix(hex: string, ip: Ip): boolean {
   return bytes !== "" && ip.toBytes().toHex().startsWith(bytes);
 }
 
+/** Later, connections are tracked already. Source: `NF_IP_PRI_CONNTRACK`. */
+const TRACKING_PRIORITY = -200;
+
+/**
+ * Finds rules by which connections of masqueraded networks are not tracked, and
+ * so not translated.
+ */
+function findUntracked(node: Node): Findings {
+  using nftables = openNftables(node.hostNetns);
+  if (nftables === undefined) return [];
+  const all = listTraffic(node, []).filter(({ conf: { document } }) =>
+    valueOf(document, "ipMasq") === true
+  );
+  const chains = nftables.listHookedChains().filter(({ hook, priority }) =>
+    hook === PREROUTING && priority < TRACKING_PRIORITY
+  );
+  return chains.flatMap((chain) => {
+    const { table: { family, name: table }, name } = chain;
+    const elementsOf = elementsIn(nftables, chain);
+    const rules = nftables.listRules(chain.table, name);
+    // A rule may take packets to elsewhere before.
+    const end = rules.findIndex(({ expressions }) =>
+      verdictOf(expressions) !== undefined ||
+      expressions.some((one) =>
+        one.name === "lookup" || one.name === "target" && !isNotrack(one)
+      )
+    );
+    const first = end < 0 ? rules : rules.slice(0, end + 1);
+    return first.flatMap(({ expressions, handle }) => {
+      if (!expressions.some(isNotrack)) return [];
+      const compared = readComparisons(
+        expressions.filter((one) => !isNotrack(one)),
+      );
+      const own = all.filter((traffic) => {
+        const ip = traffic.subnet.family === 4 ? "ip" : "ip6";
+        return [ip, "inet"].includes(family) &&
+          compared?.every((one) =>
+            !isDestination(one, traffic.subnet.family) &&
+            holds(one, { traffic, isDrop: true, elementsOf })
+          );
+      });
+      if (own.length === 0) return [];
+      const networks = [
+        ...new Set(own.map(({ network }) => `"${network.name}"`)),
+      ].join(", ");
+      return [error(
+        `a rule of the nftables chain "${family} ${table} ${name}" has ` +
+          `connections of ${networks} not tracked`,
+        `no packet of ${networks} is masqueraded: containers reach nobody ` +
+          "outside of the node",
+        {
+          command:
+            `nft delete rule ${family} ${table} ${name} handle ${handle}`,
+          look: `nft -a list chain ${family} ${table} ${name}`,
+          advice: "and tell the program that added it, or it comes back",
+        },
+      )];
+    });
+  });
+}
+
+function isDestination(
+  { payload }: Comparison,
+  family: IpFamily,
+): boolean {
+  return payload?.base === NETWORK_HEADER &&
+    payload.offset === ADDRESS_OFFSETS[family].destination;
+}
+
 /** Checks of rules that drop packets. */
 export const DROP_CHECKS: readonly Check[] = [
   {
@@ -402,5 +479,20 @@ export const DROP_CHECKS: readonly Check[] = [
         "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
     },
     run: (node) => findDroppingRules(node),
+  },
+  {
+    code: "CNI0610",
+    name: "untracked",
+    finds: "a rule has connections of a masqueraded network not tracked",
+    page: {
+      effect: "Containers of the network reach nobody outside of the node: " +
+        "their packets keep their own addresses.",
+      cause: "A `notrack` rule for speed, or against a full table of " +
+        "connections, that is not limited to the node's own traffic.",
+      look: "`nft -a list ruleset | grep -B9 notrack`.",
+      fix:
+        "Have the rule leave out the network's subnet, where it was written.",
+    },
+    run: findUntracked,
   },
 ];

@@ -10,6 +10,7 @@
 import {
   type Bytes,
   struct,
+  u16,
   u16be,
   u32,
   u32be,
@@ -152,6 +153,8 @@ const ip4Ranges = struct({
 const IP6_RANGE_BYTES = 40;
 
 const XTABLES_COMMENT = "comment", XTABLES_MASQUERADE = "MASQUERADE";
+/** Source: include/uapi/linux/netfilter/xt_CT.h `xt_ct_target_info_v1`. */
+const XTABLES_CT = "CT", XT_CT_NOTRACK = 1;
 /**
  * Longest comment of iptables in bytes, including the NUL.
  *
@@ -560,6 +563,17 @@ export function readComparisons(
     }
   }
   return found;
+}
+
+/**
+ * Reports whether a step has connections not tracked, in the form of nft or of
+ * iptables.
+ */
+export function isNotrack({ name, data }: Expression): boolean {
+  if (name !== "target") return name === "notrack";
+  const { name: target, info } = xtablesAttributes.decode(data);
+  return target === XTABLES_CT && info !== undefined &&
+    (u16.decode(info) & XT_CT_NOTRACK) !== 0;
 }
 
 /**

@@ -60,6 +60,8 @@ export interface HookedChain {
   readonly type: string;
   /** Number of the hook. Source: include/uapi/linux/netfilter.h `NF_INET_*`. */
   readonly hook: number;
+  /** Chains with a lower number come first. */
+  readonly priority: number;
   /** Whether it drops packets that no rule decides about. */
   readonly drops: boolean;
 }
@@ -254,6 +256,7 @@ export class Nftables implements Disposable {
           name,
           type,
           hook: hook.number ?? 0,
+          priority: hook.priority ?? 0,
           drops: policy === NF_DROP,
         }];
       });

@@ -38,6 +38,11 @@ function chain(
   return `chain c { type filter hook ${hook} priority 10; policy ${policy}; ${rule}; };`;
 }
 
+/** A chain before connections are tracked, whose only rule is this one. */
+function untracked(rule: string): string {
+  return `chain c { type filter hook prerouting priority raw; ${rule}; };`;
+}
+
 /** Has a tunnel of a VPN that takes packets. */
 function tunnel(
   breaks: string,
@@ -282,6 +287,30 @@ export const KERNEL_FAULTS: readonly Fault[] = [
         "forward",
         "ct state established,related accept; ct state new drop",
       ),
+    ),
+    follow: true,
+  },
+  {
+    name: "a masqueraded network whose connections are not tracked",
+    checks: ["untracked"],
+    message: /chain "ip doctor c" has connections of "pods" not tracked/,
+    seed: table("ip", untracked("ip saddr 10.0.0.0/8 notrack")),
+    follow: true,
+  },
+  {
+    name: "nothing is tracked",
+    checks: ["untracked"],
+    message: /chain "inet doctor c" has connections of "pods" not tracked/,
+    seed: table("inet", untracked("notrack")),
+    follow: true,
+  },
+  {
+    name: "connections that iptables does not track",
+    checks: ["untracked"],
+    message: /chain "ip raw PREROUTING" has connections of "pods" not tracked/,
+    seed: ip(
+      "iptables -t raw -A PREROUTING -s 10.1.0.0/16 -j CT --notrack",
+      "nft delete table ip raw",
     ),
     follow: true,
   },
