@@ -6,8 +6,32 @@
  * @module
  */
 
+import { ifPossible } from "../cni/files/io.ts";
 import { answerHelp } from "./help.ts";
 import { writePluginLists } from "./schemas/plugin_lists.ts";
+
+/** Where it writes. */
+const PLACES = ["plugins/lists", "cni/config", "docs", "dist/schemas"];
+
+/** Reads the files in the places, by path. */
+function readWritten(root: string): Map<string, string> {
+  return new Map(PLACES.flatMap((place) => {
+    const entries = ifPossible(() => [...Deno.readDirSync(root + place)]) ?? [];
+    return entries.filter(({ isFile }) => isFile).map(({ name }) => {
+      const path = `${place}/${name}`;
+      return [path, Deno.readTextFileSync(root + path)] as const;
+    });
+  }));
+}
+
+/** Lists the files that are new, or have another text than before. */
+export function listChanged(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+): string[] {
+  return [...after].filter(([path, text]) => before.get(path) !== text)
+    .map(([path]) => path).sort();
+}
 
 if (import.meta.main) {
   answerHelp(
@@ -18,6 +42,7 @@ dist/schemas.
 Usage: deno task schemas`,
   );
   const root = new URL("../", import.meta.url).pathname;
+  const before = readWritten(root);
   await writePluginLists(root);
   // It imports the lists.
   const { writeFindingsPage, writeKeyTables, writeSchemas } = await import(
@@ -26,4 +51,7 @@ Usage: deno task schemas`,
   await writeKeyTables(root);
   await writeFindingsPage(root);
   await writeSchemas(`${root}dist/schemas`);
+  const changed = listChanged(before, readWritten(root));
+  const report = changed.map((path) => `Wrote ${path}`);
+  console.log(report.join("\n") || "Nothing has changed");
 }

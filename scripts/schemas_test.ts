@@ -9,6 +9,7 @@ import type { JsonSchema } from "../cni/tools/json_schema.ts";
 import { makeSchemas } from "../cli/schema/make.ts";
 import { KEYS } from "../plugins/lists/keys.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
+import { listChanged } from "./schemas.ts";
 import { writeSchemas } from "./schemas/write.ts";
 
 Deno.test("schemas describe every key", async () => {
@@ -179,4 +180,11 @@ See docs/bridge.md
   assertMatch(wrong.stderr, /has no key "vlanTrnk"; did you mean "vlanTrunk"/);
   assertEquals(wrong.exitCode, 1);
   assertMatch((await runCni("explain")).stdout, /^bridge /m);
+});
+
+Deno.test("schemas names the files that it has changed", () => {
+  const before = new Map([["docs/a", "1"], ["docs/b", "2"]]);
+  assertEquals(listChanged(before, before), []);
+  const after = new Map([["docs/b", "3"], ["docs/a", "1"], ["cni/c", "4"]]);
+  assertEquals(listChanged(before, after), ["cni/c", "docs/b"]);
 });
