@@ -6,7 +6,7 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { parseDuration } from "../../cni/config/duration.ts";
+import { LONGEST_TIMER_MS, parseDuration } from "../../cni/config/duration.ts";
 import type { Style } from "./style.ts";
 import { refuse, type UsageError } from "./usage_error.ts";
 
@@ -198,7 +198,7 @@ export function flagsOf({ flags, timeout }: CommandRow): FlagTable {
  * Reads a duration from a flag.
  *
  * @returns Milliseconds
- * @throws {UsageError} If it is malformed
+ * @throws {UsageError} If it is malformed, or longer than timers run
  */
 export function readDuration(
   { command, flags }: Pick<CommandCall<object>, "command" | "flags">,
@@ -206,9 +206,11 @@ export function readDuration(
 ): number {
   const text = String((flags as AnyFlagValues)[name]);
   const ms = parseDuration(text);
-  if (ms !== undefined) return ms;
+  if (ms !== undefined && ms <= LONGEST_TIMER_MS) return ms;
   throw refuse(
     command,
-    `--${name} must be a duration such as 500ms, 45s, 2m or 1h30m, not "${text}"`,
+    ms === undefined
+      ? `--${name} must be a duration such as 500ms, 45s, 2m or 1h30m, not "${text}"`
+      : `--${name} may be 596h at most, not "${text}"`,
   );
 }

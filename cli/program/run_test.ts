@@ -108,6 +108,10 @@ Deno.test("runTool() reports usage errors", async (t) => {
       ["go", "--timeout", "soon"],
       'Cannot run "tool go": --timeout must be a duration such as 500ms, 45s, 2m or 1h30m, not "soon"; see tool go --help\n',
     ],
+    [
+      ["go", "--timeout", "597h"],
+      'Cannot run "tool go": --timeout may be 596h at most, not "597h"; see tool go --help\n',
+    ],
     [[], 'Cannot run "tool": a command is missing\n'],
   ];
   await eachRow(t, rows, async ([argv, stderr]) => {

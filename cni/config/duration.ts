@@ -15,13 +15,16 @@ const UNITS: Readonly<Record<string, number>> = {
 };
 
 /** The limit of timers: 31 bits of milliseconds, almost 25 days. */
-const LONGEST_MS = 2 ** 31 - 1;
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** The longest time that an address stays: ten years. */
+const LONGEST_STAY_MS = 10 * 365 * 24 * 3_600_000;
 
 /**
  * Parses a duration: seconds, or numbers with units in Go's notation, `1m30s`.
  *
- * @returns Milliseconds, 0 to 2^31 - 1, which also stands for longer durations;
- *   undefined if the text is malformed
+ * @returns Milliseconds from 0, which may be more than timers take; undefined if
+ *   the text is malformed
  */
 export function parseDuration(text: string): number | undefined {
   const whole = /^\d+(\.\d+)?$/.test(text) ? `${text}s` : text;
@@ -30,19 +33,22 @@ export function parseDuration(text: string): number | undefined {
     (sum, [, amount, unit]) => sum + Number(amount) * (UNITS[unit ?? ""] ?? 0),
     0,
   );
-  return Math.min(Math.round(ms), LONGEST_MS);
+  return Math.round(ms);
 }
 
 /**
  * Parses how long an address stays that no pod uses.
  *
  * @returns Milliseconds
- * @throws {AddressError} If it is not a duration, or 0
+ * @throws {AddressError} If it is not a duration, 0, or more than ten years
  */
 export function parseStayTime(text: string): number {
   const ms = parseDuration(text);
-  if (ms !== undefined && ms > 0) return ms;
-  throw new AddressError(`"${text}" is not a duration such as 10m`);
+  if (ms === undefined || ms === 0) {
+    throw new AddressError(`"${text}" is not a duration such as 10m`);
+  }
+  if (ms <= LONGEST_STAY_MS) return ms;
+  throw new AddressError(`"${text}" is longer than ten years`);
 }
 
 /** Formats a duration in the largest unit that gives a whole number. */

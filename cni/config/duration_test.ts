@@ -1,6 +1,6 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
-import { formatDuration, parseDuration } from "./duration.ts";
+import { formatDuration, parseDuration, parseStayTime } from "./duration.ts";
 
 testRows<[string, number]>("parseDuration() reads seconds and Go's durations", [
   ["0", 0],
@@ -15,9 +15,8 @@ testRows<[string, number]>("parseDuration() reads seconds and Go's durations", [
   ["1m1s1ms", 61_001],
   ["0.0004s", 0],
   ["596h", 2_145_600_000],
-  ["597h", 2 ** 31 - 1],
-  ["999999999h", 2 ** 31 - 1],
-  ["9".repeat(400), 2 ** 31 - 1],
+  ["720h", 30 * 24 * 3_600_000],
+  ["9".repeat(400), Infinity],
 ], ([text, ms]) => assertEquals(parseDuration(text), ms));
 
 Deno.test("parseDuration() refuses everything else", async (t) => {
@@ -26,6 +25,21 @@ Deno.test("parseDuration() refuses everything else", async (t) => {
   await eachRow(t, rows, (text) => {
     assertEquals(parseDuration(text), undefined);
   }, (text) => JSON.stringify(text));
+});
+
+testRows<[string, number | string]>("parseStayTime() takes up to ten years", [
+  ["10m", 600_000],
+  ["720h", 30 * 24 * 3_600_000],
+  ["87600h", 10 * 365 * 24 * 3_600_000],
+  ["87601h", '"87601h" is longer than ten years'],
+  ["9".repeat(400), `"${"9".repeat(400)}" is longer than ten years`],
+  ["0s", '"0s" is not a duration such as 10m'],
+  ["soon", '"soon" is not a duration such as 10m'],
+], ([text, expected]) => {
+  if (typeof expected === "number") {
+    return assertEquals(parseStayTime(text), expected);
+  }
+  assertThrows(() => parseStayTime(text), Error, expected);
 });
 
 testRows<[number, string]>(

@@ -85,7 +85,7 @@ export const keys: PluginKeys = {
     },
     "stayTime": {
       text:
-        "With `stay`, how long an address stays that no pod uses, such as `10m`; at most 24 days. Required then",
+        "With `stay`, how long an address stays that no pod uses, such as `10m`; at most ten years. Required then",
       default: "none",
     },
   },
