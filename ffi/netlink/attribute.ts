@@ -66,6 +66,7 @@ export interface AttributeSet<R extends Rows>
   encode(values: DecodedAttributes<R>): Bytes;
   /** Decodes a run of attributes. If one repeats, the last wins. */
   decode(bytes: Bytes): DecodedAttributes<R>;
+  /** The same for the attributes from `start` up to `end` of a view. */
   decodeAt?(
     view: DataView<ArrayBuffer>,
     start: number,
