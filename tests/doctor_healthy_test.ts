@@ -60,6 +60,25 @@ END`);
     },
   },
   {
+    name: "a node with policies of IPsec for others",
+    set: (scene) => {
+      scene.writeNetwork("10-pods", [{
+        type: "bridge",
+        bridge: "cni0",
+        isGateway: true,
+        ipMasq: true,
+        ipam: scene.hosts.hostLocal("10.1.0.0/24"),
+      }]);
+      scene.sh(`add() { ip xfrm policy add "$@"; }
+add src 10.1.0.0/24 dst 192.0.2.0/24 dir out action block
+add src 10.1.0.0/24 dst 0.0.0.0/0 proto udp dir out action block
+add src 10.1.0.0/24 dst 0.0.0.0/0 dir fwd mark 7 action block
+add src 172.16.0.0/12 dst 0.0.0.0/0 dir fwd action block
+add src 0.0.0.0/0 dst 10.1.0.0/24 dir in action block
+add src 10.1.0.0/25 dst 0.0.0.0/0 dir fwd action block`);
+    },
+  },
+  {
     name: "dual-stack pods behind a bridge, with ports",
     set: async (scene) => {
       scene.writeNetwork("10-pods", [{

@@ -315,6 +315,28 @@ export const KERNEL_FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
+    name: "a policy of IPsec that drops what is forwarded",
+    checks: ["ipsec-blocks"],
+    message:
+      /policy \"src 10.1.0.0\/16 dst 0.0.0.0\/0 dir fwd\" drops packets of \"pods\"$/,
+    seed: ip(
+      "ip xfrm policy add src 10.1.0.0/16 dst 0.0.0.0/0 dir fwd action block",
+      "ip xfrm policy flush",
+    ),
+    follow: true,
+  },
+  {
+    name: "a policy of IPsec that drops what leaves by IPv6",
+    checks: ["ipsec-blocks"],
+    message:
+      /policy \"src ::\/0 dst fd00:1::\/48 dir out\" drops packets of \"pods\"$/,
+    seed: ip(
+      "ip xfrm policy add src ::/0 dst fd00:1::/48 dir out action block",
+      "ip xfrm policy flush",
+    ),
+    follow: true,
+  },
+  {
     name: "a rule that drops a set of private networks",
     checks: ["rule-drops"],
     message: /\(forward\) drops packets of "pods", "lan"/,
