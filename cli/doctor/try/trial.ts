@@ -265,11 +265,13 @@ async function findStops(
     }
   }
   if (stops.size > 0) return [...stops.values()];
-  const drops = DROP_CHECKS.map((check) => ({
-    ...check,
-    run: (node: Node): Findings =>
-      findDroppingRules(node, lost.map(({ address }) => address)),
-  }));
+  const addresses = lost.map(({ address }) => address);
+  const drops = DROP_CHECKS.map((check) =>
+    check.name !== "rule-drops" ? check : {
+      ...check,
+      run: (node: Node): Findings => findDroppingRules(node, addresses),
+    }
+  );
   const checks = [...drops, ...FORWARDING_CHECKS, ...SYSCTL_CHECKS];
   const { findings } = await diagnose(node, () => {}, checks);
   return findings.filter(({ message }) =>
