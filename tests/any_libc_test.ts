@@ -137,7 +137,17 @@ ${DIRECTORY}/cni daemon --detach --no-warm-up --pid-file /tmp/pid 2> $log >&2 ||
   exit 1
 }
 pid=$(/bin/busybox cat /tmp/pid)
-trap 'kill $pid; while [ -e /proc/$pid ]; do /bin/busybox sleep 0.1; done' EXIT
+# A process that nobody waits for stays in /proc, without its executable.
+end() {
+  kill $pid
+  for each in $(/bin/busybox seq 300); do
+    [ -e /proc/$pid/exe ] || return 0
+    /bin/busybox sleep 0.1
+  done
+  echo "the daemon does not end" >&2
+  exit 1
+}
+trap end EXIT
 for command in ${commands.join(" ")}; do
   ${DIRECTORY}/cni $command net1 ${hosts.sandbox.path} >&2
 done
