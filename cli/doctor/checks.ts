@@ -11,6 +11,7 @@ import { DAEMON_CHECKS } from "./daemons.ts";
 import type { Check } from "./finding.ts";
 import { FORWARDING_CHECKS } from "./forwarding.ts";
 import { DROP_CHECKS } from "./drops.ts";
+import { IPSEC_CHECKS } from "./ipsec.ts";
 import { KERNEL_CHECKS } from "./kernel.ts";
 import { LEFTOVER_CHECKS } from "./leftovers.ts";
 import { LIMIT_CHECKS } from "./limits.ts";
@@ -48,6 +49,7 @@ export const CHECKS: readonly Check[] = [
   ...SYSCTL_CHECKS,
   ...FORWARDING_CHECKS,
   ...DROP_CHECKS,
+  ...IPSEC_CHECKS,
   ...UPLINK_CHECKS,
   ...ATTACHMENT_CHECKS,
   ...PATH_CHECKS,

@@ -13,8 +13,6 @@ import {
   verdictOf,
   VERDICTS,
 } from "../../ffi/nftables/expression.ts";
-import { isErrno } from "../../ffi/errno.ts";
-import { listXfrmPolicies, type XfrmPolicy } from "../../ffi/xfrm.ts";
 import { ADDRESS_OFFSETS } from "../../ffi/ip_header.ts";
 import type { Element, Table } from "../../ffi/nftables/change.ts";
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
@@ -465,52 +463,6 @@ function isDestination(
     payload.offset === ADDRESS_OFFSETS[family].destination;
 }
 
-/** Finds policies of IPsec that drop what networks send or receive. */
-function findBlockingPolicies(node: Node): Findings {
-  const policies = listPolicies(node.hostNetns);
-  const blocks = policies.filter((one) =>
-    one.isBlock && one.direction !== "in" && !one.isNarrow &&
-    // Which one a packet meets first depends on the packet.
-    !policies.some(({ isBlock, direction, priority }) =>
-      !isBlock && direction === one.direction && priority <= one.priority
-    )
-  );
-  return blocks.flatMap(({ direction, source, destination }) => {
-    const own = listRouted(node).filter(({ subnet }) =>
-      covers(source, subnet) && destination.prefixLength === 0 ||
-      covers(destination, subnet) && source.prefixLength === 0
-    );
-    if (own.length === 0) return [];
-    const networks = [
-      ...new Set(own.map(({ network }) => `"${network.name}"`)),
-    ].join(", ");
-    const policy = `src ${source} dst ${destination} dir ${direction}`;
-    return [error(
-      `the IPsec policy "${policy}" drops packets of ${networks}`,
-      describeEffect(FORWARD, networks),
-      {
-        command: `ip xfrm policy delete ${policy}`,
-        look: "ip xfrm policy",
-        advice: "and tell the program that added it, or it comes back",
-      },
-    )];
-  });
-}
-
-function covers(wide: Cidr, subnet: Cidr): boolean {
-  return wide.family === subnet.family && wide.containsCidr(subnet);
-}
-
-/** Lists the policies; none if the kernel has no IPsec. */
-function listPolicies(netns: string): XfrmPolicy[] {
-  try {
-    return listXfrmPolicies(netns);
-  } catch (error) {
-    if (isErrno(error, "EPROTONOSUPPORT")) return [];
-    throw error;
-  }
-}
-
 /** Checks of rules that drop packets. */
 export const DROP_CHECKS: readonly Check[] = [
   {
@@ -542,21 +494,5 @@ export const DROP_CHECKS: readonly Check[] = [
         "Have the rule leave out the network's subnet, where it was written.",
     },
     run: findUntracked,
-  },
-  {
-    code: "CNI0611",
-    name: "ipsec-blocks",
-    finds: "a policy of IPsec drops all packets of a network",
-    page: {
-      effect:
-        "Containers of the network do not reach others, or are not reached.",
-      cause:
-        "A policy of a VPN against packets that leave without encryption, " +
-        "or one that a program has left.",
-      look: "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
-        "/proc/net/xfrm_stat.",
-      fix: "Exclude the network's subnet in the VPN's configuration.",
-    },
-    run: findBlockingPolicies,
   },
 ];

@@ -19,6 +19,7 @@ import { findAbout } from "../../../plugins/abouts.ts";
 import { formatFailureText } from "../../program/failure.ts";
 import { createNodeInvoker } from "../../node_invoker.ts";
 import { DROP_CHECKS, findDroppingRules } from "../drops.ts";
+import { IPSEC_CHECKS } from "../ipsec.ts";
 import type { Findings } from "../finding.ts";
 import { diagnose } from "../diagnose.ts";
 import { FORWARDING_CHECKS } from "../forwarding.ts";
@@ -272,7 +273,12 @@ async function findStops(
       run: (node: Node): Findings => findDroppingRules(node, addresses),
     }
   );
-  const checks = [...drops, ...FORWARDING_CHECKS, ...SYSCTL_CHECKS];
+  const checks = [
+    ...drops,
+    ...IPSEC_CHECKS,
+    ...FORWARDING_CHECKS,
+    ...SYSCTL_CHECKS,
+  ];
   const { findings } = await diagnose(node, () => {}, checks);
   return findings.filter(({ message }) =>
     message.includes(`"${name}"`) ||
