@@ -18,7 +18,7 @@ import type {
 import { arrangeResult, describeAttachment } from "../attachment.ts";
 import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
 import { findTarget, findUnknown } from "../attachments/target.ts";
-import { type Output, readDuration } from "../program/command.ts";
+import { type Output, readTimeLimit } from "../program/command.ts";
 import { objectOf } from "../../cni/json/json.ts";
 import type { CniCall } from "../flags.ts";
 import { formatDuration } from "../../cni/config/duration.ts";
@@ -38,7 +38,7 @@ import { showControls } from "../program/style.ts";
 export async function add(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const directories = readDirectories(call);
-  const undoTimeoutMs = readDuration(call, "undo-timeout");
+  const undoTimeoutMs = readTimeLimit(call, "undo-timeout");
   const list = getNetwork(directories, network);
   const conf = await describeAttachment(call, netns);
   const { signal } = call;

@@ -24,7 +24,7 @@ import {
 } from "../conform/configuration.ts";
 import { formatReports } from "../conform/text.ts";
 import type { CniCall } from "../flags.ts";
-import { type Output, readDuration } from "../program/command.ts";
+import { type Output, readTimeLimit } from "../program/command.ts";
 import { refuse } from "../program/usage_error.ts";
 
 /** Tries executables. */
@@ -34,7 +34,7 @@ export async function conform(call: CniCall): Promise<Output> {
     ? { plugins: {} }
     : readConfiguration(flags.config);
   const demands = chooseDemands(call);
-  const callMs = readDuration(call, "call-timeout");
+  const callMs = readTimeLimit(call, "call-timeout");
   const reports: Report[] = [], skipped: string[] = [];
   for (const { candidate, isNamed } of findCandidates(call, configuration)) {
     signal.throwIfAborted();

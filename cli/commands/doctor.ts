@@ -5,7 +5,7 @@
  */
 
 import { deadline, JoinedSignal, pause } from "../../cni/call/deadline.ts";
-import { type Output, readDuration } from "../program/command.ts";
+import { type Output, readTimeLimit } from "../program/command.ts";
 import { refuse } from "../program/usage_error.ts";
 import { showControls, type Style } from "../program/style.ts";
 import { wrap } from "../program/table.ts";
@@ -84,7 +84,7 @@ async function waitUntilWell(
   call: CniCall,
   replaced: Replaced,
 ): Promise<Output> {
-  const waitMs = readDuration(call, "wait");
+  const waitMs = readTimeLimit(call, "wait");
   const end = performance.now() + waitMs;
   for (;;) {
     // The time limit is that of one look.

@@ -15,7 +15,7 @@ import {
   type FlagValues,
   type Output,
   type Program,
-  readDuration,
+  readTimeLimit,
 } from "../program/command.ts";
 import { formatDuration } from "../../cni/config/duration.ts";
 import { OWN_ROWS } from "../program/own_rows.ts";
@@ -77,9 +77,9 @@ async function daemon(
     socket,
     hostPrefix: flags.hostprefix,
     broadcast: flags.broadcast,
-    timeoutMs: readDuration(call, "timeout"),
-    resendMaxMs: readDuration(call, "resendmax"),
-    resendTimeoutMs: readDuration(call, "resendtimeout"),
+    timeoutMs: readTimeLimit(call, "timeout"),
+    resendMaxMs: readTimeLimit(call, "resendmax"),
+    resendTimeoutMs: readTimeLimit(call, "resendtimeout"),
     inherited: inheritedSocket(env),
     log,
     signal,

@@ -13,7 +13,7 @@ import {
   type CommandCall,
   type Output,
   type Program,
-  readDuration,
+  readTimeLimit,
 } from "./command.ts";
 import {
   ExitError,
@@ -176,7 +176,7 @@ async function runLine(
   const command = `${program.name} ${row.name}`;
   const timeoutMs = row.timeout === undefined
     ? 0
-    : readDuration({ command, flags }, "timeout");
+    : readTimeLimit({ command, flags }, "timeout");
   const limit = timeoutMs === 0 ? undefined : deadline(timeoutMs);
   using end = new JoinedSignal(limit, interrupt);
   const call: CommandCall = {

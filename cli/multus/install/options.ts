@@ -6,7 +6,7 @@
 
 import { basename, dirname, join } from "@std/path/posix";
 import type { Environment } from "../../../cni/call/args.ts";
-import { type CommandCall, readDuration } from "../../program/command.ts";
+import { type CommandCall, readTimeLimit } from "../../program/command.ts";
 import { refuse } from "../../program/usage_error.ts";
 import { INSTALL_FLAGS, type InstallFlags } from "./install_flags.ts";
 
@@ -130,7 +130,7 @@ export function readInstallOptions(
     skipsConfigWatch: flags["skip-config-watch"],
     cleansUp: flags["cleanup-config-on-exit"] &&
       flags["multus-conf-file"] === "auto",
-    timeoutMs: readDuration(call, "timeout"),
+    timeoutMs: readTimeLimit(call, "timeout"),
   };
 }
 
@@ -185,7 +185,7 @@ function readConfiguration(
     takesName: flags["override-network-name"],
     keys: readKeys(flags),
     readinessFile: flags["readiness-indicator-file"],
-    readinessTimeoutMs: readDuration(call, "readiness-timeout"),
+    readinessTimeoutMs: readTimeLimit(call, "readiness-timeout"),
   };
 }
 
