@@ -1,6 +1,7 @@
 /**
  * Pods, workloads, ports and crashes on a cluster of one node: ptp, host-local
- * and portmap, with containerd and CRI-O, with the node daemon and without.
+ * and portmap, with containerd and CRI-O, with the node daemon and without. Rules
+ * of others are there all the time.
  */
 
 import { assertEquals } from "@std/assert";
@@ -30,6 +31,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
   }, async (cluster, step) => {
     const { api, node } = cluster;
     if (withDaemon) await startDaemon(node);
+    await node.get(POLICIES);
     const before = [await readTraces(node)];
 
     await step("pods start, and are gone", async () => {
@@ -101,6 +103,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
 
     await step("the node loses its power", async () => {
       await cluster.reboot(node, withDaemon);
+      await node.get(POLICIES);
       await settle(cluster);
     });
 
@@ -131,6 +134,27 @@ for (const { runtime, needs, withDaemon } of CASES) {
     await step("nothing is left", () => removeAll(cluster, before));
   });
 }
+
+/**
+ * Adds rules as a controller of network policies does. They are among the traces,
+ * and so must stay as they are.
+ */
+const POLICIES = `nft -f - << end
+table inet policies {
+  set isolated {
+    type ipv4_addr
+    elements = { 10.244.1.2, 10.244.1.3 }
+  }
+  chain forward {
+    type filter hook forward priority filter - 1
+    ip daddr @isolated tcp dport 4444 drop
+    ip saddr 10.244.0.0/16 tcp dport 4445 drop
+  }
+}
+end
+iptables-nft -N KUBE-NWPLCY-TEST
+iptables-nft -A KUBE-NWPLCY-TEST -p tcp --dport 4446 -j DROP
+iptables-nft -I FORWARD -m comment --comment policies -j KUBE-NWPLCY-TEST`;
 
 /** Reports whether the port is open, for a client outside the node. */
 function answers({ hosts }: Cluster): boolean {
