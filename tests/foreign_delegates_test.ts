@@ -458,6 +458,7 @@ async function startCalico(
 }
 
 function hasBonding(): boolean {
+  if (!hasCommand("modprobe")) return false;
   const { success } = new Deno.Command("modprobe", {
     args: ["--quiet", "bonding"],
   }).outputSync();
