@@ -230,7 +230,7 @@ Deno.test("loadTransport() trusts no other server that is its own authority", as
     const url = `http://127.0.0.1:${proxy.port}`;
     using client = await scene.open({ "proxy-url": url });
     const error = await kubeErrorOf(
-      client.getPod("test", "p1", { overallMs: 100 }),
+      client.getPod("test", "p1", { overallMs: 3000 }),
     );
     assert(
       error.message.includes(": proxy-url cannot be combined"),
