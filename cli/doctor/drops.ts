@@ -29,7 +29,12 @@ import {
 } from "./finding.ts";
 import { listLive } from "./live.ts";
 import type { Node } from "./node.ts";
-import { listRouted, type RoutedNetwork } from "./routed.ts";
+import {
+  describeUnforwarded,
+  listRouted,
+  quoteNetworks,
+  type RoutedNetwork,
+} from "./routed.ts";
 
 /** Source: include/uapi/linux/netfilter.h `NF_INET_*`, `NF_BR_*`. */
 const HOOKS: readonly string[] = [
@@ -117,9 +122,7 @@ export function findDroppingRules(
     if (first === undefined) return [];
     const { chain, inChain } = first;
     const { family, name } = chain.table;
-    const networks = [
-      ...new Set(some.map(({ traffic }) => `"${traffic.network.name}"`)),
-    ].join(", ");
+    const networks = quoteNetworks(some.map(({ traffic }) => traffic));
     // Some nodes keep containers off their own services on purpose.
     const make = chain.hook === INPUT ? warning : error;
     return [make(
@@ -147,7 +150,7 @@ function describeEffect(hook: number, networks: string): string {
   }
   return hook === OUTPUT
     ? `the node does not reach containers of ${networks}: probes fail`
-    : `containers of ${networks} do not reach others, or are not reached`;
+    : describeUnforwarded(networks);
 }
 
 /**
@@ -170,8 +173,7 @@ function findClosedChains(
         : [INPUT, OUTPUT].includes(hook) &&
           ["inet", subnet.family === 4 ? "ip" : "ip6"].includes(family)
     );
-    const networks = [...new Set(own.map(({ network }) => `"${network.name}"`))]
-      .join(", ");
+    const networks = quoteNetworks(own);
     const rules = nftables.listRules(chain.table, name);
     const lets = ({ expressions }: Rule): boolean => {
       const verdict = verdictOf(expressions);
@@ -436,9 +438,7 @@ function findUntracked(node: Node): Findings {
           );
       });
       if (own.length === 0) return [];
-      const networks = [
-        ...new Set(own.map(({ network }) => `"${network.name}"`)),
-      ].join(", ");
+      const networks = quoteNetworks(own);
       return [error(
         `a rule of the nftables chain "${family} ${table} ${name}" has ` +
           `connections of ${networks} not tracked`,

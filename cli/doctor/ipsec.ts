@@ -9,7 +9,7 @@ import { listXfrmPolicies, type XfrmPolicy } from "../../ffi/xfrm.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { type Check, error, type Findings } from "./finding.ts";
 import type { Node } from "./node.ts";
-import { listRouted } from "./routed.ts";
+import { describeUnforwarded, listRouted, quoteNetworks } from "./routed.ts";
 
 /** Finds policies of IPsec that drop what networks send or receive. */
 function findBlockingPolicies(node: Node): Findings {
@@ -27,13 +27,11 @@ function findBlockingPolicies(node: Node): Findings {
       covers(destination, subnet) && source.prefixLength === 0
     );
     if (own.length === 0) return [];
-    const networks = [
-      ...new Set(own.map(({ network }) => `"${network.name}"`)),
-    ].join(", ");
+    const networks = quoteNetworks(own);
     const policy = `src ${source} dst ${destination} dir ${direction}`;
     return [error(
       `the IPsec policy "${policy}" drops packets of ${networks}`,
-      `containers of ${networks} do not reach others, or are not reached`,
+      describeUnforwarded(networks),
       {
         command: `ip xfrm policy delete ${policy}`,
         look: "ip xfrm policy",
