@@ -5,6 +5,7 @@
  */
 
 import type { KubeClient, RequestOptions } from "../../kube/client.ts";
+import { deleteObject } from "../../kube/delete_object.ts";
 import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";
 import { isConflict, isNotFound, KubeError } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
@@ -99,19 +100,8 @@ export class WhereaboutsApi {
 
   /** Deletes a reservation with this UID, if it exists. */
   async deleteReservation(name: string, uid: string): Promise<void> {
-    try {
-      await this.#client.request({
-        method: "DELETE",
-        path: this.#path(RESERVATIONS, name),
-        body: {
-          kind: "DeleteOptions",
-          apiVersion: "v1",
-          preconditions: { uid },
-        },
-      }, this.#limits);
-    } catch (error) {
-      if (!isNotFound(error) && !isConflict(error)) throw error;
-    }
+    const path = this.#path(RESERVATIONS, name);
+    await deleteObject(this.#client, path, { uid }, this.#limits);
   }
 
   /** Lets a reservation with this UID go that was deleted, and has our finalizer. */

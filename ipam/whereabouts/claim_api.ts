@@ -6,9 +6,9 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { RequestOptions } from "../../kube/client.ts";
+import { deleteObject } from "../../kube/delete_object.ts";
 import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";
 import {
-  hasStatus,
   isConflict,
   isNotFound,
   type KubeError,
@@ -97,19 +97,9 @@ export class ClaimApi {
    */
   async deleteAsRead({ metadata }: IpamClaim): Promise<boolean> {
     const { namespace = "", name = "", uid, resourceVersion } = metadata ?? {};
-    const preconditions = { uid, resourceVersion };
-    const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions };
+    const read = { uid, resourceVersion };
     const path = pathOf(namespace, name);
-    try {
-      await this.#client.request(
-        { method: "DELETE", path, body },
-        this.#limits,
-      );
-      return true;
-    } catch (error) {
-      if (hasStatus(error, 404, 409)) return false;
-      throw error;
-    }
+    return await deleteObject(this.#client, path, read, this.#limits);
   }
 
   /** Reads a pod; returns undefined if it does not exist. */
