@@ -23,6 +23,17 @@ function ipam({ hosts }: DoctorScene, ...subnets: string[]): object {
   };
 }
 
+/** Writes a masqueraded network with 10.1.0.0/24. */
+function writeMasqueraded(scene: DoctorScene): void {
+  scene.writeNetwork("10-pods", [{
+    type: "bridge",
+    bridge: "cni0",
+    isGateway: true,
+    ipMasq: true,
+    ipam: scene.hosts.hostLocal("10.1.0.0/24"),
+  }]);
+}
+
 const KINDS: readonly Kind[] = [
   {
     name: "a new node: a network, no container, no directory for leases",
@@ -40,13 +51,7 @@ const KINDS: readonly Kind[] = [
   {
     name: "a node that does not track connections of its own",
     set: (scene) => {
-      scene.writeNetwork("10-pods", [{
-        type: "bridge",
-        bridge: "cni0",
-        isGateway: true,
-        ipMasq: true,
-        ipam: scene.hosts.hostLocal("10.1.0.0/24"),
-      }]);
+      writeMasqueraded(scene);
       const raw = "type filter hook prerouting priority raw";
       scene.sh(`nft -f - <<'END'
 table ip own {
@@ -62,13 +67,7 @@ END`);
   {
     name: "a node with policies of IPsec for others",
     set: (scene) => {
-      scene.writeNetwork("10-pods", [{
-        type: "bridge",
-        bridge: "cni0",
-        isGateway: true,
-        ipMasq: true,
-        ipam: scene.hosts.hostLocal("10.1.0.0/24"),
-      }]);
+      writeMasqueraded(scene);
       scene.sh(`add() { ip xfrm policy add "$@"; }
 add src 10.1.0.0/24 dst 192.0.2.0/24 dir out action block
 add src 10.1.0.0/24 dst 0.0.0.0/0 proto udp dir out action block

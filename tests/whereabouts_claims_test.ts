@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
-import { openKubeClient } from "../kube/client.ts";
+import { type KubeClient, openKubeClient } from "../kube/client.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import {
   claimStatus,
@@ -489,27 +489,16 @@ Deno.test("whereabouts: others write to the pool while a claim's first ADD does"
       Object.values(scene.allocations(POOL) ?? {})
         .filter(({ id }) => id === heldRecord(scene, "vm").id).length;
     let count = 0, most = 0;
-    scene.useClients(async (options) => {
-      const client = await openKubeClient(options);
-      if (client === undefined) throw new Error("no client");
-      return {
-        listPages: client.listPages.bind(client),
-        async request<T>(
-          ...args: Parameters<typeof client.request>
-        ): Promise<T> {
-          const answer = await client.request<T>(...args);
-          most = Math.max(most, countOwn());
-          const [{ method = "GET", path }] = args;
-          const isRead = method === "GET" && path.includes("/ippools/");
-          // It takes an address that the claim would not take.
-          if (isRead && ++count === 1) {
-            await scene.add({ ...RANGE, range_start: "10.0.0.100" }, other);
-            count = 1;
-          }
-          return answer;
-        },
-        [Symbol.dispose]: () => client[Symbol.dispose](),
-      };
+    interceptRequests(scene, async (send, { method = "GET", path }) => {
+      const answer = await send();
+      most = Math.max(most, countOwn());
+      const isRead = method === "GET" && path.includes("/ippools/");
+      // It takes an address that the claim would not take.
+      if (isRead && ++count === 1) {
+        await scene.add({ ...RANGE, range_start: "10.0.0.100" }, other);
+        count = 1;
+      }
+      return answer;
     });
     const call = withClaim("vm", { pod: "vm-1" }, { controller });
     const ips = await scene.add(RANGE, call);
@@ -518,6 +507,26 @@ Deno.test("whereabouts: others write to the pool while a claim's first ADD does"
     assertEquals([count, most, countOwn()], [reads, 1, 1]);
   });
 });
+
+/** Runs `around` in the place of each request, which it sends. */
+function interceptRequests(
+  scene: WhereaboutsScene,
+  around: <T>(
+    send: () => Promise<T>,
+    request: Parameters<KubeClient["request"]>[0],
+  ) => Promise<T>,
+): void {
+  scene.useClients(async (options) => {
+    const client = await openKubeClient(options);
+    if (client === undefined) throw new Error("no client");
+    return {
+      listPages: client.listPages.bind(client),
+      request: <T>(...args: Parameters<KubeClient["request"]>): Promise<T> =>
+        around(() => client.request<T>(...args), args[0]),
+      [Symbol.dispose]: () => client[Symbol.dispose](),
+    };
+  });
+}
 
 /** A process that dies at a request. */
 class Killed extends Error {}
@@ -533,22 +542,12 @@ Deno.test("whereabouts: a claim's ADD and DEL may be killed at every request", a
       let count = 0;
       const killAt = (position: number): void => {
         count = 0;
-        scene.useClients(async (options) => {
-          const client = await openKubeClient(options);
-          if (client === undefined) throw new Error("no client");
-          return {
-            listPages: client.listPages.bind(client),
-            async request<T>(
-              ...args: Parameters<typeof client.request>
-            ): Promise<T> {
-              const isLast = count++ >= position;
-              if (isLast && !isAfter) throw new Killed("killed");
-              const answer = await client.request<T>(...args);
-              if (isLast) throw new Killed("killed");
-              return answer;
-            },
-            [Symbol.dispose]: () => client[Symbol.dispose](),
-          };
+        interceptRequests(scene, async (send) => {
+          const isLast = count++ >= position;
+          if (isLast && !isAfter) throw new Killed("killed");
+          const answer = await send();
+          if (isLast) throw new Killed("killed");
+          return answer;
         });
       };
       const call = withClaim(name, { pod: name });
