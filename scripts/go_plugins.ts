@@ -74,11 +74,27 @@ export function startGoPlugins(
   });
 }
 
+/**
+ * Starts to build all Go programs that tests run, unless they are there: the
+ * newest plugins and {@linkcode GO_TOOLS}.
+ *
+ * @param stop Ends the builds
+ */
+export async function startGoPrograms(
+  stop: AbortSignal,
+): Promise<RunningBuild> {
+  const builds = await Promise.all([
+    startGoPlugins(stop),
+    startGoPlugins(stop, GO_TOOLS),
+  ]);
+  const ended = Promise.all(builds.map(({ ended }) => ended));
+  return {
+    ended: ended.then((all) => all.find((trouble) => trouble !== undefined)),
+  };
+}
+
 if (import.meta.main) {
-  const { signal } = new AbortController();
-  for (const build of [NEWEST, GO_TOOLS]) {
-    const { ended } = await startGoPlugins(signal, build);
-    const trouble = await ended;
-    if (trouble !== undefined) throw new Error(trouble);
-  }
+  const { ended } = await startGoPrograms(new AbortController().signal);
+  const trouble = await ended;
+  if (trouble !== undefined) throw new Error(trouble);
 }

@@ -24,7 +24,7 @@ import { canUseNetns, missingForNetns } from "../testing/capabilities.ts";
 import { findColumns, Progress } from "../cli/program/progress.ts";
 import { ensureCompiled } from "./compile.ts";
 import { installTestPackages } from "./debian_packages.ts";
-import { GO_TOOLS, startGoPlugins } from "./go_plugins.ts";
+import { startGoPrograms } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { ensureKernel } from "./kernel/find_kernel.ts";
 import { importFlags } from "./net.ts";
@@ -82,7 +82,7 @@ const LIMIT_MS = 45 * 60_000;
 const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
 
 /**
- * Starts to build the newest Go plugins, then Go programs. Test files that use
+ * Starts to build the Go programs that tests run. Test files that use
  * them wait for the end of the build, others do not.
  *
  * @returns Ends the build if it is still running
@@ -92,12 +92,8 @@ async function buildGoPrograms(stop: AbortSignal): Promise<AsyncDisposable> {
   if (NO_INSTALL) return stack;
   const end = new AbortController();
   const signal = AbortSignal.any([stop, end.signal]);
-  const builds = await Promise.all([
-    startGoPlugins(signal),
-    startGoPlugins(signal, GO_TOOLS),
-  ]);
-  const told = Promise.all(builds.map(({ ended }) => ended)).then((all) => {
-    const trouble = all.find((one) => one !== undefined);
+  const { ended } = await startGoPrograms(signal);
+  const told = ended.then((trouble) => {
     if (trouble === undefined || end.signal.aborted) return;
     console.error(`Not all Go programs, so some tests skip: ${trouble}`);
   });

@@ -6,8 +6,8 @@
  * The cluster is made of processes on this machine, in namespaces of their own:
  * see `tests/cluster/README.md`. As root, and unless `CNI_TEST_NO_INSTALL=1`,
  * this first installs `runc` and other Debian packages, and builds Kubernetes,
- * containerd and etcd by Go from its module proxy, once. What cannot be had is a
- * skipped test.
+ * containerd, etcd, helm and the Go plugins by Go from its module proxy, once.
+ * What cannot be had is a skipped test.
  *
  * @module
  */
@@ -24,6 +24,7 @@ import {
   installTestPackages,
 } from "./debian_packages.ts";
 import { exists } from "./exists.ts";
+import { startGoPrograms } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { createStop } from "./test/stop.ts";
@@ -65,6 +66,11 @@ async function prepare(stop: AbortSignal): Promise<void> {
     return;
   }
   await addBusybox();
+  const others = await startGoPrograms(stop);
+  const missing = await others.ended;
+  if (missing !== undefined) {
+    console.error(`Not all Go programs, so some tests skip: ${missing}`);
+  }
 }
 
 /** Adds what containers run. */
