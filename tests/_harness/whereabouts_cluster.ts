@@ -1,7 +1,8 @@
 /**
  * A cluster in which whereabouts and its reference serve pods together.
  * `CNI_WHEREABOUTS_DIR` names the directory of the reference's executables
- * `whereabouts`, `reconciler`, `controlloop` and `node-slice-controller`.
+ * `whereabouts`, `reconciler`, `controlloop` and `node-slice-controller`, built
+ * without cgo: they run in a root directory without libraries.
  *
  * @module
  */

@@ -6,7 +6,6 @@
  * @module
  */
 
-import { assertEquals } from "@std/assert";
 import type { NodeSlicePool } from "../../ipam/whereabouts/objects.ts";
 import { eventually } from "./eventually.ts";
 import { createAll, type KubeApiServer } from "./kube_apiserver.ts";
@@ -102,14 +101,16 @@ async function whileRunning(
     stdout: "null",
     stderr: "null",
   }).spawn();
-  let code: number | undefined;
-  child.status.then((status) => code = status.code);
+  let hasEnded = false;
+  const ended = child.status.then(({ code }) => {
+    hasEnded = true;
+    throw new Error(`${options.args?.join(" ")} has ended with ${code}`);
+  });
   try {
-    await work();
-    assertEquals(code, undefined, `${options.args?.join(" ")} has ended`);
+    await Promise.race([work(), ended]);
   } finally {
-    if (code === undefined) child.kill("SIGKILL");
-    await child.status;
+    if (!hasEnded) child.kill("SIGKILL");
+    await ended.catch(() => {});
   }
 }
 
