@@ -81,8 +81,7 @@ export class RunningAdd implements Disposable {
   /** Unlocks in this process; the lock ends with the last process. */
   [Symbol.dispose](): void {
     if (this.#lock === undefined) return;
-    removeOwn(lockPathOf(this.#running), this.#lock);
-    this.#lock[Symbol.dispose]();
+    removeAndUnlock(lockPathOf(this.#running), this.#lock);
   }
 }
 
@@ -118,10 +117,7 @@ export async function waitForAdd(running: Running): Promise<void> {
     }
     return;
   }
-  if (lock !== undefined) {
-    removeOwn(path, lock);
-    return lock[Symbol.dispose]();
-  }
+  if (lock !== undefined) return removeAndUnlock(path, lock);
   if (running.signal?.aborted) throw stillRuns("delete", path);
   running.log.warn("Going on though a plugin of an earlier ADD still runs");
 }
@@ -136,17 +132,18 @@ export function sweepLocks(directory: string = DIRECTORY): void {
   ) {
     const path = join(directory, name);
     ifPossible(() => {
-      using lock = tryLock(path);
-      if (lock !== undefined) removeOwn(path, lock);
+      const lock = tryLock(path);
+      if (lock !== undefined) removeAndUnlock(path, lock);
     });
   }
 }
 
 /**
  * Removes the file while it is locked, unless its name now belongs to another
- * file.
+ * file; then unlocks.
  */
-function removeOwn(path: string, lock: InheritedLock): void {
+function removeAndUnlock(path: string, lock: InheritedLock): void {
+  using _lock = lock;
   if (isSameFile(path, lock.path)) removeQuietly(path);
 }
 
