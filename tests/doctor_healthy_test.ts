@@ -58,6 +58,10 @@ table ip own {
   chain dns { ${raw}; ip daddr 169.254.20.10 udp dport 53 notrack; }
   chain pods { ${raw}; ip saddr 10.1.0.0/24 ip daddr 10.1.0.0/24 notrack; }
   chain rest { ${raw}; ip saddr 10.1.0.0/24 accept; notrack; }
+  chain back { ip saddr 10.1.0.0/24 return; notrack; }
+  chain jumps { ${raw}; jump back; }
+  chain leaves { ${raw}; ip saddr 10.1.0.0/24 goto empty; notrack; }
+  chain empty { }
   chain late { type filter hook prerouting priority filter; notrack; }
   chain node { type filter hook output priority raw; notrack; }
 }

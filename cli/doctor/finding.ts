@@ -96,6 +96,17 @@ export function warning(
   return { severity: "warning", message, consequence, ...more };
 }
 
+/**
+ * Describes how to remove what another program has added.
+ *
+ * @param command Removes it
+ * @param look Shows it
+ */
+export function removal(command: string, look: string): More {
+  const advice = "and tell the program that added it, or it comes back";
+  return { command, look, advice };
+}
+
 /** Joins names for a sentence, and leaves some out if there are many. */
 export function listed(names: readonly string[], most = 4): string {
   const shown = names.slice(0, most).join(", ");

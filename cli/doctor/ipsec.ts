@@ -7,7 +7,7 @@
 import { isErrno } from "../../ffi/errno.ts";
 import { listXfrmPolicies, type XfrmPolicy } from "../../ffi/xfrm.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { type Check, error, type Findings } from "./finding.ts";
+import { type Check, error, type Findings, removal } from "./finding.ts";
 import type { Node } from "./node.ts";
 import { describeUnforwarded, listRouted, quoteNetworks } from "./routed.ts";
 
@@ -32,11 +32,7 @@ function findBlockingPolicies(node: Node): Findings {
     return [error(
       `the IPsec policy "${policy}" drops packets of ${networks}`,
       describeUnforwarded(networks),
-      {
-        command: `ip xfrm policy delete ${policy}`,
-        look: "ip xfrm policy",
-        advice: "and tell the program that added it, or it comes back",
-      },
+      removal(`ip xfrm policy delete ${policy}`, "ip xfrm policy"),
     )];
   });
 }

@@ -5,7 +5,13 @@
  */
 
 import type { Link } from "../../ffi/rtnl/link.ts";
-import { type Check, error, type Findings, warning } from "./finding.ts";
+import {
+  type Check,
+  error,
+  type Findings,
+  removal,
+  warning,
+} from "./finding.ts";
 import { listLive } from "./live.ts";
 import type { Node } from "./node.ts";
 import { RuleRequests } from "../../ffi/rtnl/rule.ts";
@@ -99,11 +105,7 @@ function findStoppingRules(node: Node): Findings {
       return [error(
         `the routing rule ${priority} of the host stops packets from ${from}`,
         `containers of "${found.network.name}" reach nobody beyond the node`,
-        {
-          command: `${ip} rule del pref ${priority}`,
-          look: `${ip} rule`,
-          advice: "and tell the program that added it, or it comes back",
-        },
+        removal(`${ip} rule del pref ${priority}`, `${ip} rule`),
       )];
     });
 }

@@ -305,6 +305,18 @@ export const KERNEL_FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
+    name: "a chain that others jump to has connections not tracked",
+    checks: ["untracked"],
+    message: /chain "ip doctor inner" has connections of "pods" not tracked/,
+    seed: table(
+      "ip",
+      `chain inner { ip saddr 10.0.0.0/8 notrack; }; ${
+        untracked("jump inner; accept")
+      }`,
+    ),
+    follow: true,
+  },
+  {
     name: "connections that iptables does not track",
     checks: ["untracked"],
     message: /chain "ip raw PREROUTING" has connections of "pods" not tracked/,
