@@ -4,9 +4,9 @@
  * @module
  */
 
-import { dirname } from "@std/path/posix";
+import { dirname, resolve } from "@std/path/posix";
 import { CniError, ErrorCode } from "../cni/error.ts";
-import { withIoFailure } from "../cni/files/io.ts";
+import { unlessMissing, withIoFailure } from "../cni/files/io.ts";
 import { replaceFile } from "../cni/files/replace.ts";
 import type { CniCall } from "./flags.ts";
 import { UsageError } from "./program/usage_error.ts";
@@ -61,25 +61,49 @@ export function checkTarget(path: string): void {
   );
 }
 
-/** Modes of a new file and directory: readable by all, like configurations. */
-const NEW_MODE = 0o644, NEW_DIRECTORY_MODE = 0o755;
+/**
+ * Requires the directory of a file to write: a missing one is taken for a typing
+ * error.
+ *
+ * @throws {CniError} 5 If it does not exist
+ */
+export function requireDirectoryOf(path: string): void {
+  const directory = dirname(resolve(path));
+  withIoFailure(`write "${path}"`, () => {
+    const info = unlessMissing(() => Deno.statSync(directory));
+    if (info === undefined) {
+      throw new Error(`the directory "${directory}" does not exist`);
+    }
+    if (!info.isDirectory) throw new Error(`"${directory}" is not a directory`);
+  });
+}
 
 /**
- * Writes a file atomically. Keeps the mode of an existing file, follows a link,
- * and creates directories as needed.
+ * Writes a file that may also be a pipe or a device.
+ *
+ * @throws {CniError} 5 If it cannot be written
+ */
+export function writeOutput(path: string, text: string): void {
+  requireDirectoryOf(path);
+  withIoFailure(`write "${path}"`, () => Deno.writeTextFileSync(path, text));
+}
+
+/** Mode of a new file: readable by all, like configurations. */
+const NEW_MODE = 0o644;
+
+/**
+ * Writes a file atomically. Keeps the mode of an existing file, and follows a link.
  *
  * @throws {CniError} 5 If it cannot be written
  */
 export function writeTarget(path: string, text: string): void {
+  requireDirectoryOf(path);
   const real = followLinks(path);
   const bytes = new TextEncoder().encode(text);
-  withIoFailure(`write "${path}"`, () => {
-    Deno.mkdirSync(dirname(real), {
-      recursive: true,
-      mode: NEW_DIRECTORY_MODE,
-    });
-    replaceFile(real, bytes, findMode(real) ?? NEW_MODE);
-  });
+  withIoFailure(
+    `write "${path}"`,
+    () => replaceFile(real, bytes, findMode(real) ?? NEW_MODE),
+  );
 }
 
 function findMode(path: string): number | undefined {

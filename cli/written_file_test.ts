@@ -1,7 +1,7 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
-import { checkTarget, writeTarget } from "./written_file.ts";
+import { checkTarget, writeOutput, writeTarget } from "./written_file.ts";
 
 Deno.test("checkTarget() refuses only names of bare plugins' files", () => {
   for (const path of ["a.conf", "/etc/cni/net.d/10.json"]) {
@@ -24,9 +24,23 @@ Deno.test("writeTarget() keeps a file's mode, and makes a new file readable by a
   const path = `${directory.path}/new`;
   writeTarget(path, "x");
   assertEquals([Deno.readTextFileSync(path), modeOf(path)], ["x", 0o644]);
-  writeTarget(`${directory.path}/a/b/new`, "y");
-  const directories = [`${directory.path}/a`, `${directory.path}/a/b`];
-  assertEquals(directories.map(modeOf), [0o755, 0o755]);
+});
+
+Deno.test("a file that is written needs its directory", () => {
+  using directory = new PluginDirectory();
+  const file = directory.addFile("file", "");
+  const rows: [path: string, problem: string][] = [
+    [`${directory.path}/a/b/new`, `"${directory.path}/a/b" does not exist`],
+    [`${file}/new`, `"${file}" is not a directory`],
+  ];
+  for (const [path, problem] of rows) {
+    for (const write of [writeTarget, writeOutput]) {
+      const error = assertThrows(() => write(path, "x"), CniError);
+      assertEquals(error.code, 5);
+      assertStringIncludes(String(error.cause), problem);
+    }
+  }
+  assertEquals([...Deno.readDirSync(directory.path)].length, 1);
 });
 
 Deno.test("writeTarget() follows links", () => {

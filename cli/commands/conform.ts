@@ -26,6 +26,7 @@ import { formatReports } from "../conform/text.ts";
 import type { CniCall } from "../flags.ts";
 import { type Output, readTimeLimit } from "../program/command.ts";
 import { refuse } from "../program/usage_error.ts";
+import { writeOutput } from "../written_file.ts";
 
 /** Tries executables. */
 export async function conform(call: CniCall): Promise<Output> {
@@ -137,10 +138,7 @@ async function writeFiles(
 ): Promise<string[]> {
   const notes: string[] = [];
   const write = (path: string, text: string): void => {
-    withIoFailure(
-      `write "${path}"`,
-      () => Deno.writeFileSync(path, new TextEncoder().encode(text)),
-    );
+    writeOutput(path, text);
     notes.push(`Wrote ${path}`);
   };
   if (flags.junit !== undefined) {

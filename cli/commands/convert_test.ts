@@ -278,6 +278,10 @@ Deno.test("convert reports files that it cannot read or write", async () => {
   const output = `${place.file}/x.conflist`;
   const written = await place.convert("--output", output, "--json");
   assertEquals(JSON.parse(written.stdout).code, 5);
+  const missing = `${place.directory.path}/a/b`;
+  const typed = await place.convert("--output", `${missing}/x.conflist`);
+  assertStringIncludes(typed.stderr, `directory "${missing}" does not exist`);
+  assertEquals(place.list(), ["10-pods.conflist"]);
   Deno.removeSync(place.file);
   const { stderr } = await place.convert();
   assertStringIncludes(stderr, `Cannot read "${place.file}"`);

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { withIoFailure } from "../../cni/files/io.ts";
 import { Node, type Replaced } from "../doctor/node.ts";
 import type { Party, Reach } from "../doctor/try/reach.ts";
 import { drawTrials } from "../doctor/try/svg.ts";
@@ -18,6 +17,7 @@ import { readDirectories } from "../network.ts";
 import type { Output } from "../program/command.ts";
 import { showControls, type Style } from "../program/style.ts";
 import { formatTable, wrap } from "../program/table.ts";
+import { writeOutput } from "../written_file.ts";
 
 const PATIENCE = { attempts: 3, timeoutMs: 1000 };
 const RESOLV_CONF = "/etc/resolv.conf";
@@ -56,8 +56,7 @@ export async function tryNetworks(
   if (svg === undefined) return { json, text, exitCode };
   const picture = drawTrials(trials);
   if (svg === "-") return { json, text: picture.trimEnd(), exitCode };
-  const bytes = new TextEncoder().encode(picture);
-  withIoFailure(`write "${svg}"`, () => Deno.writeFileSync(svg, bytes));
+  writeOutput(svg, picture);
   return { json, text, exitCode, note: `Wrote ${svg}` };
 }
 

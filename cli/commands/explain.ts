@@ -5,6 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { withIoFailure } from "../../cni/files/io.ts";
 import type { Output } from "../program/command.ts";
 import type { Check } from "../doctor/finding.ts";
 import { type Column, formatListing, wrap } from "../program/table.ts";
@@ -18,7 +19,7 @@ import { findTold } from "../told_plugin.ts";
 import { type ListSchema, makeSchemas } from "../schema/make.ts";
 import { findKey, type Key, selectSchema } from "../schema/schemas.ts";
 import { didYouMean } from "../program/suggest.ts";
-import { writeTarget } from "../written_file.ts";
+import { requireDirectoryOf, writeTarget } from "../written_file.ts";
 
 const COLUMNS: readonly Column<Row>[] = [
   { heading: "TYPE", cell: ([type]) => type },
@@ -166,7 +167,11 @@ export async function schema(call: CniCall): Promise<Output> {
   if (directory === undefined || directory === "-") {
     return { json: all, text: JSON.stringify(all, null, 2) };
   }
-  await Deno.mkdir(directory, { recursive: true });
+  requireDirectoryOf(directory);
+  withIoFailure(
+    `create "${directory}"`,
+    () => Deno.mkdirSync(directory, { recursive: true }),
+  );
   const files = Object.entries(all).map(([name, schema]) => {
     const file = `${directory}/${name}.json`;
     writeTarget(file, JSON.stringify(schema, null, 2) + "\n");

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { dirname, join } from "@std/path/posix";
+import { join } from "@std/path/posix";
 import type { About } from "../../cni/tools/about.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
@@ -46,15 +46,15 @@ export async function init(
   const document = makeNetwork(choices);
   const text = JSON.stringify(document, null, 2);
   await check(call, document, choices);
-  const target = flags.output ??
-    join(directories.confDir, `10-${choices.name}.conflist`);
+  const { confDir } = directories;
+  const target = flags.output ?? join(confDir, `10-${choices.name}.conflist`);
   if (target === "-") return { json: document, text };
   checkTarget(target);
-  checkNew(target, choices.name, directories.confDir, flags.force === true);
-  withIoFailure(
-    `create "${dirname(target)}"`,
-    () => makeDirectory(dirname(target)),
-  );
+  checkNew(target, choices.name, confDir, flags.force === true);
+  // A node without networks may have none.
+  if (flags.output === undefined) {
+    withIoFailure(`create "${confDir}"`, () => makeDirectory(confDir));
+  }
   writeTarget(target, `${text}\n`);
   return {
     json: { file: target, network: document },

@@ -101,6 +101,21 @@ Deno.test("init writes a file that is valid, and replaces nothing", async () => 
   await assertRejects(() => other, Error, "choose another --name");
 });
 
+Deno.test("init creates the configuration directory, and no other", async () => {
+  using directory = new PluginDirectory();
+  const conf = `${directory.path}/cni/net.d`;
+  const elsewhere = { output: `${directory.path}/other/10.conflist` };
+  const mistyped = run(elsewhere, { directory: conf });
+  await assertRejects(
+    () => mistyped,
+    Error,
+    `Cannot write "${elsewhere.output}"`,
+  );
+  assertEquals(await Array.fromAsync(Deno.readDir(directory.path)), []);
+  const { file } = await run({ name: "blue" }, { directory: conf });
+  assertEquals(file, `${conf}/10-blue.conflist`);
+});
+
 Deno.test("init refuses what does not fit", async () => {
   const rows: [flags: Record<string, string | boolean>, problem: string][] = [
     [{ subnet: "10.22.1.0/24" }, "this node has 10.22.0.0/23; 10.22.2.0/24 is"],

@@ -4,9 +4,7 @@
  * @module
  */
 
-import { dirname, resolve } from "@std/path/posix";
 import { once } from "../../cni/config/types.ts";
-import { withIoFailure } from "../../cni/files/io.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import { formatGauge, type Labels } from "../../daemon/server/metrics.ts";
 import { ORPHAN_KINDS } from "../../cni/tools/orphan.ts";
@@ -153,11 +151,6 @@ export async function metrics(
     .join("");
   const { textfile } = flags;
   if (textfile !== undefined && textfile !== "-") {
-    // A new directory would be for root alone, unlike node-exporter.
-    withIoFailure(
-      `write "${textfile}"`,
-      () => Deno.statSync(dirname(resolve(textfile))),
-    );
     writeTarget(textfile, text);
   }
   return {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { basename, dirname, resolve } from "@std/path/posix";
+import { basename, resolve } from "@std/path/posix";
 import {
   ifPossible,
   unlessMissing,
@@ -22,6 +22,7 @@ import { Collection } from "../report/collect.ts";
 import { maskKeys } from "../report/mask.ts";
 import { makeTarGz } from "../report/tar.ts";
 import { findTold } from "../told_plugin.ts";
+import { requireDirectoryOf } from "../written_file.ts";
 
 /** Commands of the tool in the report, with their arguments. */
 const COMMANDS: Readonly<Record<string, () => Promise<Run>>> = {
@@ -97,9 +98,8 @@ export async function report(call: CniCall): Promise<Output> {
 
 /** Refuses a file that cannot be created, before minutes of work. */
 function refuseTaken(file: string): void {
+  requireDirectoryOf(file);
   withIoFailure(`write "${file}"`, () => {
-    const { isDirectory } = Deno.statSync(dirname(file));
-    if (!isDirectory) throw new Deno.errors.NotADirectory("Not a directory");
     const there = unlessMissing(() => Deno.lstatSync(file));
     if (there === undefined) return;
     throw there.isDirectory

@@ -87,8 +87,11 @@ rootTest("cni report collects the node's state without secrets", async () => {
   const taken: [string, string][] = [
     [file, "File exists"],
     [directory, "Is a directory"],
-    [`${directory}/none/none/x`, "No such file"],
-    [`${file}/x`, "Not a directory"],
+    [
+      `${directory}/none/none/x`,
+      `the directory "${directory}/none/none" does not exist`,
+    ],
+    [`${file}/x`, `"${file}" is not a directory`],
   ];
   for (const [path, reason] of taken) {
     const progress: string[] = [];

@@ -5,7 +5,6 @@
  */
 
 import { writeStdout } from "../../cni/process/stdio.ts";
-import { withIoFailure } from "../../cni/files/io.ts";
 import type { Output } from "../program/command.ts";
 import {
   chooseStyle,
@@ -29,6 +28,7 @@ import { formatTree } from "../show/tree.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { watchNetworks } from "../show/watch.ts";
+import { writeOutput } from "../written_file.ts";
 
 /** Shows the attachments of the node, or of one pod, container or namespace. */
 export async function show(call: CniCall): Promise<Output> {
@@ -50,8 +50,7 @@ export async function show(call: CniCall): Promise<Output> {
   }
   const picture = drawNode(view);
   if (svg === "-") return { json: view, text: picture.trimEnd(), exitCode };
-  const bytes = new TextEncoder().encode(picture);
-  withIoFailure(`write "${svg}"`, () => Deno.writeFileSync(svg, bytes));
+  writeOutput(svg, picture);
   return { json: view, text: "", exitCode, note: `Wrote ${svg}` };
 }
 
