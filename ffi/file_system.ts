@@ -66,6 +66,18 @@ export function readFileSystem(path: string): FileSystem {
   };
 }
 
+/** Source: include/uapi/linux/unistd.h; access(2). */
+const W_OK = 2, X_OK = 1;
+
+/**
+ * Checks that this process may create files in a directory.
+ *
+ * @throws {SyscallError} ENOENT, ENOTDIR, EACCES, EROFS
+ */
+export function checkWritable(directory: string): void {
+  libc.checkAccess(`${directory}/.`, W_OK | X_OK);
+}
+
 /** A mounted file system. */
 export interface Mount {
   /** Where it is mounted. */

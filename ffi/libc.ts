@@ -128,6 +128,7 @@ const MESSAGE_SYMBOLS = {
 /** Symbols about file systems. */
 const DISK_SYMBOLS = {
   statfs: { parameters: ["buffer", "buffer", UNCOMPILED], result: "i32" },
+  access: { parameters: ["buffer", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
 /** Symbols of a process that lives for long. */
@@ -604,7 +605,15 @@ let disks: Deno.DynamicLibrary<typeof DISK_SYMBOLS>["symbols"] | undefined;
 
 /** statfs(2). Fills `value`, a `struct statfs`. */
 export function statFileSystem(path: string, value: Bytes): void {
+  checked("statfs", diskLibc().statfs(cString(path), value, PADDING));
+}
+
+/** access(2). */
+export function checkAccess(path: string, mode: number): void {
+  checked("access", diskLibc().access(cString(path), mode, PADDING));
+}
+
+function diskLibc(): NonNullable<typeof disks> {
   libc(); // finds errno
-  disks ??= Deno.dlopen("libc.so.6", DISK_SYMBOLS).symbols;
-  checked("statfs", disks.statfs(cString(path), value, PADDING));
+  return disks ??= Deno.dlopen("libc.so.6", DISK_SYMBOLS).symbols;
 }

@@ -77,6 +77,13 @@ class Node implements Disposable {
   }
 }
 
+/** Whether this process may mount in a namespace of its own. */
+const mountsByUnshare = new Deno.Command("unshare", {
+  args: ["--mount", "mount", "-t", "tmpfs", "none", "/mnt"],
+  stdout: "null",
+  stderr: "null",
+}).outputSync().success;
+
 function onNode(name: string, test: (node: Node) => Promise<void>): void {
   Deno.test(`cni install ${name}`, needsBin, async () => {
     using node = new Node();
@@ -295,10 +302,61 @@ onNode("shows beforehand what it means for the networks", async (node) => {
       { type: "bridge", mtu: "1400", ipam: { type: "calico" } },
     ],
   }]);
+  // New plugins are judged, too.
+  put("50-tap.conflist", "tap", [{ type: "tap", mtu: "1400" }]);
+  const judged = await node.cni("install", "--dry-run", "--json");
+  const [tap] = JSON.parse(judged.stdout).networks
+    .filter(({ network }: { network: string }) => network === "tap");
+  assertEquals([tap.plugins, tap.differences], [{ tap: "installed" }, []]);
+  assertStringIncludes(tap.errors.join(), "plugins[0].mtu: expected");
   // What stays is neither judged nor compared.
   const some = await node.cni("install", "--dry-run", "--only", "host-local");
   assertStringIncludes(some.stdout, "vlan (");
   assertEquals(some.stdout.match(/error plugins|ipMasq/g), null);
+});
+
+onNode("fails beforehand as it fails", async (node) => {
+  /** Returns the errors of a dry run and of an installation. */
+  const fail = async (
+    directory: string,
+    wrapper: readonly string[] = [],
+  ): Promise<string> => {
+    const [path = "", ...args] = [...wrapper, `${BIN}/cni`];
+    const errors: string[] = [];
+    for (const flags of [["--dry-run"], []]) {
+      const { code, stderr } = await new Deno.Command(path, {
+        args: [...args, "install", directory, "--only=ptp,vlan", ...flags],
+        env: { NETCONFPATH: node.conf },
+      }).output();
+      assertEquals(code, 1, directory);
+      errors.push(new TextDecoder().decode(stderr));
+    }
+    assertEquals(errors[1], errors[0]);
+    return errors[0] ?? "";
+  };
+  const ptp = join(node.bin, "ptp");
+  assertStringIncludes(await fail(ptp), `Cannot write to "${ptp}"`);
+  assertStringIncludes(
+    await fail(`${ptp}/bin`),
+    `Cannot write to "${ptp}/bin"`,
+  );
+  const before = node.state();
+  if (mountsByUnshare) {
+    const script = 'mount -t tmpfs -o ro none "$0" && exec "$@"';
+    const readOnly = ["unshare", "--mount", "sh", "-c", script, node.bin];
+    for (const directory of [node.bin, `${node.bin}/more/bin`]) {
+      const problem = await fail(directory, readOnly);
+      assertStringIncludes(problem, `Cannot write to "${directory}"`);
+      assertStringIncludes(problem, "EROFS");
+    }
+  }
+  assertEquals(node.state(), before);
+  const vlan = join(node.bin, "vlan");
+  Deno.mkdirSync(vlan);
+  assertStringIncludes(
+    await fail(node.bin),
+    `Cannot replace "${vlan}"; it is a directory`,
+  );
 });
 
 onNode("shows beforehand which limits are too low", async (node) => {

@@ -34,6 +34,7 @@ import {
   EXECUTABLE,
   type Form,
   Installation,
+  requireWritable,
   type Undone,
 } from "../install/installation.ts";
 import { listTypes } from "../install/plugin_types.ts";
@@ -84,6 +85,7 @@ export async function install(call: CniCall): Promise<Output> {
   const chosen = chooseForm(call);
   requireExecutable();
   const isDryRun = call.flags["dry-run"];
+  requireWritable(directory);
   if (!isDirectory(directory)) {
     if (isDryRun) {
       const rows = installedRows(names);

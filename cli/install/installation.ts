@@ -16,16 +16,21 @@
  * @module
  */
 
-import { join } from "@std/path/posix";
+import { dirname, join, resolve } from "@std/path/posix";
 import { copyExecutable } from "../../cni/files/copy_executable.ts";
 import { FileLock } from "../../cni/files/lock.ts";
-import { removeIfThere, unlessMissing } from "../../cni/files/io.ts";
+import {
+  removeIfThere,
+  unlessMissing,
+  withIoFailure,
+} from "../../cni/files/io.ts";
 import {
   keepReplaced,
   replaceByLink,
   replaceFile,
 } from "../../cni/files/replace.ts";
 import { haveSameContent } from "../../cni/files/same_content.ts";
+import { checkWritable } from "../../ffi/file_system.ts";
 import { isObject, parseJson } from "../../cni/json/json.ts";
 
 /** The name of the executable, to which plugins are linked. */
@@ -42,6 +47,21 @@ export type Form = "link" | "copy";
 
 /** Installed files: identities of files by name. */
 type Installed = Record<string, string>;
+
+/**
+ * Requires that a directory can be written, or created if it does not exist.
+ *
+ * @throws {CniError} 5
+ */
+export function requireWritable(directory: string): void {
+  withIoFailure(`write to "${directory}"`, () => {
+    let existing = resolve(directory);
+    while (unlessMissing(() => Deno.lstatSync(existing)) === undefined) {
+      existing = dirname(existing);
+    }
+    checkWritable(existing);
+  });
+}
 
 /** A directory of plugins, locked until it is disposed of. */
 export class Installation implements Disposable {
@@ -65,14 +85,24 @@ export class Installation implements Disposable {
     return new Installation(directory, lock);
   }
 
-  /** Returns what {@linkcode install} would change. */
+  /**
+   * Returns what {@linkcode install} would change.
+   *
+   * @throws {CniError} 5 if the name is a directory
+   */
   async compare(source: string, name: string, form: Form): Promise<Change> {
-    const found = identify(this.#path(name));
+    const path = this.#path(name);
+    const found = identify(path);
     if (found === undefined) return "installed";
+    withIoFailure(`replace "${path}"`, () => {
+      if (Deno.lstatSync(path).isDirectory) {
+        throw new Error("it is a directory");
+      }
+    });
     const isLink = form === "link" && name !== EXECUTABLE;
     const isSame = isLink
       ? found === LINK
-      : found !== LINK && await haveSameContent(source, this.#path(name));
+      : found !== LINK && await haveSameContent(source, path);
     if (isSame) return "unchanged";
     return this.#isOurs(name) ? "updated" : "replaced";
   }

@@ -51,6 +51,9 @@ export async function judgeNode(
   return { networks, limits: findLowLimits(node).map((one) => one.message) };
 }
 
+/** Changes after which a plugin may refuse what the one before took, or none was there. */
+const NEW: readonly Change[] = ["installed", "updated", "replaced"];
+
 async function judge(
   { name, path, list, plugins: all }: ConfiguredNetwork,
   { runtime, signal }: Node,
@@ -59,8 +62,13 @@ async function judge(
   // Without a directory, the keys of all plugins are checked, installed or not.
   const validator = { runtime, pluginDirs: [], env: {}, signal };
   const { problems, types } = await validateNetwork(givenOf(list), validator);
-  const listChanged = (document: JsonObject | undefined): string[] =>
-    listTypes(document).filter((type) => changes.get(type) === "replaced");
+  const listChanged = (
+    document: JsonObject | undefined,
+    among: readonly string[] = ["replaced"],
+  ): string[] =>
+    listTypes(document).filter((type) =>
+      among.includes(changes.get(type) ?? "")
+    );
   const listDifferencesOf = (part: JsonObject): string[] => {
     const text = JSON.stringify(part);
     return listChanged(part).flatMap((type) => listDifferences(type, text));
@@ -79,7 +87,7 @@ async function judge(
     errors: problems
       .filter(({ severity, place }) =>
         severity === "error" &&
-        listChanged(findPart(list.plugins, place)).length > 0
+        listChanged(findPart(list.plugins, place), NEW).length > 0
       )
       .map(({ place, message }) => `${formatPlace(place)}: ${message}`),
   };
