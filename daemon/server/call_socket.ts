@@ -141,6 +141,7 @@ class Conversation implements Exchange {
   readonly #process: PeerProcess;
   readonly #buffer = new RequestBuffer();
   #hasRequest = false;
+  #hasEnded = false;
   /** The plugin and the command, once they are known. */
   #call: string | undefined;
 
@@ -273,7 +274,9 @@ class Conversation implements Exchange {
     this.#end({ stdout, exitCode });
   }
 
+  /** Leaves the call to its caller. Counts it once: others may have refused it meanwhile. */
   #refuse(reason: Reason): void {
+    if (this.#hasEnded) return;
     this.#options.onNotMine(reason, this.#call);
     this.#isLeft.resolve(true);
     if (!this.#hasRequest) this.#buffer.free();
@@ -282,6 +285,7 @@ class Conversation implements Exchange {
 
   #end(message: Parameters<typeof encodeMessage>[0]): void {
     this.#hasRequest = true;
+    this.#hasEnded = true;
     this.#connection.send(encodeMessage(message));
     this.#connection.end();
     this.#onEnded();

@@ -5,7 +5,7 @@ import { eventually } from "../../tests/_harness/eventually.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { MessageAt } from "../protocol/call_format.ts";
 import type { Reason } from "../service/reasons.ts";
-import { CallSocket } from "./call_socket.ts";
+import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import { readOwnWorld } from "./own_world.ts";
 
 const BUILD = "a build";
@@ -19,11 +19,13 @@ class Scene implements AsyncDisposable {
   begun = 0;
   readonly #socket: CallSocket;
 
-  constructor() {
+  constructor(
+    lookup: CallSocketOptions["lookup"] = () => Promise.resolve({} as Plugin),
+  ) {
     const world = readOwnWorld(BUILD, HOST);
     this.#socket = new CallSocket({
       // The calls are not run.
-      lookup: () => Promise.resolve({} as Plugin),
+      lookup,
       run: async ({ signal }) => {
         this.begun++;
         await new Promise<void>((resolve) =>
@@ -50,8 +52,12 @@ class Scene implements AsyncDisposable {
     return caller;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     await this.#socket.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
     Deno.removeSync(this.#directory, { recursive: true });
   }
 }
@@ -77,4 +83,21 @@ Deno.test("CallSocket has taken a call that it begins", async () => {
   await eventually("it has begun", () => scene.begun === 1);
   assertEquals(stopWaiting(caller), true);
   assertEquals(scene.left, []);
+});
+
+Deno.test("CallSocket leaves a call once that ends while its plugin is loaded", async () => {
+  const { promise: plugin, resolve: load } = Promise.withResolvers<Plugin>();
+  let isLookedUp = false;
+  await using scene = new Scene(() => {
+    isLookedUp = true;
+    return plugin;
+  });
+  using caller = scene.offer();
+  await eventually("it looks for the plugin", () => isLookedUp);
+  await scene.close();
+  load({} as Plugin);
+  assertEquals(stopWaiting(caller), true);
+  // All that follows from the plugin is done before any timer.
+  await new Promise((resolve) => setTimeout(resolve));
+  assertEquals([scene.begun, scene.left], [0, ["the daemon ends"]]);
 });
