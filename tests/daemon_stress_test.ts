@@ -100,7 +100,7 @@ class Node implements AsyncDisposable {
       stdin: "piped",
       stdout: "piped",
     }).spawn();
-    this.#wrapper = ["nsenter", `--mount=/proc/${this.#mounts.pid}/ns/mnt`];
+    this.#wrapper = ["nsenter", "-t", `${this.#mounts.pid}`, "-m", "-r"];
     this.#sandboxes = Array.from(
       { length: AT_ONCE },
       () => this.hosts.addNetns(),

@@ -94,7 +94,7 @@ export class ToolHost implements AsyncDisposable {
 
   /** The command that runs a program on the node, in front of its command line. */
   get enter(): readonly string[] {
-    return ["nsenter", "-t", `${this.#holder.pid}`, "-n", "-m", "--"];
+    return ["nsenter", "-t", `${this.#holder.pid}`, "-n", "-m", "-r", "--"];
   }
 
   /** Returns a command line of `cni`. */
