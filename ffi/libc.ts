@@ -48,6 +48,8 @@ const SYMBOLS = {
 /** Symbols to create and mount namespaces, which plugins do not need. */
 const NAMESPACE_SYMBOLS = {
   unshare: { parameters: ["i32", UNCOMPILED], result: "i32" },
+  fchdir: { parameters: ["i32", UNCOMPILED], result: "i32" },
+  chroot: { parameters: ["buffer", UNCOMPILED], result: "i32" },
   mount: {
     parameters: ["buffer", "buffer", "buffer", "u64", "buffer", UNCOMPILED],
     result: "i32",
@@ -336,6 +338,13 @@ export function setns(fd: number, type: number): void {
 /** unshare(2): moves this thread into new namespaces. */
 export function unshare(flags: number): void {
   checked("unshare", namespaceCalls().unshare(flags, PADDING));
+}
+
+/** Makes a directory this thread's root directory: fchdir(2), then chroot(2). */
+export function chroot(fd: number): void {
+  const symbols = namespaceCalls();
+  checked("fchdir", symbols.fchdir(fd, PADDING));
+  checked("chroot", symbols.chroot(cString("."), PADDING));
 }
 
 /** mount(2) of `source` at `target`, without a file system type or data. */

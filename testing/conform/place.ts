@@ -44,7 +44,7 @@ const CLONE_FS = 0x00000200, CLONE_NEWNS = 0x00020000;
 /** Source: include/uapi/linux/mount.h. */
 const MS_REC = 0x4000, MS_PRIVATE = 1 << 18, MNT_DETACH = 2;
 /** Source: include/uapi/asm-generic/fcntl.h. */
-const O_CLOEXEC = 0o2000000;
+const O_CLOEXEC = 0o2000000, O_PATH = 0o10000000;
 
 /** Directories whose files are the node's own copies, if they exist. */
 export const COPIED = ["/etc", "/var", "/tmp", "/opt", "/root", "/srv"];
@@ -58,7 +58,7 @@ const WRITTEN = "/run/.written";
  */
 export class ThrowAwayNode implements Place {
   readonly #stack = new DisposableStack();
-  readonly #mounts: Fd;
+  readonly #mounts: Mounts;
   readonly #copied: readonly string[];
   /** Namespaces that are open here, so that no other can have their numbers. */
   readonly #open = new Set<NetNs>();
@@ -76,15 +76,15 @@ export class ThrowAwayNode implements Place {
   constructor(path: string) {
     this.path = path;
     this.host = this.#stack.use(NetNs.create());
-    const here = openMounts(), cwd = Deno.cwd();
+    using here = new Mounts();
+    const cwd = Deno.cwd();
     try {
       libc.unshare(CLONE_NEWNS);
-      this.#mounts = this.#stack.use(openMounts());
+      this.#mounts = this.#stack.use(new Mounts());
       this.#copied = inNetns(this.host, mountAll);
       inNetns(this.host, settle);
     } finally {
-      enter(here);
-      here[Symbol.dispose]();
+      here.enter();
       Deno.chdir(cwd);
     }
     this.#open.add(this.host);
@@ -92,13 +92,13 @@ export class ThrowAwayNode implements Place {
   }
 
   inside<T>(work: () => Sync<T>): T {
-    const here = openMounts(), cwd = Deno.cwd();
-    enter(this.#mounts);
+    using here = new Mounts();
+    const cwd = Deno.cwd();
+    this.#mounts.enter();
     try {
       return work();
     } finally {
-      enter(here);
-      here[Symbol.dispose]();
+      here.enter();
       Deno.chdir(cwd);
     }
   }
@@ -162,17 +162,32 @@ export class ThrowAwayNode implements Place {
   }
 }
 
-function openMounts(): Fd {
-  return new Fd(libc.open("/proc/thread-self/ns/mnt", O_CLOEXEC));
+/**
+ * This thread's mounts, and its root directory in them: in a chroot that is not
+ * the mounts' own.
+ */
+class Mounts implements Disposable {
+  readonly #namespace = openHere("/proc/thread-self/ns/mnt", 0);
+  readonly #root = openHere("/", O_PATH);
+
+  /**
+   * Moves the thread there. A thread that it has started meanwhile shares its
+   * root directory, with which the kernel refuses that.
+   */
+  enter(): void {
+    libc.unshare(CLONE_FS);
+    libc.setns(this.#namespace.number, CLONE_NEWNS);
+    libc.chroot(this.#root.number);
+  }
+
+  [Symbol.dispose](): void {
+    this.#namespace[Symbol.dispose]();
+    this.#root[Symbol.dispose]();
+  }
 }
 
-/**
- * Moves the thread to other mounts. A thread that it has started meanwhile shares
- * its root directory, with which the kernel refuses that.
- */
-function enter(mounts: Fd): void {
-  libc.unshare(CLONE_FS);
-  libc.setns(mounts.number, CLONE_NEWNS);
+function openHere(path: string, flags: number): Fd {
+  return new Fd(libc.open(path, O_CLOEXEC | flags));
 }
 
 /** Mounts what the node has for itself; returns the directories with copies. */
