@@ -100,7 +100,7 @@ class Node implements AsyncDisposable {
       stdin: "piped",
       stdout: "piped",
     }).spawn();
-    this.#wrapper = ["nsenter", "-t", `${this.#mounts.pid}`, "-m", "-r"];
+    this.#wrapper = ["nsenter", "-t", `${this.#mounts.pid}`, "-m", "-r", "-w"];
     this.#sandboxes = Array.from(
       { length: AT_ONCE },
       () => this.hosts.addNetns(),

@@ -36,7 +36,7 @@ export class UsedNode implements AsyncDisposable {
     this.#root = `/proc/${pid}/root`;
     this.#before = this.#list();
     this.enter = [
-      ...["nsenter", "-t", `${pid}`, "-m", "-n", "-r", "--"],
+      ...["nsenter", "-t", `${pid}`, "-m", "-n", "-r", "-w", "--"],
       ...temporary === "" ? [] : ["env", `TMPDIR=${temporary}`],
     ];
   }

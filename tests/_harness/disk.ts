@@ -43,7 +43,7 @@ export class Disk implements AsyncDisposable {
   /** Returns the command line that runs a program where /mnt is the file system. */
   enter(program: readonly string[]): string[] {
     const target = `--target=${this.#child.pid}`;
-    return ["nsenter", target, "--mount", "--root", "--", ...program];
+    return ["nsenter", target, "--mount", "--root", "--wd", "--", ...program];
   }
 
   /** Stops the process, and with it the file system. */

@@ -94,7 +94,16 @@ export class ToolHost implements AsyncDisposable {
 
   /** The command that runs a program on the node, in front of its command line. */
   get enter(): readonly string[] {
-    return ["nsenter", "-t", `${this.#holder.pid}`, "-n", "-m", "-r", "--"];
+    return [
+      "nsenter",
+      "-t",
+      `${this.#holder.pid}`,
+      "-n",
+      "-m",
+      "-r",
+      "-w",
+      "--",
+    ];
   }
 
   /** Returns a command line of `cni`. */
