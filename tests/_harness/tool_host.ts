@@ -94,16 +94,8 @@ export class ToolHost implements AsyncDisposable {
 
   /** The command that runs a program on the node, in front of its command line. */
   get enter(): readonly string[] {
-    return [
-      "nsenter",
-      "-t",
-      `${this.#holder.pid}`,
-      "-n",
-      "-m",
-      "-r",
-      "-w",
-      "--",
-    ];
+    const target = ["-t", `${this.#holder.pid}`, "-n", "-m", "-r"];
+    return ["nsenter", ...target, "--", "env", "-C", "/"];
   }
 
   /** Returns a command line of `cni`. */
