@@ -14,7 +14,7 @@ import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { listLeftovers } from "../doctor/leftovers.ts";
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts";
 import { Node, type Replaced } from "../doctor/node.ts";
-import { countPools, type PoolUse } from "../doctor/subnets.ts";
+import { countPools, type PoolUse } from "../doctor/pools.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../network.ts";
 import { NODE_DAEMON_STATES } from "../node_daemon.ts";

@@ -16,7 +16,7 @@ import {
   sharedLinkKeyOf,
   sharedLinkOf,
 } from "../doctor/routed.ts";
-import { countPools, formatUntil, listPools } from "../doctor/subnets.ts";
+import { countPools, formatUntil, listPools } from "../doctor/pools.ts";
 import type { CniCall } from "../flags.ts";
 import {
   chooseExitCode,

@@ -8,7 +8,7 @@ import { basename } from "@std/path/posix";
 import { ifPossible } from "../../cni/files/io.ts";
 import { Node } from "../doctor/node.ts";
 import { listSubnets } from "../doctor/routed.ts";
-import { countPools, type PoolUse } from "../doctor/subnets.ts";
+import { countPools, type PoolUse } from "../doctor/pools.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, isDirectory, readDirectories } from "../network.ts";

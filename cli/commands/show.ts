@@ -16,7 +16,7 @@ import { UsageError } from "../program/usage_error.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { getTarget } from "../attachments/target.ts";
 import { Node } from "../doctor/node.ts";
-import { countPools, formatUntil } from "../doctor/subnets.ts";
+import { countPools, formatUntil } from "../doctor/pools.ts";
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
 import { chooseExitCode, readDirectories } from "../network.ts";

@@ -20,6 +20,7 @@ import { NAMESPACE_CHECKS } from "./namespaces.ts";
 import { NEIGHBOR_CHECKS } from "./neighbors.ts";
 import { PATH_CHECKS } from "./paths.ts";
 import { PLUGIN_CHECKS } from "./plugins.ts";
+import { POOL_CHECKS } from "./pools.ts";
 import { PORT_CHECKS } from "./ports.ts";
 import { PROGRAM_CHECKS } from "./programs.ts";
 import { RUNTIME_CHECKS } from "./runtimes.ts";
@@ -44,6 +45,7 @@ export const CHECKS: readonly Check[] = [
   ...SERVICE_CHECKS,
   ...LINK_CHECKS,
   ...SUBNET_CHECKS,
+  ...POOL_CHECKS,
   ...NEIGHBOR_CHECKS,
   ...PORT_CHECKS,
   ...SYSCTL_CHECKS,

@@ -29,7 +29,7 @@ import {
   type Node,
   typesOf,
 } from "./node.ts";
-import { countPools } from "./subnets.ts";
+import { countPools } from "./pools.ts";
 
 /** Time limit of an answer over the network, in ms. */
 const ANSWER_TIMEOUT_MS = 3_000;

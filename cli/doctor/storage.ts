@@ -28,7 +28,7 @@ import {
   warning,
 } from "./finding.ts";
 import type { Node } from "./node.ts";
-import { listPools } from "./subnets.ts";
+import { listPools } from "./pools.ts";
 
 /** A directory that plugins write to, and what it is for. */
 interface State {

@@ -6,6 +6,7 @@
 
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
+import type { NetworkFacts } from "../../../cni/tools/about.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -13,6 +14,7 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Lookup } from "../../../ffi/rtnl/route.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
+import { findAbout } from "../../../plugins/abouts.ts";
 import type { NodeAttachment } from "../../attachments/node_attachments.ts";
 import { listCachedPlugins } from "../live.ts";
 import type { Node, Patience } from "../node.ts";
@@ -218,4 +220,9 @@ function listUncached(netns: string): Start[] {
 /** Describes a link for people. */
 export function describeLink({ name, kind, mtu }: Link): string {
   return `${name} (${kind || "physical"}, MTU ${mtu})`;
+}
+
+/** Returns what a plugin of this project does to the network; undefined for others. */
+export function networkOf({ type }: JsonObject): NetworkFacts | undefined {
+  return findAbout(String(type))?.network;
 }
