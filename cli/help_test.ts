@@ -114,7 +114,7 @@ Deno.test("cnitool --help has all commands, its usage only the Go program's", ()
   assert(usage !== undefined && !usage.includes("validate"), usage);
 });
 
-Deno.test("every text of the help is that of a command", async () => {
+Deno.test("every text of the help belongs to a command", async () => {
   const { loadHelpTexts } = await import("./help_texts.ts");
   const names = shown.map(({ name }) => name);
   const others = Object.keys(await loadHelpTexts())

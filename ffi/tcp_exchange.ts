@@ -64,7 +64,7 @@ export function exchange(
   return answer.subarray(0, libc.recv(fd, answer, 0));
 }
 
-/** Encodes a `struct timeval`. 0 would be no limit. */
+/** Encodes a `struct timeval`. 0 would mean no limit. */
 function encodeTime(ms: number): Bytes {
   const microseconds = Math.max(1, Math.round(ms * 1000));
   const bytes = new Uint8Array(16);

@@ -70,7 +70,7 @@ Deno.test("readAnswer() refuses anything but an object", async (t) => {
       "the server is currently unable to handle the request",
     ],
     [
-      "an error, of which the rest does not come",
+      "an error whose rest does not come",
       exchange(pieces(["Client"], new TypeError("Connection reset")), {
         status: 400,
       }),

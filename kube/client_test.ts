@@ -142,7 +142,7 @@ Deno.test("KubeClient fails with the server's message", async (t) => {
     const before = scene.api.requests.length;
     const error = await kubeErrorOf(client.getPod("test", name));
     assertEquals([error.status, scene.api.requests.length], [400, before]);
-  }, (name) => `a name that is none: "${name}"`);
+  }, (name) => `an invalid name: "${name}"`);
 });
 
 Deno.test("KubeClient.list() reads all pages of a list", async (t) => {

@@ -130,7 +130,7 @@ Deno.test("KubeClient trusts the node's authorities if the kubeconfig has none",
     ["in SSL_CERT_FILE", { SSL_CERT_FILE: scene.ca }, "answered"],
     ["in SSL_CERT_DIR", { SSL_CERT_DIR: `/nowhere:${directory}` }, "answered"],
     [
-      "of which none can be read",
+      "none of which can be read",
       { SSL_CERT_FILE: "/nowhere", SSL_CERT_DIR: "/nowhere" },
       UNKNOWN,
     ],

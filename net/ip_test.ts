@@ -294,7 +294,7 @@ testRows("Ip predicates look through a mapped address", [
   assertEquals(listKinds(mapped), listKinds(ipv4));
 });
 
-Deno.test("unlessNoAddress() answers undefined for what is no address", () => {
+Deno.test("unlessNoAddress() answers undefined for what is not an address", () => {
   assertEquals(unlessNoAddress(() => Ip.parse("::1")), Ip.parse("::1"));
   assertEquals(unlessNoAddress(() => Ip.parse("1.2.3")), undefined);
   assertThrows(

@@ -8,7 +8,7 @@ import { LEFTOVERS } from "./lists/leftovers.ts";
 import { NEEDS } from "./lists/needs.ts";
 import { pluginNames, registry } from "./registry.ts";
 
-Deno.test("each plugin tells of itself, under its own type", async (t) => {
+Deno.test("each plugin describes itself, under its own type", async (t) => {
   const types = ABOUTS.map(({ type }) => type);
   assertEquals(types.toSorted(), pluginNames.toSorted());
   for (const type of pluginNames) {
@@ -18,7 +18,7 @@ Deno.test("each plugin tells of itself, under its own type", async (t) => {
   }
 });
 
-Deno.test("the types that plugins name are of plugins that tell of themselves", () => {
+Deno.test("the types that plugins name are of plugins that describe themselves", () => {
   const named = ABOUTS.flatMap(({ runs, refusesIpam = [] }) => [
     ...runs?.type ? [runs.type] : [],
     ...runs?.ipamType ? [runs.ipamType] : [],
@@ -54,7 +54,7 @@ function rowOf({ type, status, page = type }: About): (string | undefined)[] {
   return [link, summary, status];
 }
 
-Deno.test("README.md lists the plugins as they tell of themselves", async () => {
+Deno.test("README.md lists the plugins as they describe themselves", async () => {
   const readme = await Deno.readTextFile(
     new URL("../README.md", import.meta.url),
   );

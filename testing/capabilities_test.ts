@@ -66,7 +66,7 @@ Deno.test("requireRoot() skips what needs network namespaces", () => {
 });
 
 rootTest(
-  "missingForNetns names a root directory that is no mount point",
+  "missingForNetns names a root directory that is not a mount point",
   async () => {
     // A chroot to a copy of / that is not mounted itself has these directories.
     const script =

@@ -46,7 +46,7 @@ rootTest(name, needsBin, async (t) => {
     }, {
       random,
       count: KILLS,
-      // What is left is no hindrance to another ADD either.
+      // What is left does not hinder another ADD either.
       afterKill: async () => {
         if (random.once(3)) await succeed("ADD");
       },

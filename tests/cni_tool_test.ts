@@ -834,7 +834,7 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
     }],
     ["the namespace's own /sys", ["ls", "/sys/class/net"], { stdout: "lo\n" }],
     ["a program that is not there", ["--", "nothere"], { code: 127 }],
-    ["a file that is no program", ["--", "/etc/passwd"], { code: 126 }],
+    ["a file that is not a program", ["--", "/etc/passwd"], { code: 126 }],
     ["no program", [], { code: 1 }],
     [
       "variables that Deno would heed",

@@ -260,14 +260,14 @@ rootTest("cni conform writes pages and JUnit's XML", needsBin, async () => {
   }
 });
 
-/** What a program that is no plugin may print, and exit with 0. */
+/** Outputs of programs that are not plugins, which exit with 0. */
 const ODD_OUTPUTS = {
   "nothing": "",
   "no lists": '{"ips":7,"interfaces":"eth0","dns":{"nameservers":1}}',
   "empty entries": '{"ips":[null],"interfaces":[null]}',
 };
 
-rootTest("cni conform reports on programs that are no plugins", async (t) => {
+rootTest("cni conform reports on programs that are not plugins", async (t) => {
   for (const [name, output] of Object.entries(ODD_OUTPUTS)) {
     await t.step(name, async () => {
       const directory = await Deno.makeTempDir({ prefix: "cni-test-" });

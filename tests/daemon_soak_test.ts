@@ -62,7 +62,7 @@ const STOPS_MS = [10, 300, 1500, 6000] as const;
 const KILL_MS = 200;
 /**
  * How often a DEL is killed at most. On a slow machine the last pod's would be
- * killed each time, for it is the only call that is left.
+ * killed each time: it is the only call that is left.
  */
 const MOST_KILLS = 10;
 /** How many calls make the daemon collect its garbage, once it is idle. */

@@ -352,7 +352,7 @@ test("with a full backlog", async (node, daemon) => {
 /** Ten calls wait for 5 s each, four at once. */
 const SLOW = "half an answer, then nothing";
 
-/** Programs at the daemon's socket that are none, and whether they say \`taken\` first. */
+/** Other programs at the daemon's socket, and whether they say \`taken\` first. */
 const REPLIES: Readonly<Record<string, [Reply, { isTaken: boolean }]>> = {
   "garbage": [({ say }) => say(GARBAGE), { isTaken: false }],
   "half a message, then nothing": [

@@ -144,7 +144,7 @@ for (const name of pluginNames) {
 
 Deno.test(
   executables(
-    "an executable says which plugins there are when its name is none of them",
+    "an executable says which plugins there are when it has none of their names",
   ),
   () => {
     const ended = run([`${BIN}/cni`], { CNI_COMMAND: "VERSION" });

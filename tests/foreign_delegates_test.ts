@@ -87,7 +87,7 @@ const FOREIGN: readonly Foreign[] = [
       "needs calico-ipam, and etcd in CNI_KUBE_APISERVER_DIR",
     ),
     prepare: startCalico,
-    // Its default route is that of the pod.
+    // Its default route is the pod's.
     isMaster: true,
     networks: "green",
   },

@@ -20,7 +20,7 @@ import {
   runAs,
 } from "./_harness/host_local.ts";
 
-// The tests' own log would hide that of the node.
+// The tests' own log would hide the node's.
 const program = ["env", "-u", "CNI_LOG_FILE", ...await ownProgram()];
 
 const needs = allOf(

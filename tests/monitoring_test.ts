@@ -389,7 +389,7 @@ function queueCalls(): Fault {
   };
 }
 
-/** Something that is no request. */
+/** Something that is not a request. */
 async function sendNonsense({ daemon }: Monitored): Promise<void> {
   const path = daemon.socket;
   using connection = await Deno.connect({ transport: "unix", path });

@@ -33,7 +33,7 @@ function delegatesOf(scene: MultusScene): { delegates: JsonObject[] } {
   };
 }
 
-/** What is called for the networks up to one, of which the last one fails. */
+/** The calls for the networks up to one, the last of which fails. */
 function undoneStory(failing: number): string[] {
   const calls = PLUGINS.slice(0, failing + 1)
     .map((type, index) => [type, index === 0 ? "eth0" : `net${index}`]);

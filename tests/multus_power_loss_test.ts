@@ -65,7 +65,7 @@ class Node implements Disposable {
   }
 
   /**
-   * Puts the files back, but for those that are damaged, and runs DEL, which
+   * Puts the files back, except those that are damaged, and runs DEL, which
    * must succeed quietly.
    *
    * @returns The attachments that it was run for

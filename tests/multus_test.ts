@@ -180,7 +180,7 @@ function readCache(host: MultusHost, name: string): any {
   return JSON.parse(Deno.readTextFileSync(`${host.cniDir}/results/${name}`));
 }
 
-/** What libcni's cache has of an attachment, but for the result. */
+/** An attachment in libcni's cache, without the result. */
 function cached(
   { name, uid, containerId, sandbox }: HostPod,
   networkName: string,

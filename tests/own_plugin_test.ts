@@ -1,5 +1,5 @@
 /**
- * Plugins that are no part of the project are known to the tool: those that
+ * Plugins that are not part of the project are known to the tool: those that
  * `cni new plugin` makes, and one of the project's that was moved out.
  */
 

@@ -39,7 +39,7 @@ function run(
   return runAs(who, networks, ["sbr", command, keys]);
 }
 
-/** Rules and routes, but for what is meant to differ. */
+/** Rules and routes, except what is meant to differ. */
 function observe({ sandbox }: TwoNetworks): unknown {
   // The kernel is done with the addresses then.
   snapshot(sandbox);

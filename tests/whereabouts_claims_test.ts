@@ -503,7 +503,7 @@ Deno.test("whereabouts: others write to the pool while a claim's first ADD does"
     const call = withClaim("vm", { pod: "vm-1" }, { controller });
     const ips = await scene.add(RANGE, call);
     assertEquals(ips, claimStatus(scene, "vm").ips);
-    // At no time it has had two records, of which a kill would leave both.
+    // It has never had two records, which a kill would both leave.
     assertEquals([count, most, countOwn()], [reads, 1, 1]);
   });
 });

@@ -43,7 +43,7 @@ Deno.test("cni release gives the claim's next pod another address", async () => 
   ]);
 });
 
-Deno.test("cni release knows claims that are gone, and what is none", async () => {
+Deno.test("cni release knows claims that are gone, and other objects", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm");
   await scene.add(RANGE, withClaim("vm", { pod: "vm" }));

@@ -1,5 +1,5 @@
 /**
- * What came of executables, for CI systems.
+ * Reports on executables, for CI systems.
  *
  * @module
  */

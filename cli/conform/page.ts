@@ -1,5 +1,5 @@
 /**
- * What came of executables, as a page with a matrix.
+ * Reports on executables, as a page with a matrix.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What came of executables, for people.
+ * Reports on executables, for people.
  *
  * @module
  */

@@ -49,8 +49,8 @@ export interface Step extends Decision {
 
 /**
  * Walks through the rules that packets of a network come to, in the kernel's order.
- * Follows jumps that they surely take. Whoever walks stops at a step that surely ends
- * the way; a rule without any effect is no step.
+ * Follows jumps that they surely take. The caller stops at a step that surely ends
+ * the way. Rules without any effect are left out.
  */
 export function* walk(
   nftables: Nftables,

@@ -12,7 +12,7 @@ import type { Environment } from "../../cni/call/args.ts";
 import { describeError } from "../../cni/error.ts";
 import type { SpanContext } from "./span.ts";
 
-/** What the variables say. */
+/** The settings in the variables. */
 export interface OtelSettings {
   /** Where spans are posted to. */
   readonly url: URL;
@@ -22,7 +22,7 @@ export interface OtelSettings {
   readonly timeoutMs: number;
   /** Path of certificates of authorities; "" for the system's. */
   readonly certificate: string;
-  /** What is said of this process. */
+  /** A description of this process. */
   readonly resource: Readonly<Record<string, string>>;
   /** Decides whether there are spans of a call. */
   readonly isSampled: (
@@ -106,7 +106,7 @@ function decode(text: string): string {
   }
 }
 
-/** What is no number, or less than 1, is as if it were not set. */
+/** A value that is not a number, or less than 1, is ignored. */
 function parseCount(text: string, otherwise: number): number {
   const count = Number(text);
   return Number.isInteger(count) && count > 0 ? count : otherwise;

@@ -1,5 +1,5 @@
 /**
- * What observes this process tells a recorder: a file of records, or spans.
+ * Observers of this process report to a recorder: a file of records, or spans.
  *
  * @module
  */

@@ -13,7 +13,7 @@ export interface SpanContext {
   readonly spanId: string;
   /** Whether spans are wanted of this trace. */
   readonly isSampled: boolean;
-  /** What other systems say of it, `TRACESTATE`; "" for nothing. */
+  /** What other systems have added, `TRACESTATE`; "" for nothing. */
   readonly state: string;
 }
 

@@ -34,7 +34,7 @@ export class SpanRecorder extends Recorder {
   readonly #places: AsyncLocalStorage<Place | undefined>;
   readonly #isSampled: OtelSettings["isSampled"];
   readonly #onSpan: (span: Span) => void;
-  /** What is part of no other operation belongs there. */
+  /** The operation of all that is not part of another one. */
   #root: Place | undefined;
 
   private constructor(
@@ -115,7 +115,7 @@ export class SpanRecorder extends Recorder {
   }
 }
 
-/** An operation of which there is no span. */
+/** An operation without a span. */
 const UNSEEN: Begun = {
   variables: {},
   within: (work) => work(),

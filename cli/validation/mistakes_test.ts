@@ -1188,7 +1188,7 @@ interface Reported {
   readonly column: number;
 }
 
-/** Writes a key in each line; a text that is no JSON, or repeats keys, stays. */
+/** Writes a key in each line; a text that is not JSON, or repeats keys, stays. */
 function indent(content: string): string {
   try {
     const document = JSON.parse(content);

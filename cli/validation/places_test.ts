@@ -535,7 +535,7 @@ const LISTS: readonly Row[] = [
     'warning plugins[0].pciBusID: "1f.6" is not like 0000:00:1f.6, with domain, bus, slot and function',
   ],
   [
-    "a MAC that is none",
+    "an invalid MAC",
     pods('{ "type": "host-device", "hwaddr": ▸"zz" }'),
     "error plugins[0].hwaddr: invalid MAC address: zz",
   ],

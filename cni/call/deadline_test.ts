@@ -148,7 +148,7 @@ Deno.test("JoinedSignal says how much of its limits is left", async () => {
   assertEquals(none.leftMs, Infinity);
 });
 
-Deno.test("JoinedSignal is aborted with the first signal, for its reason", () => {
+Deno.test("JoinedSignal is aborted with the first signal and its reason", () => {
   const [left, right] = [new AbortController(), new AbortController()];
   const { signal } = new JoinedSignal(left.signal, right.signal);
   assertEquals(signal.aborted, false);

@@ -1,5 +1,5 @@
 /**
- * What follows the daemon's calls, for traces.
+ * Follows the daemon's calls, for traces.
  *
  * @module
  */

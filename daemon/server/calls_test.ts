@@ -284,7 +284,7 @@ Deno.test("Calls.stop() ends calls that take too long, and undoes ADD", async ()
   assert(told.story.includes("DEL c1 with its result"));
 });
 
-Deno.test("Calls runs what is not a configuration, for its error", async () => {
+Deno.test("Calls runs what is not a configuration, to get its error", async () => {
   const told = new Told();
   const outcome = await told.calls.run({
     plugin: told.plugin,

@@ -43,7 +43,7 @@ Deno.test("Admission refuses the oldest of a process that has too many", () => {
   ]);
 });
 
-Deno.test("Admission refuses those of the process with most if there are too many", () => {
+Deno.test("Admission refuses connections of the process with most if there are too many", () => {
   const admission = new Admission({ maxConnections: 4 });
   const some = [1, 2, 2, 2, 3].map((pid) => new Connection(admission, pid));
   assertEquals(refusals(some), ["", "too many connections", "", "", ""]);

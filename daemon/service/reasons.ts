@@ -37,7 +37,7 @@ export const REASONS = {
   "request too long":
     "configuration and environment of a call are longer than 16 MiB: make them smaller",
   "request not arrived":
-    "a process connected and did not send a whole call within 10 s: it was stopped, or it is no plugin",
+    "a process connected and did not send a whole call within 10 s: it was stopped, or it is not a plugin",
   "caller gone":
     "the daemon took more than a second, and the caller did the work itself: the daemon was stopped, or the node is overloaded",
   "invalid shim call":

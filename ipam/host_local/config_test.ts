@@ -167,7 +167,7 @@ Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
       "invalid range set 0: Exclude 10.1.3.0/30 not in network 10.1.2.0/24",
     ],
     [
-      "an exclusion that is no address",
+      "an exclusion that is not an address",
       { ipam: { subnet: "10.1.2.0/24", exclude: ["10.1.2.3-10.1.2.5"] } },
       "Cannot decode network configuration: ipam.exclude[0]: " +
       "invalid IP address: 10.1.2.3-10.1.2.5",

@@ -205,7 +205,7 @@ export class LeaseFiles implements Disposable {
    * Writes a lease whole or not at all, unless the address is leased.
    *
    * @param name The address
-   * @param isFree Reports whether a file with some content is no lease; by default
+   * @param isFree Reports whether a file with some content is not a lease; by default
    *   an empty one
    * @returns False if the address is leased
    * @throws {CniError} 5 if it cannot be written
@@ -341,7 +341,7 @@ function isThere(path: string): boolean {
 }
 
 /**
- * Reports whether a file is no lease, because it is empty: the Go plugin creates a
+ * Reports whether a file is not a lease, because it is empty: the Go plugin creates a
  * file before it fills it, so a crash leaves an empty one, which no running
  * container owns.
  */

@@ -96,7 +96,7 @@ Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async
 // The Go plugin refuses all of these, so the lease stays forever.
 testRows("hostLocal.del() does without a configuration that is right", [
   ["no ranges", {}, {}],
-  ["a subnet that is none", { subnet: "10.1.2.0" }, {}],
+  ["an invalid subnet", { subnet: "10.1.2.0" }, {}],
   ["host bits", { subnet: "10.1.2.9/24" }, {}],
   [
     "ranges that overlap",
@@ -536,7 +536,7 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     ["none is valid", { "cni.dev/valid-attachments": [] }, others],
     ["it is not known which", {}, all],
     // Go's libcni writes an empty list like this.
-    ["null is none", { "cni.dev/valid-attachments": null }, others],
+    ["null instead of a list", { "cni.dev/valid-attachments": null }, others],
   ];
   await eachRow(t, rows, async ([, config, after]) => {
     using fixture = new DataDirectory();

@@ -146,7 +146,7 @@ testRows("LeaseStore.leasesOf() reads what Go plugins wrote", [
     ["10.1.2.2", "2001:db8::2"],
   ],
   [
-    "files that are no leases",
+    "files that are not leases",
     {
       "10.1.2.2.bak": "dummy\r\neth0",
       "010.1.2.3": "dummy\r\neth0",

@@ -165,7 +165,7 @@ Deno.test("staticIpam.add() finds gateways", async (t) => {
       ["10.10.0.7/24"],
     ],
     [
-      "and passes over addresses that are none",
+      "and passes over invalid addresses",
       { addresses: [{ address: "10.10.0.1", gateway: "10.10.0.1" }, ADDRESS] },
       runtime("10.10.0.7/24"),
       "",
@@ -230,7 +230,7 @@ const WRONG: readonly [
     "an entry in the 'ips' field is NOT in CIDR notation, got: ' 10.0.0.1/24'",
   ],
   [
-    "a gateway that is none",
+    "an invalid gateway",
     { addresses: [{ address: "10.0.0.1/24", gateway: "10.0.0.300" }] },
     {},
     "",
@@ -239,7 +239,7 @@ const WRONG: readonly [
     "invalid IP address: 10.0.0.300",
   ],
   [
-    "addresses that are no list",
+    "addresses that are not a list",
     { addresses: "10.0.0.1/24" },
     {},
     "",
@@ -256,7 +256,7 @@ const WRONG: readonly [
     "the 'ip' field is expected to be in CIDR notation, got: ''",
   ],
   [
-    "a gateway in CNI_ARGS that is none",
+    "an invalid gateway in CNI_ARGS",
     {},
     {},
     "GATEWAY=10.0.0.1, x",
@@ -280,7 +280,7 @@ const WRONG: readonly [
     'CNI_ARGS: unknown args ["MAC=x"]',
   ],
   [
-    "a pair in CNI_ARGS that is none",
+    "an invalid pair in CNI_ARGS",
     {},
     {},
     "IP=10.0.0.1/24;",
@@ -380,16 +380,16 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
 
 testRows("staticIpam.status() fails where every ADD would", [
   ["addresses", { addresses: [ADDRESS] }, ""],
-  ["none, for they may come with ADD", {}, ""],
+  ["none, which may come with ADD", {}, ""],
   ["no ipam", undefined, "IPAM config missing 'ipam' key"],
   [
-    "an address that is none",
+    "an invalid address",
     { addresses: [{ address: "10.10.0.1" }] },
     "the 'address' field is expected to be in CIDR notation, " +
     "got: '10.10.0.1'",
   ],
   [
-    "a route that is none",
+    "an invalid route",
     { routes: [{ dst: "x" }] },
     "Cannot decode network configuration: ipam.routes[0].dst: " +
     "invalid CIDR address: x",

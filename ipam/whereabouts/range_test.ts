@@ -45,7 +45,7 @@ testRows<[text: string, cidr: string, start?: string, end?: string]>(
 );
 
 testRows<[text: string, message: string]>(
-  "parseRange() refuses what is no range",
+  "parseRange() refuses what is not a range",
   [
     ["", "invalid CIDR "],
     ["10.0.0.0", "invalid CIDR 10.0.0.0"],

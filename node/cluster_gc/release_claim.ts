@@ -18,7 +18,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
 import { claimOf, holderOf } from "./held.ts";
 
-/** What a claim has. */
+/** The addresses of a claim. */
 export interface Holdings {
   readonly records: readonly (PoolRecord & { readonly pool: string })[];
   readonly reservations: readonly Reservation[];

@@ -41,7 +41,7 @@ testRows("buildCapabilityArgs() offers what a pod has, and nothing else", [
     },
   ],
   [
-    "ports of which none is the host's",
+    "ports without one of the host",
     { portMappings: [{ hostPort: 0, containerPort: 3 }] },
     [],
     {},

@@ -59,7 +59,7 @@ Deno.test("collectGarbage() detaches from networks that were the default before"
   assertEquals(collected(node), ["loopback DEL c1", "a DEL c1", "b GC"]);
 });
 
-Deno.test("collectGarbage() leaves alone what is no pod's", async () => {
+Deno.test("collectGarbage() leaves alone what belongs to no pod", async () => {
   using node = nodeOf();
   const runtime = node.plugins.runtime();
   const list = node.plugins.list(["a"], { name: "byhand" });

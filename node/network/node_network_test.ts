@@ -98,13 +98,13 @@ Deno.test("NodeNetwork.setPodCidrs() makes a node ready that wants ranges", asyn
   }]]);
 });
 
-Deno.test("NodeNetwork refuses a PodCIDR that is none", () => {
+Deno.test("NodeNetwork refuses an invalid PodCIDR", () => {
   using node = new TestNode();
   assertThrows(() => node.restart({ podCidr: "10.1.2.3" }), CniError);
   assertThrows(() => node.network.setPodCidrs(["a"]), CniError);
 });
 
-Deno.test("NodeNetwork tells of operations that have ended", async () => {
+Deno.test("NodeNetwork reports operations that have ended", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   await node.network.tearDownPod(node.pod());

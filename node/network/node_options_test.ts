@@ -12,7 +12,7 @@ testRows<[string[], string[]]>("parsePodCidrs() reads networks", [
   assertEquals(parsePodCidrs(texts).map(String), cidrs);
 }, ([texts]) => JSON.stringify(texts));
 
-Deno.test("parsePodCidrs() refuses what is none", () => {
+Deno.test("parsePodCidrs() refuses invalid PodCIDRs", () => {
   const error = assertThrows(() => parsePodCidrs(["10.1.2.3"]), CniError);
   assertEquals(
     [error.code, `${error}`],

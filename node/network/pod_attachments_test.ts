@@ -41,7 +41,7 @@ Deno.test("readCachedPod() tells the loopback from the networks", () => {
   assertEquals([loopback, networks], [cached[0], cached.slice(1)]);
 });
 
-Deno.test("restoreAttachment() restores what ADD was given, but for the namespace", () => {
+Deno.test("restoreAttachment() restores what ADD was given, except the namespace", () => {
   const { list, conf } = restoreAttachment(attachmentOf(), "");
   assertEquals(list.plugins.map(({ type }) => type), ["a"]);
   assertEquals(conf, {
@@ -53,7 +53,7 @@ Deno.test("restoreAttachment() restores what ADD was given, but for the namespac
   });
 });
 
-Deno.test("restoreAttachment() refuses what is no configuration", () => {
+Deno.test("restoreAttachment() refuses what is not a configuration", () => {
   const config = new TextEncoder().encode("{");
   assertThrows(() => restoreAttachment(attachmentOf({ config }), ""));
 });

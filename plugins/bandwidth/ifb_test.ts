@@ -99,7 +99,7 @@ rootTest(
         assertEquals(ipJson(hosts.host, "link").length, 2);
       },
     );
-    await t.step("a link that is no IFB stays", async () => {
+    await t.step("a link that is not an IFB stays", async () => {
       using hosts = TestHosts.create();
       const cable = new LimitedCable(hosts);
       runIn(hosts.host, "ip", "link", "add", IFB, "type", "bridge");

@@ -175,12 +175,12 @@ rootTest(
       ["limits that ADD refuses", { egressBurst: undefined }, {}],
       ["keys of the wrong type", { egressRate: "1", runtimeConfig: [] }, {}],
       [
-        "subnets that are none",
+        "invalid subnets",
         { shapedSubnets: "x", unshapedSubnets: [1] },
         {},
       ],
       ["no prevResult", { prevResult: undefined }, {}],
-      ["a prevResult that is none", { prevResult: { interfaces: 7 } }, {}],
+      ["an invalid prevResult", { prevResult: { interfaces: 7 } }, {}],
       ["a prevResult of another version", {
         prevResult: { cniVersion: "0.2.0" },
       }, {}],

@@ -142,7 +142,7 @@ async function checkPort(
   await differences.collect(() => checkConnected(port, container));
   await differences.collect(() => {
     if (bridge === undefined || port.masterIndex === bridge.index) return;
-    throw checkFailure(`"${port.name}" is no port of "${bridge.name}"`);
+    throw checkFailure(`"${port.name}" is not a port of "${bridge.name}"`);
   });
   await differences.collect(() =>
     checkPortOption(port, "hairpin mode", port.port?.hairpin, hairpin)

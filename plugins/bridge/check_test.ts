@@ -52,12 +52,12 @@ const BRIDGE_CHANGES: readonly Change[] = [
     "ip link set br0 promisc off",
     'Bridge "br0" is not promiscuous',
   ],
-  ["no port", "host", "ip link set $VETH nomaster", 'is no port of "br0"'],
+  ["no port", "host", "ip link set $VETH nomaster", 'is not a port of "br0"'],
   [
     "a port of another bridge",
     "host",
     "ip link add br9 type bridge; ip link set $VETH master br9",
-    'is no port of "br0"',
+    'is not a port of "br0"',
   ],
   [
     "another MAC of the port",

@@ -92,7 +92,7 @@ Deno.test("routedThroughBridge() completes gateways and default routes", async (
       ["0.0.0.0/0 10.0.0.1"],
     ],
     [
-      "but for those with a gateway of their own",
+      "except those with a gateway of their own",
       "default",
       ["10.0.0.5/24", "fd00::5/64"],
       ["0.0.0.0/0 10.0.0.9"],

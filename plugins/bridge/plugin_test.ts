@@ -448,7 +448,7 @@ test("bridge.add() copes with addresses of many kinds", async (t) => {
   });
 });
 
-test("bridge.add() does not touch the host's bridge but for its port", async () => {
+test("bridge.add() touches nothing of the host's bridge but its port", async () => {
   using hosts = TestHosts.create();
   const { host } = hosts;
   const ip = (line: string): string => runIn(host, "ip", ...line.split(" "));

@@ -87,7 +87,12 @@ Deno.test("settingsOf() reads the MAC from who has the last word", async (t) => 
     ],
     ["args.cni.mac", "", cni(MAC(2)), MAC(2)],
     ["args.cni.mac over CNI_ARGS", `MAC=${MAC(1)}`, cni(MAC(2)), MAC(2)],
-    ["args.cni.mac over CNI_ARGS that is none", "MAC=zz", cni(MAC(2)), MAC(2)],
+    [
+      "args.cni.mac over an invalid one in CNI_ARGS",
+      "MAC=zz",
+      cni(MAC(2)),
+      MAC(2),
+    ],
     ["runtimeConfig.mac", "", runtime(MAC(3)), MAC(3)],
     [
       "runtimeConfig.mac over both",

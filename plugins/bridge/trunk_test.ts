@@ -35,7 +35,7 @@ testRows(
     assertEquals(trunkRangesOf(items), want),
 );
 
-Deno.test("trunkRangesOf() refuses what is no VLAN", async (t) => {
+Deno.test("trunkRangesOf() refuses what is not a VLAN", async (t) => {
   const missing = (key: string): string =>
     `minID and maxID should be configured simultaneously, ${key} is missing`;
   const rows: [items: Items, message: string][] = [

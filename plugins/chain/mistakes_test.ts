@@ -17,7 +17,7 @@ Deno.test("listMistakes() lets the chain declare more than its plugins", () => {
   assertEquals(listMistakes({ plugins: [], capabilities }, plugins), []);
 });
 
-Deno.test("listMistakes() tells of a capability once", () => {
+Deno.test("listMistakes() reports a capability once", () => {
   assertEquals(
     listMistakes({ plugins: [], capabilities: { ips: true } }, plugins),
     [
@@ -27,7 +27,7 @@ Deno.test("listMistakes() tells of a capability once", () => {
   );
 });
 
-Deno.test("listMistakes() tells of keys that are for a plugin", () => {
+Deno.test("listMistakes() reports keys that are for a plugin", () => {
   const config = { plugins: [], capabilities: { mac: true, ips: true } };
   assertEquals(listMistakes({ ...config, ipMasq: false }, plugins), [
     '"ipMasq" of the chain has no effect: it is for a plugin',

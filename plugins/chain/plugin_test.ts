@@ -75,7 +75,7 @@ testRows("chain says which plugin failed in the message of its own error", [
   assertEquals(JSON.parse(stdout), { cniVersion: "1.1.0", code: 11, msg });
 });
 
-Deno.test("chain.gc() tells of all failures", async () => {
+Deno.test("chain.gc() reports all failures", async () => {
   using host = hostOf("b");
   for (const type of ["a", "c"]) host.add(type, { GC: LATER });
   const plugins = ["a", "b", "c"].map((type) => ({ type }));
@@ -89,7 +89,7 @@ Deno.test("chain.gc() tells of all failures", async () => {
   );
 });
 
-Deno.test("chain refuses a list of valid attachments that is none, and runs nothing", async () => {
+Deno.test("chain refuses an invalid list of valid attachments, and runs nothing", async () => {
   using host = hostOf("a");
   const { stdout } = await run(host, "GC", {
     plugins: [{ type: "a" }],

@@ -132,7 +132,7 @@ Deno.test("RunningAdd removes its own lock only", async () => {
   assertEquals(scene.locks, [path]);
 });
 
-Deno.test("RunningAdd goes on where there can be no lock", async () => {
+Deno.test("RunningAdd goes on where it cannot lock", async () => {
   using scene = new Scene();
   const running = { ...scene.running, directory: "/proc/locks" };
   using add = new RunningAdd(running);

@@ -79,7 +79,7 @@ testRows(
   (cniOutput) => String(cniOutput),
 );
 
-Deno.test("debug refuses hooks that are none on ADD, and goes on without them on DEL", async (t) => {
+Deno.test("debug refuses invalid hooks on ADD, and goes on without them on DEL", async (t) => {
   for (const hooks of [[[]], ["ip address"], [[1]], "ip address"]) {
     await t.step(JSON.stringify(hooks), async () => {
       const added = await run("ADD", { addHooks: hooks });

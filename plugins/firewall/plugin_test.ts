@@ -236,7 +236,7 @@ rootTest(
       ["a namespace that is gone", { prevResult: undefined }, {
         CNI_NETNS: "/run/netns/none",
       }],
-      ["a prevResult that is none", { prevResult: { ips: 7 } }, {}],
+      ["an invalid prevResult", { prevResult: { ips: 7 } }, {}],
       ["an unknown policy", { ingressPolicy: "closed" }, {}],
       ["an unknown backend", { backend: "ebtables" }, {}],
       ["another backend", { backend: "nftables" }, {}],
@@ -475,7 +475,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall.add() removes the rules of one family if those of the other fail",
+  "firewall.add() removes the rules of one family if the other's fail",
   needs,
   async () => {
     using scene = new FirewallScene({ backend: "iptables" });

@@ -42,7 +42,7 @@ Deno.test("readScript() reads what the Go library writes", () => {
   ]);
 });
 
-Deno.test("readScript() refuses what is no debug file", async (t) => {
+Deno.test("readScript() refuses what is not a debug file", async (t) => {
   using directory = new PluginDirectory();
   const rows: [string, number][] = [
     ["", 6],
@@ -96,7 +96,7 @@ Deno.test("logCall() appends to a list", async (t) => {
   });
 });
 
-Deno.test("logCall() refuses what is no list, and leaves it", async (t) => {
+Deno.test("logCall() refuses what is not a list, and leaves it", async (t) => {
   using directory = new PluginDirectory();
   await eachRow(t, [["{}", 7], ["[", 6]] as const, ([content, code]) => {
     const path = directory.addFile("log", content);

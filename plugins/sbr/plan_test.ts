@@ -111,7 +111,7 @@ rootTest("sbr.add() moves routes of the address family only", async (t) => {
       ],
     ],
     [
-      "those of an address that the result does not list stay",
+      "routes of an address that the result does not list stay",
       {
         lines: [
           "address add 172.16.0.2/24 dev net1",

@@ -72,7 +72,7 @@ rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
       1,
       "could not parse prevResult",
     ],
-    ["a prevResult that is none", { prevResult: { ips: [{}] } }, 7, "ips"],
+    ["an invalid prevResult", { prevResult: { ips: [{}] } }, 7, "ips"],
     [
       "no address",
       { prevResult: { ips: [] } },
@@ -115,7 +115,7 @@ rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
       "gateways list contains multiple IPv6 addresses: fd00::1 and fd00::2",
     ],
     [
-      "a gateway that is none",
+      "an invalid gateway",
       { gateways: ["gw"] },
       7,
       "invalid static gateway IP address: gw",
@@ -127,7 +127,7 @@ rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
       "invalid static gateway IP address: 192.168.1.1/24",
     ],
     [
-      "gateways that are no list",
+      "gateways that are not a list",
       { gateways: "192.168.1.1" },
       7,
       "gateways: expected an array",

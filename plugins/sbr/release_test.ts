@@ -46,11 +46,11 @@ rootTest("sbr.del() finds what is left, whatever it is told", async (t) => {
   const rows: [name: string, keys: Keys][] = [
     ["all", {}],
     ["no prevResult", { prevResult: undefined }],
-    ["a prevResult that is none", { prevResult: "none" }],
+    ["an invalid prevResult", { prevResult: "none" }],
     ["a prevResult of another version", {
       prevResult: { cniVersion: "0.4.0", ips: [IP4] },
     }],
-    ["a prevResult with an address that is none", {
+    ["a prevResult with an invalid address", {
       prevResult: { ips: [{ address: "?" }] },
     }],
     ["keys that cannot be read", {

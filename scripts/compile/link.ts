@@ -219,7 +219,7 @@ function linkChunk(
     new Error(`Cannot link chunk "${name}": ${why}`);
   const check = (imported: string): number => {
     if (Object.hasOwn(chunks, imported)) return names.indexOf(imported);
-    throw refuse(`it imports "${imported}", which is no chunk`);
+    throw refuse(`it imports "${imported}", which is not a chunk`);
   };
   let body = (chunks[name] ?? "").trim(), imports = "";
   for (

@@ -97,7 +97,7 @@ const PATH_BYTES = 2048, NAME_BYTES = 64;
 /** Where things are on the stack, in bytes. */
 const Frame = {
   kept: 0,
-  /** All bits but those of an offset in a page. */
+  /** All bits but the offset in a page. */
   pageMask: 8,
   pageSize: 16,
   /** Where the values are in the auxiliary vector. */

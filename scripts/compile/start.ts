@@ -48,7 +48,7 @@ const LIMIT_MS = 120_000;
 /**
  * Calls an executable.
  *
- * @param path Its name is that of a plugin, if it has several
+ * @param path It has the name of a plugin, if it has several
  * @param asksDaemon Whether it hands calls to a node daemon
  */
 export async function observe(

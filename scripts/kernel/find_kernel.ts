@@ -75,7 +75,7 @@ const LOADER = "/lib64/ld-linux-x86-64.so.2\0";
 
 /**
  * Has an executable use the loader below the directory that it is started in,
- * not that of the machine. To start the loader with the program as its argument
+ * not the machine's. To start the loader with the program as its argument
  * would not do: this kernel wants its heap behind its own code.
  *
  * @returns The changed executable

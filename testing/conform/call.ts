@@ -13,7 +13,7 @@ export interface Request {
   readonly stdin: string;
 }
 
-/** What came of a call. */
+/** The outcome of a call. */
 export interface Reply {
   /** `0`, `1`, ...; `signal: killed`; `hung` if it did not end in time. */
   readonly exit: string;

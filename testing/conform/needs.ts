@@ -10,7 +10,7 @@ import { differences } from "./state.ts";
 import { findProgram, type SystemCall, trace } from "./trace.ts";
 import type { Executable } from "./call.ts";
 
-/** What an executable needs. */
+/** The needs of an executable. */
 export interface Needs {
   /** Programs that it runs, with their paths. */
   readonly programs: readonly string[];

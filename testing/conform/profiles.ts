@@ -8,9 +8,9 @@
 import type { Kind } from "./scene.ts";
 import type { Attachment, Json, Scene, Subject } from "./scene.ts";
 
-/** What a plugin needs, as a configuration file says it. */
+/** The needs of a plugin, as a configuration file says them. */
 export interface Profile {
-  /** What it is for; found out if undefined. */
+  /** Its purpose; found out if undefined. */
   readonly kind?: Kind;
   /**
    * Keys of the configuration; `${N}` is the container's number, from 1, and
@@ -67,14 +67,14 @@ const chained = (config: Json, more: Profile = {}): Profile => ({
   ...more,
 });
 
-/** A plugin of which nothing is known. */
+/** A plugin about which nothing is known. */
 export const UNKNOWN: readonly Profile[] = [
   plain(),
   chained({}),
   { kind: "ipam", config: {} },
 ];
 
-/** What the usual plugins need, by type. */
+/** The needs of the usual plugins, by type. */
 export const PROFILES: Readonly<Record<string, Profile>> = {
   bridge: plain({ bridge: "cni0", isGateway: true, ipMasq: true }),
   ptp: plain({ ipMasq: true }),

@@ -21,7 +21,7 @@ import {
 } from "./scene.ts";
 import { ProcessWay } from "./way.ts";
 
-/** What came of an executable. */
+/** The report on an executable. */
 export interface Report {
   /** Its name in the report. */
   readonly name: string;
@@ -43,7 +43,7 @@ export interface Candidate {
   readonly name: string;
   readonly executable: string;
   readonly type: string;
-  /** What it needs; guessed if undefined. */
+  /** Its needs; guessed if undefined. */
   readonly profile?: Profile | undefined;
   /** For CNI_PATH. */
   readonly path: string;

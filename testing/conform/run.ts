@@ -9,7 +9,7 @@ import type { Demand, Strength } from "./demand.ts";
 import { Broken, type Outcome, Untried } from "./verdict.ts";
 import type { Scene, Subject } from "./scene.ts";
 
-/** What came of a demand. */
+/** The outcome of a demand. */
 export interface Row {
   readonly id: string;
   readonly title: string;

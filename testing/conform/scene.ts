@@ -12,7 +12,7 @@ import { differences, type State, stateOf, stateOfNode } from "./state.ts";
 import { brief, Broken, demand, Untried } from "./verdict.ts";
 import { formatCall, type Reply, type Request } from "./call.ts";
 
-/** What a plugin is for. */
+/** The purpose of a plugin. */
 export type Kind = "interface" | "chained" | "ipam";
 
 /** A way to call the plugin. */
@@ -107,7 +107,7 @@ export class Scene {
   readonly executable: string;
   /** The version that calls are made in. */
   version: string;
-  /** What was done, as lines for bash. */
+  /** The steps so far, as lines for bash. */
   readonly transcript: string[] = [];
   /** Whether every value is tried that is only sampled otherwise. */
   readonly isThorough: boolean;

@@ -8,7 +8,7 @@ import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { snapshot } from "../ip_json.ts";
 import type { Place } from "./place.ts";
 
-/** What a namespace or a node has: lines, sorted. */
+/** The state of a namespace or a node: lines, sorted. */
 export type State = readonly string[];
 
 // deno-lint-ignore no-explicit-any -- as iproute2 prints it

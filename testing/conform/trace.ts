@@ -1,5 +1,5 @@
 /**
- * What an executable does, as strace sees it.
+ * The actions of an executable, as strace sees them.
  *
  * @module
  */

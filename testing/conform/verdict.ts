@@ -4,7 +4,7 @@
  * @module
  */
 
-/** What came of a demand. */
+/** The outcome of a demand. */
 export type Outcome = "kept" | "broken" | "untried";
 
 /** A demand is broken: why, in a line or more. */

@@ -311,7 +311,7 @@ export class MultusHost implements AsyncDisposable {
   }
 
   /**
-   * Lists what there is of pods: links of the node but for bridges, leases, what
+   * Lists what there is of pods: links of the node except bridges, leases, what
    * is remembered, and what live sandboxes have besides loopback. A scratch file
    * counts too.
    */

@@ -71,7 +71,7 @@ const CONFIGS: Readonly<Record<string, string>> = {
     '{"constructor":{"prototype":1},"toString":1,"hasOwnProperty":1}',
   ),
   "a number beyond all numbers": textWith("mtu", "1e400"),
-  "a number of which digits are lost": textWith("mtu", "9007199254740993"),
+  "a number that loses digits": textWith("mtu", "9007199254740993"),
   "a long text": configWith({ x: "x".repeat(2 ** 18) }),
   "ten thousand keys": configWith(
     Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`k${i}`, i])),
@@ -103,7 +103,7 @@ const CONFIGS: Readonly<Record<string, string>> = {
     "cni.dev/valid-attachments": [null],
     runtimeConfig: { ips: [null], ipRanges: [null], portMappings: [null] },
   }),
-  "plugins that are none": configWith({ plugins: [null, {}, 5, []] }),
+  "invalid plugins": configWith({ plugins: [null, {}, 5, []] }),
   "chains in chains": textWith(
     "plugins",
     `${'[{"type":"chain","plugins":'.repeat(50)}[]${"}]".repeat(50)}`,
@@ -125,7 +125,7 @@ const CONFIGS: Readonly<Record<string, string>> = {
 };
 
 function showUtf8(text: string): string {
-  // What is no ASCII but below U+0100 stands for a byte already.
+  // What is not ASCII but below U+0100 stands for a byte already.
   const isBytes = /^[\0-\u00ff]*$/.test(text);
   return isBytes ? text : showBytes(new TextEncoder().encode(text));
 }
@@ -144,8 +144,8 @@ const CALLS: Readonly<Record<string, Partial<FuzzInput>>> = {
   "a directory as its namespace": { env: { CNI_NETNS: "/" } },
   "a NUL in its namespace": { env: { CNI_NETNS: "/a\0b" } },
   "the loopback as its interface": { env: { CNI_IFNAME: "lo" } },
-  "arguments that are none": { env: { CNI_ARGS: ";=;" } },
-  "directories of plugins that are none": {
+  "invalid arguments": { env: { CNI_ARGS: ";=;" } },
+  "directories of invalid plugins": {
     env: { CNI_PATH: "::\0:/dev/null" },
   },
   ...Object.fromEntries(

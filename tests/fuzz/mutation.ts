@@ -94,7 +94,7 @@ export function damage(bytes: Uint8Array, random: Random): Uint8Array {
     [...head, byte, ...tail],
     [...head, byte, ...tail.slice(1)],
     [...head, flipped, ...tail.slice(1)],
-    // Text that is no UTF-8: too long a form, a surrogate, a lone byte.
+    // Text that is not UTF-8: too long a form, a surrogate, a lone byte.
     [...head, 0xc0, 0xaf, ...tail],
     [...head, 0xed, 0xa0, 0x80, ...tail],
     [...head, 0xff, ...tail],

@@ -187,7 +187,7 @@ testRows<[string, object]>(
       type: "x",
       capabilities: { CNIDeviceInfoFile: false },
     }],
-    ["a type that is no text", { type: "x", policy: { type: ["debug"] } }],
+    ["a type that is not a text", { type: "x", policy: { type: ["debug"] } }],
   ],
   ([, document]) => check(document),
   ([title]) => title,

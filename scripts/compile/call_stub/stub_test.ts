@@ -196,7 +196,7 @@ testMachines("the stub leaves other calls to deno", async (t, machine) => {
     "an escape at the end": { stdin: '{"daemonSocket\\' },
     "a key without a value": { stdin: '{"daemonSocket":' },
     "a key without a colon": { stdin: `{"daemonSocket" "${path}"}` },
-    "a value that is no string": { stdin: '{"daemonSocket": [1]}' },
+    "a value that is not a string": { stdin: '{"daemonSocket": [1]}' },
     "an empty path": { stdin: '{"daemonSocket": ""}' },
     "a relative path": { stdin: `{"daemonSocket": "${path.slice(1)}"}` },
     "an escape in the path": {

@@ -138,7 +138,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
       for (const [key, value] of Object.entries(JSON.parse(asked.stdin))) {
         demand(
           JSON.stringify(given?.[key]) === JSON.stringify(value),
-          `its ${key} is not that of the configuration`,
+          `its ${key} is not the configuration's`,
         );
       }
     },
