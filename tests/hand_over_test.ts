@@ -550,6 +550,13 @@ Deno.test({
         assertEquals(await run({ ...call, wrapper }), await run(call));
       }
     }
+    // A daemon that has refused a call is not asked again.
+    const reply: Reply = ({ say }) => say({ notMine: "another build" });
+    await using refusing = new FakeDaemon(reply, { isTaken: false });
+    const config = { ...CONFIG, daemonSocket: refusing.path };
+    const call = { env, config };
+    assertEquals(await run({ ...call, wrapper }), await run(call));
+    assertEquals(refusing.requests.length, 2);
   },
 });
 

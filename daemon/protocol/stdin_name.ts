@@ -27,13 +27,37 @@ export const StdinName = {
   silent: "cni-silent",
 } as const;
 
-/** Returns the name of stdin's file; undefined if the call stub did not make it. */
+/**
+ * O_APPEND, which means nothing for a pipe: it stands for {@linkcode StdinName.refused}
+ * where the kernel makes no files in memory.
+ *
+ * Source: include/uapi/asm-generic/fcntl.h; the same on x86-64 and arm64.
+ */
+export const REFUSED_FLAG = 0o2000;
+
+/**
+ * Returns the name of stdin's file; undefined if the call stub did not make it, or
+ * has nothing to tell.
+ */
 export function readStdinName():
   | typeof StdinName[keyof typeof StdinName]
   | undefined {
   const path = readLink("/proc/self/fd/0");
+  if (path.startsWith("pipe:") && (readFlags() & REFUSED_FLAG) !== 0) {
+    return StdinName.refused;
+  }
   return Object.values(StdinName)
     .find((name) => path.startsWith(`/memfd:${name} `));
+}
+
+/** Returns stdin's flags, as open(2) has them. Source: proc_pid_fdinfo(5). */
+function readFlags(): number {
+  try {
+    const text = Deno.readTextFileSync("/proc/self/fdinfo/0");
+    return Number.parseInt(/^flags:\s*(\d+)$/m.exec(text)?.[1] ?? "0", 8);
+  } catch {
+    return 0;
+  }
 }
 
 /** Returns nothing if stdin is closed. */

@@ -10,8 +10,12 @@ import { CniError, ErrorCode, formatFailure } from "../../../cni/error.ts";
 import { CURRENT_VERSION } from "../../../cni/version.ts";
 import { COMMAND } from "../../../cni/call/variables.ts";
 import { LOST, LOST_DETAILS } from "../../../daemon/protocol/call_format.ts";
-import { StdinName } from "../../../daemon/protocol/stdin_name.ts";
+import {
+  REFUSED_FLAG,
+  StdinName,
+} from "../../../daemon/protocol/stdin_name.ts";
 import { ADDRESS_PATH, Frame, Memory, slotOf } from "./frame.ts";
+import type { Argument } from "./processor.ts";
 import { Step, type Writer } from "./writer.ts";
 
 /** The message if stdin cannot be put back. */
@@ -41,7 +45,7 @@ function format(error: CniError): string {
 export const DENO_ENTRY = "entry of deno";
 
 /** Source: linux/memfd.h, linux/fcntl.h. */
-const MFD_NOEXEC_SEAL = 8, F_SETPIPE_SZ = 1031;
+const MFD_NOEXEC_SEAL = 8, F_SETFL = 4, F_SETPIPE_SZ = 1031;
 const STDIN = 0, STDOUT = 1;
 const INT_BITS = 32;
 
@@ -101,9 +105,10 @@ function createFile(w: Writer): void {
 }
 
 /**
- * Creates a pipe that all of stdin fits into. It has no name, so deno asks the
- * daemon as if there were no stub. An ADD that the daemon may have begun fails
- * here; other commands can be repeated.
+ * Creates a pipe that all of stdin fits into. It has no name. A flag tells deno of a
+ * call that the daemon has refused; in other cases deno asks the daemon as if there
+ * were no stub. An ADD that the daemon may have begun fails here; other commands can
+ * be repeated.
  */
 function createPipe(w: Writer, failed: string): void {
   const { p } = w;
@@ -123,6 +128,18 @@ function createPipe(w: Writer, failed: string): void {
   p.addNumber(r.size, 1);
   p.systemCall("fcntl", r.to, F_SETPIPE_SZ, r.size);
   p.jumpIfNegative("result", failed);
+  markRefused(w, r.from);
+}
+
+/** Sets the flag that stands for {@linkcode StdinName.refused}. */
+function markRefused(w: Writer, pipe: Argument): void {
+  const { p } = w;
+  using r = w.step("mark a refused call", { name: "a", other: "b" });
+  p.load(r.name, "frame", Frame.stdinName);
+  p.labelAddress(r.other, w.text(StdinName.refused));
+  p.jumpIf(r.name, "!=", r.other, "is marked");
+  p.systemCall("fcntl", pipe, F_SETFL, REFUSED_FLAG);
+  p.label("is marked");
 }
 
 /** Ends the process if the daemon may have begun an ADD; jumps if not. */
