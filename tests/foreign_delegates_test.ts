@@ -449,6 +449,7 @@ async function startCalico(
       nodename_file_optional: true,
       kubernetes: { kubeconfig: host.kubeconfig },
       ipam: { type: "calico-ipam" },
+      ipam_lock_file: `${hosts.directory}/ipam.lock`,
     },
     leftovers: () => [
       ...list("/calico/ipam/v2/handle/"),
