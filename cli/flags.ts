@@ -199,7 +199,7 @@ export const FLAGS = {
   "call-timeout": {
     value: "TIME",
     default: "20s",
-    summary: "time limit of each call of a plugin",
+    summary: "time limit of each call of a plugin and command of FILE",
   },
   "junit": {
     value: "FILE",

@@ -1,6 +1,7 @@
 /** `cni conform` names the defect of an executable that has one, and no other. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { Interruption } from "../cli/program/interrupt.ts";
 import jsonSchema from "../cli/conform/conform.schema.json" with {
   type: "json",
 };
@@ -9,6 +10,7 @@ import { inNetns } from "../ffi/netns.ts";
 import { type Sandbox, ThrowAwayNode } from "../testing/conform/place.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
+import { eventually } from "./_harness/eventually.ts";
 import { validate } from "./_harness/json_schema.ts";
 import { runCni, runCniOn } from "./_harness/tool_call.ts";
 
@@ -145,6 +147,13 @@ const DEFECTS: Readonly<Record<string, Defect>> = {
     keeps: ["add"],
     why: /ADD succeeded although the interface exists/,
   },
+  "a long container ID that is refused": {
+    type: "host-local",
+    script: "test ${#CNI_CONTAINERID} -lt 64 || exit 1; run",
+    breaks: "long-names",
+    keeps: ["add", "container-id"],
+    why: /ADD failed: exit 1/,
+  },
   "a network name that becomes a path": {
     type: "host-local",
     script:
@@ -165,11 +174,14 @@ function write(directory: string, { type, script }: Defect): string {
   return path;
 }
 
+/** The same directory, as seen from any working directory. */
+const RELATIVE_BIN = "../".repeat(20) + BIN.slice(1);
+
 async function conform(
   ...args: string[]
 ): Promise<{ readonly exitCode: number; readonly rows: readonly Row[] }> {
   const { stdout, exitCode } = await runCni(
-    ...["conform", "--json", `--cni-path=${BIN}`, ...args],
+    ...["conform", "--json", `--cni-path=${RELATIVE_BIN}`, ...args],
   );
   const document = JSON.parse(stdout);
   assertEquals(await validate(document, jsonSchema), []);
@@ -206,6 +218,74 @@ rootTest(
     }
   },
 );
+
+/** Runs lines of a report as its reader would; returns the exit codes and what they print. */
+async function replay(
+  lines: readonly string[],
+): Promise<{ readonly exits: readonly number[]; readonly stdout: string }> {
+  const node = "mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /var/lib; " +
+    "ip link set lo up; exec bash";
+  const command = new Deno.Command("unshare", {
+    args: ["--mount", "--net", "bash", "-c", node],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  });
+  const child = command.spawn();
+  const script = lines.map((line) => `${line}\nprintf '\\nexit %d\\n' $?\n`)
+    .join("");
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(script));
+  await writer.close();
+  const stdout = new TextDecoder().decode((await child.output()).stdout);
+  const exits = [...stdout.matchAll(/^exit (\d+)$/gm)]
+    .map(([, exit]) => Number(exit));
+  return { exits, stdout };
+}
+
+/** What the last call of a report comes to: with the defect, and without. */
+const SHOWN: Readonly<
+  Record<string, { readonly defect: RegExp; readonly right: RegExp }>
+> = {
+  "CHECK that never fails": {
+    defect: /\nexit 0\n\nexit 0\n$/,
+    right: /"msg": ?"[^\n]*10\.88\.0\.2[^]*\nexit 1\n$/,
+  },
+  "GC that its IPAM plugin does not hear of": {
+    defect: /\nCNI_COMMAND=ADD\n\nexit 0\n$/,
+    right: /\nCNI_COMMAND=ADD\nCNI_COMMAND=GC\n\nexit 0\n$/,
+  },
+  "an interface that exists is taken": {
+    defect: /"sandbox": ?"\/run\/netns\/c1"[^]*\nexit 0\n$/,
+    right: /\nexit 1\n[^]*\nexit 0\n$/,
+  },
+};
+
+rootTest("lines of cni conform show a defect in bash", needsBin, async (t) => {
+  for (const [name, { defect, right }] of Object.entries(SHOWN)) {
+    await t.step(name, async () => {
+      const { type, breaks, ...one } = DEFECTS[name] as Defect;
+      const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+      try {
+        const path = write(directory, { type, breaks, ...one });
+        const { rows } = await conform(`--demand=${breaks}`, path);
+        const lines = rows[0]?.shows ?? [];
+        const shown = await replay(lines);
+        assertMatch(shown.stdout, defect);
+        assertEquals(shown.exits, lines.map(() => 0));
+        const fixed = lines.map((line) =>
+          line.replace(` ${path} `, ` ${BIN}/${type} `)
+        );
+        const { stdout, exits } = await replay(fixed);
+        assertMatch(stdout, right);
+        const last = lines.findLastIndex((line) => line.includes(` ${path} `));
+        assertEquals(exits.slice(0, last), lines.slice(0, last).map(() => 0));
+      } finally {
+        await Deno.remove(directory, { recursive: true });
+      }
+    });
+  }
+});
 
 rootTest(
   "cni conform names nothing in a right executable",
@@ -313,6 +393,79 @@ rootTest("cni conform names a program that does not start", async (t) => {
   });
 });
 
+rootTest(
+  "cni conform runs the commands of its file",
+  needsBin,
+  async (t) => {
+    const tryWith = async (
+      daemons: readonly string[],
+      ...flags: readonly string[]
+    ): ReturnType<typeof runCni> => {
+      const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+      try {
+        const file = `${directory}/conform.json`;
+        const document = { plugins: { static: { like: "static", daemons } } };
+        await Deno.writeTextFile(file, JSON.stringify(document));
+        const demand = "--demand=version-answer,add";
+        const config = `--config=${file}`;
+        return await runCni(
+          ...["conform", demand, config, `${BIN}/static`],
+          ...flags,
+        );
+      } finally {
+        await Deno.remove(directory, { recursive: true });
+      }
+    };
+    await t.step("and does not wait for the end of daemons", async () => {
+      const { exitCode, stdout } = await tryWith(
+        ["sleep 3600 &"],
+        "--json",
+      );
+      const [{ rows }] = JSON.parse(stdout).executables;
+      assertEquals(
+        [exitCode, rows.map(({ outcome }: Row) => outcome)],
+        [0, ["kept", "kept"]],
+      );
+    });
+    await t.step("and says which one does not end", async () => {
+      const { exitCode, stderr } = await tryWith(
+        ["sleep 3600"],
+        "--call-timeout=5s",
+      );
+      assertEquals(
+        [exitCode, stderr],
+        [1, '"sleep 3600" did not end within 5 s\n'],
+      );
+    });
+  },
+);
+
+rootTest("cni conform that is interrupted leaves no process", async () => {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    const path = `${directory}/hanging`;
+    const script =
+      '#!/bin/sh\nsh -c "sleep 3600; true $0" & sleep 3600; true\n';
+    await Deno.writeTextFile(path, script, { mode: 0o755 });
+    const running = (): number =>
+      [...Deno.readDirSync("/proc")].filter(({ name }) => {
+        const text = /^\d+$/.test(name) &&
+          ifPossible(() => Deno.readTextFileSync(`/proc/${name}/cmdline`));
+        return text && text.includes(path);
+      }).length;
+    const controller = new AbortController();
+    const world = { interrupt: controller.signal };
+    const ended = runCniOn(world, "conform", "--call-timeout=1h", path);
+    await eventually("the plugin and its child run", () => running() === 2);
+    controller.abort(new Interruption("SIGINT"));
+    const { exitCode, stderr } = await ended;
+    assertEquals([exitCode, stderr], [130, "interrupted by SIGINT\n"]);
+    assertEquals(running(), 0);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
+
 rootTest("a node of cni conform kills its own processes only", async () => {
   const start = (at: ThrowAwayNode, { netns }: Sandbox): Deno.ChildProcess =>
     at.inside(() =>
@@ -351,7 +504,35 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
     ],
     "a key of a wrong type": [
       '{"plugins":{"a":{"host":"ip link"}}}',
-      /"a": "host" is not of type list/,
+      /"a": "host" is not of type list of strings/,
+    ],
+    "a list with a wrong item": [
+      '{"plugins":{"a":{"host":[5]}}}',
+      /"a": "host" is not of type list of strings/,
+    ],
+    "an object with a wrong value": [
+      '{"plugins":{"a":{"env":{"A":5}}}}',
+      /"a": "env" is not of type object of strings/,
+    ],
+    "an unknown kind": [
+      '{"plugins":{"a":{"kind":"interfce"}}}',
+      /"a": "kind" is none of interface, chained, ipam/,
+    ],
+    "an unknown built-in entry": [
+      '{"plugins":{"a":{"like":"brige"}}}',
+      /"a": "like" is none of bridge, ptp, /,
+    ],
+    "an exception from no demand": [
+      '{"plugins":{"a":{"except":{"at-onec":"why"}}}}',
+      /"a": there is no demand "at-onec"/,
+    ],
+    "a broken expression": [
+      '{"plugins":{"a":{"keeps":"("}}}',
+      /"a": "keeps" is not a regular expression/,
+    ],
+    "an unknown key beside plugins": [
+      '{"plugins":{},"plugin":{}}',
+      /it has an unknown key "plugin"/,
     ],
   };
   try {
@@ -369,6 +550,32 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
       const { exitCode, stderr } = await runCni("conform", ...args);
       assertEquals(exitCode, 1);
       assertMatch(stderr, /there is no demand "jump"/);
+    });
+    await t.step("an entry about another executable", async () => {
+      await Deno.writeTextFile(file, '{"plugins":{"brige":{}}}');
+      const args = [`--config=${file}`, directory];
+      const { exitCode, stderr } = await runCni("conform", ...args);
+      assertEquals(exitCode, 3);
+      assertMatch(stderr, /conform.json has more than was tried: brige$/m);
+    });
+    await t.step("a file in no directory", async () => {
+      const args = ["conform", `--html=${directory}/none/page.html`];
+      const { exitCode, stderr } = await runCni(...args, "/none/plugin");
+      assertEquals(exitCode, 1);
+      assertMatch(stderr, /^Cannot write ".*\/none\/page.html"; /);
+    });
+    await t.step("none of the examples", async () => {
+      const docs = new URL("../docs/", import.meta.url);
+      const path = new URL("examples/conform.json", docs);
+      const page = await Deno.readTextFile(new URL("conformance.md", docs));
+      const [, block = ""] = /```json\n([^]*?)```/.exec(page) ?? [];
+      for (const text of [block, await Deno.readTextFile(path)]) {
+        await Deno.writeTextFile(file, text);
+        const args = [`--config=${file}`, directory];
+        const { exitCode, stderr } = await runCni("conform", ...args);
+        assertEquals(exitCode, 3);
+        assertMatch(stderr, /has more than was tried: [^]+$/m);
+      }
     });
     await t.step("a directory without plugins", async () => {
       await Deno.remove(file);

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isAbsolute, join, resolve } from "@std/path/posix";
+import { dirname, join, resolve } from "@std/path/posix";
 import { CniError } from "../../cni/error.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import {
@@ -20,6 +20,7 @@ import { isExecutable } from "../../testing/conform/trace.ts";
 import {
   type Configuration,
   listCandidates,
+  listUnused,
   readConfiguration,
 } from "../conform/configuration.ts";
 import { formatReports } from "../conform/text.ts";
@@ -31,18 +32,21 @@ import { writeOutput } from "../written_file.ts";
 /** Tries executables. */
 export async function conform(call: CniCall): Promise<Output> {
   const { flags, signal, onProgress } = call;
+  checkFiles(call);
   const configuration = flags.config === undefined
     ? { plugins: {} }
     : readConfiguration(flags.config);
   const demands = chooseDemands(call);
   const callMs = readTimeLimit(call, "call-timeout");
   const reports: Report[] = [], skipped: string[] = [];
-  for (const { candidate, isNamed } of findCandidates(call, configuration)) {
+  const found = findCandidates(call, configuration);
+  for (const { candidate, isNamed } of found) {
     signal.throwIfAborted();
-    const versions = await askVersions(candidate, callMs).catch((error) => {
-      if (isNamed || !(error instanceof CniError)) throw error;
-      return undefined;
-    });
+    const versions = await askVersions(candidate, callMs, signal)
+      .catch((error) => {
+        if (isNamed || !(error instanceof CniError)) throw error;
+        return undefined;
+      });
     if (versions === undefined && !isNamed) {
       skipped.push(candidate.executable);
       continue;
@@ -62,6 +66,8 @@ export async function conform(call: CniCall): Promise<Output> {
     row.outcome === "broken" &&
     (row.strength === "MUST" || flags.strict === true &&
         row.strength === "SHOULD");
+  const executables = found.map(({ candidate }) => candidate.executable);
+  const unused = listUnused(configuration, executables);
   const note = await writeFiles(call, reports, isFailure);
   const isTried = reports.some(({ rows }) =>
     rows.some(({ outcome }) => outcome !== "untried")
@@ -81,6 +87,9 @@ export async function conform(call: CniCall): Promise<Output> {
       formatReports(reports, style, { isFull: flags.demand !== undefined }),
     note: [
       ...skipped.map((path) => `${path} does not answer VERSION: left out`),
+      ...unused.length === 0 ? [] : [
+        `${flags.config} has more than was tried: ${unused.join(", ")}`,
+      ],
       ...note,
     ].join("\n") || undefined,
     exitCode: isBroken ? 1 : isTried ? 0 : 3,
@@ -107,9 +116,9 @@ function findCandidates(
   { command, args, flags }: CniCall,
   configuration: Configuration,
 ): Found[] {
-  const more = flags["cni-path"]?.split(":") ?? [];
+  const more = flags["cni-path"]?.split(":").map((one) => resolve(one)) ?? [];
   return args.flatMap((given) => {
-    const path = isAbsolute(given) ? given : resolve(Deno.cwd(), given);
+    const path = resolve(given);
     const { isDirectory } = withIoFailure(
       `find "${given}"`,
       () => Deno.statSync(path),
@@ -128,6 +137,17 @@ function findCandidates(
         .map((candidate) => ({ candidate, isNamed: !isDirectory }))
     );
   });
+}
+
+/** Fails before the work is done if there is no directory for a file. */
+function checkFiles({ flags }: CniCall): void {
+  for (const path of [flags.junit, flags.html]) {
+    if (path === undefined) continue;
+    withIoFailure(
+      `write "${path}"`,
+      () => Deno.statSync(`${dirname(resolve(path))}/.`),
+    );
+  }
 }
 
 /** Writes the files that flags name; returns notes. */

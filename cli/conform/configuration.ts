@@ -7,9 +7,10 @@
 import { basename } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { readTextFile, withIoFailure } from "../../cni/files/io.ts";
-import { parseJson } from "../../cni/json/json.ts";
+import { isObject, parseJson } from "../../cni/json/json.ts";
 import { type Profile, PROFILES } from "../../testing/conform/profiles.ts";
 import type { Candidate } from "../../testing/conform/report.ts";
+import { DEMANDS } from "../../testing/conform/rows/all.ts";
 
 /** An entry of the file: what a plugin needs, by its name in the report. */
 export interface Entry extends Profile {
@@ -34,53 +35,89 @@ const KEYS: Readonly<Record<string, string>> = {
   kind: "string",
   config: "object",
   ifName: "string",
-  env: "object",
-  files: "object",
-  host: "list",
-  daemons: "list",
-  each: "list",
-  end: "list",
+  env: "object of strings",
+  files: "object of strings",
+  host: "list of strings",
+  daemons: "list of strings",
+  each: "list of strings",
+  end: "list of strings",
   prevResult: "object or boolean",
   full: "object",
   most: "number",
-  except: "object",
+  except: "object of strings",
   keeps: "string",
+};
+
+/** Where a string must be a known one: the key, and what it names. */
+const KNOWN: Readonly<Record<string, readonly string[]>> = {
+  kind: ["interface", "chained", "ipam"],
+  like: Object.keys(PROFILES),
 };
 
 /**
  * Reads a configuration file.
  *
  * @throws {CniError} 5 if it cannot be read, 6 if it is not JSON, 7 if a key is
- *   unknown or of a wrong type
+ *   unknown, or its value cannot be used
  */
 export function readConfiguration(path: string): Configuration {
   const text = withIoFailure(`read "${path}"`, () => readTextFile(path));
   const document = parseJson(text, `"${path}"`);
-  const plugins = isObject(document)
-    ? Reflect.get(document, "plugins")
-    : undefined;
+  const { plugins, ...others } = isObject(document) ? document : {};
   if (!isObject(plugins)) throw refuse(path, 'it has no object "plugins"');
+  const [other] = Object.keys(others);
+  if (other !== undefined) {
+    throw refuse(path, `it has an unknown key "${other}"`);
+  }
   for (const [name, entry] of Object.entries(plugins)) {
     if (!isObject(entry)) throw refuse(path, `"${name}" is not an object`);
     for (const [key, value] of Object.entries(entry)) {
-      const type = KEYS[key];
-      if (type === undefined) {
-        throw refuse(path, `"${name}" has an unknown key "${key}"`);
-      }
-      if (!type.split(" or ").includes(typeOf(value))) {
-        throw refuse(path, `"${name}": "${key}" is not of type ${type}`);
-      }
+      const problem = findProblem(key, value);
+      if (problem !== undefined) throw refuse(path, `"${name}"${problem}`);
     }
   }
   return { plugins: plugins as Configuration["plugins"] };
 }
 
-function isObject(value: unknown): value is object {
-  return typeOf(value) === "object";
+/** Says what is wrong with a key of an entry; undefined if nothing is. */
+function findProblem(key: string, value: unknown): string | undefined {
+  const type = KEYS[key];
+  if (type === undefined) return ` has an unknown key "${key}"`;
+  if (!type.split(" or ").some((one) => isOfType(value, one))) {
+    return `: "${key}" is not of type ${type}`;
+  }
+  const known = KNOWN[key];
+  if (known?.some((one) => one === value) === false) {
+    return `: "${key}" is none of ${known.join(", ")}`;
+  }
+  if (key === "keeps" && !isExpression(String(value))) {
+    return ': "keeps" is not a regular expression';
+  }
+  if (key !== "except") return undefined;
+  const unknown = Object.keys(Object(value))
+    .find((one) => !DEMANDS.some(({ id }) => id === one));
+  return unknown && `: there is no demand "${unknown}"`;
+}
+
+/** Reports whether a value is of a type such as `list of strings`. */
+function isOfType(value: unknown, type: string): boolean {
+  const [outer, inner] = type.split(" of ");
+  return typeOf(value) === outer &&
+    (inner === undefined ||
+      Object.values(Object(value)).every((one) => typeof one === "string"));
 }
 
 function typeOf(value: unknown): string {
   return Array.isArray(value) ? "list" : value === null ? "null" : typeof value;
+}
+
+function isExpression(text: string): boolean {
+  try {
+    new RegExp(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function refuse(path: string, problem: string): CniError {
@@ -97,9 +134,8 @@ export function listCandidates(
   { plugins }: Configuration,
 ): Candidate[] {
   const file = basename(executable);
-  const entries = Object.entries(plugins).filter(([name, entry]) =>
-    (entry.executable ?? name) === file
-  );
+  const entries = Object.entries(plugins)
+    .filter((one) => executableOf(one) === file);
   if (entries.length === 0) {
     return [{ name: file, executable, type: file, path }];
   }
@@ -113,4 +149,18 @@ export function listCandidates(
       ...own,
     },
   }));
+}
+
+/** Lists the entries of a file that are about none of some executables. */
+export function listUnused(
+  { plugins }: Configuration,
+  executables: readonly string[],
+): string[] {
+  const files = new Set(executables.map((one) => basename(one)));
+  return Object.entries(plugins).filter((one) => !files.has(executableOf(one)))
+    .map(([name]) => name);
+}
+
+function executableOf([name, entry]: readonly [string, Entry]): string {
+  return entry.executable ?? name;
 }

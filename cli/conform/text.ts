@@ -14,7 +14,7 @@ const WORDS = { kept: "ok", broken: "broken", untried: "-" } as const;
 
 /** How much is shown. */
 export interface Detail {
-  /** Whether all that shows a defect is printed, or its last command only. */
+  /** Whether all that shows a defect is printed, or the last call only. */
   readonly isFull: boolean;
 }
 
@@ -70,7 +70,8 @@ function formatReport(report: Report, style: Style, detail: Detail): string {
 
 function formatBroken(row: Row, style: Style, { isFull }: Detail): string[] {
   const { id, why = "", shows = [] } = row;
-  const commands = isFull ? shows : shows.slice(-1);
+  const isCall = (line: string): boolean => /^(\w+=\$\()?CNI_/.test(line);
+  const commands = isFull ? shows : shows.filter(isCall).slice(-1);
   return [
     "",
     style.bold(`${id}: `) + lines(why, style, "").join("\n"),

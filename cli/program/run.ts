@@ -195,7 +195,10 @@ async function runLine(
   const run = await row.load();
   if (!row.isService) {
     interrupt.addEventListener("abort", () => {
-      onStderr(`${formatFailureText(interrupt.reason)}\n`);
+      const { reason } = interrupt;
+      // The command may end with the same error.
+      if (flags["json"]) onStderr(`${formatFailureText(reason)}\n`);
+      else showFailure(reason);
     });
   }
   const { graceMs } = row;

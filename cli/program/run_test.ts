@@ -148,6 +148,20 @@ Deno.test("runTool() exits like a process killed by the signal", async () => {
   });
 });
 
+Deno.test("runTool() says once that it was interrupted", async () => {
+  const controller = new AbortController();
+  const ended = await run(["go"], (call) => {
+    controller.abort(new Interruption("SIGINT"));
+    call.signal.throwIfAborted();
+    throw new Error("not aborted");
+  }, { interrupt: controller.signal });
+  assertEquals(ended, {
+    stdout: "",
+    stderr: "interrupted by SIGINT\n",
+    exitCode: 130,
+  });
+});
+
 Deno.test("runTool() limits the time of a command", async (t) => {
   const waitForEnd = async ({ signal }: CommandCall): Promise<Output> => {
     await new Promise((resolve) => signal.addEventListener("abort", resolve));

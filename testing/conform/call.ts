@@ -53,18 +53,41 @@ export function readDocument(text: string): unknown {
   }
 }
 
-/** Writes a call as a line for bash. */
-export function formatCall(executable: string, request: Request): string {
+/**
+ * Writes a call as a line for bash.
+ *
+ * @param results Names of variables that have results, by the result's JSON
+ */
+export function formatCall(
+  executable: string,
+  request: Request,
+  results: ReadonlyMap<string, string> = new Map(),
+): string {
   const variables = Object.entries(request.env)
     .map(([name, value]) => `${name}=${quote(value)}`);
-  const stdin = request.stdin.length > 4000
-    ? `<<< '${request.stdin.slice(0, 100)}...' # ${request.stdin.length} bytes`
-    : `<<< ${quote(request.stdin, true)}`;
-  return [...variables, executable, stdin].join(" ");
+  const { stdin } = request;
+  const words = [...variables, executable, "<<<"];
+  for (const [json, variable] of results) {
+    const [before, after, ...more] = stdin.split(json);
+    if (before === undefined || after === undefined || more.length > 0) {
+      continue;
+    }
+    const text = `${quoted(before)}"$${variable}"${quoted(after)}`;
+    return [...words, text].join(" ");
+  }
+  const text = stdin.length > 4000
+    ? `'${stdin.slice(0, 100)}...' # ${stdin.length} bytes`
+    : quoted(stdin);
+  return [...words, text].join(" ");
 }
 
-function quote(text: string, always = false): string {
-  return !always && /^[\w./:@%+,-]+$/.test(text)
-    ? text
-    : `'${text.replaceAll("'", "'\\''")}'`;
+/** Writes a text as a word for bash. */
+export function quote(text: string): string {
+  return /^[\w./:@%+,-]+$/.test(text) ? text : quoted(text);
+}
+
+function quoted(text: string): string {
+  if (!text.includes("\n")) return `'${text.replaceAll("'", "'\\''")}'`;
+  const escaped = text.replaceAll(/[\\']/g, "\\$&").replaceAll("\n", "\\n");
+  return `$'${escaped}'`;
 }

@@ -45,12 +45,14 @@ export async function killAtEachCall(
       ...["-e", `inject=${call.name}:signal=KILL:when=${call.at}`],
     ];
     await scene.send(request, () => way.callBy(tracer, scene.place, request));
-    const last = scene.transcript.length - 1;
-    const line = scene.transcript[last] ?? "";
-    scene.transcript[last] = line.replace(
-      ` ${scene.executable} `,
-      ` ${tracer.join(" ")} ${scene.executable} `,
+    const program = ` ${scene.executable} `;
+    const last = scene.transcript.findLastIndex((line) =>
+      line.includes(program)
     );
+    scene.transcript[last] = scene.transcript[last]?.replace(
+      program,
+      ` ${tracer.join(" ")}${program}`,
+    ) ?? "";
     const reply = await scene.call("DEL", one);
     demand(
       reply.exit === "0",

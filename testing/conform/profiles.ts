@@ -19,7 +19,7 @@ export interface Profile {
   readonly config?: Json;
   /** The interface's name. */
   readonly ifName?: string;
-  /** Variables besides those of the protocol. */
+  /** Variables besides those of the protocol; `${N}` is the container's number. */
   readonly env?: Readonly<Record<string, string>>;
   /** Files of the node, by path. */
   readonly files?: Readonly<Record<string, string>>;
@@ -175,13 +175,18 @@ export function subjectOf(
   profile: Profile,
   isGuess = false,
 ): Subject {
-  const { kind = "interface", config = {}, keeps } = profile;
+  const { kind = "interface", config = {}, env = {}, keeps } = profile;
   return {
     type,
     kind,
     isGuess,
     ifName: profile.ifName,
-    env: profile.env,
+    env: (attachment) => {
+      const filled: Json = fill(env, attachment?.number ?? 0);
+      return Object.fromEntries(
+        Object.entries(filled).map(([key, value]) => [key, String(value)]),
+      );
+    },
     full: profile.full,
     most: profile.most,
     except: profile.except,
@@ -208,13 +213,7 @@ const END_OF_PAIR = "ip link del veth${N} 2> /dev/null || true";
 
 function prepare(scene: Scene, profile: Profile): void {
   const { files = {}, host = [], daemons = [] } = profile;
-  for (const [path, text] of Object.entries(files)) {
-    scene.place.inside(() => {
-      Deno.mkdirSync(path.replace(/\/[^/]*$/, ""), { recursive: true });
-      Deno.writeTextFileSync(path, text);
-    });
-    scene.transcript.push(`printf ${JSON.stringify(text)} > ${path}`);
-  }
+  for (const [path, text] of Object.entries(files)) scene.write(path, text);
   for (const line of [...host, ...daemons]) scene.shell(line);
 }
 

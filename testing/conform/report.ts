@@ -53,13 +53,13 @@ export interface Candidate {
 export interface Options {
   readonly demands: readonly Demand[];
   readonly isThorough?: boolean;
-  /** How long a call may take, in ms. */
+  /** How long a call may take, or a command of a configuration file, in ms. */
   readonly callMs?: number | undefined;
   /** Whether to find out what the executable needs. */
   readonly wantsNeeds?: boolean;
   /** Is told what is tried. */
   readonly onProgress?: (text: string) => void;
-  /** Ends it between two demands. */
+  /** Ends it. */
   readonly signal?: AbortSignal;
 }
 
@@ -67,9 +67,11 @@ export interface Options {
 export async function askVersions(
   { executable, path }: Candidate,
   callMs?: number,
+  signal?: AbortSignal,
 ): Promise<readonly string[] | undefined> {
   using place = new ThrowAwayNode(path);
-  const { json } = await new ProcessWay(executable, callMs).call(place, {
+  const way = new ProcessWay(executable, callMs, signal);
+  const { json } = await way.call(place, {
     env: { CNI_COMMAND: "VERSION", CNI_PATH: path },
     stdin: '{"cniVersion":"1.1.0"}',
   });
@@ -86,7 +88,7 @@ export async function tryExecutable(
 ): Promise<Report> {
   const { name, executable, type, path } = candidate;
   const { isThorough = false, callMs, onProgress, signal } = options;
-  const way = new ProcessWay(executable, callMs);
+  const way = new ProcessWay(executable, callMs, signal);
   const known: Known = new Map();
   const createFor = (subject: Subject) => (): Scene =>
     new Scene({
@@ -96,6 +98,7 @@ export async function tryExecutable(
       versions: versions.length > 0 ? versions : SPEC_VERSIONS,
       executable,
       isThorough,
+      shellMs: callMs,
       known,
     });
   onProgress?.(name);

@@ -4,13 +4,15 @@
  * @module
  */
 
+import { dirname } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { pause } from "../../cni/call/deadline.ts";
 import { COMMAND_SINCE, isAtLeast } from "../../cni/version.ts";
 import type { Place, Sandbox } from "./place.ts";
 import { differences, type State, stateOf, stateOfNode } from "./state.ts";
 import { brief, Broken, demand, Untried } from "./verdict.ts";
-import { formatCall, type Reply, type Request } from "./call.ts";
+import { formatCall, quote, type Reply, type Request } from "./call.ts";
 
 /** The purpose of a plugin. */
 export type Kind = "interface" | "chained" | "ipam";
@@ -41,7 +43,9 @@ export interface Subject {
   /** The interface's name; `eth0` if undefined. */
   readonly ifName?: string | undefined;
   /** Additional variables. */
-  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly env?:
+    | ((attachment?: Attachment) => Readonly<Record<string, string>>)
+    | undefined;
   /** Makes the node ready. */
   readonly prepare?: ((scene: Scene) => void | Promise<void>) | undefined;
   /** Makes an attachment ready; returns its prevResult, if there is one. */
@@ -88,13 +92,37 @@ export interface Changes {
 }
 
 /** Findings by name, and the lines for bash that led to them. */
-export type Known = Map<
-  string,
-  { readonly found: unknown; readonly transcript: readonly string[] }
->;
+export type Known = Map<string, Finding>;
+
+/** What was found out, and how. */
+interface Finding {
+  readonly found: unknown;
+  readonly transcript: readonly string[];
+  /** Numbers of containers and of results that the transcript has. */
+  readonly containers: number;
+  readonly results: number;
+}
 
 /** How long what the kernel does later may take, in ms. */
 const SETTLING_MS = 3000;
+
+/** How long a line of shell may take, in ms. */
+const SHELL_MS = 60_000;
+
+/**
+ * Runs a line, `$1`, for so many seconds, `$3`. Its output goes through files:
+ * daemons that it starts may keep them open.
+ */
+const SHELL = `
+timeout -k 1 "$3" sh -ec "$1" > "$2/out" 2> "$2/err"
+code=$?
+cat "$2/out"
+cat "$2/err" >&2
+rm "$2/out" "$2/err"
+exit $code`;
+
+/** The exit code of timeout if it has ended what it started. */
+const TIMED_OUT = 124;
 
 /** A plugin on a node. */
 export class Scene {
@@ -112,7 +140,11 @@ export class Scene {
   /** Whether every value is tried that is only sampled otherwise. */
   readonly isThorough: boolean;
   readonly #known: Known;
+  readonly #shellMs: number;
   #count = 0;
+  /** Results of ADD, as JSON, and their names in the transcript. */
+  readonly #results = new Map<string, string>();
+  #resultCount = 0;
 
   constructor(
     { subject, place, way, versions, executable, ...options }: {
@@ -122,6 +154,8 @@ export class Scene {
       readonly versions: readonly string[];
       readonly executable: string;
       readonly isThorough?: boolean;
+      /** How long a line of shell may take, in ms. */
+      readonly shellMs?: number | undefined;
       /** Findings of other demands on the plugin; none by default. */
       readonly known?: Known;
     },
@@ -133,6 +167,7 @@ export class Scene {
     this.version = versions.at(-1) ?? "1.1.0";
     this.executable = executable;
     this.isThorough = options.isThorough ?? false;
+    this.#shellMs = options.shellMs ?? SHELL_MS;
     this.#known = options.known ?? new Map();
   }
 
@@ -145,12 +180,18 @@ export class Scene {
     const known = this.#known.get(what);
     if (known !== undefined) {
       this.transcript.push(...known.transcript);
+      this.#count = Math.max(this.#count, known.containers);
+      this.#resultCount = Math.max(this.#resultCount, known.results);
       return known.found as T;
     }
     const start = this.transcript.length;
     const found = await findOut();
-    const transcript = this.transcript.slice(start);
-    this.#known.set(what, { found, transcript });
+    this.#known.set(what, {
+      found,
+      transcript: this.transcript.slice(start),
+      containers: this.#count,
+      results: this.#resultCount,
+    });
     return found;
   }
 
@@ -221,7 +262,7 @@ export class Scene {
         CNI_IFNAME: of.ifName,
       },
       CNI_PATH: this.place.path,
-      ...this.subject.env,
+      ...this.subject.env?.(of),
       ...env,
     };
     const given = Object.entries(variables)
@@ -247,12 +288,28 @@ export class Scene {
     request: Request,
     call: () => Promise<Reply>,
   ): Promise<Reply> {
-    this.transcript.push(formatCall(this.executable, request));
+    if (request.env["CNI_NETNS"] === this.place.hostPath) {
+      this.transcript.push("ip netns attach node $$");
+    }
+    const line = formatCall(this.executable, request, this.#results);
+    const at = this.transcript.push(line) - 1;
     const reply = await call();
+    if (request.env["CNI_COMMAND"] === "ADD" && reply.exit === "0") {
+      this.#keep(at, reply.json);
+    }
     if (reply.exit !== "hung") return reply;
     throw new Broken(
       `${request.env["CNI_COMMAND"]} did not end in time, and was killed`,
     );
+  }
+
+  /** Gives the result of a line a name, under which later calls have it. */
+  #keep(at: number, result: unknown): void {
+    if (typeof result !== "object" || result === null) return;
+    const name = `result${++this.#resultCount}`;
+    this.#results.set(JSON.stringify(result), name);
+    this.transcript[at] = `${name}=$(${this.transcript[at]})`;
+    this.transcript.push(`echo "$${name}"`);
   }
 
   /** ADD, which the demand is not about; keeps the result for other calls. */
@@ -332,22 +389,46 @@ export class Scene {
     }
   }
 
-  /** Runs a line of shell on the node, or in a container, as others would. */
+  /** Writes a file of the node. */
+  write(path: string, text: string, mode = 0o644): void {
+    const directory = dirname(path);
+    this.place.inside(() => {
+      Deno.mkdirSync(directory, { recursive: true });
+      Deno.writeTextFileSync(path, text, { mode });
+    });
+    const [file, content] = [quote(path), quote(text)];
+    this.transcript.push(
+      `mkdir -p ${quote(directory)}; printf %s ${content} > ${file}; ` +
+        `chmod ${mode.toString(8)} ${file}`,
+    );
+  }
+
+  /**
+   * Runs a line of shell on the node, or in a container, as others would.
+   *
+   * @throws {Untried} If it fails
+   * @throws {CniError} 999 if it does not end in time
+   */
   shell(line: string, attachment?: Attachment): string {
     const netns = attachment?.sandbox.netns ?? this.place.host;
     this.transcript.push(
       attachment === undefined
         ? line
-        : `ip netns exec ${attachment.containerId} ${line}`,
+        : `ip netns exec ${attachment.containerId} sh -c ${quote(line)}`,
     );
-    const { success, stdout, stderr } = this.place.inside(() =>
-      inNetns(
-        netns,
-        () => new Deno.Command("sh", { args: ["-ec", line] }).outputSync(),
-      )
+    const seconds = `${this.#shellMs / 1000}`;
+    const args = ["-c", SHELL, "sh", line, this.place.directory, seconds];
+    const { code, stdout, stderr } = this.place.inside(() =>
+      inNetns(netns, () => new Deno.Command("sh", { args }).outputSync())
     );
     const decoder = new TextDecoder();
-    if (success) return decoder.decode(stdout);
+    if (code === 0) return decoder.decode(stdout);
+    if (code === TIMED_OUT) {
+      throw new CniError(
+        ErrorCode.Internal,
+        `"${line}" did not end within ${seconds} s`,
+      );
+    }
     throw new Untried(`${line}: ${brief(decoder.decode(stderr))}`);
   }
 }

@@ -26,11 +26,16 @@ const CALL_MS = 20_000;
 export class ProcessWay implements Way, Executable {
   readonly executable: string;
   readonly #callMs: number;
+  readonly #signal: AbortSignal | undefined;
 
-  /** @param callMs How long a call may take, in ms */
-  constructor(executable: string, callMs = CALL_MS) {
+  /**
+   * @param callMs How long a call may take, in ms
+   * @param signal Ends a call, which then throws its reason
+   */
+  constructor(executable: string, callMs = CALL_MS, signal?: AbortSignal) {
     this.executable = executable;
     this.#callMs = callMs;
+    this.#signal = signal;
   }
 
   async call(place: Place, request: Request): Promise<Reply> {
@@ -59,9 +64,10 @@ export class ProcessWay implements Way, Executable {
         detached: true,
       }).spawn();
     const child = starting(program, place, start);
-    using limit = new JoinedSignal(this.#callMs);
+    using limit = new JoinedSignal(this.#callMs, this.#signal);
     const bytes = new TextEncoder().encode(stdin);
     const ending = await runToEnd(child, bytes, limit.signal);
+    this.#signal?.throwIfAborted();
     const { stdout, stderr } = ending;
     const exit = ending.abort
       ? "hung"

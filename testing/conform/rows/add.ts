@@ -301,10 +301,13 @@ export const ADD_DEMANDS: readonly Demand[] = [
       if (scene.subject.ifName !== undefined) {
         throw new Untried("the plugin's interface has a fixed name");
       }
-      const one = await scene.container("abcdefgh.jklm-o");
+      await scene.warmUp();
+      // The interface of an IPAM plugin is another's.
+      const isOwn = scene.subject.kind === "interface";
+      const one = await scene.container(isOwn ? "abcdefgh.jklm-o" : undefined);
       const long = { ...one, containerId: "a0_.-".repeat(20) };
-      await scene.added(long);
-      await scene.succeed("DEL", long);
+      const { json } = await scene.succeed("ADD", long);
+      await scene.succeed("DEL", { ...long, prevResult: json });
     },
   },
   {

@@ -55,16 +55,8 @@ class Recorder {
       routes: [{ dst: "0.0.0.0/0" }],
       ...result,
     };
-    const file = `${directory}/${IPAM}`;
-    scene.place.inside(() => {
-      Deno.mkdirSync(this.#calls, { recursive: true });
-      Deno.writeTextFileSync(file, source(this.#calls), { mode: 0o755 });
-      Deno.writeTextFileSync(`${this.#calls}/result`, JSON.stringify(answer));
-    });
-    scene.transcript.push(
-      `# ${file} is a script that records its calls and answers ` +
-        JSON.stringify(answer),
-    );
+    scene.write(`${directory}/${IPAM}`, source(this.#calls), 0o755);
+    scene.write(`${this.#calls}/result`, JSON.stringify(answer));
   }
 
   /** Lets a command of it fail. */
@@ -74,6 +66,9 @@ class Recorder {
 
   /** The calls that it got of a command, in order. */
   calls(command: string): Call[] {
+    const { transcript } = this.#scene;
+    const line = `grep -h ^CNI_COMMAND= ${this.#calls}/*.env`;
+    if (transcript.at(-1) !== line) transcript.push(line);
     return this.#scene.place.inside(() => {
       const names = [...Deno.readDirSync(this.#calls)].map(({ name }) => name)
         .filter((name) => name.endsWith(".env")).sort();

@@ -373,10 +373,7 @@ export const INPUT_DEMANDS: readonly Demand[] = [
     async run(scene): Promise<void> {
       const marker = `${scene.place.directory}/it-ran`;
       const program = `${scene.place.directory}/evil`;
-      scene.shell(
-        `printf '#!/bin/sh\\ntouch ${marker}\\n' > ${program}; ` +
-          `chmod +x ${program}`,
-      );
+      scene.write(program, `#!/bin/sh\ntouch ${marker}\n`, 0o755);
       const up = "../".repeat(12) + program.slice(1);
       for (const type of [program, up]) {
         const one = await scene.container();
