@@ -5,11 +5,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import {
-  canUseNetns,
-  ignoreUnless,
-  rootTest,
-} from "../testing/capabilities.ts";
+import { needsUserNamespaces, rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { SyscallError } from "./errno.ts";
@@ -124,15 +120,10 @@ function runAsOtherRoot(name: string, ...args: string[]): Deno.CommandOutput {
   }).outputSync();
 }
 
-const userns = ignoreUnless(
-  canUseNetns && runAsOtherRoot("true").success,
-  "needs root and user namespaces",
-);
-
-Deno.test({
-  name: `inNetns() says so when the thread cannot return${userns.suffix}`,
-  ignore: userns.ignore,
-  fn(): void {
+rootTest(
+  "inNetns() says so when the thread cannot return",
+  needsUserNamespaces(),
+  () => {
     // Root of a user namespace may leave the machine's network namespace, but
     // not enter it.
     const module = new URL("netns.ts", import.meta.url);
@@ -151,7 +142,7 @@ Deno.test({
       new TextDecoder().decode(stderr),
     );
   },
-});
+);
 
 /** Returns the error of opening and entering a path. */
 function enter(path: string): unknown {

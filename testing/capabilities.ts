@@ -93,6 +93,14 @@ export const needsRoot: Needs = ignoreUnless(
   missingForNetns ?? "",
 );
 
+/** Skips what needs user namespaces where none can be made, as in a chroot. */
+export function needsUserNamespaces(): Needs {
+  return ignoreUnless(
+    tryUnshare("--user", "--map-root-user"),
+    "needs user namespaces",
+  );
+}
+
 /** Puts needs together: what is skipped for one of them is skipped. */
 export function allOf(...needs: readonly Needs[]): Needs {
   return {

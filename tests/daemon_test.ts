@@ -17,6 +17,7 @@ import {
   hasCommand,
   ignoreUnless,
   type Needs,
+  needsUserNamespaces,
   rootTest,
 } from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";
@@ -345,6 +346,8 @@ test(
     assertDone(await daemon.call("ptp", "DEL", clean).output);
     scene.assertNothingIsLeft();
   },
+  {},
+  allOf(needsBin, needsUserNamespaces()),
 );
 
 rootTest(
@@ -799,7 +802,7 @@ test(
 
 rootTest(
   "daemon: that cannot return from a namespace ends with 70",
-  needsBin,
+  allOf(needsBin, needsUserNamespaces()),
   async () => {
     await using scene = new Scene();
     const { directory } = scene.hosts;

@@ -6,7 +6,7 @@ import {
 } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { rootTest } from "../../testing/capabilities.ts";
+import { needsUserNamespaces, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { SyscallError } from "../errno.ts";
@@ -123,25 +123,31 @@ function rtnetlinkPorts(netns: NetNs): string[] {
     .map(([, , port = ""]) => port);
 }
 
-rootTest("NetlinkSocket accepts replies from the kernel only", async () => {
-  // Root of a user namespace may send to any socket in its namespaces.
-  await using container = await startUserNamespace();
-  using netns = NetNs.open(`/proc/${container.pid}/ns/net`);
-  using socket = NetlinkSocket.open(netns, Protocol.Route);
-  // The request binds the socket if it is not bound yet.
-  socket.request(getLink, { header: { index: 1 } }, newLink);
-  const ports = rtnetlinkPorts(netns);
-  assertEquals(ports.length, 1);
-  const forged = runIn(
-    netns,
-    "nsenter",
-    ...["--preserve-credentials", `--user=/proc/${container.pid}/ns/user`],
-    ...[Deno.execPath(), "run", "-A", "--no-check", FORGE, ...ports],
-  );
-  const answers = socket.dump(getAddress, { header: {} }, newAddress);
-  assertEquals(answers.map(({ attributes }) => String(attributes.local)), []);
-  assertEquals(forged, "ECONNREFUSED\n");
-});
+const userns = needsUserNamespaces();
+
+rootTest(
+  "NetlinkSocket accepts replies from the kernel only",
+  userns,
+  async () => {
+    // Root of a user namespace may send to any socket in its namespaces.
+    await using container = await startUserNamespace();
+    using netns = NetNs.open(`/proc/${container.pid}/ns/net`);
+    using socket = NetlinkSocket.open(netns, Protocol.Route);
+    // The request binds the socket if it is not bound yet.
+    socket.request(getLink, { header: { index: 1 } }, newLink);
+    const ports = rtnetlinkPorts(netns);
+    assertEquals(ports.length, 1);
+    const forged = runIn(
+      netns,
+      "nsenter",
+      ...["--preserve-credentials", `--user=/proc/${container.pid}/ns/user`],
+      ...[Deno.execPath(), "run", "-A", "--no-check", FORGE, ...ports],
+    );
+    const answers = socket.dump(getAddress, { header: {} }, newAddress);
+    assertEquals(answers.map(({ attributes }) => String(attributes.local)), []);
+    assertEquals(forged, "ECONNREFUSED\n");
+  },
+);
 
 const FORGE = new URL(
   "../../tests/_harness/forge_answers.ts",
@@ -400,16 +406,19 @@ rootTest("NetlinkSocket.requestAll() throws the first of many refusals", () => {
   }
 });
 
-rootTest("NetlinkSocket.requestAll() needs no root to send much", () => {
-  using hosts = TestHosts.create();
-  const script = `
+rootTest(
+  "NetlinkSocket.requestAll() needs no root to send much",
+  userns,
+  () => {
+    using hosts = TestHosts.create();
+    const script = `
       import { NetNs } from "${new URL("../netns.ts", import.meta.url)}";
       import { encodeRequest } from "${import.meta.resolve("./request.ts")}";
       import { NetlinkSocket } from "${import.meta.resolve("./socket.ts")}";
       import { newLink } from "${new URL(
-    "../rtnl/link_message.ts",
-    import.meta.url,
-  )}";
+      "../rtnl/link_message.ts",
+      import.meta.url,
+    )}";
       using netns = NetNs.current();
       using socket = NetlinkSocket.open(netns, 0);
       const up = { header: { index: 1, flags: 1, change: 1 } };
@@ -418,14 +427,15 @@ rootTest("NetlinkSocket.requestAll() needs no root to send much", () => {
       socket.requestAll([...requests, { ...last, flags: last.flags | 4 }]);
       console.log("sent");
     `;
-  const args = ["--user", "--map-root-user", "--net"];
-  const output = runIn(
-    hosts.host,
-    "unshare",
-    ...[...args, Deno.execPath(), "run", "-A", asModule(script)],
-  );
-  assertEquals(output, "sent\n");
-});
+    const args = ["--user", "--map-root-user", "--net"];
+    const output = runIn(
+      hosts.host,
+      "unshare",
+      ...[...args, Deno.execPath(), "run", "-A", asModule(script)],
+    );
+    assertEquals(output, "sent\n");
+  },
+);
 
 rootTest("NetlinkSocket drops late replies to abandoned requests", () => {
   using fixture = new Fixture();
