@@ -5,12 +5,27 @@
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { canUseNetns, ignoreUnless } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, MultusHost, onHost } from "./_harness/multus_host.ts";
 import { type Spawned, spawnIn } from "./_harness/spawn_in.ts";
 
 /** The test's own mount namespace stands for the host's. */
 const HOST = `/proc/${Deno.pid}/ns/mnt`;
+
+/** Whether the root directory is another than that of the mounts. */
+function isInChroot(): boolean {
+  const args = ["-t", `${Deno.pid}`, "-m", "stat", "-c", "%d:%i", "/"];
+  const { stdout } = new Deno.Command("nsenter", { args }).outputSync();
+  const { dev, ino } = Deno.statSync("/");
+  return new TextDecoder().decode(stdout).trim() !== `${dev}:${ino}`;
+}
+
+/** Where the host's directories are the test's. */
+const needsRootOfMounts = ignoreUnless(
+  canUseNetns && !isInChroot(),
+  "needs a root directory that is no chroot",
+);
 
 /** A daemon that is started in a container. */
 class ContainedDaemon implements AsyncDisposable {
@@ -69,7 +84,10 @@ class ContainedDaemon implements AsyncDisposable {
 }
 
 Deno.test({
-  ...onHost("cni daemon --host runs calls of the host from a container"),
+  ...onHost(
+    "cni daemon --host runs calls of the host from a container",
+    needsRootOfMounts,
+  ),
   async fn(): Promise<void> {
     await using host = await MultusHost.start();
     await using daemon = new ContainedDaemon(host);
@@ -94,7 +112,10 @@ Deno.test({
 });
 
 Deno.test({
-  ...onHost("cni daemon --host takes its configuration along"),
+  ...onHost(
+    "cni daemon --host takes its configuration along",
+    needsRootOfMounts,
+  ),
   async fn(): Promise<void> {
     await using host = await MultusHost.start();
     await using daemon = new ContainedDaemon(host);
