@@ -102,7 +102,10 @@ export async function tryExecutable(
       known,
     });
   onProgress?.(name);
-  const { subject, addFails } = await chooseSubject(candidate, createFor);
+  const { subject, isReady, addFails } = await chooseSubject(
+    candidate,
+    createFor,
+  );
   const create = createFor(subject);
   const usesIpam = subject.config()["ipam"] !== undefined;
   const rows: Row[] = [];
@@ -114,6 +117,10 @@ export async function tryExecutable(
       versions: versions.length > 0 ? versions : SPEC_VERSIONS,
     };
     if (!isAbout(row, about)) continue;
+    if (!isReady) {
+      rows.push(untried(row, addFails));
+      continue;
+    }
     onProgress?.(`${name}: ${row.id}`);
     rows.push(await tryDemand(row, create));
   }
@@ -124,36 +131,57 @@ export async function tryExecutable(
   return { name, executable, type, kind, versions, addFails, rows, needs };
 }
 
+/** A demand that no node can be made ready for. */
+function untried(
+  { id, title, section, strength }: Demand,
+  reason: string | null,
+): Row {
+  const why = reason ?? "";
+  const outcome = "untried";
+  return { id, title, section, strength, outcome, why, milliseconds: 0 };
+}
+
+/** What came of an ADD. */
+interface FirstAdd {
+  /** Whether the node could be made ready for it. */
+  readonly isReady: boolean;
+  /** Why it could not be tried, or failed; null if it succeeds. */
+  readonly addFails: string | null;
+}
+
 /** Takes what is known of a plugin, or else what lets its ADD succeed. */
 async function chooseSubject(
   { type, profile }: Candidate,
   createFor: (subject: Subject) => () => Scene,
-): Promise<{ readonly subject: Subject; readonly addFails: string | null }> {
+): Promise<FirstAdd & { readonly subject: Subject }> {
   const known = profile ?? PROFILES[type];
   const guesses = known === undefined ? UNKNOWN : [known];
-  const failures: string[] = [];
+  const failures: FirstAdd[] = [];
   for (const guess of guesses) {
     const subject = subjectOf(type, guess, profile === undefined);
-    const failure = await tryAdd(createFor(subject));
-    if (failure === null) return { subject, addFails: null };
-    failures.push(failure);
+    const outcome = await tryAdd(createFor(subject));
+    if (outcome.addFails === null) return { subject, ...outcome };
+    failures.push(outcome);
   }
   const [first = {}] = guesses;
-  const [addFails = null] = failures;
-  return { subject: subjectOf(type, first, profile === undefined), addFails };
+  const [outcome = { isReady: true, addFails: null }] = failures;
+  return { subject: subjectOf(type, first, profile === undefined), ...outcome };
 }
 
-/** Attaches a container; says why that fails, if it does. */
-async function tryAdd(create: () => Scene): Promise<string | null> {
+/** Attaches a container. */
+async function tryAdd(create: () => Scene): Promise<FirstAdd> {
   const scene = create();
+  let isReady = false;
   try {
     await scene.prepare();
+    isReady = true;
     const one = await scene.container();
     const reply = await scene.call("ADD", one);
-    return reply.exit === "0" ? null : describeReply(reply);
+    const addFails = reply.exit === "0" ? null : describeReply(reply);
+    return { isReady, addFails };
   } catch (error) {
     if (error instanceof Untried || error instanceof Broken) {
-      return error.message;
+      return { isReady, addFails: error.message };
     }
     throw error;
   } finally {

@@ -5,7 +5,6 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { pause } from "../../cni/call/deadline.ts";
 import { COMMAND_SINCE, isAtLeast } from "../../cni/version.ts";
@@ -406,8 +405,7 @@ export class Scene {
   /**
    * Runs a line of shell on the node, or in a container, as others would.
    *
-   * @throws {Untried} If it fails
-   * @throws {CniError} 999 if it does not end in time
+   * @throws {Untried} If it fails, or does not end in time
    */
   shell(line: string, attachment?: Attachment): string {
     const netns = attachment?.sandbox.netns ?? this.place.host;
@@ -424,10 +422,7 @@ export class Scene {
     const decoder = new TextDecoder();
     if (code === 0) return decoder.decode(stdout);
     if (code === TIMED_OUT) {
-      throw new CniError(
-        ErrorCode.Internal,
-        `"${line}" did not end within ${seconds} s`,
-      );
+      throw new Untried(`"${line}" did not end within ${seconds} s`);
     }
     throw new Untried(`${line}: ${brief(decoder.decode(stderr))}`);
   }
