@@ -15,6 +15,8 @@ import { PLUGIN_NODE_KEYS } from "./node_key_table.ts";
  */
 export const OTHER_NODE_KEYS: readonly NodeKey[] = [
   { key: "log_file_path", names: "path" },
+  { key: "ipam_lock_file", names: "path" },
+  { key: "nodename_file", names: "path" },
   { key: "multusConfigFile", names: "path" },
   { key: "socketDir", names: "directory" },
   { key: "debugFile", names: "path" },

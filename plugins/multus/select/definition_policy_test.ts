@@ -103,6 +103,12 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
     "whereabouts.kubeconfig",
   ],
   [
+    "a lock of another project's IPAM plugin",
+    { type: "ptp", ipam: { type: "calico-ipam", ipam_lock_file: "/etc/x" } },
+    '"ipam.ipam_lock_file" names a file of the node',
+    "calico-ipam.ipam_lock_file",
+  ],
+  [
     "a socket",
     { plugins: [{ type: "ptp", daemonSocket: "/run/evil.sock" }] },
     '"plugins[0].daemonSocket" names a socket of the node',
