@@ -4,11 +4,18 @@
  * @module
  */
 
+import { dirname } from "@std/path/posix";
 import {
   decodeValidAttachments,
   type ValidAttachment,
 } from "../config/types.ts";
-import { AttachmentCache, MULTUS_CACHE_DIR } from "../libcni/cache.ts";
+import { CniError } from "../error.ts";
+import { ifPossible } from "../files/io.ts";
+import {
+  AttachmentCache,
+  type CachedAttachment,
+  MULTUS_CACHE_DIR,
+} from "../libcni/cache.ts";
 
 /**
  * Lists what the runtime calls valid, and what multus has attached to the network.
@@ -31,7 +38,7 @@ export function listValidAttachments(
 ): readonly ValidAttachment[] | undefined {
   const valid = decodeValidAttachments(config);
   if (valid === undefined) return undefined;
-  const others = new AttachmentCache(cacheDir).listAttachments()
+  const others = listOwn(cacheDir)
     .filter((cached) => cached.network === network)
     .map(({ containerId, ifName }) => ({ containerId, ifName }))
     .filter((other) =>
@@ -40,4 +47,22 @@ export function listValidAttachments(
       )
     );
   return [...valid, ...others];
+}
+
+/**
+ * Lists what multus of this user has attached. A directory of another user, such
+ * as root's where a runtime is rootless, has nothing for this one's networks.
+ */
+function listOwn(cacheDir: string): readonly CachedAttachment[] {
+  try {
+    return new AttachmentCache(cacheDir).listAttachments();
+  } catch (error) {
+    const isDenied = error instanceof CniError &&
+      error.cause instanceof Deno.errors.PermissionDenied;
+    const owner = [cacheDir, dirname(cacheDir)]
+      .map((path) => ifPossible(() => Deno.statSync(path).uid))
+      .find((uid) => uid !== undefined);
+    if (isDenied && owner !== Deno.uid()) return [];
+    throw error;
+  }
 }

@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { ignoreUnless } from "../../testing/capabilities.ts";
 import { AttachmentCache } from "../libcni/cache.ts";
 import { CniError } from "../error.ts";
 import { listValidAttachments } from "./valid_attachments.ts";
@@ -69,4 +70,26 @@ Deno.test("GC fails if what multus has attached cannot be read", () => {
   } finally {
     Deno.removeSync(file);
   }
+});
+
+const isOrdinaryUser = ignoreUnless(Deno.uid() !== 0, "needs no root");
+
+Deno.test({
+  name: "multus of another user has nothing of this one's" +
+    isOrdinaryUser.suffix,
+  ignore: isOrdinaryUser.ignore,
+  fn: () => {
+    // Of root alone, as its directory of multus is.
+    assertEquals(listValidAttachments({ [VALID]: [] }, "pods", "/root"), []);
+    withCache((directory) => {
+      const results = `${directory}/results`;
+      Deno.chmodSync(results, 0);
+      const error = assertThrows(
+        () => listValidAttachments({ [VALID]: [] }, "pods", directory),
+        CniError,
+      );
+      assertEquals(error.code, 5);
+      Deno.chmodSync(results, 0o700);
+    });
+  },
 });

@@ -10,6 +10,9 @@
  */
 const CLOCK_TICK_MS = 10;
 
+/** That of `ctime`: Deno has its seconds only. */
+const CTIME_TICK_MS = 1000 + CLOCK_TICK_MS;
+
 /**
  * The state of some paths at one moment. Take the stamp of a file before reading
  * it, so that a write in between is noticed.
@@ -31,10 +34,10 @@ export class FileStamps {
       const info = tryStat(path);
       this.#stamps.set(path, format(info));
       // Who writes may set the first one, and only the clock the second.
-      for (const time of [info?.mtime, info?.ctime]) {
-        const ageMs = nowMs - (time?.getTime() ?? 0);
-        if (Math.abs(ageMs) <= CLOCK_TICK_MS) this.#isSettled = false;
-      }
+      if (
+        isWithin(CLOCK_TICK_MS, nowMs, info?.mtime) ||
+        isWithin(CTIME_TICK_MS, nowMs, info?.ctime)
+      ) this.#isSettled = false;
     }
   }
 
@@ -44,6 +47,14 @@ export class FileStamps {
       this.#stamps.entries()
         .every(([path, stamp]) => format(tryStat(path)) === stamp);
   }
+}
+
+function isWithin(
+  tickMs: number,
+  nowMs: number,
+  time: Date | null | undefined,
+): boolean {
+  return Math.abs(nowMs - (time?.getTime() ?? 0)) <= tickMs;
 }
 
 /** Follows symbolic links, which mounted ConfigMaps use. */

@@ -76,6 +76,14 @@ Deno.test("FileStamps.isCurrent() does not trust the time of what is new", () =>
   assertEquals(stamps.isCurrent(), false);
 });
 
+Deno.test("FileStamps.isCurrent() does not trust the second of a change", () => {
+  using directory = oldDirectory();
+  const { ctime } = Deno.statSync(`${directory.path}/a`);
+  // A file of the same size and time, written in the same second.
+  const late = (ctime?.getTime() ?? 0) + 999;
+  assertEquals(stampsOf(directory, ["a"], late).isCurrent(), false);
+});
+
 Deno.test("FileStamps.isCurrent() takes a time to come as it is", () => {
   using directory = oldDirectory();
   const future = new Date(Date.now() + 3_600_000);
