@@ -128,7 +128,7 @@ export function createScene<Config extends NetConf>(
 ): Scene {
   const hosts = TestHosts.create();
   const configs = list(hosts);
-  const scene = new Scene({
+  return new Scene({
     subject: subjectOf(plugin, hosts, configs, options),
     place: hostsAsPlace(hosts, options),
     way: new InProcessWay(plugin, hosts, options.optional),
@@ -136,10 +136,6 @@ export function createScene<Config extends NetConf>(
     executable: plugin.name,
     known,
   });
-  for (const netns of [hosts.host, hosts.sandbox]) {
-    inNetns(netns, acceptAddresses);
-  }
-  return scene;
 }
 
 /** Takes a test's host for a place. */
@@ -147,9 +143,10 @@ export function hostsAsPlace(
   hosts: TestHosts,
   { state }: ConformOptions,
 ): Place {
-  const { host, path, directory } = hosts;
+  const { host, sandbox, path, directory } = hosts;
   const stack = new DisposableStack();
   stack.use(hosts);
+  for (const netns of [host, sandbox]) inNetns(netns, acceptAddresses);
   return {
     host,
     hostPath: host.path,

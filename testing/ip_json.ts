@@ -70,6 +70,9 @@ export interface Snapshot {
 /** How long the kernel may take to settle an address, in ms. */
 const SETTLING_MS = 15_000;
 
+/** How long to wait before the next look, at first and at most, in ms. */
+const PAUSE_MS = 5, MOST_PAUSE_MS = 100;
+
 /** Prints all of a namespace as five documents, by as few processes as can be. */
 const SNAPSHOT_SCRIPT = `
 ip -j -d address show
@@ -87,9 +90,14 @@ done`;
  */
 export function snapshot(netns: NetNs): Snapshot {
   const deadline = Date.now() + SETTLING_MS;
+  const nobody = new Int32Array(new SharedArrayBuffer(4));
+  let pauseMs = PAUSE_MS;
   for (;;) {
     const now = snapshotNow(netns);
     if (isSettled(now) || Date.now() > deadline) return now;
+    // A look takes several processes: it leaves the processor to others.
+    Atomics.wait(nobody, 0, 0, pauseMs);
+    pauseMs = Math.min(2 * pauseMs, MOST_PAUSE_MS);
   }
 }
 
