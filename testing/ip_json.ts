@@ -73,15 +73,14 @@ const SETTLING_MS = 15_000;
 /** How long to wait before the next look, at first and at most, in ms. */
 const PAUSE_MS = 5, MOST_PAUSE_MS = 100;
 
-/** Prints all of a namespace as five documents, by as few processes as can be. */
+/** Prints all of a namespace as four documents, by as few processes as can be. */
 const SNAPSHOT_SCRIPT = `
-ip -j -d address show
-for family in 4 6; do
-  ip -j -d -$family -batch - << END
+ip -j -d -batch - << END
+address show
 route show table all
 rule
 END
-done`;
+ip -j -d -6 rule`;
 
 /**
  * Takes stock of a namespace, without counters and timers, once none of its
@@ -102,7 +101,7 @@ export function snapshot(netns: NetNs): Snapshot {
 }
 
 function snapshotNow(netns: NetNs): Snapshot {
-  const [addresses, routes4, rules4, routes6, rules6] = runIn(
+  const [addresses, routes, rules4, rules6] = runIn(
     netns,
     "sh",
     "-ec",
@@ -111,7 +110,7 @@ function snapshotNow(netns: NetNs): Snapshot {
   if (rules6 === undefined) throw new Error("ip printed too little");
   return {
     links: withoutTimers(addresses),
-    routes: [...routes4, ...routes6],
+    routes,
     rules: [...rules4, ...rules6],
   };
 }

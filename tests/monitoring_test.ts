@@ -278,7 +278,10 @@ class Monitored implements AsyncDisposable {
   ): Promise<void> {
     await eventually(`${alert} ${expected ? "fires" : "clears"}`, async () => {
       await meanwhile();
-      return (await this.prometheus.firing(alert)).length > 0 === expected;
+      const fires = (await this.prometheus.firing(alert)).length > 0;
+      // Rules are evaluated twice a second.
+      if (fires !== expected) await pause(50);
+      return fires === expected;
     });
   }
 

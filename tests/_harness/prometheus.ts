@@ -14,7 +14,6 @@ import {
   type Needs,
 } from "../../testing/capabilities.ts";
 import { eventually } from "./eventually.ts";
-import { spawnIn } from "./spawn_in.ts";
 
 const DIRECTORY = `${PROMETHEUS_ROOT}/usr/bin`;
 const PROGRAMS = ["prometheus", "promtool", "prometheus-node-exporter"];
@@ -61,7 +60,8 @@ export async function promtool(...args: readonly string[]): Promise<string> {
 }
 
 /** Where they listen. */
-const ADDRESS = "127.0.0.1:9090", EXPORTER = "127.0.0.1:9100";
+const HOST = "127.0.0.1", PORT = 9090;
+const ADDRESS = `${HOST}:${PORT}`, EXPORTER = "127.0.0.1:9100";
 
 /** What Prometheus is to watch. */
 export interface Watched {
@@ -131,15 +131,14 @@ export class Prometheus implements AsyncDisposable {
 
   /** Asks for what an expression is now. */
   async query(expression: string): Promise<Sample[]> {
-    return JSON.parse(
-      await this.#ask("query", "instant", "-o", "json", SERVER, expression),
-    );
+    const query = encodeURIComponent(expression);
+    return (await this.#ask<{ result: Sample[] }>(`query?query=${query}`))
+      .result;
   }
 
   /** Returns the names of all metrics there are. */
   async names(): Promise<string[]> {
-    const said = await this.#ask("query", "labels", SERVER, "__name__");
-    return said.trim().split("\n");
+    return await this.#ask<string[]>("label/__name__/values");
   }
 
   /** Returns the labels of an alert that fires. */
@@ -148,15 +147,21 @@ export class Prometheus implements AsyncDisposable {
     return (await this.query(expression)).map(({ metric }) => metric);
   }
 
-  async #ask(...args: readonly string[]): Promise<string> {
-    const { code, stdout, stderr } = await spawnIn(this.#netns, {
-      path: `${DIRECTORY}/promtool`,
-      args,
-      env: {},
-      stdin: "",
-    }).output;
-    if (code !== 0) throw new Error(stderr);
-    return stdout;
+  /** Asks its API; throws if it does not answer, or refuses. */
+  async #ask<T>(path: string): Promise<T> {
+    // The socket is made before connect() returns, in the namespace.
+    const { connecting } = inNetns(this.#netns, () => ({
+      connecting: Deno.connect({ hostname: HOST, port: PORT }),
+    }));
+    using connection = await connecting;
+    const request = `GET /api/v1/${path} HTTP/1.0\r\n\r\n`;
+    await connection.write(new TextEncoder().encode(request));
+    const answer = await new Response(connection.readable).text();
+    const [head = "", body = ""] = answer.split("\r\n\r\n");
+    if (!head.startsWith("HTTP/1.0 200 ")) {
+      throw new Error(`${path}: ${answer}`);
+    }
+    return JSON.parse(body).data;
   }
 
   /** Ends it. */
@@ -167,8 +172,6 @@ export class Prometheus implements AsyncDisposable {
     }
   }
 }
-
-const SERVER = `http://${ADDRESS}`;
 
 /** Returns the path of the configuration. */
 function writeConfiguration(
