@@ -330,7 +330,8 @@ const TEXTS: HelpTexts = {
       "replaced, byte for byte. Files that another program has put in their place " +
       "are kept. Fails if a configuration or an attachment needs a plugin that " +
       "would be missing, unless --force is given. Stops and removes the node " +
-      "daemon first, if it runs from DIRECTORY.",
+      "daemon's service first, if it is that of DIRECTORY. End a daemon that " +
+      "systemd does not run yourself.",
     ],
     examples: {
       "cni uninstall /opt/cni/bin": "go back to the plugins from before",

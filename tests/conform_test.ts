@@ -566,7 +566,7 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
     });
     await t.step("none of the examples", async () => {
       const docs = new URL("../docs/", import.meta.url);
-      const path = new URL("examples/conform.json", docs);
+      const path = new URL("examples/conform/foreign.json", docs);
       const page = await Deno.readTextFile(new URL("conformance.md", docs));
       const [, block = ""] = /```json\n([^]*?)```/.exec(page) ?? [];
       for (const text of [block, await Deno.readTextFile(path)]) {

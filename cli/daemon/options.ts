@@ -57,7 +57,8 @@ export const DAEMON_FLAGS = {
   "metrics-address": {
     default: "",
     value: "HOST:PORT",
-    summary: "also serve /metrics, /healthz and /readyz at this address",
+    summary:
+      "also serve /metrics, /state, /healthz and /readyz at this address",
   },
   "no-warm-up": {
     summary: "listen at once; the first calls are then slower",

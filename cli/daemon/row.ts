@@ -18,8 +18,9 @@ export function describeDaemon(socketDir: string): CommandRow {
     name: "daemon",
     summary: "Run plugin calls for other processes on this node",
     about: [
-      "Serves plugins with daemonSocket in their configuration, and caches " +
-      "the Kubernetes objects that multus needs. Without a daemon, plugins do " +
+      "Plugins hand their calls to it, unless daemonSocket in their " +
+      "configuration names another socket, or none. It also caches the " +
+      "Kubernetes objects that multus needs. Without a daemon, plugins do " +
       "the work themselves.",
     ],
     flags: { ...DAEMON_FLAGS, "socket-dir": flag },

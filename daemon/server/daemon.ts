@@ -266,10 +266,11 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   using _nftables = Nftables.keepOpen(hostNetns);
   const daemon = new NodeDaemon(options, linkRemover);
   const { calls, maxCalls } = daemon;
-  const files = await daemon.listen();
+  // First: a daemon that cannot have it takes no sockets from another one.
   if (metricsAddress !== undefined) {
     serveTcp(metricsAddress, (request) => daemon.answerState(request), log);
   }
+  const files = await daemon.listen();
   const manager = new ServiceManager(env, log);
   options.onListening?.();
   manager.tell("READY=1");
