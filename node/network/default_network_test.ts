@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
+import { pause } from "../../cni/call/deadline.ts";
 import { CniError } from "../../cni/error.ts";
 import { createLog } from "../../cni/log/log.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
@@ -31,9 +32,15 @@ function fixtureOf(node: TestNode, retryAfterMs?: number): Fixture {
 }
 
 /** Makes everything old, lest it be too new to be believed. */
-function age(directory: string): void {
+async function age(...directories: string[]): Promise<void> {
+  for (const directory of directories) setTimes(directory);
+  // That of the change cannot be set, and has whole seconds.
+  await pause(1100);
+}
+
+function setTimes(directory: string): void {
   for (const { name, isDirectory } of Deno.readDirSync(directory)) {
-    if (isDirectory) age(`${directory}/${name}`);
+    if (isDirectory) setTimes(`${directory}/${name}`);
     else Deno.utimeSync(`${directory}/${name}`, PAST, PAST);
   }
   Deno.utimeSync(directory, PAST, PAST);
@@ -55,8 +62,7 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
   node.addPlugin("a");
   node.addNetwork("20.conflist", ["a"]);
   node.conf.add("net1/.keep", "");
-  age(path);
-  age(bin);
+  await age(path, bin);
   const fixture = fixtureOf(node);
   assertEquals([await nameOf(fixture), probes(node)], ["net1", 1]);
 
@@ -106,8 +112,7 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
   });
 
   await t.step("and no more than that", async () => {
-    age(path);
-    age(bin);
+    await age(path, bin);
     await nameOf(fixture);
     const before = probes(node);
     for (let use = 0; use < 5; use++) await nameOf(fixture);
@@ -119,8 +124,7 @@ Deno.test("DefaultNetwork.get() has those who ask at once wait for one answer", 
   using node = new TestNode();
   node.addPlugin("a");
   node.addNetwork("10.conflist", ["a"]);
-  age(node.conf.path);
-  age(node.plugins.directory.path);
+  await age(node.conf.path, node.plugins.directory.path);
   const { network } = fixtureOf(node);
   const [first, ...others] = await Promise.all(
     [1, 2, 3].map(() => network.get(signal)),
@@ -155,8 +159,7 @@ Deno.test("DefaultNetwork.get() tries again what may pass, later", async () => {
   node.addNetwork("10.conflist", ["a"]);
   // The first call of a plugin makes a file beside it.
   assertEquals(await nameOf(fixtureOf(node)), undefined);
-  age(node.conf.path);
-  age(node.plugins.directory.path);
+  await age(node.conf.path, node.plugins.directory.path);
   const [patient, eager] = [fixtureOf(node, Infinity), fixtureOf(node, 0)];
   assertEquals(await nameOf(patient), undefined);
   assertEquals(await nameOf(eager), undefined);
