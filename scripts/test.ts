@@ -104,17 +104,27 @@ async function buildGoPrograms(stop: AbortSignal): Promise<AsyncDisposable> {
   return stack;
 }
 
-/** Downloads what tests need, for on their node nothing can be: neither packages nor what bundles. */
-async function downloadAll(flags: readonly string[]): Promise<void> {
+/**
+ * Downloads what tests need, for on their node nothing can be: neither packages
+ * nor what bundles.
+ *
+ * @param built Bundles as well: two processes that download esbuild at the same
+ *   time fail
+ */
+async function downloadAll(
+  flags: readonly string[],
+  built: Promise<unknown>,
+): Promise<void> {
   if (!canUseNetns) return;
-  const files = listTestFiles(ROOT).map(({ path }) => path);
-  for (const args of [["cache", ...files], ["bundle", "scripts/exists.ts"]]) {
-    const [subcommand = "", ...paths] = args;
+  const run = async (subcommand: string, ...paths: string[]): Promise<void> => {
     await new Deno.Command(Deno.execPath(), {
       args: [subcommand, "-q", ...flags, ...paths],
       cwd: ROOT,
     }).output();
-  }
+  };
+  await run("cache", ...listTestFiles(ROOT).map(({ path }) => path));
+  await built;
+  await run("bundle", "scripts/exists.ts");
 }
 
 /** Creates what the tests see of the machine; undefined if they see itself. */
@@ -327,9 +337,10 @@ class Preparation implements AsyncDisposable {
     stop: AbortSignal,
   ): Promise<TestPlace> {
     if (scope !== "fast") this.#stack.use(await buildGoPrograms(stop));
+    const built = needsBin ? this.#build() : Promise.resolve(undefined);
     const [bin = ""] = await Promise.all([
-      needsBin ? this.#build() : undefined,
-      downloadAll(flags),
+      built,
+      downloadAll(flags, built),
       installTestPackages(),
       scope === "whole" && !NO_INSTALL ? ensureKernel() : undefined,
     ]);

@@ -92,7 +92,9 @@ class Copy implements Disposable {
     const changes: string[] = [];
     for (const part of SOURCES) {
       const own = `${this.#root}/${part}`;
-      const { stdout } = await this.run("diff", "-rq", ROOT + part, own);
+      // The site's packages, which a test of it may be installing.
+      const flags = ["-rq", "--exclude=node_modules"];
+      const { stdout } = await this.run("diff", ...flags, ROOT + part, own);
       changes.push(...stdout.split("\n").filter((line) => line !== ""));
     }
     return changes.map((line) =>
