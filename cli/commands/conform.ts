@@ -4,7 +4,7 @@
  * @module
  */
 
-import { dirname, join, resolve } from "@std/path/posix";
+import { join, resolve } from "@std/path/posix";
 import { CniError } from "../../cni/error.ts";
 import { withIoFailure } from "../../cni/files/io.ts";
 import {
@@ -27,7 +27,7 @@ import { formatReports } from "../conform/text.ts";
 import type { CniCall } from "../flags.ts";
 import { type Output, readTimeLimit } from "../program/command.ts";
 import { refuse } from "../program/usage_error.ts";
-import { writeOutput } from "../written_file.ts";
+import { requireDirectoryOf, writeOutput } from "../written_file.ts";
 
 /** Tries executables. */
 export async function conform(call: CniCall): Promise<Output> {
@@ -142,11 +142,7 @@ function findCandidates(
 /** Fails before the work is done if there is no directory for a file. */
 function checkFiles({ flags }: CniCall): void {
   for (const path of [flags.junit, flags.html]) {
-    if (path === undefined) continue;
-    withIoFailure(
-      `write "${path}"`,
-      () => Deno.statSync(`${dirname(resolve(path))}/.`),
-    );
+    if (path !== undefined) requireDirectoryOf(path);
   }
 }
 
