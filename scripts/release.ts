@@ -35,7 +35,7 @@ import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
 import { Images } from "./release/images.ts";
 import { addLibraries } from "./release/libraries.ts";
-import { run } from "./release/run.ts";
+import { allEnded, run } from "./release/run.ts";
 import { formatSbom, NAME, type Release } from "./release/sbom.ts";
 
 const USAGE = `Usage: deno task release [--target TARGET]... [--out DIRECTORY]
@@ -52,6 +52,9 @@ for another machine libc6-ARCH-cross and libgcc-s1-ARCH-cross. SOURCE_DATE_EPOCH
 all files; by default, the time of the last commit.`;
 
 const DEFAULT_OUT = `${ROOT}dist/release`;
+
+/** How the names of directories begin that a release is made in. */
+const STAGING = ".release_";
 
 /** As Debian, Kubernetes and the Go plugins call machines. */
 const ARCHITECTURES: Readonly<Record<Target, string>> = {
@@ -78,38 +81,73 @@ async function main(): Promise<void> {
   };
   await checkDirectory(out);
   const components = await listComponents();
-  await Deno.remove(out, { recursive: true }).catch(() => {});
   await Deno.mkdir(out, { recursive: true });
-  const staging = await Deno.makeTempDir({ dir: out, prefix: ".release_" });
-  const files: string[] = [];
+  const staging = await Deno.makeTempDir({ dir: out, prefix: STAGING });
   try {
-    await Deno.mkdir(`${staging}/images`);
-    const images = new Images(release, `${staging}/images`);
-    // A compression uses one processor: those of all machines run at once.
-    const packing: Promise<string[]>[] = [];
-    for (const target of targets) {
-      const place = { target, images, out, staging: `${staging}/${target}` };
-      const pack = await releaseFor(place, release, components);
-      packing.push(pack());
-    }
-    files.push(...(await Promise.all(packing)).flat());
-    const title = `${out}/${NAME}-${release.version}`;
-    await images.write(`${title}-images.tar`);
-    files.push(`${title}-images.tar`);
-    files.push(await writeChart(release, `${staging}/chart`, out));
-    const debs = files.filter((path) => path.endsWith(".deb"))
-      .map((path) => basename(path));
-    files.push(...await writeRepository(release, debs, out));
+    const files = await makeFiles(staging, release, targets, components);
+    await replaceFiles(files, out);
   } finally {
     await Deno.remove(staging, { recursive: true });
   }
-  const sbom = `${out}/${NAME}-${release.version}.cdx.json`;
+  const made = await Array.fromAsync(Deno.readDir(out), ({ name }) => name);
+  for (const name of made.sort()) {
+    const { size } = await Deno.stat(`${out}/${name}`);
+    console.log(`${out}/${name}: ${(size / 2 ** 20).toFixed(1)} MiB`);
+  }
+}
+
+/**
+ * Makes all files.
+ *
+ * @param staging An empty directory
+ * @returns The directory that has them, and nothing else
+ */
+async function makeFiles(
+  staging: string,
+  release: Release,
+  targets: readonly Target[],
+  components: readonly Component[],
+): Promise<string> {
+  const out = `${staging}/files`;
+  for (const path of [out, `${staging}/images`]) await Deno.mkdir(path);
+  const images = new Images(release, `${staging}/images`);
+  let compiled: Promise<unknown> = Promise.resolve();
+  // A compression uses one processor: those of all machines run at once.
+  const packed = targets.map(async (target) => {
+    const place = { target, images, out, staging: `${staging}/${target}` };
+    const pack = compiled.then(() => releaseFor(place, release, components));
+    compiled = pack;
+    return await (await pack)();
+  });
+  const files = (await allEnded(packed)).flat();
+  const title = `${out}/${NAME}-${release.version}`;
+  await images.write(`${title}-images.tar`);
+  files.push(`${title}-images.tar`);
+  files.push(await writeChart(release, `${staging}/chart`, out));
+  const debs = files.filter((path) => path.endsWith(".deb"))
+    .map((path) => basename(path));
+  files.push(...await writeRepository(release, debs, out));
+  const sbom = `${title}.cdx.json`;
   await Deno.writeTextFile(sbom, formatSbom(release, components));
   const sums = await Promise.all([...files, sbom].map(formatChecksum));
   await Deno.writeTextFile(`${out}/SHA256SUMS`, sums.join(""));
-  for (const path of [...files, sbom, `${out}/SHA256SUMS`]) {
-    const { size } = await Deno.stat(path);
-    console.log(`${path}: ${(size / 2 ** 20).toFixed(1)} MiB`);
+  return out;
+}
+
+/**
+ * Replaces an earlier release, and what releases that were interrupted have left.
+ *
+ * @param files A directory below `out`, with the files
+ */
+export async function replaceFiles(files: string, out: string): Promise<void> {
+  for await (const { name } of Deno.readDir(out)) {
+    const path = `${out}/${name}`;
+    if (!files.startsWith(`${path}/`)) {
+      await Deno.remove(path, { recursive: true });
+    }
+  }
+  for await (const { name } of Deno.readDir(files)) {
+    await Deno.rename(`${files}/${name}`, `${out}/${name}`);
   }
 }
 
@@ -125,7 +163,8 @@ export async function checkDirectory(out: string): Promise<void> {
     throw error;
   });
   const other = entries.find(({ name }) =>
-    !/^(?:SHA256SUMS$|Packages$|Release$|\.release_|cni-plugins[-_])/.test(name)
+    !name.startsWith(STAGING) &&
+    !/^(?:SHA256SUMS$|Packages$|Release$|cni-plugins[-_])/.test(name)
   );
   if (other === undefined) return;
   throw new Error(
@@ -196,15 +235,16 @@ async function releaseFor(
   const package_ = { release, architecture, content, out };
   return async () => {
     console.log(`${title}: archives, package, images`);
-    const [files] = await Promise.all([
-      Promise.all([
-        ...ARCHIVE_KINDS.map((kind) => archive(content, path, kind)),
-        writeDeb({ ...package_, staging: `${staging}/deb` }),
-        archive(anyContent, `${path}-any`, ".tar.gz"),
-      ]),
+    const files = [
+      ...ARCHIVE_KINDS.map((kind) => archive(content, path, kind)),
+      writeDeb({ ...package_, staging: `${staging}/deb` }),
+      archive(anyContent, `${path}-any`, ".tar.gz"),
+    ];
+    await allEnded<unknown>([
+      ...files,
       images.add(target, architecture, anyContent),
     ]);
-    return files;
+    return await Promise.all(files);
   };
 }
 

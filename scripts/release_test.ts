@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import node from "../package.json" with { type: "json" };
-import { checkDirectory } from "./release.ts";
+import { checkDirectory, replaceFiles } from "./release.ts";
 import { hexOfFile } from "./compile/digest.ts";
 import { ROOT } from "./compile/project.ts";
 import { findTool } from "../tests/_harness/peers.ts";
@@ -23,7 +23,7 @@ import { writeChart } from "./release/chart.ts";
 import { addDocuments } from "./release/content.ts";
 import { writeDeb } from "./release/deb.ts";
 import { Images } from "./release/images.ts";
-import { run } from "./release/run.ts";
+import { allEnded, run } from "./release/run.ts";
 import { formatNotices, formatSbom } from "./release/sbom.ts";
 
 const release = { name: "cni-plugins", version: "1.2.3", epoch: 1_700_000_000 };
@@ -60,6 +60,42 @@ Deno.test("release: only the files of a release are replaced", async () => {
     Error,
     "thesis.txt",
   );
+});
+
+Deno.test("release: a complete one replaces the one before and what interrupted ones left", async () => {
+  await using directory = new Directory();
+  const out = directory.path;
+  const now = `${out}/.release_2/files`;
+  for (const path of [`${out}/.release_1/x86_64/bin`, now]) {
+    await Deno.mkdir(path, { recursive: true });
+  }
+  await Deno.writeTextFile(`${out}/cni-plugins-0.0.9.tgz`, "");
+  await Deno.writeTextFile(`${out}/SHA256SUMS`, "0.0.9");
+  await Deno.writeTextFile(`${now}/cni-plugins-1.2.3.tgz`, "");
+  await Deno.writeTextFile(`${now}/SHA256SUMS`, "1.2.3");
+  await replaceFiles(now, out);
+  const names = await Array.fromAsync(Deno.readDir(out), ({ name }) => name);
+  assertEquals(names.sort(), [
+    ".release_2",
+    "SHA256SUMS",
+    "cni-plugins-1.2.3.tgz",
+  ]);
+  assertEquals(await Deno.readTextFile(`${out}/SHA256SUMS`), "1.2.3");
+});
+
+Deno.test("release: nothing runs any more when one of several programs has failed", async () => {
+  await using directory = new Directory();
+  const file = `${directory.path}/slow`;
+  await assertRejects(
+    () =>
+      allEnded([
+        run("false", []),
+        run("sh", ["-c", `sleep 0.3; echo end > ${file}`]),
+      ]),
+    Error,
+    'Cannot run "false "',
+  );
+  assertEquals(await Deno.readTextFile(file), "end\n");
 });
 
 const missing = ["tar", "gzip", "zstd"].filter((name) => !hasCommand(name));
@@ -287,6 +323,11 @@ async function writeAnyContent(path: string): Promise<void> {
   }
 }
 
+/** Reads when files were changed last, links to them included. */
+async function readChangeTimes(directory: string): Promise<string> {
+  return await run("find", [directory, "-type", "f", "-printf", "%p %C+\n"]);
+}
+
 Deno.test({
   name: "release: images have the same bytes, and no base" + needs,
   ignore: missing.length > 0,
@@ -298,7 +339,10 @@ Deno.test({
       await writeAnyContent(`${path}/content`);
       await Deno.mkdir(`${path}/images`);
       const images = new Images(release, `${path}/images`);
+      const before = await readChangeTimes(`${path}/content`);
       await images.add("x86_64-unknown-linux-gnu", "amd64", `${path}/content`);
+      // An archive of the same files may be made at the same time.
+      assertEquals(await readChangeTimes(`${path}/content`), before);
       await images.write(`${path}/images.tar`);
       paths.push(`${path}/images.tar`);
     }

@@ -218,7 +218,9 @@ export class Images {
       await Deno.mkdir(dirname(root + path), { recursive: true });
     }
     for (const [path, source] of Object.entries(files)) {
-      await Deno.link(source, root + path);
+      // A link would change the source's ctime, and tar, which may be reading it
+      // for an archive, would fail.
+      await Deno.copyFile(source, root + path);
     }
     for (const [path, target] of Object.entries(links)) {
       await Deno.symlink(target, root + path);

@@ -31,3 +31,19 @@ export async function run(
     }`,
   );
 }
+
+/**
+ * Waits until all have ended, even if one fails: none goes on in a directory that
+ * is then removed.
+ *
+ * @throws What the first of them threw, by their order
+ */
+export async function allEnded<T>(
+  promises: readonly Promise<T>[],
+): Promise<T[]> {
+  const outcomes = await Promise.allSettled(promises);
+  return outcomes.map((outcome) => {
+    if (outcome.status === "rejected") throw outcome.reason;
+    return outcome.value;
+  });
+}
