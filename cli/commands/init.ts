@@ -22,6 +22,7 @@ import {
 import { type Choices, makeNetwork, STARTERS } from "../init/make_network.ts";
 import { createRuntime, listNetworks, readDirectories } from "../network.ts";
 import { formatPlace } from "../../cni/tools/problem.ts";
+import { noteNoPlugins } from "../validation/plugin_calls.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import { checkTarget, writeTarget } from "../written_file.ts";
 
@@ -56,10 +57,13 @@ export async function init(
     withIoFailure(`create "${confDir}"`, () => makeDirectory(confDir));
   }
   writeTarget(target, `${text}\n`);
+  const { pluginDirs } = directories;
+  const missing = noteNoPlugins(pluginDirs);
   return {
     json: { file: target, network: document },
     text: `Wrote ${target}:\n${text}\n\nTry it: cni netns add test && ` +
       `cni add ${choices.name} test`,
+    note: missing && `${missing}; first: cni install ${pluginDirs[0]}`,
   };
 }
 

@@ -64,6 +64,20 @@ Deno.test("init makes networks of each type from flags", async () => {
   }
 });
 
+Deno.test("init says that plugins have to be installed first", async () => {
+  using directory = new PluginDirectory();
+  const { note } = await init(
+    callWith({
+      flags: { "conf-dir": directory.path, "cni-path": "/nonexistent" },
+    }),
+    { ask: undefined, readNode: () => NODE },
+  );
+  assertEquals(
+    note,
+    'There are no plugins in "/nonexistent"; first: cni install /nonexistent',
+  );
+});
+
 Deno.test("init asks on a terminal", async () => {
   const answers = ["blue", "ptp", "10.50.0.0/24", "y", "n", "y"];
   const questions: string[] = [];

@@ -34,7 +34,7 @@ import {
   readSources,
   type Source,
 } from "../validation/sources.ts";
-import type { Validator } from "../validation/plugin_calls.ts";
+import { noteNoPlugins, type Validator } from "../validation/plugin_calls.ts";
 import { validateNetwork, type Validation } from "../validation/validate.ts";
 
 /**
@@ -55,6 +55,7 @@ export async function validate(
   const sources = await readSources(named, directories, stdin);
   const confs = await reportOn(sources, directories, call);
   const document = toDocument(confs);
+  const missing = noteNoPlugins(directories.pluginDirs);
   const isValid = confs.length > 0 && confs.every(({ valid }) => valid);
   const format = FORMATS[flags.format ?? "text"] ?? FORMATS["text"];
   return {
@@ -62,7 +63,8 @@ export async function validate(
     text: (style) => format?.(confs, style) ?? "",
     note: sources.length === 0
       ? `No configuration of a network is in ${named.join(", ")}`
-      : undefined,
+      : missing &&
+        `${missing}, so missing ones are not reported`,
     exitCode: isValid ? 0 : 1,
   };
 }

@@ -49,6 +49,28 @@ Deno.test("validate also asks the plugins of a chain", async () => {
   );
 });
 
+Deno.test("validate says that no plugin is there", async () => {
+  using directory = new PluginDirectory();
+  const file = directory.addFile(
+    "10.conflist",
+    '{"cniVersion":"1.1.0","name":"pods","plugins":[{"type":"loopback"}]}',
+  );
+  const empty = `${directory.path}/bin`;
+  await Deno.mkdir(empty);
+  for (const path of [empty, "/nonexistent"]) {
+    const { stderr, exitCode } = await runCni(
+      ...["validate", file, `--cni-path=${path}`],
+    );
+    assertEquals(
+      [stderr, exitCode],
+      [
+        `There are no plugins in "${path}", so missing ones are not reported\n`,
+        0,
+      ],
+    );
+  }
+});
+
 Deno.test("validate does not blame a configuration if time is up", async () => {
   using directory = new PluginDirectory();
   directory.add("slow", "exec sleep 60");

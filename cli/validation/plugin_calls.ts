@@ -152,6 +152,14 @@ async function askStatus(
 /** Keys of IPAM plugins that name files of the node. */
 const NODE_FILES = ["dataDir", "resolvConf"];
 
+/** Notes that no directory has plugins, so that none was asked. */
+export function noteNoPlugins(
+  pluginDirs: readonly string[],
+): string | undefined {
+  if (pluginDirs.some(hasFiles)) return undefined;
+  return `There are no plugins in "${pluginDirs.join(":")}"`;
+}
+
 /** Reports whether plugins may be installed in a directory. */
 function hasFiles(directory: string): boolean {
   return ifPossible(() => [...Deno.readDirSync(directory)].length > 0) === true;
