@@ -161,12 +161,19 @@ function findFileProblem(path: string): string | undefined {
   }
 }
 
+/** Reports whether a file is not a plugin, although it is among them. */
+export function isTool(
+  { name, origin }: Pick<PluginFile, "name" | "origin">,
+): boolean {
+  return name === INSTALLED || origin !== "other" && TOOLS.includes(name);
+}
+
 async function askVersions(
-  { name, path, origin }: Pick<PluginFile, "name" | "path" | "origin">,
+  file: Pick<PluginFile, "name" | "path" | "origin">,
   { env, interrupt, timeoutMs }: Probe,
 ): Promise<readonly string[]> {
-  if (name === INSTALLED) return [];
-  if (origin !== "other" && TOOLS.includes(name)) return [];
+  if (isTool(file)) return [];
+  const { name, path, origin } = file;
   const own = origin === "ours" ? await findPlugin(name) : undefined;
   if (own !== undefined) return own.versions;
   const limit = timeoutMs === 0 ? undefined : deadline(timeoutMs);

@@ -10,6 +10,7 @@ import { listed } from "./finding.ts";
 import { summarizeKernel } from "./kernel.ts";
 import { listRuntimes } from "./limits.ts";
 import { describeNodeDaemon } from "../node_daemon.ts";
+import { isTool } from "../plugin_file.ts";
 import type { Node } from "./node.ts";
 import { isBuiltByGo } from "./plugins.ts";
 import { countPools } from "./pools.ts";
@@ -60,7 +61,7 @@ function describeRuntimes(node: Node): string {
 
 async function summarizePlugins(node: Node): Promise<string> {
   const files = (await node.plugins())
-    .filter(({ shadowedBy }) => shadowedBy === undefined);
+    .filter((file) => file.shadowedBy === undefined && !isTool(file));
   const ours = files.filter(({ origin }) => origin !== "other").length;
   const go =
     files.filter(({ origin, path }) => origin === "other" && isBuiltByGo(path))
