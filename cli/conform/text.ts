@@ -50,8 +50,8 @@ function formatReport(report: Report, style: Style, detail: Detail): string {
     },
     { heading: "STRENGTH", cell: ({ strength }: Row) => strength },
     {
-      heading: "DEMAND (SECTION OF THE SPECIFICATION)",
-      cell: ({ title, section }: Row) => `${title} (${section})`,
+      heading: "DEMAND (SECTION OF THE SPECIFICATION; NAME)",
+      cell: ({ title, section, id }: Row) => `${title} (${section}; ${id})`,
       narrow: "wrap" as const,
     },
   ];
@@ -64,6 +64,7 @@ function formatReport(report: Report, style: Style, detail: Detail): string {
       : lines(`ADD could not be tried: ${addFails}`, style, ""),
     formatTable(columns, rows, style),
     ...broken.flatMap((row) => formatBroken(row, style, detail)),
+    ...formatUntried(report, style),
     ...formatNeeds(report, style),
   ].join("\n");
 }
@@ -76,6 +77,22 @@ function formatBroken(row: Row, style: Style, { isFull }: Detail): string[] {
     "",
     style.bold(`${id}: `) + lines(why, style, "").join("\n"),
     ...commands.map((line) => `  $ ${showControls(line)}`),
+  ];
+}
+
+/** Formats why demands were not tried. */
+function formatUntried({ rows, addFails }: Report, style: Style): string[] {
+  const others = rows.filter(({ outcome, why }) =>
+    outcome === "untried" && why !== addFails
+  );
+  if (others.length === 0) return [];
+  const reasons = Object.groupBy(others, ({ why = "" }) => why);
+  return [
+    "",
+    style.bold("Not tried:"),
+    ...Object.entries(reasons).flatMap(([why, rows = []]) =>
+      lines(`${rows.map(({ id }) => id).join(", ")}: ${why}`, style)
+    ),
   ];
 }
 
