@@ -7,17 +7,26 @@
 import type { JsonObject } from "../cni/json/json.ts";
 import { checkContainerId, checkInterfaceName } from "../cni/call/args.ts";
 import { ifPossible } from "../cni/files/io.ts";
-import type {
-  AttachmentResult,
-  CachedAttachment,
-  RuntimeConf,
+import {
+  type AttachmentResult,
+  type CachedAttachment,
+  type NetworkConfList,
+  type NetworkRuntime,
+  parseNetworkConfList,
+  type RuntimeConf,
 } from "../cni/libcni/mod.ts";
 import { encodeResult } from "../cni/result/encoding.ts";
 import { sha512 } from "../cni/process/sha512.ts";
 import type { CniCall } from "./flags.ts";
 import { isOfNetns, listAttachments } from "./attachments/node_attachments.ts";
 import { findTarget, resolveNetns } from "./attachments/target.ts";
-import { readArgs, readDirectories } from "./network.ts";
+import {
+  type Directories,
+  getNetwork,
+  readArgs,
+  readDirectories,
+  UnknownNetworkError,
+} from "./network.ts";
 
 /**
  * Describes a new attachment. The container ID is derived from the namespace's
@@ -86,6 +95,45 @@ function completeId(
   return only === undefined || others.length > 0
     ? conf
     : { ...conf, containerId: only };
+}
+
+/** A network that may have attachments, although its configuration is gone. */
+interface NamedNetwork {
+  readonly name: string;
+  /** Undefined if the configuration is gone. */
+  readonly list?: NetworkConfList;
+  /** What a search for it throws. */
+  readonly error?: UnknownNetworkError;
+}
+
+/** Finds a network by its name or path. */
+export function tryNetwork(
+  directories: Directories,
+  network: string,
+): NamedNetwork {
+  try {
+    const list = getNetwork(directories, network);
+    return { name: list.name, list };
+  } catch (error) {
+    if (error instanceof UnknownNetworkError) return { name: network, error };
+    throw error;
+  }
+}
+
+/**
+ * Returns a network's configuration, or else that of ADD.
+ *
+ * @throws {UnknownNetworkError} If the cache has none either
+ */
+export function restoreNetwork(
+  runtime: NetworkRuntime,
+  { name, list, error }: NamedNetwork,
+  conf: RuntimeConf,
+): NetworkConfList {
+  if (list !== undefined) return list;
+  const cached = runtime.findCachedConfig({ name }, conf);
+  if (cached === undefined) throw error;
+  return parseNetworkConfList(cached.config);
 }
 
 /** Number of hexadecimal digits of the hash in an ID: ten bytes. */

@@ -384,8 +384,15 @@ onNode("cni check and del are of what was attached", async (host) => {
       '"eth0" is known; see cni list',
   }]);
   await succeed(host, "add pods blue");
-  // Its configuration is gone, and the namespace too.
+  // Its configuration is gone.
   await Deno.remove(`${host.confDir}/pods.conflist`);
+  await succeed(host, "check pods blue");
+  await host.run(["ip", "-n", "blue", "link", "set", "eth0", "down"]);
+  const down = await host.cni("check pods blue");
+  assertEquals([down.code, down.stderr.split(":")[0]], [1, "ptp"]);
+  const other = await host.cni("check pods blue -i net1");
+  assertStringIncludes(other.stderr, "no net configurations found in");
+  // The namespace is gone, too.
   await host.run(["ip", "netns", "del", "blue"]);
   assertMatch((await host.cni("list")).stdout, /\/blue +no /);
   await succeed(host, "del pods blue");

@@ -11,13 +11,16 @@ import type {
   NetworkRuntime,
   RuntimeConf,
 } from "../../cni/libcni/mod.ts";
-import { describeMadeAttachment } from "../attachment.ts";
+import {
+  describeMadeAttachment,
+  restoreNetwork,
+  tryNetwork,
+} from "../attachment.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
   createLocks,
   createRuntime,
-  getNetwork,
   readDirectories,
   refuseLate,
 } from "../network.ts";
@@ -35,13 +38,14 @@ interface Difference {
 export async function check(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const directories = readDirectories(call);
-  const list = getNetwork(directories, network);
+  const found = tryNetwork(directories, network);
   const runtime = createRuntime(call, directories, createLocks(directories));
-  const { name } = list;
+  const { name } = found;
   const described = await describeMadeAttachment(call, {
     network: name,
     netns,
   });
+  const list = restoreNetwork(runtime, found, described);
   const { conf, note } = getKnown(runtime, list, described);
   refuseLate(call);
   const check = (plugins: typeof list.plugins): Promise<void> =>
@@ -66,8 +70,8 @@ export async function check(call: CniCall): Promise<Output> {
   }
   const { containerId: containerID, ifName: ifname, netns: path } = conf;
   const nothing = `Nothing was checked: "${name}" has disableCheck`;
-  const found = differences.map(({ plugin, msg }) => `${plugin}: ${msg}`);
-  const notes = [...found, list.disableCheck ? nothing : note ?? ""]
+  const shown = differences.map(({ plugin, msg }) => `${plugin}: ${msg}`);
+  const notes = [...shown, list.disableCheck ? nothing : note ?? ""]
     .filter((text) => text !== "");
   return {
     json: { network: name, containerID, ifname, netns: path, differences },

@@ -5,14 +5,13 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import {
-  type NetworkConfList,
-  type NetworkRuntime,
-  parseNetworkConfList,
-  type RuntimeConf,
-} from "../../cni/libcni/mod.ts";
+import type { NetworkRuntime, RuntimeConf } from "../../cni/libcni/mod.ts";
 import { ifPossible } from "../../cni/files/io.ts";
-import { describeMadeAttachment } from "../attachment.ts";
+import {
+  describeMadeAttachment,
+  restoreNetwork,
+  tryNetwork,
+} from "../attachment.ts";
 import {
   isOfNetns,
   listNodeAttachments,
@@ -23,10 +22,8 @@ import {
   createLocks,
   createRuntime,
   type Directories,
-  getNetwork,
   readDirectories,
   refuseLate,
-  UnknownNetworkError,
 } from "../network.ts";
 
 /** Runs DEL with the input of ADD, and continues after plugins that fail. */
@@ -35,14 +32,13 @@ export async function del(call: CniCall): Promise<Output> {
   const directories = readDirectories(call);
   const runtime = createRuntime(call, directories, createLocks(directories));
   const found = tryNetwork(directories, network);
-  const name = found.list?.name ?? network;
+  const { name } = found;
   const conf = await describeMadeAttachment(call, {
     network: name,
     netns,
   });
   refuseOfMultus(directories, name, conf);
-  const list = found.list ?? restoreNetwork(runtime, name, conf);
-  if (list === undefined) throw found.error;
+  const list = restoreNetwork(runtime, found, conf);
   const wasAttached = isAttached(runtime, name, conf);
   const unknown = formatUnknown(name, conf, call);
   if (!wasAttached && call.flags.strict) {
@@ -106,26 +102,4 @@ function formatUnknown(
     : ` with container ID "${containerId}"`;
   return `No attachment of "${netns}" to "${name}" as "${ifName}"${id} is ` +
     "known; see cni list";
-}
-
-/** Finds the network. Its configuration may be gone while it still has attachments. */
-function tryNetwork(
-  directories: Directories,
-  network: string,
-): { list?: NetworkConfList; error?: unknown } {
-  try {
-    return { list: getNetwork(directories, network) };
-  } catch (error) {
-    if (error instanceof UnknownNetworkError) return { error };
-    throw error;
-  }
-}
-
-function restoreNetwork(
-  runtime: NetworkRuntime,
-  name: string,
-  conf: RuntimeConf,
-): NetworkConfList | undefined {
-  const cached = runtime.findCachedConfig({ name }, conf);
-  return cached && parseNetworkConfList(cached.config);
 }
