@@ -983,6 +983,7 @@ onNode("cni fails for unknown names and directories", async (host, t) => {
   addPods(host);
   host.addPlugin("none", "exit 1");
   const rows: [args: string[], code: number, stderr: string][] = [
+    [["list"], 0, 'There are no attachments in "/var/lib/cni"\n'],
     [["list", "pods"], 0, "There are no such attachments in "],
     [["list", "podz"], 1, `in ${host.confDir}; did you mean "pods"?\n`],
     [["add", "podz", "blue"], 1, '; did you mean "pods"?\n'],

@@ -53,6 +53,7 @@ export function list(call: CniCall): Output {
   if (rows.length === 0 && name !== undefined) getNetwork(directories, name);
   if (rows.length === 0 && pod !== undefined) getPod(pod, directories);
   const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
+  const such = name === undefined && pod === undefined ? "" : "such ";
   return {
     json: rows,
     text: formatListing(
@@ -64,7 +65,7 @@ export function list(call: CniCall): Output {
     ),
     exitCode: chooseExitCode(call, hasProblem),
     note: rows.length === 0
-      ? `There are no such attachments in "${directories.cacheDir}"`
+      ? `There are no ${such}attachments in "${directories.cacheDir}"`
       : undefined,
   };
 }
