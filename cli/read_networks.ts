@@ -39,6 +39,8 @@ export interface Row {
   readonly staying: number | null;
   /** How many that set can give out. */
   readonly addresses: number | null;
+  /** Why host-local cannot give out addresses: its ranges are invalid. */
+  readonly poolProblem: string | null;
   /** Null if the cache cannot be read. */
   readonly attachments: number | null;
   /**

@@ -97,6 +97,15 @@ class FakeNode implements Disposable {
     }
   }
 
+  /** Gives the network "pods" a range outside of its subnet. */
+  breakRanges(): void {
+    const range = { subnet: "10.22.0.0/24", rangeStart: "10.23.0.1" };
+    this.#write("10-pods.conflist", [{
+      type: "bridge",
+      ipam: { type: "host-local", ...range },
+    }]);
+  }
+
   /** Writes an attachment as a runtime does. */
   attach(
     network: string,
@@ -291,6 +300,26 @@ Deno.test("cni networks keeps what identifies a network at every width", async (
       "/net.d/30-broken.conflist",
     ]);
   });
+});
+
+Deno.test("cni networks says that ranges are invalid", async () => {
+  using node = new FakeNode();
+  node.breakRanges();
+  const [, pods = ""] = await node.show(undefined, "networks", "--exit-code");
+  assertEquals(pods.split(/ {2,}/).slice(0, 3), [
+    "pods",
+    "10.22.0.0/24",
+    "invalid",
+  ]);
+  const details = (await node.show(undefined, "networks", "pods"))
+    .map((line) => line.replace(/ +/g, " "));
+  const why = "invalid range set 0: RangeStart 10.23.0.1 not in network " +
+    "10.22.0.0/24";
+  assert(details.includes(`Addresses invalid: ${why}`), details.join("\n"));
+  const [row] = JSON.parse(
+    (await node.show(undefined, "networks", "--json")).join("\n"),
+  );
+  assertEquals([row.used, row.poolProblem], [null, why]);
 });
 
 Deno.test("cni networks and cni show tell which addresses stay", async () => {

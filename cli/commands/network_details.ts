@@ -16,7 +16,12 @@ import {
   sharedLinkKeyOf,
   sharedLinkOf,
 } from "../doctor/routed.ts";
-import { countPools, formatUntil, listPools } from "../doctor/pools.ts";
+import {
+  countPools,
+  findPoolProblem,
+  formatUntil,
+  listPools,
+} from "../doctor/pools.ts";
 import type { CniCall } from "../flags.ts";
 import {
   chooseExitCode,
@@ -85,6 +90,8 @@ interface Details {
   readonly subnets: readonly string[];
   readonly gateways: readonly string[];
   readonly pools: readonly Pool[];
+  /** Why there are none, as `cni networks` has it. */
+  readonly poolProblem: Row["poolProblem"];
   /** The state of the daemon's socket, as `cni networks` has it. */
   readonly daemon: Row["daemon"];
   /** The same, and why. */
@@ -175,6 +182,7 @@ async function readDetails(
       ...results.flatMap(({ gateway }) => gateway ? [`${gateway}`] : []),
     ]),
     pools,
+    poolProblem: findPoolProblem(known),
     daemon: daemon.is,
     daemonText: await explainDaemon(daemon, node),
     problems: [
@@ -230,7 +238,7 @@ async function explainDaemon(
 }
 
 function formatDetails(details: Details, call: CniCall, style: Style): string {
-  const { attachments } = details;
+  const { attachments, poolProblem } = details;
   const facts: (readonly [label: string, text: string])[] = [
     ["Name", details.name],
     ["File", details.file],
@@ -242,6 +250,9 @@ function formatDetails(details: Details, call: CniCall, style: Style): string {
     ["Subnets", details.subnets.join(", ") || "not in the configuration"],
     ["Gateways", details.gateways.join(", ") || "none"],
     ...details.pools.map((pool) => ["Addresses", formatPool(pool)] as const),
+    ...poolProblem === null
+      ? []
+      : [["Addresses", `invalid: ${poolProblem}`] as const],
     ...details.pools.flatMap(({ staying }) =>
       staying.map((one) => ["Stays", formatStaying(one)] as const)
     ),

@@ -8,7 +8,7 @@ import { basename } from "@std/path/posix";
 import { ifPossible } from "../../cni/files/io.ts";
 import { Node } from "../doctor/node.ts";
 import { listSubnets } from "../doctor/routed.ts";
-import { countPools, type PoolUse } from "../doctor/pools.ts";
+import { countPools, findPoolProblem, type PoolUse } from "../doctor/pools.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, isDirectory, readDirectories } from "../network.ts";
@@ -30,6 +30,7 @@ export async function networks(call: CniCall): Promise<Output> {
   const rows = await Promise.all(
     listNetworks(directories).map(async ({ confs, ...row }): Promise<Row> => {
       const pool = findScarcest(pools, row.name);
+      const known = node.networks.find(({ path }) => path === row.file);
       return {
         ...row,
         subnets: [
@@ -38,6 +39,7 @@ export async function networks(call: CniCall): Promise<Output> {
         used: pool === undefined ? null : Number(pool.used),
         staying: pool === undefined ? null : pool.staying.length,
         addresses: pool === undefined ? null : Number(pool.all),
+        poolProblem: known ? findPoolProblem(known) : null,
         attachments: attached?.filter(({ network }) => network === row.name)
           .length ?? null,
         daemon: (await findDaemon(confs, directories, call.signal)).is,
@@ -99,10 +101,14 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     heading: "USED",
-    cell: ({ used, addresses, staying }) =>
-      formatUse(used, addresses) + (staying ? `, ${staying} stay` : ""),
-    mark: ({ used, addresses }, style) =>
-      used !== null && used === addresses ? style.red : undefined,
+    cell: ({ used, addresses, staying, poolProblem }) =>
+      poolProblem === null
+        ? formatUse(used, addresses) + (staying ? `, ${staying} stay` : "")
+        : "invalid",
+    mark: ({ used, addresses, poolProblem }, style) =>
+      poolProblem !== null || used !== null && used === addresses
+        ? style.red
+        : undefined,
     dropped: 3,
   },
   {

@@ -20,6 +20,7 @@ import {
   listStaying,
   type StayingLease,
 } from "../../ipam/host_local/staying.ts";
+import { formatFailureText } from "../program/failure.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import {
   type ConfiguredNetwork,
@@ -42,11 +43,25 @@ interface Pool {
 /** Lists the pools of host-local that configurations name. */
 export function listPools(node: Pick<Node, "networks">): Pool[] {
   return node.networks.flatMap((network) =>
-    network.plugins.filter((conf) =>
-      findAbout(ipamTypeOf(conf) ?? "")?.ranges !== undefined
-    )
+    network.plugins.filter(hasPool)
       .flatMap((conf) => ifPossible(() => readPool({ network, conf })) ?? [])
   );
+}
+
+/** Explains why a pool of a network cannot be read; null if all can. */
+export function findPoolProblem(network: ConfiguredNetwork): string | null {
+  try {
+    for (const conf of network.plugins.filter(hasPool)) {
+      readPool({ network, conf });
+    }
+    return null;
+  } catch (error) {
+    return formatFailureText(error);
+  }
+}
+
+function hasPool(conf: PlacedConf["conf"]): boolean {
+  return findAbout(ipamTypeOf(conf) ?? "")?.ranges !== undefined;
 }
 
 /** @throws {CniError} 7 If the ranges are invalid, which validation reports */
