@@ -109,6 +109,16 @@ async function askState(
   return undefined;
 }
 
+/** Reads which executable a process runs, and whether it has been replaced. */
+export function readExecutable(
+  pid: number | undefined,
+): { readonly executable?: string; readonly isDeleted: boolean } {
+  const path = ifPossible(() => Deno.readLinkSync(`/proc/${pid}/exe`)) ?? "";
+  const executable = path.replace(/ \(deleted\)$/, "");
+  const isDeleted = executable !== path;
+  return { ...executable !== "" && { executable }, isDeleted };
+}
+
 /** Source: proc_pid_stat(5), state. */
 function isStopped(proc: string, pid: number): boolean {
   const stat = ifPossible(() => Deno.readTextFileSync(`${proc}/${pid}/stat`));

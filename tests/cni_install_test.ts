@@ -4,9 +4,16 @@
  * `cni install` and `cni uninstall`, by the executable itself.
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { join } from "@std/path/posix";
 import { pause } from "../cni/call/deadline.ts";
+import { ifPossible } from "../cni/files/io.ts";
+import { allOf, ignoreUnless } from "../testing/capabilities.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 
 const GO_PTP = "#!/bin/sh\n# another project's ptp\n";
@@ -472,4 +479,55 @@ onNode("disturbs no plugin that runs meanwhile", async (node) => {
   }
   isDone = true;
   assertEquals((await Promise.all(callers)).flat(), []);
+});
+
+const needsMounts = allOf(
+  needsBin,
+  ignoreUnless(mountsByUnshare, "needs to mount in a namespace of its own"),
+  ignoreUnless(
+    ifPossible(() => Deno.statSync("/usr/lib/systemd")) !== undefined,
+    "needs /usr/lib/systemd, to mount on it",
+  ),
+);
+
+Deno.test({
+  name: "cni daemon enable says who starts the daemon if systemd does not " +
+    `run, and cni uninstall that it still runs${needsMounts.suffix}`,
+  ignore: needsMounts.ignore,
+  async fn(): Promise<void> {
+    using node = new Node();
+    // As in an image: systemd is there, and does not run.
+    const script = `set -e
+      mount -t tmpfs tmpfs /run
+      mount -t tmpfs tmpfs /etc
+      mount -t tmpfs tmpfs /usr/lib/systemd
+      mkdir -p /etc/systemd/system /usr/lib/systemd /etc/cni/net.d
+      touch /usr/lib/systemd/systemd
+      printf '#!/bin/sh\n' >/run/systemctl && chmod +x /run/systemctl
+      export PATH=/run:$PATH
+      ${BIN}/cni install "$0" --no-daemon --only host-local
+      "$0/cni" daemon enable
+      "$0/cni" daemon --detach --no-warm-up 2>/run/log
+      trap 'kill "$(cat /run/cni/daemon.pid)"' EXIT
+      "$0/cni" uninstall "$0"`;
+    const { code, stdout, stderr } = await new Deno.Command("unshare", {
+      args: ["--mount", "--net", "sh", "-c", script, node.bin],
+    }).output();
+    const decoder = new TextDecoder();
+    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
+    assertEquals(code, 0, notes);
+    assertMatch(text, /^daemon installed$/m);
+    assertStringIncludes(
+      notes,
+      "The node daemon is not started: systemd, which starts it at boot, does " +
+        `not run here. To start it now: ${node.bin}/cni daemon --detach\n`,
+    );
+    const [, pid] = /^daemon started, process (\d+)$/m.exec(text) ?? [];
+    assertMatch(text, new RegExp(`^daemon +running, process ${pid}$`, "m"));
+    assertStringIncludes(
+      notes,
+      "The node daemon still runs, as only a service of systemd is stopped: " +
+        `end process ${pid}, or what runs it\n`,
+    );
+  },
 });

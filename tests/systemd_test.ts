@@ -214,6 +214,7 @@ Deno.test({
     assertEquals(code, 0, text);
     assertMatch(text, /^daemon {6}installed$/m);
     assertMatch(text, /^daemon {6}removed$/m);
+    assertMatch(text, /^The node daemon is not started: systemd, which .* /m);
     assertStringIncludes(text, "ExecStart=/opt/cni/bin/cni daemon\n");
   },
 });

@@ -13,18 +13,22 @@ import { type Column, formatTable } from "../program/table.ts";
 import type { CniCall } from "../flags.ts";
 import {
   type NodeDaemon,
+  readExecutable,
   readNodeDaemon,
   type StateDocument,
 } from "../node_daemon.ts";
-import { DaemonService } from "../install/daemon_service.ts";
+import { DaemonService, noteNotStarted } from "../install/daemon_service.ts";
 import { requireExecutable } from "./install.ts";
 
 /** Has this node run the daemon of this executable, now and from each boot on. */
 export async function enable(call: CniCall): Promise<Output> {
   const service = getService(call);
   requireExecutable();
-  await service.enable(Deno.execPath());
-  return report(service.isLive ? "started" : "installed");
+  const executable = Deno.execPath();
+  await service.enable(executable);
+  return service.isLive
+    ? report("started")
+    : { ...report("installed"), note: noteNotStarted(executable) };
 }
 
 /** Stops the daemon, now and at each boot. */
@@ -78,8 +82,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
   const file = service?.isLive ? (await service.read()).file : undefined;
   const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal });
   const pid = daemon.is === "absent" ? undefined : daemon.pid;
-  const path = ifPossible(() => Deno.readLinkSync(`/proc/${pid}/exe`)) ?? "";
-  const [executable, isDeleted] = path.split(/( \(deleted\))$/);
+  const { executable, isDeleted } = readExecutable(pid);
   const row: Row = {
     running: daemon.is === "running",
     state: daemon.is,
@@ -87,7 +90,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
     pid: pid ?? null,
     since: pid ? findStart(pid) : null,
     memoryBytes: pid ? findMemory(pid) : null,
-    executable: executable || null,
+    executable: executable ?? null,
     calls: daemon.is === "running" ? daemon.state?.calls ?? null : null,
   };
   const notes = [

@@ -27,6 +27,7 @@ import { refuse } from "../program/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import {
   DaemonService,
+  noteNotStarted,
   type ServiceChange,
 } from "../install/daemon_service.ts";
 import {
@@ -40,6 +41,7 @@ import {
 import { listTypes } from "../install/plugin_types.ts";
 import { judgeNode, type NodeVerdict } from "../install/verdict.ts";
 import { isDirectory, listNetworks, readDirectories } from "../network.ts";
+import { readExecutable, readNodeDaemon } from "../node_daemon.ts";
 
 /** This executable. */
 const SOURCE = "/proc/self/exe";
@@ -73,8 +75,10 @@ interface Row {
 
 /** The change to the node daemon, or why it could not be made. */
 interface DaemonReport {
-  readonly change: ServiceChange | "failed";
+  readonly change: ServiceChange | "failed" | "running";
   readonly problem?: string;
+  /** The process that goes on, because systemd does not run it. */
+  readonly pid?: number;
 }
 
 /** Installs this executable. With `--rollback`, does the same as {@linkcode uninstall}. */
@@ -168,11 +172,30 @@ async function removeDaemon(
 ): Promise<DaemonReport | undefined> {
   const service = DaemonService.find(signal);
   const executable = join(resolve(directory), EXECUTABLE);
-  if (service?.executable !== executable) return undefined;
-  return await tryDaemon(async () => {
-    if (!flags["dry-run"]) await service.remove();
-    return "removed";
-  });
+  const isService = service?.executable === executable;
+  const removed = isService
+    ? await tryDaemon(async () => {
+      if (!flags["dry-run"]) await service.remove();
+      return "removed";
+    })
+    : undefined;
+  if (isService && service.isLive) return removed;
+  const pid = await findDaemonOf(executable, signal);
+  return pid === undefined ? removed : { ...removed, change: "running", pid };
+}
+
+/** Finds the process of a daemon that listens. */
+async function findDaemonOf(
+  executable: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const path = ifPossible(() => Deno.realPathSync(executable));
+  // Whoever may not ask the daemon, may not end it either.
+  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
+    .catch(() => ({ is: "absent" } as const));
+  if (daemon.is === "absent" || path === undefined) return undefined;
+  const { pid } = daemon;
+  return readExecutable(pid).executable === path ? pid : undefined;
 }
 
 function installedRows(names: readonly string[]): Row[] {
@@ -276,10 +299,16 @@ export function requireExecutable(): void {
 }
 
 const COLUMNS: readonly Column<
-  Pick<DaemonReport | Row, "change"> & Pick<Row, "name">
+  & Pick<DaemonReport | Row, "change">
+  & Pick<DaemonReport, "pid">
+  & Pick<Row, "name">
 >[] = [
   { heading: "NAME", cell: ({ name }) => name },
-  { heading: "CHANGE", cell: ({ change }) => change },
+  {
+    heading: "CHANGE",
+    cell: ({ change, pid }) =>
+      pid === undefined ? change : `${change}, process ${pid}`,
+  },
 ];
 
 function report(
@@ -342,6 +371,15 @@ function explain(
   const notes: string[] = [];
   if (rows.some(({ change }) => change === "replaced")) {
     notes.push(`To restore the replaced files: cni uninstall ${directory}`);
+  }
+  if (daemon?.change === "installed") {
+    notes.push(noteNotStarted(join(resolve(directory), EXECUTABLE)));
+  }
+  if (daemon?.pid !== undefined) {
+    notes.push(
+      "The node daemon still runs, as only a service of systemd is stopped: " +
+        `end process ${daemon.pid}, or what runs it`,
+    );
   }
   if (daemon?.problem !== undefined) {
     notes.push(

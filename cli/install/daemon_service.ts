@@ -46,6 +46,12 @@ export type ServiceChange =
   | "stopped"
   | "removed";
 
+/** Explains `installed`: who starts the daemon of an executable. */
+export function noteNotStarted(executable: string): string {
+  return "The node daemon is not started: systemd, which starts it at boot, " +
+    `does not run here. To start it now: ${executable} daemon --detach`;
+}
+
 /** The service's state in systemd. */
 export interface ServiceState {
   /** `loaded`, `not-found`, `masked` or `bad-setting`. */
