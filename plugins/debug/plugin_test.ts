@@ -7,6 +7,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import type { Environment } from "../../cni/call/args.ts";
 import { writeDebugFile } from "../../tests/_harness/debug_file.ts";
@@ -17,6 +18,7 @@ import {
 } from "../../tests/_harness/recorder.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { debug } from "./plugin.ts";
+import { hasEnded, killIfAlive } from "../../tests/_harness/process_group.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Runs the plugin for a sandbox that does not exist. */
@@ -111,7 +113,7 @@ rootTest("debug kills a slow hook and its children", async () => {
   assertStringIncludes(stderr, "no end after 2 s");
   assert(Deno.statSync(`${hosts.directory}/next`).isFile);
   for (const pid of Deno.readTextFileSync(pids).trim().split(" ")) {
-    assertEquals(isRunning(pid), false, pid);
+    await eventually(`${pid} ended`, () => hasEnded(Number(pid)));
   }
 });
 
@@ -122,15 +124,6 @@ function add(hosts: TestHosts, keys: object): Promise<CallOutput> {
   return hosts.run("debug", "ADD", config);
 }
 
-/** Reports whether a process runs; a zombie does not. */
-function isRunning(pid: string): boolean {
-  try {
-    return !/\) [ZX]/.test(Deno.readTextFileSync(`/proc/${pid}/stat`));
-  } catch {
-    return false;
-  }
-}
-
 rootTest("debug does not wait for what a hook leaves behind", async () => {
   using hosts = TestHosts.create();
   const pid = `${hosts.directory}/pid`;
@@ -139,11 +132,11 @@ rootTest("debug does not wait for what a hook leaves behind", async () => {
     addHooks: [daemon],
     hookTimeoutSeconds: 20,
   });
-  const left = Deno.readTextFileSync(pid).trim();
+  const left = Number(Deno.readTextFileSync(pid));
   try {
-    assertEquals([exitCode, stderr, isRunning(left)], [0, "", true]);
+    assertEquals([exitCode, stderr, hasEnded(left)], [0, "", false]);
   } finally {
-    Deno.kill(Number(left), "SIGKILL");
+    killIfAlive(left);
   }
 });
 
