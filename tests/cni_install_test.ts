@@ -330,9 +330,10 @@ onNode("fails beforehand as it fails", async (node) => {
   ): Promise<string> => {
     const [path = "", ...args] = [...wrapper, `${BIN}/cni`];
     const errors: string[] = [];
+    const options = ["--only=ptp,vlan", "--cache-dir", node.cache];
     for (const flags of [["--dry-run"], []]) {
       const { code, stderr } = await new Deno.Command(path, {
-        args: [...args, "install", directory, "--only=ptp,vlan", ...flags],
+        args: [...args, "install", directory, ...options, ...flags],
         env: { NETCONFPATH: node.conf },
       }).output();
       assertEquals(code, 1, directory);
