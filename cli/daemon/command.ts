@@ -109,7 +109,7 @@ export async function daemon(
 }
 
 /** Time limit for events that are not posted at the end, in milliseconds. */
-const FAREWELL_MS = 300;
+const FAREWELL_MS = 1000;
 
 /** Loads what makes spans, if there may be some. */
 async function loadSpans(

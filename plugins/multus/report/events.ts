@@ -125,8 +125,11 @@ function nameEvent(podName: string, time: Date): string {
   return podName.slice(0, room).replace(/[^a-z\d]+$/, "") + suffix;
 }
 
-/** How long ADD waits for the event about a missing network, in milliseconds. */
-const EVENT_MS = 500;
+/**
+ * How long ADD waits for the event about a missing network, in milliseconds. It
+ * has failed, and the event is what the pod's user sees of it.
+ */
+const EVENT_MS = 2000;
 
 /** Posts the event of an error about a network, if it has one. */
 export async function tellPodOf(
