@@ -521,14 +521,15 @@ Deno.test({
     assertStringIncludes(
       notes,
       "The node daemon is not started: systemd, which starts it at boot, does " +
-        `not run here. To start it now: ${node.bin}/cni daemon --detach\n`,
+        `not run here. To start it now: ${node.bin}/cni daemon --detach ` +
+        "2>>/var/log/cni-daemon.log\n",
     );
     const [, pid] = /^daemon started, process (\d+)$/m.exec(text) ?? [];
     assertMatch(text, new RegExp(`^daemon +running, process ${pid}$`, "m"));
     assertStringIncludes(
       notes,
-      "The node daemon still runs, as only a service of systemd is stopped: " +
-        `end process ${pid}, or what runs it\n`,
+      "The node daemon still runs: systemd did not start it. To stop it: " +
+        `kill ${pid}, or stop what runs it\n`,
     );
   },
 });

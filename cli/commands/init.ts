@@ -63,7 +63,7 @@ export async function init(
     json: { file: target, network: document },
     text: `Wrote ${target}:\n${text}\n\nTry it: cni netns add test && ` +
       `cni add ${choices.name} test`,
-    note: missing && `${missing}; first: cni install ${pluginDirs[0]}`,
+    note: missing && `${missing} yet: cni install ${pluginDirs[0]}`,
   };
 }
 

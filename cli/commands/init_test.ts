@@ -74,7 +74,7 @@ Deno.test("init says that plugins have to be installed first", async () => {
   );
   assertEquals(
     note,
-    'There are no plugins in "/nonexistent"; first: cni install /nonexistent',
+    'There are no plugins in "/nonexistent" yet: cni install /nonexistent',
   );
 });
 

@@ -377,8 +377,8 @@ function explain(
   }
   if (daemon?.pid !== undefined) {
     notes.push(
-      "The node daemon still runs, as only a service of systemd is stopped: " +
-        `end process ${daemon.pid}, or what runs it`,
+      "The node daemon still runs: systemd did not start it. To stop it: " +
+        `kill ${daemon.pid}, or stop what runs it`,
     );
   }
   if (daemon?.problem !== undefined) {

@@ -49,7 +49,8 @@ export type ServiceChange =
 /** Explains `installed`: who starts the daemon of an executable. */
 export function noteNotStarted(executable: string): string {
   return "The node daemon is not started: systemd, which starts it at boot, " +
-    `does not run here. To start it now: ${executable} daemon --detach`;
+    `does not run here. To start it now: ${executable} daemon --detach ` +
+    "2>>/var/log/cni-daemon.log";
 }
 
 /** The service's state in systemd. */
