@@ -166,6 +166,8 @@ const SOL_SOCKET = 1, SO_SNDTIMEO = 21;
 const timeval = struct({ seconds: u64, microseconds: u64 });
 /** How long a connection that is dropped somewhere may take, in seconds. */
 const TIMEOUT_SECONDS = 1n;
+/** How long a connection may take that must come about: a busy machine loses SYNs. */
+const PATIENCE_SECONDS = 60n;
 
 /** Encodes a `struct sockaddr_in` or `struct sockaddr_in6`. */
 function sockaddr(address: string, port: number): Bytes {
@@ -195,7 +197,7 @@ export class TcpServer implements Disposable {
 
   /** Connects to it by way of an address, and returns the client as it sees it. */
   async clientOf(from: NetNs, address: string, port: number): Promise<string> {
-    using _client = connectTcp(from, address, port);
+    using _client = connectTcp(from, address, port, PATIENCE_SECONDS);
     using connection = await this.#listener.accept();
     const { hostname } = connection.remoteAddr as Deno.NetAddr;
     return hostname.replace("::ffff:", "");
@@ -211,10 +213,15 @@ export class TcpServer implements Disposable {
  *
  * @throws {SyscallError} ECONNREFUSED, or EINPROGRESS if nothing answers
  */
-export function connectTcp(from: NetNs, address: string, port: number): Fd {
+export function connectTcp(
+  from: NetNs,
+  address: string,
+  port: number,
+  seconds = TIMEOUT_SECONDS,
+): Fd {
   const socket = openSocket(from, address, SOCK_STREAM);
   try {
-    const value = timeval.encode({ seconds: TIMEOUT_SECONDS });
+    const value = timeval.encode({ seconds });
     const option = { level: SOL_SOCKET, name: SO_SNDTIMEO, value };
     libc.setSocketOptionBytes(socket.number, option);
     libc.connect(socket.number, sockaddr(address, port));
