@@ -102,7 +102,7 @@ interface NamedNetwork {
   readonly name: string;
   /** Undefined if the configuration is gone. */
   readonly list?: NetworkConfList;
-  /** What a search for it throws. */
+  /** The error of the search for it; undefined if it was found. */
   readonly error?: UnknownNetworkError;
 }
 

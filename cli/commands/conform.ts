@@ -139,7 +139,7 @@ function findCandidates(
   });
 }
 
-/** Fails before the work is done if there is no directory for a file. */
+/** Fails before the work is done if a file's directory does not exist. */
 function checkFiles({ flags }: CniCall): void {
   for (const path of [flags.junit, flags.html]) {
     if (path !== undefined) requireDirectoryOf(path);

@@ -90,7 +90,7 @@ interface Details {
   readonly subnets: readonly string[];
   readonly gateways: readonly string[];
   readonly pools: readonly Pool[];
-  /** Why there are none, as `cni networks` has it. */
+  /** The problem of its ranges, as `cni networks` has it. */
   readonly poolProblem: Row["poolProblem"];
   /** The state of the daemon's socket, as `cni networks` has it. */
   readonly daemon: Row["daemon"];
