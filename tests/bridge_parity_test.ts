@@ -106,8 +106,8 @@ for (const peer of listPeers("bridge")) {
       const { stdout } = await run(who, hosts, ["ADD", configFor(hosts, row)]);
       return {
         result: normaliseResult(stdout, hosts),
-        host: observeNetns(hosts.host),
-        sandbox: observeNetns(hosts.sandbox),
+        host: await observeNetns(hosts.host),
+        sandbox: await observeNetns(hosts.sandbox),
         sysctls: sysctlsOf(hosts),
       };
     });

@@ -8,8 +8,7 @@ import { assertEquals } from "@std/assert";
 import { needsBridgeVlans, switchConfig } from "./_harness/bridge_network.ts";
 import { changePortVlans, portVlans } from "./_harness/bridge_vlans.ts";
 import { allOf, ignoreUnless, rootTest } from "../testing/capabilities.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { ipJson, linkNames } from "../testing/ip_json.ts";
+import { linkNames } from "../testing/ip_json.ts";
 import { normaliseResult, observeNetns, type Who } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
@@ -89,19 +88,14 @@ async function observe(who: Who, keys: Keys): Promise<unknown> {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
   const { stdout } = await run(who, hosts, "ADD", configOf(hosts, keys));
-  // The kernel follows the state of the ports a little later.
-  await eventually(
-    "the bridge is up",
-    () => ipJson(host, "link", "show", "br0")[0].operstate === "UP",
-  );
   const names = linkNames(host).filter((name) => name !== "lo");
-  const { links, routes } = observeNetns(host);
+  const { links, routes } = await observeNetns(host);
   return {
     result: normaliseResult(stdout, hosts),
     // The order in which the two ends of a veth are made differs.
     links: links.map((link) => JSON.stringify(link)).sort(),
     routes,
-    sandbox: observeNetns(sandbox),
+    sandbox: await observeNetns(sandbox),
     vlans: names.map((name) =>
       [name.replace(/^veth.*/, "VETH"), ...portVlans(host, name)].join(", ")
     ).sort(),

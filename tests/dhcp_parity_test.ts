@@ -132,7 +132,9 @@ async function outcome(who: Who, ipam: object): Promise<unknown> {
   });
   const result = normaliseResult(stdout, scene.hosts);
   assert("ips" in result, stdout + stderr);
-  const { routes } = observeNetns(scene.hosts.sandbox) as { routes: unknown };
+  const { routes } = await observeNetns(scene.hosts.sandbox) as {
+    routes: unknown;
+  };
   return { ips: result["ips"], routes: result["routes"], kernel: routes };
 }
 

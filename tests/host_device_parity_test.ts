@@ -109,7 +109,7 @@ for (const peer of listPeers("host-device")) {
       const moved = {
         result: normaliseResult(stdout, hosts),
         ifalias,
-        sandbox: observeNetns(hosts.sandbox),
+        sandbox: await observeNetns(hosts.sandbox),
         outside: scene.outside,
       };
       await succeed(who, scene, "DEL", { prevResult: json });

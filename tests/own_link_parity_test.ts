@@ -83,7 +83,7 @@ async function observe(
   const { stdout } = await succeed(who, scene, "ADD");
   const [link] = ipJson(hosts.sandbox, "link", "show", "eth0");
   const { pi: _pi, vnet_hdr: _header, ...data } = link.linkinfo.info_data ?? {};
-  const { links, routes } = observeNetns(hosts.sandbox);
+  const { links, routes } = await observeNetns(hosts.sandbox);
   return {
     result: normaliseResult(stdout, hosts),
     sandbox: { links: links.map(withoutState), routes },

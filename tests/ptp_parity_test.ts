@@ -49,8 +49,8 @@ function configFor(
  * IPv6 gateway address the kernel makes a route too; the address is in the
  * local table in any case.
  */
-function observe(netns: NetNs): unknown {
-  return observeNetns(netns, ({ protocol }) => protocol !== "kernel");
+async function observe(netns: NetNs): Promise<unknown> {
+  return await observeNetns(netns, ({ protocol }) => protocol !== "kernel");
 }
 
 for (const peer of listPeers("ptp")) {
@@ -62,8 +62,8 @@ for (const peer of listPeers("ptp")) {
       const { stdout } = await succeedAs(who, hosts, call);
       return {
         result: normaliseResult(stdout, hosts),
-        host: observe(hosts.host),
-        sandbox: observe(hosts.sandbox),
+        host: await observe(hosts.host),
+        sandbox: await observe(hosts.sandbox),
       };
     });
   }

@@ -100,20 +100,10 @@ async function observe(
   const [{ linkinfo }] = ipJson(hosts.sandbox, "link", "show", "eth0");
   return {
     result: normaliseResult(stdout, hosts),
-    sandbox: withoutState(observeNetns(hosts.sandbox)),
+    sandbox: await observeNetns(hosts.sandbox),
     settings: linkinfo.info_data,
-    host: withoutState(observeNetns(hosts.host)),
+    host: await observeNetns(hosts.host),
   };
-}
-
-/** Leaves out the operational state, which the kernel sets a little later. */
-function withoutState(observed: unknown): unknown {
-  return JSON.parse(
-    JSON.stringify(
-      observed,
-      (key, value) => key === "state" ? undefined : value,
-    ),
-  );
 }
 
 /** ADD by one side, CHECK and DEL by the other, and DEL by both again. */

@@ -15,6 +15,7 @@ import {
   rootTest,
 } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
+import { eventually } from "./eventually.ts";
 import { findPeers, type Peer } from "./peers.ts";
 import {
   type CallOptions,
@@ -148,10 +149,14 @@ type Route = any;
  *
  * @param isMeant Selects the routes to compare; all if undefined
  */
-export function observeNetns(
+export async function observeNetns(
   netns: NetNs,
   isMeant: (route: Route) => boolean = () => true,
-): { readonly links: unknown[]; readonly routes: string[] } {
+): Promise<{ readonly links: unknown[]; readonly routes: string[] }> {
+  await eventually(
+    "the states of links follow their carriers",
+    () => ipJson(netns, "link").every(hasItsState),
+  );
   const routes: Route[] = ["-4", "-6"].flatMap((family) =>
     ipJson(netns, family, "route")
   );
@@ -160,6 +165,16 @@ export function observeNetns(
     routes: routes.filter(isMeant).map(formatRoute)
       .filter((route) => !route.startsWith("fe80::")).sort(),
   };
+}
+
+/**
+ * Reports whether the kernel has noticed a link's carrier, which it does later.
+ *
+ * Source: net/core/link_watch.c `linkwatch_event`.
+ */
+// deno-lint-ignore no-explicit-any -- as iproute2 prints it
+function hasItsState({ flags, operstate }: any): boolean {
+  return operstate !== "DOWN" || !flags.includes("LOWER_UP");
 }
 
 /** An intended difference: our IPv6 addresses have `nodad`. */
