@@ -22,7 +22,8 @@ async function inDirectory<T>(
   }
 }
 
-const KINDS = { "a-main": [], "chained": ["--chained"], "ipam2": ["--ipam"] };
+const MAIN = "a-main";
+const KINDS = { [MAIN]: [], "chained": ["--chained"], "ipam2": ["--ipam"] };
 
 rootTest("cni new plugin creates plugins that pass their tests", async () => {
   using directory = new PluginDirectory();
@@ -54,9 +55,13 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
   await run("fmt", "--check", ...names);
   const checked = names.map((name) => `${name}/main.ts`);
   await run("check", "--no-config", map, ...checked);
-  // The types of the tests' own imports are checked elsewhere.
-  const tests = ["test", "-A", "--no-check", "--no-config", map, ...names];
-  assertMatch(await run(...tests), /3 passed \(\d+ steps\) \| 0 failed/);
+  // The types of the tests' own imports are checked below, as is a "main".
+  const tests = ["test", "-A", "--no-check", "--no-config", map];
+  const others = names.filter((name) => name !== MAIN);
+  assertMatch(
+    await run(...tests, ...others),
+    /2 passed \(\d+ steps\) \| 0 failed/,
+  );
 });
 
 Deno.test("cni new plugin tells where the imports come from without a checkout", async () => {
@@ -114,11 +119,11 @@ rootTest(
     try {
       const { stdout, stderr } = await inDirectory(
         parent,
-        () => runCni("new", "plugin", "greeter"),
+        () => runCni("new", "plugin", MAIN),
       );
       assertEquals(stderr, "");
       const [, command = ""] = /^Test it as root: (.*)$/m.exec(stdout) ?? [];
-      assertMatch(command, /^cd greeter && .*deno.* task test$/);
+      assertMatch(command, /^cd a-main && .*deno.* task test$/);
       const line = command.replace(/&& .*deno\S*/, `&& ${Deno.execPath()}`);
       const ended = await new Deno.Command("unshare", {
         args: ["--net", "sh", "-c", line],

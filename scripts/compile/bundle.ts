@@ -144,8 +144,20 @@ async function findIdentity(chunks: Chunks): Promise<string> {
   return new Uint8Array(digest).toHex();
 }
 
+/**
+ * Returns the `buildIdentity` that {@linkcode bundle} gives a module.
+ *
+ * @param isSplit Whether it is bundled for a linker
+ */
+export async function identify(
+  entry: string,
+  isSplit: boolean,
+): Promise<string> {
+  return await findIdentity(await provideChunks(entry, isSplit));
+}
+
 /** Puts it where the program says what identifies it. */
-function identify(chunks: Chunks, identity: string): Chunks {
+function putIdentity(chunks: Chunks, identity: string): Chunks {
   return Object.fromEntries(
     Object.entries(chunks).map(([name, source]) => [
       name,
@@ -267,7 +279,7 @@ export async function bundle(
   const chunks = await provideChunks(entry, link !== undefined);
   const identity = known ?? await findIdentity(chunks);
   const script = (link?.change ?? wrapChunk)(
-    identify(chunks, identity),
+    putIdentity(chunks, identity),
     entryChunkOf(entry),
   );
   const unfinished = await Deno.makeTempFile({

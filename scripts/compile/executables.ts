@@ -5,7 +5,7 @@
  */
 
 import { isAbsolute, resolve } from "@std/path/posix";
-import { type Bundle, bundle } from "./bundle.ts";
+import { type Bundle, bundle, identify } from "./bundle.ts";
 import { type Denort, provideDenort } from "./denort.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
@@ -133,7 +133,7 @@ async function findIdentity(
     one !== multiCall && !isForeign(one.entry)
   );
   if (others.length === 0) return undefined;
-  return (await bundle(multiCall.entry, multiCall.name, { link })).identity;
+  return await identify(multiCall.entry, link !== undefined);
 }
 
 /** Reports whether a program is from outside of the project. */
@@ -235,18 +235,20 @@ async function change(
   const { name, links, handsOver = false } = program;
   const { staging, steps } = build;
   const made = `${staging}/${name}`;
+  let written = await Deno.readFile(made);
   const changed = await applySteps(
-    await Deno.readFile(made),
+    written,
     steps,
     handsOver ? { build: script.identity } : {},
     async (bytes) => {
       if (behaviour === undefined) return undefined;
-      await Deno.writeFile(made, bytes);
+      written = bytes;
+      await Deno.writeFile(made, written);
       const path = `${staging}/${links[0] ?? name}`;
       return findDifference(behaviour, await observe(path, handsOver));
     },
   );
-  await Deno.writeFile(made, changed.bytes);
+  if (written !== changed.bytes) await Deno.writeFile(made, changed.bytes);
   for (const one of changed.leftOut) leaveOut(build, program, one);
 }
 

@@ -18,6 +18,7 @@ import { type AnyNode, parse, type VariableDeclaration } from "acorn";
  * @throws {SyntaxError} If it cannot be parsed
  */
 export function keepUsing(source: string): string {
+  if (!source.includes("using")) return source;
   const module = parse(source, {
     ecmaVersion: "latest",
     sourceType: "module",

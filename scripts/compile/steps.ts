@@ -120,6 +120,7 @@ export async function applySteps(
   for (const step of steps) {
     try {
       const changed = step.change(kept, facts);
+      if (changed === kept) continue;
       const why = await findProblem(changed);
       if (why === undefined) kept = changed;
       else leftOut.push({ step, why });
