@@ -1,17 +1,17 @@
 /**
  * Builds the newest Go plugins for the tests that compare with them, and Go
- * programs that check what this project has for others. Run as a program, it waits
- * for both.
+ * programs that check what this project has for others. Run as a program, it
+ * builds all of them and waits.
  *
  * @module
  */
 
 import {
   CNITOOL_RELEASE,
+  directoryOfTool,
   NEWEST_DIRECTORY,
   NEWEST_RELEASE,
   TOOLS,
-  TOOLS_DIRECTORY,
 } from "../tests/_harness/peers.ts";
 import { type RunningBuild, startBuild } from "./go_build.ts";
 
@@ -44,14 +44,16 @@ const NEWEST: Build = {
   ],
 };
 
-/** What {@linkcode startGoPlugins} builds for tests that run these programs. */
-export const GO_TOOLS: Build = {
-  directory: TOOLS_DIRECTORY,
-  go: "go",
-  packages: Object.values(TOOLS),
-  // Nobody measures or debugs them: helm builds in two thirds of the time.
-  flags: ["-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w"],
-};
+/** Describes the build of a program that tests run. */
+function toolBuild(name: keyof typeof TOOLS): Build {
+  return {
+    directory: directoryOfTool(name),
+    go: "go",
+    packages: [TOOLS[name]],
+    // Nobody measures or debugs them: helm builds in two thirds of the time.
+    flags: ["-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w"],
+  };
+}
 
 /**
  * Starts to build the newest Go plugins, unless they are there. Returns as soon
@@ -80,17 +82,18 @@ export function startGoPlugins(
 }
 
 /**
- * Starts to build all Go programs that tests run, unless they are there: the
- * newest plugins and {@linkcode GO_TOOLS}.
+ * Starts to build the newest plugins and some of {@linkcode TOOLS}, unless they
+ * are there.
  *
  * @param stop Ends the builds
  */
 export async function startGoPrograms(
   stop: AbortSignal,
+  ...tools: readonly (keyof typeof TOOLS)[]
 ): Promise<RunningBuild> {
   const builds = await Promise.all([
     startGoPlugins(stop),
-    startGoPlugins(stop, GO_TOOLS),
+    ...tools.map((name) => startGoPlugins(stop, toolBuild(name))),
   ]);
   const ended = Promise.all(builds.map(({ ended }) => ended));
   return {
@@ -99,7 +102,11 @@ export async function startGoPrograms(
 }
 
 if (import.meta.main) {
-  const { ended } = await startGoPrograms(new AbortController().signal);
+  const { ended } = await startGoPrograms(
+    new AbortController().signal,
+    "helm",
+    "actionlint",
+  );
   const trouble = await ended;
   if (trouble !== undefined) throw new Error(trouble);
 }

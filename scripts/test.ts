@@ -92,7 +92,7 @@ async function buildGoPrograms(stop: AbortSignal): Promise<AsyncDisposable> {
   if (NO_INSTALL) return stack;
   const end = new AbortController();
   const signal = AbortSignal.any([stop, end.signal]);
-  const { ended } = await startGoPrograms(signal);
+  const { ended } = await startGoPrograms(signal, "actionlint");
   const told = ended.then((trouble) => {
     if (trouble === undefined || end.signal.aborted) return;
     console.error(`Not all Go programs, so some tests skip: ${trouble}`);

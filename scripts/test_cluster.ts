@@ -35,7 +35,11 @@ const ROOT = new URL("..", import.meta.url);
 const LIMIT_MS = 180 * 60_000;
 
 /** Tests that are run unless the command line names others. */
-const TESTS = ["tests/cluster/", "tests/real_api_server_test.ts"];
+const TESTS = [
+  "tests/cluster/",
+  "tests/real_api_server_test.ts",
+  "tests/chart_test.ts",
+];
 
 const HELP = `Run the tests on a Kubernetes cluster on this machine.
 
@@ -66,7 +70,7 @@ async function prepare(stop: AbortSignal): Promise<void> {
     return;
   }
   await addBusybox();
-  const others = await startGoPrograms(stop);
+  const others = await startGoPrograms(stop, "helm");
   const missing = await others.ended;
   if (missing !== undefined) {
     console.error(`Not all Go programs, so some tests skip: ${missing}`);

@@ -8,15 +8,14 @@ import { load, loadAll } from "js-yaml";
 import project from "../deno.json" with { type: "json" };
 import {
   CHART,
-  helm,
   kustomize,
   type Manifest,
-  needsHelm,
-  needsHelmAndKubectl,
+  needsKubectl,
   render,
   template,
 } from "./_harness/chart.ts";
-import { eachRow } from "./_harness/table.ts";
+import { helm } from "./_harness/helm.ts";
+import { eachRow, testRows } from "./_harness/table.ts";
 
 const ALL = { plugins: { enabled: true }, multus: { enabled: true } };
 const OFF = { plugins: { enabled: false }, daemon: { enabled: false } };
@@ -59,8 +58,8 @@ const SAME: readonly [name: string, values: object, kustomization: object][] = [
 
 Deno.test({
   name: "chart: it has the objects of the kustomizations" +
-    needsHelmAndKubectl.suffix,
-  ignore: needsHelmAndKubectl.ignore,
+    needsKubectl.suffix,
+  ignore: needsKubectl.ignore,
   fn: async (t) =>
     await eachRow(t, SAME, ([, values, kustomization]) => {
       const { objects } = render(values);
@@ -76,14 +75,10 @@ function withoutKeep(object: Manifest): Manifest {
   return { ...object, metadata };
 }
 
-Deno.test({
-  name: `chart: helm lint finds nothing${needsHelm.suffix}`,
-  ignore: needsHelm.ignore,
-  fn(): void {
-    const { code, stdout } = helm(["lint", "--strict", CHART]);
-    assertEquals(code, 0, stdout);
-    assertStringIncludes(stdout, "0 chart(s) failed");
-  },
+Deno.test("chart: helm lint finds nothing", () => {
+  const { code, stdout } = helm(["lint", "--strict", "chart"]);
+  assertEquals(code, 0, stdout);
+  assertStringIncludes(stdout, "0 chart(s) failed");
 });
 
 Deno.test("chart: its version is the project's", () => {
@@ -187,43 +182,39 @@ function listPorts({ containers: [daemon] }: Manifest): unknown[] {
   ];
 }
 
-Deno.test({
-  name: `chart: values change the pods${needsHelm.suffix}`,
-  ignore: needsHelm.ignore,
-  fn: async (t) =>
-    await eachRow(t, VALUES, ([values, name, what, expected]) => {
-      const { objects } = render(values);
-      const { spec } = find(objects, "DaemonSet", name);
-      assertEquals(what(spec.template.spec), expected);
-    }, ([values]) => JSON.stringify(values)),
-});
-
-Deno.test({
-  name: `chart: all of it is in the release's namespace${needsHelm.suffix}`,
-  ignore: needsHelm.ignore,
-  fn(): void {
-    const values = { ...ALL, whereabouts: { enabled: true, asMultus: true } };
-    const { objects, hooks } = render(values, "--namespace=networks");
-    assert(hooks.length > 0);
-    for (const { metadata, subjects = [] } of [...objects, ...hooks]) {
-      assertEquals(metadata.namespace ?? "networks", "networks");
-      for (const { namespace } of subjects) {
-        assertEquals(namespace, "networks");
-      }
-    }
-    for (
-      const [kind, name] of [
-        ["RoleBinding", "cni-whereabouts"],
-        ["ClusterRoleBinding", "cni-whereabouts-claims"],
-      ] as const
-    ) {
-      const binding = find(objects, kind, name);
-      assertEquals(
-        binding.subjects.map(({ name }: Manifest) => name),
-        ["whereabouts", "multus"],
-      );
-    }
+testRows(
+  "chart: values change the pods",
+  VALUES,
+  ([values, name, what, expected]) => {
+    const { objects } = render(values);
+    const { spec } = find(objects, "DaemonSet", name);
+    assertEquals(what(spec.template.spec), expected);
   },
+  ([values]) => JSON.stringify(values),
+);
+
+Deno.test("chart: all of it is in the release's namespace", () => {
+  const values = { ...ALL, whereabouts: { enabled: true, asMultus: true } };
+  const { objects, hooks } = render(values, "--namespace=networks");
+  assert(hooks.length > 0);
+  for (const { metadata, subjects = [] } of [...objects, ...hooks]) {
+    assertEquals(metadata.namespace ?? "networks", "networks");
+    for (const { namespace } of subjects) {
+      assertEquals(namespace, "networks");
+    }
+  }
+  for (
+    const [kind, name] of [
+      ["RoleBinding", "cni-whereabouts"],
+      ["ClusterRoleBinding", "cni-whereabouts-claims"],
+    ] as const
+  ) {
+    const binding = find(objects, kind, name);
+    assertEquals(
+      binding.subjects.map(({ name }: Manifest) => name),
+      ["whereabouts", "multus"],
+    );
+  }
 });
 
 /** Values that the schema refuses, and what the error names. */
@@ -238,48 +229,43 @@ const REFUSED: readonly [values: object, place: string][] = [
   [{ whereabouts: { schedule: "hourly" } }, "/whereabouts/schedule"],
 ];
 
-Deno.test({
-  name: `chart: the schema refuses other values${needsHelm.suffix}`,
-  ignore: needsHelm.ignore,
-  fn: async (t) =>
-    await eachRow(t, REFUSED, ([values, place]) => {
-      const { code, stderr } = template(values);
-      assertEquals(code, 1);
-      assertStringIncludes(stderr, place);
-    }, ([, place]) => place),
-});
-
-Deno.test({
-  name: "chart: helm uninstall runs uninstall.yaml on every node, and waits" +
-    needsHelm.suffix,
-  ignore: needsHelm.ignore,
-  fn(): void {
-    const { hooks } = render(ALL);
-    const inOrder = hooks.toSorted((a, b) => weightOf(a) - weightOf(b));
-    for (const [directory, app] of [["plugins", "cni-plugins"], ["multus"]]) {
-      const [uninstall] = read(`${directory}/uninstall.yaml`);
-      const { name } = uninstall.metadata;
-      const own = inOrder.filter(({ metadata }) =>
-        metadata.name.startsWith(`${directory}-`) || metadata.name === name
-      );
-      assertEquals(own.map(({ kind }) => kind), [
-        ...["Role", "RoleBinding", "ServiceAccount"],
-        ...["Job", "DaemonSet", "Job"],
-      ]);
-      for (const { metadata: { annotations } } of own) {
-        assertEquals(annotations["helm.sh/hook"], "post-delete");
-      }
-      const { annotations: _, ...metadata } = own[4].metadata;
-      assertEquals({ ...own[4], metadata }, uninstall);
-      assertEquals(argsOf(own[3]).slice(0, 4), [
-        ...["wait", "pods", "--for=delete"],
-        `--selector=app=${app ?? directory}`,
-      ]);
-      const rollout = ["rollout", "status", `daemonset/${name}`];
-      assertEquals(argsOf(own[5]).slice(0, 3), rollout);
-    }
-    assertEquals(render(ALL, "--set=cleanup.enabled=false").hooks, []);
+testRows(
+  "chart: the schema refuses other values",
+  REFUSED,
+  ([values, place]) => {
+    const { code, stderr } = template(values);
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, place);
   },
+  ([, place]) => place,
+);
+
+Deno.test("chart: helm uninstall runs uninstall.yaml on every node, and waits", () => {
+  const { hooks } = render(ALL);
+  const inOrder = hooks.toSorted((a, b) => weightOf(a) - weightOf(b));
+  for (const [directory, app] of [["plugins", "cni-plugins"], ["multus"]]) {
+    const [uninstall] = read(`${directory}/uninstall.yaml`);
+    const { name } = uninstall.metadata;
+    const own = inOrder.filter(({ metadata }) =>
+      metadata.name.startsWith(`${directory}-`) || metadata.name === name
+    );
+    assertEquals(own.map(({ kind }) => kind), [
+      ...["Role", "RoleBinding", "ServiceAccount"],
+      ...["Job", "DaemonSet", "Job"],
+    ]);
+    for (const { metadata: { annotations } } of own) {
+      assertEquals(annotations["helm.sh/hook"], "post-delete");
+    }
+    const { annotations: _, ...metadata } = own[4].metadata;
+    assertEquals({ ...own[4], metadata }, uninstall);
+    assertEquals(argsOf(own[3]).slice(0, 4), [
+      ...["wait", "pods", "--for=delete"],
+      `--selector=app=${app ?? directory}`,
+    ]);
+    const rollout = ["rollout", "status", `daemonset/${name}`];
+    assertEquals(argsOf(own[5]).slice(0, 3), rollout);
+  }
+  assertEquals(render(ALL, "--set=cleanup.enabled=false").hooks, []);
 });
 
 function weightOf({ metadata: { annotations } }: Manifest): number {

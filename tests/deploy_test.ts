@@ -9,13 +9,10 @@ import { loadAll } from "js-yaml";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
 import { cni } from "../cli/commands.ts";
-import {
-  canUseNetns,
-  hasCommand,
-  ignoreUnless,
-} from "../testing/capabilities.ts";
+import { canUseNetns, hasCommand } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
 import { parseCommandLine } from "../cli/program/parse.ts";
+import { needsKubectl } from "./_harness/chart.ts";
 import { findTool } from "./_harness/peers.ts";
 import { eachRow } from "./_harness/table.ts";
 
@@ -179,8 +176,6 @@ Deno.test({
     assertEquals([code, new TextDecoder().decode(stdout)], [0, ""]);
   },
 });
-
-const needsKubectl = ignoreUnless(hasCommand("kubectl"), "needs kubectl");
 
 /** Directories, what is appended to their kustomization, and the containers. */
 const KUSTOMIZATIONS: readonly [string, string, readonly string[]][] = [

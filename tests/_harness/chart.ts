@@ -5,63 +5,34 @@
  */
 
 import { loadAll } from "js-yaml";
-import { allOf, hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
+import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import type { Needs } from "../../testing/capabilities.ts";
-import { findTool } from "./peers.ts";
+import { type Ended, HELM, helm } from "./helm.ts";
 
 const DEPLOY = new URL("../../deploy/", import.meta.url).pathname;
 
 /** The chart's directory. */
 export const CHART = `${DEPLOY}chart`;
 
-const HELM = findTool("helm");
-
-/** Skips tests that need Helm where it could not be built. */
+/** Skips tests that need Helm itself, not only what it says of the chart. */
 export const needsHelm: Needs = ignoreUnless(
   HELM !== undefined,
-  "needs go and its module proxy, for helm",
+  "needs helm: run scripts/go_plugins.ts",
 );
 
 /** Skips tests that compare Helm with kustomize. */
-export const needsHelmAndKubectl: Needs = allOf(
-  needsHelm,
-  ignoreUnless(hasCommand("kubectl"), "needs kubectl"),
+export const needsKubectl: Needs = ignoreUnless(
+  hasCommand("kubectl"),
+  "needs kubectl",
 );
 
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
 export type Manifest = any;
 
-/** How a program ended. */
-export interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs Helm, with directories of its own. */
-export function helm(args: readonly string[]): Ended {
-  const home = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  try {
-    return run(HELM ?? "helm", args, { HOME: home });
-  } finally {
-    Deno.removeSync(home, { recursive: true });
-  }
-}
-
 /** Runs `helm template` on the chart, and returns what it prints. */
-export function template(
-  values: object,
-  chart = CHART,
-  ...flags: string[]
-): Ended {
-  const file = Deno.makeTempFileSync({ suffix: ".json" });
-  try {
-    Deno.writeTextFileSync(file, JSON.stringify(values));
-    const args = ["template", "cni", chart, "--namespace=kube-system"];
-    return helm([...args, `--values=${file}`, ...flags]);
-  } finally {
-    Deno.removeSync(file);
-  }
+export function template(values: object, ...flags: string[]): Ended {
+  const args = ["template", "cni", "chart", "--namespace=kube-system"];
+  return helm([...args, "--values=-", ...flags], JSON.stringify(values));
 }
 
 /** Renders the chart: its objects, and those of its hooks. */
@@ -69,7 +40,7 @@ export function render(
   values: object,
   ...flags: string[]
 ): { readonly objects: Manifest[]; readonly hooks: Manifest[] } {
-  const { code, stdout, stderr } = template(values, CHART, ...flags);
+  const { code, stdout, stderr } = template(values, ...flags);
   if (code !== 0) throw new Error(stderr);
   const all = parse(stdout);
   const isHook = ({ metadata }: Manifest): boolean =>
@@ -109,14 +80,9 @@ function parse(text: string): Manifest[] {
     .toSorted((a, b) => nameOf(a) < nameOf(b) ? -1 : 1);
 }
 
-function run(
-  program: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-): Ended {
+function run(program: string, args: readonly string[]): Ended {
   const { code, stdout, stderr } = new Deno.Command(program, {
     args: [...args],
-    env,
     stdin: "null",
   }).outputSync();
   const decoder = new TextDecoder();

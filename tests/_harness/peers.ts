@@ -29,23 +29,21 @@ export const TOOLS = {
   actionlint: "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12",
 } as const;
 
-/** Where `deno task test` puts them, in a directory for these versions. */
-export const TOOLS_DIRECTORY: string = decodeURIComponent(
-  new URL(
-    `../../build/peers/tools-${
-      Object.values(TOOLS).map((one) => one.replace(/^.*@/, "")).join("-")
-    }`,
-    import.meta.url,
-  ).pathname,
-);
+/** Returns where a Go program is built, in a directory for its version. */
+export function directoryOfTool(name: keyof typeof TOOLS): string {
+  const version = TOOLS[name].replace(/^.*@/, "");
+  const url = new URL(`../../build/peers/${name}-${version}`, import.meta.url);
+  return decodeURIComponent(url.pathname);
+}
 
 /**
- * Returns the path of a Go program, undefined if it could not be built. Waits for
+ * Returns the path of a Go program, undefined if it was not built. Waits for
  * the end of a build.
  */
 export function findTool(name: keyof typeof TOOLS): string | undefined {
-  const path = join(TOOLS_DIRECTORY, name);
-  if (!isExecutable(path)) awaitLock(TOOLS_DIRECTORY);
+  const directory = directoryOfTool(name);
+  const path = join(directory, name);
+  if (!isExecutable(path)) awaitLock(directory);
   return isExecutable(path) ? path : undefined;
 }
 

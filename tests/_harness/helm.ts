@@ -1,0 +1,142 @@
+/**
+ * Helm, or what it has said of deploy/ as that is now.
+ *
+ * Its build takes longer than all tests of the chart, so `deno task test` does
+ * without: tests/golden/helm.json has its answers, for the files that it names
+ * by their digest. Where Helm has been built (`deno task test:cluster` does, and
+ * so does scripts/go_plugins.ts) the tests run it, and the recorded answers must
+ * be its own. CNI_RECORD_HELM=1 records them.
+ *
+ * @module
+ */
+
+import { assertEquals } from "@std/assert";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { findTool, TOOLS } from "./peers.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const DEPLOY = decodeURIComponent(new URL("deploy/", ROOT).pathname);
+const FILE = new URL("tests/golden/helm.json", ROOT);
+
+/** The executable, if it has been built. */
+export const HELM: string | undefined = findTool("helm");
+
+/** How a program ended. */
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  /** Without log lines. */
+  readonly stderr: string;
+}
+
+/** The file with the answers. */
+interface Recorded {
+  /** Helm, as `go install` takes it. */
+  readonly helm: string;
+  /** Identifies all files of deploy/. */
+  readonly digest: string;
+  /** What answers consist of: they have most of it in common. */
+  readonly parts: string[];
+  /** By what Helm was asked; stdout is the numbers of its parts. */
+  readonly answers: Record<
+    string,
+    Omit<Ended, "stdout"> & { stdout: number[] }
+  >;
+}
+
+const recorded: Recorded = JSON.parse(Deno.readTextFileSync(FILE));
+const current = { helm: TOOLS.helm, digest: digestOfDeploy() };
+const mayRecord = Deno.env.get("CNI_RECORD_HELM") === "1";
+
+/**
+ * Runs Helm in deploy/.
+ *
+ * @param args Paths in them are relative
+ * @param stdin What `--values=-` reads
+ * @throws {Error} If Helm is not here, and its answer is not known
+ */
+export function helm(args: readonly string[], stdin = ""): Ended {
+  const question = [...args, stdin].join(" ").trim();
+  if (HELM === undefined) return recall(question);
+  const ended = run(HELM, args, stdin);
+  if (mayRecord) record(question, ended);
+  else if (isCurrent() && question in recorded.answers) {
+    assertEquals(recall(question), ended);
+  }
+  return ended;
+}
+
+function isCurrent(): boolean {
+  const { helm, digest } = recorded;
+  return helm === current.helm && digest === current.digest;
+}
+
+function recall(question: string): Ended {
+  const answer = isCurrent() ? recorded.answers[question] : undefined;
+  if (answer === undefined) {
+    throw new Error(
+      "deploy/ or its test has changed: record what Helm says now " +
+        "(CONTRIBUTING.md tells how)",
+    );
+  }
+  const stdout = answer.stdout.map((part) => recorded.parts[part]).join("");
+  return { ...answer, stdout };
+}
+
+/** Answers of an earlier deploy/ are dropped. */
+function record(question: string, { stdout, ...rest }: Ended): void {
+  const none: Pick<Recorded, "parts" | "answers"> = { parts: [], answers: {} };
+  const { parts, answers } = isCurrent() ? recorded : none;
+  const numbers = stdout.split(/^(?=---\n)/m).map((part) => {
+    if (!parts.includes(part)) parts.push(part);
+    return parts.indexOf(part);
+  });
+  answers[question] = { ...rest, stdout: numbers };
+  Object.assign(recorded, { ...current, parts, answers });
+  Deno.writeTextFileSync(FILE, `${JSON.stringify(recorded, null, 1)}\n`);
+}
+
+function digestOfDeploy(): string {
+  const hash = sha256.create();
+  for (const path of listFiles(DEPLOY).sort()) {
+    hash.update(new TextEncoder().encode(path.slice(DEPLOY.length)));
+    hash.update(Deno.readFileSync(path));
+  }
+  return hash.digest().toHex();
+}
+
+function listFiles(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].flatMap((entry) => {
+    const path = `${directory}${entry.name}`;
+    if (entry.isDirectory) return listFiles(`${path}/`);
+    return entry.isFile ? [path] : [];
+  });
+}
+
+/** Runs it with a HOME of its own. */
+function run(
+  program: string,
+  args: readonly string[],
+  stdin: string,
+): Ended {
+  const home = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  try {
+    const values = `${home}/values`;
+    Deno.writeTextFileSync(values, stdin);
+    const { code, stdout, stderr } = new Deno.Command("sh", {
+      args: ["-c", 'exec "$0" "$@" < "$HOME/values"', program, ...args],
+      cwd: DEPLOY,
+      env: { HOME: home },
+    }).outputSync();
+    const decode = (bytes: Uint8Array): string =>
+      new TextDecoder().decode(bytes).replaceAll(DEPLOY, "");
+    const isLogged = /^\d{4}\/\d\d\/\d\d .*\n/gm;
+    return {
+      code,
+      stdout: decode(stdout),
+      stderr: decode(stderr).replace(isLogged, ""),
+    };
+  } finally {
+    Deno.removeSync(home, { recursive: true });
+  }
+}
