@@ -168,24 +168,20 @@ export async function tryProbe(
 ): Promise<void> {
   const { command, directory, path } = probe;
 
-  await t.step("it sees the environment as the caller gave it", async () => {
+  // Few calls, for each takes long in an emulator.
+  await t.step("it sees what the caller gave it", async () => {
     const env = { ...HOSTILE, ...HARMLESS };
-    const report = readReport(await run([...command, "x"], { env }));
-    assertEquals(report.env, env);
-  });
-  await t.step("it sees the arguments as the caller gave them", async () => {
     const args = ["--help", "-A", "--", "", "a b", "é", "--v8-flags=--help"];
-    const report = readReport(await run([...command, ...args]));
+    const report = readReport(await run([...command, ...args], { env }));
+    assertEquals(report.env, env);
     assertEquals(report.args, args);
     assertEquals(report.cmdline, [path, ...args, ""]);
   });
-  await t.step("it starts with an empty environment", async () => {
-    assertEquals(readReport(await run(command)).env, {});
-  });
-  await t.step("it starts in a directory that was deleted", async () => {
+  await t.step("it needs no environment, and no directory", async () => {
     const gone = `${directory}/gone`;
-    const script = `mkdir ${gone}; cd ${gone}; rmdir ${gone}; exec "$@"`;
+    const script = `mkdir ${gone}; cd ${gone}; rmdir ${gone}; exec env -i "$@"`;
     const outcome = await run(["/bin/sh", "-c", script, "sh", ...command]);
-    assertEquals(readReport(outcome).cwd, "/");
+    const { env, cwd } = readReport(outcome);
+    assertEquals({ env, cwd }, { env: {}, cwd: "/" });
   });
 }
