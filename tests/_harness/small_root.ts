@@ -5,6 +5,7 @@
  */
 
 import { ensureUnpacked } from "../../scripts/debian_packages.ts";
+import { run } from "../../scripts/release/run.ts";
 import { unpackRelease, type Which } from "./release_files.ts";
 
 /** Debian packages, which are only unpacked. */
@@ -18,6 +19,21 @@ export type RootKind = "busybox" | "musl";
 /** Reports whether roots can be made on this machine. */
 export async function hasSmallRoot(): Promise<boolean> {
   return await ensureUnpacked(PACKAGES, UNPACKED);
+}
+
+/** Both archives, unpacked once; roots have links to the same files. */
+let archives: Promise<string> | undefined;
+
+async function unpack(): Promise<string> {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  addEventListener(
+    "unload",
+    () => Deno.removeSync(directory, { recursive: true }),
+  );
+  for (const which of ["before", "now"] as const) {
+    await unpackRelease(which, "-any", `${directory}/${which}`);
+  }
+  return directory;
 }
 
 /** A root directory in which programs run, in a mount namespace of their own. It has a
@@ -46,13 +62,9 @@ export class SmallRoot {
     await Deno.copyFile(`${UNPACKED}/bin/busybox`, `${path}/bin/busybox`);
     await Deno.symlink("busybox", `${path}/bin/sh`);
     if (kind === "musl") {
-      await new Deno.Command("cp", {
-        args: ["-r", `${UNPACKED}/lib`, `${path}/lib`],
-      }).output();
+      await run("cp", ["-r", `${UNPACKED}/lib`, `${path}/lib`]);
     }
-    for (const which of ["before", "now"] as const) {
-      await unpackRelease(which, "-any", `${directory}/${which}`);
-    }
+    await run("cp", ["-al", `${await (archives ??= unpack())}/.`, directory]);
     return root;
   }
 
