@@ -510,7 +510,8 @@ Deno.test({
       "$0/cni" daemon enable
       "$0/cni" daemon --detach --no-warm-up 2>/run/log
       trap 'kill "$(cat /run/cni/daemon.pid)"' EXIT
-      "$0/cni" uninstall "$0"`;
+      "$0/cni" uninstall "$0"
+      ${BIN}/cni daemon status`;
     const { code, stdout, stderr } = await new Deno.Command("unshare", {
       args: ["--mount", "--net", "sh", "-c", script, node.bin],
     }).output();
@@ -531,5 +532,7 @@ Deno.test({
       "The node daemon still runs: systemd did not start it. To stop it: " +
         `kill ${pid}, or stop what runs it\n`,
     );
+    const removed = "It runs an executable that has been removed; to stop it: ";
+    assertStringIncludes(notes, `${removed}kill ${pid}\n`);
   },
 });

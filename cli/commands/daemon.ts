@@ -8,6 +8,7 @@
 import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
+import { exists } from "../../ffi/unix_stream.ts";
 import type { Output } from "../program/command.ts";
 import { type Column, formatTable } from "../program/table.ts";
 import type { CniCall } from "../flags.ts";
@@ -94,9 +95,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
     calls: daemon.is === "running" ? daemon.state?.calls ?? null : null,
   };
   const notes = [
-    ...isDeleted
-      ? ["It runs an executable that has been replaced: cni daemon restart"]
-      : [],
+    ...isDeleted ? [describeDeleted(executable, pid)] : [],
     ...row.calls?.reasons.map(({ reason, count, advice }) =>
       `${count} calls did the work themselves, ${reason}: ${advice}`
     ) ?? [],
@@ -107,6 +106,12 @@ export async function status({ signal }: CniCall): Promise<Output> {
     note: notes.length === 0 ? undefined : notes.join("\n"),
     exitCode: row.running ? 0 : 1,
   };
+}
+
+function describeDeleted(executable = "", pid = 0): string {
+  return exists(executable)
+    ? "It runs an executable that has been replaced: cni daemon restart"
+    : `It runs an executable that has been removed; to stop it: kill ${pid}`;
 }
 
 const COLUMNS: readonly Column<Row>[] = [

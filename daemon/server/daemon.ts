@@ -105,7 +105,8 @@ export interface RunningDaemon {
 /** The parts of a daemon, connected to each other. */
 class NodeDaemon {
   readonly #options: DaemonOptions;
-  readonly #startedAt = new Date().toISOString();
+  /** When this process began, as its metrics say, too. */
+  readonly #startedAt = new Date(performance.timeOrigin).toISOString();
   readonly #callPath: string;
   readonly #metrics: DaemonMetrics;
   readonly #history = new CallHistory();
