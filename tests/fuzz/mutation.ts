@@ -82,25 +82,31 @@ export function rewrite(text: string, random: Random): string {
 
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
+/** Opens more lists than a document may have. */
+const DEEP: readonly number[] = Array(20_000).fill(0x5b);
+
 /** Damages bytes, as a disk or a pipe might. */
 export function damage(bytes: Uint8Array, random: Random): Uint8Array {
   const cut = random.below(bytes.length + 1);
   const [head, tail] = [[...bytes.subarray(0, cut)], [...bytes.subarray(cut)]];
+  const rest = tail.slice(1);
   const byte = random.below(256);
   const flipped = (tail[0] ?? 0) ^ (1 << random.below(8));
-  return Uint8Array.from(random.pick([
-    head,
-    tail,
-    [...head, byte, ...tail],
-    [...head, byte, ...tail.slice(1)],
-    [...head, flipped, ...tail.slice(1)],
-    // Text that is not UTF-8: too long a form, a surrogate, a lone byte.
-    [...head, 0xc0, 0xaf, ...tail],
-    [...head, 0xed, 0xa0, 0x80, ...tail],
-    [...head, 0xff, ...tail],
-    [...bytes, ...tail],
-    [...bytes, byte],
-    [...BYTE_ORDER_MARK, ...bytes],
-    [...head, ...Array(20_000).fill(0x5b), ...tail],
-  ]));
+  return Uint8Array.from(
+    random.pick([
+      [head],
+      [tail],
+      [head, [byte], tail],
+      [head, [byte], rest],
+      [head, [flipped], rest],
+      // Text that is not UTF-8: too long a form, a surrogate, a lone byte.
+      [head, [0xc0, 0xaf], tail],
+      [head, [0xed, 0xa0, 0x80], tail],
+      [head, [0xff], tail],
+      [head, tail, tail],
+      [head, tail, [byte]],
+      [BYTE_ORDER_MARK, head, tail],
+      [head, DEEP, tail],
+    ]).flat(),
+  );
 }
