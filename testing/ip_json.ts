@@ -34,6 +34,28 @@ export function runIn(netns: NetNs, name: string, ...args: string[]): string {
   );
 }
 
+/**
+ * Runs commands of `ip` or `tc` in a namespace, by one process: they are read
+ * from a file, since a child that is waited for can have no pipe as its stdin.
+ *
+ * @param options For example `["-j", "-d"]`
+ * @throws {Error} With the program's stderr if one failed
+ */
+export function batchIn(
+  netns: NetNs,
+  name: "ip" | "tc",
+  options: readonly string[],
+  commands: readonly string[],
+): string {
+  const file = Deno.makeTempFileSync();
+  try {
+    Deno.writeTextFileSync(file, commands.join("\n"));
+    return runIn(netns, name, ...options, "-batch", file);
+  } finally {
+    Deno.removeSync(file);
+  }
+}
+
 /** Reports whether an address replies to a ping from a namespace. */
 export function canPing(netns: NetNs, address: string): boolean {
   return findReached(netns, [address]).length === 1;
@@ -73,14 +95,18 @@ const SETTLING_MS = 15_000;
 /** How long to wait before the next look, at first and at most, in ms. */
 const PAUSE_MS = 5, MOST_PAUSE_MS = 100;
 
-/** Prints all of a namespace as four documents, by as few processes as can be. */
-const SNAPSHOT_SCRIPT = `
-ip -j -d -batch - << END
-address show
-route show table all
-rule
-END
-ip -j -d -6 rule`;
+/** Prints all of a namespace but the rules of IPv6, a document each. */
+const SNAPSHOT_COMMANDS = [
+  "address show",
+  "route show table all",
+  "rule",
+  "neighbor show nud permanent",
+];
+
+/** A snapshot, and the neighbors that somebody has set. */
+export interface SnapshotWithNeighbors extends Snapshot {
+  readonly neighbors: readonly Readonly<Record<string, unknown>>[];
+}
 
 /**
  * Takes stock of a namespace, without counters and timers, once none of its
@@ -88,6 +114,12 @@ ip -j -d -6 rule`;
  * kernel does that a little later.
  */
 export function snapshot(netns: NetNs): Snapshot {
+  const { links, routes, rules } = snapshotWithNeighbors(netns);
+  return { links, routes, rules };
+}
+
+/** Takes stock of a namespace, as {@linkcode snapshot}. */
+export function snapshotWithNeighbors(netns: NetNs): SnapshotWithNeighbors {
   const deadline = Date.now() + SETTLING_MS;
   const nobody = new Int32Array(new SharedArrayBuffer(4));
   let pauseMs = PAUSE_MS;
@@ -100,18 +132,19 @@ export function snapshot(netns: NetNs): Snapshot {
   }
 }
 
-function snapshotNow(netns: NetNs): Snapshot {
-  const [addresses, routes, rules4, rules6] = runIn(
+function snapshotNow(netns: NetNs): SnapshotWithNeighbors {
+  const [addresses, routes, rules4, neighbors] = batchIn(
     netns,
-    "sh",
-    "-ec",
-    SNAPSHOT_SCRIPT,
+    "ip",
+    ["-j", "-d"],
+    SNAPSHOT_COMMANDS,
   ).split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
-  if (rules6 === undefined) throw new Error("ip printed too little");
+  if (neighbors === undefined) throw new Error("ip printed too little");
   return {
     links: withoutTimers(addresses),
     routes,
-    rules: [...rules4, ...rules6],
+    rules: [...rules4, ...ipJson(netns, "-6", "rule")],
+    neighbors,
   };
 }
 

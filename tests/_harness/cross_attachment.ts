@@ -168,7 +168,8 @@ export function stateOf(
   const { links, routes, rules } = snapshot(hosts.host);
   const isOther = ({ ifname, dev }: Record<string, unknown>): boolean =>
     sharedLink === undefined || (ifname ?? dev) !== sharedLink;
-  const { qdiscs, filters } = hostLimits(hosts.host);
+  const names = (links as { ifname: string }[]).map(({ ifname }) => ifname);
+  const { qdiscs, filters } = hostLimits(hosts.host, names);
   return {
     links: (links as []).filter(isOther),
     routes: (routes as []).filter(isOther),

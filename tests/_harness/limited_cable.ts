@@ -9,7 +9,7 @@ import { assertEquals } from "@std/assert";
 import { isAtLeast } from "../../cni/version.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { linkNames, runIn } from "../../testing/ip_json.ts";
+import { batchIn, linkNames, runIn } from "../../testing/ip_json.ts";
 import {
   type CallOptions,
   type CallOutput,
@@ -161,16 +161,20 @@ export interface HostLimits {
   readonly filters: string[];
 }
 
-/** Takes stock of a host's links, qdiscs and filters. */
-export function hostLimits(host: NetNs): HostLimits {
-  const links = linkNames(host);
+/**
+ * Takes stock of a host's links, qdiscs and filters.
+ *
+ * @param links The names of its links, if they are known
+ */
+export function hostLimits(
+  host: NetNs,
+  links: string[] = linkNames(host),
+): HostLimits {
   const commands = links.flatMap((name) => [
     `filter show dev ${name}`,
     `filter show dev ${name} ingress`,
   ]);
-  // One process for all of them.
-  const script = 'for line; do echo "$line"; done | tc -batch -';
-  const lines = runIn(host, "sh", "-ec", script, "sh", "qdisc", ...commands)
+  const lines = batchIn(host, "tc", [], ["qdisc", ...commands])
     .split("\n").filter((line) => line !== "");
   const isQdisc = (line: string): boolean => line.startsWith("qdisc ");
   return {

@@ -17,7 +17,7 @@ import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { runIn } from "../../testing/ip_json.ts";
+import { batchIn, runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 /** The addresses and routes of the interfaces, in the syntax of `ip`. */
@@ -82,12 +82,14 @@ export class TwoNetworks implements Disposable {
     return router;
   }
 
-  /** Runs command lines of `ip` in the container. */
+  /** Runs command lines of `ip` in the container, those with options last. */
   ip(...lines: readonly string[]): void {
-    // One process for all commands without options.
-    const script = "for line; do case $line in -*) ip $line;; " +
-      '*) echo "$line";; esac; done | ip -batch -';
-    runIn(this.sandbox, "sh", "-c", script, "sh", ...lines);
+    const hasOptions = (line: string): boolean => line.startsWith("-");
+    const plain = lines.filter((line) => !hasOptions(line));
+    if (plain.length > 0) batchIn(this.sandbox, "ip", [], plain);
+    for (const line of lines.filter(hasOptions)) {
+      runIn(this.sandbox, "ip", ...line.split(" "));
+    }
   }
 
   /**
@@ -132,8 +134,12 @@ export class TwoNetworks implements Disposable {
 
   /** Lists rules and routes of both families, by as few processes as can be. */
   #listAll(): string[] {
-    return runIn(this.sandbox, "sh", "-ec", LIST_SCRIPT).split("\n")
-      .map((line) => line.trim()).filter((line) => line !== "");
+    const commands = ["rule", "route show table all"];
+    return ["-4", "-6"].map((family) =>
+      batchIn(this.sandbox, "ip", ["-o", family], commands)
+    ).join("\n").split("\n").map((line) => line.trim()).filter((line) =>
+      line !== ""
+    );
   }
 
   /** Removes everything, and fails if a descriptor was left open. */
@@ -141,14 +147,6 @@ export class TwoNetworks implements Disposable {
     this.hosts[Symbol.dispose]();
   }
 }
-
-const LIST_SCRIPT = `
-for family in 4 6; do
-  ip -o -$family -batch - << END
-rule
-route show table all
-END
-done`;
 
 function rulesAmong(lines: readonly string[]): string[] {
   return lines.filter(isRule).map((line) => line.replace("\t", " "))
