@@ -8,10 +8,11 @@ import jsonSchema from "../cli/conform/conform.schema.json" with {
 import { ifPossible } from "../cni/files/io.ts";
 import { inNetns } from "../ffi/netns.ts";
 import { type Sandbox, ThrowAwayNode } from "../testing/conform/place.ts";
-import { rootTest } from "../testing/capabilities.ts";
+import { type Needs, rootTest } from "../testing/capabilities.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { validate } from "./_harness/json_schema.ts";
+import { needsLegacyIptables } from "./_harness/rules.ts";
 import { runCni, runCniOn } from "./_harness/tool_call.ts";
 
 /** A row of a report. */
@@ -33,6 +34,8 @@ interface Defect {
   readonly keeps: readonly string[];
   /** What the report says of it. */
   readonly why: RegExp;
+  /** What the script needs. */
+  readonly needs?: Needs;
 }
 
 const DEFECTS: Readonly<Record<string, Defect>> = {
@@ -94,6 +97,15 @@ const DEFECTS: Readonly<Record<string, Defect>> = {
     breaks: "del",
     keeps: ["del-twice"],
     why: /left: file \/var\/lib\/cni\/left-c2/,
+  },
+  "a rule of the legacy iptables that DEL leaves": {
+    type: "host-local",
+    script: "test $CNI_COMMAND != ADD || iptables-legacy -t nat " +
+      "-A POSTROUTING -m comment --comment left-$CNI_CONTAINERID; run",
+    breaks: "del",
+    keeps: ["del-twice"],
+    why: /left: iptables -A POSTROUTING -m comment --comment left-c2/,
+    needs: needsLegacyIptables(),
   },
   "an address for all": {
     type: "host-local",
@@ -193,8 +205,9 @@ rootTest(
   needsBin,
   async (t) => {
     for (const [name, defect] of Object.entries(DEFECTS)) {
-      await t.step(name, async () => {
-        const { breaks, keeps, why } = defect;
+      const { breaks, keeps, why, needs } = defect;
+      const { ignore = false, suffix = "" } = needs ?? {};
+      const run = async (): Promise<void> => {
         const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
         try {
           const path = write(directory, defect);
@@ -214,7 +227,8 @@ rootTest(
         } finally {
           await Deno.remove(directory, { recursive: true });
         }
-      });
+      };
+      await t.step({ name: name + suffix, ignore, fn: run });
     }
   },
 );

@@ -4,8 +4,9 @@
  * @module
  */
 
-import { inNetns, NetNs, type Sync } from "../../ffi/netns.ts";
+import { CURRENT_NETNS, inNetns, NetNs, type Sync } from "../../ffi/netns.ts";
 import { Fd } from "../../ffi/fd.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import * as libc from "../../ffi/libc.ts";
 import { ifPossible } from "../../cni/files/io.ts";
@@ -220,7 +221,8 @@ function mountAll(): string[] {
 
 /** Brings the loopback up, and lets addresses settle at once. */
 function settle(): void {
-  new Deno.Command("ip", { args: ["link", "set", "lo", "up"] }).outputSync();
+  using rtnl = Rtnl.open(CURRENT_NETNS);
+  rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
   acceptAddresses();
 }
 

@@ -109,16 +109,10 @@ const SETTLING_MS = 3000;
 const SHELL_MS = 60_000;
 
 /**
- * Runs a line, `$1`, for so many seconds, `$3`. Its output goes through files:
- * daemons that it starts may keep them open.
+ * Runs a line, `$1`, for so many seconds, `$3`. Its output goes to files: daemons
+ * that it starts may keep them open.
  */
-const SHELL = `
-timeout -k 1 "$3" sh -ec "$1" > "$2/out" 2> "$2/err"
-code=$?
-cat "$2/out"
-cat "$2/err" >&2
-rm "$2/out" "$2/err"
-exit $code`;
+const SHELL = 'exec timeout -k 1 "$3" sh -ec "$1" > "$2/out" 2> "$2/err"';
 
 /** The exit code of timeout if it has ended what it started. */
 const TIMED_OUT = 124;
@@ -415,16 +409,25 @@ export class Scene {
         : `ip netns exec ${attachment.containerId} sh -c ${quote(line)}`,
     );
     const seconds = `${this.#shellMs / 1000}`;
-    const args = ["-c", SHELL, "sh", line, this.place.directory, seconds];
-    const { code, stdout, stderr } = this.place.inside(() =>
-      inNetns(netns, () => new Deno.Command("sh", { args }).outputSync())
-    );
-    const decoder = new TextDecoder();
-    if (code === 0) return decoder.decode(stdout);
+    const { directory } = this.place;
+    const args = ["-c", SHELL, "sh", line, directory, seconds];
+    const { code, stdout, stderr } = this.place.inside(() => {
+      const { code } = inNetns(
+        netns,
+        () => new Deno.Command("sh", { args }).outputSync(),
+      );
+      const [stdout = "", stderr = ""] = ["out", "err"].map((name) => {
+        const text = Deno.readTextFileSync(`${directory}/${name}`);
+        Deno.removeSync(`${directory}/${name}`);
+        return text;
+      });
+      return { code, stdout, stderr };
+    });
+    if (code === 0) return stdout;
     if (code === TIMED_OUT) {
       throw new Untried(`"${line}" did not end within ${seconds} s`);
     }
-    throw new Untried(`${line}: ${brief(decoder.decode(stderr))}`);
+    throw new Untried(`${line}: ${brief(stderr)}`);
   }
 }
 

@@ -4,8 +4,10 @@
  * @module
  */
 
+import { ifPossible } from "../../cni/files/io.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
-import { snapshot } from "../ip_json.ts";
+import { readSysctl } from "../../ffi/sysctl.ts";
+import { snapshotWithNeighbors } from "../ip_json.ts";
 import type { Place } from "./place.ts";
 
 /** The state of a namespace or a node: lines, sorted. */
@@ -14,20 +16,14 @@ export type State = readonly string[];
 // deno-lint-ignore no-explicit-any -- as iproute2 prints it
 type Printed = any;
 
-/** Lists the rest of what a namespace has, by as few processes as can be. */
-const OTHERS = `
-echo '# neighbor'; ip neigh show nud permanent
-echo '# qdisc'; tc qdisc show
-echo '# nft'; nft list ruleset
-echo '# sysctl'; cd /proc/sys/net &&
-  grep -s . ipv4/ip_forward core/somaxconn bridge/* \
-  ipv[46]/conf/all/* ipv[46]/conf/default/* ipv[46]/conf/lo/*
-for family in ip ip6; do
-  if [ -s /proc/net/\${family}_tables_names ]; then
-    echo "# \${family}tables"; \${family}tables-legacy-save
-  fi
-done
-true`;
+/** Sysctls that plugins may change, and the directories of others, below `net`. */
+const SYSCTLS = ["ipv4/ip_forward", "core/somaxconn"];
+const SYSCTL_DIRECTORIES = [
+  "bridge",
+  ...["ipv4", "ipv6"].flatMap((family) =>
+    ["all", "default", "lo"].map((name) => `${family}/conf/${name}`)
+  ),
+];
 
 /** Lists the classes and filters of links, the arguments. */
 const TRAFFIC = `
@@ -40,7 +36,9 @@ true`;
 
 /** Takes stock of a namespace. */
 export function stateOf(netns: NetNs): State {
-  const { links, routes, rules }: Printed = snapshot(netns);
+  const { links, routes, rules, neighbors }: Printed = snapshotWithNeighbors(
+    netns,
+  );
   return [
     ...links.map(describeLink),
     ...links.flatMap(({ ifname, addr_info }: Printed) =>
@@ -52,6 +50,8 @@ export function stateOf(netns: NetNs): State {
     ...routes.filter(({ dst }: Printed) => !/^(fe80|ff00|multicast)/.test(dst))
       .map(describeRoute),
     ...rules.map((rule: Printed) => `rule ${describe(rule)}`),
+    ...neighbors.map((one: Printed) => `neighbor ${describe(one)}`),
+    ...listSysctls(netns),
     ...listOthers(netns),
   ].sort();
 }
@@ -117,32 +117,72 @@ function describe(values: Readonly<Record<string, unknown>>): string {
 }
 
 function listOthers(netns: NetNs): string[] {
-  const lines = list(netns, OTHERS).filter((line) =>
-    !/^sysctl .*stable_secret|^nft [{}]?$|^ip6?tables [^-]/.test(line) &&
-    !/^qdisc .* 0: /.test(line)
-  );
+  const lines = [
+    ...list(netns, "qdisc", "tc", "qdisc", "show"),
+    ...list(netns, "nft", "nft", "list", "ruleset"),
+    ...["ip", "ip6"].flatMap((family) => listLegacyRules(netns, family)),
+  ].filter((line) => !/^nft [{}]?$|^ip6?tables [^-]|^qdisc .* 0: /.test(line));
   const links = lines.flatMap((line) =>
     line.startsWith("qdisc ") ? / dev (\S+)/.exec(line)?.slice(1) ?? [] : []
   );
   if (links.length === 0) return lines;
-  const more = list(netns, TRAFFIC, ...new Set(links))
+  const more = list(netns, "", "sh", "-c", TRAFFIC, "sh", ...new Set(links))
     .filter((line) => !/ filter .*chain 0 *$/.test(line));
   return [...lines, ...more];
 }
 
-/** Runs a script; each line begins with what the last `# ` before it said. */
-function list(netns: NetNs, script: string, ...args: string[]): string[] {
-  const { stdout } = inNetns(netns, () =>
-    new Deno.Command("sh", {
-      args: ["-c", script, "sh", ...args],
-      stderr: "null",
-    }).outputSync());
-  let head = "";
-  return new TextDecoder().decode(stdout).split("\n").flatMap((printed) => {
-    const line = printed.trim().replace(/\s+/g, " ")
-      .replace(/ packets \d+ bytes \d+/, "")
-      .replace(/ ?index \d+ ref \d+ bind \d+/, "");
-    if (line.startsWith("# ")) head = line.slice(2);
-    return line === "" || line.startsWith("#") ? [] : [`${head} ${line}`];
+/** Lists the rules of legacy tables, if the namespace has any. */
+function listLegacyRules(netns: NetNs, family: string): string[] {
+  const path = `/proc/thread-self/net/${family}_tables_names`;
+  const names = inNetns(
+    netns,
+    () => ifPossible(() => Deno.readTextFileSync(path)),
+  );
+  if (!names) return [];
+  return list(netns, `${family}tables`, `${family}tables-legacy-save`);
+}
+
+function listSysctls(netns: NetNs): string[] {
+  return inNetns(netns, () => {
+    const listed = SYSCTL_DIRECTORIES.flatMap((directory) =>
+      ifPossible(() => [...Deno.readDirSync(`/proc/sys/net/${directory}`)])
+        ?.map(({ name }) => `${directory}/${name}`) ?? []
+    );
+    return [...SYSCTLS, ...listed]
+      .filter((key) => !key.endsWith("stable_secret"))
+      .flatMap((key) => {
+        const value = ifPossible(() => readSysctl(`net/${key}`));
+        return value ? [`sysctl ${key}:${value.replace(/\s+/g, " ")}`] : [];
+      });
   });
+}
+
+/**
+ * Lists what a program prints, if the node has it; each line begins with `head`,
+ * or if that is empty with what the last `# ` before it said.
+ */
+function list(
+  netns: NetNs,
+  head: string,
+  program: string,
+  ...args: string[]
+): string[] {
+  const printed = inNetns(
+    netns,
+    () =>
+      ifPossible(() =>
+        new Deno.Command(program, { args, stderr: "null" }).outputSync()
+      ),
+  );
+  let said = "";
+  return new TextDecoder().decode(printed?.stdout).split("\n").flatMap(
+    (printed) => {
+      const line = printed.trim().replace(/\s+/g, " ")
+        .replace(/ packets \d+ bytes \d+/, "")
+        .replace(/ ?index \d+ ref \d+ bind \d+/, "");
+      if (line.startsWith("# ")) said = line.slice(2);
+      if (line === "" || line.startsWith("#")) return [];
+      return [`${head || said} ${line}`];
+    },
+  );
 }
