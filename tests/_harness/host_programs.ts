@@ -75,30 +75,30 @@ function makeTables(variant: string): string {
 /** The programs of one host. */
 export class HostPrograms {
   readonly #hosts: TestHosts;
-  readonly #script: string;
   readonly #directory: string;
+  /** What is mounted, as mount(8) reads it. */
+  readonly #mounts: string;
 
   /** @param script One of {@linkcode PROGRAMS} */
   constructor(hosts: TestHosts, script: string) {
     this.#hosts = hosts;
-    this.#script = script;
     this.#directory = Deno.makeTempDirSync({ dir: hosts.directory });
+    this.#mounts = `${this.#directory}.fstab`;
+    // The legacy programs need a file for their lock; nothing else does.
+    const mode = /legacy/.test(script) ? "rw" : "ro";
+    const mounts = [
+      `programs /run tmpfs ${mode}`,
+      ...PROGRAM_DIRECTORIES.map((path) =>
+        `${this.#directory} ${path} none bind`
+      ),
+    ];
+    Deno.writeTextFileSync(this.#mounts, mounts.join("\n"));
     runIn(hosts.host, "sh", "-ec", script, "sh", this.#directory);
   }
 
   /** Runs a plugin's executable, which finds no other programs. */
   exec(type: string, command: string, config: Keys): ExecOutput {
-    const masks = PROGRAM_DIRECTORIES.filter((directory) =>
-      directory !== "/usr/bin"
-    )
-      .map((directory) => `mount --bind ${this.#directory} ${directory}`);
-    // What mounts is in /usr/bin.
-    // The legacy programs need a file for their lock; nothing else does.
-    const mode = /legacy/.test(this.#script) ? "rw" : "ro";
-    const script = `mount -t tmpfs -o ${mode} none /run
-      ${masks.join("\n")}
-      mount --bind ${this.#directory} /usr/bin
-      exec ${BIN}/${type}`;
+    const script = `mount -n -a -T ${this.#mounts}; exec ${BIN}/${type}`;
     return execIn(this.#hosts.host, {
       path: "/usr/bin/unshare",
       args: ["-m", "/bin/sh", "-ec", script],

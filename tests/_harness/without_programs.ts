@@ -5,6 +5,8 @@
  * @module
  */
 
+import { unlessMissing } from "../../cni/files/io.ts";
+
 /** Programs of the network, wherever a host has them. */
 const PROGRAMS = [
   "arptables",
@@ -41,15 +43,10 @@ export function withoutPrograms(
 ): string {
   const script = Deno.makeTempFileSync({ dir: directory, prefix: "bare-" });
   const empty = Deno.makeTempDirSync({ dir: directory });
-  const mounts = [
-    "for directory in /usr/sbin /sbin /usr/local/sbin; do",
-    `  [ ! -d $directory ] || mount --bind "${empty}" $directory`,
-    "done",
-    "for directory in /usr/bin /bin /usr/local/bin; do",
-    `  for name in ${PROGRAMS.join(" ")}; do`,
-    "    [ ! -f $directory/$name ] || mount --bind /dev/null $directory/$name",
-    "  done",
-    "done",
+  const mounts = `${empty}.fstab`;
+  Deno.writeTextFileSync(mounts, listMasks(empty).join("\n"));
+  const lines = [
+    `mount -n -a -T "${mounts}"`,
     ...readOnlyRun
       ? ["mount --bind /run /run", "mount -o remount,bind,ro /run"]
       : [],
@@ -59,9 +56,23 @@ export function withoutPrograms(
     script,
     `#!/bin/sh
 exec unshare --mount --propagation private sh -ec '
-${mounts.join("\n")}' '${program}' "$@"
+${lines.join("\n")}' '${program}' "$@"
 `,
   );
   Deno.chmodSync(script, 0o755);
   return script;
+}
+
+/** Lists what lies over the programs, as mount(8) reads it. */
+function listMasks(empty: string): string[] {
+  const isThere = (path: string): boolean =>
+    unlessMissing(() => Deno.statSync(path)) !== undefined;
+  const files = ["/usr/bin", "/bin", "/usr/local/bin"].flatMap((directory) =>
+    PROGRAMS.map((name) => `${directory}/${name}`)
+  );
+  return [
+    ...["/usr/sbin", "/sbin", "/usr/local/sbin"].filter(isThere)
+      .map((path) => `${empty} ${path} none bind`),
+    ...files.filter(isThere).map((path) => `/dev/null ${path} none bind`),
+  ];
 }
