@@ -58,7 +58,9 @@ export function batchIn(
 
 /** Reports whether an address replies to a ping from a namespace. */
 export function canPing(netns: NetNs, address: string): boolean {
-  return findReached(netns, [address]).length === 1;
+  const args = ["-c1", "-W2", address];
+  return inNetns(netns, () => new Deno.Command("ping", { args }).outputSync())
+    .success;
 }
 
 /**

@@ -61,8 +61,12 @@ export function nftRules(host: NetNs, pattern: RegExp): string[] {
 
 /** Lists the lines of rules that match, of both programs; no dates. */
 export function rulesOf(host: NetNs, pattern = /^[^#]/): string[] {
-  const script = "nft list ruleset; iptables-save; ip6tables-save";
-  return matching(runIn(host, "sh", "-ec", script), pattern);
+  const printed = [
+    runIn(host, "nft", "list", "ruleset"),
+    runIn(host, "iptables-save"),
+    runIn(host, "ip6tables-save"),
+  ];
+  return matching(printed.join(""), pattern);
 }
 
 function matching(text: string, pattern: RegExp): string[] {
