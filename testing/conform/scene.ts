@@ -105,6 +105,9 @@ interface Finding {
 /** How long what the kernel does later may take, in ms. */
 const SETTLING_MS = 3000;
 
+/** How long to wait before the next look, at first and at most, in ms. */
+const PAUSE_MS = 50, MOST_PAUSE_MS = 800;
+
 /** How long a line of shell may take, in ms. */
 const SHELL_MS = 60_000;
 
@@ -371,14 +374,14 @@ export class Scene {
   /** Fails unless a state is, at once or soon, what it was before. */
   async same(before: State, now: () => State, what: string): Promise<void> {
     const end = performance.now() + SETTLING_MS;
-    for (;;) {
+    for (let ms = PAUSE_MS;; ms = Math.min(2 * ms, MOST_PAUSE_MS)) {
       const found = differences(before, now());
       if (found.length === 0) return;
       if (performance.now() > end) {
         const more = found.length > 4 ? `; ${found.length - 4} more` : "";
         throw new Broken(`${what}: ${found.slice(0, 4).join("; ")}${more}`);
       }
-      await pause(50);
+      await pause(ms);
     }
   }
 
