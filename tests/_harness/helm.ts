@@ -1,11 +1,11 @@
 /**
- * Helm, or what it has said of deploy/ as that is now.
+ * Runs Helm on deploy/, or recalls what it printed.
  *
- * Its build takes longer than all tests of the chart, so `deno task test` does
- * without: tests/golden/helm.json has its answers, for the files that it names
- * by their digest. Where Helm has been built (`deno task test:cluster` does, and
- * so does scripts/go_plugins.ts) the tests run it, and the recorded answers must
- * be its own. CNI_RECORD_HELM=1 records them.
+ * Building Helm takes longer than all tests of the chart, so `deno task test`
+ * does not build it: tests/golden/helm.json has its answers, and the digest of
+ * the files that they are about. With Helm (`deno task test:cluster` and
+ * scripts/go_plugins.ts build it), the tests run it and compare each answer with
+ * the recorded one. CNI_RECORD_HELM=1 records them.
  *
  * @module
  */
@@ -35,9 +35,9 @@ interface Recorded {
   readonly helm: string;
   /** Identifies all files of deploy/. */
   readonly digest: string;
-  /** What answers consist of: they have most of it in common. */
+  /** Parts of answers, which share most of them. */
   readonly parts: string[];
-  /** By what Helm was asked; stdout is the numbers of its parts. */
+  /** Answers by question. Their stdout lists the numbers of parts. */
   readonly answers: Record<
     string,
     Omit<Ended, "stdout"> & { stdout: number[] }
