@@ -66,18 +66,21 @@ export function helm(args: readonly string[], stdin = ""): Ended {
   return ended;
 }
 
-function isCurrent(): boolean {
+/** Reports whether the recorded answers are about deploy/ as it is now. */
+export function isCurrent(): boolean {
   const { helm, digest } = recorded;
   return helm === current.helm && digest === current.digest;
 }
 
+/** What to do where an answer is not known. */
+export const UNKNOWN =
+  "deploy/ or its test has changed: record what Helm says now " +
+  "(CONTRIBUTING.md tells how)";
+
 function recall(question: string): Ended {
   const answer = isCurrent() ? recorded.answers[question] : undefined;
   if (answer === undefined) {
-    throw new Error(
-      "deploy/ or its test has changed: record what Helm says now " +
-        "(CONTRIBUTING.md tells how)",
-    );
+    throw new Error(UNKNOWN);
   }
   const stdout = answer.stdout.map((part) => recorded.parts[part]).join("");
   return { ...answer, stdout };
