@@ -108,8 +108,11 @@ export async function status({ signal }: CniCall): Promise<Output> {
   };
 }
 
-function describeDeleted(executable = "", pid = 0): string {
-  return exists(executable)
+function describeDeleted(
+  executable: string | undefined,
+  pid: number | undefined,
+): string {
+  return executable !== undefined && exists(executable)
     ? "It runs an executable that has been replaced: cni daemon restart"
     : `It runs an executable that has been removed; to stop it: kill ${pid}`;
 }
