@@ -104,8 +104,7 @@ export async function startGoPrograms(
 if (import.meta.main) {
   const { ended } = await startGoPrograms(
     new AbortController().signal,
-    "helm",
-    "actionlint",
+    ...Object.keys(TOOLS) as (keyof typeof TOOLS)[],
   );
   const trouble = await ended;
   if (trouble !== undefined) throw new Error(trouble);

@@ -36,7 +36,7 @@ class Directory implements AsyncDisposable {
   }
 }
 
-/** Writes a small directory as `deno task compile` makes it, with hard links besides. */
+/** Writes a small directory as `deno task compile` makes it, and adds hard links. */
 async function writeContent(path: string, names: string[]): Promise<void> {
   await Deno.mkdir(`${path}/bin`, { recursive: true });
   for (const name of names) {
