@@ -12,21 +12,18 @@ import { cni } from "../cli/commands.ts";
 import { canUseNetns, hasCommand } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
 import { parseCommandLine } from "../cli/program/parse.ts";
-import { needsKubectl } from "./_harness/chart.ts";
+import { CHART, needsKubectl } from "./_harness/chart.ts";
+import { DEPLOY, listDeployFiles } from "./_harness/helm.ts";
 import { findTool } from "./_harness/peers.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
-const DIRECTORY = `${ROOT}deploy/`;
 
 /** Lists the files below deploy/ with one of these ends, but the chart's. */
-function listFiles(ends: readonly string[], directory = DIRECTORY): string[] {
-  return [...Deno.readDirSync(directory)].flatMap(({ name, isDirectory }) => {
-    const path = `${directory}${name}`;
-    if (path === `${DIRECTORY}chart`) return [];
-    if (isDirectory) return listFiles(ends, `${path}/`);
-    return ends.some((end) => name.endsWith(end)) ? [path] : [];
-  }).toSorted();
+function listFiles(...ends: readonly string[]): string[] {
+  return listDeployFiles().filter((path) =>
+    !path.startsWith(`${CHART}/`) && ends.some((end) => path.endsWith(end))
+  );
 }
 
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
@@ -66,7 +63,7 @@ function dropExtensions(key: string, value: unknown): unknown {
 function formatModule(): string {
   const lines: string[] = [];
   // The rules are Prometheus's; promtool looks at them.
-  const manifests = listFiles([".yaml"])
+  const manifests = listFiles(".yaml")
     .filter((path) => !path.endsWith("/monitoring/rules.yaml"));
   for (const path of manifests) {
     for (const object of loadAll(Deno.readTextFileSync(path)) as Manifest[]) {
@@ -88,7 +85,7 @@ function formatModule(): string {
 
 for (const name of ["daemonset", "uninstall"]) {
   Deno.test(`deploy: the plugins' ${name} can follow its command line`, () => {
-    const path = `${DIRECTORY}plugins/${name}.yaml`;
+    const path = `${DEPLOY}plugins/${name}.yaml`;
     const [{ spec }] = loadAll(Deno.readTextFileSync(path)) as Manifest[];
     const { initContainers: [container], volumes } = spec.template.spec;
     const { row, args: [directory] } = parseCommandLine(cni, container.args);
@@ -101,7 +98,7 @@ for (const name of ["daemonset", "uninstall"]) {
 }
 
 Deno.test("deploy: images take the executable from where it is compiled", () => {
-  const files = listFiles(["Containerfile"]);
+  const files = listFiles("Containerfile");
   assertEquals(files.length, 3);
   for (const path of files) {
     const text = Deno.readTextFileSync(path);
@@ -219,7 +216,7 @@ function listObjects(directory: string): Manifest[] {
   }
   const read = (file: string): Manifest[] =>
     loadAll(
-      Deno.readTextFileSync(`${DIRECTORY}${directory}/${file}`),
+      Deno.readTextFileSync(`${DEPLOY}${directory}/${file}`),
     ) as Manifest[];
   const [kustomization] = read("kustomization.yaml");
   const { resources = [], configMapGenerator = [], namespace } = kustomization;
@@ -233,7 +230,7 @@ function listObjects(directory: string): Manifest[] {
 /** Has kubectl build a directory in a copy of all. */
 function kustomize(directory: string, more: string): Manifest[] {
   const copy = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  const args = ["-r", `${DIRECTORY}.`, copy];
+  const args = ["-r", `${DEPLOY}.`, copy];
   new Deno.Command("cp", { args }).outputSync();
   const file = `${copy}/${directory}/kustomization.yaml`;
   Deno.writeTextFileSync(file, `\n${more}\n`, { append: true });
@@ -263,10 +260,10 @@ function listContainers({ spec }: Manifest): string[] {
     });
 }
 
-const units = listFiles([".service", ".timer", ".socket"]);
+const units = listFiles(".service", ".timer", ".socket");
 /** Parses the command line of a timer's unit. */
 function parseUnit(name: string): ReturnType<typeof parseCommandLine> {
-  const text = Deno.readTextFileSync(`${DIRECTORY}systemd/${name}`);
+  const text = Deno.readTextFileSync(`${DEPLOY}systemd/${name}`);
   const [, path = "", args = ""] = /^ExecStart=(\S+\/cni) (.+)$/m.exec(text) ??
     [];
   assertMatch(text, new RegExp(`^ConditionFileIsExecutable=${path}$`, "m"));

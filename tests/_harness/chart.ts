@@ -7,9 +7,7 @@
 import { loadAll } from "js-yaml";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import type { Needs } from "../../testing/capabilities.ts";
-import { type Ended, HELM, helm } from "./helm.ts";
-
-const DEPLOY = new URL("../../deploy/", import.meta.url).pathname;
+import { DEPLOY, type Ended, HELM, helm, run } from "./helm.ts";
 
 /** The chart's directory. */
 export const CHART = `${DEPLOY}chart`;
@@ -32,7 +30,7 @@ export type Manifest = any;
 /** Runs `helm template` on the chart, and returns what it prints. */
 export function template(values: object, ...flags: string[]): Ended {
   const args = ["template", "cni", "chart", "--namespace=kube-system"];
-  return helm([...args, "--values=-", ...flags], JSON.stringify(values));
+  return helm([...args, ...flags], values);
 }
 
 /** Renders the chart: its objects, and those of its hooks. */
@@ -78,17 +76,4 @@ function parse(text: string): Manifest[] {
     `${kind} ${name}`;
   return (loadAll(text) as Manifest[]).filter((object) => object !== null)
     .toSorted((a, b) => nameOf(a) < nameOf(b) ? -1 : 1);
-}
-
-function run(program: string, args: readonly string[]): Ended {
-  const { code, stdout, stderr } = new Deno.Command(program, {
-    args: [...args],
-    stdin: "null",
-  }).outputSync();
-  const decoder = new TextDecoder();
-  return {
-    code,
-    stdout: decoder.decode(stdout),
-    stderr: decoder.decode(stderr),
-  };
 }

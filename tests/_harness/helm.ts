@@ -15,7 +15,10 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { findTool, TOOLS } from "./peers.ts";
 
 const ROOT = new URL("../../", import.meta.url);
-const DEPLOY = decodeURIComponent(new URL("deploy/", ROOT).pathname);
+/** The directory deploy/. */
+export const DEPLOY: string = decodeURIComponent(
+  new URL("deploy/", ROOT).pathname,
+);
 const FILE = new URL("tests/golden/helm.json", ROOT);
 
 /** The executable, if it has been built. */
@@ -25,7 +28,7 @@ export const HELM: string | undefined = findTool("helm");
 export interface Ended {
   readonly code: number;
   readonly stdout: string;
-  /** Without log lines. */
+  /** Helm's is without log lines. */
   readonly stderr: string;
 }
 
@@ -52,13 +55,14 @@ const mayRecord = Deno.env.get("CNI_RECORD_HELM") === "1";
  * Runs Helm in deploy/.
  *
  * @param args Paths in them are relative
- * @param stdin What `--values=-` reads
+ * @param values For `--values`
  * @throws {Error} If Helm is not here, and its answer is not known
  */
-export function helm(args: readonly string[], stdin = ""): Ended {
-  const question = [...args, stdin].join(" ").trim();
+export function helm(args: readonly string[], values?: object): Ended {
+  const json = values && JSON.stringify(values);
+  const question = [...args, json ?? []].flat().join(" ");
   if (HELM === undefined) return recall(question);
-  const ended = run(HELM, args, stdin);
+  const ended = runHelm(HELM, args, json);
   if (mayRecord) record(question, ended);
   else if (isCurrent() && question in recorded.answers) {
     assertEquals(recall(question), ended);
@@ -79,9 +83,7 @@ export const UNKNOWN =
 
 function recall(question: string): Ended {
   const answer = isCurrent() ? recorded.answers[question] : undefined;
-  if (answer === undefined) {
-    throw new Error(UNKNOWN);
-  }
+  if (answer === undefined) throw new Error(UNKNOWN);
   const stdout = answer.stdout.map((part) => recorded.parts[part]).join("");
   return { ...answer, stdout };
 }
@@ -101,45 +103,63 @@ function record(question: string, { stdout, ...rest }: Ended): void {
 
 function digestOfDeploy(): string {
   const hash = sha256.create();
-  for (const path of listFiles(DEPLOY).sort()) {
+  for (const path of listDeployFiles()) {
     hash.update(new TextEncoder().encode(path.slice(DEPLOY.length)));
     hash.update(Deno.readFileSync(path));
   }
   return hash.digest().toHex();
 }
 
-function listFiles(directory: string): string[] {
+/** Lists all files below deploy/, which symbolic links are not. */
+export function listDeployFiles(directory: string = DEPLOY): string[] {
   return [...Deno.readDirSync(directory)].flatMap((entry) => {
     const path = `${directory}${entry.name}`;
-    if (entry.isDirectory) return listFiles(`${path}/`);
+    if (entry.isDirectory) return listDeployFiles(`${path}/`);
     return entry.isFile ? [path] : [];
-  });
+  }).toSorted();
 }
 
 /** Runs it with a HOME of its own. */
-function run(
+function runHelm(
   program: string,
   args: readonly string[],
-  stdin: string,
+  values: string | undefined,
 ): Ended {
   const home = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
-    const values = `${home}/values`;
-    Deno.writeTextFileSync(values, stdin);
-    const { code, stdout, stderr } = new Deno.Command("sh", {
-      args: ["-c", 'exec "$0" "$@" < "$HOME/values"', program, ...args],
-      cwd: DEPLOY,
-      env: { HOME: home },
-    }).outputSync();
-    const decode = (bytes: Uint8Array): string =>
-      new TextDecoder().decode(bytes).replaceAll(DEPLOY, "");
+    const file = `${home}/values.json`;
+    if (values !== undefined) Deno.writeTextFileSync(file, values);
+    const { code, stdout, stderr } = run(
+      program,
+      [...args, ...values === undefined ? [] : [`--values=${file}`]],
+      { cwd: DEPLOY, env: { HOME: home } },
+    );
     const isLogged = /^\d{4}\/\d\d\/\d\d .*\n/gm;
     return {
       code,
-      stdout: decode(stdout),
-      stderr: decode(stderr).replace(isLogged, ""),
+      stdout: stdout.replaceAll(DEPLOY, ""),
+      stderr: stderr.replaceAll(DEPLOY, "").replace(isLogged, ""),
     };
   } finally {
     Deno.removeSync(home, { recursive: true });
   }
+}
+
+/** Runs a program without stdin. */
+export function run(
+  program: string,
+  args: readonly string[],
+  options: Pick<Deno.CommandOptions, "cwd" | "env"> = {},
+): Ended {
+  const { code, stdout, stderr } = new Deno.Command(program, {
+    ...options,
+    args: [...args],
+    stdin: "null",
+  }).outputSync();
+  const decoder = new TextDecoder();
+  return {
+    code,
+    stdout: decoder.decode(stdout),
+    stderr: decoder.decode(stderr),
+  };
 }
