@@ -21,9 +21,9 @@ Deno.test("Connection renews refused credentials", async (t) => {
     using client = await scene.open("exec");
     const token = scene.api.addToken();
     scene.api.revokeToken(scene.api.token);
-    const refused = client.getPod("test", "p1");
+    const refused = client.getPod("test", "p1").catch(() => {});
     await Deno.writeTextFile(`${scene.directory.path}/exec-token`, token);
-    await refused.catch(() => {});
+    await refused;
     const names = ["p1", "p1", "p1", "p1"];
     await Promise.all(names.map((name) => client.getPod("test", name)));
     const calls = await Deno.readTextFile(`${scene.directory.path}/exec-calls`);
