@@ -299,7 +299,7 @@ export function close(fd: number): void {
 let locks: Deno.DynamicLibrary<typeof LOCK_SYMBOLS>["symbols"] | undefined;
 
 /** Source: include/uapi/asm-generic/fcntl.h, errno-base.h. */
-const LOCK_EX = 2, LOCK_NB = 4, EAGAIN = 11;
+const LOCK_EX = 2, LOCK_NB = 4, EAGAIN = 11, EINTR = 4;
 
 function lockCalls(): NonNullable<typeof locks> {
   return locks ??= Deno.dlopen("libc.so.6", LOCK_SYMBOLS).symbols;
@@ -570,14 +570,15 @@ export function getSocketOption(
   );
 }
 
-/**
- * poll(2). Returns whether something can be received.
- *
- * @param waitMs How long to wait for it; this thread does nothing else meanwhile
- */
-export function isReadable(fd: number, waitMs = 0): boolean {
+/** poll(2), without waiting. Returns whether something can be received. */
+export function isReadable(fd: number): boolean {
   const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
-  return checked("poll", serverCalls().poll(request, 1n, waitMs, PADDING)) > 0;
+  for (;;) {
+    const count = serverCalls().poll(request, 1n, 0, PADDING);
+    // A signal interrupted it, such as SIGCHLD.
+    if (count < 0 && opened?.errno[0] === EINTR) continue;
+    return checked("poll", count) > 0;
+  }
 }
 
 /** shutdown(2). */

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
+import { moduleArgs } from "../tests/_harness/as_module.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
@@ -146,4 +147,27 @@ Deno.test("execvpe() goes on as another program", async (t) => {
     const printed = new TextDecoder().decode(ended.stdout);
     assertEquals([ended.code, printed.slice(0, stdout.length)], [code, stdout]);
   });
+});
+
+// Signals go to a process's main thread, where tests do not run.
+Deno.test("isReadable() is not disturbed by signals", async () => {
+  const script = `
+    import * as libc from "${import.meta.resolve("./libc.ts")}";
+    const fd = libc.socket(${AF_UNIX}, ${SOCK_DGRAM | SOCK_CLOEXEC}, 0);
+    Deno.addSignalListener("SIGUSR1", () => {});
+    const loop = "while kill -USR1 " + Deno.pid + "; do :; done 2> /dev/null";
+    const sender = new Deno.Command("sh", { args: ["-c", loop] }).spawn();
+    const endMs = performance.now() + 300;
+    const found = new Set();
+    while (performance.now() < endMs) found.add(libc.isReadable(fd));
+    sender.kill("SIGKILL");
+    await sender.status;
+    console.log([...found].join());
+  `;
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: await moduleArgs(script),
+    cwd: new URL("..", import.meta.url).pathname,
+    stderr: "inherit",
+  }).output();
+  assertEquals(new TextDecoder().decode(stdout), "false\n");
 });
