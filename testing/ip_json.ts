@@ -4,7 +4,15 @@
  * @module
  */
 
+import { ifPossible } from "../cni/files/io.ts";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
+import {
+  attributeSet,
+  message,
+  NetlinkSocket,
+  Protocol,
+} from "../ffi/netlink/mod.ts";
+import { struct, u32 } from "../net/bytes.ts";
 
 /**
  * Runs `ip -j ...` (or another program of iproute2) in a namespace.
@@ -145,9 +153,35 @@ function snapshotNow(netns: NetNs): SnapshotWithNeighbors {
   return {
     links: withoutTimers(addresses),
     routes,
-    rules: [...rules4, ...ipJson(netns, "-6", "rule")],
+    rules: [...rules4, ...listRules6(netns)],
     neighbors,
   };
+}
+
+/** Source: `RTM_NEWRULE`, `RTM_GETRULE`, `struct fib_rule_hdr`. */
+const PARTS = [
+  struct({ lengths: u32, actions: u32, flags: u32 }),
+  attributeSet({}),
+] as const;
+const newRule = message("RTM_NEWRULE", 32, ...PARTS);
+const getRule = message("RTM_GETRULE", 34, ...PARTS);
+const AF_INET6 = 10;
+
+/** What `ip` printed, by what the kernel had: it is nearly always the same. */
+const printedRules = new Map<string, unknown[]>();
+
+/** Lists the rules of IPv6, for which the batch has no command. */
+function listRules6(netns: NetNs): readonly unknown[] {
+  const print = (): unknown[] => ipJson(netns, "-6", "rule");
+  const had = ifPossible(() => {
+    using socket = NetlinkSocket.open(netns, Protocol.Route);
+    const request = { header: { lengths: AF_INET6 } };
+    return JSON.stringify(socket.dump(getRule, request, newRule));
+  });
+  if (had === undefined) return print();
+  const printed = printedRules.get(had) ?? print();
+  printedRules.set(had, printed);
+  return printed;
 }
 
 /** The route to an address of its own comes after the address is no longer tentative. */

@@ -6,6 +6,7 @@
 
 import { ifPossible } from "../../cni/files/io.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { Nftables } from "../../ffi/nftables/mod.ts";
 import { readSysctl } from "../../ffi/sysctl.ts";
 import { snapshotWithNeighbors } from "../ip_json.ts";
 import type { Place } from "./place.ts";
@@ -119,7 +120,7 @@ function describe(values: Readonly<Record<string, unknown>>): string {
 function listOthers(netns: NetNs): string[] {
   const lines = [
     ...list(netns, "qdisc", "tc", "qdisc", "show"),
-    ...list(netns, "nft", "nft", "list", "ruleset"),
+    ...listNftables(netns),
     ...["ip", "ip6"].flatMap((family) => listLegacyRules(netns, family)),
   ].filter((line) => !/^nft [{}]?$|^ip6?tables [^-]|^qdisc .* 0: /.test(line));
   const links = lines.flatMap((line) =>
@@ -129,6 +130,19 @@ function listOthers(netns: NetNs): string[] {
   const more = list(netns, "", "sh", "-c", TRAFFIC, "sh", ...new Set(links))
     .filter((line) => !/ filter .*chain 0 *$/.test(line));
   return [...lines, ...more];
+}
+
+/** What a namespace begins with. Source: `nf_tables_init_net()`. */
+const FIRST_GENERATION = 1;
+
+/** Lists the ruleset of nftables, unless the namespace has never had one. */
+function listNftables(netns: NetNs): string[] {
+  const generation = ifPossible(() => {
+    using nftables = Nftables.open(netns.path);
+    return nftables.generation();
+  });
+  if (generation === FIRST_GENERATION) return [];
+  return list(netns, "nft", "nft", "list", "ruleset");
 }
 
 /** Lists the rules of legacy tables, if the namespace has any. */
