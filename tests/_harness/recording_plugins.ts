@@ -52,9 +52,9 @@ export class RecordingPlugins implements Disposable {
       .map(([command, script]) => `${command}) ${script} ;;`);
     this.directory.add(
       type,
-      `stdin=$(cat)
+      `IFS= read -r stdin || :
       printf '{"type":"%s","command":"%s","containerId":"%s","netns":"%s","ifName":"%s","args":"%s","path":"%s","stdin":%s}\\n' \
-        "$(basename "$0")" "$CNI_COMMAND" "$CNI_CONTAINERID" "$CNI_NETNS" \
+        "\${0##*/}" "$CNI_COMMAND" "$CNI_CONTAINERID" "$CNI_NETNS" \
         "$CNI_IFNAME" "$CNI_ARGS" "$CNI_PATH" "\${stdin:-null}" >> "${this.#log}"
       case "$CNI_COMMAND" in
       ${cases.join("\n")}
