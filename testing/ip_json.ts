@@ -153,7 +153,10 @@ function snapshotNow(netns: NetNs): SnapshotWithNeighbors {
   return {
     links: withoutTimers(addresses),
     routes,
-    rules: [...rules4, ...listRules6(netns)],
+    rules: [
+      ...rules4,
+      ...JSON.parse(printRules6(netns, ["-j", "-d"]).trim() || "[]"),
+    ],
     neighbors,
   };
 }
@@ -168,15 +171,23 @@ const getRule = message("RTM_GETRULE", 34, ...PARTS);
 const AF_INET6 = 10;
 
 /** What `ip` printed, by what the kernel had: it is nearly always the same. */
-const printedRules = new Map<string, unknown[]>();
+const printedRules = new Map<string, string>();
 
-/** Lists the rules of IPv6, for which the batch has no command. */
-function listRules6(netns: NetNs): readonly unknown[] {
-  const print = (): unknown[] => ipJson(netns, "-6", "rule");
+/**
+ * Prints the rules of IPv6, for which {@linkcode batchIn} has no command.
+ *
+ * @param options For example `["-j", "-d"]`
+ */
+export function printRules6(
+  netns: NetNs,
+  options: readonly string[],
+): string {
+  const print = (): string => runIn(netns, "ip", "-6", ...options, "rule");
   const had = ifPossible(() => {
     using socket = NetlinkSocket.open(netns, Protocol.Route);
     const request = { header: { lengths: AF_INET6 } };
-    return JSON.stringify(socket.dump(getRule, request, newRule));
+    const rules = socket.dump(getRule, request, newRule);
+    return JSON.stringify([options, rules]);
   });
   if (had === undefined) return print();
   const printed = printedRules.get(had) ?? print();
@@ -217,5 +228,9 @@ export function stockOf(
 
 /** Lists the names of a namespace's links. */
 export function linkNames(netns: NetNs): string[] {
-  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
+  const text = inNetns(
+    netns,
+    () => Deno.readTextFileSync("/proc/thread-self/net/dev"),
+  );
+  return [...text.matchAll(/^ *(\S+):/gm)].map(([, name = ""]) => name);
 }

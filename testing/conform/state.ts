@@ -7,6 +7,8 @@
 import { ifPossible } from "../../cni/files/io.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import { readSysctl } from "../../ffi/sysctl.ts";
 import { snapshotWithNeighbors } from "../ip_json.ts";
 import type { Place } from "./place.ts";
@@ -119,7 +121,7 @@ function describe(values: Readonly<Record<string, unknown>>): string {
 
 function listOthers(netns: NetNs): string[] {
   const lines = [
-    ...list(netns, "qdisc", "tc", "qdisc", "show"),
+    ...listQdiscs(netns),
     ...listNftables(netns),
     ...["ip", "ip6"].flatMap((family) => listLegacyRules(netns, family)),
   ].filter((line) => !/^nft [{}]?$|^ip6?tables [^-]|^qdisc .* 0: /.test(line));
@@ -130,6 +132,17 @@ function listOthers(netns: NetNs): string[] {
   const more = list(netns, "", "sh", "-c", TRAFFIC, "sh", ...new Set(links))
     .filter((line) => !/ filter .*chain 0 *$/.test(line));
   return [...lines, ...more];
+}
+
+/** Lists the qdiscs, unless all are the kernel's own, which have no handle. */
+function listQdiscs(netns: NetNs): string[] {
+  const qdiscs = ifPossible(() => {
+    using rtnl = Rtnl.open(netns.path);
+    return new TrafficControl(rtnl.socket).qdisc.list();
+  }) ?? [];
+  const areOwn = qdiscs.every(({ handle }) => handle === 0);
+  if (qdiscs.length > 0 && areOwn) return [];
+  return list(netns, "qdisc", "tc", "qdisc", "show");
 }
 
 /** What a namespace begins with. Source: `nf_tables_init_net()`. */

@@ -17,7 +17,7 @@ import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { batchIn, runIn } from "../../testing/ip_json.ts";
+import { batchIn, printRules6, runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 /** The addresses and routes of the interfaces, in the syntax of `ip`. */
@@ -135,9 +135,9 @@ export class TwoNetworks implements Disposable {
   /** Lists rules and routes of both families, by as few processes as can be. */
   #listAll(): string[] {
     const commands = ["rule", "route show table all"];
-    return ["-4", "-6"].map((family) =>
-      batchIn(this.sandbox, "ip", ["-o", family], commands)
-    ).join("\n").split("\n").map((line) => line.trim()).filter((line) =>
+    const both = batchIn(this.sandbox, "ip", ["-o"], commands) +
+      printRules6(this.sandbox, ["-o"]);
+    return both.split("\n").map((line) => line.trim()).filter((line) =>
       line !== ""
     );
   }
