@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { lockOf } from "../tests/_harness/peers.ts";
 import { type Build, startGoPlugins } from "./go_plugins.ts";
 
@@ -71,6 +71,20 @@ Deno.test("startGoPlugins() holds the lock when it returns", async () => {
   stop.abort();
   await ended;
   assertEquals((await flock.output()).code, 0);
+});
+
+Deno.test("startGoPlugins() waits for the build that it comes after", async () => {
+  using shop = new Workshop(INSTALL);
+  const earlier = Promise.withResolvers<void>();
+  const build = { ...shop.build, after: earlier.promise };
+  const { signal } = new AbortController();
+  const { ended } = await startGoPlugins(signal, build);
+  await new Promise((resolve) => setTimeout(resolve));
+  assertEquals(shop.list(), ["v1.lock"]);
+  assertThrows(() => shop.calls(), Deno.errors.NotFound);
+  earlier.resolve();
+  assertEquals(await ended, undefined);
+  assertEquals(shop.calls(), ["list", "install", "install"]);
 });
 
 Deno.test("startGoPlugins() says why it has no plugins", async (t) => {

@@ -1,5 +1,6 @@
 /**
- * What a namespace has, as iproute2 sees it: an oracle that is not our own code.
+ * What a namespace has, as iproute2 and /proc show it: an oracle that is not our
+ * own code.
  *
  * @module
  */
