@@ -7,13 +7,9 @@
 
 import { ifPossible } from "../cni/files/io.ts";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
-import {
-  attributeSet,
-  message,
-  NetlinkSocket,
-  Protocol,
-} from "../ffi/netlink/mod.ts";
-import { struct, u32 } from "../net/bytes.ts";
+import { NetlinkSocket, Protocol } from "../ffi/netlink/mod.ts";
+import { AF_INET6 } from "../ffi/rtnl/constants.ts";
+import { getRule, newRule } from "../ffi/rtnl/rule_message.ts";
 
 /**
  * Runs `ip -j ...` (or another program of iproute2) in a namespace.
@@ -162,16 +158,7 @@ function snapshotNow(netns: NetNs): SnapshotWithNeighbors {
   };
 }
 
-/** Source: `RTM_NEWRULE`, `RTM_GETRULE`, `struct fib_rule_hdr`. */
-const PARTS = [
-  struct({ lengths: u32, actions: u32, flags: u32 }),
-  attributeSet({}),
-] as const;
-const newRule = message("RTM_NEWRULE", 32, ...PARTS);
-const getRule = message("RTM_GETRULE", 34, ...PARTS);
-const AF_INET6 = 10;
-
-/** What `ip` printed, by what the kernel had: it is nearly always the same. */
+/** What `ip` printed, by all that the kernel says of the rules: it is nearly always the same. */
 const printedRules = new Map<string, string>();
 
 /**
@@ -186,7 +173,7 @@ export function printRules6(
   const print = (): string => runIn(netns, "ip", "-6", ...options, "rule");
   const had = ifPossible(() => {
     using socket = NetlinkSocket.open(netns, Protocol.Route);
-    const request = { header: { lengths: AF_INET6 } };
+    const request = { header: { family: AF_INET6 } };
     const rules = socket.dump(getRule, request, newRule);
     return JSON.stringify([options, rules]);
   });
