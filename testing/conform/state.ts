@@ -28,15 +28,6 @@ const SYSCTL_DIRECTORIES = [
   ),
 ];
 
-/** Lists the classes and filters of links, the arguments. */
-const TRAFFIC = `
-for dev; do
-  echo "# class $dev"; tc class show dev "$dev"
-  echo "# filter $dev"; tc filter show dev "$dev" root
-  tc filter show dev "$dev" ingress
-done
-true`;
-
 /** Takes stock of a namespace. */
 export function stateOf(netns: NetNs): State {
   const { links, routes, rules, neighbors }: Printed = snapshotWithNeighbors(
@@ -128,9 +119,12 @@ function listOthers(netns: NetNs): string[] {
   const links = lines.flatMap((line) =>
     line.startsWith("qdisc ") ? / dev (\S+)/.exec(line)?.slice(1) ?? [] : []
   );
-  if (links.length === 0) return lines;
-  const more = list(netns, "", "sh", "-c", TRAFFIC, "sh", ...new Set(links))
-    .filter((line) => !/ filter .*chain 0 *$/.test(line));
+  const more = [...new Set(links)].flatMap((dev) => [
+    ...list(netns, `class ${dev}`, "tc", "class", "show", "dev", dev),
+    ...["root", "ingress"].flatMap((parent) =>
+      list(netns, `filter ${dev}`, "tc", "filter", "show", "dev", dev, parent)
+    ),
+  ]).filter((line) => !/ filter .*chain 0 *$/.test(line));
   return [...lines, ...more];
 }
 
@@ -184,10 +178,7 @@ function listSysctls(netns: NetNs): string[] {
   });
 }
 
-/**
- * Lists what a program prints, if the node has it; each line begins with `head`,
- * or if that is empty with what the last `# ` before it said.
- */
+/** Lists what a program prints, if the node has it; each line begins with `head`. */
 function list(
   netns: NetNs,
   head: string,
@@ -201,15 +192,12 @@ function list(
         new Deno.Command(program, { args, stderr: "null" }).outputSync()
       ),
   );
-  let said = "";
-  return new TextDecoder().decode(printed?.stdout).split("\n").flatMap(
-    (printed) => {
-      const line = printed.trim().replace(/\s+/g, " ")
+  return new TextDecoder().decode(printed?.stdout).split("\n")
+    .map((line) =>
+      line.trim().replace(/\s+/g, " ")
         .replace(/ packets \d+ bytes \d+/, "")
-        .replace(/ ?index \d+ ref \d+ bind \d+/, "");
-      if (line.startsWith("# ")) said = line.slice(2);
-      if (line === "" || line.startsWith("#")) return [];
-      return [`${head || said} ${line}`];
-    },
-  );
+        .replace(/ ?index \d+ ref \d+ bind \d+/, "")
+    )
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) => `${head} ${line}`);
 }
