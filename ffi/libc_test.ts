@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
-import { moduleArgs } from "../tests/_harness/as_module.ts";
+import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
@@ -164,10 +164,7 @@ Deno.test("isReadable() is not disturbed by signals", async () => {
     await sender.status;
     console.log([...found].join());
   `;
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: await moduleArgs(script),
-    cwd: new URL("..", import.meta.url).pathname,
-    stderr: "inherit",
-  }).output();
-  assertEquals(new TextDecoder().decode(stdout), "false\n");
+  const { stdout, stderr } = await (await moduleCommand(script)).output();
+  const decoder = new TextDecoder();
+  assertEquals(decoder.decode(stdout), "false\n", decoder.decode(stderr));
 });

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { pause } from "../cni/call/deadline.ts";
 import { CniError } from "../cni/error.ts";
-import { moduleArgs } from "../tests/_harness/as_module.ts";
+import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
@@ -190,11 +190,7 @@ Deno.test("KubeClient does not keep the process alive", async (t) => {
         await client.getPod("test", "p1", ${JSON.stringify(times)});
         console.log("done");`;
     const startMs = performance.now();
-    const { stdout } = await new Deno.Command(Deno.execPath(), {
-      args: await moduleArgs(script),
-      cwd: new URL("..", import.meta.url).pathname,
-      stdin: "null",
-    }).output();
+    const { stdout } = await (await moduleCommand(script)).output();
     assertEquals(new TextDecoder().decode(stdout), "done\n");
     assert(performance.now() - startMs < 45_000, "it waited for something");
   });
@@ -210,12 +206,8 @@ Deno.test("KubeClient takes an answer that came while its process was stopped", 
       const client = await openKubeClient({ kubeconfig: "${path}", env: {} });
       const pod = await client.getPod("test", "p1", ${JSON.stringify(times)});
       console.log(pod.metadata.uid);`;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: await moduleArgs(script),
-    cwd: new URL("..", import.meta.url).pathname,
-    stdin: "null",
-    stdout: "piped",
-  }).spawn();
+  const command = await moduleCommand(script, { stdout: "piped" });
+  const child = command.spawn();
   const { requests } = scene.api;
   await eventually("it has asked", () => requests.length > 0);
   child.kill("SIGSTOP");

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { moduleArgs } from "../tests/_harness/as_module.ts";
+import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
@@ -97,13 +97,11 @@ async function readPodAside(
     const client = await openKubeClient({ kubeconfig: "${kubeconfig}", env });
     const { metadata } = await client.getPod("test", "p1");
     console.log(metadata.uid);`;
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: await moduleArgs(script),
-    cwd: new URL("..", import.meta.url).pathname,
+  const command = await moduleCommand(script, {
     // Once a day, deno asks whether there is a newer one, through the proxy.
     env: { ...env, DENO_NO_UPDATE_CHECK: "1" },
-    stdin: "null",
-  }).output();
+  });
+  const { stdout, stderr } = await command.output();
   return new TextDecoder().decode(stdout.length > 0 ? stdout : stderr).trim();
 }
 

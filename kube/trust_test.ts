@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { moduleArgs } from "../tests/_harness/as_module.ts";
+import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { CertificateAuthority } from "../tests/_harness/kube_api/certificates.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { KubeApi } from "../tests/_harness/kube_api.ts";
@@ -56,13 +56,11 @@ class Scene implements AsyncDisposable {
       await client.getPod("test", "p1", { perTryMs: 20_000, overallMs: 20_000 })
         .then(() => console.log("answered"), (e) => console.log(e.message));
       if (format(env) !== format(Deno.env.toObject())) console.log("the environment has changed");`;
-    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: await moduleArgs(script),
-      cwd: new URL("..", import.meta.url).pathname,
+    const command = await moduleCommand(script, {
       clearEnv: true,
       env: { DENO_DIR: await findDenoDir(), HOME: directory.path, ...env },
-      stdin: "null",
-    }).output();
+    });
+    const { stdout, stderr } = await command.output();
     const decoder = new TextDecoder();
     const text = decoder.decode(stdout).trim() || decoder.decode(stderr);
     return text.replace(/^.*x509: certificate /, "");

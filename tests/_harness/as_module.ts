@@ -14,14 +14,24 @@ export function asModule(script: string): string {
   return `data:application/typescript,${encodeURIComponent(script)}`;
 }
 
-/** Deno looks for it beside the main module, which a script has not. */
-const CONFIG = new URL("../../deno.json", import.meta.url).pathname;
+const ROOT = new URL("../../", import.meta.url);
 
 /**
- * Returns arguments by which deno runs a script that imports the project. It
- * downloads nothing: a proxy of the test may be in its environment.
+ * Returns the command that runs a script which imports the project, without
+ * stdin. It downloads nothing: a proxy of the test may be in its environment.
  */
-export async function moduleArgs(script: string): Promise<string[]> {
-  const flags = [...await importFlags(), `--config=${CONFIG}`, "--cached-only"];
-  return ["run", "-A", "--no-check", ...flags, asModule(script)];
+export async function moduleCommand(
+  script: string,
+  options: Pick<Deno.CommandOptions, "clearEnv" | "env" | "stdout"> = {},
+): Promise<Deno.Command> {
+  const flags = await importFlags();
+  // Deno looks for it beside the main module, which a script has not.
+  const config = `--config=${new URL("deno.json", ROOT).pathname}`;
+  return new Deno.Command(Deno.execPath(), {
+    ...options,
+    args: ["run", "-A", "--no-check", ...flags, config, "--cached-only"]
+      .concat(asModule(script)),
+    cwd: ROOT,
+    stdin: "null",
+  });
 }
