@@ -278,6 +278,19 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       scene.sh("ip route replace default via 192.0.2.2");
     },
   );
+  await t.step("a link that is no router of IPv6 forwards", async () => {
+    const parameter = fill(
+      "/proc/sys/net/ipv6/conf/$end/forwarding",
+      scene,
+      WEB,
+    );
+    scene.sh(`echo 0 > ${parameter}`);
+    const { json } = await scene.doctor({ pod: WEB });
+    const { ways } = json as { ways: ShownWay[] };
+    const ends = ways.map(({ from, endsAt }) => [from.includes(":"), endsAt]);
+    assertEquals(ends, [[false, null], [true, null]]);
+    scene.sh(`echo 1 > ${parameter}`);
+  });
   await t.step("an MTU that differs from the other end's", async () => {
     scene.sh("ip link set eth0 mtu 1300", scene.other);
     const { steps } = await goFirst(scene, DB);

@@ -50,8 +50,9 @@ function findForwarding({ node, family, entry }: Trip): Outcome {
     const name = nameOfSysctl(key);
     return ends(`${name} is 0`, `sysctl -w ${name}=1`);
   }
-  const own = `net/ipv${family}/conf/${entry?.name}/forwarding`;
-  if (readHostSysctl(node, own) === "0") {
+  // Of IPv6, that of a link only says whether the host is a router there.
+  const own = `net/ipv4/conf/${entry?.name}/forwarding`;
+  if (family === 4 && readHostSysctl(node, own) === "0") {
     const name = nameOfSysctl(own);
     return ends(`${name} is 0`, `echo 1 > /proc/sys/${own}`);
   }
