@@ -44,6 +44,16 @@ export function ensureSysctl(key: string, value: string): void {
 }
 
 /**
+ * Lists the names in a directory of parameters, such as the links in
+ * `net/ipv4/conf`.
+ *
+ * @throws {Deno.errors.NotFound} If the kernel has no such directory
+ */
+export function listSysctls(directory: string): string[] {
+  return [...Deno.readDirSync(ROOT + directory)].map(({ name }) => name);
+}
+
+/**
  * Reports whether a parameter can be read. Some can only be written, such as
  * `net/ipv4/route/flush`.
  *

@@ -7,6 +7,7 @@ import { Rtnl } from "./rtnl/mod.ts";
 import {
   ensureSysctl,
   isReadableSysctl,
+  listSysctls,
   readSysctl,
   writeSysctl,
 } from "./sysctl.ts";
@@ -52,6 +53,8 @@ rootTest("sysctls belong to the namespace, and names may contain dots", () => {
   inNetns(host, () => ensureSysctl(key, "0"));
   assertEquals(read(), "0\n");
   assertEquals(inNetns(host, () => readSysctl(key)), "0");
+  const links = inNetns(host, () => listSysctls("net/ipv4/conf"));
+  assertEquals(links.sort(), ["all", "default", "eth0.100", "lo"]);
   assertThrows(
     () => inNetns(sandbox, () => readSysctl(key)),
     Deno.errors.NotFound,

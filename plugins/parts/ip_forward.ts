@@ -4,10 +4,11 @@
  * @module
  */
 
+import { unlessMissing } from "../../cni/files/io.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
-import { ensureSysctl, readSysctl } from "../../ffi/sysctl.ts";
+import { listSysctls, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
 const FORWARDING: Readonly<Record<IpFamily, string>> = {
   4: "net/ipv4/ip_forward",
@@ -25,7 +26,7 @@ export function ensureForwarding(
   inNetns(host, () => {
     for (const family of familiesOf(addresses)) {
       try {
-        ensureSysctl(FORWARDING[family], "1");
+        if (readSysctl(FORWARDING[family]) !== "1") enable(family);
       } catch (error) {
         throw new Error(`Cannot enable IPv${family} forwarding`, {
           cause: error,
@@ -33,6 +34,28 @@ export function ensureForwarding(
       }
     }
   });
+}
+
+/**
+ * Turns forwarding on, for IPv4 also on each interface.
+ *
+ * With concurrent writers, `ip_forward` can become 1 while no interface
+ * forwards: a write that does not get the RTNL lock is undone and repeated, and
+ * another write that began meanwhile sees its value, and so no change.
+ * `conf/default` tells, because a write that counts sets it as well.
+ *
+ * Source: net/ipv4/devinet.c `devinet_sysctl_forward()`; IPv6 sets its values
+ * under the lock.
+ */
+function enable(family: IpFamily): void {
+  writeSysctl(FORWARDING[family], "1");
+  const ofNewLinks = "net/ipv4/conf/default/forwarding";
+  if (family === 6 || readSysctl(ofNewLinks) === "1") return;
+  // A link that appears from now on forwards, so the list has all others.
+  writeSysctl(ofNewLinks, "1");
+  for (const link of listSysctls("net/ipv4/conf")) {
+    unlessMissing(() => writeSysctl(`net/ipv4/conf/${link}/forwarding`, "1"));
+  }
 }
 
 /** Lists the families of the addresses whose packets the host does not forward. */

@@ -1,0 +1,100 @@
+/**
+ * Turning forwarding on while something else does, with whole executables.
+ */
+
+import { assertEquals } from "@std/assert";
+import { inNetns, type NetNs } from "../ffi/netns.ts";
+import { listSysctls, readSysctl, writeSysctl } from "../ffi/sysctl.ts";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  rootTest,
+} from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
+import { eachRow } from "./_harness/table.ts";
+
+const needs = allOf(
+  needsBin,
+  ignoreUnless(hasCommand("unshare"), "needs unshare"),
+);
+
+const CONF = "net/ipv4/conf";
+
+/** Which links do not forward; `default` is for links that come later. */
+function listNotForwarding(host: NetNs): string[] {
+  return inNetns(
+    host,
+    () =>
+      listSysctls(CONF).filter((link) =>
+        readSysctl(`${CONF}/${link}/forwarding`) === "0"
+      ),
+  ).sort();
+}
+
+/**
+ * Returns the path of a script that runs a program which takes forwarding to be
+ * off, and whose write to ip_forward changes nothing: as in the kernel if
+ * another write is undone in between.
+ */
+function withoutEffect({ directory }: TestHosts, program: string): string {
+  const [file, script] = ["ip_forward", "run"].map((name) =>
+    `${directory}/${name}`
+  ) as [string, string];
+  Deno.writeTextFileSync(file, "0\n");
+  Deno.writeTextFileSync(
+    script,
+    `#!/bin/sh
+exec unshare --mount --propagation private sh -ec '
+mount --bind "${file}" /proc/sys/net/ipv4/ip_forward
+exec "$0" "$@"' '${program}' "$@"
+`,
+    { mode: 0o755 },
+  );
+  return script;
+}
+
+rootTest(
+  "a host forwards on all links after ADD has turned it on",
+  needs,
+  async (t) => {
+    await eachRow(t, ["bridge", "ptp"], async (type) => {
+      using hosts = TestHosts.create();
+      const { host } = hosts;
+      runIn(host, "ip", "link", "add", "lan0", "type", "bridge");
+      const config = {
+        cniVersion: "1.1.0",
+        name: "net1",
+        type,
+        isGateway: true,
+        ipam: hosts.hostLocal("10.1.2.0/24"),
+      };
+      const add = async (path?: string): Promise<void> => {
+        const call = { type, command: "ADD", config, ...path && { path } };
+        const sandbox = hosts.addNetns(), containerId = path ? "c1" : "c2";
+        const output = await startPlugin(hosts, call, { sandbox, containerId })
+          .output;
+        assertEquals(output.code, 0, output.stdout + output.stderr);
+      };
+      // Both states: "all" is on, and no link is.
+      const turnOffLinks = (): void =>
+        inNetns(host, () => {
+          writeSysctl("net/ipv4/ip_forward", "1");
+          for (const link of ["default", "lan0", "lo"]) {
+            writeSysctl(`${CONF}/${link}/forwarding`, "0");
+          }
+        });
+      turnOffLinks();
+      await add(withoutEffect(hosts, `${BIN}/${type}`));
+      assertEquals(listNotForwarding(host), []);
+      // An administrator's choice while forwarding is on.
+      turnOffLinks();
+      await add();
+      const left = listNotForwarding(host)
+        .filter((link) => !link.startsWith("veth"));
+      assertEquals(left, ["default", "lan0", "lo"]);
+    });
+  },
+);
