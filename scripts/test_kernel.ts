@@ -24,6 +24,7 @@ import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";
 import type { InsideRun } from "./kernel/inside.ts";
 import { judgeBoot } from "./kernel/judge.ts";
 import { type KernelOptions, parseKernelOptions } from "./kernel/options.ts";
+import { listProcessors } from "./kernel/processors.ts";
 import {
   findObstacle,
   isCore,
@@ -153,13 +154,21 @@ async function findDenoDirectory(): Promise<string> {
   return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
 }
 
+/** A kernel beside others, from 0. */
+interface Seat {
+  readonly index: number;
+  /** See {@linkcode boot}. */
+  readonly processor: number | undefined;
+}
+
 /** Boots a kernel in a directory of its own, and keeps its messages there. */
 async function runInside(
   kernel: Kernel,
   run: InsideRun,
-  directory: string,
+  { index, processor }: Seat,
   onText: (text: string) => void,
 ): Promise<BootEnd> {
+  const directory = `${ROOT_PATH}${DIRECTORY}/${index}/`;
   await Deno.mkdir(directory, { recursive: true });
   await Deno.writeTextFile(`${directory}run.json`, JSON.stringify(run));
   const end = await boot({
@@ -176,6 +185,7 @@ async function runInside(
       HOME: Deno.env.get("HOME") ?? "/root",
     },
     directory,
+    processor,
     stop: createStop(run.limitMs + END_MS),
     onText,
   });
@@ -191,6 +201,7 @@ async function runShared(
 ): Promise<BootEnd[]> {
   const run = await prepare(files, options);
   // A kernel without any test would count as a failure.
+  const processors = listProcessors();
   const kernels = options.isWhole
     ? Math.min(MOST_KERNELS, navigator.hardwareConcurrency)
     : 1;
@@ -198,15 +209,15 @@ async function runShared(
   const encoder = new TextEncoder();
   const show = (text: string): void =>
     void Deno.stdout.writeSync(encoder.encode(text));
-  const ends = await Promise.all(parts.map((files, index) => {
-    const directory = `${ROOT_PATH}${DIRECTORY}/${index}/`;
-    return runInside(
+  const canPin = hasCommand("taskset");
+  const ends = await Promise.all(parts.map((files, index) =>
+    runInside(
       kernel,
       { ...run, files },
-      directory,
+      { index, processor: canPin ? processors[index] : undefined },
       index === 0 ? show : () => {},
-    );
-  }));
+    )
+  ));
   for (const { output } of ends.slice(1)) show(output);
   return ends;
 }

@@ -1,13 +1,23 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { ignoreUnless, rootTest } from "../../testing/capabilities.ts";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  rootTest,
+} from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { boot, type BootEnd } from "./boot.ts";
 import { findKernel } from "./find_kernel.ts";
+import { listProcessors } from "./processors.ts";
 
 const KERNEL = findKernel();
 const needsKernel = ignoreUnless(
   KERNEL !== undefined,
   "needs Debian's user-mode-linux",
+);
+const needsPinning = allOf(
+  needsKernel,
+  ignoreUnless(hasCommand("taskset"), "needs taskset"),
 );
 
 /** Boots with a script as the first process. */
@@ -20,6 +30,7 @@ class Boot implements Disposable {
     script: string,
     onText: () => void = () => {},
     env: Record<string, string> = {},
+    processor?: number,
   ): Promise<BootEnd> {
     const init = `${this.directory}/init.sh`;
     Deno.writeTextFileSync(
@@ -32,6 +43,7 @@ class Boot implements Disposable {
       init,
       env,
       directory: this.directory,
+      processor,
       stop: this.stop.signal,
       onText: (text) => {
         this.shown += text;
@@ -40,16 +52,22 @@ class Boot implements Disposable {
     });
   }
 
-  /** Says whether a process of the kernel is there: all name its first process. */
+  /** Lists the kernel's processes: all name its first process. */
+  listProcesses(): string[] {
+    return [...Deno.readDirSync("/proc")].map(({ name }) => name).filter(
+      (pid) => {
+        try {
+          return Deno.readTextFileSync(`/proc/${pid}/cmdline`)
+            .includes(`${this.directory}/init.sh`);
+        } catch {
+          return false; // no process, or one that has just ended
+        }
+      },
+    );
+  }
+
   isRunning(): boolean {
-    return [...Deno.readDirSync("/proc")].some(({ name }) => {
-      try {
-        return Deno.readTextFileSync(`/proc/${name}/cmdline`)
-          .includes(`${this.directory}/init.sh`);
-      } catch {
-        return false; // no process, or one that has just ended
-      }
-    });
+    return this.listProcesses().length > 0;
   }
 
   [Symbol.dispose](): void {
@@ -74,6 +92,22 @@ rootTest("boot() runs a script, and files stay", needsKernel, async () => {
   assertEquals(stopped, undefined);
   assertEquals(await Deno.readTextFile(path), "old");
   await eventually("the kernel is gone", () => !kernel.isRunning());
+});
+
+rootTest("boot() keeps a kernel on one processor", needsPinning, async () => {
+  using kernel = new Boot();
+  const processor = listProcessors().at(-1);
+  const seen = new Set<string | undefined>();
+  const look = (): void => {
+    for (const pid of kernel.listProcesses()) {
+      const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+      seen.add(/^Cpus_allowed_list:\t(.*)$/m.exec(status)?.[1]);
+    }
+    kernel.stop.abort();
+  };
+  const script = "echo begun; while :; do sleep 1; done";
+  await kernel.run(script, look, {}, processor);
+  assertEquals([...seen], [`${processor}`]);
 });
 
 rootTest("boot() ends a kernel when told to", needsKernel, async () => {
