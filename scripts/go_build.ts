@@ -9,18 +9,13 @@ import { dirname } from "@std/path/posix";
 import { hasCommand } from "../testing/capabilities.ts";
 import { lockOf } from "../tests/_harness/peers.ts";
 import { exists } from "./exists.ts";
+import { GO_ENV } from "./go_env.ts";
 
 /** A build that is under way. */
 export interface RunningBuild {
   /** Resolves to the problem, or undefined if the directory exists. */
   readonly ended: Promise<string | undefined>;
 }
-
-/**
- * A compiler is short-lived, so it collects no garbage until it has a GiB. This
- * saves a quarter of the processor time.
- */
-const COMPILER_ENV = { GOGC: "off", GOMEMLIMIT: "1GiB" };
 
 /** One run of go. */
 export interface GoRun {
@@ -108,7 +103,7 @@ async function runGo(
   const { success, stdout, stderr } = await new Deno.Command(go, {
     args: [...args],
     cwd,
-    env: { CGO_ENABLED: "0", ...COMPILER_ENV, ...env },
+    env: { CGO_ENABLED: "0", ...GO_ENV, ...env },
     signal: AbortSignal.any([stop, limit]),
     stdin: "null",
   }).output();

@@ -11,6 +11,7 @@ import { loadHelpTexts } from "../../cli/help_texts.ts";
 import { loadTemplates } from "../../cli/new_plugin/templates.ts";
 import { makeSchemas } from "../../cli/schema/make.ts";
 import { exists } from "../exists.ts";
+import { GO_ENV } from "../go_env.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsing } from "./keep_using.ts";
@@ -130,6 +131,8 @@ async function makeModules(
 ): Promise<void> {
   const output = await runDeno(["bundle", "--format=esm", ...args], {
     cwd: directory,
+    // It runs esbuild.
+    env: GO_ENV,
   });
   const warning = /^bundler warning: [^]*/m.exec(output);
   if (warning === null) return;
