@@ -170,7 +170,7 @@ for (const [kind, options] of Object.entries(HOSTS)) {
   Deno.test({
     ...onHost(`multus works on a host ${kind}`, needs),
     async fn(): Promise<void> {
-      await using host = await MultusHost.start("1.1.0");
+      await using host = await MultusHost.start({ cniVersion: "1.1.0" });
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
       const { directory } = host.hosts;
       const script = withoutPrograms(directory, `${BIN}/multus`, options);

@@ -89,7 +89,7 @@ Deno.test({
     needsRootOfMounts,
   ),
   async fn(): Promise<void> {
-    await using host = await MultusHost.start();
+    await using host = await MultusHost.start({ transport: "https" });
     await using daemon = new ContainedDaemon(host);
     await eventually(
       "the daemon is ready",
@@ -117,7 +117,7 @@ Deno.test({
     needsRootOfMounts,
   ),
   async fn(): Promise<void> {
-    await using host = await MultusHost.start();
+    await using host = await MultusHost.start({ transport: "https" });
     await using daemon = new ContainedDaemon(host);
     await eventually(
       "the daemon is ready",
@@ -137,7 +137,7 @@ Deno.test({
 Deno.test({
   ...onHost("cni daemon --host ends if it cannot enter the host"),
   async fn(): Promise<void> {
-    await using host = await MultusHost.start();
+    await using host = await MultusHost.start({ transport: "https" });
     await using daemon = new ContainedDaemon(host, "/proc/none/ns/mnt");
     const { code, stderr } = await daemon.ended;
     assertEquals(code === 0, false);

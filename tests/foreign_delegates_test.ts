@@ -119,7 +119,7 @@ const has = (type: string): Needs =>
 for (const { type, needs, prepare, networks, isMaster } of FOREIGN) {
   hostTest(`multus with ${type}`, allOf(has(type), needs), async (t) => {
     await using stack = new AsyncDisposableStack();
-    const host = stack.use(await MultusHost.start("1.1.0"));
+    const host = stack.use(await MultusHost.start({ cniVersion: "1.1.0" }));
     const { keys, reboot, leftovers } = await prepare(host, stack);
     const conf = addNetwork(host, type, keys);
     const all = (): string[] => [
@@ -207,7 +207,7 @@ for (const { type, needs, prepare, networks, isMaster } of FOREIGN) {
 
 for (const { type, keys, error, isForgotten } of HELPLESS) {
   hostTest(`multus with ${type}, which fails`, has(type), async (t) => {
-    await using host = await MultusHost.start("1.0.0");
+    await using host = await MultusHost.start({ cniVersion: "1.0.0" });
     addNetwork(host, type, {
       ...keys,
       ipam: host.hosts.hostLocal("10.40.0.0/24"),

@@ -109,7 +109,7 @@ async function forEachTrouble(
   troubles: Readonly<Record<string, Trouble>>,
   run: RowOf,
 ): Promise<void> {
-  await using host = await MultusHost.start();
+  await using host = await MultusHost.start({ transport: "https" });
   const rows = Object.entries(troubles).map(([name, trouble], index) => {
     const ended = runInCluster(host, index, (scene) => run(scene, trouble));
     return {
@@ -339,7 +339,7 @@ cp "$CA" /etc/ssl/certs/ca-certificates.crt
 exec "$@"`;
 
 hostTest("multus reaches the API by any kubeconfig, or as a pod", async (t) => {
-  await using host = await MultusHost.start();
+  await using host = await MultusHost.start({ transport: "https" });
   const { api, hosts: { directory } } = host;
   const attach = async (name: string, call: HostCall): Promise<void> => {
     const pod = host.addPod(name.toLowerCase());

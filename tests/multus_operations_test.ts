@@ -104,7 +104,7 @@ hostTest("multus detaches pods whose sandbox is gone", async (t) => {
 });
 
 hostTest("multus' GC releases only what pods have left", async () => {
-  await using host = await MultusHost.start("1.1.0");
+  await using host = await MultusHost.start({ cniVersion: "1.1.0" });
   const pods = ["live", "crashed", "unseen"]
     .map((name) => host.addPod(name, { networks: "green" }));
   const [live, crashed, unseen] = pods;
@@ -148,7 +148,7 @@ hostTest("multus' GC releases only what pods have left", async () => {
 });
 
 hostTest("multus' GC of one network leaves the pods of another", async () => {
-  await using host = await MultusHost.start("1.1.0");
+  await using host = await MultusHost.start({ cniVersion: "1.1.0" });
   const theirs = { keys: { name: "somebody-elses" } };
   const [ours, live] = ["ours", "live"]
     .map((name) => host.addPod(name, { networks: "green" }));
@@ -169,7 +169,7 @@ hostTest("multus' GC of one network leaves the pods of another", async () => {
 });
 
 hostTest("multus' STATUS is the master's", async () => {
-  await using host = await MultusHost.start("1.1.0");
+  await using host = await MultusHost.start({ cniVersion: "1.1.0" });
   const pod = host.addPod("nobody");
   const env = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "" };
   assertEquals((await host.succeed("STATUS", pod, { env })).stdout, "");

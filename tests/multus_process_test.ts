@@ -30,7 +30,7 @@ interface Observed {
 
 /** Runs ADD, CHECK and DEL of such a pod, on a node of its own. */
 async function attachAndDetach(call: HostCall): Promise<Observed> {
-  await using host = await MultusHost.start();
+  await using host = await MultusHost.start({ transport: "https" });
   const pod = host.addPod("web", { networks: TWO_NETWORKS });
   const before = snapshot(pod.sandbox);
   const { json } = await host.succeed("ADD", pod, call);
@@ -104,12 +104,12 @@ Deno.test({
   ),
   async fn(t): Promise<void> {
     await t.step("one for three networks of seven plugins", async () => {
-      await using host = await MultusHost.start();
+      await using host = await MultusHost.start({ transport: "https" });
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
       assertEquals(await trace(host, pod, LIMITED), [`${BIN}/multus`]);
     });
     await t.step("one for each plugin if it is told so", async () => {
-      await using host = await MultusHost.start();
+      await using host = await MultusHost.start({ transport: "https" });
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
       const env = { CNI_NO_INPROCESS: "1" };
       const programs = await trace(host, pod, { ...LIMITED, env });
@@ -120,7 +120,7 @@ Deno.test({
       );
     });
     await t.step("one more for a plugin of somebody else", async () => {
-      await using host = await MultusHost.start();
+      await using host = await MultusHost.start({ transport: "https" });
       using directory = new PluginDirectory();
       const foreign = directory.add("foreign", PASS_ON);
       host.api.putNad("default", "mixed", mixedNetwork(host));

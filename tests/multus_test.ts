@@ -40,7 +40,9 @@ class Example implements AsyncDisposable {
   }
 
   static async start(): Promise<Example> {
-    return new Example(await MultusHost.start("0.3.1"));
+    return new Example(
+      await MultusHost.start({ cniVersion: "0.3.1", transport: "https" }),
+    );
   }
 
   /** What the scratch file has for each network: its bytes. */
@@ -244,7 +246,7 @@ hostTest("multus detaches pods from Go's damaged records", async () => {
 });
 
 hostTest("multus is run by a runtime as any plugin is", async () => {
-  await using host = await MultusHost.start();
+  await using host = await MultusHost.start({ transport: "https" });
   using directory = new PluginDirectory();
   const pod = host.addPod("web", { networks: "green" });
   const { name, cniVersion, ...plugin } = host.conf({

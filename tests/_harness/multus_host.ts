@@ -91,6 +91,17 @@ export interface HostOutput extends ExecOutput {
   readonly ms: number;
 }
 
+/** Options of a node. */
+export interface MultusHostOptions {
+  /** That of all configurations; 1.0.0 by default. */
+  readonly cniVersion: string;
+  /**
+   * How its APIs are reached. `http` by default, for a process that uses TLS
+   * takes some 20 ms to collect entropy.
+   */
+  readonly transport: "http" | "https";
+}
+
 /** A node. */
 export class MultusHost implements AsyncDisposable {
   /** Its namespace, and others. */
@@ -100,27 +111,30 @@ export class MultusHost implements AsyncDisposable {
   readonly kubeconfig: string;
   /** The state of multus. */
   readonly cniDir: string;
-  readonly #cniVersion: string;
+  readonly #options: MultusHostOptions;
   readonly #pods: HostPod[] = [];
 
-  private constructor(hosts: TestHosts, api: KubeApi, cniVersion: string) {
+  private constructor(
+    hosts: TestHosts,
+    api: KubeApi,
+    options: MultusHostOptions,
+  ) {
     this.hosts = hosts;
     this.api = api;
     this.cniDir = `${hosts.directory}/multus`;
     this.kubeconfig = api.writeKubeconfig(hosts.directory);
-    this.#cniVersion = cniVersion;
+    this.#options = options;
     this.#addDefinitions(api);
   }
 
-  /**
-   * Starts a node without pods.
-   *
-   * @param cniVersion That of all configurations
-   */
-  static async start(cniVersion = "1.0.0"): Promise<MultusHost> {
+  /** Starts a node without pods. */
+  static async start(
+    { cniVersion = "1.0.0", transport = "http" }: Partial<MultusHostOptions> =
+      {},
+  ): Promise<MultusHost> {
     const hosts = TestHosts.create();
-    const api = await KubeApi.start({ netns: hosts.host });
-    return new MultusHost(hosts, api, cniVersion);
+    const api = await KubeApi.start({ netns: hosts.host, transport });
+    return new MultusHost(hosts, api, { cniVersion, transport });
   }
 
   /**
@@ -132,7 +146,10 @@ export class MultusHost implements AsyncDisposable {
   async startCluster(
     name: string,
   ): Promise<{ readonly api: KubeApi; readonly kubeconfig: string }> {
-    const api = await KubeApi.start({ netns: this.hosts.host });
+    const api = await KubeApi.start({
+      netns: this.hosts.host,
+      transport: this.#options.transport,
+    });
     this.#addDefinitions(api);
     const { directory } = this.hosts;
     const kubeconfig = api.writeKubeconfig(directory, "token", { file: name });
@@ -142,7 +159,7 @@ export class MultusHost implements AsyncDisposable {
   /** Network `blue`: a bridge, and addresses that pods choose; `green`: veth pairs, leases, and its own table. */
   #addDefinitions(api: KubeApi): void {
     api.putNad("default", "blue", {
-      cniVersion: this.#cniVersion,
+      cniVersion: this.#options.cniVersion,
       name: "blue",
       type: "bridge",
       bridge: "br-blue",
@@ -150,7 +167,7 @@ export class MultusHost implements AsyncDisposable {
       ipam: { type: "static" },
     });
     api.putNad("default", "green", {
-      cniVersion: this.#cniVersion,
+      cniVersion: this.#options.cniVersion,
       name: "green",
       plugins: [
         { type: "ptp", ipam: this.hosts.hostLocal("10.20.0.0/16") },
@@ -162,7 +179,7 @@ export class MultusHost implements AsyncDisposable {
   /** The network of every pod: cables, leases, and limits for those who ask. */
   master(): JsonObject {
     return {
-      cniVersion: this.#cniVersion,
+      cniVersion: this.#options.cniVersion,
       name: "pods",
       plugins: [
         {
@@ -180,7 +197,7 @@ export class MultusHost implements AsyncDisposable {
   /** The configuration that the runtime has. */
   conf(keys: JsonObject = {}): JsonObject {
     return {
-      cniVersion: this.#cniVersion,
+      cniVersion: this.#options.cniVersion,
       name: "multus-cni-network",
       type: "multus",
       capabilities: { bandwidth: true },
