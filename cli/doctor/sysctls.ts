@@ -8,18 +8,16 @@ import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
-import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
+import { readSysctl } from "../../ffi/sysctl.ts";
 import type { IpFamily } from "../../net/ip.ts";
+import {
+  enableForwarding,
+  FORWARDING,
+} from "../../plugins/parts/ip_forward.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import { listLive } from "./live.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import type { Node } from "./node.ts";
-
-/** The parameter that lets the node forward packets of a family. */
-export const FORWARDING: Readonly<Record<IpFamily, string>> = {
-  4: "net/ipv4/ip_forward",
-  6: "net/ipv6/conf/all/forwarding",
-};
 
 const CALL_IPTABLES = "net/bridge/bridge-nf-call-iptables";
 
@@ -73,7 +71,7 @@ function findForwarding(node: Node): Findings {
         command: `sysctl -w ${name}=1`,
         mend: {
           did: `set ${name} to 1`,
-          run: () => inNetns(node.host.netns, () => writeSysctl(key, "1")),
+          run: () => inNetns(node.host.netns, () => enableForwarding(family)),
         },
       },
     );

@@ -10,7 +10,8 @@ import type { IpFamily } from "../../net/ip.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { listSysctls, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
-const FORWARDING: Readonly<Record<IpFamily, string>> = {
+/** The parameter that lets the host forward packets of a family. */
+export const FORWARDING: Readonly<Record<IpFamily, string>> = {
   4: "net/ipv4/ip_forward",
   6: "net/ipv6/conf/all/forwarding",
 };
@@ -26,7 +27,7 @@ export function ensureForwarding(
   inNetns(host, () => {
     for (const family of familiesOf(addresses)) {
       try {
-        if (readSysctl(FORWARDING[family]) !== "1") enable(family);
+        if (readSysctl(FORWARDING[family]) !== "1") enableForwarding(family);
       } catch (error) {
         throw new Error(`Cannot enable IPv${family} forwarding`, {
           cause: error,
@@ -37,7 +38,8 @@ export function ensureForwarding(
 }
 
 /**
- * Turns forwarding on, for IPv4 also on each interface.
+ * Turns forwarding of a family on in the calling thread's namespace, for IPv4
+ * also on each interface.
  *
  * With concurrent writers, `ip_forward` can become 1 while no interface
  * forwards: a write that does not get the RTNL lock is undone and repeated, and
@@ -47,7 +49,7 @@ export function ensureForwarding(
  * Source: net/ipv4/devinet.c `devinet_sysctl_forward()`; IPv6 sets its values
  * under the lock.
  */
-function enable(family: IpFamily): void {
+export function enableForwarding(family: IpFamily): void {
   writeSysctl(FORWARDING[family], "1");
   const ofNewLinks = "net/ipv4/conf/default/forwarding";
   if (family === 6 || readSysctl(ofNewLinks) === "1") return;

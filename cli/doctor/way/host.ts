@@ -8,11 +8,12 @@ import { createLog } from "../../../cni/log/log.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import type { Ip } from "../../../net/ip.ts";
+import { FORWARDING } from "../../../plugins/parts/ip_forward.ts";
 import { checkMasquerade } from "../../../plugins/parts/masquerade/mod.ts";
 import { formatFailureText } from "../../program/failure.ts";
 import { listForwardChains } from "../forward_chains.ts";
 import { adviseRestart } from "../live.ts";
-import { FORWARDING, nameOfSysctl, readHostSysctl } from "../sysctls.ts";
+import { nameOfSysctl, readHostSysctl } from "../sysctls.ts";
 import { askNeighbor } from "./neighbor.ts";
 import {
   describeLink,
@@ -50,7 +51,7 @@ function findForwarding({ node, family, entry }: Trip): Outcome {
     const name = nameOfSysctl(key);
     return ends(`${name} is 0`, `sysctl -w ${name}=1`);
   }
-  // Of IPv6, that of a link only says whether the host is a router there.
+  // For IPv6, a link's own parameter only says whether the host is a router there.
   const own = `net/ipv4/conf/${entry?.name}/forwarding`;
   if (family === 4 && readHostSysctl(node, own) === "0") {
     const name = nameOfSysctl(own);
