@@ -13,7 +13,7 @@ import { type Spawned, spawnIn } from "./_harness/spawn_in.ts";
 /** The test's own mount namespace stands for the host's. */
 const HOST = `/proc/${Deno.pid}/ns/mnt`;
 
-/** Whether the root directory is another than that of the mounts. */
+/** Whether the root directory differs from the root of the mounts. */
 function isInChroot(): boolean {
   const args = ["-t", `${Deno.pid}`, "-m", "stat", "-c", "%d:%i", "/"];
   const { stdout } = new Deno.Command("nsenter", { args }).outputSync();

@@ -278,7 +278,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       scene.sh("ip route replace default via 192.0.2.2");
     },
   );
-  await t.step("a link that is no router of IPv6 forwards", async () => {
+  await t.step("IPv6 passes a link whose own forwarding is off", async () => {
     const parameter = fill(
       "/proc/sys/net/ipv6/conf/$end/forwarding",
       scene,

@@ -15,6 +15,7 @@ import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
 import { eachRow } from "./_harness/table.ts";
+import { withMounts } from "./_harness/with_mounts.ts";
 
 const needs = allOf(
   needsBin,
@@ -40,20 +41,10 @@ function listNotForwarding(host: NetNs): string[] {
  * another write is undone in between.
  */
 function withoutEffect({ directory }: TestHosts, program: string): string {
-  const [file, script] = ["ip_forward", "run"].map((name) =>
-    `${directory}/${name}`
-  ) as [string, string];
+  const file = `${directory}/ip_forward`;
   Deno.writeTextFileSync(file, "0\n");
-  Deno.writeTextFileSync(
-    script,
-    `#!/bin/sh
-exec unshare --mount --propagation private sh -ec '
-mount --bind "${file}" /proc/sys/net/ipv4/ip_forward
-exec "$0" "$@"' '${program}' "$@"
-`,
-    { mode: 0o755 },
-  );
-  return script;
+  const mount = `mount --bind "${file}" /proc/sys/net/ipv4/ip_forward`;
+  return withMounts(directory, program, [mount]);
 }
 
 rootTest(

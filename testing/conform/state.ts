@@ -1,5 +1,5 @@
 /**
- * What a node has, in lines, as other programs than plugins see it.
+ * What a node has, in lines, as programs other than plugins see it.
  *
  * @module
  */
@@ -139,7 +139,7 @@ function listQdiscs(netns: NetNs): string[] {
   return list(netns, "qdisc", "tc", "qdisc", "show");
 }
 
-/** What a namespace begins with. Source: `nf_tables_init_net()`. */
+/** What a new namespace has. Source: `nf_tables_init_net()`. */
 const FIRST_GENERATION = 1;
 
 /** Lists the ruleset of nftables, unless the namespace has never had one. */

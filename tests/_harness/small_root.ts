@@ -7,6 +7,7 @@
 import { ensureUnpacked } from "../../scripts/debian_packages.ts";
 import { run } from "../../scripts/release/run.ts";
 import { unpackRelease, type Which } from "./release_files.ts";
+import { withMounts } from "./with_mounts.ts";
 
 /** Debian packages, which are only unpacked. */
 const PACKAGES = ["busybox-static", "musl"];
@@ -79,22 +80,12 @@ export class SmallRoot {
    * @param program Its path in the root
    */
   script(program: string): string {
-    const script = Deno.makeTempFileSync({
-      dir: this.#directory,
-      prefix: "in-",
-    });
     const seen = `${this.path}${this.#directory}`;
-    Deno.writeTextFileSync(
-      script,
-      `#!/bin/sh
-exec unshare --mount --propagation private sh -ec '
-mkdir -p "${seen}"
-for name in proc sys dev; do mount --rbind /$name "${this.path}/$name"; done
-mount --bind "${this.#directory}" "${seen}"
-exec chroot "${this.path}" "$0" "$@"' '${program}' "$@"
-`,
-    );
-    Deno.chmodSync(script, 0o755);
-    return script;
+    const mounts = [
+      `mkdir -p "${seen}"`,
+      `for name in proc sys dev; do mount --rbind /$name "${this.path}/$name"; done`,
+      `mount --bind "${this.#directory}" "${seen}"`,
+    ];
+    return withMounts(this.#directory, program, mounts, this.path);
   }
 }

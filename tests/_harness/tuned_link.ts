@@ -18,6 +18,7 @@ import { Mac } from "../../net/mac.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
+import { withMounts } from "./with_mounts.ts";
 
 /** The interface's MAC, and one to change it to. */
 export const OLD_MAC = "0a:58:0a:01:02:03", NEW_MAC = "c2:11:22:33:44:55";
@@ -143,14 +144,7 @@ export function withAllowlist(
   allowlist: string,
 ): string {
   const etc = Deno.makeTempDirSync({ dir: directory });
-  const script = `${etc}.sh`;
   Deno.mkdirSync(`${etc}/cni/tuning`, { recursive: true });
   Deno.writeTextFileSync(`${etc}/cni/tuning/allowlist.conf`, allowlist);
-  const mounting = `mount --bind "${etc}" /etc; exec "$0" "$@"`;
-  Deno.writeTextFileSync(
-    script,
-    `#!/bin/sh\nexec unshare --mount sh -ec '${mounting}' "${program}" "$@"\n`,
-    { mode: 0o755 },
-  );
-  return script;
+  return withMounts(directory, program, [`mount --bind "${etc}" /etc`]);
 }

@@ -6,6 +6,7 @@
  */
 
 import { unlessMissing } from "../../cni/files/io.ts";
+import { withMounts } from "./with_mounts.ts";
 
 /** Programs of the network, wherever a host has them. */
 const PROGRAMS = [
@@ -41,26 +42,15 @@ export function withoutPrograms(
   program: string,
   { readOnlyRun = false }: BareHostOptions = {},
 ): string {
-  const script = Deno.makeTempFileSync({ dir: directory, prefix: "bare-" });
   const empty = Deno.makeTempDirSync({ dir: directory });
   const mounts = `${empty}.fstab`;
   Deno.writeTextFileSync(mounts, listMasks(empty).join("\n"));
-  const lines = [
+  return withMounts(directory, program, [
     `mount -n -a -T "${mounts}"`,
     ...readOnlyRun
       ? ["mount --bind /run /run", "mount -o remount,bind,ro /run"]
       : [],
-    'exec "$0" "$@"',
-  ];
-  Deno.writeTextFileSync(
-    script,
-    `#!/bin/sh
-exec unshare --mount --propagation private sh -ec '
-${lines.join("\n")}' '${program}' "$@"
-`,
-  );
-  Deno.chmodSync(script, 0o755);
-  return script;
+  ]);
 }
 
 /** Lists what lies over the programs, as mount(8) reads it. */
