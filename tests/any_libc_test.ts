@@ -151,6 +151,8 @@ trap end EXIT
 for command in ${commands.join(" ")}; do
   ${DIRECTORY}/cni $command net1 ${hosts.sandbox.path} >&2
 done
+trap - EXIT
+end
 /bin/busybox cat $log`;
     const { code, stdout, stderr } = this.run("/bin/sh", ["-ec", script]);
     assertEquals(code, 0, stderr);

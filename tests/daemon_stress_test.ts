@@ -255,10 +255,13 @@ class Node implements AsyncDisposable {
       .filter((line) => line.startsWith("ADD "));
     assertEquals(added.length, new Set(added).size, `${added}`);
     // It is as useful as before.
-    const before = daemon.story.length;
+    const before = (await daemon.story()).length;
     await this.attachAndDetach(1);
     assertEquals(this.failures, []);
-    await eventually("6 calls", () => daemon.story.length === before + 6);
+    await eventually(
+      "6 calls",
+      async () => (await daemon.story()).length === before + 6,
+    );
     if (isLong) this.#print();
   }
 

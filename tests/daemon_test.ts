@@ -178,7 +178,7 @@ test("runs calls, counts them, and leaves nothing", async (scene, daemon) => {
   assertDone(await daemon.call("ptp", "CHECK", known).output);
   assertDone(await daemon.call("ptp", "DEL", known).output);
   scene.assertNothingIsLeft();
-  assertEquals(daemon.story, ["ptp ADD 0", "ptp CHECK 0", "ptp DEL 0"]);
+  assertEquals(await daemon.story(), ["ptp ADD 0", "ptp CHECK 0", "ptp DEL 0"]);
   const sample = "cni_daemon_calls_total" +
     '{plugin="ptp",command="ADD",network="net1",code="0"}';
   assertEquals(await daemon.metric(sample), 1);
@@ -197,8 +197,11 @@ test("undoes the ADD of a caller that is gone", async (scene, daemon) => {
   await scene.slowCalls("ADD test-container");
   call.kill();
   await call.output;
-  await eventually("the ADD has ended", () => daemon.story.length === 1);
-  assertEquals(daemon.story, ["ptp ADD 11"]);
+  await eventually(
+    "the ADD has ended",
+    async () => (await daemon.story()).length === 1,
+  );
+  assertEquals(await daemon.story(), ["ptp ADD 11"]);
   scene.assertNothingIsLeft();
 });
 
@@ -213,8 +216,11 @@ test(
     call.kill();
     await call.output;
     daemon.signal("SIGCONT");
-    await eventually("the ADD has ended", () => daemon.story.length === 1);
-    assertEquals(daemon.story, ["ptp ADD 11"]);
+    await eventually(
+      "the ADD has ended",
+      async () => (await daemon.story()).length === 1,
+    );
+    assertEquals(await daemon.story(), ["ptp ADD 11"]);
     scene.assertNothingIsLeft();
     const calls = scene.plugins.read("calls");
     assertMatch(calls, /^ADD test-container\nDEL test-container\n/);
@@ -238,13 +244,16 @@ test(
       11,
       11,
     ]);
-    await eventually("all have ended", () => daemon.story.length === 3);
-    assertEquals(daemon.story.toSorted(), [
+    await eventually(
+      "all have ended",
+      async () => (await daemon.story()).length === 3,
+    );
+    assertEquals((await daemon.story()).toSorted(), [
       "ptp ADD 11",
       "ptp ADD 11",
       "ptp DEL 0",
     ]);
-    assertEquals(daemon.story.at(-1), "ptp DEL 0");
+    assertEquals((await daemon.story()).at(-1), "ptp DEL 0");
     scene.assertNothingIsLeft();
   },
 );
@@ -309,7 +318,7 @@ test(
       assertDone(await deleted.output);
       scene.assertNothingIsLeft();
     }
-    assertEquals(daemon.story, []);
+    assertEquals(await daemon.story(), []);
     const { body } = await daemon.ask("/state");
     const { calls, ready, pid }: StateDocument = JSON.parse(body);
     assertEquals([calls.left, calls.done, ready, pid], [
@@ -341,7 +350,7 @@ test(
       const sample = `cni_daemon_not_mine_total{reason="${reason}"}`;
       assertEquals(await daemon.metric(sample), 1, sample);
     }
-    assertEquals(daemon.story, []);
+    assertEquals(await daemon.story(), []);
     const clean = { ...scene.quick, env: { CNI_NO_DAEMON: "1" } };
     assertDone(await daemon.call("ptp", "DEL", clean).output);
     scene.assertNothingIsLeft();
@@ -374,7 +383,10 @@ rootTest(
       const call = daemon.call("host-local", command, { config, wrapper });
       assertDone(await call.output);
     }
-    assertEquals(daemon.story, ["host-local ADD 0", "host-local DEL 0"]);
+    assertEquals(await daemon.story(), [
+      "host-local ADD 0",
+      "host-local DEL 0",
+    ]);
     await daemon[Symbol.asyncDispose]();
     Deno.removeSync(directory, { recursive: true });
   },
@@ -388,7 +400,7 @@ test("asks for nothing of its working directory", async (scene, daemon) => {
   assertDone(
     await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output,
   );
-  assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
+  assertEquals(await daemon.story(), ["ptp ADD 0", "ptp DEL 0"]);
   const [ipam, dataDir] = [{ ...scene.quick.config["ipam"] as object }, "x/y"];
   const config = { ...scene.quick.config, ipam: { ...ipam, dataDir } };
   const relative = {
@@ -398,7 +410,7 @@ test("asks for nothing of its working directory", async (scene, daemon) => {
   assertDone(await daemon.call("ptp", "ADD", relative).output);
   assertDone(await daemon.call("ptp", "DEL", relative).output);
   assert(Deno.statSync(`${scene.hosts.directory}/x/y/net1`).isDirectory);
-  assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
+  assertEquals(await daemon.story(), ["ptp ADD 0", "ptp DEL 0"]);
 });
 
 test("has callers come back when it is well", async (scene, daemon) => {
@@ -409,7 +421,7 @@ test("has callers come back when it is well", async (scene, daemon) => {
     () => left.every((path) => findFileId(path) === undefined),
   );
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
-  assertEquals(daemon.story, ["ptp DEL 0"]);
+  assertEquals(await daemon.story(), ["ptp DEL 0"]);
 });
 
 test("that is stopped leaves calls to their callers", async (scene, daemon) => {
@@ -423,7 +435,7 @@ test("that is stopped leaves calls to their callers", async (scene, daemon) => {
     "it has looked at them",
     async () => await daemon.metric(withdrawn) === 2,
   );
-  assertEquals(daemon.story, []);
+  assertEquals(await daemon.story(), []);
   scene.assertNothingIsLeft();
 });
 
@@ -472,7 +484,11 @@ test(
       () => findFileId(lossesFile(daemon.socket)) === undefined,
     );
     await run("DEL");
-    assertEquals(daemon.story, ["sbr DEL 0", "bandwidth DEL 0", "ptp DEL 0"]);
+    assertEquals(await daemon.story(), [
+      "sbr DEL 0",
+      "bandwidth DEL 0",
+      "ptp DEL 0",
+    ]);
     scene.assertNothingIsLeft();
   },
 );
@@ -512,8 +528,11 @@ rootTest(
         await scene.slowEnds();
         const [left, calls] = [scene.state, scene.plugins.read("calls")];
         daemon.signal("SIGCONT");
-        await eventually("the ADD has ended", () => daemon.story.length === 1);
-        assertEquals(daemon.story, ["ptp ADD 11"]);
+        await eventually(
+          "the ADD has ended",
+          async () => (await daemon.story()).length === 1,
+        );
+        assertEquals(await daemon.story(), ["ptp ADD 11"]);
         assertEquals(scene.state, left);
         assertEquals(scene.isLeased, others.at(-1) === "ADD");
         if (others.at(-1) === "ADD") {
@@ -555,7 +574,7 @@ test(
     scene.go();
     assertDone(await add.output);
     assertEquals(await daemon.ended(), 0);
-    assertEquals(daemon.story, ["ptp ADD 0"]);
+    assertEquals(await daemon.story(), ["ptp ADD 0"]);
     const left = [...Deno.readDirSync(daemon.directory)].map(({ name }) =>
       name
     );
@@ -574,9 +593,9 @@ test("passes its sockets on to a later one, and ends", async (scene, old) => {
   scene.go();
   assertDone(await add.output);
   assertEquals(await old.ended(), 0);
-  assertEquals(old.story, ["ptp ADD 0"]);
+  assertEquals(await old.story(), ["ptp ADD 0"]);
   assertDone(await daemon.call("ptp", "DEL", scene.slow).output);
-  assertEquals(daemon.story, ["ptp STATUS 0", "ptp DEL 0"]);
+  assertEquals(await daemon.story(), ["ptp STATUS 0", "ptp DEL 0"]);
   scene.assertNothingIsLeft();
 });
 
@@ -607,7 +626,7 @@ test(
     await daemon.ended();
     const next = await scene.addDaemon();
     assertDone(await next.call("ptp", "DEL", scene.slow).output);
-    assertEquals(next.story, ["ptp DEL 0"]);
+    assertEquals(await next.story(), ["ptp DEL 0"]);
     scene.assertNothingIsLeft();
   },
 );
@@ -719,7 +738,7 @@ test("keeps no more than 64 MiB of requests", async (scene, daemon) => {
   // Callers are served meanwhile.
   assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
-  assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
+  assertEquals(await daemon.story(), ["ptp ADD 0", "ptp DEL 0"]);
   const { body } = await daemon.ask("/state");
   const { calls }: StateDocument = JSON.parse(body);
   const reasons = calls.reasons.map(({ reason }) => reason).toSorted();
@@ -763,7 +782,7 @@ test(
       assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
       assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
     }
-    assertEquals(daemon.story.length, 6);
+    assertEquals((await daemon.story()).length, 6);
     const calls = Array.from({ length: 6 }, (_, index) => ({
       ...scene.quick,
       containerId: `c${index}`,
@@ -794,7 +813,7 @@ test(
     const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
     await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output;
     await daemon.says("Refused a caller of another user");
-    assertEquals(daemon.story, []);
+    assertEquals(await daemon.story(), []);
   },
   {},
   allOf(needsBin, needsOtherCaller),

@@ -71,9 +71,9 @@ END
         CNI_COMMAND=DEL CNI_CONTAINERID=c CNI_IFNAME=eth0 CNI_PATH=$root ./chain
       cat groups
       grep ^0:: /proc/$daemon/cgroup
-      grep -c "msg=call" log
       kill $daemon
-      wait $daemon || true`);
+      wait $daemon || true
+      grep -c "msg=call" log`);
     const [plugin, daemon, calls] = stdout.split("\n");
     assertEquals(daemon, `0::/${NAME}`);
     assertNotEquals(plugin, daemon);

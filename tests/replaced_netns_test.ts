@@ -140,6 +140,9 @@ rootTest(
       const { code, stdout } = await call.output;
       return { exitCode: code === 0 ? 0 : 1, stdout };
     });
-    assert(daemon.story.some((line) => line === "ptp ADD 0"), daemon.log);
+    assert(
+      (await daemon.story()).some((line) => line === "ptp ADD 0"),
+      daemon.log,
+    );
   },
 );

@@ -10,7 +10,7 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log/log.ts";
 import type { Peer } from "../../ffi/unix_socket.ts";
 import type { Admission } from "../service/admission.ts";
-import type { Call, Outcome } from "./calls.ts";
+import type { Answer, Call, Outcome } from "./calls.ts";
 import { type Exchange, OwnSocket } from "../service/own_socket.ts";
 import {
   type CallerWorld,
@@ -62,12 +62,12 @@ export interface CallSocketOptions {
    * must run it itself.
    */
   readonly onCall?: (request: CallRequest, isLeft: Promise<boolean>) => void;
-  /** Runs a call. */
-  readonly run: (call: Call) => Promise<Outcome>;
+  /** Runs a call, and hands its outcome over. */
+  readonly run: (call: Call, answer: Answer) => Promise<unknown>;
   /** The world that a caller must share with this process. */
   readonly world: OwnWorld;
   /** Reads the world of a caller; {@linkcode readCallerWorld} by default. */
-  readonly readWorld?: (directory: string, request: CallRequest) => CallerWorld;
+  readonly readWorld?: (directory: string) => CallerWorld;
   readonly log: Pick<Log, "warn" | "info">;
   /**
    * Called for each call that its caller must run itself, with the plugin and the
@@ -196,7 +196,7 @@ class Conversation implements Exchange {
       this.#options.onCall?.(request, this.#isLeft.promise);
       const { uid } = this.#connection.peer;
       if (uid !== Deno.uid()) return this.#refuse("another user");
-      const callerWorld = this.#readWorld(request);
+      const callerWorld = this.#readWorld();
       if (callerWorld === undefined) {
         this.#connection.look();
         const isGone = this.#gone.signal.aborted;
@@ -218,10 +218,10 @@ class Conversation implements Exchange {
     }
   }
 
-  #readWorld(request: CallRequest): CallerWorld | undefined {
+  #readWorld(): CallerWorld | undefined {
     const { readWorld = readCallerWorld, log } = this.#options;
     try {
-      return this.#process.read((directory) => readWorld(directory, request));
+      return this.#process.read(readWorld);
     } catch (error) {
       log.info("Cannot read the caller's process", {
         from: describePeer(this.#connection.peer),
@@ -260,18 +260,20 @@ class Conversation implements Exchange {
     this.#isBegun = true;
     this.#isLeft.resolve(false);
     using _alive = this.#signs.begin(this.#connection);
-    const outcome = await this.#options.run({
+    const call: Call = {
       ...work,
       exe,
       signal: this.#gone.signal,
       look: () => this.#connection.look(),
       from: describePeer(this.#connection.peer),
+    };
+    await this.#options.run(call, async (outcome) => {
+      if ("notMine" in outcome) return this.#refuse(outcome.notMine);
+      const answered = await answer(outcome);
+      if ("notMine" in answered) return this.#refuse(answered.notMine);
+      const { stdout, exitCode } = answered;
+      this.#end({ stdout, exitCode });
     });
-    if ("notMine" in outcome) return this.#refuse(outcome.notMine);
-    const answered = await answer(outcome);
-    if ("notMine" in answered) return this.#refuse(answered.notMine);
-    const { stdout, exitCode } = answered;
-    this.#end({ stdout, exitCode });
   }
 
   /** Leaves the call to its caller. Counts it once: others may have refused it meanwhile. */

@@ -31,10 +31,9 @@ class Scene implements AsyncDisposable {
         await new Promise<void>((resolve) =>
           signal.addEventListener("abort", () => resolve())
         );
-        return { stdout: "{}", exitCode: 0 };
       },
       world,
-      readWorld: () => ({ ...world, exe: "", netns: null }),
+      readWorld: () => ({ ...world, exe: "" }),
       log: { info(): void {}, warn: console.error },
       onNotMine: (why) => this.left.push(why),
     });

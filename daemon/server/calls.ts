@@ -58,6 +58,9 @@ export type Outcome =
   | Pick<DispatchOutput, "stdout" | "exitCode">
   | { readonly notMine: Reason };
 
+/** Receives a call's outcome before it is logged and counted. Never throws. */
+export type Answer = (outcome: Outcome) => Promise<void>;
+
 /** A call that has ended. */
 export interface EndedCall {
   /** The plugin's type. */
@@ -156,14 +159,18 @@ export class Calls {
     return this.#turns.waiting;
   }
 
-  /** Runs a call when it is its turn. Never throws. */
-  async run(call: Call): Promise<Outcome> {
+  /**
+   * Runs a call when it is its turn. Never throws.
+   *
+   * @param answer Whoever waits for a call need not wait for its log line
+   */
+  async run(call: Call, answer?: Answer): Promise<Outcome> {
     const { around } = this.#options;
-    const run = (): Promise<Outcome> => this.#run(call);
+    const run = (): Promise<Outcome> => this.#run(call, answer);
     return await (around === undefined ? run() : around(call, run));
   }
 
-  async #run(call: Call): Promise<Outcome> {
+  async #run(call: Call, answer?: Answer): Promise<Outcome> {
     const arrivedMs = performance.now();
     const command = call.env["CNI_COMMAND"] ?? "";
     const subject = readSubject(call, this.#options.isPerContainer);
@@ -176,6 +183,7 @@ export class Calls {
       startedMs = performance.now();
     });
     const endedMs = performance.now();
+    await answer?.(outcome);
     this.#report(entry, outcome, {
       ms: endedMs - arrivedMs,
       waitedMs: startedMs - arrivedMs,

@@ -184,7 +184,7 @@ class NodeDaemon {
       translate,
       log,
       onCall: (call, isLeft) => this.calls.note(call, isLeft),
-      run: (call) => this.calls.run(call),
+      run: (call, answer) => this.calls.run(call, answer),
       world: readOwnWorld(build, hostNetns),
       ...readWorld && { readWorld },
       onNotMine: (reason, call): void => {

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { normalize } from "@std/path/posix";
 import { foldKey, isObject, parseJson } from "../../cni/json/json.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { findNodeKey, isRelativePath } from "../../cni/config/node_keys.ts";
@@ -34,8 +35,6 @@ export interface World {
 export interface CallerWorld extends World {
   /** Its executable. */
   readonly exe: string;
-  /** CNI_NETNS; null if the file does not exist. */
-  readonly netns: string | null;
 }
 
 /** The world of this process. */
@@ -65,17 +64,10 @@ export function readOwnWorld(build: string, hostNetns: string): OwnWorld {
  * @param directory Its directory in /proc
  * @throws {Error} If a part of it cannot be read
  */
-export function readCallerWorld(
-  directory: string,
-  { env }: Pick<CallRequest, "env">,
-): CallerWorld {
-  const netns = (env["CNI_NETNS"] ?? "")
-    .replace(/^\/proc\/(thread-)?self\//, `${directory}/`)
-    .replace(/^\/dev\/fd\//, `${directory}/fd/`);
+export function readCallerWorld(directory: string): CallerWorld {
   return {
     ...readWorld(directory),
     exe: requireFileId(`${directory}/exe`),
-    netns: findFileId(netns) ?? null,
   };
 }
 
@@ -128,10 +120,7 @@ export function findDifference(
   if (world.umask !== own.umask) return "another umask";
   const lent = own.capabilities & NEEDED & ~world.capabilities;
   if (lent !== 0n) return "missing capabilities";
-  const netns = findFileId(env["CNI_NETNS"] ?? "") ?? null;
-  if (world.netns !== netns || isOfProcess(env["CNI_NETNS"] ?? "")) {
-    return "CNI_NETNS is another file";
-  }
+  if (isOfReader(env["CNI_NETNS"] ?? "")) return "CNI_NETNS is another file";
   if (world.cwd === own.cwd) return undefined;
   return hasRelativePath(env, stdin) ? "another working directory" : undefined;
 }
@@ -144,9 +133,14 @@ export function findDifference(
  */
 const NEEDED = 1n << 12n | 1n << 21n;
 
-/** Reports whether a path is one of descriptors or threads. */
-function isOfProcess(path: string): boolean {
-  return /^\/(proc\/(thread-)?self\/(fd|task)|dev\/fd)\//.test(path);
+/**
+ * Reports whether a path stands for another file in each process that uses it. The
+ * network namespace is the same one by then.
+ */
+function isOfReader(path: string): boolean {
+  const [, file] = /^\/(?:proc\/(?:thread-)?self|dev\/fd)\/(.*)$/
+    .exec(normalize(path)) ?? [];
+  return file !== undefined && file !== "ns/net";
 }
 
 /** Variables with paths. */

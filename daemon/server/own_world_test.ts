@@ -22,12 +22,11 @@ function compare(
     env: {},
     stdin: new TextEncoder().encode("{}"),
     ...changes,
-  }, { ...shared, exe: "1:1", netns: null, ...world });
+  }, { ...shared, exe: "1:1", ...world });
 }
 
 Deno.test("findDifference() finds what caller and daemon do not share", async (t) => {
-  const NETNS = "/proc/self/ns/net";
-  const netns = findFileId(NETNS) ?? null;
+  const sandbox = (path: string) => ({ env: { CNI_NETNS: path } });
   const rows: [string, Parameters<typeof compare>[0], string | undefined][] = [
     ["nothing", {}, undefined],
     ["the build", { build: "b2" }, "another build"],
@@ -36,27 +35,22 @@ Deno.test("findDifference() finds what caller and daemon do not share", async (t
     ["the root", { world: { root: "1:1" } }, "another root directory"],
     ["the users", { world: { user: "1:1" } }, "another user namespace"],
     ["the umask", { world: { umask: 0o777 } }, "another umask"],
-    [
-      "the sandbox",
-      { env: { CNI_NETNS: NETNS }, world: { netns: "1:1" } },
-      "CNI_NETNS is another file",
-    ],
-    [
-      "a sandbox that only the caller sees",
-      { env: { CNI_NETNS: "/no/such/file" }, world: { netns } },
-      "CNI_NETNS is another file",
-    ],
-    [
-      "a descriptor of the process",
-      { env: { CNI_NETNS: "/proc/self/fd/999" } },
-      "CNI_NETNS is another file",
-    ],
     ["no sandbox", { env: { CNI_NETNS: "/no/such/file" } }, undefined],
-    [
-      "the same sandbox",
-      { env: { CNI_NETNS: NETNS }, world: { netns } },
-      undefined,
-    ],
+    ["the host as the sandbox", sandbox("/proc/self/ns/net"), undefined],
+    ["a thread's", sandbox("/proc/thread-self/ns/net"), undefined],
+    ...[
+      "/proc/self/fd/3",
+      "/proc/thread-self/fd/3",
+      "/proc/self/task/1/ns/net",
+      "/proc/self/root/run/netns/a",
+      "/dev/fd/3",
+      "/proc//self/./fd/3",
+      "/run/../proc/self/fd/3",
+    ].map((path): [string, Parameters<typeof compare>[0], string] => [
+      path,
+      sandbox(path),
+      "CNI_NETNS is another file",
+    ]),
   ];
   for (const [name, changes, expected] of rows) {
     await t.step(name, () => {
@@ -112,16 +106,14 @@ Deno.test("findDifference() lends no capability to a caller", () => {
       build: "b1",
       env: {},
       stdin: new Uint8Array(),
-    }, { ...shared, capabilities: callers, exe: "1:1", netns: null });
+    }, { ...shared, capabilities: callers, exe: "1:1" });
     assertEquals(found, isMissing ? "missing capabilities" : undefined);
   }
 });
 
 Deno.test("readCallerWorld() reads what a process sees", () => {
-  const env = { CNI_NETNS: "/proc/self/ns/net" };
-  assertEquals(readCallerWorld(`/proc/${Deno.pid}`, { env }), {
+  assertEquals(readCallerWorld(`/proc/${Deno.pid}`), {
     ...shared,
     exe: findFileId("/proc/self/exe") ?? "",
-    netns: findFileId("/proc/self/ns/net") ?? "",
   });
 });

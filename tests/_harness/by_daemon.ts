@@ -37,10 +37,9 @@ export const BUILD = "by daemon";
 export function worldLike(
   getWorld: () => OwnWorld,
 ): NonNullable<CallSocketOptions["readWorld"]> {
-  return (_directory, { env }) => ({
+  return () => ({
     ...getWorld(),
     exe: findFileId("/proc/self/exe") ?? "",
-    netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
   });
 }
 
@@ -58,7 +57,8 @@ class Daemon {
     this.#world = { ...readOwnWorld(BUILD, this.#hostNetns) };
     const socket = new CallSocket({
       lookup: (type) => this.#lookup(type),
-      run: (call) => this.#host(this.#hostNetns).calls.run(call),
+      run: (call, answer) =>
+        this.#host(this.#hostNetns).calls.run(call, answer),
       world: this.#world,
       readWorld: worldLike(() => this.#world),
       log: { info(): void {}, warn: console.error },

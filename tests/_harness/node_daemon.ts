@@ -35,11 +35,9 @@ export interface HandedCall extends CallOptions {
 export class NodeDaemon implements AsyncDisposable {
   readonly #hosts: TestHosts;
   readonly #child: Deno.ChildProcess;
-  readonly #reading: Promise<void>;
+  readonly #logFile: string;
   /** Directory of the sockets. */
   readonly directory: string;
-  /** Its log so far. */
-  log = "";
 
   private constructor(
     hosts: TestHosts,
@@ -52,10 +50,17 @@ export class NodeDaemon implements AsyncDisposable {
   ) {
     this.#hosts = hosts;
     this.directory = socketDir;
-    const [path = "", ...before] = [...wrapper, `${BIN}/cni`];
-    const command = new Deno.Command(path, {
+    this.#logFile = Deno.makeTempFileSync({
+      dir: hosts.directory,
+      prefix: "daemon-",
+    });
+    const command = new Deno.Command("/bin/sh", {
       args: [
-        ...before,
+        "-c",
+        'exec "$@" 2>"$0"',
+        this.#logFile,
+        ...wrapper,
+        `${BIN}/cni`,
         "daemon",
         `--socket-dir=${socketDir}`,
         "--no-warm-up",
@@ -69,10 +74,9 @@ export class NodeDaemon implements AsyncDisposable {
       },
       stdin: "null",
       stdout: "null",
-      stderr: "piped",
+      stderr: "null",
     });
     this.#child = inNetns(hosts.host, () => command.spawn());
-    this.#reading = this.#read();
   }
 
   /** Starts a daemon, and waits until it listens. */
@@ -85,9 +89,9 @@ export class NodeDaemon implements AsyncDisposable {
     return daemon;
   }
 
-  async #read(): Promise<void> {
-    const text = this.#child.stderr.pipeThrough(new TextDecoderStream());
-    for await (const chunk of text) this.log += chunk;
+  /** Its log so far. */
+  get log(): string {
+    return Deno.readTextFileSync(this.#logFile);
   }
 
   /** Waits until a text is in its log. */
@@ -123,8 +127,10 @@ export class NodeDaemon implements AsyncDisposable {
     return spawnIn(this.#hosts.host, { path, args, env, stdin });
   }
 
-  /** Its calls, as {@linkcode readStory} tells. */
-  get story(): string[] {
+  /** All calls that it has answered, as {@linkcode readStory} tells. */
+  async story(): Promise<string[]> {
+    // It logs a call after its answer, and before it answers anything else.
+    await this.ask("/healthz").catch(() => "it has ended, and logged all");
     return readStory(this.log);
   }
 
@@ -148,7 +154,6 @@ export class NodeDaemon implements AsyncDisposable {
   /** Waits until it has ended; returns its exit code. */
   async ended(): Promise<number> {
     const { code } = await this.#child.status;
-    await this.#reading;
     return code;
   }
 
