@@ -1,16 +1,28 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import * as z from "zod/mini";
+import { decode } from "../cni/json/json.ts";
 import {
   getLanguageService,
   type JSONDocument,
   type LanguageService,
   TextDocument,
 } from "vscode-json-languageservice";
-import type { JsonSchema } from "../cni/tools/json_schema.ts";
+import {
+  describePlugin,
+  isTuple,
+  type JsonSchema,
+} from "../cni/tools/json_schema.ts";
+import { schemaOfKeys } from "../cni/tools/key_schema.ts";
+import { typeOf } from "../cli/schema/explain.ts";
 import { makeSchemas } from "../cli/schema/make.ts";
 import { KEYS } from "../plugins/lists/keys.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { listChanged } from "./schemas.ts";
 import { writeSchemas } from "./schemas/write.ts";
+
+function itemsOf({ items = [] }: JsonSchema): readonly JsonSchema[] {
+  return isTuple(items) ? items : [items];
+}
 
 Deno.test("schemas describe every key", async () => {
   const { definitions } = await makeSchemas();
@@ -20,7 +32,7 @@ Deno.test("schemas describe every key", async () => {
       assertMatch(inner ?? "", /^\S.+[.!]$/, `${name}.${key}`);
       visit(value, `${name}.${key}`);
     }
-    if (schema.items) visit(schema.items, `${name}[]`);
+    for (const item of itemsOf(schema)) visit(item, `${name}[]`);
   };
   for (const [type, schema] of Object.entries(definitions)) {
     visit(schema as JsonSchema, type);
@@ -34,7 +46,7 @@ function listPaths(schema: JsonSchema, path = ""): string[] {
   return [
     path.slice(1),
     ...inner,
-    ...schema.items ? listPaths(schema.items, `${path}[]`) : [],
+    ...itemsOf(schema).flatMap((item) => listPaths(item, `${path}[]`)),
   ];
 }
 
@@ -47,6 +59,21 @@ Deno.test("keys.ts has only keys that the schema has", async (t) => {
       assertEquals(unknown, []);
     });
   }
+});
+
+Deno.test("a tuple of a plugin has a schema for each item", () => {
+  const range = z.tuple([z.number(), z.string()]);
+  const schema = describePlugin({
+    about: { type: "a", kind: "chained" },
+    keys: { type: "a", text: "", keys: {} },
+    schema: z.object({ range }) as never,
+  }, []);
+  const described = schema.properties?.["range"] ?? {};
+  assertEquals(described.items, [{ type: "number" }, { type: "string" }]);
+  assertEquals(typeOf(described), "list of number, string");
+  assertEquals(decode(schemaOfKeys(schema), { range: [1, "x"] }, "it"), {
+    range: [1, "x"],
+  });
 });
 
 /** Opens a text as VS Code does with `json.schemas` in its settings. */

@@ -7,7 +7,7 @@
 import { formatSection, wrap } from "../program/help.ts";
 import type { Style } from "../program/style.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import type { JsonSchema } from "../../cni/tools/json_schema.ts";
+import { isTuple, type JsonSchema } from "../../cni/tools/json_schema.ts";
 import { innerOf, type Key } from "./schemas.ts";
 
 /** Keys that all plugins have; they come last. */
@@ -117,7 +117,11 @@ function factsOf(schema: JsonSchema): [label: string, text: string][] {
 /** Names a type as people do. */
 export function typeOf(schema: JsonSchema): string {
   const { type, items } = schema;
-  if (items !== undefined) return `list of ${plural(typeOf(items))}`;
+  if (items !== undefined) {
+    return isTuple(items)
+      ? `list of ${items.map(typeOf).join(", ")}`
+      : `list of ${plural(typeOf(items))}`;
+  }
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum !== undefined) {
     return schema.enum.filter((value) => value !== "")

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JsonSchema } from "../../cni/tools/json_schema.ts";
+import { isTuple, type JsonSchema } from "../../cni/tools/json_schema.ts";
 import { didYouMean } from "../program/suggest.ts";
 import type { ListSchema } from "./make.ts";
 
@@ -93,5 +93,6 @@ export function findKey(list: ListSchema, name: string): Key | string {
 
 /** Returns the schema of a list's items, however deep; else the schema itself. */
 export function innerOf(schema: JsonSchema): JsonSchema {
-  return schema.items === undefined ? schema : innerOf(schema.items);
+  const { items } = schema;
+  return items === undefined || isTuple(items) ? schema : innerOf(items);
 }

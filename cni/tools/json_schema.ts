@@ -29,8 +29,8 @@ export interface JsonSchema {
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   /** Keys that an object must have. */
   readonly required?: readonly string[];
-  /** Schema of an array's items. */
-  readonly items?: JsonSchema;
+  /** Schema of an array's items; of a tuple, one for each. */
+  readonly items?: JsonSchema | readonly JsonSchema[];
   /** The least number. */
   readonly minimum?: number;
   /** The greatest number. */
@@ -191,9 +191,13 @@ function describe(schema: JsonSchema, context: Context): JsonSchema {
   const { properties, items, $schema: _, required: _required, ...others } =
     schema;
   const { path } = context;
+  const describeItem = (item: JsonSchema): JsonSchema =>
+    describe(item, { ...context, path: `${path}[]` });
   const known = {
     ...stripLimits(others),
-    ...items && { items: describe(items, { ...context, path: `${path}[]` }) },
+    ...items && {
+      items: isTuple(items) ? items.map(describeItem) : describeItem(items),
+    },
     ...properties && {
       properties: Object.fromEntries(
         Object.entries(properties).map(([key, value]) => {
@@ -205,6 +209,13 @@ function describe(schema: JsonSchema, context: Context): JsonSchema {
     },
   };
   return properties === undefined || path === "" ? known : close(known);
+}
+
+/** Reports whether an array's items have a schema each. */
+export function isTuple(
+  items: NonNullable<JsonSchema["items"]>,
+): items is readonly JsonSchema[] {
+  return Array.isArray(items);
 }
 
 /** Refuses keys that plugins do not know. */

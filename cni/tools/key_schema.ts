@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { Schema } from "../json/json.ts";
-import type { JsonSchema } from "./json_schema.ts";
+import { isTuple, type JsonSchema } from "./json_schema.ts";
 
 /** Builds the schema, at every depth. */
 export function schemaOfKeys(schema: JsonSchema): Schema<unknown> {
@@ -14,7 +14,9 @@ export function schemaOfKeys(schema: JsonSchema): Schema<unknown> {
 }
 
 function build({ properties, items }: JsonSchema): z.ZodMiniType {
-  if (items !== undefined) return z.array(build(items));
+  if (items !== undefined) {
+    return isTuple(items) ? z.array(z.unknown()) : z.array(build(items));
+  }
   if (properties === undefined) return z.unknown();
   return z.looseObject(
     Object.fromEntries(
