@@ -157,7 +157,9 @@ export const FLAGS = {
   "name": { value: "NAME", summary: "name of the network (default pods)" },
   "type": {
     value: "TYPE",
-    summary: "plugin: bridge, ptp, macvlan, ipvlan or vlan (default bridge)",
+    summary:
+      "plugin: bridge, ptp, macvlan, ipvlan or vlan (default bridge if " +
+      "installed, else ptp)",
     completes: "starter",
   },
   "subnet": {
@@ -171,7 +173,9 @@ export const FLAGS = {
       "(default the one with the default route)",
   },
   "vlan-id": { value: "ID", summary: "VLAN of the type vlan, 1 to 4094" },
-  "portmap": { summary: "map ports of the host (default for bridge and ptp)" },
+  "portmap": {
+    summary: "map ports of the host (default for bridge and ptp, if installed)",
+  },
   "no-portmap": { summary: "map no ports" },
   "bandwidth": { summary: "limit rates that the runtime asks for" },
   "cni-version": {

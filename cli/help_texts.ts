@@ -107,8 +107,9 @@ const TEXTS: HelpTexts = {
   "init": {
     about: [
       "Asks on a terminal if no flag answers. Without --subnet, uses one that no " +
-      "address, route or network of this node has. Validates the network before " +
-      "writing it, and replaces a file only with --force.",
+      "address, route or network of this node has. Without --type, uses bridge " +
+      "if it is installed, else ptp. Validates the network before writing it, " +
+      "and replaces a file only with --force.",
     ],
     examples: {
       "cni init": "answer questions",

@@ -241,7 +241,7 @@ export function suggestPlugin(
   );
   const hint = type === undefined ? "" : didYouMean(type, pluginNames);
   if (hint === "") return error;
-  return new CniError(toCniError(error).code, text + hint, { cause: error });
+  return new CniError(toCniError(error).code, text + hint);
 }
 
 /** Reports whether a file has exactly the same bytes as this executable. */

@@ -588,12 +588,12 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
     const [error = "", ...more] = stderr.split("\n");
     assertMatch(error, /^plugin type="hang" failed \(add\): /);
     assertStringIncludes(error, "the deadline has passed");
-    assertEquals(more, ["Undoing ADD (at most 30s)…", ""]);
+    assertEquals(more, ["Undoing ADD (at most 30s)…", "ADD undone", ""]);
     assertEquals(await leases(), "");
   });
   await t.step("and shows what plugins print, if asked to", async () => {
     const { stderr } = await host.cni(...args, "--verbose");
-    assertMatch(stderr, /\nUndoing ADD.*\nundone\n$/s);
+    assertMatch(stderr, /\nUndoing ADD.*\nundone\nADD undone\n$/s);
   });
   await t.step("as a document", async () => {
     const { stdout } = await host.cni(...args, "--json");
@@ -640,6 +640,47 @@ onNode("cni add gives up undoing in time", async (host, t) => {
     const { code, stdout, stderr } = await host.cni(...args, "--json");
     assertEquals([code, JSON.parse(stdout).code], [1, 999]);
     assertMatch(stderr, /^ADD\nDEL\nCannot undo ADD: /);
+  });
+});
+
+onNode("cni add undoes only what was begun", async (host, t) => {
+  addPods(host);
+  host.addPlugin(
+    "old",
+    `case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"0.4.0","supportedVersions":["0.4.0"]}' ;;
+ADD) echo '{"code":1,"msg":"incompatible"}'; exit 1 ;;
+esac`,
+  );
+  const ipam = host.hostLocal("10.1.0.0/24");
+  host.addNetwork("first", [{ type: "brigde", ipam }, { type: "tuning" }]);
+  host.addNetwork("second", [{ type: "ptp", ipam }, { type: "brigde" }]);
+  host.addNetwork("ipam", [{ type: "ptp", ipam: { type: "lost" } }]);
+  host.addNetwork("version", [{ type: "old" }]);
+  await succeed(host, "netns add blue");
+  const rows: [network: string, lines: RegExp[]][] = [
+    ["first", [
+      /^plugin type="brigde" failed \(add\): failed to find plugin "brigde" in path \[[^\]]*\]; did you mean "bridge"\?$/,
+    ]],
+    ["version", [/^plugin type="old" failed \(add\): incompatible$/]],
+    ["second", [
+      /^plugin type="brigde" failed \(add\): /,
+      /^Undoing ADD /,
+      /^ADD undone$/,
+    ]],
+    ["ipam", [
+      /^plugin type="ptp" failed \(add\): failed to find plugin "lost" /,
+      /^Undoing ADD /,
+      /^Cannot undo ADD: .*failed to find plugin "lost" /,
+      /: install lost, then run cni del ipam \S+ --ifname eth0$/,
+    ]],
+  ];
+  await eachRow(t, rows, async ([network, lines]) => {
+    const { code, stderr } = await host.cni("add", network, "blue");
+    assertEquals(code, 1);
+    const got = stderr.trimEnd().split("\n");
+    assertEquals(got.length, lines.length, stderr);
+    lines.forEach((line, at) => assertMatch(got[at] ?? "", line));
   });
 });
 

@@ -4,22 +4,24 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { deadline } from "../../cni/call/deadline.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { createLog } from "../../cni/log/log.ts";
-import type {
-  AttachmentResult,
-  CachedAttachment,
-  NetworkConfList,
-  NetworkRuntime,
-  RuntimeConf,
+import {
+  type AttachmentResult,
+  type CachedAttachment,
+  type NetworkConfList,
+  type NetworkRuntime,
+  type PluginConf,
+  PluginFailure,
+  type RuntimeConf,
 } from "../../cni/libcni/mod.ts";
+import { pluginFailure } from "../../cni/libcni/operation.ts";
 import { arrangeResult, describeAttachment } from "../attachment.ts";
 import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
 import { findTarget, findUnknown } from "../attachments/target.ts";
 import { type Output, readTimeLimit } from "../program/command.ts";
-import { objectOf } from "../../cni/json/json.ts";
 import type { CniCall } from "../flags.ts";
 import { formatDuration } from "../../cni/config/duration.ts";
 import { formatFailureText } from "../program/failure.ts";
@@ -31,7 +33,8 @@ import {
   readDirectories,
   refuseLate,
 } from "../network.ts";
-import { suggestPlugin } from "../plugin_file.ts";
+import { listTypes } from "../install/plugin_types.ts";
+import { findMissing, suggestPlugin } from "../plugin_file.ts";
 import { showControls } from "../program/style.ts";
 
 /** Runs ADD, and DEL if it fails. Returns the result. */
@@ -89,17 +92,42 @@ async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
   try {
     return await runtime.addNetworkList(list, conf, { signal });
   } catch (cause) {
-    const types = list.plugins.flatMap(({ type, document }) => [
-      type,
-      String(objectOf(document["ipam"])["type"]),
-    ]);
-    const error = suggestPlugin(cause, types, readDirectories(call).pluginDirs);
-    if (error instanceof Error && !call.flags["no-undo"]) {
+    const types = list.plugins.flatMap(({ document }) => listTypes(document));
+    const { pluginDirs } = adding.directories;
+    const error = suggestPlugin(cause, types, pluginDirs);
+    const undoes = !call.flags["no-undo"] && await hasBegun(adding, cause);
+    if (error instanceof Error && undoes) {
       call.showFailure(error);
       await undo(adding);
     }
     throw error;
   }
+}
+
+/** Reports whether a plugin's ADD was begun: not if the first is missing, or refuses the version. */
+async function hasBegun(
+  { call: { signal }, runtime, list, directories }: Adding,
+  error: unknown,
+): Promise<boolean> {
+  const [first] = list.plugins;
+  if (first === undefined) return false;
+  if (!isFailureOf(first, "add", error)) return true;
+  if (findMissing(first.type, directories.pluginDirs)) return false;
+  if (toCniError(error).code !== ErrorCode.IncompatibleVersion) return true;
+  // Its IPAM plugin may be the one that refuses.
+  return await runtime
+    .validateNetworkList({ ...list, plugins: [first] }, { signal })
+    .then(() => true, () => signal.aborted);
+}
+
+/** Reports whether an operation failed because of this plugin of its list. */
+function isFailureOf(
+  plugin: PluginConf,
+  action: "add" | "delete",
+  error: unknown,
+): boolean {
+  return error instanceof PluginFailure &&
+    error.message === pluginFailure(plugin, action, error.cause).message;
 }
 
 /**
@@ -124,14 +152,31 @@ async function undo(
     // their work.
     const options = { signal, continueOnDelErrors: true };
     await runtime.delNetworkList(list, conf, options);
-  } catch (error) {
+  } catch (cause) {
     const { netns, ifName } = conf;
-    const lines = `Cannot undo ADD: ${formatFailureText(error)}\n` +
-      `Something may be left behind: run cni del ${list.name} ${netns} --ifname ${ifName}`;
-    call.onStderr(
-      `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
+    const { pluginDirs } = directories;
+    const isMissing = (type: string): boolean =>
+      findMissing(type, pluginDirs) !== undefined;
+    const failures = cause instanceof AggregateError ? cause.errors : [cause];
+    // A plugin that is missing has done nothing.
+    const absent = list.plugins.filter(({ type }) => isMissing(type));
+    const errors = failures.filter((error) =>
+      !absent.some((plugin) => isFailureOf(plugin, "delete", error))
     );
+    if (errors.length > 0) {
+      const texts = errors.map((error) => formatFailureText(error));
+      const missing = list.plugins
+        .flatMap(({ document }) => listTypes(document)).find(isMissing);
+      const install = missing === undefined ? "" : `install ${missing}, then `;
+      const lines = `Cannot undo ADD: ${texts.join("\n")}\n` +
+        `Something may be left behind: ${install}run cni del ${list.name} ${netns} --ifname ${ifName}`;
+      call.onStderr(
+        `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
+      );
+      return;
+    }
   }
+  if (!call.flags.json) call.onStderr("ADD undone\n");
 }
 
 function tellOfUndo({ flags, onStderr }: CniCall, timeoutMs: number): void {

@@ -20,7 +20,9 @@ import {
   readNodeSubnets,
 } from "../init/free_subnets.ts";
 import { type Choices, makeNetwork, STARTERS } from "../init/make_network.ts";
+import { listTypes } from "../install/plugin_types.ts";
 import { createRuntime, listNetworks, readDirectories } from "../network.ts";
+import { findMissing } from "../plugin_file.ts";
 import { formatPlace } from "../../cni/tools/problem.ts";
 import { noteNoPlugins } from "../validation/plugin_calls.ts";
 import { validateNetwork } from "../validation/validate.ts";
@@ -43,13 +45,17 @@ export async function init(
   const directories = readDirectories(call);
   const isAnswered = INIT_ANSWERS.some((flag) => flags[flag]) || flags.json;
   const node = readNode(directories.confDir);
-  const choices = choose(call, node, isAnswered ? undefined : ask);
+  const missing = listMissing(directories.pluginDirs);
+  const choices = choose(call, node, missing, isAnswered ? undefined : ask);
   const document = makeNetwork(choices);
   const text = JSON.stringify(document, null, 2);
   await check(call, document, choices);
   const { confDir } = directories;
   const target = flags.output ?? join(confDir, `10-${choices.name}.conflist`);
-  if (target === "-") return { json: document, text };
+  const notes = noteLeftOut(call, choices, missing);
+  if (target === "-") {
+    return { json: document, text, ...notes && { note: notes } };
+  }
   checkTarget(target);
   checkNew(target, choices.name, confDir, flags.force === true);
   // A node without networks may have none.
@@ -58,19 +64,40 @@ export async function init(
   }
   writeTarget(target, `${text}\n`);
   const { pluginDirs } = directories;
-  const missing = noteNoPlugins(pluginDirs);
+  const none = noteNoPlugins(pluginDirs);
   return {
     json: { file: target, network: document },
     text: `Wrote ${target}:\n${text}\n\nTry it: cni netns add test && ` +
       `cni add ${choices.name} test`,
-    note: missing && `${missing} yet: cni install ${pluginDirs[0]}`,
+    note: none ? `${none} yet: cni install ${pluginDirs[0]}` : notes,
   };
+}
+
+/** Lists the plugins of first networks that are not installed; none if no plugin is. */
+function listMissing(pluginDirs: readonly string[]): string[] {
+  if (noteNoPlugins(pluginDirs) !== undefined) return [];
+  return [...STARTERS.map(({ type }) => type), "portmap"]
+    .filter((type) => findMissing(type, pluginDirs) !== undefined);
+}
+
+/** Notes that portmap, which networks have by default, is not installed. */
+function noteLeftOut(
+  { flags }: CniCall,
+  { about, chained }: Choices,
+  missing: readonly string[],
+): string | undefined {
+  const isWanted = !flags["no-portmap"] && !chained.includes("portmap") &&
+    !about.start?.asks?.includes("master") && missing.includes("portmap");
+  return isWanted
+    ? "Left out portmap, which maps ports of the host: it is not installed"
+    : undefined;
 }
 
 /** Takes flags, answers and defaults, in this order. */
 function choose(
   call: CniCall,
   { taken, uplink }: NodeSubnets,
+  missing: readonly string[],
   ask: Ask = (_question, fallback) => fallback,
 ): Choices {
   const { flags, command } = call;
@@ -78,8 +105,10 @@ function choose(
     /^y/i.test(ask(`${question} (y/n)`, fallback ? "y" : "n"));
   const name = flags.name ?? ask("Name of the network", "pods");
   const types = STARTERS.map(({ type }) => type);
+  const usual = STARTERS.filter(({ start }) => !start?.asks?.includes("master"))
+    .map(({ type }) => type).find((type) => !missing.includes(type));
   const about = flags.type === undefined
-    ? readType(call, ask(`Type: ${types.join(", ")}`, types[0] ?? ""))
+    ? readType(call, ask(`Type: ${types.join(", ")}`, usual ?? types[0] ?? ""))
     : readFlag(call, flags.type);
   const { start } = about;
   const needsMaster = start?.asks?.includes("master") === true;
@@ -113,7 +142,7 @@ function choose(
     throw refuse(command, `"${cniVersion}" is not a version of the CNI`);
   }
   const mapsPorts = flags["no-portmap"] ? false : flags.portmap ||
-    !needsMaster && yes("Map ports of the host", true);
+    !needsMaster && yes("Map ports of the host", !missing.includes("portmap"));
   const limits = flags.bandwidth || yes("Limit rates", false);
   return {
     name,
@@ -187,9 +216,16 @@ async function check(
   const texts = errors.map(({ place, message }) =>
     `${formatPlace(place)}: ${message}`
   );
+  const { pluginDirs } = directories;
+  const missing = listTypes(document).filter((type) =>
+    texts.some((text) => text.includes(`"${type}" in path`))
+  );
+  const command = missing.length === 0
+    ? ""
+    : `; run cni install ${pluginDirs[0]} --only ${missing.join(",")}`;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot make the network "${name}": ${texts.join("; ")}`,
+    `Cannot make the network "${name}": ${texts.join("; ")}${command}`,
   );
 }
 

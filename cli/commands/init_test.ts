@@ -78,6 +78,50 @@ Deno.test("init says that plugins have to be installed first", async () => {
   );
 });
 
+Deno.test("init uses the plugins that are installed", async () => {
+  using plugins = new PluginDirectory();
+  for (const type of ["ptp", "host-local"]) plugins.addOwnExecutable(type);
+  const flags = { output: "-", "cni-path": plugins.path };
+  const make = async (
+    more: Record<string, string | boolean>,
+  ): Promise<[types: string[], note: unknown]> => {
+    const call = callWith({
+      flags: { "conf-dir": "/dev/null", ...flags, ...more },
+    });
+    const setting = { ask: undefined, readNode: () => NODE };
+    const { json, note } = await init(call, setting);
+    const list = (json as { plugins: { type: string }[] }).plugins;
+    return [list.map(({ type }) => type), note];
+  };
+  assertEquals(await make({}), [
+    ["ptp"],
+    "Left out portmap, which maps ports of the host: it is not installed",
+  ]);
+  assertEquals(await make({ "no-portmap": true }), [["ptp"], undefined]);
+  const rows: [flags: Record<string, string | boolean>, names: string][] = [
+    [{ type: "bridge" }, "bridge"],
+    [{ portmap: true, bandwidth: true }, "portmap,bandwidth"],
+  ];
+  for (const [more, names] of rows) {
+    const end = `; run cni install ${plugins.path} --only ${names}`;
+    const { message } = await assertRejects(() => make(more), Error);
+    assertEquals(message.slice(-end.length), end);
+  }
+  const answers = ["blue"];
+  const questions: string[] = [];
+  const ask = (question: string, fallback: string): string => {
+    questions.push(`${question} ${fallback}`);
+    return answers.shift() ?? fallback;
+  };
+  await run(flags, { ask });
+  assertEquals(questions.at(1)?.endsWith(" ptp"), true);
+  assertEquals(questions.includes("Map ports of the host (y/n) n"), true);
+
+  plugins.addOwnExecutable("bridge");
+  plugins.addOwnExecutable("portmap");
+  assertEquals(await make({}), [["bridge", "portmap"], undefined]);
+});
+
 Deno.test("init asks on a terminal", async () => {
   const answers = ["blue", "ptp", "10.50.0.0/24", "y", "n", "y"];
   const questions: string[] = [];
