@@ -7,6 +7,7 @@ import { CHECKS } from "../cli/doctor/checks.ts";
 import { formatFindingsPage } from "../scripts/schemas/findings_page.ts";
 import { collapse, diagnose, type Found } from "../cli/doctor/diagnose.ts";
 import { error, type Finding } from "../cli/doctor/finding.ts";
+import { parseNetworkConfList } from "../cni/libcni/mod.ts";
 import { SyscallError } from "../ffi/errno.ts";
 import type { Output } from "../cli/program/command.ts";
 import { chooseStyle } from "../cli/program/style.ts";
@@ -312,6 +313,72 @@ rootTest("cni doctor says what it cannot check", NEEDS, async () => {
     /\n\nNot checked: no-network, .*, leftover; the time is up.*\n\nNothing is wrong in what was checked$/,
   );
 });
+
+rootTest(
+  "cni doctor gives each difference a fix of its own, with an uplink or without",
+  NEEDS,
+  async () => {
+    for (const hasUplink of [true, false]) {
+      using scene = DoctorScene.bare();
+      const { sandbox } = scene.hosts;
+      const ipam = scene.hosts.hostLocal("10.55.0.0/24");
+      const path = scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipMasq: true,
+        ipMasqBackend: "nftables",
+        ipam: { ...ipam, routes: [{ dst: "0.0.0.0/0" }] },
+      }]);
+      const key = `--container-id feedfacefeed --ifname eth0`;
+      const named = `pods ${sandbox.path} ${key}`;
+      const again = `cni del ${named} && cni add ${named}`;
+      using node = scene.node();
+      await node.runtime.addNetworkList(
+        parseNetworkConfList(await Deno.readFile(path)),
+        { containerId: "feedfacefeed", netns: sandbox.path, ifName: "eth0" },
+      );
+      if (!hasUplink) scene.ip("link del out0");
+      const find = async (): Promise<string[][]> =>
+        (await scene.find({ without: ["leftover"] }))
+          .filter(({ check }) => check === "attachment-changed")
+          .map(({ message, command = "" }) => [
+            message.replace(/^.*: ptp: /, ""),
+            command.replaceAll(`nsenter --net=${sandbox.path} `, ""),
+          ]);
+      assertEquals(await find(), []);
+      scene.sh("nft delete table inet cni_plugins_masquerade");
+      const masquerade = ["The masquerade is gone: 10.55.0.2", again];
+      assertEquals(await find(), [masquerade]);
+      const [{ ifname: end }] = JSON.parse(scene.ip("-j link show type veth"))
+        .filter(({ ifname }: { ifname: string }) => ifname !== "out0");
+      scene.ip(`link set ${end} down`);
+      scene.sh("ip route del default; ip address flush dev eth0", sandbox);
+      assertEquals(await find(), [
+        [
+          'Interface "eth0" lacks address 10.55.0.2/24',
+          "ip address add 10.55.0.2/24 dev eth0",
+        ],
+        ['Interface "eth0" lacks route 10.55.0.1/32', again],
+        ['Interface "eth0" lacks route 10.55.0.0/24 via 10.55.0.1', again],
+        [
+          'Interface "eth0" lacks route 0.0.0.0/0 via 10.55.0.1',
+          "ip address replace 10.55.0.2/24 dev eth0 && " +
+          "ip route add default via 10.55.0.1 dev eth0",
+        ],
+        [`Interface "${end}" is down`, `ip link set ${end} up`],
+        masquerade,
+      ]);
+      // The route's command needs no other before it.
+      const [, , , [, command = ""] = []] = await find();
+      scene.sh(command, sandbox);
+      scene.ip(`link set ${end} up`);
+      const left = (await find()).map(([message]) => message);
+      assertEquals(
+        left.filter((text) => /is down$|0\.0\.0\.0|address/.test(text ?? "")),
+        [],
+      );
+    }
+  },
+);
 
 /** How many commands one fault may take, one after another. */
 const MOST_STEPS = 6;

@@ -32,7 +32,9 @@ import { adviseRestart, listLive, nameAttachment } from "./live.ts";
 import { ipamTypeOf, type Node, typesOf } from "./node.ts";
 import { listHeldLocks } from "./storage.ts";
 import { findUplink } from "./subnets.ts";
-import { walkAll } from "./way/walk.ts";
+import { CONTAINER_STEPS } from "./way/container.ts";
+import { HOST_STEPS } from "./way/host.ts";
+import { type Made, walkAll } from "./way/walk.ts";
 
 /** Finds files of the cache that nobody can read. */
 function findBroken(node: Node): Findings {
@@ -92,12 +94,12 @@ async function findChanged(node: Node): Promise<Findings> {
     const differences = (await findDifferences(node, one, isUsable))
       .filter((text) => !known.some((end) => text.endsWith(end)));
     if (differences.length === 0) continue;
-    const help = await findHelp(node, one);
+    const steps = await listEnds(node, one);
     for (const difference of differences) {
       findings.push(error(
         `${subject} on "${one.network}": ${difference}`,
         "the container's network does not work as it was set up",
-        { ...help, subject },
+        { ...findHelp(difference, one, steps), subject },
       ));
     }
   }
@@ -123,21 +125,80 @@ export async function findDifferences(
   return await found;
 }
 
-/** Returns what fixes a difference: what ends the packet's way, or another ADD. */
-async function findHelp(
+/** Lists the steps at which packets of an attachment end, the later ones too. */
+async function listEnds(
   node: Node,
   attachment: NodeAttachment,
-): Promise<Pick<Finding, "command" | "advice" | "look">> {
-  const look = `cni doctor --pod ${attachment.pod ?? attachment.containerId}`;
-  const ways = await walkAll(node, attachment.netns, [attachment], SILENT)
-    .catch(() => []);
-  const last = ways.map(({ steps }) => steps.at(-1))
-    .find((step) => step?.state === "end");
-  const { command, advice } = last ?? {};
-  return command === undefined && advice === undefined
-    ? { ...adviseRestart(attachment), look }
-    : { command, advice, look };
+): Promise<readonly Made[]> {
+  const ways = await walkAll(node, attachment.netns, [attachment], SILENT, {
+    steps: OWN_STEPS,
+    goesOn: true,
+  }).catch(() => []);
+  return ways.flatMap(({ steps }) => steps)
+    .filter(({ state }) => state === "end");
 }
+
+/**
+ * Returns what fixes a difference: the command of the step that is about the
+ * same thing, or another ADD. Other steps may end for reasons of their own, such
+ * as a node without a default route.
+ */
+function findHelp(
+  difference: string,
+  attachment: NodeAttachment,
+  steps: readonly Made[],
+): Pick<Finding, "command" | "advice" | "look"> {
+  const look = `cni doctor --pod ${attachment.pod ?? attachment.containerId}`;
+  const wanted = fixOf(difference);
+  const command = wanted && steps.map(({ command = "" }) => command)
+    .find((command) => `${command} `.includes(` ${wanted} `));
+  return command === undefined
+    ? { ...adviseRestart(attachment), look }
+    : { command, look };
+}
+
+/** Writes the part of a command that ends a difference; undefined if none does. */
+function fixOf(difference: string): string | undefined {
+  for (const [pattern, write] of FIXES) {
+    const found = pattern.exec(difference);
+    if (found !== null) return write(...found.slice(1));
+  }
+  return undefined;
+}
+
+/** What CHECK finds, and what ends it. */
+const FIXES: readonly [
+  pattern: RegExp,
+  write: (...names: readonly string[]) => string,
+][] = [
+  [/: Interface "([^"]+)" is down$/, (link) => `link set ${link} up`],
+  [
+    /: Interface "([^"]+)" lacks address (\S+)$/,
+    (link, address) => `address add ${address} dev ${link}`,
+  ],
+  [
+    /: Interface "([^"]+)" lacks route (\S+)( via \S+)?$/,
+    (link, to = "", via = "") =>
+      `route add ${
+        to.replace(/^(0\.0\.0\.0|::)\/0$/, "default")
+          .replace(/(?<=\.\d+)\/32$|\/128$/, "")
+      }${via} dev ${link}`,
+  ],
+  [
+    /: "([^"]+)" is not a port of "([^"]+)"$/,
+    (link, bridge) => `link set ${link} master ${bridge}`,
+  ],
+  [
+    /: "([^"]+)" lacks VLAN (\d+)$/,
+    (link, vlan) => `vlan add dev ${link} vid ${vlan} pvid untagged`,
+  ],
+];
+
+/** The steps by what ADD made; others depend on the rest of the node. */
+const OWN_STEPS = [
+  ...CONTAINER_STEPS,
+  ...HOST_STEPS.filter(({ name }) => ["router", "return-route"].includes(name)),
+];
 
 /** Asks no neighbour: what CHECK finds is on this node. */
 const SILENT = { attempts: 0, timeoutMs: 0 };

@@ -37,7 +37,9 @@ async function findEnds(node: Node): Promise<Findings> {
     const patience: Patience = silent.has(attachment.network)
       ? { attempts: 0, timeoutMs: 0 }
       : node.patience;
-    const ways = await walkAll(node, netns, [attachment], patience, OWN_STEPS)
+    const ways = await walkAll(node, netns, [attachment], patience, {
+      steps: OWN_STEPS,
+    })
       .catch(() => []);
     for (const way of ways) {
       const last = way.steps.at(-1);

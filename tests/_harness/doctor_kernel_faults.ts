@@ -214,7 +214,8 @@ export const KERNEL_FAULTS: readonly Fault[] = [
         "ip -6 route restore < /run/doctor-routes; rm /run/doctor-routes",
       inPod,
     ),
-    command: /sysctl -w net\/ipv6\/conf\/eth0\/disable_ipv6=0$/m,
+    command:
+      /sysctl -w net\/ipv6\/conf\/eth0\/disable_ipv6=0 && nsenter \S+ ip address add fd00:1::2\/64 dev eth0$/m,
   },
   {
     name: "a node that answers no ARP",

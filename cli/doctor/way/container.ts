@@ -50,13 +50,13 @@ function findAddress(trip: Trip): Outcome {
     .find((one) => one.address.ip.equals(address.ip));
   if (found === undefined) {
     const key = `net/ipv6/conf/${ifName}/disable_ipv6`;
+    const add = trip.inSandbox(`ip address add ${address} dev ${ifName}`);
     if (address.family === 6 && readSysctlOf(trip.sandbox, key) === "1") {
       return ends(
         `"${ifName}" does not have ${address.ip}: IPv6 is disabled on it`,
-        trip.inSandbox(`sysctl -w ${key}=0`),
+        `${trip.inSandbox(`sysctl -w ${key}=0`)} && ${add}`,
       );
     }
-    const add = trip.inSandbox(`ip address add ${address} dev ${ifName}`);
     return ends(`"${ifName}" does not have ${address.ip}`, add);
   }
   if (found.hasDadFailed) {

@@ -70,7 +70,7 @@ function onlySubnet(trip: Trip): Outcome {
   return isUsed ? passes(text) : leaves(text);
 }
 
-/** Returns the command for the default route, or for what it needs first. */
+/** Returns the command for the default route, and for what it needs first. */
 function addDefaultRoute(trip: Trip): Help {
   const { gateway, family, sandbox, link, start: { ifName, address } } = trip;
   const write = (command: string): string =>
@@ -83,13 +83,15 @@ function addDefaultRoute(trip: Trip): Help {
     .some(({ destination, gateway: via }) =>
       via === undefined && destination.contains(gateway)
     );
-  if (isNear) return write(`ip route add default via ${gateway} dev ${ifName}`);
+  const add = write(`ip route add default via ${gateway} dev ${ifName}`);
+  if (isNear) return add;
   const own = sandbox.address.list({ ifindex: link?.index ?? 0 })
     .find((one) => one.address.ip.equals(address.ip))?.address;
-  return own?.prefixLength !== address.prefixLength &&
+  const first = own?.prefixLength !== address.prefixLength &&
       address.contains(gateway)
-    ? write(`ip address add ${address} dev ${ifName}`)
-    : write(`ip route add ${gateway} dev ${ifName}`);
+    ? write(`ip address replace ${address} dev ${ifName}`)
+    : write(`ip route replace ${gateway} dev ${ifName}`);
+  return `${first} && ${add}`;
 }
 
 /** Finds rules for the source, which sbr adds. A rule may lead to a table without routes. */

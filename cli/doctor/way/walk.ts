@@ -37,6 +37,14 @@ export interface Way {
   readonly endsAt: string | undefined;
 }
 
+/** How to go. */
+export interface WalkOptions {
+  /** The steps to make; all by default. */
+  readonly steps?: readonly Step[];
+  /** Whether to make the steps behind the one at which the packet ends. */
+  readonly goesOn?: boolean;
+}
+
 /** How neighbours are asked by default. */
 export const PATIENCE: Patience = { attempts: 3, timeoutMs: 1000 };
 
@@ -44,7 +52,6 @@ export const PATIENCE: Patience = { attempts: 3, timeoutMs: 1000 };
  * Goes the ways of all addresses of a namespace.
  *
  * @param attachments Those of the namespace
- * @param steps Those to make; all by default
  * @throws {SyscallError} If the namespace cannot be opened
  */
 export async function walkAll(
@@ -52,11 +59,11 @@ export async function walkAll(
   netns: string,
   attachments: readonly NodeAttachment[],
   patience: Patience = PATIENCE,
-  steps: readonly Step[] = STEPS,
+  options: WalkOptions = {},
 ): Promise<Way[]> {
   const ways: Way[] = [];
   for (const start of listStarts(netns, attachments)) {
-    ways.push(await walk(node, start, patience, steps));
+    ways.push(await walk(node, start, patience, options));
   }
   return ways;
 }
@@ -65,7 +72,7 @@ async function walk(
   node: Node,
   start: Start,
   patience: Patience,
-  all: readonly Step[],
+  { steps: all = STEPS, goesOn = false }: WalkOptions,
 ): Promise<Way> {
   const { attachment, ifName, address } = start;
   using trip = new Trip(node, start, patience);
@@ -75,9 +82,9 @@ async function walk(
     const outcome = await run(trip);
     if (outcome === undefined) continue;
     steps.push({ step: name, ...outcome });
-    if (outcome.state === "end" || outcome.state === "leaves") break;
+    if (outcome.state === "end" && !goesOn) break;
+    if (outcome.state === "leaves") break;
   }
-  const last = steps.at(-1);
   return {
     from: `${
       attachment === undefined ? ifName : nameAttachment(attachment)
@@ -85,6 +92,6 @@ async function walk(
     interface: ifName,
     address: `${address}`,
     steps,
-    endsAt: last?.state === "end" ? last.step : undefined,
+    endsAt: steps.find(({ state }) => state === "end")?.step,
   };
 }
