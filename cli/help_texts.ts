@@ -27,8 +27,8 @@ const TEXTS: HelpTexts = {
   },
   "check": {
     about: [
-      "Prints nothing if it is unchanged. Also checks attachments made by a " +
-      "container runtime.",
+      "Compares what the result of ADD says with what there is, and prints " +
+      "nothing if they agree. Also checks attachments made by a container runtime.",
     ],
     examples: {
       "cni check pods blue && echo fine": "use in a script",

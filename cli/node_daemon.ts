@@ -6,7 +6,10 @@
 
 import { dirname } from "@std/path/posix";
 import { JoinedSignal } from "../cni/call/deadline.ts";
-import { httpSocketIn } from "../daemon/protocol/daemon_socket.ts";
+import {
+  DEFAULT_SOCKET,
+  httpSocketIn,
+} from "../daemon/protocol/daemon_socket.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import { isErrno } from "../ffi/errno.ts";
 import { findListener, type Peer } from "../ffi/unix_socket.ts";
@@ -109,6 +112,22 @@ async function askState(
   return undefined;
 }
 
+/**
+ * Finds the process that listens on the node daemon's socket.
+ *
+ * @returns Undefined if none does, or this user may not ask it
+ */
+export async function findDaemonProcess(
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  // Whoever may not ask the daemon, may not end it either.
+  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
+    .catch(() => undefined);
+  return daemon === undefined || daemon.is === "absent"
+    ? undefined
+    : daemon.pid || undefined;
+}
+
 /** Reads which executable a process runs, and whether it has been replaced. */
 export function readExecutable(
   pid: number | undefined,
@@ -140,10 +159,15 @@ export function describeNodeDaemon(daemon: NodeDaemon): string {
     case "running": {
       const { pid, state } = daemon;
       if (state === undefined) return `process ${pid}, of another release`;
-      const { version, startedAt, calls } = state;
+      const { version, calls } = state;
       return `process ${pid}, version ${version}, since ` +
-        `${startedAt.replace(/\.\d+Z$/, "Z")}; ${calls.done} calls, ` +
+        `${readStart(state)}; ${calls.done} calls, ` +
         `${calls.left} left to their callers`;
     }
   }
+}
+
+/** Returns when a daemon began, to the second. */
+export function readStart({ startedAt }: StateDocument): string {
+  return startedAt.replace(/\.\d+Z$/, "Z");
 }

@@ -455,6 +455,19 @@ onNode("is not undone while another's flannel needs it", async (node) => {
   }
 });
 
+onNode("says why it leaves the daemon out", async (node) => {
+  const reason =
+    `The node daemon is left out: no runtime uses "${node.bin}" by default. ` +
+    `To have it: ${node.bin}/cni daemon enable\n`;
+  const flags = ["--only", "host-local"];
+  for (const more of [["--dry-run"], []]) {
+    const { stderr } = await node.cni("install", ...flags, ...more);
+    assertStringIncludes(stderr, reason);
+  }
+  const { stderr } = await node.cni("install", ...flags, "--no-daemon");
+  assertEquals(stderr, "");
+});
+
 onNode("disturbs no plugin that runs meanwhile", async (node) => {
   await node.changes("install");
   const path = join(node.bin, "ptp");
@@ -508,8 +521,12 @@ Deno.test({
       export PATH=/run:$PATH
       ${BIN}/cni install "$0" --no-daemon --only host-local
       "$0/cni" daemon enable
+      ${BIN}/cni install /opt/cni/bin --dry-run --only host-local
+      "$0/cni" daemon restart || echo "restart exits with $?"
       "$0/cni" daemon --detach --no-warm-up 2>/run/log
       trap 'kill "$(cat /run/cni/daemon.pid)"' EXIT
+      "$0/cni" daemon enable
+      "$0/cni" daemon disable || echo "disable exits with $?"
       "$0/cni" uninstall "$0"
       ${BIN}/cni daemon status`;
     const { code, stdout, stderr } = await new Deno.Command("unshare", {
@@ -519,18 +536,30 @@ Deno.test({
     const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
     assertEquals(code, 0, notes);
     assertMatch(text, /^daemon installed$/m);
+    for (const directory of [node.bin, "/opt/cni/bin"]) {
+      assertStringIncludes(
+        notes,
+        "The node daemon is not started: systemd, which starts it at boot, " +
+          `does not run here. To start it now: ${directory}/cni daemon ` +
+          "--detach 2>>/var/log/cni-daemon.log\n",
+      );
+    }
     assertStringIncludes(
       notes,
-      "The node daemon is not started: systemd, which starts it at boot, does " +
-        `not run here. To start it now: ${node.bin}/cni daemon --detach ` +
-        "2>>/var/log/cni-daemon.log\n",
+      'Cannot run "cni daemon restart": systemd does not run here; run cni daemon ' +
+        "--detach, or ",
     );
+    assertMatch(text, /^restart exits with 1$/m);
     const [, pid] = /^daemon started, process (\d+)$/m.exec(text) ?? [];
     assertMatch(text, new RegExp(`^daemon +running, process ${pid}$`, "m"));
-    assertStringIncludes(
-      notes,
+    assertStringIncludes(notes, `A node daemon runs already, process ${pid}: `);
+    const stillRuns =
       "The node daemon still runs: systemd did not start it. To stop it: " +
-        `kill ${pid}, or stop what runs it\n`,
+      `kill ${pid}, or stop what runs it\n`;
+    assertEquals(notes.split(stillRuns).length, 3);
+    assertMatch(
+      text,
+      new RegExp(`^daemon running, process ${pid}\ndisable exits with 1$`, "m"),
     );
     const removed = "It runs an executable that has been removed; to stop it: ";
     assertStringIncludes(notes, `${removed}kill ${pid}\n`);

@@ -1053,6 +1053,13 @@ onNode("cni fails for unknown names and directories", async (host, t) => {
     assertEquals(ended.code, code, stderr);
     assertStringIncludes(stderr, text);
   }, ([args]) => args.join(" "));
+  await t.step("the default directories need not be there", async () => {
+    host.env["NETCONFPATH"] = "";
+    const { code, stderr } = await host.cni("networks");
+    delete host.env["NETCONFPATH"];
+    const text = 'The directory "/etc/cni/net.d" does not exist\n';
+    assertEquals([code, stderr], [0, text]);
+  });
   await t.step("list --exit-code", async () => {
     await succeed(host, "add pods blue");
     assertEquals((await host.cni("list --exit-code")).code, 0);
@@ -1162,6 +1169,22 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
     assertEquals([code, cniCode], [1, 50]);
     assertMatch(failure.msg, text);
   }, ([network]) => `${network} is not ready`);
+  await t.step("not a version that is unknown", async () => {
+    host.addNetwork("future", [{ type: "ptp", ipam }], { cniVersion: "2.0.0" });
+    const { code, stderr } = await host.cni("status future");
+    assertEquals([code, stderr], [
+      1,
+      'plugin ptp does not support config version "2.0.0"\n',
+    ]);
+  });
+  await t.step("not without an IPAM plugin", async () => {
+    host.addNetwork("bare", [{ type: "ptp" }]);
+    const { code, stderr } = await host.cni("status bare");
+    assertEquals([code, stderr], [
+      1,
+      'no plugin name provided; ptp needs "ipam" with a "type"\n',
+    ]);
+  });
 });
 
 onNode("cni check shows all differences", async (host, t) => {

@@ -86,6 +86,8 @@ Deno.test({
         assertEquals([code, stderr], [0, ""]);
         const pid = Number(await Deno.readTextFile(pidFile));
         assertStringIncludes(stdout, `process ${pid}`);
+        const line = await Deno.readTextFile(`/proc/${pid}/cmdline`);
+        assertEquals(line.split("--pid-file").length, 2, line);
         Deno.kill(pid, "SIGTERM");
         await eventually("it ends", () => hasEnded(pid));
         assertEquals(exists(pidFile), false);

@@ -13,12 +13,18 @@ import type { Output } from "../program/command.ts";
 import { type Column, formatTable } from "../program/table.ts";
 import type { CniCall } from "../flags.ts";
 import {
+  findDaemonProcess,
   type NodeDaemon,
   readExecutable,
   readNodeDaemon,
+  readStart,
   type StateDocument,
 } from "../node_daemon.ts";
-import { DaemonService, noteNotStarted } from "../install/daemon_service.ts";
+import {
+  DaemonService,
+  noteNotStarted,
+  noteStillRuns,
+} from "../install/daemon_service.ts";
 import { requireExecutable } from "./install.ts";
 
 /** Has this node run the daemon of this executable, now and from each boot on. */
@@ -27,21 +33,33 @@ export async function enable(call: CniCall): Promise<Output> {
   requireExecutable();
   const executable = Deno.execPath();
   await service.enable(executable);
-  return service.isLive
-    ? report("started")
-    : { ...report("installed"), note: noteNotStarted(executable) };
+  if (service.isLive) return report("started");
+  const pid = await findDaemonProcess(call.signal);
+  return { ...report("installed"), note: noteNotStarted(executable, pid) };
 }
 
-/** Stops the daemon, now and at each boot. */
+/** Stops the daemon, now and at each boot. Fails if one runs that systemd did not start. */
 export async function disable(call: CniCall): Promise<Output> {
-  const service = getService(call);
-  await service.disable();
-  return report("disabled");
+  const { signal } = call;
+  await DaemonService.find(signal)?.disable();
+  const pid = await findDaemonProcess(signal);
+  if (pid === undefined) {
+    getService(call);
+    return report("disabled");
+  }
+  return {
+    json: { daemon: "running", pid },
+    text: `daemon running, process ${pid}`,
+    note: noteStillRuns(pid),
+    exitCode: 1,
+  };
 }
 
 /** Starts the daemon again. */
 export async function restart(call: CniCall): Promise<Output> {
-  await getService(call).restart();
+  const service = getService(call);
+  if (!service.isLive) throw refuse(call, "systemd does not run here");
+  await service.restart();
   return report("restarted");
 }
 
@@ -50,13 +68,17 @@ function report(change: string): Output {
 }
 
 /** @throws {CniError} 999 if systemd does not run this node */
-function getService({ command, signal }: CniCall): DaemonService {
-  const service = DaemonService.find(signal);
+function getService(call: CniCall): DaemonService {
+  const service = DaemonService.find(call.signal);
   if (service !== undefined) return service;
-  throw new CniError(
+  throw refuse(call, "this node has no systemd");
+}
+
+function refuse({ command }: CniCall, why: string): CniError {
+  return new CniError(
     ErrorCode.Internal,
-    `Cannot run "${command}": this node has no systemd; run cni daemon ` +
-      "--detach, or have the node's service manager run cni daemon",
+    `Cannot run "${command}": ${why}; run cni daemon --detach, or have the ` +
+      "node's service manager run cni daemon",
   );
 }
 
@@ -89,7 +111,12 @@ export async function status({ signal }: CniCall): Promise<Output> {
     state: daemon.is,
     enabled: file === undefined ? null : file === "enabled",
     pid: pid ?? null,
-    since: pid ? findStart(pid) : null,
+    // As cni doctor says.
+    since: daemon.is === "running" && daemon.state
+      ? readStart(daemon.state)
+      : pid
+      ? findStart(pid)
+      : null,
     memoryBytes: pid ? findMemory(pid) : null,
     executable: executable ?? null,
     calls: daemon.is === "running" ? daemon.state?.calls ?? null : null,
@@ -97,7 +124,11 @@ export async function status({ signal }: CniCall): Promise<Output> {
   const notes = [
     ...isDeleted ? [describeDeleted(executable, pid)] : [],
     ...row.calls?.reasons.map(({ reason, count, advice }) =>
-      `${count} calls did the work themselves, ${reason}: ${advice}`
+      `${
+        count === 1
+          ? "1 call did the work itself"
+          : `${count} calls did the work themselves`
+      }, ${reason}: ${advice}`
     ) ?? [],
   ];
   return {

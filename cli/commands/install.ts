@@ -28,6 +28,7 @@ import type { CniCall } from "../flags.ts";
 import {
   DaemonService,
   noteNotStarted,
+  noteStillRuns,
   type ServiceChange,
 } from "../install/daemon_service.ts";
 import {
@@ -41,7 +42,7 @@ import {
 import { listTypes } from "../install/plugin_types.ts";
 import { judgeNode, type NodeVerdict } from "../install/verdict.ts";
 import { isDirectory, listNetworks, readDirectories } from "../network.ts";
-import { readExecutable, readNodeDaemon } from "../node_daemon.ts";
+import { findDaemonProcess, readExecutable } from "../node_daemon.ts";
 
 /** This executable. */
 const SOURCE = "/proc/self/exe";
@@ -134,6 +135,11 @@ function compareUndo(installation: Installation): Row[] {
     .map((name) => ({ name, change: installation.compareUndo(name) }));
 }
 
+/** Reports whether runtimes use a directory by default. */
+function isOfRuntimes(directory: string): boolean {
+  return RUNTIME_DIRECTORIES.includes(resolve(directory));
+}
+
 /** Has the node run the daemon of what was installed, if it is one that systemd runs. */
 async function updateDaemon(
   call: CniCall,
@@ -141,9 +147,7 @@ async function updateDaemon(
 ): Promise<DaemonReport | undefined> {
   const directory = resolve(call.args[0] ?? "");
   const { flags, signal } = call;
-  if (flags["no-daemon"] || !RUNTIME_DIRECTORIES.includes(directory)) {
-    return undefined;
-  }
+  if (flags["no-daemon"] || !isOfRuntimes(directory)) return undefined;
   const service = DaemonService.find(signal);
   const isReplaced = rows.some(({ name, change }) =>
     name === EXECUTABLE && change !== "unchanged"
@@ -190,12 +194,9 @@ async function findDaemonOf(
   signal: AbortSignal,
 ): Promise<number | undefined> {
   const path = ifPossible(() => Deno.realPathSync(executable));
-  // Whoever may not ask the daemon, may not end it either.
-  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
-    .catch(() => ({ is: "absent" } as const));
-  if (daemon.is === "absent" || path === undefined) return undefined;
-  const { pid } = daemon;
-  return readExecutable(pid).executable === path ? pid : undefined;
+  const pid = await findDaemonProcess(signal);
+  const isOf = path !== undefined && readExecutable(pid).executable === path;
+  return isOf ? pid : undefined;
 }
 
 function installedRows(names: readonly string[]): Row[] {
@@ -322,9 +323,12 @@ function report(
   return {
     json: { directory, dryRun: isDryRun, files: rows, ...daemon && { daemon } },
     text: (style) => formatTable(COLUMNS, shown, style),
-    note: isDryRun
-      ? "Nothing was changed (--dry-run)"
-      : explain(directory, rows, daemon),
+    note: [
+      ...isDryRun
+        ? ["Nothing was changed (--dry-run)"]
+        : explainFiles(directory, rows, daemon),
+      ...explainDaemon(call, daemon),
+    ].join("\n") || undefined,
   };
 }
 
@@ -362,30 +366,15 @@ function formatVerdict({ networks, limits }: NodeVerdict): string[] {
   ];
 }
 
-/** Explains how to go back, and what the node daemon needs. */
-function explain(
+/** Explains how to go back, and that a daemon runs another executable. */
+function explainFiles(
   directory: string,
   rows: readonly Row[],
   daemon: DaemonReport | undefined,
-): string | undefined {
+): string[] {
   const notes: string[] = [];
   if (rows.some(({ change }) => change === "replaced")) {
     notes.push(`To restore the replaced files: cni uninstall ${directory}`);
-  }
-  if (daemon?.change === "installed") {
-    notes.push(noteNotStarted(join(resolve(directory), EXECUTABLE)));
-  }
-  if (daemon?.pid !== undefined) {
-    notes.push(
-      "The node daemon still runs: systemd did not start it. To stop it: " +
-        `kill ${daemon.pid}, or stop what runs it`,
-    );
-  }
-  if (daemon?.problem !== undefined) {
-    notes.push(
-      `The node daemon: ${daemon.problem}; plugins work without it. To see ` +
-        "why: journalctl -u cni-daemon -n 20. Then: cni daemon restart",
-    );
   }
   const isUpdate = rows.some(({ name, change }) =>
     name === EXECUTABLE && (change === "updated" || change === "replaced")
@@ -396,5 +385,29 @@ function explain(
   ) {
     notes.push("Restart the node daemon: it still runs the old executable");
   }
-  return notes.length === 0 ? undefined : notes.join("\n");
+  return notes;
+}
+
+/** Explains what the node daemon needs, or why it is left out. */
+function explainDaemon(
+  { args: [directory = ""], command, flags }: CniCall,
+  daemon: DaemonReport | undefined,
+): string[] {
+  const executable = join(resolve(directory), EXECUTABLE);
+  const isInstall = / install$/.test(command) && !flags.rollback;
+  if (daemon === undefined) {
+    return !isInstall || flags["no-daemon"] || isOfRuntimes(directory) ? [] : [
+      `The node daemon is left out: no runtime uses "${directory}" by ` +
+      `default. To have it: ${executable} daemon enable`,
+    ];
+  }
+  const { change, pid, problem } = daemon;
+  return [
+    ...change === "installed" ? [noteNotStarted(executable)] : [],
+    ...pid === undefined ? [] : [noteStillRuns(pid)],
+    ...problem === undefined ? [] : [
+      `The node daemon: ${problem}; plugins work without it. To see why: ` +
+      "journalctl -u cni-daemon -n 20. Then: cni daemon restart",
+    ],
+  ];
 }

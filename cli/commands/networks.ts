@@ -23,7 +23,7 @@ export async function networks(call: CniCall): Promise<Output> {
     const { describeNetwork } = await import("./network_details.ts");
     return await describeNetwork(name, call);
   }
-  const { env, signal } = call;
+  const { env, flags, signal } = call;
   using node = new Node({ directories, env, signal });
   const attached = ifPossible(() => node.attachments);
   const pools = countPools(node);
@@ -47,7 +47,9 @@ export async function networks(call: CniCall): Promise<Output> {
     }),
   );
   const hasDirectory = isDirectory(directories.confDir);
-  const hasProblem = rows.some(({ problems }) => problems.length > 0);
+  const hasProblem = !hasDirectory ||
+    rows.some(({ problems }) => problems.length > 0);
+  const isNamed = Boolean(flags["conf-dir"] ?? env["NETCONFPATH"]);
   return {
     json: rows,
     text: formatListing(
@@ -61,7 +63,7 @@ export async function networks(call: CniCall): Promise<Output> {
       : rows.length === 0
       ? `No network is configured in "${directories.confDir}"`
       : undefined,
-    exitCode: hasDirectory ? chooseExitCode(call, hasProblem) : 1,
+    exitCode: isNamed && !hasDirectory ? 1 : chooseExitCode(call, hasProblem),
   };
 }
 

@@ -27,13 +27,14 @@ export async function plugins(call: CniCall): Promise<Output> {
   if (files.length === 0 && notes.length === 0) {
     notes.push(`There are no plugins in "${pluginDirs.join(":")}"`);
   }
+  const isNamed = Boolean(call.flags["cni-path"] ?? call.env["CNI_PATH"]);
   const hasProblem = missing.length > 0 ||
     files.some(({ problem }) => problem !== undefined);
   return {
     json,
     text: formatListing(call.flags, COLUMNS, files, ({ name }) => name),
     note: notes.length === 0 ? undefined : notes.join("\n"),
-    exitCode: missing.length === pluginDirs.length
+    exitCode: isNamed && missing.length === pluginDirs.length
       ? 1
       : chooseExitCode(call, hasProblem),
   };

@@ -8,7 +8,11 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { objectOf } from "../../cni/json/json.ts";
 import type { NetworkConfList, PluginConf } from "../../cni/libcni/mod.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
-import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
+import {
+  COMMAND_SINCE,
+  CURRENT_VERSION,
+  isSpecVersion,
+} from "../../cni/version.ts";
 import { unfoldChains } from "../chain_form.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
@@ -28,6 +32,12 @@ export async function status(call: CniCall): Promise<Output> {
   const asked = hasStatus ? list.plugins : await listAskable(list, pluginDirs);
   const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
   const askable = { ...list, cniVersion, plugins: asked };
+  // Plugins would say that they have no STATUS.
+  if (hasStatus && !isSpecVersion(cniVersion)) {
+    for (const plugin of list.plugins) {
+      await runtime.validateNetwork({ ...list, plugin }, { signal });
+    }
+  }
   await runtime.statusNetworkList(askable, { signal });
   const others = list.plugins.filter((plugin) => !asked.includes(plugin));
   const reason = others.length === 0

@@ -28,9 +28,10 @@ export async function detach(
 ): Promise<Output> {
   const line = await Deno.readTextFile("/proc/self/cmdline");
   const [program = "", ...args] = line.split("\0").slice(0, -1);
-  const own = args.filter((arg) => !/^--detach\b/.test(arg));
+  const own = args.filter((arg, at) =>
+    !/^--(detach|pid-file)\b/.test(arg) && args[at - 1] !== "--pid-file"
+  );
   const child = new Deno.Command(program, {
-    // The last one counts.
     args: [...own, `--pid-file=${pidFile}`],
     detached: true,
     stdin: "null",

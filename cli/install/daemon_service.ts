@@ -46,11 +46,25 @@ export type ServiceChange =
   | "stopped"
   | "removed";
 
-/** Explains `installed`: who starts the daemon of an executable. */
-export function noteNotStarted(executable: string): string {
+/**
+ * Explains `installed`: who starts the daemon of an executable.
+ *
+ * @param pid A daemon that runs already
+ */
+export function noteNotStarted(executable: string, pid?: number): string {
+  if (pid !== undefined) {
+    return `A node daemon runs already, process ${pid}: systemd, which starts ` +
+      "the daemon at boot, does not run here and did not start it";
+  }
   return "The node daemon is not started: systemd, which starts it at boot, " +
     `does not run here. To start it now: ${executable} daemon --detach ` +
     "2>>/var/log/cni-daemon.log";
+}
+
+/** Explains `running`: how to end a daemon. */
+export function noteStillRuns(pid: number): string {
+  return "The node daemon still runs: systemd did not start it. To stop it: " +
+    `kill ${pid}, or stop what runs it`;
 }
 
 /** The service's state in systemd. */

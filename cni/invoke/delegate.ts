@@ -94,7 +94,10 @@ async function runDelegate<T>(
     });
     return await read(stdout, result);
   } catch (error) {
-    throw new Error(`plugin "${type}" failed (${command})`, { cause: error });
+    const text = type === ""
+      ? `${caller} needs "ipam" with a "type"`
+      : `plugin "${type}" failed (${command})`;
+    throw new Error(text, { cause: error });
   }
 }
 
