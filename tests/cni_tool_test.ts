@@ -277,7 +277,8 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
 
 onNode("cni trace needs no namespace", async (host) => {
   addPods(host);
-  const { code, stdout, stderr } = await host.cni("trace pods");
+  // Without --wide, accesses to files are shown only if they take long.
+  const { code, stdout, stderr } = await host.cni("trace pods --wide");
   assertEquals(code, 0, stdout + stderr);
   assertMatch(stdout, / ptp ADD .*\n[^]* ptp DEL /);
   assertMatch(stdout, / readDir .* ✗ No such file or directory$/m);
@@ -672,7 +673,7 @@ esac`,
       /^plugin type="ptp" failed \(add\): failed to find plugin "lost" /,
       /^Undoing ADD /,
       /^Cannot undo ADD: .*failed to find plugin "lost" /,
-      /: install lost, then run cni del ipam \S+ --ifname eth0$/,
+      /: DEL needs lost, too\. Correct its type or install it, then run cni del ipam \S+ --ifname eth0$/,
     ]],
   ];
   await eachRow(t, rows, async ([network, lines]) => {

@@ -167,9 +167,11 @@ async function undo(
       const texts = errors.map((error) => formatFailureText(error));
       const missing = list.plugins
         .flatMap(({ document }) => listTypes(document)).find(isMissing);
-      const install = missing === undefined ? "" : `install ${missing}, then `;
+      const retry = missing === undefined
+        ? "run"
+        : `DEL needs ${missing}, too. Correct its type or install it, then run`;
       const lines = `Cannot undo ADD: ${texts.join("\n")}\n` +
-        `Something may be left behind: ${install}run cni del ${list.name} ${netns} --ifname ${ifName}`;
+        `Something may be left behind: ${retry} cni del ${list.name} ${netns} --ifname ${ifName}`;
       call.onStderr(
         `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
       );
