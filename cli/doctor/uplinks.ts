@@ -4,6 +4,9 @@
  * @module
  */
 
+import { ifPossible } from "../../cni/files/io.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
+import { valueOf } from "../../cni/tools/about.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import {
   type Check,
@@ -12,7 +15,7 @@ import {
   removal,
   warning,
 } from "./finding.ts";
-import { listLive } from "./live.ts";
+import { listCachedPlugins, listLive, type LiveInterface } from "./live.ts";
 import type { Node } from "./node.ts";
 import { RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { listRouted } from "./routed.ts";
@@ -70,12 +73,13 @@ function listOuterLinks(node: Node): Link[] {
 
 function findNoRoute(node: Node, network: string): Findings {
   const outer = listOuterLinks(node);
-  // It is meant to have no way out.
-  if (outer.length === 0) return [];
+  const live = listLive(node);
+  // It is meant to have no way out, unless a container is masqueraded for one.
+  if (outer.length === 0 && !live.some(isSentOut)) return [];
   const down = outer.filter(({ isUp }) => !isUp).map(({ name }) => name);
   const [first] = down;
   // A node without containers may be on its way up.
-  const make = listLive(node).some(({ isRouted }) => isRouted)
+  const make = outer.length > 0 && live.some(({ isRouted }) => isRouted)
     ? error
     : warning;
   return [make(
@@ -89,6 +93,16 @@ function findNoRoute(node: Node, network: string): Findings {
       look: "ip route; ip -brief address",
     },
   )];
+}
+
+/** Reports whether a container has a default route by this node, and a masquerade. */
+function isSentOut({ isRouted, cached }: LiveInterface): boolean {
+  const result = ifPossible(() => decodeResult(cached.result ?? {}));
+  const hasDefault = result?.routes.some(({ dst }) =>
+    dst.family === 4 && dst.prefixLength === 0
+  );
+  return isRouted && hasDefault === true &&
+    listCachedPlugins(cached).some((conf) => valueOf(conf, "ipMasq") === true);
 }
 
 /** Finds routing rules that stop what networks send. */

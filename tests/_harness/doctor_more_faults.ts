@@ -751,6 +751,15 @@ export const MORE_FAULTS: readonly Fault[] = [
     ),
   },
   {
+    name: "no link to the outside, although a network masquerades",
+    checks: ["uplink"],
+    message: /^the node has no IPv4 default route$/,
+    seed: ip(
+      "ip addr flush dev out0 scope global",
+      "ip addr add 192.0.2.1/24 dev out0; ip addr add 2001:db8:ff::1/64 dev out0 nodad; ip route replace default via 192.0.2.2; ip route replace default via 2001:db8:ff::2",
+    ),
+  },
+  {
     name: "an uplink that is down",
     checks: ["uplink"],
     message: /the node has no IPv4 default route, and "out0" is down/,
