@@ -306,11 +306,8 @@ Deno.test("cni networks says that ranges are invalid", async () => {
   using node = new FakeNode();
   node.breakRanges();
   const [, pods = ""] = await node.show(undefined, "networks", "--exit-code");
-  assertEquals(pods.split(/ {2,}/).slice(0, 3), [
-    "pods",
-    "10.22.0.0/24",
-    "invalid",
-  ]);
+  const cells = pods.split(/ {2,}/);
+  assertEquals(cells.slice(0, 3), ["pods", "10.22.0.0/24", "invalid"]);
   const details = (await node.show(undefined, "networks", "pods"))
     .map((line) => line.replace(/ +/g, " "));
   const why = "invalid range set 0: RangeStart 10.23.0.1 not in network " +
@@ -320,6 +317,10 @@ Deno.test("cni networks says that ranges are invalid", async () => {
     (await node.show(undefined, "networks", "--json")).join("\n"),
   );
   assertEquals([row.used, row.poolProblem], [null, why]);
+  assertEquals([row.problems, cells.at(-1)], [
+    [`ipam: ${why}`],
+    `ipam: ${why}`,
+  ]);
 });
 
 Deno.test("cni networks and cni show tell which addresses stay", async () => {

@@ -31,15 +31,20 @@ export async function networks(call: CniCall): Promise<Output> {
     listNetworks(directories).map(async ({ confs, ...row }): Promise<Row> => {
       const pool = findScarcest(pools, row.name);
       const known = node.networks.find(({ path }) => path === row.file);
+      const poolProblem = known ? findPoolProblem(known) : null;
       return {
         ...row,
+        problems: [
+          ...row.problems,
+          ...poolProblem === null ? [] : [`ipam: ${poolProblem}`],
+        ],
         subnets: [
           ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
         ],
         used: pool === undefined ? null : Number(pool.used),
         staying: pool === undefined ? null : pool.staying.length,
         addresses: pool === undefined ? null : Number(pool.all),
-        poolProblem: known ? findPoolProblem(known) : null,
+        poolProblem,
         attachments: attached?.filter(({ network }) => network === row.name)
           .length ?? null,
         daemon: (await findDaemon(confs, directories, call.signal)).is,

@@ -12,6 +12,7 @@ import { isDirectory } from "../network.ts";
 import { findMissing } from "../plugin_file.ts";
 import { givenOf } from "../validation/document.ts";
 import { formatPlace, type Problem } from "../../cni/tools/problem.ts";
+import { ConfText } from "../validation/conf_text.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import {
   type Check,
@@ -23,8 +24,12 @@ import {
 import { type ConfiguredNetwork, type Node, typesOf } from "./node.ts";
 
 /** Finds that runtimes have no network at all. */
-function findNoNetwork({ directories: { confDir }, networks }: Node): Findings {
-  if (networks.length > 0) return [];
+function findNoNetwork(
+  { directories: { confDir }, configuration }: Node,
+): Findings {
+  const { networks, unusable } = configuration;
+  // Files that cannot be used are reported by conf-unusable.
+  if (networks.length + unusable.length > 0) return [];
   return [
     error(
       isDirectory(confDir)
@@ -50,16 +55,28 @@ function findUnreadable({ configuration }: Node): Findings {
       `"${path}" cannot be ${what}: ${formatFailureText(cause)}`,
       name !== undefined
         ? `containers of "${name}" do not start`
+        : networks.length === 0
+        ? "no network is left: the runtime reports NetworkPluginNotReady, and " +
+          "no pod starts"
         : isFirst
         ? `runtimes skip it and take "${next.file}"; cni and multus find no ` +
           "network by name behind it"
         : "runtimes skip it; cni and multus find no network by name behind it",
       {
-        advice: `correct it, or move it away`,
+        advice: `${findMistake(path) ?? "correct it"}, or move it away`,
         look: `cni validate ${path}`,
       },
     );
   });
+}
+
+/** Says what to correct in a file that is not JSON; undefined if it is. */
+function findMistake(path: string): string | undefined {
+  const text = new ConfText(ifPossible(() => readTextFile(path)) ?? "{}");
+  const mistake = text.findSyntaxError();
+  if (mistake === undefined) return undefined;
+  const { line, column } = text.positionOf(mistake.offset ?? 0);
+  return `correct line ${line}, column ${column} (${mistake.message})`;
 }
 
 /** Ends of names under which people write configurations, and runtimes do not look. */

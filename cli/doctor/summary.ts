@@ -13,7 +13,7 @@ import { describeNodeDaemon } from "../node_daemon.ts";
 import { isTool } from "../plugin_file.ts";
 import type { Node } from "./node.ts";
 import { isBuiltByGo } from "./plugins.ts";
-import { countPools } from "./pools.ts";
+import { countPools, findPoolProblem } from "./pools.ts";
 import { findUplink } from "./subnets.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { hasLegacyTable } from "./forward_chains.ts";
@@ -90,23 +90,26 @@ function describeNetworks(node: Node): string {
 }
 
 function describeAttachments(node: Node): string {
-  const live = listChecked(node).length;
-  const networks = new Set(node.attachments.map(({ network }) => network));
+  const live = listChecked(node);
+  const networks = new Set(live.map(({ network }) => network));
   const gone = node.attachments.filter(({ isLive }) => isLive === false).length;
-  return (live === 0
+  return (live.length === 0
     ? `none in ${node.directories.cacheDir}`
-    : `${live} of ${networks.size} network${networks.size === 1 ? "" : "s"}`) +
+    : `${live.length} on ${networks.size} network${
+      networks.size === 1 ? "" : "s"
+    }`) +
     (gone === 0 ? "" : `; ${gone} of containers that are gone`);
 }
 
 function describePools(node: Node): string {
-  const pools = countPools(node);
-  if (pools.length === 0) return "no network uses host-local by itself";
-  return listed(
-    pools.map(({ network, used, all, subnets }) =>
-      `${network} ${used} of ${formatSize(all)} (${subnets.join(", ")})`
-    ),
+  const pools = countPools(node).map(({ network, used, all, subnets }) =>
+    `${network} ${used} of ${formatSize(all)} (${subnets.join(", ")})`
   );
+  const invalid = node.networks
+    .filter((network) => findPoolProblem(network) !== null)
+    .map(({ name }) => `${name} unknown: its configuration is invalid`);
+  return listed([...invalid, ...pools]) ||
+    'not counted: no network has "ipam" of type host-local';
 }
 
 /** Formats a number of addresses: IPv6 has more than people want to read. */

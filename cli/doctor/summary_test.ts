@@ -1,26 +1,45 @@
 import { assertEquals } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import { Node } from "./node.ts";
+import { ConfDirectory, createNode } from "../../tests/_harness/doctor_node.ts";
+import type { Directories } from "../network.ts";
 import { summarize } from "./summary.ts";
+
+/** Summarizes a node in one line. */
+async function lineOf(
+  label: string,
+  directories: Partial<Directories>,
+): Promise<string | undefined> {
+  using node = createNode(directories);
+  const lines = await summarize(node);
+  return lines.find((line) => line.label === label)?.text;
+}
 
 Deno.test("summarize() counts no tool as a plugin", async () => {
   using directory = new PluginDirectory();
   for (const name of ["ptp", "host-local", "cni", "cnitool", "cni-multus"]) {
     directory.addOwnExecutable(name);
   }
-  using node = new Node({
-    directories: {
-      pluginDirs: [directory.path],
-      confDir: "/nonexistent",
-      cacheDir: "/nonexistent",
-    },
-    env: {},
-    signal: new AbortController().signal,
-    daemonSocket: "/nonexistent/daemon.sock",
-  });
-  const lines = await summarize(node);
   assertEquals(
-    lines.find(({ label }) => label === "Plugins")?.text,
+    await lineOf("Plugins", { pluginDirs: [directory.path] }),
     `2 in ${directory.path}: 2 of this project`,
   );
+});
+
+Deno.test("summarize() says why it does not count addresses", async () => {
+  using confs = new ConfDirectory();
+  const write = (ipam: object): void =>
+    confs.write(JSON.stringify({
+      cniVersion: "1.1.0",
+      name: "pods",
+      plugins: [{ type: "ptp", ipam }],
+    }));
+  write({ type: "dhcp" });
+  const line = (): Promise<string | undefined> =>
+    lineOf("Addresses", { confDir: confs.path });
+  assertEquals(
+    await line(),
+    'not counted: no network has "ipam" of type host-local',
+  );
+  write({ type: "host-local", subnet: "10.1.0.0" });
+  assertEquals(await line(), "pods unknown: its configuration is invalid");
 });

@@ -1,0 +1,20 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { ConfDirectory, createNode } from "../../tests/_harness/doctor_node.ts";
+import { CONFIGURATION_CHECKS } from "./configurations.ts";
+import { diagnose } from "./diagnose.ts";
+
+Deno.test("A broken file is not the lack of a network", async () => {
+  using confs = new ConfDirectory();
+  confs.write('{\n  "name": "pods",\n  "plugins": [{ "type": "ptp", }]\n}\n');
+  using node = createNode({ confDir: confs.path });
+  const { findings } = await diagnose(node, () => {}, CONFIGURATION_CHECKS);
+  assertEquals(findings.map(({ code }) => code), ["CNI0102"]);
+  const [{ message, consequence, advice } = {}] = findings;
+  assertStringIncludes(message ?? "", `"${confs.file}" cannot be used`);
+  assertStringIncludes(consequence ?? "", "no pod starts");
+  assertEquals(
+    advice,
+    "correct line 3, column 32 (not JSON: expected a key in double quotes, " +
+      'got "}"; remove the comma before it), or move it away',
+  );
+});
