@@ -66,7 +66,11 @@ Deno.test("the decoder reads what was captured as it was rendered", async (t) =>
     const [request] = messages.map(decode);
     for (const message of messages) {
       const rendered = renderMessage(decode(message), request);
-      assertEquals(rendered, message.decoded);
+      assertEquals(
+        rendered,
+        message.decoded,
+        "is it meant? deno task deno run -A scripts/capture_netlink.ts --render",
+      );
     }
   });
 });

@@ -136,8 +136,15 @@ export function findFailures(report: string): Failure[] {
   });
 }
 
+/** Keeps what begins a diff, and its first change. */
 function shorten(lines: readonly string[]): string[] {
-  return lines
-    .filter((line) => line.trim() !== "" && !/^\s+at /.test(line))
+  const shown = lines
+    .filter((line) => line.trim() !== "" && !/^\s+at /.test(line));
+  const head = shown.findIndex((line) => line.includes("[Diff]")) + 1;
+  const change = shown.findIndex((line, at) => at > head && /^[-+]/.test(line));
+  const from = head > 0 && change > 0 ? change - 1 : head;
+  const brief = [...shown.slice(0, head), ...shown.slice(from)]
     .slice(0, BRIEF_LINES);
+  const alone = shown.filter((line) => line.startsWith("Alone: "));
+  return [...new Set([...brief, ...alone])];
 }

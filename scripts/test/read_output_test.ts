@@ -129,3 +129,31 @@ Deno.test("findFailures() names each failure with the first lines of why", () =>
   ]);
   assertEquals(findFailures(""), []);
 });
+
+Deno.test("findFailures() shows the first change of a long diff", () => {
+  const equal = Array.from({ length: 20 }, (_, at) => `    ${at},`);
+  const report = [
+    " ERRORS ",
+    "",
+    "a => ./a_test.ts:1:1",
+    "error: AssertionError: Values are not equal.",
+    "    [Diff] Actual / Expected",
+    ...equal,
+    "-   20,",
+    ...equal,
+    "Alone: deno task test a_test.ts",
+    "",
+    " FAILURES ",
+    "",
+    "a => ./a_test.ts:1:1",
+  ];
+  const [failure] = findFailures(report.join("\n"));
+  assertEquals(failure?.lines.slice(0, 5), [
+    "error: AssertionError: Values are not equal.",
+    "    [Diff] Actual / Expected",
+    "    19,",
+    "-   20,",
+    "    0,",
+  ]);
+  assertEquals(failure?.lines.at(-1), "Alone: deno task test a_test.ts");
+});

@@ -53,6 +53,22 @@ function traced(fn: Row): Row {
   };
 }
 
+/** Has a failure say how to run its row alone. */
+function locatable(fn: Row, row: string): Row {
+  const [file] = /tests\/[\w/]+_test\.ts/.exec(new Error().stack ?? "") ?? [];
+  return async (t) => {
+    try {
+      await fn(t);
+    } catch (error) {
+      if (error instanceof Error) {
+        error.message += `\nAlone: deno task test ${file} --filter ` +
+          JSON.stringify(row);
+      }
+      throw error;
+    }
+  };
+}
+
 /**
  * Registers a test for each row, named `conformance AREA: ROW`, and for some
  * areas another one that calls plugins by a node daemon.
@@ -68,7 +84,7 @@ export function conformance(
   { ignore, suffix }: Needs = { ignore: false, suffix: "" },
 ): void {
   for (const [row, test] of Object.entries(rows)) {
-    const fn = traced(test);
+    const fn = locatable(traced(test), row);
     Deno.test({ name: `conformance ${area}: ${row}${suffix}`, ignore, fn });
     if (IS_ONE_WAY || !BY_DAEMON.test(area)) continue;
     Deno.test({

@@ -31,7 +31,7 @@ export function listErrorTexts(
 ): ErrorText[] {
   return [...sources].flatMap(([path, source]) => [
     ...listDirect(source).map((found) => ({ path, ...found })),
-    ...listByMakers(sources, path).map((found) => ({ path, ...found })),
+    ...listByMakers(sources, path),
   ]);
 }
 
@@ -50,7 +50,7 @@ function listDirect(source: string): Found[] {
 function listByMakers(
   sources: ReadonlyMap<string, string>,
   path: string,
-): Found[] {
+): ErrorText[] {
   const file = path.slice(path.lastIndexOf("/") + 1);
   return [...sources.get(path)?.matchAll(MAKER) ?? []].flatMap((match) => {
     const [, declared, assigned, parameters = "", code, message = ""] = match;
@@ -62,8 +62,10 @@ function listByMakers(
       other === path ||
       new RegExp(`import[^;]*\\b${name}\\b[^;]*/${file}"`).test(source)
     );
-    return users.flatMap(([, source]) => listArguments(source, name, at))
-      .map((text) => ({ code: codeOf(code), text }));
+    return users.flatMap(([user, source]) =>
+      listArguments(source, name, at)
+        .map((text) => ({ path: user, code: codeOf(code), text }))
+    );
   });
 }
 
