@@ -61,6 +61,8 @@ async function assertCheckIsRefused(
 }
 
 const IPV4 = ["10.1.2.0/24"], DUAL = ["10.1.2.0/24", "2001:db8:1::/66"];
+/** The host's addresses in DUAL. */
+const GATEWAYS = ["10.1.2.1", "2001:db8:1::1"];
 const DNS = {
   nameservers: ["10.1.2.3"],
   domain: "some.domain.test",
@@ -161,6 +163,7 @@ function assertInterfaces(
   const [{ address: mac }] = ipJson(sandbox, "link", "show", "eth0");
   assertEquals(containerEnd, { name: "eth0", mac, sandbox: sandbox.path });
   assertEquals(ips.map((ip: Config) => ip["interface"]), [1, 1]);
+  assertEquals(ips.map((ip: Config) => ip["gateway"]), GATEWAYS);
 }
 
 function assertFamilies(
@@ -169,6 +172,7 @@ function assertFamilies(
 ): void {
   const present = ipJson(sandbox, "address", "show", "eth0")[0].addr_info
     .map(({ local, prefixlen }: Config) => `${local}/${prefixlen}`);
+  assertEquals([ip4.gateway, ip6.gateway], GATEWAYS);
   for (const { ip, gateway } of [ip4, ip6]) {
     assert(present.includes(ip), ip);
     assert(canPing(sandbox, gateway), gateway);

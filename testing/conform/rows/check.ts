@@ -246,7 +246,7 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   missing({
     id: "check-sysctl",
     title: "CHECK fails if a sysctl has another value",
-    what: "other value of a sysctl",
+    what: "other value of net.core.somaxconn, the sysctl that is compared",
     sort: /^sysctl core\/somaxconn:/,
     undo: () => "sysctl -qw net.core.somaxconn=77",
   }),
