@@ -216,7 +216,7 @@ async function live(
   if (daemon === undefined) return;
   // The calls were really the daemon's.
   const commands = ["ADD", "CHECK", "DEL", "DEL"];
-  assertEquals(daemon.story.length, list.length * commands.length);
+  assertEquals((await daemon.story()).length, list.length * commands.length);
 }
 
 /** Makes links for plugins that use the host's, and flanneld's file. */
