@@ -146,5 +146,5 @@ function shorten(lines: readonly string[]): string[] {
   const brief = [...shown.slice(0, head), ...shown.slice(from)]
     .slice(0, BRIEF_LINES);
   const alone = shown.filter((line) => line.startsWith("Alone: "));
-  return [...new Set([...brief, ...alone])];
+  return [...brief, ...alone.filter((line) => !brief.includes(line))];
 }

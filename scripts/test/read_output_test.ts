@@ -140,6 +140,7 @@ Deno.test("findFailures() shows the first change of a long diff", () => {
     "    [Diff] Actual / Expected",
     ...equal,
     "-   20,",
+    "-   20,",
     ...equal,
     "Alone: deno task test a_test.ts",
     "",
@@ -153,7 +154,7 @@ Deno.test("findFailures() shows the first change of a long diff", () => {
     "    [Diff] Actual / Expected",
     "    19,",
     "-   20,",
-    "    0,",
+    "-   20,",
   ]);
   assertEquals(failure?.lines.at(-1), "Alone: deno task test a_test.ts");
 });

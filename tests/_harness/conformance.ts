@@ -53,16 +53,19 @@ function traced(fn: Row): Row {
   };
 }
 
-/** Has a failure say how to run its row alone. */
-function locatable(fn: Row, row: string): Row {
-  const [file] = /tests\/[\w/]+_test\.ts/.exec(new Error().stack ?? "") ?? [];
+const ROOT = new URL("../..", import.meta.url).href;
+
+/** Has a failure say how to run its test alone. */
+function locatable(fn: Row, name: string): Row {
+  const file = new Error().stack?.split(ROOT)
+    .map((frame) => /^[\w/]+_test\.ts/.exec(frame)?.[0]).find(Boolean);
   return async (t) => {
     try {
       await fn(t);
     } catch (error) {
       if (error instanceof Error) {
         error.message += `\nAlone: deno task test ${file} --filter ` +
-          JSON.stringify(row);
+          JSON.stringify(name);
       }
       throw error;
     }
@@ -84,8 +87,9 @@ export function conformance(
   { ignore, suffix }: Needs = { ignore: false, suffix: "" },
 ): void {
   for (const [row, test] of Object.entries(rows)) {
-    const fn = locatable(traced(test), row);
-    Deno.test({ name: `conformance ${area}: ${row}${suffix}`, ignore, fn });
+    const name = `conformance ${area}: ${row}`;
+    const fn = locatable(traced(test), name);
+    Deno.test({ name: `${name}${suffix}`, ignore, fn });
     if (IS_ONE_WAY || !BY_DAEMON.test(area)) continue;
     Deno.test({
       name: `conformance ${area} by daemon: ${row}${suffix}`,
