@@ -131,7 +131,7 @@ async function listEnds(
   attachment: NodeAttachment,
 ): Promise<readonly Made[]> {
   const ways = await walkAll(node, attachment.netns, [attachment], SILENT, {
-    steps: OWN_STEPS,
+    steps: MADE_STEPS,
     goesOn: true,
   }).catch(() => []);
   return ways.flatMap(({ steps }) => steps)
@@ -195,7 +195,7 @@ const FIXES: readonly [
 ];
 
 /** The steps by what ADD made; others depend on the rest of the node. */
-const OWN_STEPS = [
+const MADE_STEPS = [
   ...CONTAINER_STEPS,
   ...HOST_STEPS.filter(({ name }) => ["router", "return-route"].includes(name)),
 ];
