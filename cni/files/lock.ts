@@ -97,6 +97,25 @@ export class FileLock implements Disposable {
   }
 
   /**
+   * Like {@linkcode FileLock.acquire}, with mode 0600, for a file that its holders
+   * remove with {@linkcode FileLock.remove}.
+   *
+   * @throws {Deno.errors.NotFound} If the directory does not exist
+   * @throws {CniError} 11 if the lock is not released; the details name its
+   *   holders
+   */
+  static async acquireTemporary(
+    path: string,
+    wait: LockWait = {},
+  ): Promise<FileLock> {
+    for (;;) {
+      const lock = await FileLock.acquire(path, 0o600, wait);
+      if (isAt(lock.#file, path)) return lock;
+      lock[Symbol.dispose]();
+    }
+  }
+
+  /**
    * Locks a file without waiting, even if the last holder has removed or renamed it
    * meanwhile.
    *

@@ -17,7 +17,7 @@
  * @module
  */
 
-import { FileLock } from "../../../cni/files/lock.ts";
+import { lockNetns } from "../lock_netns.ts";
 import {
   type Ended,
   failureOf,
@@ -103,11 +103,8 @@ export async function ensureRules(
  * not notice a chain that was added while it runs, and adds the rules a second
  * time. So one at a time.
  */
-export function lockSharedChains({ netns }: Iptables): Promise<FileLock> {
-  return FileLock.acquireExisting(
-    `/proc/self/fd/${netns.fd}`,
-    { what: "the host's network namespace" },
-  );
+export function lockSharedChains({ netns }: Iptables): Promise<Disposable> {
+  return lockNetns(netns, { what: "the host's network namespace" });
 }
 
 /**

@@ -1,7 +1,17 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { NetNs } from "../../../ffi/netns.ts";
-import { allOf, type Needs, rootTest } from "../../../testing/capabilities.ts";
+import { inNetns, NetNs } from "../../../ffi/netns.ts";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  type Needs,
+  rootTest,
+} from "../../../testing/capabilities.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
+import {
+  needsOtherUser,
+  OTHER_UID,
+} from "../../../tests/_harness/other_user.ts";
 import {
   needsLegacyIptables,
   needsRuleTools,
@@ -42,10 +52,11 @@ Deno.test("joinRule() and splitRule() are inverse", () => {
 function testVariants(
   name: string,
   body: (iptables: Iptables) => Promise<void>,
+  more: Needs = needsRuleTools,
 ): void {
   const needs: Record<Variant, Needs> = {
-    nft: needsRuleTools,
-    legacy: allOf(needsRuleTools, needsLegacyIptables()),
+    nft: allOf(needsRuleTools, more),
+    legacy: allOf(needsRuleTools, needsLegacyIptables(), more),
   };
   for (const variant of ["nft", "legacy"] as const) {
     rootTest(`${name} (iptables-${variant})`, needs[variant], async () => {
@@ -124,6 +135,29 @@ testVariants("ensureRules() at once adds nothing twice", async (iptables) => {
   assertEquals([prerouting.length, postrouting.length, one.length], [1, 1, 1]);
   assertEquals(two.length, 4);
 });
+
+testVariants(
+  "ensureRules() waits for no other user's lock on the namespace",
+  async (iptables) => {
+    const other = inNetns(iptables.netns, () =>
+      new Deno.Command("flock", {
+        args: ["/proc/self/ns/net", "sh", "-c", "echo locked; cat"],
+        uid: OTHER_UID,
+        stdin: "piped",
+        stdout: "piped",
+      }).spawn());
+    const reader = other.stdout.getReader();
+    await reader.read();
+    try {
+      await ensureRules(iptables, WANTED);
+      assertEquals(await findMissingRule(iptables, WANTED.rules), undefined);
+    } finally {
+      await Promise.all([other.stdin.close(), reader.cancel()]);
+      await other.status;
+    }
+  },
+  allOf(needsOtherUser, ignoreUnless(hasCommand("flock"), "needs flock")),
+);
 
 testVariants(
   "changeRules() changes all or nothing, and says why",

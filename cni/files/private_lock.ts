@@ -1,0 +1,45 @@
+/**
+ * Locks that only root can hold.
+ *
+ * A flock(2) needs no more than read permission, so any user can lock a network
+ * namespace, or a directory that everybody may list, and keep it. Calls lock a
+ * file instead that only root can open, in a directory that only root can enter.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { CniError, describeError } from "../error.ts";
+import { FileLock, type LockWait } from "./lock.ts";
+
+/** Directory of the files; each exists while its lock is held. */
+const DIRECTORY = "/run/cni/locks";
+
+/**
+ * Waits for a lock on an object of the node. Where the lock cannot be created,
+ * such as in a user namespace that cannot write to `/run`, the caller goes on
+ * without one.
+ *
+ * @param name The file's name, which identifies the object
+ * @param directory /run/cni/locks by default
+ * @throws {CniError} 11 if the lock is not released; the details name its holders
+ */
+export async function lockPrivately(
+  name: string,
+  wait: LockWait,
+  directory: string = DIRECTORY,
+): Promise<Disposable> {
+  const path = join(directory, name);
+  try {
+    await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
+    const lock = await FileLock.acquireTemporary(path, wait);
+    return { [Symbol.dispose]: () => lock.remove() };
+  } catch (error) {
+    if (error instanceof CniError) throw error;
+    wait.log?.warn("Going on without a lock", {
+      path,
+      error: describeError(error),
+    });
+    return { [Symbol.dispose]: () => {} };
+  }
+}

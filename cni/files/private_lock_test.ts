@@ -1,0 +1,62 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { createLog } from "../log/log.ts";
+import { lockPrivately } from "./private_lock.ts";
+
+/** Runs `test` with the path of a directory that does not exist yet. */
+async function withDirectory(
+  test: (directory: string) => Promise<void>,
+): Promise<void> {
+  const parent = await Deno.makeTempDir();
+  try {
+    await test(`${parent}/run/locks`);
+  } finally {
+    await Deno.remove(parent, { recursive: true });
+  }
+}
+
+const modeOf = (path: string): number =>
+  (Deno.statSync(path).mode ?? 0) & 0o777;
+const list = (directory: string): string[] =>
+  [...Deno.readDirSync(directory)].map(({ name }) => name);
+
+Deno.test("lockPrivately() locks a file that only its owner can open", () =>
+  withDirectory(async (directory) => {
+    {
+      using _lock = await lockPrivately("one", {}, directory);
+      assertEquals(
+        [modeOf(directory), modeOf(`${directory}/one`)],
+        [0o700, 0o600],
+      );
+      await assertRejects(
+        () => lockPrivately("one", { what: "the door", limitMs: 0 }, directory),
+        Error,
+        "Cannot lock the door",
+      );
+      using _other = await lockPrivately("other", { limitMs: 0 }, directory);
+    }
+    assertEquals(list(directory), []);
+  }));
+
+Deno.test("lockPrivately() lets one in at a time, although each removes the file", () =>
+  withDirectory(async (directory) => {
+    let inside = 0, turns = 0;
+    await Promise.all(Array.from({ length: 20 }, async () => {
+      using _lock = await lockPrivately("one", {}, directory);
+      assertEquals(++inside, 1);
+      await Deno.stat(directory);
+      inside--;
+      turns++;
+    }));
+    assertEquals([turns, list(directory)], [20, []]);
+  }));
+
+Deno.test("lockPrivately() goes on where the lock cannot be created", () =>
+  withDirectory(async (directory) => {
+    const lines: string[] = [];
+    const log = createLog({}, (line) => lines.push(line));
+    // A file is where the directory should be.
+    const file = directory.replace("/run/locks", "/run");
+    await Deno.writeTextFile(file, "");
+    using _lock = await lockPrivately("one", { log }, directory);
+    assertEquals(lines.length, 1);
+  }));
