@@ -26,7 +26,7 @@ import { CURRENT_VERSION } from "./version.ts";
 export const PLUGINS_VERSION = "0.1.0";
 
 /** The release of the Go plugins that these plugins replace. */
-const GO_PLUGINS_VERSION = "1.9.1";
+const GO_PLUGINS_VERSION = "1.10.0";
 const VERSIONS = `${GO_PLUGINS_VERSION}+${PLUGINS_VERSION}`;
 
 /**

@@ -1,32 +1,30 @@
 /**
- * VLANs of bridge beside the Go plugin of release 1.9.1: what each leaves, and
- * that each ends what the other made. Needs a kernel with VLAN filtering, and
- * the Go plugins in `build/peers/v1.9.1`.
+ * VLANs of bridge beside the newest Go plugin: what each leaves, and that each
+ * ends what the other made. Needs a kernel with VLAN filtering, and the plugins
+ * that `scripts/go_plugins.ts` builds.
  */
 
 import { assertEquals } from "@std/assert";
 import { needsBridgeVlans, switchConfig } from "./_harness/bridge_network.ts";
 import { changePortVlans, portVlans } from "./_harness/bridge_vlans.ts";
-import { allOf, ignoreUnless, rootTest } from "../testing/capabilities.ts";
+import {
+  allOf,
+  ignoreUnless,
+  isExecutable,
+  rootTest,
+} from "../testing/capabilities.ts";
 import { linkNames } from "../testing/ip_json.ts";
 import { normaliseResult, observeNetns, type Who } from "./_harness/parity.ts";
+import { NEWEST_DIRECTORY, NEWEST_RELEASE } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
-const PEERS = new URL("../build/peers/v1.9.1/", import.meta.url).pathname;
+const PEER = `Go ${NEWEST_RELEASE.slice(1)}`;
 
 const needsPeer = ignoreUnless(
-  isThere(`${PEERS}bridge`) && isThere(`${PEERS}host-local`),
-  "needs the Go plugins 1.9.1 in build/peers/v1.9.1",
+  isExecutable(`${NEWEST_DIRECTORY}/bridge`),
+  `needs the plugins of ${PEER} in ${NEWEST_DIRECTORY}`,
 );
-
-function isThere(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-}
 
 const TRUNK = [{ id: 101 }, { minID: 200, maxID: 210 }];
 
@@ -76,8 +74,8 @@ async function run(
 ): Promise<CallOutput> {
   const output = who === "ours"
     ? await hosts.run("bridge", command, config)
-    : hosts.exec(`${PEERS}bridge`, command, config, {
-      env: { CNI_PATH: PEERS },
+    : hosts.exec(`${NEWEST_DIRECTORY}/bridge`, command, config, {
+      env: { CNI_PATH: NEWEST_DIRECTORY },
     });
   assertEquals(output.exitCode, 0, `${who} ${command}: ${output.stdout}`);
   return output;
@@ -104,7 +102,7 @@ async function observe(who: Who, keys: Keys): Promise<unknown> {
 
 for (const [name, keys] of Object.entries(SAME)) {
   rootTest(
-    `bridge leaves the VLANs that Go's 1.9.1 leaves: ${name}`,
+    `bridge leaves the VLANs that ${PEER} leaves: ${name}`,
     allOf(needsBridgeVlans, needsPeer),
     async () => {
       assertEquals(await observe("ours", keys), await observe("go", keys));
@@ -112,16 +110,14 @@ for (const [name, keys] of Object.entries(SAME)) {
   );
 
   rootTest(
-    `bridge and Go's 1.9.1 check and delete each other's VLANs: ${name}`,
+    `bridge and ${PEER} check and delete each other's VLANs: ${name}`,
     allOf(needsBridgeVlans, needsPeer),
     async () => {
       for (const [adder, other] of [["ours", "go"], ["go", "ours"]] as const) {
         using hosts = TestHosts.create();
         const config = configOf(hosts, keys);
         const { json } = await run(adder, hosts, "ADD", config);
-        // Go's CHECK calls an IPAM plugin even without one.
-        const isChecked = other === "ours" || keys["subnet"] !== undefined;
-        for (const command of [...isChecked ? ["CHECK"] : [], "DEL"]) {
+        for (const command of ["CHECK", "DEL"]) {
           await run(other, hosts, command, { ...config, prevResult: json });
         }
         const kept = linkNames(hosts.host);
@@ -146,7 +142,7 @@ const MEANT: Readonly<
 
 for (const [name, [keys, ours, go]] of Object.entries(MEANT)) {
   rootTest(
-    `bridge differs from Go's 1.9.1: ${name}`,
+    `bridge differs from ${PEER}: ${name}`,
     allOf(needsBridgeVlans, needsPeer),
     async () => {
       for (const [who, want] of [["ours", ours], ["go", go]] as const) {

@@ -5,6 +5,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { isAtLeast } from "../cni/version.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import {
   MappedPorts,
@@ -77,7 +78,7 @@ async function observe(who: Who, keys: Keys): Promise<unknown> {
 
 for (const peer of listPeers("portmap")) {
   // An old release takes a second for a row.
-  const isNewest = peer.name.startsWith("Go 1.9");
+  const isNewest = isAtLeast(peer.cniVersion, "1.1.0");
   const rows = isNewest ? { ...ROWS, ...NEW_ROWS } : pick(ROWS);
   for (const [name, keys] of Object.entries(rows)) {
     testLeavesTheSame(peer, ["portmap", name], (who) => observe(who, keys));

@@ -6,10 +6,10 @@ Deno.test("isRow() knows rows, and not their steps", () => {
   assertEquals(isRow("conformance ptp: PTP-1 it attaches ... a step"), false);
   assertEquals(isRow("ptp.add() attaches"), false);
   assertEquals(
-    isRow("ptp leaves what the Go plugin leaves: a (Go 1.9.1)"),
+    isRow("ptp leaves what the Go plugin leaves: a (Go 1.10.0)"),
     true,
   );
-  assertEquals(isRow("ptp: GC, DEL (Go 1.9.1) ... beside ours"), false);
+  assertEquals(isRow("ptp: GC, DEL (Go 1.10.0) ... beside ours"), false);
 });
 
 Deno.test("formatRows() counts ways and kernels, and says why not", () => {
@@ -24,9 +24,9 @@ Deno.test("formatRows() counts ways and kernels, and says why not", () => {
           outcome: "ignored",
         },
         { name: "conformance vlan in a chain by daemon: adds", outcome: "ok" },
-        { name: "vlan: DEL ours (Go 1.9.1)", outcome: "ok" },
+        { name: "vlan: DEL ours (Go 1.10.0)", outcome: "ok" },
         {
-          name: "vlan, trunk: DEL ours (Go 1.9.1) (skipped: needs VLANs)",
+          name: "vlan, trunk: DEL ours (Go 1.10.0) (skipped: needs VLANs)",
           outcome: "ignored",
         },
       ],
@@ -37,7 +37,7 @@ Deno.test("formatRows() counts ways and kernels, and says why not", () => {
     },
   ]);
   assertEquals(page.split("\n").slice(6), [
-    "| area | rows | Linux 6.12, in process | Linux 6.12, by daemon | Linux 6.12, in a chain, by daemon | Linux 6.12, beside Go 1.9.1 | User-mode Linux, in process |",
+    "| area | rows | Linux 6.12, in process | Linux 6.12, by daemon | Linux 6.12, in a chain, by daemon | Linux 6.12, beside Go 1.10.0 | User-mode Linux, in process |",
     "| --- | --- | --- | --- | --- | --- | --- |",
     "| vlan | 5 | 1 (1) | + 1 | 1 | 1 (1) | 1 |",
     "",
@@ -48,8 +48,8 @@ Deno.test("formatRows() counts ways and kernels, and says why not", () => {
     "",
     "## Skipped",
     "",
-    "- needs VLANs: Linux 6.12, beside Go 1.9.1",
-    "  - vlan: vlan, trunk: DEL ours (Go 1.9.1)",
+    "- needs VLANs: Linux 6.12, beside Go 1.10.0",
+    "  - vlan: vlan, trunk: DEL ours (Go 1.10.0)",
     "- needs VLANs: Linux 6.12, in process",
     "  - vlan: trunk",
     "",

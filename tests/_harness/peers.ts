@@ -13,10 +13,10 @@ import {
 } from "../../testing/capabilities.ts";
 
 /** The newest release of github.com/containernetworking/plugins that tests know. */
-export const NEWEST_RELEASE = "v1.9.1";
+export const NEWEST_RELEASE = "v1.10.0";
 
 /** The release of github.com/containernetworking/cni that provides cnitool. */
-export const CNITOOL_RELEASE = "v1.3.0";
+export const CNITOOL_RELEASE = "v1.3.1";
 
 /** Where `deno task test` puts the newest release, in a directory per release. */
 export const NEWEST_DIRECTORY: string = decodeURIComponent(
@@ -54,7 +54,7 @@ export function lockOf(directory: string): string {
 
 /** Go plugins of one version. */
 export interface Peer {
-  /** The name in test names: `Go 1.9.1`. */
+  /** The name in test names: `Go 1.10.0`. */
   readonly name: string;
   /** Directory of the executables. */
   readonly directory: string;

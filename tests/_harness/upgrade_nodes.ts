@@ -55,7 +55,7 @@ const LIMITS = {
 };
 
 /** The oldest and the newest release of Go, Go's multus, and our own first one. */
-export const OLD = "Go 1.1.1", NEW = "Go 1.9.1", FIRST = "0.1.0";
+export const OLD = "Go 1.1.1", NEW = "Go 1.10.0", FIRST = "0.1.0";
 
 /** The networks of the pods. */
 export const ROWS: Readonly<Record<string, UpgradeRow>> = {
