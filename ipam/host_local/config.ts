@@ -77,8 +77,11 @@ export function requestedIpsOf(
 }
 
 function requestedInArgs(cniArgs: string): Ip[] {
-  const { IP } = loadArgs<{ IP: Ip }>(cniArgs, { IP: parseRequestedIp });
-  return IP === undefined ? [] : [IP];
+  // multus joins the addresses that a pod requests.
+  const { IP } = loadArgs<{ IP: Ip[] }>(cniArgs, {
+    IP: (list) => list.split(",").map((ip) => parseRequestedIp(ip.trim())),
+  });
+  return IP ?? [];
 }
 
 function invalid(message: string): CniError {

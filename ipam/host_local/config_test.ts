@@ -218,6 +218,10 @@ Deno.test("requestedIpsOf() gathers addresses from everywhere", async (t) => {
   const rows: [string, JsonObject, string, string[]][] = [
     ["CF-4", {}, "IP=10.1.2.10", ["10.1.2.10"]],
     ["CF-4 with a prefix", {}, "IP=10.1.2.11/24", ["10.1.2.11"]],
+    ["addresses of two families", {}, "IP=10.1.2.11/24,fd00::5/64", [
+      "10.1.2.11",
+      "fd00::5",
+    ]],
     ["other arguments", {}, "IgnoreUnknown=1;K8S_POD_NAME=x;IP=::5", ["::5"]],
     ["no address", {}, "IP=", []],
     ["nothing", {}, "", []],
@@ -259,6 +263,11 @@ testRows("requestedIpsOf() blames CNI_ARGS for what it cannot read", [
     "IP=10.1.2.300",
     'CNI_ARGS: error parsing value of pair "IP=10.1.2.300"',
     "invalid IP address: 10.1.2.300",
+  ],
+  [
+    "IP=10.1.2.3,",
+    'CNI_ARGS: error parsing value of pair "IP=10.1.2.3,"',
+    "invalid IP address: ",
   ],
   [
     "IP=10.1.2.3/33",
