@@ -275,6 +275,19 @@ export function foldKey(key: string): string {
   return key.toUpperCase().toLowerCase();
 }
 
+/**
+ * Finds the value of a key in any spelling. Like a plugin, takes the last one of
+ * several.
+ */
+export function findValue(
+  object: JsonObject,
+  key: string,
+): JsonValue | undefined {
+  const folded = foldKey(key);
+  return Object.entries(object)
+    .findLast(([spelling]) => foldKey(spelling) === folded)?.[1];
+}
+
 function findSpelling(shape: object, key: string): string | undefined {
   if (Object.hasOwn(shape, key)) return key;
   const folded = foldKey(key);

@@ -8,7 +8,12 @@
  */
 
 import { CniError, ErrorCode } from "../error.ts";
-import { type JsonObject, type JsonValue, omitAbsent } from "../json/json.ts";
+import {
+  foldKey,
+  type JsonObject,
+  type JsonValue,
+  omitAbsent,
+} from "../json/json.ts";
 import type { ValidAttachment } from "../config/types.ts";
 import {
   decodePluginConf,
@@ -44,13 +49,14 @@ export function injectConf(
   return decodePluginConf(setKeys(document, keys)).document;
 }
 
-function setKeys(
+/** Sets keys of an object, and removes other spellings of them. */
+export function setKeys(
   document: JsonObject,
   keys: Readonly<Record<string, JsonValue>>,
 ): JsonObject {
-  const set = new Set(Object.keys(keys).map((key) => key.toLowerCase()));
+  const set = new Set(Object.keys(keys).map(foldKey));
   const kept = Object.entries(document)
-    .filter(([key]) => !set.has(key.toLowerCase()));
+    .filter(([key]) => !set.has(foldKey(key)));
   return Object.fromEntries([...kept, ...Object.entries(keys)]);
 }
 

@@ -42,7 +42,7 @@ import {
   loadDelegate,
   ROUTES,
 } from "./model/delegate.ts";
-import { injectCniArgs } from "./model/edit_delegate.ts";
+import { injectCniArgs, removeTold } from "./model/edit_delegate.ts";
 import { inContext } from "./model/network_error.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
@@ -93,7 +93,7 @@ export function createHotPlug(
 function placeOf({ config, request }: HotPlug): Place {
   const { cniArgs } = request;
   checkAddresses(request);
-  const delegate = loadDelegate(config, { request });
+  const delegate = removeTold(loadDelegate(config, { request }));
   const complete = cniArgs ? injectCniArgs(delegate, cniArgs) : delegate;
   return { delegates: [complete], index: 0, isMaster: false };
 }

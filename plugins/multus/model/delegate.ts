@@ -9,7 +9,11 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../../cni/json/json.ts";
+import {
+  foldKey,
+  type JsonObject,
+  type JsonValue,
+} from "../../../cni/json/json.ts";
 import {
   type NetworkConf,
   type NetworkConfList,
@@ -150,7 +154,7 @@ function parseEither(bytes: Uint8Array): NetworkConfList | NetworkConf {
 /** Keys of a plugin are case-insensitive; "" does not count as a type. */
 function hasType(document: JsonObject): boolean {
   return Object.entries(document).some(([key, value]) =>
-    key.toLowerCase() === "type" && value !== "" && value !== null
+    foldKey(key) === "type" && value !== "" && value !== null
   );
 }
 
@@ -193,7 +197,7 @@ function runsMultus(value: JsonValue): boolean {
   if (Array.isArray(value)) return value.some(runsMultus);
   if (typeof value !== "object" || value === null) return false;
   return Object.entries(value).some(([key, item]) => {
-    const folded = key.toLowerCase();
+    const folded = foldKey(key);
     return folded === "type"
       ? isOwnType(item)
       : INNER_PLUGINS.includes(folded) && runsMultus(item);

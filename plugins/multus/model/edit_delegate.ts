@@ -12,7 +12,14 @@ import {
   type PodEvidence,
 } from "../../../cni/config/pod_evidence.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { isObject, type JsonObject } from "../../../cni/json/json.ts";
+import {
+  findValue,
+  foldKey,
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../../cni/json/json.ts";
 import {
   type NetworkConfList,
   parseNetworkConf,
@@ -20,7 +27,7 @@ import {
 } from "../../../cni/libcni/conf.ts";
 import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
-import { injectConf } from "../../../cni/libcni/request.ts";
+import { injectConf, setKeys } from "../../../cni/libcni/request.ts";
 import { type Delegate, type DelegateDevice, isList } from "./delegate.ts";
 
 /**
@@ -69,7 +76,8 @@ export function injectCniArgs(
   return editPlugins(delegate, (plugin) => {
     const args = getObject(plugin, "args");
     const cni = getObject(args, "cni");
-    return { ...plugin, args: { ...args, cni: { ...cni, ...cniArgs } } };
+    const merged = setKeys(args, { cni: setKeys(cni, cniArgs) });
+    return injectConf(plugin, { args: merged });
   });
 }
 
@@ -83,7 +91,8 @@ export function allowsClaims({ conf }: Delegate): boolean {
   const top = isList(conf)
     ? [parseDocument("configuration list", conf.bytes)]
     : [];
-  return [...top, ...documents].some((one) => one[ALLOWS_CLAIMS] === true);
+  return [...top, ...documents]
+    .some((one) => findValue(one, ALLOWS_CLAIMS) === true);
 }
 
 /**
@@ -96,19 +105,20 @@ export function injectClaim(
 ): Delegate {
   const { request: { claim = "" } } = delegate;
   const told = injectCniArgs(delegate, { [CLAIM_REFERENCE]: claim });
-  const allowing = editPlugins(told, (plugin) => ({
-    ...plugin,
-    [ALLOWS_CLAIMS]: true,
-  }));
+  const allowing = editPlugins(
+    told,
+    (plugin) => injectConf(plugin, { [ALLOWS_CLAIMS]: true }),
+  );
   return evidence ? injectEvidence(allowing, evidence) : allowing;
 }
 
 /** Reports whether addresses stay for pods that name no claim. */
 export function staysByPod({ conf }: Delegate): boolean {
   const plugins = isList(conf) ? conf.plugins : [conf.plugin];
-  return plugins.some(({ document: { ipam } }) =>
-    isObject(ipam) && ipam["stay"] !== undefined
-  );
+  return plugins.some(({ document }) => {
+    const ipam = objectOf(findValue(document, "ipam"));
+    return (findValue(ipam, "stay") ?? undefined) !== undefined;
+  });
 }
 
 /** Hands on what is known of the pod. */
@@ -117,16 +127,59 @@ export function injectEvidence(
   evidence: PodEvidence,
 ): Delegate {
   const known = evidence as unknown as JsonObject;
-  return editPlugins(delegate, (plugin) => ({
-    ...plugin,
-    [POD_EVIDENCE]: known,
-  }));
+  return editPlugins(
+    delegate,
+    (plugin) => injectConf(plugin, { [POD_EVIDENCE]: known }),
+  );
+}
+
+/** Begins the keys by which a runtime, or multus, tells plugins what it knows. */
+const TOLD = "cni.dev/";
+
+/**
+ * Removes what only a runtime or multus may tell plugins, at any depth: a
+ * definition that had it would speak for the pod.
+ *
+ * @returns The same delegate if it has no such key
+ */
+export function removeTold(delegate: Delegate): Delegate {
+  const { conf } = delegate;
+  const document = parseDocument("configuration", conf.bytes);
+  if (!hasTold(document)) return delegate;
+  const bytes = encodeJson(withoutTold(document));
+  return {
+    ...delegate,
+    conf: isList(conf) ? parseNetworkConfList(bytes) : parseNetworkConf(bytes),
+  };
+}
+
+function isTold(key: string): boolean {
+  const folded = foldKey(key);
+  return folded.startsWith(TOLD) || folded === CLAIM_REFERENCE;
+}
+
+function hasTold(value: JsonValue): boolean {
+  if (Array.isArray(value)) return value.some(hasTold);
+  return isObject(value) &&
+    Object.entries(value as JsonObject)
+      .some(([key, item]) => isTold(key) || hasTold(item));
+}
+
+function withoutTold<T extends JsonValue>(value: T): T;
+function withoutTold(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map((item) => withoutTold(item));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value as JsonObject)
+      .filter(([key]) => !isTold(key))
+      .map(([key, item]) => [key, withoutTold(item)]),
+  );
 }
 
 /** Returns a nested object; an empty one if it is absent. */
 function getObject(parent: JsonObject, key: string): JsonObject {
-  const value = parent[key] ?? {};
-  if (isObject(value)) return value;
+  const value = findValue(parent, key) ?? {};
+  if (isObject(value)) return value as JsonObject;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot set "cni-args": "${key}" of the configuration is not an object`,

@@ -8,10 +8,15 @@ import { CniError } from "../../../cni/error.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import { type Delegate, isList, loadDelegate } from "./delegate.ts";
 import {
+  allowsClaims,
+  injectClaim,
   injectCniArgs,
   injectCniVersion,
   injectDeviceId,
+  injectEvidence,
   injectName,
+  removeTold,
+  staysByPod,
 } from "./edit_delegate.ts";
 
 function encode(document: unknown): Uint8Array {
@@ -109,6 +114,87 @@ Deno.test("injectCniArgs() merges key by key", async (t) => {
       assertEquals(documentOf(edited), { ...LIST, plugins });
     });
   }
+});
+
+Deno.test("injectCniArgs() replaces other spellings, which plugins would read instead", () => {
+  const document = {
+    ...BARE,
+    args: { x: 1 },
+    ARGS: { CNI: { A: 1, z: 9 } },
+  };
+  const delegate = injectCniArgs(loadDelegate(encode(document)), { a: 2 });
+  assertEquals(documentOf(delegate), {
+    ...BARE,
+    args: { cni: { a: 2, z: 9 } },
+  });
+});
+
+/** The long s is an s for Go, and so for plugins. */
+testRows(
+  "keys that make addresses stay count in any case",
+  ["allowPersistentIPs", "AllowPersistentIPs", "allowPer\u017fistentIPs"],
+  (key) => {
+    const pod = { uid: "u", labels: {} };
+    const documents = [
+      { ...LIST, [key]: true },
+      { ...LIST, plugins: [{ type: "x", [key]: true }] },
+      { ...BARE, [key]: true, "CNI.dev/Pod": { uid: "forged" } },
+    ];
+    for (const document of documents) {
+      const delegate = loadDelegate(encode(document), {
+        request: { claim: "c" },
+      });
+      assert(allowsClaims(delegate));
+      const { conf } = injectClaim(delegate, pod);
+      for (const plugin of isList(conf) ? conf.plugins : [conf.plugin]) {
+        const keys = Object.entries(plugin.document)
+          .filter(([key]) => /persi|pod|args/i.test(key));
+        assertEquals(Object.fromEntries(keys), {
+          args: { cni: { "ipam-claim-reference": "c" } },
+          allowPersistentIPs: true,
+          "cni.dev/pod": pod,
+        });
+      }
+    }
+  },
+  (key) => key,
+);
+
+Deno.test("staysByPod() finds the key in any case", () => {
+  const load = (ipam: object): Delegate =>
+    loadDelegate(encode({ ...BARE, IPAM: ipam }));
+  assert(staysByPod(load({ Stay: "name" })));
+  assert(!staysByPod(load({ Stay: null, other: "name" })));
+  const edited = injectEvidence(load({}), { uid: "u", labels: {} });
+  assertEquals(documentOf(edited), {
+    ...BARE,
+    IPAM: {},
+    "cni.dev/pod": { uid: "u", labels: {} },
+  });
+});
+
+Deno.test("removeTold() leaves nothing that would speak for the pod", () => {
+  const told = {
+    "cni.dev/pod": { uid: "forged" },
+    "CNI.DEV/valid-attachments": [],
+    args: { cni: { a: 1, "IPAM-claim-reference": "c" } },
+  };
+  const kept = { args: { cni: { a: 1 } } };
+  const rows: [object, object][] = [
+    [{ ...BARE, ...told }, { ...BARE, ...kept }],
+    [
+      { ...LIST, "cni.dev/x": 1, plugins: [{ type: "x", delegate: told }] },
+      { ...LIST, plugins: [{ type: "x", delegate: kept }] },
+    ],
+  ];
+  for (const [document, expected] of rows) {
+    assertEquals(
+      documentOf(removeTold(loadDelegate(encode(document)))),
+      expected,
+    );
+  }
+  const untold = loadDelegate(encode(LIST));
+  assertStrictEquals(removeTold(untold), untold);
 });
 
 testRows("injectCniArgs() refuses args that are not objects", ["text", [1], {

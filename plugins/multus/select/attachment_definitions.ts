@@ -25,6 +25,7 @@ import {
   injectDeviceId,
   injectEvidence,
   injectName,
+  removeTold,
   staysByPod,
 } from "../model/edit_delegate.ts";
 import { inContext, NetworkError } from "../model/network_error.ts";
@@ -256,10 +257,10 @@ function readDefinition(
   const isWritten = isFromApi(definition);
   try {
     return isWritten
-      ? loadDelegate(
+      ? removeTold(loadDelegate(
         injectName(new TextEncoder().encode(config), name),
         options,
-      )
+      ))
       : toDelegate(findNetworkFile(confDir, name), options);
   } catch (error) {
     const context = isWritten
