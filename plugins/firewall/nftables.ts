@@ -5,6 +5,8 @@
  * table inet cni_firewall {
  *   set addresses4 { type ipv4_addr; elements = { 10.1.2.5 comment "<attachment>", … } }
  *   set addresses6 { type ipv6_addr; … }
+ *   set further_owners4 { type ifname . ipv4_addr; elements = { "<hash>" . 10.1.2.5 comment "<attachment>", … } }
+ *   set further_owners6 { type ifname . ipv6_addr; … }
  *   set bridges { type ifname; elements = { "cni0", … } }
  *   map within_bridge { type ifname . ifname : verdict
  *     elements = { "cni0" . "cni0" : return, "cni1" . "cni1" : drop }
@@ -30,6 +32,10 @@
  * record of who owns which address: rules of the Go plugin's form have no room
  * for it.
  *
+ * An address in several living containers has an owner in its element, and the
+ * others in `further_owners`. No container can take the rules of another one: an
+ * address keeps them until its last owner is gone.
+ *
  * The last DEL removes the table, unless chain `admin` has rules.
  *
  * @module
@@ -43,9 +49,11 @@ import {
   appendRule,
   type Change,
   delElementsOf,
+  delSetOf,
   delTableOf,
   type Element,
   flushChain,
+  joinValues,
   type NewSet,
   type Table,
 } from "../../ffi/nftables/change.ts";
@@ -63,11 +71,15 @@ import {
   verdictOf,
   VERDICTS,
 } from "../../ffi/nftables/expression.ts";
-import type { FoundElements, Nftables } from "../../ffi/nftables/mod.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
-import { isAlive, type Owner } from "../parts/element_owner.ts";
+import {
+  isAlive,
+  isInSameNamespace,
+  type Owner,
+} from "../parts/element_owner.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
 import type { MasqueradeNames } from "../parts/masquerade/names.ts";
 import { getNftables, openNftables } from "../parts/open_nftables.ts";
@@ -80,7 +92,14 @@ const SETS: Readonly<Record<IpFamily, NewSet>> = {
   4: { name: "addresses4", key: "ipv4_addr" },
   6: { name: "addresses6", key: "ipv6_addr" },
 };
+const FURTHER_OWNERS: Readonly<Record<IpFamily, NewSet>> = {
+  4: { name: "further_owners4", key: "ifname . ipv4_addr" },
+  6: { name: "further_owners6", key: "ifname . ipv6_addr" },
+};
+const RECORDS = [...Object.values(SETS), ...Object.values(FURTHER_OWNERS)];
 const FAMILIES: readonly IpFamily[] = [4, 6];
+/** Bytes of a hash in the key of a further owner, with the final NUL. */
+const OWNER_BYTES = 16;
 const BRIDGES: NewSet = { name: "bridges", key: "ifname" };
 const WITHIN_BRIDGE: NewSet = {
   name: "within_bridge",
@@ -115,6 +134,11 @@ const RULES: Readonly<Record<string, readonly (readonly Expression[])[]>> = {
     ]),
   ],
 };
+
+/** An element, and the set that has it. */
+interface Placed extends Element {
+  readonly set: string;
+}
 
 /** The backend of nftables. */
 export const nftablesBackend: Backend = {
@@ -167,7 +191,7 @@ export const nftablesBackend: Backend = {
   },
 };
 
-/** Records the owner of addresses. The addresses of an earlier ADD are dropped. */
+/** Records an owner of addresses. The addresses of an earlier ADD are dropped. */
 export function recordOwner(
   nftables: Nftables,
   owner: Owner,
@@ -197,7 +221,7 @@ export function listForeign(
   { isMeant }: Owned,
   addresses: readonly Ip[],
 ): Ip[] {
-  return findAll(nftables, addresses.map(keyOf)).elements
+  return findOf(nftables, addresses)
     .filter((one) => !isMeant(one) && isAlive(one)).map(addressOf);
 }
 
@@ -212,9 +236,9 @@ export function areRecorded(
 }
 
 /**
- * Removes the addresses of some owners, and the table if no others are left.
+ * Removes the records of some owners, and the table if no others are left.
  *
- * @param addresses Addresses to remove whoever is recorded for them
+ * @param addresses Addresses without a living owner, whose records go, too
  */
 export function forgetOwners(
   nftables: Nftables,
@@ -229,7 +253,7 @@ export function forgetOwners(
     );
     const isLast = gone.length > 0 && gone.length === elements.length &&
       !hasOthers && nftables.listRules(TABLE, ADMIN).length === 0;
-    return isLast ? [delTableOf(TABLE)] : deletions(gone);
+    return isLast ? [delTableOf(TABLE)] : removal(nftables, gone);
   });
 }
 
@@ -281,12 +305,55 @@ function recordChanges(
   addresses: readonly Ip[],
 ): Change[] {
   const { comment, label } = owner, own = ownedBy(owner);
-  const added = addresses.map((ip) => ({ key: keyOf(ip), comment, label }));
-  const parts = [own.tag, ...added.map(({ key }) => key)];
-  const replaced = findAll(nftables, parts).elements.filter((one) =>
+  const parts = [own.tag, ...addresses.map(keyOf)];
+  const present = findAll(nftables, parts).elements.filter((one) =>
     own.isMeant(one) || includes(addresses, addressOf(one))
   );
-  return [...deletions(replaced), ...perSet(added, addElements)];
+  const kept = present.filter((one) =>
+    !own.isMeant(one) && isAlive(one) && !isInSameNamespace(one, owner)
+  );
+  const held = kept.map(addressOf);
+  const families = new Set(held.map(({ family }) => family));
+  return [
+    ...removal(nftables, present.filter((one) => !kept.includes(one))),
+    ...[...families].map((family) => addSet(TABLE, FURTHER_OWNERS[family])),
+    ...additions(addresses.map((ip) => ({
+      ...placeOf(ip, includes(held, ip) ? owner : undefined),
+      comment,
+      label,
+    }))),
+  ];
+}
+
+/** Returns set and key of an address, or of a further owner of it. */
+function placeOf(
+  ip: Ip,
+  further?: Pick<Owner, "instance">,
+): Pick<Placed, "set" | "key"> {
+  const { family } = ip;
+  if (further === undefined) return { set: SETS[family].name, key: keyOf(ip) };
+  const name = encodeName(further.instance.slice(1 - OWNER_BYTES));
+  const key = joinValues(name, keyOf(ip));
+  return { set: FURTHER_OWNERS[family].name, key };
+}
+
+/**
+ * Lists the changes that remove records. An address whose owner is removed gets
+ * a further owner of it, if there is one.
+ */
+function removal(nftables: Nftables, gone: readonly Placed[]): Change[] {
+  const freed = gone.filter(({ set }) => isOfAddresses(set)).map(addressOf);
+  const keys = new Set(gone.map(idOf));
+  const heirs = findOf(nftables, freed).filter((one) =>
+    !isOfAddresses(one.set) && !keys.has(idOf(one))
+  );
+  const firsts = freed.flatMap((ip) =>
+    heirs.find((one) => addressOf(one).equals(ip)) ?? []
+  );
+  return [
+    ...deletions(nftables, [...gone, ...firsts]),
+    ...additions(firsts.map((one) => ({ ...one, ...placeOf(addressOf(one)) }))),
+  ];
 }
 
 function policyChanges(
@@ -332,37 +399,68 @@ function isEnforced(
       .some(({ key }) => key.toHex() === name);
 }
 
-/** Finds the addresses whose elements contain some bytes. */
-function findAll(nftables: Nftables, parts: readonly Bytes[]): FoundElements {
-  const found = Object.values(SETS)
-    .map(({ name }) => nftables.findElements(TABLE, name, parts));
+/** Finds the records that contain some bytes. */
+function findAll(
+  nftables: Nftables,
+  parts: readonly Bytes[],
+): { elements: Placed[]; hasOthers: boolean } {
+  const found = RECORDS.map(({ name: set }) => {
+    const { elements, hasOthers } = nftables.findElements(TABLE, set, parts);
+    return { elements: elements.map((one) => ({ ...one, set })), hasOthers };
+  });
   return {
     elements: found.flatMap(({ elements }) => elements),
     hasOthers: found.some(({ hasOthers }) => hasOthers),
   };
 }
 
-function deletions(elements: readonly Element[]): Change[] {
-  return perSet(elements, delElementsOf);
+/** Finds the records of some addresses. */
+function findOf(nftables: Nftables, addresses: readonly Ip[]): Placed[] {
+  if (addresses.length === 0) return [];
+  return findAll(nftables, addresses.map(keyOf)).elements
+    .filter((one) => includes(addresses, addressOf(one)));
+}
+
+/** Lists the changes that delete records, and a set of further owners if empty. */
+function deletions(
+  nftables: Nftables,
+  elements: readonly Placed[],
+): Change[] {
+  return perSet(elements, (table, set, own) => {
+    const isLast = !isOfAddresses(set) &&
+      nftables.listElements(TABLE, set).length === own.length;
+    return isLast ? delSetOf(TABLE, set) : delElementsOf(table, set, own);
+  });
+}
+
+function additions(elements: readonly Placed[]): Change[] {
+  return perSet(elements, addElements);
 }
 
 /** Makes a change for each set that has some of the elements. */
 function perSet(
-  elements: readonly Element[],
-  change: (table: Table, set: string, elements: readonly Element[]) => Change,
+  elements: readonly Placed[],
+  change: (table: Table, set: string, elements: readonly Placed[]) => Change,
 ): Change[] {
-  return FAMILIES.flatMap((family) => {
-    const own = elements.filter((one) => addressOf(one).family === family);
-    return own.length > 0 ? [change(TABLE, SETS[family].name, own)] : [];
-  });
+  return [...Map.groupBy(elements, ({ set }) => set)]
+    .map(([set, own]) => change(TABLE, set, own));
+}
+
+function idOf({ set, key }: Placed): string {
+  return `${set} ${key.toHex()}`;
+}
+
+/** Reports whether packets are compared with a set. */
+function isOfAddresses(set: string): boolean {
+  return FAMILIES.some((family) => SETS[family].name === set);
 }
 
 function keyOf(ip: Ip): Bytes {
   return new Uint8Array(ip.toBytes());
 }
 
-function addressOf({ key }: Element): Ip {
-  return Ip.fromBytes(key);
+function addressOf({ set, key }: Placed): Ip {
+  return Ip.fromBytes(isOfAddresses(set) ? key : key.slice(OWNER_BYTES));
 }
 
 function includes(addresses: readonly Ip[], ip: Ip): boolean {

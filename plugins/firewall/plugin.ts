@@ -24,6 +24,8 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { listAddresses } from "../parts/configure_link.ts";
@@ -31,7 +33,7 @@ import { ownerOf } from "../parts/element_owner.ts";
 import { isLacking } from "../parts/iptables/find.ts";
 import { namesOf } from "../parts/masquerade/names.ts";
 import { openNftables } from "../parts/open_nftables.ts";
-import { ownedBy, staleOf } from "../parts/owned.ts";
+import { type Owned, ownedBy, staleOf } from "../parts/owned.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox } from "../parts/sandbox.ts";
 import type { FirewallHost, IngressPolicy, Protection } from "./backend.ts";
@@ -61,12 +63,12 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
 
     await using rollback = new Rollback(call.log);
     rollback.onFailure("remove the rules", async () => {
-      await delAddresses(host, addresses);
+      await delUnowned(host, nftables, owned, addresses);
       if (nftables !== undefined) forgetOwners(nftables, owned);
     });
     if (nftables !== undefined) {
       const earlier = listRecorded(nftables, owned);
-      await delAddresses(host, without(earlier, addresses));
+      await delUnowned(host, nftables, owned, without(earlier, addresses));
       // Before the rules, so that DEL knows the addresses of a killed ADD.
       tryToRecord(() => recordOwner(nftables, owner, addresses));
     }
@@ -89,10 +91,8 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
       ...recorded,
       ...without(addressesOf(call, recorded), recorded),
     ];
-    // An address may have a new owner since.
-    const others = nftables ? listForeign(nftables, owned, all) : [];
-    const gone = without(all, others);
-    await delAddresses(hostOf(call), gone, ownLinkOf(call));
+    const link = findOwnLink(call);
+    const gone = await delUnowned(hostOf(call), nftables, owned, all, link);
     // The Go plugin's DEL leaves the record of an earlier owner.
     if (nftables !== undefined) forgetOwners(nftables, owned, gone);
   },
@@ -109,7 +109,8 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     // One that the Go plugin has added may have a stale address, and the rules
     // do not tell whose they are.
     if (areRecorded(nftables, valid)) {
-      await delAddresses(hostOf(call), listRecorded(nftables, stale));
+      const addresses = listRecorded(nftables, stale);
+      await delUnowned(hostOf(call), nftables, stale, addresses);
     }
     forgetOwners(nftables, stale);
   },
@@ -188,29 +189,48 @@ function addressesOf(call: Call, recorded: readonly Ip[]): Ip[] {
     return prevResult.ips.map(({ address }) => address.ip);
   }
   if (recorded.length > 0) return [];
-  try {
-    using sandbox = findSandbox(call);
+  return lookInside(call, (sandbox) => {
     const link = sandbox?.link.find(call.args.ifName);
     if (sandbox === undefined || link === undefined) return [];
     return listAddresses(sandbox, link).map(({ address }) => address.ip)
       .filter(({ isLinkLocal }) => !isLinkLocal);
+  }) ?? [];
+}
+
+/** Returns what a look into the sandbox gives; undefined if it is impossible. */
+function lookInside<T>(
+  call: Call,
+  look: (sandbox: Rtnl | undefined) => T,
+): T | undefined {
+  try {
+    using sandbox = findSandbox(call);
+    return look(sandbox);
   } catch (error) {
     call.log.warn("Ignoring the sandbox", { problem: describeError(error) });
-    return [];
+    return undefined;
   }
 }
 
 /**
  * Returns the host's end of a pair that has no bridge, as ptp makes it. It ends
- * with the container, so its policy does, too.
+ * with the container, so its policy does, too. A link of that name that leads to
+ * another container is not it.
  */
-function ownLinkOf(call: Call<FirewallConfig>): string | undefined {
+function findOwnLink(call: Call<FirewallConfig>): string | undefined {
   const { ingressPolicy } = call.config;
   if (!ingressPolicy || ingressPolicy === "open") return undefined;
   const { interfaces = [] } = readablePrevResult(call) ?? {};
-  const [link, ...others] = interfaces.filter(({ sandbox }) => !sandbox);
-  const isOwn = others.length === 0 && link?.name.startsWith("veth");
-  return isOwn ? link?.name : undefined;
+  const [{ name } = { name: "" }, ...others] = interfaces
+    .filter(({ sandbox }) => !sandbox);
+  if (others.length > 0 || !name.startsWith("veth")) return undefined;
+  using host = Rtnl.open(call.hostNetns);
+  const link = host.link.find(name);
+  if (link === undefined) return name;
+  const peer = lookInside(
+    call,
+    (sandbox) => sandbox?.link.find(link.linkIndex ?? 0),
+  );
+  return peer?.linkIndex === link.index ? name : undefined;
 }
 
 /** Records an owner, unless the kernel has no tables for IPv4 and IPv6. */
@@ -223,21 +243,28 @@ function tryToRecord(work: () => void): void {
 }
 
 /**
- * Removes the rules of addresses, and of a link's policy, from all backends,
- * whichever ADD used.
+ * Removes the rules of addresses that no other living container has, and of a
+ * link's policy, from all backends, whichever ADD used.
+ *
+ * @returns The addresses whose rules are removed
  */
-async function delAddresses(
+async function delUnowned(
   host: FirewallHost,
+  nftables: Nftables | undefined,
+  owned: Owned,
   addresses: readonly Ip[],
   link?: string,
-): Promise<void> {
-  if (addresses.length === 0 && link === undefined) return;
+): Promise<Ip[]> {
+  const others = nftables ? listForeign(nftables, owned, addresses) : [];
+  const gone = without(addresses, others);
+  if (gone.length === 0 && link === undefined) return gone;
   await tryAll(
     Object.entries(backends).map(([name, load]) => [
       `remove the rules of ${name}`,
-      async () => (await load()).del(host, addresses, link),
+      async () => (await load()).del(host, gone, link),
     ]),
   );
+  return gone;
 }
 
 /** Returns the addresses that are in none of the other lists. */

@@ -86,6 +86,14 @@ export function isAlive({ label = "" }: Labelled): boolean {
   return id !== undefined && findFileId(path.join(" ")) === id;
 }
 
+/** Reports whether the owners of two elements are in one namespace. */
+export function isInSameNamespace(left: Labelled, right: Labelled): boolean {
+  const [one, other] = [left, right].map(({ label = "" }) =>
+    label.slice(HASH_DIGITS)
+  );
+  return one !== "" && one === other;
+}
+
 /**
  * Reports whether the host has the MAC of a container's address. This tells of
  * an owner without a label: nft's output has none, so they are lost if somebody
