@@ -13,7 +13,8 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { removeIfThere, unlessMissing } from "./io.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { ifPossible, removeIfThere, unlessMissing } from "./io.ts";
 import { replaceByLink } from "./replace.ts";
 import { haveSameContent } from "./same_content.ts";
 
@@ -23,12 +24,17 @@ export const LIBRARY_DIRECTORY = ".cni-lib";
 /** How names of what the link leads to begin. */
 const PREFIX = `${LIBRARY_DIRECTORY}-`;
 
+/** The library by which a directory is recognized. */
+const C_LIBRARY = "libc.so.6";
+
 /** Changes that copying the libraries makes. */
 export type LibraryChange = "installed" | "updated" | "unchanged";
 
 /**
  * Returns what {@linkcode copyLibraries} would change; undefined if an executable has
  * no libraries beside it.
+ *
+ * @throws {CniError} 5 if another program has something else in their place
  */
 export async function compareLibraries(
   executable: string,
@@ -37,8 +43,16 @@ export async function compareLibraries(
   const source = findLibraries(executable);
   if (source === undefined) return undefined;
   const target = join(directory, LIBRARY_DIRECTORY);
-  const found = listFiles(target);
-  if (found === undefined) return "installed";
+  if (unlessMissing(() => Deno.lstatSync(target)) === undefined) {
+    return "installed";
+  }
+  if (!isOurs(target)) {
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot replace "${target}": it belongs to another program`,
+    );
+  }
+  const found = listFiles(target) ?? [];
   const names = listFiles(source) ?? [];
   if (`${names}` !== `${found}`) return "updated";
   for (const name of names) {
@@ -84,11 +98,21 @@ export async function copyLibraries(
 /** Removes the libraries from a directory. Reports whether there were any. */
 export function removeLibraries(directory: string): boolean {
   const link = join(directory, LIBRARY_DIRECTORY);
-  const found = unlessMissing(() => Deno.lstatSync(link));
-  if (found?.isSymlink) removeIfThere(link);
-  else if (found) Deno.removeSync(link, { recursive: true });
+  const isThere = isOurs(link);
+  if (isThere && Deno.lstatSync(link).isSymlink) removeIfThere(link);
+  else if (isThere) Deno.removeSync(link, { recursive: true });
   removeCopies(directory);
-  return found !== undefined;
+  return isThere;
+}
+
+/**
+ * Reports whether a path is a directory of libraries, as an archive has it, or the link
+ * that {@linkcode copyLibraries} makes.
+ */
+function isOurs(path: string): boolean {
+  const target = ifPossible(() => Deno.readLinkSync(path));
+  return target?.startsWith(PREFIX) ??
+    ifPossible(() => Deno.statSync(join(path, C_LIBRARY))) !== undefined;
 }
 
 function removeCopies(directory: string, except?: string): void {

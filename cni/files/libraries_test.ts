@@ -1,6 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
+import { CniError } from "../error.ts";
 import {
   compareLibraries,
   copyLibraries,
@@ -29,6 +30,15 @@ class Scene implements Disposable {
     for (const [name, text] of Object.entries(files)) {
       const path = `${this.#root}/from/${LIBRARY_DIRECTORY}/${name}`;
       Deno.writeTextFileSync(path, text, { mode: 0o755 });
+    }
+  }
+
+  /** Unpacks an older archive, with a library more, beside the copy. */
+  unpack(): void {
+    const path = `${this.target}/${LIBRARY_DIRECTORY}`;
+    Deno.mkdirSync(path);
+    for (const name of ["libc.so.6", "old"]) {
+      Deno.writeTextFileSync(`${path}/${name}`, "");
     }
   }
 
@@ -87,8 +97,7 @@ Deno.test("copyLibraries() copies what is beside the executable, once", async ()
 
 Deno.test("copyLibraries() replaces a directory that an archive has left", async () => {
   using scene = new Scene();
-  Deno.mkdirSync(`${scene.target}/${LIBRARY_DIRECTORY}`);
-  Deno.writeTextFileSync(`${scene.target}/${LIBRARY_DIRECTORY}/old`, "");
+  scene.unpack();
   assertEquals(await scene.copy(), ["updated", "updated"]);
   assertEquals(Object.keys(scene.read()), ["ld.so", "libc.so.6"]);
   assertEquals(scene.count(), 2);
@@ -107,7 +116,30 @@ Deno.test("removeLibraries() leaves nothing", async () => {
   assertEquals(removeLibraries(scene.target), false);
   await scene.copy();
   assertEquals(removeLibraries(scene.target), true);
-  Deno.mkdirSync(`${scene.target}/${LIBRARY_DIRECTORY}`);
+  scene.unpack();
   assertEquals(removeLibraries(scene.target), true);
   assertEquals(scene.count(), 0);
 });
+
+for (
+  const [what, make] of Object.entries({
+    "a file": (path: string) => Deno.writeTextFileSync(path, "theirs"),
+    "a directory": (path: string) => Deno.mkdirSync(path),
+    "a link": (path: string) => Deno.symlinkSync("../lib", path),
+  })
+) {
+  Deno.test(`copyLibraries() leaves ${what} of another program alone`, async () => {
+    using scene = new Scene();
+    const path = `${scene.target}/${LIBRARY_DIRECTORY}`;
+    make(path);
+    for (const run of [compareLibraries, copyLibraries]) {
+      await assertRejects(
+        () => run(scene.executable, scene.target),
+        CniError,
+        `Cannot replace "${path}": it belongs to another program`,
+      );
+    }
+    assertEquals(removeLibraries(scene.target), false);
+    Deno.lstatSync(path);
+  });
+}
