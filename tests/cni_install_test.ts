@@ -225,6 +225,140 @@ onNode(
   },
 );
 
+/** Another project's plugins in one executable, which says as what it is called. */
+const MULTI_CALL = '#!/bin/sh\necho "theirs: ${0##*/}"\n';
+
+/** Ways in which plugins lead to an executable `cni` of another project. */
+const ARRANGEMENTS: Readonly<Record<string, (bin: string) => void>> = {
+  "links": (bin) => {
+    Deno.writeTextFileSync(join(bin, "cni"), MULTI_CALL, { mode: 0o755 });
+    Deno.symlinkSync("cni", join(bin, "bridge"));
+    Deno.symlinkSync("./cni", join(bin, "flannel"));
+    Deno.symlinkSync(join(bin, "cni"), join(bin, "loopback"));
+    Deno.symlinkSync("../bin/cni", join(bin, "host-local"));
+    Deno.symlinkSync("cni", join(bin, "portmap"));
+  },
+  "hard links": (bin) => {
+    Deno.writeTextFileSync(join(bin, "cni"), MULTI_CALL, { mode: 0o755 });
+    for (const name of ["bridge", "flannel", "loopback", "portmap"]) {
+      Deno.linkSync(join(bin, "cni"), join(bin, name));
+    }
+    Deno.symlinkSync("loopback", join(bin, "host-local"));
+  },
+  "links to links": (bin) => {
+    Deno.writeTextFileSync(join(bin, "cni"), MULTI_CALL, { mode: 0o755 });
+    Deno.symlinkSync("cni", join(bin, "portmap"));
+    Deno.symlinkSync("portmap", join(bin, "bridge"));
+    Deno.symlinkSync("bridge", join(bin, "flannel"));
+    Deno.symlinkSync(join(bin, "bridge"), join(bin, "loopback"));
+    Deno.symlinkSync("cni", join(bin, "host-local"));
+  },
+  "links to a link that leads out of the directory": (bin) => {
+    const data = join(bin, "../data");
+    Deno.mkdirSync(data);
+    Deno.writeTextFileSync(join(data, "k3s"), MULTI_CALL, { mode: 0o755 });
+    Deno.symlinkSync("k3s", join(data, "cni"));
+    Deno.symlinkSync("../data/cni", join(bin, "cni"));
+    for (const name of ["bridge", "flannel", "loopback"]) {
+      Deno.symlinkSync("cni", join(bin, name));
+    }
+    Deno.symlinkSync(join(bin, "cni"), join(data, "back"));
+    Deno.symlinkSync("../data/back", join(bin, "host-local"));
+    Deno.symlinkSync("cni", join(bin, "portmap"));
+  },
+  "links to a plugin": (bin) => {
+    Deno.writeTextFileSync(join(bin, "portmap"), MULTI_CALL, { mode: 0o755 });
+    for (const name of ["bridge", "flannel", "loopback", "cni"]) {
+      Deno.symlinkSync("portmap", join(bin, name));
+    }
+    Deno.symlinkSync("cni", join(bin, "host-local"));
+  },
+};
+
+/** Runs a plugin of the node as runtimes do, for what it prints. */
+async function print(node: Node, name: string): Promise<string> {
+  const { stdout } = await new Deno.Command(join(node.bin, name), {
+    env: VERSION,
+  }).output();
+  return new TextDecoder().decode(stdout).trim();
+}
+
+/** The plugins of {@linkcode ARRANGEMENTS} that stay another project's. */
+const THEIRS = ["bridge", "flannel", "loopback", "host-local"];
+
+for (const [arrangement, make] of Object.entries(ARRANGEMENTS)) {
+  onNode(`leaves another project's plugins as ${arrangement}`, async (node) => {
+    make(node.bin);
+    const before = node.state();
+    const requireTheirs = async (names: readonly string[]): Promise<void> => {
+      for (const name of names) {
+        assertEquals(await print(node, name), `theirs: ${name}`);
+      }
+    };
+    const [only] = ["--only=portmap"];
+    assertStringIncludes(
+      (await node.cni("uninstall")).stderr,
+      "Nothing is installed",
+    );
+    assertEquals(node.state(), before);
+    await requireTheirs([...THEIRS, "portmap", "cni"]);
+
+    const dry = await node.changes("install", only, "--dry-run");
+    assertEquals(node.state(), before);
+    const changes = await node.changes("install", only);
+    assertEquals(changes, dry);
+    assertEquals([changes["cni"], changes["portmap"]], [
+      "replaced",
+      "replaced",
+    ]);
+    await requireTheirs(THEIRS);
+    assertStringIncludes(await print(node, "portmap"), "supportedVersions");
+    const installed = node.state();
+
+    const again = await node.changes("install", only);
+    assertEquals(new Set(Object.values(again)), new Set(["unchanged"]));
+    await node.changes("install", only, "--prune");
+    assertEquals(node.state(), installed);
+    await requireTheirs(THEIRS);
+
+    // One more of them becomes ours, and then theirs again.
+    await node.changes("install", "--only=portmap,bridge");
+    assertStringIncludes(await print(node, "bridge"), "supportedVersions");
+    await requireTheirs(THEIRS.slice(1));
+    for (const attempt of ["first", "second"]) {
+      await node.changes("uninstall");
+      assertEquals(node.state(), before, attempt);
+      await requireTheirs([...THEIRS, "portmap", "cni"]);
+      await node.changes("install", only);
+    }
+    await node.changes("uninstall", "--force");
+    assertEquals(node.state(), before);
+  });
+}
+
+onNode("says which plugins keep running another program", async (node) => {
+  ARRANGEMENTS["links"]?.(node.bin);
+  for (const flags of [["--dry-run"], []]) {
+    const { stdout, stderr } = await node.cni(
+      "install",
+      "--only=portmap",
+      ...flags,
+    );
+    assertMatch(stdout, /^bridge +repointed$/m);
+    assertMatch(stdout, /^cni +replaced$/m);
+    assertStringIncludes(
+      stderr,
+      "bridge, flannel, host-local, loopback lead to another program that is " +
+        "replaced; they keep running that program",
+    );
+  }
+  // A build of an image deletes what was replaced.
+  Deno.removeSync(join(node.bin, ".cni-install/replaced"), { recursive: true });
+  const undone = await node.changes("uninstall");
+  assertEquals([undone["bridge"], undone["portmap"]], ["kept", "removed"]);
+  assertEquals(await print(node, "bridge"), "theirs: bridge");
+});
+
 onNode("shows beforehand what it means for the networks", async (node) => {
   const put = (file: string, name: string, plugins: object[]): void =>
     Deno.writeTextFileSync(

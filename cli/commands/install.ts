@@ -101,11 +101,20 @@ export async function install(call: CniCall): Promise<Output> {
       () => Deno.mkdirSync(directory, { recursive: true }),
     );
   }
-  using installation = await Installation.open(directory);
+  using installation = await Installation.open(directory, SOURCE);
   const pruned = call.flags.prune
-    ? compareUndo(installation).filter(({ name }) => !names.includes(name))
+    ? compareUndo(installation, installation.listPlugins())
+      .filter(({ name }) => !names.includes(name))
     : [];
   if (!call.flags.force) refuseIfNeeded(call, pruned);
+  const changes = new Map<string, Change>();
+  const formOf = (name: string): Form =>
+    findAbout(name)?.install?.isCopy ? "copy" : chosen;
+  for (const name of names) {
+    const form = formOf(name);
+    changes.set(name, await installation.compare(SOURCE, name, form));
+  }
+  const others = installation.listOtherLinks(changes);
   const rows: Row[] = [];
   // First: without them the executable may not start.
   const libraries = isDryRun
@@ -114,14 +123,15 @@ export async function install(call: CniCall): Promise<Output> {
   if (libraries !== undefined) {
     rows.push({ name: LIBRARY_DIRECTORY, change: libraries });
   }
-  for (const [at, name] of names.entries()) {
-    call.onProgress?.(`${at + 1}/${names.length} ${name}`);
-    const form = findAbout(name)?.install?.isCopy ? "copy" : chosen;
-    const change = isDryRun
-      ? await installation.compare(SOURCE, name, form)
-      : await installation.install(SOURCE, name, form);
+  if (!isDryRun) installation.prepare(changes);
+  for (const [name, change] of changes) {
+    call.onProgress?.(`${rows.length + 1}/${names.length} ${name}`);
+    if (!isDryRun) {
+      await installation.install(SOURCE, name, formOf(name), change);
+    }
     rows.push({ name, change });
   }
+  rows.push(...others.map((name) => ({ name, change: "repointed" as const })));
   for (const { name } of isDryRun ? [] : pruned) installation.undo(name);
   const daemon = await updateDaemon(call, rows);
   return isDryRun
@@ -130,8 +140,11 @@ export async function install(call: CniCall): Promise<Output> {
 }
 
 /** Lists what is installed, and what removing it would do. */
-function compareUndo(installation: Installation): Row[] {
-  return installation.list()
+function compareUndo(
+  installation: Installation,
+  names: readonly string[] = installation.list(),
+): Row[] {
+  return names
     .map((name) => ({ name, change: installation.compareUndo(name) }));
 }
 
@@ -324,6 +337,7 @@ function report(
     json: { directory, dryRun: isDryRun, files: rows, ...daemon && { daemon } },
     text: (style) => formatTable(COLUMNS, shown, style),
     note: [
+      ...explainOthers(directory, rows),
       ...isDryRun
         ? ["Nothing was changed (--dry-run)"]
         : explainFiles(directory, rows, daemon),
@@ -363,6 +377,16 @@ function formatVerdict({ networks, limits }: NodeVerdict): string[] {
       ...differences.map((text) => `  differs ${text}`),
     ]),
     ...limits.map((text) => `\nerror ${text}`),
+  ];
+}
+
+/** Explains what becomes of plugins that are links to another program's executable. */
+function explainOthers(directory: string, rows: readonly Row[]): string[] {
+  const links = rows.filter(({ change }) => change === "repointed")
+    .map(({ name }) => name);
+  return links.length === 0 ? [] : [
+    `In "${directory}", ${links.join(", ")} lead to another program that is ` +
+    "replaced; they keep running that program, from a copy in .cni-install",
   ];
 }
 

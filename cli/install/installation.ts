@@ -7,7 +7,12 @@
  * /opt/cni/bin/ptp → cni                     a link (or a copy)
  * /opt/cni/bin/.cni-install/installed.json   what was installed
  * /opt/cni/bin/.cni-install/replaced/ptp     the file that was replaced
+ * /opt/cni/bin/.cni-install/others/cni       another program's `cni`, which is still called
  * ```
+ *
+ * `cni` may be the executable of another project, to which its plugins are linked. Links
+ * that this installation leaves alone are repointed to `others/cni`, so that they run
+ * what they ran before.
  *
  * Every name exists at all times, with its old or its new file, so that
  * runtimes can call plugins meanwhile. A replaced file is kept by a hard link,
@@ -16,10 +21,11 @@
  * @module
  */
 
-import { dirname, join, resolve } from "@std/path/posix";
+import { basename, dirname, join, resolve } from "@std/path/posix";
 import { copyExecutable } from "../../cni/files/copy_executable.ts";
 import { FileLock } from "../../cni/files/lock.ts";
 import {
+  ifPossible,
   removeIfThere,
   unlessMissing,
   withIoFailure,
@@ -37,7 +43,13 @@ import { isObject, parseJson } from "../../cni/json/json.ts";
 export const EXECUTABLE = "cni";
 
 /** The effect of installing on a name. */
-export type Change = "installed" | "updated" | "replaced" | "unchanged";
+export type Change =
+  | "installed"
+  | "updated"
+  | "replaced"
+  | "unchanged"
+  /** A link of another program, which leads to its executable's new place. */
+  | "repointed";
 
 /** The effect of removing on a name. */
 export type Undone = "restored" | "removed" | "kept";
@@ -68,21 +80,76 @@ export class Installation implements Disposable {
   readonly #directory: string;
   readonly #lock: FileLock;
   readonly #installed: Installed;
+  /** Whether `cni` was ours at the beginning: then links to it are, too. */
+  #hasOwnLinks: boolean;
 
   private constructor(directory: string, lock: FileLock) {
     this.#directory = directory;
     this.#lock = lock;
     this.#installed = readInstalled(this.#ownPath("installed.json"));
+    const executable = identify(this.#path(EXECUTABLE));
+    this.#hasOwnLinks = executable !== undefined &&
+      executable === this.#installed[EXECUTABLE];
   }
 
   /**
    * Opens a directory. Waits for another `cni install`.
    *
-   * @throws {CniError} 11 if that does not end
+   * @param source An executable of this project: a copy that was put in place by other
+   *   means is ours
+   * @throws {CniError} 11 if the other one does not end
    */
-  static async open(directory: string): Promise<Installation> {
+  static async open(
+    directory: string,
+    source?: string,
+  ): Promise<Installation> {
     const lock = await FileLock.acquireExisting(directory);
-    return new Installation(directory, lock);
+    try {
+      const installation = new Installation(directory, lock);
+      installation.#hasOwnLinks ||= source !== undefined &&
+        await haveSameContent(source, join(directory, EXECUTABLE));
+      return installation;
+    } catch (error) {
+      lock[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /**
+   * Lists links of other programs that would run something else after changes: those
+   * that lead to or through a file which is replaced.
+   */
+  listOtherLinks(changes: ReadonlyMap<string, Change>): string[] {
+    return [...Deno.readDirSync(this.#directory)]
+      .filter(({ isSymlink, name }) =>
+        isSymlink && !changes.has(name) && !this.#isOurs(name) &&
+        this.#findTarget(name, changes) !== undefined
+      )
+      .map(({ name }) => name)
+      .sort();
+  }
+
+  /**
+   * Prepares for changes: repoints the links of {@linkcode listOtherLinks}, and keeps
+   * other programs' links to `cni`. A crash after `cni` is replaced must not make them
+   * ours.
+   */
+  prepare(changes: ReadonlyMap<string, Change>): void {
+    const links = this.listOtherLinks(changes)
+      .map((name) => [name, this.#findTarget(name, changes) ?? ""] as const);
+    for (const [name, target] of links) {
+      const path = this.#path(name);
+      keepReplaced(path, this.#keptPath(name));
+      if (target.startsWith(OTHERS)) this.#keepOther(basename(target));
+      this.#note(name, linkTo(target));
+      replaceByLink(path, target);
+    }
+    for (const [name, change] of changes) {
+      const isLink = identify(this.#path(name)) === LINK;
+      if (change !== "replaced" || !isLink) continue;
+      keepReplaced(this.#path(name), this.#keptPath(name));
+      this.#note(name, LINK);
+    }
   }
 
   /**
@@ -101,15 +168,23 @@ export class Installation implements Disposable {
     });
     const isLink = form === "link" && name !== EXECUTABLE;
     const isSame = isLink
-      ? found === LINK
+      ? found === LINK && this.#isOurs(name)
       : found !== LINK && await haveSameContent(source, path);
     if (isSame) return "unchanged";
     return this.#isOurs(name) ? "updated" : "replaced";
   }
 
-  /** Puts the executable, a link or a copy in place, and keeps what it replaces. */
-  async install(source: string, name: string, form: Form): Promise<Change> {
-    const change = await this.compare(source, name, form);
+  /**
+   * Puts the executable, a link or a copy in place, and keeps what it replaces.
+   *
+   * @param change What {@linkcode compare} said before {@linkcode prepare}
+   */
+  async install(
+    source: string,
+    name: string,
+    form: Form,
+    change: Change,
+  ): Promise<void> {
     const path = this.#path(name);
     if (change === "replaced") keepReplaced(path, this.#keptPath(name));
     if (change === "unchanged") {
@@ -124,29 +199,39 @@ export class Installation implements Disposable {
         (copy) => this.#note(name, identify(copy)),
       );
     }
-    return change;
   }
 
   /**
-   * Lists what is installed: what {@linkcode install} has put in place, and other
-   * links to the executable. The executable is last.
+   * Lists what {@linkcode install} has put in place, other links to the executable that
+   * would lead nowhere without it, and links that {@linkcode prepare} repointed, in the
+   * order in which they can be undone: plugins, the executable, links of other programs.
    */
   list(): string[] {
-    const links = [...Deno.readDirSync(this.#directory)]
-      .filter(({ isSymlink, name }) =>
-        isSymlink && identify(this.#path(name)) === LINK
-      )
-      .map(({ name }) => name);
-    const names = new Set([...Object.keys(this.#installed), ...links].sort());
-    const isExecutable = names.delete(EXECUTABLE);
-    return isExecutable ? [...names, EXECUTABLE] : [...names];
+    const isKept = identify(this.#keptPath(EXECUTABLE)) !== undefined;
+    const links = isKept ? [] : [...Deno.readDirSync(this.#directory)]
+      .map(({ name }) => name)
+      .filter((name) =>
+        identify(this.#path(name)) === LINK && this.#isOurs(name)
+      );
+    const names = [...new Set([...Object.keys(this.#installed), ...links])]
+      .sort();
+    const rank = (name: string): number =>
+      this.#isRepointed(name) ? 2 : name === EXECUTABLE ? 1 : 0;
+    return names.toSorted((one, other) => rank(one) - rank(other));
+  }
+
+  /** Lists what {@linkcode install} has put in place and can be taken away alone. */
+  listPlugins(): string[] {
+    return this.list().filter((name) => !this.#isRepointed(name));
   }
 
   /** Returns what {@linkcode undo} would do. */
   compareUndo(name: string): Undone {
     if (!this.#isOurs(name)) return "kept";
     const isKept = identify(this.#keptPath(name)) !== undefined;
-    return isKept ? "restored" : "removed";
+    if (isKept) return "restored";
+    // It was there before, even if what is kept was deleted.
+    return this.#isRepointed(name) ? "kept" : "removed";
   }
 
   /** Restores the file that was replaced, or removes ours. */
@@ -159,9 +244,18 @@ export class Installation implements Disposable {
     return undone;
   }
 
-  /** Ends the installation, when everything is undone. */
+  /** Ends the installation, when everything is undone. Files that links need stay. */
   forget(): void {
-    unlessMissing(() => Deno.removeSync(this.#ownPath(), { recursive: true }));
+    const isNeeded = [...Deno.readDirSync(this.#directory)]
+      .some(({ name }) =>
+        identify(this.#path(name))?.startsWith(linkTo(OTHERS))
+      );
+    const paths = isNeeded
+      ? [this.#ownPath("installed.json"), this.#ownPath("replaced")]
+      : [this.#ownPath()];
+    for (const path of paths) {
+      unlessMissing(() => Deno.removeSync(path, { recursive: true }));
+    }
   }
 
   /** Unlocks the directory. */
@@ -174,7 +268,7 @@ export class Installation implements Disposable {
   }
 
   #ownPath(...names: readonly string[]): string {
-    return join(this.#directory, ".cni-install", ...names);
+    return join(this.#directory, OWN, ...names);
   }
 
   #keptPath(name: string): string {
@@ -183,8 +277,47 @@ export class Installation implements Disposable {
 
   #isOurs(name: string): boolean {
     const found = identify(this.#path(name));
-    return found === LINK ||
-      found !== undefined && found === this.#installed[name];
+    if (found === undefined) return false;
+    return found === this.#installed[name] ||
+      found === LINK && this.#hasOwnLinks;
+  }
+
+  /** Reports whether a name is a link of another program that leads elsewhere than before. */
+  #isRepointed(name: string): boolean {
+    const identity = this.#installed[name] ?? "";
+    return identity.startsWith(linkTo("")) && identity !== LINK;
+  }
+
+  /**
+   * Finds where a link must lead in order to run what it runs now, after changes;
+   * undefined if it does not lead to a file that is replaced.
+   */
+  #findTarget(
+    name: string,
+    changes: ReadonlyMap<string, Change>,
+  ): string | undefined {
+    const directory = Deno.realPathSync(this.#directory);
+    let found: string | undefined;
+    let [parent, last, isReplaced] = [directory, name, false];
+    for (let hops = 0; hops < MAX_LINKS; hops++) {
+      const path = join(parent, last);
+      const target = ifPossible(() => Deno.readLinkSync(path));
+      if (target === undefined) return found;
+      // It is beside the link.
+      if (isReplaced) found = target;
+      const next = target.startsWith("/") ? target : `${parent}/${target}`;
+      const real = ifPossible(() => Deno.realPathSync(dirname(next)));
+      if (real === undefined) return found;
+      [parent, last] = [real, basename(next)];
+      isReplaced = parent === directory && changes.get(last) === "replaced";
+      if (isReplaced) found = `${OTHERS}${last}`;
+    }
+    return undefined;
+  }
+
+  /** Keeps another program's file where links to it can lead. */
+  #keepOther(name: string): void {
+    keepReplaced(this.#path(name), join(this.#directory, OTHERS, name));
   }
 
   /** Notes what a name is before it is so: a crash must not make ours foreign. */
@@ -198,14 +331,28 @@ export class Installation implements Disposable {
   }
 }
 
+/** The directory of what an installation keeps. */
+const OWN = ".cni-install";
+
+/** Other programs' files that links still lead to. */
+const OTHERS = `${OWN}/others/`;
+
+/** Most links on a path. Source: linux/namei.h `MAXSYMLINKS`. */
+const MAX_LINKS = 40;
+
+/** Identity of a link. */
+function linkTo(target: string): string {
+  return `link to ${target}`;
+}
+
 /** Identity of a link to the executable. */
-const LINK = `link to ${EXECUTABLE}`;
+const LINK = linkTo(EXECUTABLE);
 
 /** Identifies a state of a file; undefined if it does not exist. */
 function identify(path: string): string | undefined {
   return unlessMissing(() => {
     const { isSymlink, ino, size, mtime } = Deno.lstatSync(path);
-    if (isSymlink && Deno.readLinkSync(path) === EXECUTABLE) return LINK;
+    if (isSymlink) return linkTo(Deno.readLinkSync(path));
     return [ino, size, mtime?.getTime()].join(":");
   });
 }
