@@ -699,3 +699,38 @@ Deno.test({
     assertStringIncludes(notes, `${removed}kill ${pid}\n`);
   },
 });
+
+Deno.test({
+  name: "cni install leaves a unit of another program alone" +
+    needsMounts.suffix,
+  ignore: needsMounts.ignore,
+  async fn(): Promise<void> {
+    using node = new Node();
+    const unit = "/etc/systemd/system/cni-daemon.service";
+    const script = `set -e
+      mount -t tmpfs tmpfs /etc
+      mount -t tmpfs tmpfs /usr/lib/systemd
+      mount -t tmpfs tmpfs /opt
+      mkdir -p /etc/systemd/system /etc/cni/net.d /opt/cni/bin
+      touch /usr/lib/systemd/systemd
+      printf '[Service]\nExecStart=/usr/bin/theirs\n' >${unit}
+      cp ${unit} /opt/unit
+      for flag in --dry-run --only=host-local; do
+        "$0/cni" install /opt/cni/bin --only host-local $flag
+      done
+      "$0/cni" daemon enable || echo "enable exits with $?"
+      "$0/cni" uninstall /opt/cni/bin
+      cmp ${unit} /opt/unit`;
+    await node.changes("install", "--only", "host-local", "--no-daemon");
+    const { code, stdout, stderr } = await new Deno.Command("unshare", {
+      args: ["--mount", "sh", "-c", script, node.bin],
+    }).output();
+    const decoder = new TextDecoder();
+    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
+    assertEquals(code, 0, text + notes);
+    assertEquals(text.match(/^daemon +failed$/mg)?.length, 2);
+    assertMatch(text, /^enable exits with 1$/m);
+    const problem = `Cannot write "${unit}"; it is the unit of another program`;
+    assertEquals(notes.split(problem).length, 4, notes);
+  },
+});

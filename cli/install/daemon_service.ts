@@ -12,6 +12,7 @@ import {
   ifPossible,
   removeIfThere,
   removeQuietly,
+  withIoFailure,
 } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
 import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
@@ -24,6 +25,9 @@ const NAME = "cni-daemon.service";
 
 /** Its file, where units of the node are. Those of distributions are in /usr. */
 const PATH = `/etc/systemd/system/${NAME}`;
+
+/** What the unit runs. */
+const COMMAND_LINE = /^ExecStart=(\S+) daemon\b/m;
 
 /** systemd itself, in a root in which it may not run. */
 const PROGRAMS = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
@@ -108,7 +112,7 @@ export class DaemonService {
   /** Path of the executable that the unit runs; undefined without a unit. */
   get executable(): string | undefined {
     const text = ifPossible(() => Deno.readTextFileSync(PATH)) ?? "";
-    return /^ExecStart=(\S+) daemon\b/m.exec(text)?.[1];
+    return COMMAND_LINE.exec(text)?.[1];
   }
 
   /**
@@ -130,10 +134,11 @@ export class DaemonService {
   /**
    * Returns what {@linkcode update} would do.
    *
-   * @throws {CniError} 999 if systemd does not tell
+   * @throws {CniError} 5 if the unit is another program's, 999 if systemd does not tell
    */
   async compare(options: ServiceOptions): Promise<ServiceChange> {
     const { executable, isReplaced } = options;
+    withIoFailure(`write "${PATH}"`, requireOwnUnit);
     const isUnitThere = isUnit(formatUnit(executable));
     if (!this.isLive) {
       return isUnitThere || isMasked() ? "unchanged" : "installed";
@@ -271,10 +276,18 @@ function isMasked(): boolean {
   return ifPossible(() => Deno.readLinkSync(PATH)) === "/dev/null";
 }
 
-/** @throws {CniError} 5 if it cannot be written, or is masked */
+/** @throws {Error} If another program has a unit of this name, which runs no `cni daemon` */
+function requireOwnUnit(): void {
+  const text = ifPossible(() => Deno.readTextFileSync(PATH))?.trim() ?? "";
+  if (text === "" || COMMAND_LINE.test(text)) return;
+  throw new Error("it is the unit of another program");
+}
+
+/** @throws {CniError} 5 if it cannot be written, is masked, or another program's */
 function writeUnit(text: string): void {
   try {
     if (isMasked()) throw new Error(`it is masked: systemctl unmask ${NAME}`);
+    requireOwnUnit();
     replaceFile(PATH, new TextEncoder().encode(text), 0o644);
   } catch (cause) {
     throw new CniError(ErrorCode.IoFailure, `Cannot write "${PATH}"`, {
