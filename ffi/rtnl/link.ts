@@ -13,10 +13,12 @@ import { AF_UNSPEC } from "./constants.ts";
 import type { DataByKind } from "./link_kinds.ts";
 import {
   delLink,
+  delLinkProperties,
   getLink,
   linkHeader,
   type LinkInfo,
   newLink,
+  newLinkProperties,
 } from "./link_message.ts";
 import type {
   BridgePortState,
@@ -252,7 +254,39 @@ export class LinkRequests {
         alias,
         linkInfo: linkInfoOf(change),
         netnsFd: netns?.fd,
+        newIndex: change.newIndex,
       },
+    });
+  }
+
+  /**
+   * Gives a link further names.
+   *
+   * @param names 1 to 127 bytes each
+   * @throws {NetlinkError} EEXIST if a link of the namespace has one
+   */
+  addAlternativeNames(index: number, names: readonly string[]): void {
+    this.#changeProperties(newLinkProperties, index, names);
+  }
+
+  /**
+   * Removes further names of a link.
+   *
+   * @throws {NetlinkError} ENOENT if it does not have one
+   */
+  removeAlternativeNames(index: number, names: readonly string[]): void {
+    this.#changeProperties(delLinkProperties, index, names);
+  }
+
+  #changeProperties(
+    message: typeof newLinkProperties,
+    index: number,
+    names: readonly string[],
+  ): void {
+    if (names.length === 0) return;
+    this.#socket.request(message, {
+      header: { index },
+      attributes: { properties: [...names] },
     });
   }
 
@@ -454,6 +488,11 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
     linkNetnsId: attributes.linkNetnsId,
     masterIndex: attributes.master,
     alias: attributes.alias,
+    alternativeNames: attributes.properties ?? [],
+    permanentMac: attributes.permanentAddress,
+    parent: attributes.parentDevice === undefined
+      ? undefined
+      : { bus: attributes.parentBus ?? "", name: attributes.parentDevice },
     isOperational: operationalState === OPERATIONAL_UP ||
       // Loopback has no state, and other links have none until they are
       // queried.

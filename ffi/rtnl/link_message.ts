@@ -127,7 +127,12 @@ const linkAttributes = attributeSet({
   transmitQueues: [31, u32],
   receiveQueues: [32, u32],
   linkNetnsId: [37, i32],
+  newIndex: [49, i32],
+  properties: [markedNested(52), listOf(53, cstring)],
   alternativeName: [53, cstring],
+  permanentAddress: [54, mac],
+  parentDevice: [56, cstring],
+  parentBus: [57, cstring],
 });
 
 /** One VLAN, or one end of a range. Source: include/uapi/linux/if_bridge.h `struct bridge_vlan_info`. */
@@ -163,6 +168,22 @@ function describe(
 export const newLink = message(
   "RTM_NEWLINK",
   16,
+  linkHeader,
+  linkAttributes,
+  describe,
+);
+/** Adds alternative names to a link. */
+export const newLinkProperties = message(
+  "RTM_NEWLINKPROP",
+  108,
+  linkHeader,
+  linkAttributes,
+  describe,
+);
+/** Removes alternative names from a link. */
+export const delLinkProperties = message(
+  "RTM_DELLINKPROP",
+  109,
   linkHeader,
   linkAttributes,
   describe,

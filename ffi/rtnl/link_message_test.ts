@@ -8,7 +8,14 @@ import {
   randomText,
   testMessages,
 } from "../../tests/_harness/codecs.ts";
-import { delLink, getLink, type LinkInfo, newLink } from "./link_message.ts";
+import {
+  delLink,
+  delLinkProperties,
+  getLink,
+  type LinkInfo,
+  newLink,
+  newLinkProperties,
+} from "./link_message.ts";
 import type { VethData } from "./link_kinds.ts";
 
 type LinkBody = Parameters<typeof newLink.encode>[0];
@@ -42,6 +49,14 @@ function randomLink(): Required<LinkBody> {
       ...maybe("transmitQueues", randomWord),
       ...maybe("receiveQueues", randomWord),
       ...maybe("linkNetnsId", () => randomBelow(2 ** 31) - 1),
+      ...maybe("newIndex", () => randomBelow(2 ** 31)),
+      ...maybe(
+        "properties",
+        () => Array.from({ length: randomBelow(3) }, () => randomText(127)),
+      ),
+      ...maybe("permanentAddress", randomMac),
+      ...maybe("parentDevice", () => randomText(15)),
+      ...maybe("parentBus", () => randomText(15)),
     },
   };
 }
@@ -72,6 +87,8 @@ testMessages("link", {
     [newLink, "RTM_NEWLINK", 16],
     [delLink, "RTM_DELLINK", 17],
     [getLink, "RTM_GETLINK", 18],
+    [newLinkProperties, "RTM_NEWLINKPROP", 108],
+    [delLinkProperties, "RTM_DELLINKPROP", 109],
   ],
   codec: newLink,
   draw: randomLink,

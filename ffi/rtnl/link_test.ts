@@ -45,6 +45,9 @@ rootTest("LinkRequests.addVeth() makes both ends where they belong", () => {
     linkNetnsId: outer.link_netnsid,
     masterIndex: undefined,
     alias: undefined,
+    alternativeNames: [],
+    permanentMac: undefined,
+    parent: undefined,
     isOperational: false,
     isPromiscuous: false,
     isAllMulticast: false,
@@ -158,6 +161,10 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     linkNetnsId: link.link_netnsid,
     masterIndex: link.master && rtnl.link.get(link.master).index,
     alias: link.ifalias,
+    alternativeNames: link.altnames ?? [],
+    permanentMac: link.permaddr && Mac.parse(link.permaddr),
+    parent: link.parentdev &&
+      { bus: link.parentbus, name: link.parentdev },
     isOperational: link.flags.includes("LOWER_UP"),
     isPromiscuous: link.flags.includes("PROMISC"),
     isAllMulticast: link.flags.includes("ALLMULTI"),
@@ -414,4 +421,37 @@ rootTest("LinkRequests.find() looks for alternative names, too", () => {
     name,
   );
   assertEquals(host.link.find(name)?.name, "lo");
+});
+
+rootTest("LinkRequests changes alternative names of a link", () => {
+  using hosts = TestHosts.create();
+  using rtnl = Rtnl.open(hosts.host.path);
+  const names = (): string[] => ipJson(hosts.host, "link")[0].altnames ?? [];
+  rtnl.link.addAlternativeNames(1, []);
+  rtnl.link.addAlternativeNames(1, ["loop", "a-name-of-more-than-15-bytes"]);
+  assertEquals(names(), ["loop", "a-name-of-more-than-15-bytes"]);
+  assertEquals(rtnl.link.get("loop").alternativeNames, names());
+  assertEquals(
+    errnoOf(() => rtnl.link.addAlternativeNames(1, ["lo"])),
+    "EEXIST",
+  );
+  rtnl.link.removeAlternativeNames(1, ["loop"]);
+  assertEquals(names(), ["a-name-of-more-than-15-bytes"]);
+  assertEquals(
+    errnoOf(() => rtnl.link.removeAlternativeNames(1, ["loop"])),
+    "ENOENT",
+  );
+});
+
+rootTest("LinkRequests.set() moves a link to an index", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  using inside = Rtnl.open(sandbox.path);
+  const { index } = rtnl.link.addVeth({
+    name: "veth0",
+    peer: { netns: host, name: "veth1" },
+  });
+  rtnl.link.set(index, { netns: sandbox, name: "eth0", newIndex: 4711 });
+  assertEquals(inside.link.get("eth0").index, 4711);
 });

@@ -30,6 +30,12 @@ export interface Link {
   readonly masterIndex: number | undefined;
   /** A free text for people and programs. */
   readonly alias: string | undefined;
+  /** Further names, by which it is found, too. They move with it. */
+  readonly alternativeNames: readonly string[];
+  /** The address that its hardware was made with; undefined for most virtual links. */
+  readonly permanentMac: Mac | undefined;
+  /** The device of a bus that it belongs to; undefined for virtual links, and before Linux 5.14. */
+  readonly parent: ParentDevice | undefined;
   /** Whether packets pass: it is up, and so are the links that it depends on. */
   readonly isOperational: boolean;
   /** Whether it accepts all frames, whatever their destination. */
@@ -48,6 +54,14 @@ export interface Link {
     | undefined;
   /** Whether it resolves addresses by ARP, and answers. */
   readonly hasArp: boolean;
+}
+
+/** A device of a bus, such as a PCI function. */
+export interface ParentDevice {
+  /** Such as `pci`. */
+  readonly bus: string;
+  /** Its name on the bus, such as `0000:00:1f.6`. */
+  readonly name: string;
 }
 
 /**
@@ -144,6 +158,8 @@ export interface LinkChange {
    * taken there.
    */
   readonly netns?: NetNs | undefined;
+  /** Its index in `netns`. Kernels before 5.13 choose one themselves. */
+  readonly newIndex?: number | undefined;
   /** Its name, 1 to 15 bytes. Most links must be down for this. */
   readonly name?: string | undefined;
   /** Whether it is administratively up. */
