@@ -15,7 +15,7 @@ const AF_NETLINK = 16, SOCK_RAW = 3, SOCK_CLOEXEC = 0o2000000;
 const MSG_TRUNC = 0x20, MSG_DONTWAIT = 0x40;
 /** Source: include/uapi/asm-generic/socket.h. */
 const SOL_SOCKET = 1, SO_SNDBUF = 7, SO_RCVBUF = 8, SO_RCVTIMEO = 20;
-const SO_SNDBUFFORCE = 32, SO_RCVBUFFORCE = 33;
+const SO_SNDBUFFORCE = 32, SO_RCVBUFFORCE = 33, SO_NETNS_COOKIE = 71;
 /** Source: include/uapi/linux/netlink.h. */
 const SOL_NETLINK = 270;
 const NETLINK_ADD_MEMBERSHIP = 1,
@@ -85,6 +85,19 @@ export function makeStrict(fd: number): void {
 export function subscribe(fd: number, group: number): void {
   setBuffer(fd, [SO_RCVBUFFORCE, SO_RCVBUF], NOTIFICATION_BYTES);
   setOption(fd, NETLINK_ADD_MEMBERSHIP, group);
+}
+
+/** Returns the number of the socket's namespace; undefined before Linux 5.14. */
+export function findNetnsCookie(fd: number): bigint | undefined {
+  const value = u64.encode(0n);
+  try {
+    const option = { level: SOL_SOCKET, name: SO_NETNS_COOKIE, value };
+    libc.getSocketOption(fd, option);
+  } catch (error) {
+    if (isErrno(error, "ENOPROTOOPT")) return undefined;
+    throw error;
+  }
+  return u64.decode(value);
 }
 
 function setOption(fd: number, name: number, value: number): void {

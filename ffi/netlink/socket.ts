@@ -13,6 +13,7 @@ import { BackgroundRequests } from "./background.ts";
 import { sendAll, sendEach } from "./batch.ts";
 import { Connection } from "./connection.ts";
 import {
+  findNetnsCookie,
   makeRoom,
   makeStrict,
   openSocket,
@@ -160,6 +161,15 @@ export class NetlinkSocket implements Disposable {
     requests: readonly EncodedRequest[],
   ): (SyscallError | undefined)[] {
     return observed(requests, () => sendEach(this.#connection, requests));
+  }
+
+  /**
+   * Returns the number of the socket's namespace, which no other namespace gets
+   * until the machine starts again: inodes are used again at once. Returns
+   * undefined before Linux 5.14.
+   */
+  get netnsCookie(): bigint | undefined {
+    return findNetnsCookie(this.#fd.number);
   }
 
   /**

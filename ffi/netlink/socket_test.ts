@@ -509,3 +509,15 @@ rootTest("NetlinkSocket.get() returns the object, or throws", () => {
   assertEquals(error.message, "RTM_GETLINK link 4711: ENODEV");
   assertEquals(find(1), 1);
 });
+
+rootTest("NetlinkSocket.netnsCookie tells namespaces apart", () => {
+  using hosts = TestHosts.create();
+  const cookieOf = (netns: NetNs): bigint | undefined => {
+    using socket = NetlinkSocket.open(netns, Protocol.Route);
+    return socket.netnsCookie;
+  };
+  const { host, sandbox } = hosts;
+  const cookie = cookieOf(host);
+  assertEquals([typeof cookie, cookieOf(host)], ["bigint", cookie]);
+  assert(cookie !== cookieOf(sandbox));
+});
