@@ -7,7 +7,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../testing/capabilities.ts";
-import { ipJson } from "../testing/ip_json.ts";
+import { ipJson, runIn } from "../testing/ip_json.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import {
   listPeers,
@@ -75,6 +75,7 @@ async function observe(
   who: Who,
   keys: Keys,
   cniVersion: string,
+  changeOfPod?: string,
 ): Promise<unknown> {
   using scene = new TunedLink({ ...keys, cniVersion });
   const { interfaces, ips } = scene.prevResult;
@@ -95,6 +96,11 @@ async function observe(
     return [name, settings];
   });
   const [link] = ipJson(scene.hosts.sandbox, "link", "show", "eth0");
+  if (changeOfPod !== undefined) {
+    const { sandbox } = scene.hosts;
+    runIn(sandbox, "ip", ..."address add 10.0.0.2/24 dev eth0".split(" "));
+    scene.change(changeOfPod);
+  }
   const after = await scene.run("DEL", { prevResult: result }, { who });
   assertEquals(after.stdout, "");
   return {
@@ -124,6 +130,18 @@ for (const peer of listPeers("tuning")) {
     peer,
     ["tuning", "0.3.0"],
     (who) => observe(who, ROWS["everything"] ?? {}, "0.3.0"),
+  );
+
+  testLeavesTheSame(
+    peer,
+    ["tuning", "a MAC that the pod changes"],
+    (who) =>
+      observe(
+        who,
+        ROWS["everything"] ?? {},
+        peer.cniVersion,
+        "address 02:00:00:00:00:07",
+      ),
   );
 
   for (const [adder, other] of [["ours", peer], [peer, "ours"]] as const) {

@@ -9,6 +9,7 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Interface, IpConfig, Result } from "../../cni/result/result.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "./configure_link.ts";
@@ -77,7 +78,9 @@ export function ownPartOf(result: Result, args: CmdArgs): Result {
  * Reports whether the CNI_NETNS of a late DEL refers to another pod's sandbox,
  * as a path like `/proc/PID/ns/net` does once the PID is reused. It compares
  * the MACs and addresses of the interfaces in prevResult. A value that is
- * missing on either side is not compared.
+ * missing on either side is not compared. Another MAC alone proves nothing if
+ * the interface has one of its addresses: bonds, VRRP and virtual machines
+ * change MACs.
  *
  * @param sandbox The namespace that CNI_NETNS refers to now
  */
@@ -117,9 +120,31 @@ function isOtherLink(
 ): boolean {
   const link = sandbox.link.find(name);
   if (link === undefined) return false;
-  if (mac && link.mac) return link.mac.toString() !== mac.toLowerCase();
-  const present = listAddresses(sandbox, link)
+  const knowsMac = Boolean(mac) && link.mac !== undefined;
+  if (knowsMac && hasMac(link, mac)) return false;
+  return !(hasAnyAddress(sandbox, link, ips) ?? !knowsMac);
+}
+
+/** Reports whether a link has a MAC, which may be written in any way. */
+export function hasMac({ mac }: Pick<Link, "mac">, text = ""): boolean {
+  const digits = text.replaceAll(/[:.-]/g, "").toLowerCase();
+  return mac !== undefined && mac.hex === digits;
+}
+
+/**
+ * Reports whether a link has any of the addresses. Returns undefined if there
+ * are none to compare, on either side.
+ */
+export function hasAnyAddress(
+  netns: Rtnl,
+  link: Link,
+  ips: readonly IpConfig[],
+): boolean | undefined {
+  if (ips.length === 0) return undefined;
+  const present = listAddresses(netns, link)
     .filter(({ address }) => !address.ip.isLinkLocal);
-  return ips.length > 0 && present.length > 0 &&
-    !present.some((own) => ips.some((ip) => ip.address.equals(own.address)));
+  if (present.length === 0) return undefined;
+  return present.some((own) =>
+    ips.some((ip) => ip.address.equals(own.address))
+  );
 }

@@ -6,12 +6,16 @@
 
 import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { findNetnsId, isOwnNetns } from "../../cni/call/own_netns.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { isMissingNetns, type NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+
+/** Changes with each start of the machine, when cookies begin again. */
+const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
 /**
  * Opens the sandbox's namespace: the one that the call has compared with the
@@ -61,6 +65,16 @@ function openAny({ netns }: Pick<CmdArgs, "netns">): Rtnl {
 /** Returns device and inode of an open namespace. */
 export function netnsIdOf(netns: NetNs): string | undefined {
   return findFileId(pathOf(netns));
+}
+
+/**
+ * Returns what no other network namespace has, even after this one has ended:
+ * the kernel uses inodes again. Returns undefined before Linux 5.14.
+ */
+export function lastingIdOf({ socket }: Rtnl): string | undefined {
+  const cookie = socket.netnsCookie;
+  const boot = ifPossible(() => Deno.readTextFileSync(BOOT_ID).trim());
+  return cookie === undefined ? undefined : `${boot}/${cookie}`;
 }
 
 /** Returns a path that leads to an open namespace as long as it is open. */

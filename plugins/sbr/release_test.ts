@@ -258,9 +258,15 @@ rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
     ["the same MAC and address", () => ({}), IP4, false],
     ["the same MAC, other addresses", () => ({}), other, false],
     [
-      "another MAC, the same address",
+      "a MAC that the pod has changed, the same address",
       () => ({ mac: "02:00:00:00:00:07" }),
       IP4,
+      false,
+    ],
+    [
+      "another MAC, other addresses",
+      () => ({ mac: "02:00:00:00:00:07" }),
+      other,
       true,
     ],
     ["no MAC, the same address", () => ({ mac: undefined }), IP4, false],

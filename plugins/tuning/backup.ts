@@ -19,11 +19,22 @@ import { replaceFile } from "../../cni/files/replace.ts";
 import { decodeLeniently, isObject, parseJson } from "../../cni/json/json.ts";
 import type { Log } from "../../cni/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { LinkSettings } from "./link_settings.ts";
+import type { LinkSettings } from "../parts/link_settings.ts";
 import { backupSchema, type TuningConfig } from "./schema.ts";
 
 /** Default directory of the files. */
 const DATA_DIR = "/run/cni/tuning";
+
+/** Where an interface was when its backup was written. */
+export interface Place {
+  /** Its namespace, as `lastingIdOf` tells it; undefined if it is not known. */
+  readonly netns?: string | undefined;
+  /** Its index there. */
+  readonly index?: number | undefined;
+}
+
+/** The content of a backup. */
+export type SavedLink = LinkSettings & Place;
 
 /** The backup of one attachment, in the Go plugin's format. */
 export class Backup {
@@ -43,7 +54,7 @@ export class Backup {
    *
    * @throws {CniError} 5 if the file cannot be read
    */
-  read(): LinkSettings | undefined {
+  read(): SavedLink | undefined {
     const bytes = withIoFailure(
       `read "${this.#path}"`,
       () => unlessUnreachable(() => readFile(this.#path)),
@@ -70,11 +81,11 @@ export class Backup {
    *
    * @throws {CniError} 5 if the file cannot be written
    */
-  write(settings: LinkSettings): void {
-    // The Go plugin ignores the network, which GC needs.
-    const { mac, promisc, mtu, allmulti, txQLen } = settings;
+  write(saved: SavedLink): void {
+    const { mac, promisc, mtu, allmulti, txQLen, netns, index } = saved;
     const restorable = { mac, promisc, mtu, allmulti, txQLen };
-    const document = { ...restorable, network: this.#network };
+    // The Go plugin ignores the network, which GC needs, and the place.
+    const document = { ...restorable, network: this.#network, netns, index };
     const text = JSON.stringify(document, undefined, 1);
     withIoFailure(`write "${this.#path}"`, () => {
       replaceFile(this.#path, new TextEncoder().encode(text));

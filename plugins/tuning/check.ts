@@ -7,7 +7,11 @@
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { checkFailure } from "../parts/check_link.ts";
-import { keysOf, type LinkSettings, readSettings } from "./link_settings.ts";
+import {
+  keysOf,
+  type LinkSettings,
+  readSettings,
+} from "../parts/link_settings.ts";
 import { readValue, type Sysctl } from "./sysctls.ts";
 
 /**

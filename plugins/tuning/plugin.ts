@@ -28,7 +28,7 @@ import { requirePrevResult } from "../parts/prev_result.ts";
 import { openSandbox } from "../parts/sandbox.ts";
 import { checkAllowed } from "./allowlist.ts";
 import { removeStaleBackups } from "./backup.ts";
-import type { LinkSettings } from "./link_settings.ts";
+import type { LinkSettings } from "../parts/link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 import { settingsOf } from "./settings.ts";
 import { writeSysctls } from "./sysctls.ts";

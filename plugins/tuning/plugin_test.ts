@@ -269,13 +269,83 @@ rootTest("tuning.del() restores what it can", async () => {
   assertEquals(scene.backups, {});
 });
 
+const OTHER_MAC = "02:00:00:00:00:07";
+
+rootTest(
+  "tuning.del() restores an interface that its pod has changed",
+  async (t) => {
+    const rows: [name: string, changes: string[], name: string][] = [
+      ["its MAC", [`address ${OTHER_MAC}`], "eth0"],
+      ["its name", ["down", "name wan"], "wan"],
+      ["both", ["down", `address ${OTHER_MAC}`, "name wan"], "wan"],
+    ];
+    await eachRow(t, rows, async ([, changes, name]) => {
+      using scene = new TunedLink({ mtu: 1400, promisc: true, txQLen: 77 });
+      const { mtu, promisc, txQLen } = scene.link;
+      const { json: prevResult } = await scene.succeed("ADD");
+      for (const change of changes) scene.change(change);
+      await scene.succeed("DEL", { prevResult });
+      const [link] = ipJson(scene.hosts.sandbox, "link", "show", name);
+      assertEquals([link.mtu, link.flags.includes("PROMISC"), link.txqlen], [
+        mtu,
+        promisc,
+        txQLen,
+      ]);
+      assertEquals(scene.backups, {});
+    });
+  },
+);
+
 rootTest("tuning.del() spares another pod behind the same path", async () => {
   using scene = new TunedLink({ mtu: 1400 });
   const { json: prevResult } = await scene.succeed("ADD");
-  scene.change("address 02:00:00:00:00:07");
-  await scene.succeed("DEL", { prevResult });
-  assertEquals([scene.link.mtu, scene.backups], [1400, {}]);
+  // Whose interface has all that the result says.
+  const sandbox = scene.hosts.addNetns();
+  const peer = `eth0 address ${OLD_MAC} mtu 1400 netns ${sandbox.path}`;
+  runIn(
+    scene.hosts.host,
+    "ip",
+    ..."link add host1 type veth peer name".split(" "),
+    ...peer.split(" "),
+  );
+  await scene.succeed("DEL", { prevResult }, { sandbox });
+  const [{ mtu }] = ipJson(sandbox, "link", "show", "eth0");
+  assertEquals([mtu, scene.link.mtu, scene.backups], [1400, 1400, {}]);
 });
+
+rootTest(
+  "tuning.del() keeps a backup of the Go plugin's if it cannot tell whose the interface is",
+  async (t) => {
+    const address = "10.0.0.2/24";
+    const rows: [name: string, address: string, isRestored: boolean][] = [
+      ["the address of the result", address, true],
+      ["another address", "10.0.0.3/24", false],
+    ];
+    await eachRow(t, rows, async ([, address, isRestored]) => {
+      using scene = new TunedLink({ mtu: 1400 });
+      const { json: prevResult } = await scene.succeed("ADD");
+      const backup = { mtu: 1500 };
+      scene.writeBackup(BACKUP, JSON.stringify(backup));
+      scene.change(`address ${OTHER_MAC}`);
+      runIn(
+        scene.hosts.sandbox,
+        "ip",
+        "address",
+        "add",
+        address,
+        "dev",
+        "eth0",
+      );
+      const { exitCode, stderr } = await scene.run("DEL", { prevResult });
+      const text = "may be another pod's";
+      assertEquals([exitCode, stderr.includes(text)], [0, !isRestored]);
+      assertEquals(
+        [scene.link.mtu, scene.backups],
+        isRestored ? [1500, {}] : [1400, { [BACKUP]: backup }],
+      );
+    });
+  },
+);
 
 rootTest(
   "tuning.gc() removes backups of attachments that are gone",

@@ -52,7 +52,11 @@ export const tuningSchema = once(() =>
 export const backupSchema = once(() => {
   const { promisc, mtu, allmulti, txQLen } = tunedShape();
   const mac = optional(parsedText(Mac.parse));
-  return z.looseObject({ mtu, promisc, allmulti, txQLen, mac });
+  return z.looseObject({
+    ...{ mtu, promisc, allmulti, txQLen, mac },
+    netns: optional(z.string()),
+    index: optional(uint32Schema()),
+  });
 });
 
 /** The decoded configuration. */

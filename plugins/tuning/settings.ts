@@ -10,7 +10,7 @@ import type { Call } from "../../cni/plugin.ts";
 import { findRepeatedKey } from "../../cni/json/repeated_keys.ts";
 import type { Mac } from "../../net/mac.ts";
 import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
-import type { LinkSettings } from "./link_settings.ts";
+import type { LinkSettings } from "../parts/link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 import { type Sysctl, sysctlOf } from "./sysctls.ts";
 

@@ -9,15 +9,15 @@ import type { Call } from "../../cni/plugin.ts";
 import { type Rollback, throwAll } from "../../cni/call/rollback.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isOfAnotherPod } from "../parts/prev_result.ts";
-import { findSandbox } from "../parts/sandbox.ts";
-import { Backup } from "./backup.ts";
+import { findSandbox, lastingIdOf } from "../parts/sandbox.ts";
+import { Backup, type Place } from "./backup.ts";
 import {
   changeSetting,
   keysOf,
   type LinkSettings,
   readSettings,
   restoreSettings,
-} from "./link_settings.ts";
+} from "../parts/link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 
 /**
@@ -53,13 +53,15 @@ export function tuneLink(
     if (earlier === undefined) backup.remove();
     else backup.write(earlier);
   });
-  backup.write({ ...before, ...earlier });
+  const netns = lastingIdOf(sandbox);
+  backup.write({ ...before, ...earlier, netns, index: link.index });
   for (const key of keys) changeSetting(sandbox, link, wanted, key);
 }
 
 /**
  * Restores the interface from its backup, and removes the backup. Refusals
- * of the kernel are logged: they must not block the container's deletion.
+ * of the kernel are logged: they must not block the container's deletion. Keeps
+ * the backup if nothing shows whose interface it is.
  *
  * @throws {CniError} 5 if the backup cannot be read or removed; 11 or 999 if the
  *   sandbox cannot be opened
@@ -69,10 +71,30 @@ export function restoreLink(call: Call<TuningConfig>): void {
   const settings = backup.read();
   if (settings === undefined) return;
   using sandbox = findSandbox(call);
-  if (sandbox !== undefined && !isOfAnotherPod(sandbox, call)) {
-    for (
-      const refusal of restoreSettings(sandbox, call.args.ifName, settings)
-    ) call.log.warn("Cannot restore", { problem: describeError(refusal) });
+  const { log, args: { ifName } } = call;
+  if (sandbox !== undefined) {
+    const isSame = isSameNetns(sandbox, settings);
+    if (isSame === undefined && isOfAnotherPod(sandbox, call)) {
+      log.warn("Leaving an interface that may be another pod's", { ifName });
+      return;
+    }
+    // The container may have renamed it.
+    const which = isSame ? settings.index ?? ifName : ifName;
+    const refusals = isSame === false
+      ? []
+      : restoreSettings(sandbox, which, settings);
+    for (const refusal of refusals) {
+      log.warn("Cannot restore", { problem: describeError(refusal) });
+    }
   }
   backup.remove();
+}
+
+/**
+ * Reports whether a namespace is the one of the backup. Returns undefined if the
+ * backup does not tell, as the Go plugin's does not, or the kernel.
+ */
+function isSameNetns(sandbox: Rtnl, { netns }: Place): boolean | undefined {
+  const present = netns === undefined ? undefined : lastingIdOf(sandbox);
+  return present === undefined ? undefined : present === netns;
 }

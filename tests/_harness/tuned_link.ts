@@ -89,13 +89,20 @@ export class TunedLink extends PluginScene {
     return inNetns(this.hosts.sandbox, () => readSysctl(key));
   }
 
-  /** The backups by file name. */
-  get backups(): Readonly<Record<string, unknown>> {
+  /** The backups by file name, without what says where the interface was. */
+  get backups(): Readonly<Record<string, Keys>> {
+    const read = (name: string): Keys => {
+      const text = Deno.readTextFileSync(`${this.dataDir}/${name}`);
+      return JSON.parse(
+        text,
+        (key, value) => ["netns", "index"].includes(key) ? undefined : value,
+      );
+    };
     try {
       return Object.fromEntries(
         [...Deno.readDirSync(this.dataDir)].map(({ name }) => [
           name,
-          JSON.parse(Deno.readTextFileSync(`${this.dataDir}/${name}`)),
+          read(name),
         ]),
       );
     } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * The settings of a link that the plugin changes, by their keys in
- * configurations and backups.
+ * Settings of a link that plugins change and restore, by their keys in
+ * configurations, backups and records.
  *
  * @module
  */
