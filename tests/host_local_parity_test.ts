@@ -8,6 +8,7 @@
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../cni/call/args.ts";
 import type { JsonObject } from "../cni/json/json.ts";
+import { isAtLeast } from "../cni/version.ts";
 import {
   DataDirectory,
   type Output,
@@ -211,6 +212,12 @@ const MIXED: Readonly<Record<string, [ours: boolean, command: string][]>> = {
   "Go's ADD, our GC": [[false, "ADD"], [true, "GC"]],
 };
 
+/** Rows for peers that have GC. */
+const MIXED_GC: typeof MIXED = {
+  "our ADD, Go's GC": [[true, "ADD"], [false, "GC"]],
+  "our ADD, both GCs": [[true, "ADD"], [false, "GC"], [true, "GC"]],
+};
+
 for (const peer of listPeers("host-local")) {
   const runGo = runAs([`${peer.directory}/host-local`]);
   Deno.test(`host-local answers and writes what Go's does (${peer.name})`, async (t) => {
@@ -315,7 +322,8 @@ for (const peer of listPeers("host-local")) {
       "cni.dev/valid-attachments": valid,
     };
     directory.plant(planted);
-    await eachRow(t, Object.entries(MIXED), async ([, steps]) => {
+    const rows = { ...MIXED, ...hasGc(peer) && MIXED_GC };
+    await eachRow(t, Object.entries(rows), async ([, steps]) => {
       for (const [ours, command] of steps) {
         const run = ours ? runOurs : runGo;
         const env = { CNI_CONTAINERID: "a" };
@@ -332,4 +340,86 @@ for (const peer of listPeers("host-local")) {
       assertEquals(directory.owners(), []);
     });
   });
+
+  Deno.test(`host-local's addresses that stay outlive Go's calls (${peer.name})`, async (t) => {
+    using directory = new DataDirectory();
+    // Three addresses.
+    const range = { subnet: "10.1.2.0/29", rangeStart: "10.1.2.4" };
+    const plain = directory.config(range, { cniVersion: peer.cniVersion });
+    const stay = { ...range, stay: "name", stayTime: "10m" };
+    const ours = directory.config(stay);
+    const call = async (
+      run: Run,
+      command: string,
+      name: string,
+      valid: readonly string[] = [],
+    ): Promise<string> => {
+      const attachments = valid.map((containerID) => ({
+        containerID,
+        ifname: "eth0",
+      }));
+      const config = run === runOurs ? ours : plain;
+      const output = await run(command, {
+        ...config,
+        ...command === "GC" && { "cni.dev/valid-attachments": attachments },
+      }, {
+        CNI_CONTAINERID: name,
+        CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=pod-${
+          name[0]
+        }`,
+      });
+      assertEquals(output.exitCode, 0, output.stdout);
+      return output.json?.ips?.[0].address;
+    };
+    const gc = async (...valid: string[]): Promise<void> => {
+      if (hasGc(peer)) await call(runGo, "GC", "any", valid);
+    };
+    const held = { "10.1.2.4": "-> stay/test/pod-a/eth0" };
+
+    await t.step("the way there", async () => {
+      assertEquals(await call(runOurs, "ADD", "a1"), "10.1.2.4/29");
+      assertEquals(await call(runOurs, "ADD", "b1"), "10.1.2.5/29");
+      await call(runOurs, "DEL", "a1");
+      await gc("b1");
+      assertEquals(directory.leases(), { ...held, "10.1.2.5": "b1\r\neth0" });
+    });
+    await t.step("Go's plugin in its place", async () => {
+      assertEquals(await call(runGo, "ADD", "c1"), "10.1.2.6/29");
+      await call(runGo, "CHECK", "b1");
+      // The range is full: a1's DEL comes again, and b1 leaves.
+      await call(runGo, "DEL", "a1");
+      await call(runGo, "DEL", "b1");
+      assertEquals(await call(runGo, "ADD", "d1"), "10.1.2.5/29");
+      await gc("c1", "d1");
+      await call(runGo, "DEL", "c1");
+      await call(runGo, "DEL", "d1");
+      await gc();
+      assertEquals(directory.leases(), held);
+    });
+    await t.step("the way back", async () => {
+      await call(runOurs, "GC", "any");
+      assertEquals(directory.leases(), held);
+      assertEquals(await call(runOurs, "ADD", "a2"), "10.1.2.4/29");
+    });
+    await t.step("both on one node, GC in both orders", async () => {
+      await call(runOurs, "DEL", "a2");
+      const other = await call(runGo, "ADD", "c2");
+      await call(runOurs, "GC", "any", ["c2"]);
+      await gc("c2");
+      await call(runOurs, "GC", "any", ["c2"]);
+      assertEquals(await call(runOurs, "ADD", "a3"), "10.1.2.4/29");
+      await gc("a3", "c2");
+      await call(runOurs, "GC", "any", ["a3", "c2"]);
+      const name = other.replace("/29", "");
+      assertEquals(directory.leases(), {
+        "10.1.2.4": "a3\r\neth0",
+        [name]: "c2\r\neth0",
+      });
+    });
+  });
+}
+
+/** Reports whether a peer's host-local has GC. */
+function hasGc({ cniVersion }: { readonly cniVersion: string }): boolean {
+  return isAtLeast(cniVersion, "1.1.0");
 }

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { lutimesSync } from "node:fs";
 import { AttachmentCache } from "../../cni/libcni/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
@@ -91,9 +92,10 @@ class FakeNode implements Disposable {
       },
     }]);
     for (const [ip, at] of [["10.22.0.4", LATELY], ["10.22.0.5", SINCE]]) {
-      const content = "stay/shop/db-0\r\neth0";
-      const file = this.#directory.addFile(`leases/pods/${ip}`, content);
-      Deno.utimeSync(file, at as Date, at as Date);
+      const link = this.#directory.addFile(`leases/pods/${ip}`, "");
+      Deno.removeSync(link);
+      Deno.symlinkSync("stay/shop/db-0/eth0", link);
+      lutimesSync(link, at as Date, at as Date);
     }
   }
 

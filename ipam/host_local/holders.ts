@@ -1,9 +1,10 @@
 /**
  * Leases that stay: of the name of a pod instead of a container.
  *
- * Such a lease holds `stay/<namespace>/<pod>\r\n<interface>`. No container's ID
- * has a slash, so the Go plugin takes the address for taken, and no DEL of any
- * container ends the lease. When the file was written, its time began.
+ * Such a lease is a symbolic link to `stay/<namespace>/<pod>/<interface>`, which
+ * does not exist. To the Go plugin, the address is taken, because its name is
+ * there; no DEL of a container ends the lease, because nothing can be read; and
+ * GC looks at regular files only. When the link was made, its time began.
  *
  * @module
  */
@@ -20,20 +21,27 @@ export interface Holder {
   readonly ifName: string;
 }
 
-const PREFIX = "stay/";
-
-/** Formats the content of a lease that stays. */
+/** Formats the content of a lease that stays: where its link leads. */
 export function formatHolder({ namespace, pod, ifName }: Holder): string {
-  return `${PREFIX}${namespace}/${pod}\r\n${ifName}`;
+  return `stay/${namespace}/${pod}/${ifName}`;
 }
 
-/** Parses the content of a lease; undefined if it is a container's. */
+/**
+ * Parses the content of a lease; undefined if it is a container's. Before leases
+ * that stay were links, the interface was in a second line.
+ */
 export function findHolder(content: string): Holder | undefined {
   const [, namespace, pod, ifName] =
-    /^stay\/([^/]*)\/([^/]*)\r\n(.*)$/.exec(content) ?? [];
+    /^stay\/([^/]*)\/([^/]*)(?:\/|\r\n)([^/]*)$/.exec(content) ?? [];
   return namespace === undefined || pod === undefined || ifName === undefined
     ? undefined
     : { namespace, pod, ifName };
+}
+
+/** Returns what a lease's file has, as it is written by now. */
+export function normalizeContent(content: string): string {
+  const holder = findHolder(content);
+  return holder === undefined ? content : formatHolder(holder);
 }
 
 /** Reports whether the leases of a network stay. */

@@ -1,7 +1,7 @@
 /**
- * Leases, and what their files hold: `<container ID>\r\n<interface>`, only the
- * container ID if a very old plugin wrote it, or a name for which the address
- * stays.
+ * Leases, and what their files hold: `<container ID>\r\n<interface>`, or only the
+ * container ID if a very old plugin wrote it. A lease that stays for a name is a
+ * link instead (holders.ts).
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/disk/backend.go.

@@ -5,7 +5,8 @@
  * The layout is the Go plugin's, and both plugins may use a directory at a time:
  *
  * - `lock`: empty; flock(2) on it guards everything else
- * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts)
+ * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts); a symbolic link, if it stays
+ *   for a name (holders.ts)
  * - `last_reserved_ip.<i>`: the last address handed out from range set i
  * - `unfinished`: one of these while it is written; left only by a plugin that
  *   was killed meanwhile, and then meaningless
@@ -20,6 +21,7 @@
 
 import { join } from "@std/path/posix";
 import {
+  ifPossible,
   readTextFile,
   removeQuietly,
   unlessUnreachable,
@@ -27,6 +29,7 @@ import {
   writeAll,
 } from "../../cni/files/io.ts";
 import { FileLock, type LockWait } from "../../cni/files/lock.ts";
+import { findHolder, normalizeContent } from "./holders.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";
@@ -117,8 +120,9 @@ export class LeaseFiles implements Disposable {
   /**
    * Lists all files, and reads each one whose name looks like an address.
    *
-   * Also removes the unfinished file of a killed process. The directory is read
-   * only once: the lock keeps it unchanged.
+   * Also removes the unfinished file of a killed process, and makes links of
+   * leases that stay, which the Go plugin's GC would remove. The directory is
+   * read only once: the lock keeps it unchanged.
    *
    * @throws {CniError} 5 if the directory or a file cannot be read
    */
@@ -129,11 +133,9 @@ export class LeaseFiles implements Disposable {
   #readAll(): Map<string, string | undefined> {
     const entries = this.#whileReading(() => [...Deno.readDirSync(this.path)]);
     this.#sweep(entries);
-    const mayBeLease = ({ name, isFile }: Deno.DirEntry): boolean =>
-      isFile && /^[\da-f.:]+$/.test(name);
     return new Map(entries.map((entry) => [
       entry.name,
-      mayBeLease(entry) ? this.#readListed(entry.name) ?? "" : undefined,
+      /^[\da-f.:]+$/.test(entry.name) ? this.#readListed(entry) : undefined,
     ]));
   }
 
@@ -154,20 +156,28 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 5 if it cannot be read
    */
   read(name: string): string | undefined {
-    return this.#readBy(readTextFile, name);
+    // A link leads nowhere.
+    return this.#readBy(readTextFile, name) ?? readLink(this.pathOf(name));
   }
 
-  /** Reads what the directory lists as a file: thousands of them at most. */
-  #readListed(name: string): string | undefined {
-    return this.#readBy(Deno.readTextFileSync, name);
+  /** Reads what the directory lists: thousands of files at most. */
+  #readListed({ name, isFile, isSymlink }: Deno.DirEntry): string | undefined {
+    if (isSymlink) return readLink(this.pathOf(name));
+    if (!isFile) return undefined;
+    const content = this.#readBy(Deno.readTextFileSync, name) ?? "";
+    if (findHolder(content) !== undefined) {
+      ifPossible(() => this.replaceLease(name, content));
+    }
+    return content;
   }
 
   #readBy(read: (path: string) => string, name: string): string | undefined {
     const path = this.pathOf(name);
-    return withIoFailure(
+    const content = withIoFailure(
       `read "${path}"`,
       () => unlessUnreachable(() => read(path).trim()),
     );
+    return content && normalizeContent(content);
   }
 
   /**
@@ -219,7 +229,7 @@ export class LeaseFiles implements Disposable {
     const isAdded = withIoFailure(`write "${path}"`, () => {
       this.#writeSynced(content);
       if (this.#link(path)) return true;
-      const found = readIfFile(path);
+      const found = readLease(path);
       if (found === undefined || !isFree(found)) return false;
       this.#rename(path);
       return true;
@@ -235,8 +245,10 @@ export class LeaseFiles implements Disposable {
    */
   replaceLease(name: string, content: string): void {
     const path = this.pathOf(name);
+    const isHeld = findHolder(content) !== undefined;
     withIoFailure(`write "${path}"`, () => {
-      this.#writeSynced(content);
+      if (isHeld) this.#linkUnfinished(content);
+      else this.#writeSynced(content);
       this.#rename(path);
     });
     this.#listing?.set(name, content);
@@ -261,7 +273,7 @@ export class LeaseFiles implements Disposable {
     const path = this.pathOf(name);
     return withIoFailure(
       `read "${path}"`,
-      () => unlessUnreachable(() => Deno.statSync(path)),
+      () => unlessUnreachable(() => Deno.lstatSync(path)),
     )?.mtime?.getTime();
   }
 
@@ -279,13 +291,22 @@ export class LeaseFiles implements Disposable {
   ): void {
     this.#unfinished = content;
     try {
-      using file = openNew(this.pathOf(UNFINISHED_FILE));
+      const path = this.pathOf(UNFINISHED_FILE);
+      const options = { write: true, createNew: true, mode: 0o600 };
+      using file = createAt(path, () => Deno.openSync(path, options));
       writeAll(file, new TextEncoder().encode(content));
       finish(file);
     } catch (error) {
       this.#discard();
       throw error;
     }
+  }
+
+  /** Makes a link of the unfinished file. */
+  #linkUnfinished(target: string): void {
+    const path = this.pathOf(UNFINISHED_FILE);
+    createAt(path, () => Deno.symlinkSync(target, path));
+    this.#unfinished = target;
   }
 
   /**
@@ -325,14 +346,14 @@ export class LeaseFiles implements Disposable {
   }
 }
 
-function openNew(path: string): Deno.FsFile {
-  const options = { write: true, createNew: true, mode: 0o600 };
+/** Creates something new, in place of what is there. */
+function createAt<T>(path: string, create: () => T): T {
   try {
-    return Deno.openSync(path, options);
+    return create();
   } catch (error) {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
     Deno.removeSync(path);
-    return Deno.openSync(path, options);
+    return create();
   }
 }
 
@@ -349,9 +370,18 @@ export function isBlank(content: string): boolean {
   return content === "";
 }
 
-/** Reads a file without surrounding blanks; undefined if it is not a file. */
-export function readIfFile(path: string): string | undefined {
+/**
+ * Reads a lease without surrounding blanks; undefined if it is neither a file nor
+ * the link of a lease that stays.
+ */
+export function readLease(path: string): string | undefined {
   return Deno.lstatSync(path).isFile
-    ? Deno.readTextFileSync(path).trim()
-    : undefined;
+    ? normalizeContent(Deno.readTextFileSync(path).trim())
+    : readLink(path);
+}
+
+/** Reads the link of a lease that stays; undefined if it is anything else. */
+function readLink(path: string): string | undefined {
+  const target = ifPossible(() => Deno.readLinkSync(path)) ?? "";
+  return findHolder(target) && target;
 }

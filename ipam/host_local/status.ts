@@ -18,7 +18,7 @@ import {
   lastReservedName,
   LeaseFiles,
   LOCK_FILE,
-  readIfFile,
+  readLease,
 } from "./lease_files.ts";
 import { findHolder, stayTimeOf } from "./holders.ts";
 import type { RangeSet } from "./range.ts";
@@ -77,7 +77,7 @@ function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
 /** If no other address is free, an ADD takes one that stays for a name. */
 function isFree(files: LeaseFiles, ip: Ip): boolean {
   return unlessUnreachable(() => {
-    const content = readIfFile(files.pathOf(`${ip}`));
+    const content = readLease(files.pathOf(`${ip}`));
     return content !== undefined &&
       (isBlank(content) || findHolder(content) !== undefined);
   }) ?? true;

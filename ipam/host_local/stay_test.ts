@@ -82,12 +82,6 @@ class Pods implements Disposable {
     assertSuccess(await this.call("GC", "any", 0, { ipam, conf }));
   }
 
-  /** Makes an address stay since so many seconds ago. */
-  age(address: string, seconds: number): void {
-    const then = Date.now() / 1000 - seconds;
-    Deno.utimeSync(join(this.data.directoryOf(), address), then, then);
-  }
-
   /** Lists the leased addresses. */
   addresses(): string[] {
     return Object.keys(this.data.leases()).sort();
@@ -128,7 +122,7 @@ Deno.test("hostLocal stay: a name gets its addresses again", async (t) => {
       await pods.del("db-0", round);
       assertEquals(
         all.map((ip) => pods.data.leases()[ip]),
-        all.map(() => "stay/test/db-0\r\neth0"),
+        all.map(() => "-> stay/test/db-0/eth0"),
       );
       // Again, and it is the same.
       await pods.del("db-0", round);
@@ -150,10 +144,10 @@ Deno.test("hostLocal stay: an address is others' when its time is over", async (
   await pods.del("a", 1);
   assertEquals(await pods.add("b", 1), "10.1.2.5");
   assertEquals(await pods.add("c", 1), "10.1.2.6");
-  pods.age("10.1.2.4", 599);
+  pods.data.age("10.1.2.4", 599);
   const before = pods.data.leases()["10.1.2.4"];
-  assertEquals(before, "stay/test/a\r\neth0");
-  pods.age("10.1.2.4", 601);
+  assertEquals(before, "-> stay/test/a/eth0");
+  pods.data.age("10.1.2.4", 601);
   assertEquals(await pods.add("d", 1), "10.1.2.4");
 });
 
@@ -206,7 +200,7 @@ Deno.test("hostLocal stay: a full range gives the address that stayed longest", 
   for (const [index, pod] of ["a", "b", "c"].entries()) {
     const ip = await pods.add(pod, 1);
     await pods.del(pod, 1);
-    pods.age(ip, pod === "b" ? 300 : index);
+    pods.data.age(ip, pod === "b" ? 300 : index);
   }
   assertSuccess(await pods.call("STATUS", "x", 1));
   const { exitCode, json, stderr } = await pods.call("ADD", "x", 1);
@@ -244,13 +238,13 @@ Deno.test("hostLocal stay: GC lets addresses stay for their time", async () => {
   // "a" ended without a DEL; nobody knows the pod of 10.1.2.9.
   await pods.gc(["c-1"]);
   assertEquals(pods.data.leases(), {
-    "10.1.2.2": "stay/test/a\r\neth0",
-    "10.1.2.3": "stay/test/b\r\neth0",
+    "10.1.2.2": "-> stay/test/a/eth0",
+    "10.1.2.3": "-> stay/test/b/eth0",
     "10.1.2.4": "c-1\r\neth0",
   });
   assertEquals(pods.names(), ["a", "b", "c"]);
-  pods.age("10.1.2.3", 601);
-  pods.age("10.1.2.2", 599);
+  pods.data.age("10.1.2.3", 601);
+  pods.data.age("10.1.2.2", 599);
   await pods.gc(["c-1"]);
   assertEquals(pods.addresses(), ["10.1.2.2", "10.1.2.4"]);
   assertEquals(pods.names(), ["a", "c"]);
@@ -372,7 +366,7 @@ Deno.test("hostLocal stay: DEL without the pod, and of an older sandbox", async 
     using pods = new Pods();
     await pods.add("a", 1);
     await pods.del("a", 1, without);
-    assertEquals(pods.data.leases()["10.1.2.2"], "stay/test/a\r\neth0");
+    assertEquals(pods.data.leases()["10.1.2.2"], "-> stay/test/a/eth0");
   });
   await t.step("of a container that nothing is known of", async () => {
     using pods = new Pods();
@@ -405,6 +399,54 @@ Deno.test("hostLocal stay: CHECK, and a second ADD of a sandbox", async () => {
   assertStringIncludes(again.json.msg, "duplicate allocation is not allowed");
   await pods.del("a", 1);
   assertEquals((await pods.call("CHECK", "a", 1, { conf })).json.code, 999);
+});
+
+Deno.test("hostLocal stay: a lease of an earlier version becomes a link", async (t) => {
+  const before = { "10.1.2.9": "stay/test/a\r\neth0" };
+  const now = { "10.1.2.9": "-> stay/test/a/eth0" };
+  const rows: [name: string, call: (pods: Pods) => Promise<unknown>][] = [
+    ["ADD of another", async (pods) => {
+      assertEquals(await pods.add("b", 1), "10.1.2.2");
+      await pods.del("b", 1, { ipam: { stay: null, stayTime: null } });
+    }],
+    ["DEL of another", (pods) => pods.del("b", 1)],
+    ["GC", (pods) => pods.gc([])],
+    ["ADD of the name", async (pods) => {
+      assertEquals(await pods.add("a", 1), "10.1.2.9");
+      await pods.del("a", 1);
+    }],
+  ];
+  await eachRow(t, rows, async ([, call]) => {
+    using pods = new Pods();
+    pods.data.plant(before);
+    await call(pods);
+    assertEquals(pods.data.leases(), now);
+    assertEquals(await pods.add("a", 2), "10.1.2.9");
+  });
+  await t.step("STATUS changes nothing", async () => {
+    using pods = new Pods();
+    pods.data.plant({ ...before, "lock": "" });
+    assertSuccess(await pods.call("STATUS", "x", 1));
+    assertEquals(pods.data.leases(), before);
+  });
+});
+
+Deno.test("hostLocal stay: other links are foreign", async () => {
+  using pods = new Pods(SMALL);
+  pods.data.plant({});
+  const target = pods.data.write("target", "mine");
+  for (const [name, to] of [["10.1.2.4", target], ["10.1.2.5", "nowhere"]]) {
+    Deno.symlinkSync(`${to}`, join(pods.data.directoryOf(), `${name}`));
+  }
+  assertEquals(await pods.add("a", 1), "10.1.2.6");
+  const { json } = await pods.call("ADD", "b", 1);
+  assertEquals(json.code, 11);
+  await pods.gc([], { stay: null, stayTime: null });
+  assertEquals(pods.data.leases(), {
+    "10.1.2.4": `-> ${target}`,
+    "10.1.2.5": "-> nowhere",
+  });
+  assertEquals(Deno.readTextFileSync(target), "mine");
 });
 
 Deno.test("hostLocal stay: the file of a name may be lost, or cut off", async (t) => {

@@ -337,10 +337,7 @@ export const FAULTS: readonly Fault[] = [
     seed: (scene) => {
       const directory = `${scene.hosts.directory}/leases/more`;
       Deno.mkdirSync(directory);
-      Deno.writeTextFileSync(
-        `${directory}/10.9.0.2`,
-        "stay/default/job-1\r\neth0",
-      );
+      Deno.symlinkSync("stay/default/job-1/eth0", `${directory}/10.9.0.2`);
       const ipam = { ...scene.hosts.hostLocal("10.9.0.0/30") };
       const undo = network({
         type: "ptp",

@@ -6,6 +6,7 @@
 
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
+import { lutimesSync } from "node:fs";
 import type { Environment } from "../../cni/call/args.ts";
 import { removeQuietly } from "../../cni/files/io.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
@@ -161,16 +162,27 @@ export class DataDirectory implements Disposable {
     Deno.mkdirSync(path, { recursive: true });
   }
 
-  /** Reads a network's files. */
+  /** Makes an address stay since so many seconds ago. */
+  age(address: string, seconds: number): void {
+    const path = join(this.directoryOf(), address);
+    const then = Date.now() / 1000 - seconds;
+    // Deno has none that leaves links alone.
+    lutimesSync(path, then, then);
+  }
+
+  /** Reads a network's files, and where its links lead. */
   read(network = "mynet"): Record<string, string> {
     const directory = this.directoryOf(network);
-    const files = [...Deno.readDirSync(directory)].filter(({ isFile }) =>
-      isFile
+    const entries = [...Deno.readDirSync(directory)].filter(
+      ({ isFile, isSymlink }) => isFile || isSymlink,
     );
-    return Object.fromEntries(files.map(({ name }) => [
-      name,
-      Deno.readTextFileSync(join(directory, name)),
-    ]));
+    return Object.fromEntries(entries.map(({ name, isFile }) => {
+      const path = join(directory, name);
+      return [
+        name,
+        isFile ? Deno.readTextFileSync(path) : `-> ${Deno.readLinkSync(path)}`,
+      ];
+    }));
   }
 
   /** Reads a network's leases, and its other files not. */
