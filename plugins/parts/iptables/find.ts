@@ -53,6 +53,17 @@ export function findIptables(
   return findProgram(NAMES[family], path);
 }
 
+/** Finds the iptables that the administrator prefers, if it may have rules of a variant. */
+export function findPreferred(
+  variant: Variant,
+  family: IpFamily,
+  path: string | undefined,
+): Program | undefined {
+  const preferred = findIptables(family, path);
+  const isPossible = [variant, undefined].includes(preferred?.variant);
+  return isPossible ? preferred : undefined;
+}
+
 /** Finds an iptables of a family that may have rules of a variant. */
 export function findVariant(
   variant: Variant,

@@ -14,6 +14,7 @@ import { getNftables, openNftables } from "../open_nftables.ts";
 import {
   BackendMissing,
   findIptables,
+  findPreferred,
   findVariant,
   getIptables,
   isLacking,
@@ -89,6 +90,10 @@ export async function eachIptables(
  * host without a working program cannot have rules of this plugin there, unless
  * the configuration names iptables: then it once had one. If the host's program
  * is iptables-nft, the rules are there, and the legacy table is foreign.
+ *
+ * A table that nobody can tell of is looked for if the administrator prefers the
+ * legacy program: any other run of it would create the table, which costs each
+ * packet time.
  */
 export async function eachLegacyIptables(
   place: Place,
@@ -97,9 +102,11 @@ export async function eachLegacyIptables(
   using netns = NetNs.open(place.hostNetns);
   const failures: unknown[] = [];
   for (const family of FAMILIES) {
-    if (!hasLegacyTable(netns, family, place.table)) continue;
+    const isThere = hasLegacyTable(netns, family, place.table);
+    if (isThere === false) continue;
+    const known = { netns, family, isCertain: isThere === true };
     try {
-      await useLegacyIptables(place, family, netns, work);
+      await useLegacyIptables(place, known, work);
     } catch (error) {
       failures.push(error);
     }
@@ -107,22 +114,33 @@ export async function eachLegacyIptables(
   throwAll(failures, "iptables and ip6tables failed");
 }
 
+/** A host's legacy table, which is there or may be. */
+interface LegacyTable {
+  readonly netns: NetNs;
+  readonly family: IpFamily;
+  /** Whether it is there. */
+  readonly isCertain: boolean;
+}
+
 async function useLegacyIptables(
   { isNamed, path, table, log }: Place,
-  family: IpFamily,
-  netns: NetNs,
+  { netns, family, isCertain }: LegacyTable,
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
-  const program = findVariant("legacy", family, path);
+  const program = isCertain
+    ? findVariant("legacy", family, path)
+    : findPreferred("legacy", family, path);
   if (program === undefined) {
     const hasNft = findIptables(family, path) !== undefined;
-    if (!isNamed || hasNft) return;
+    if (!isNamed || hasNft || !isCertain) return;
     throw new BackendMissing("the host has no iptables for its legacy rules");
   }
   try {
     await work({ netns, family, table, path: program.path });
   } catch (error) {
-    if (isNamed || !isLacking(error)) throw error;
+    const hasRules = isNamed && isCertain ||
+      (isNamed || isCertain) && !isLacking(error);
+    if (hasRules) throw error;
     log.info("iptables does not work, so it has no rules of ours", {
       error: describeError(error),
     });
@@ -160,20 +178,23 @@ export async function checkIptables(
   }
 }
 
+/**
+ * Reports whether a host has a legacy table; undefined if that cannot be known.
+ * The file belongs to root of the machine if the namespace was created before IDs
+ * were mapped in its user namespace, as for rootless containers: root there may
+ * not read it.
+ */
 function hasLegacyTable(
   netns: NetNs,
   family: IpFamily,
   table: TableName,
-): boolean {
+): boolean | undefined {
   return inNetns(netns, () => {
     try {
       return Deno.readTextFileSync(LEGACY_TABLES[family]).split("\n")
         .includes(table);
     } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return false;
-      throw new Error(`Cannot read ${LEGACY_TABLES[family]}`, {
-        cause: describeError(error),
-      });
+      return error instanceof Deno.errors.NotFound ? false : undefined;
     }
   });
 }
