@@ -20,9 +20,14 @@
  */
 
 import { writeStderr } from "../cni/process/stdio.ts";
-import { canUseNetns, missingForNetns } from "../testing/capabilities.ts";
+import {
+  canUseNetns,
+  missingForNetns,
+  needsUserNamespaces,
+} from "../testing/capabilities.ts";
 import { findColumns, Progress } from "../cli/program/progress.ts";
 import { ensureCompiled } from "./compile.ts";
+import { findDenoDirectory } from "./deno_directory.ts";
 import { installTestPackages } from "./debian_packages.ts";
 import { startGoPrograms } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
@@ -44,6 +49,7 @@ import {
   testFiles,
   testKernel,
   type TestPlace,
+  testRootless,
 } from "./test/jobs.ts";
 import { choosePace, parseOptions, type TestOptions } from "./test/options.ts";
 import { formatFailures, judgeShard } from "./test/outcome.ts";
@@ -77,6 +83,9 @@ const DURATIONS = new URL("build/durations.json", ROOT);
  * cores need a quarter of it; one busy core needs more than half.
  */
 const LIMIT_MS = 45 * 60_000;
+
+/** Whether what is for the night is run as well. */
+const IS_ALL = Deno.env.get("CNI_CONFORM") === "1";
 
 /** Whether the tests must not install or download anything. */
 const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
@@ -138,6 +147,20 @@ async function startNode(): Promise<UsedNode | undefined> {
   }
 }
 
+/** Creates a node in a user namespace; returns a text if that cannot be: why. */
+async function startRootlessNode(): Promise<UsedNode | string> {
+  if (missingForNetns !== undefined) return missingForNetns;
+  const needs = needsUserNamespaces();
+  if (needs.ignore) return "needs user namespaces";
+  const root = decodeURIComponent(ROOT.pathname);
+  const paths = [root, Deno.execPath(), await findDenoDirectory()];
+  try {
+    return await UsedNode.startRootless(paths);
+  } catch (error) {
+    return describe(error);
+  }
+}
+
 function explainSkips(): void {
   if (missingForNetns === undefined) return;
   const hint = Deno.uid() === 0
@@ -193,6 +216,7 @@ function chooseJobs(
   const checks = scope === "whole"
     ? [testKernel(flags), types, ...checkSources(), ...checkWhole(flags)]
     : [types];
+  checks.push(testRootless(files, setting, IS_ALL));
   return [...checks, ...tests];
 }
 
@@ -285,15 +309,20 @@ type Counted = Pick<RunResult, "tally" | "conformance">;
 
 /** Runs what the command line asks for, as `deno test` runs and shows it. */
 async function runSome(
-  denoArgs: readonly string[],
+  { denoArgs, rootless }: TestOptions,
   { flags, env, place, stop }: Setting,
 ): Promise<Counted> {
-  const { enter, env: ofPlace } = await place;
+  const { enter, enterRootless, env: ofPlace } = await place;
+  const elsewhere = denoArgs.some(mayDownload) ? [] : enter;
+  const entry = rootless ? enterRootless : elsewhere;
+  if (typeof entry === "string") {
+    throw new Error(`Cannot run tests with --rootless: ${entry}`);
+  }
   const stdout = Deno.stdout.writable.getWriter();
   const encoder = new TextEncoder();
   const end = await runShard(["test", "-A", ...flags, ...denoArgs], {
     cwd: ROOT,
-    enter: denoArgs.some(mayDownload) ? [] : enter,
+    enter: entry,
     env: { ...env, ...ofPlace },
     stop,
     onText: (text) => stdout.write(encoder.encode(text)),
@@ -312,27 +341,30 @@ function judge({ tally }: Counted): Tally {
   return { ...tally, failed: 1 };
 }
 
+/** What the tests to run need. */
+interface Wanted {
+  readonly scope: Scope;
+  /** Whether they start executables. */
+  readonly needsBin: boolean;
+  /** Whether some run in a user namespace. */
+  readonly needsRootless: boolean;
+}
+
 /** What tests run on, and with: made beside the checks, which need none of it. */
 class Preparation implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly place: Promise<TestPlace>;
   /** Whether the executables could be built. */
   isBuilt = true;
-  #node: UsedNode | undefined;
+  readonly #nodes: UsedNode[] = [];
 
-  constructor(
-    scope: Scope,
-    needsBin: boolean,
-    flags: readonly string[],
-    stop: AbortSignal,
-  ) {
-    this.place = this.#prepare(scope, needsBin, flags, stop);
+  constructor(wanted: Wanted, flags: readonly string[], stop: AbortSignal) {
+    this.place = this.#prepare(wanted, flags, stop);
     this.place.catch(() => {}); // Whoever waits for it is told.
   }
 
   async #prepare(
-    scope: Scope,
-    needsBin: boolean,
+    { scope, needsBin, needsRootless }: Wanted,
     flags: readonly string[],
     stop: AbortSignal,
   ): Promise<TestPlace> {
@@ -345,10 +377,13 @@ class Preparation implements AsyncDisposable {
       scope === "whole" && !NO_INSTALL ? ensureKernel() : undefined,
     ]);
     explainSkips();
-    this.#node = await startNode();
-    if (this.#node !== undefined) this.#stack.use(this.#node);
+    const node = this.#keep(await startNode());
+    const rootless = needsRootless
+      ? this.#keep(await startRootlessNode())
+      : "no test needs it";
     return {
-      enter: this.#node?.enter ?? [],
+      enter: node?.enter ?? [],
+      enterRootless: typeof rootless === "string" ? rootless : rootless.enter,
       env: bin === "" ? {} : { CNI_BIN: bin },
     };
   }
@@ -359,9 +394,15 @@ class Preparation implements AsyncDisposable {
     return bin;
   }
 
-  /** Lists what tests have changed on the node. */
+  /** Ends a node in the end. */
+  #keep<Node>(node: Node): Node {
+    if (node instanceof UsedNode) this.#nodes.push(this.#stack.use(node));
+    return node;
+  }
+
+  /** Lists what tests have changed on the nodes. */
   listChanges(): string[] {
-    return this.#node?.listChanges() ?? [];
+    return this.#nodes.flatMap((node) => node.listChanges());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -384,14 +425,17 @@ function startExecutables(scope: Scope, args: readonly string[]): boolean {
 async function test(scope: Scope, options: TestOptions): Promise<Tally> {
   const stop = createStop(LIMIT_MS);
   const flags = await importFlags();
-  const needsBin = startExecutables(scope, options.denoArgs);
-  await using preparation = new Preparation(scope, needsBin, flags, stop);
+  const { denoArgs, rootless } = options;
+  const needsBin = startExecutables(scope, denoArgs);
+  const isAll = denoArgs.length === 0 && scope !== "fast";
+  const wanted = { scope, needsBin, needsRootless: rootless || isAll };
+  await using preparation = new Preparation(wanted, flags, stop);
   const { place } = preparation;
   // Nothing is written to the machine's own log.
   const env = { CNI_LOG_FILE: "stderr", ...scope === "fast" ? ONE_WAY : {} };
   const setting = { flags, env, place, stop };
-  const result = options.denoArgs.length > 0
-    ? await runSome(options.denoArgs, setting)
+  const result = denoArgs.length > 0
+    ? await runSome(options, setting)
     : await runEverything(scope, options, setting);
   const { isBuilt } = preparation;
   const build = { passed: 0, failed: isBuilt ? 0 : 1, skipped: 0 };
@@ -422,13 +466,15 @@ export async function runScope(
 const HELP = `Run all tests, or some with deno test.
 
 Usage: deno task test [--fast] [--jobs N] [--verbose]
-       deno task test [ARGUMENTS OF deno test]
+       deno task test [--rootless] [ARGUMENTS OF deno test]
 
   --fast       before a commit: types, lint, format, what has no executables,
                and each conformance row in one way, within 90 s
   --jobs N     test files that run at the same time (1 to 99); otherwise four,
                and more while a processor is idle
   --verbose    print everything, not only failures
+  --rootless   run tests as root of a user namespace only, which is nobody on the
+               machine; with paths or --filter
   --filter X   run tests with X in their name; this, paths and other arguments
                go to a single deno test
 

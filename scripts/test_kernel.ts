@@ -19,6 +19,7 @@
 
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
+import { findDenoDirectory } from "./deno_directory.ts";
 import { boot, type BootEnd, type Kernel } from "./kernel/boot.ts";
 import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";
 import type { InsideRun } from "./kernel/inside.ts";
@@ -143,15 +144,6 @@ async function runDeno(args: readonly string[]): Promise<void> {
     stderr: "piped",
   }).output();
   if (!success) throw new Error(new TextDecoder().decode(stderr));
-}
-
-/** Asks where deno keeps what it downloads and compiles. */
-async function findDenoDirectory(): Promise<string> {
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["info", "--json", "--no-config"],
-    stderr: "null",
-  }).output();
-  return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
 }
 
 /** A kernel beside others, from 0. */

@@ -56,6 +56,9 @@ export interface CallOutput extends DispatchOutput {
 export class TestHosts implements Disposable {
   /** Runs a plugin on an input. Tests can replace it by another way to do so. */
   static dispatch: Dispatch = dispatch;
+  /** Creates the host's namespace, which the stack ends. Tests can replace it by another way to do so. */
+  static createHost = (stack: DisposableStack): NetNs =>
+    stack.use(NetNs.create());
   readonly #stack = new DisposableStack();
   /** Stands for the host's namespace. */
   readonly host: NetNs;
@@ -79,7 +82,7 @@ export class TestHosts implements Disposable {
     );
     this.path = `${this.directory}/bin`;
     linkPlugins(this.path);
-    this.host = this.addNetns();
+    this.host = raiseLoopback(TestHosts.createHost(this.#stack));
     this.sandbox = this.addNetns();
   }
 
@@ -90,10 +93,7 @@ export class TestHosts implements Disposable {
 
   /** Creates one more namespace, with its loopback up. */
   addNetns(): NetNs {
-    const netns = this.#stack.use(NetNs.create());
-    using rtnl = Rtnl.open(netns.path);
-    rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
-    return netns;
+    return raiseLoopback(this.#stack.use(NetNs.create()));
   }
 
   /** Returns an IPAM configuration whose leases are in this directory. */
@@ -187,6 +187,12 @@ export class TestHosts implements Disposable {
   [Symbol.dispose](): void {
     this.#stack.dispose();
   }
+}
+
+function raiseLoopback(netns: NetNs): NetNs {
+  using rtnl = Rtnl.open(netns.path);
+  rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
+  return netns;
 }
 
 /** Lists the names in a directory; empty if it does not exist. */

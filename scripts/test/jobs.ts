@@ -11,15 +11,16 @@ import {
   judgeShard,
   type Outcome,
 } from "./outcome.ts";
-import { type Batch, mayDownload, STRESS } from "./plan.ts";
+import { type Batch, mayDownload, STRESS, type TestFile } from "./plan.ts";
 import type { ShardEnd } from "./run_shard.ts";
+import { ROOTLESS_FILTER, selectRootless } from "./select_rootless.ts";
 
 /** Something to run. */
 export interface Job {
   readonly name: string;
   readonly args: readonly string[];
-  /** The promise that it waits for; none by default. */
-  readonly needs?: "executables" | "node";
+  /** What it waits for, and where it runs; nothing by default. */
+  readonly needs?: "executables" | "node" | "rootless node";
   /** Whether it loads cores by many processes: few of these run together. */
   readonly isStress?: boolean;
   readonly judge: (name: string, end: ShardEnd) => Outcome;
@@ -37,6 +38,8 @@ export interface TestSetting {
 export interface TestPlace {
   /** A command that enters the namespaces of a node, in front of those in one. */
   readonly enter: readonly string[];
+  /** The same of a node in a user namespace; a text if none can be made: why. */
+  readonly enterRootless: readonly string[] | string;
   /** Variables for all jobs that wait for it. */
   readonly env: Readonly<Record<string, string>>;
 }
@@ -57,6 +60,28 @@ export function testFiles(
     args: ["test", "-A", "--no-check", ...flags, ...testArgs, ...what],
     needs: paths.some(mayDownload) ? "executables" : "node",
     isStress: paths.some((path) => STRESS.test(path)),
+    judge: judgeShard,
+  };
+}
+
+/**
+ * Returns the job that runs tests where root is nobody on the machine.
+ *
+ * @param files All files with tests
+ * @param isAll Whether all conformance rows are run, or some for the newest
+ *   version of the specification
+ */
+export function testRootless(
+  files: readonly TestFile[],
+  { flags }: TestSetting,
+  isAll: boolean,
+): Job {
+  const filter = isAll ? [] : ["--filter", ROOTLESS_FILTER];
+  const paths = selectRootless(files, isAll);
+  return {
+    name: "tests in a user namespace",
+    args: ["test", "-A", "--no-check", ...flags, ...filter, ...paths],
+    needs: "rootless node",
     judge: judgeShard,
   };
 }

@@ -12,6 +12,8 @@ export interface TestOptions {
   readonly fast: boolean;
   /** Whether what passes is shown as well. */
   readonly verbose: boolean;
+  /** Whether `deno test` runs as root of a user namespace only. */
+  readonly rootless: boolean;
   /** Arguments for `deno test`; with any, it is the only command. */
   readonly denoArgs: readonly string[];
 }
@@ -54,11 +56,12 @@ export function choosePace(cores: number): Pace {
 export function parseOptions(args: readonly string[]): TestOptions {
   const denoArgs: string[] = [];
   let jobs: number | undefined;
-  let fast = false, verbose = false;
+  let fast = false, verbose = false, rootless = false;
   for (let index = 0; index < args.length; index++) {
     const arg = args[index] ?? "";
     if (arg === "--verbose") verbose = true;
     else if (arg === "--fast") fast = true;
+    else if (arg === "--rootless") rootless = true;
     else if (arg === "--jobs") jobs = parseJobs(args[++index] ?? "");
     else if (arg.startsWith("--jobs=")) jobs = parseJobs(arg.slice(7));
     else denoArgs.push(arg);
@@ -67,7 +70,10 @@ export function parseOptions(args: readonly string[]): TestOptions {
     const option = fast ? "--fast" : "--jobs";
     throw new Error(`Cannot use ${option} with "${denoArgs.join(" ")}"`);
   }
-  return { jobs, fast, verbose, denoArgs };
+  if (denoArgs.length === 0 && rootless) {
+    throw new Error("Cannot use --rootless without a path or --filter");
+  }
+  return { jobs, fast, verbose, rootless, denoArgs };
 }
 
 function parseJobs(text: string): number {

@@ -16,6 +16,7 @@ const NOTHING: TestOptions = {
   jobs: undefined,
   fast: false,
   verbose: false,
+  rootless: false,
   denoArgs: [],
 };
 
@@ -30,6 +31,10 @@ testRows<[string[], Partial<TestOptions>]>(
       ["plugins/ptp", "--filter", "gc"],
       { denoArgs: ["plugins/ptp", "--filter", "gc"] },
     ],
+    [["--rootless", "plugins/ptp"], {
+      rootless: true,
+      denoArgs: ["plugins/ptp"],
+    }],
   ],
   ([args, options]) => {
     assertEquals(parseOptions(args), { ...NOTHING, ...options });
@@ -38,6 +43,7 @@ testRows<[string[], Partial<TestOptions>]>(
 );
 
 testRows<[string[], string]>("parseOptions() refuses what it cannot do", [
+  [["--rootless"], "Cannot use --rootless without a path or --filter"],
   [["--jobs"], 'Cannot use "" as --jobs'],
   [["--jobs", "0"], 'Cannot use "0" as --jobs'],
   [["--jobs=two"], 'Cannot use "two" as --jobs'],

@@ -130,6 +130,12 @@ export function judgeUnrun(names: readonly string[], why: string): Outcome {
   });
 }
 
+/** Judges what was skipped as a whole. */
+export function judgeSkipped(name: string): Outcome {
+  const tally = { passed: 0, failed: 0, skipped: 1 };
+  return { ...NOTHING, tally, skipped: [name] };
+}
+
 const NOTHING: Outcome = {
   tally: sumTallies([]),
   conformance: sumTallies([]),

@@ -24,6 +24,7 @@ Deno.test("formatRows() counts ways and kernels, and says why not", () => {
           outcome: "ignored",
         },
         { name: "conformance vlan in a chain by daemon: adds", outcome: "ok" },
+        { name: "conformance vlan rootless: adds, 1.1.0", outcome: "ok" },
         { name: "vlan: DEL ours (Go 1.10.0)", outcome: "ok" },
         {
           name: "vlan, trunk: DEL ours (Go 1.10.0) (skipped: needs VLANs)",
@@ -37,9 +38,9 @@ Deno.test("formatRows() counts ways and kernels, and says why not", () => {
     },
   ]);
   assertEquals(page.split("\n").slice(6), [
-    "| area | rows | Linux 6.12, in process | Linux 6.12, by daemon | Linux 6.12, in a chain, by daemon | Linux 6.12, beside Go 1.10.0 | User-mode Linux, in process |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
-    "| vlan | 5 | 1 (1) | + 1 | 1 | 1 (1) | 1 |",
+    "| area | rows | Linux 6.12, in process | Linux 6.12, by daemon | Linux 6.12, in a chain, by daemon | Linux 6.12, rootless | Linux 6.12, beside Go 1.10.0 | User-mode Linux, in process |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    "| vlan | 5 | 1 (1) | + 1 | 1 | 1 | 1 (1) | 1 |",
     "",
     "## Failed",
     "",

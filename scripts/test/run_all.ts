@@ -8,7 +8,7 @@ import { sumTallies, type Tally } from "../tally.ts";
 import { type Durations, Forecast, formatSeconds } from "./durations.ts";
 import { IdleMeter } from "./idle.ts";
 import type { Job, TestPlace } from "./jobs.ts";
-import { judgeUnrun, type Outcome } from "./outcome.ts";
+import { judgeSkipped, judgeUnrun, type Outcome } from "./outcome.ts";
 import type { Failure, TestResult } from "./read_output.ts";
 import { runShard } from "./run_shard.ts";
 
@@ -173,7 +173,8 @@ class Run {
 
   /** Waits for what jobs need. */
   async #arrive(): Promise<void> {
-    this.#place = await (this.#options.place ?? { enter: [], env: {} });
+    this.#place = await (this.#options.place ??
+      { enter: [], enterRootless: [], env: {} });
   }
 
   /** Takes the first job that may begin now. */
@@ -232,9 +233,15 @@ async function runJob(
 ): Promise<Ran> {
   const { name, args, needs, judge } = job;
   const { root, verbose, stop, print, log } = options;
+  const enter = entryOf(needs, place);
+  if (typeof enter === "string") {
+    const outcome = judgeSkipped(`${name} (skipped: ${enter})`);
+    print(formatOutcome(name, 0, outcome));
+    return { job, outcome, seconds: 0 };
+  }
   const end = await runShard(args, {
     cwd: root,
-    enter: needs === "node" ? place?.enter ?? [] : [],
+    enter,
     env: { ...options.env, ...needs === undefined ? {} : place?.env },
     stop,
   });
@@ -243,6 +250,15 @@ async function runJob(
   const shown = verbose ? end.output : outcome.report;
   print(formatOutcome(name, end.timeMs, { ...outcome, report: shown }));
   return { job, outcome, seconds: end.timeMs / 1000 };
+}
+
+/** Returns the command that enters where a job runs; a text if it cannot: why. */
+function entryOf(
+  needs: Job["needs"],
+  place: TestPlace | undefined,
+): readonly string[] | string {
+  if (needs === "node") return place?.enter ?? [];
+  return needs === "rootless node" ? place?.enterRootless ?? [] : [];
 }
 
 /** Renders a line on a file, the names of what it skipped, and the report. */

@@ -180,9 +180,27 @@ Deno.test("runAll() begins with what need not wait, then knows more variables", 
   });
   await eventually("it has run", () => run.find("soon") !== "");
   assertStringIncludes(run.find("soon"), `\n${Deno.env.get("CNI_BIN")}\n`);
-  place.resolve({ enter: ["env"], env: { CNI_BIN: "/bin" } });
+  const enter = ["env"];
+  place.resolve({ enter, enterRootless: enter, env: { CNI_BIN: "/bin" } });
   const { tally } = await running;
   assertEquals(tally, { passed: 2, failed: 0, skipped: 0 });
+});
+
+Deno.test("runAll() runs a job in a user namespace, or says why it cannot", async () => {
+  using run = new Run({});
+  const job: Job = {
+    ...checkTypes(FLAGS),
+    args: ["eval", "--no-config", 'console.log(Deno.env.get("WHERE"))'],
+    needs: "rootless node",
+  };
+  const placed = (enterRootless: TestPlace["enterRootless"]) => ({
+    verbose: true,
+    place: Promise.resolve({ enter: ["false"], enterRootless, env: {} }),
+  });
+  await run.run([job], placed(["env", "WHERE=there"]));
+  assertStringIncludes(run.find("types"), "\nthere\n");
+  const { tally } = await run.run([job], placed("needs a kernel"));
+  assertEquals(tally, { passed: 0, failed: 0, skipped: 1 });
 });
 
 Deno.test("runAll() runs two stress tests at a time, and others beside them", async () => {

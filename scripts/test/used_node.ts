@@ -12,6 +12,10 @@
  */
 
 const SCRIPT = new URL("used_node.sh", import.meta.url).pathname;
+const ROOTLESS = new URL("rootless.sh", import.meta.url).pathname;
+
+/** The user who is root in a node's user namespace, and the first of its others. */
+const ROOTLESS_UID = 100_000, UIDS = 65_536;
 
 /** Directories that tests must leave alone. */
 const DIRECTORIES = ["/etc/cni", "/opt/cni", "/var/lib/cni", "/run"];
@@ -29,16 +33,14 @@ export class UsedNode implements AsyncDisposable {
 
   private constructor(
     pid: number,
-    temporary: string,
+    enter: readonly string[],
+    env: readonly string[],
     stack: AsyncDisposableStack,
   ) {
     this.#stack = stack;
     this.#root = `/proc/${pid}/root`;
     this.#before = this.#list();
-    this.enter = [
-      ...["nsenter", "-t", `${pid}`, "-m", "-n", "-r", "-w", "--"],
-      ...temporary === "" ? [] : ["env", `TMPDIR=${temporary}`],
-    ];
+    this.enter = [...enter, "-r", "-w", "--", "env", ...env];
   }
 
   /**
@@ -48,26 +50,37 @@ export class UsedNode implements AsyncDisposable {
    */
   static async start(): Promise<UsedNode> {
     await using stack = new AsyncDisposableStack();
-    const work = await Deno.makeTempDir({ prefix: "cni-test-node-" });
-    stack.defer(() => Deno.remove(work));
-    const holder = new Deno.Command("unshare", {
-      args: ["-m", "-n", "--propagation", "private", "sh", SCRIPT, work],
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-    const said = new Response(holder.stderr).text();
-    stack.defer(async () => {
-      await holder.stdin.close();
-      await holder.status;
-    });
-    const reader = holder.stdout.getReader();
-    const { done, value } = await reader.read();
-    await reader.cancel();
-    if (done) throw new Error((await said).trim());
-    const temporary = new TextDecoder().decode(value).trim();
-    stack.use(refuseCalls(`/proc/${holder.pid}/root/run/cni/daemon.sock`));
-    return new UsedNode(holder.pid, temporary, stack.move());
+    const work = await makeDirectory(stack);
+    const make = ["unshare", "-m", "-n", "--propagation", "private"];
+    const { pid, said } = await hold(stack, [...make, "sh", SCRIPT, work]);
+    stack.use(refuseCalls(`/proc/${pid}/root/run/cni/daemon.sock`));
+    const enter = ["nsenter", "-t", `${pid}`, "-m", "-n"];
+    return new UsedNode(pid, enter, envOf(said), stack.move());
+  }
+
+  /**
+   * Creates a node in a user namespace, where root is nobody on the machine.
+   *
+   * @param paths What the tests there need, wherever it is
+   * @throws {Error} If the machine cannot; the message is that of the program
+   */
+  static async startRootless(paths: readonly string[]): Promise<UsedNode> {
+    await using stack = new AsyncDisposableStack();
+    const work = await makeDirectory(stack);
+    await Deno.chown(work, ROOTLESS_UID, ROOTLESS_UID);
+    const { pid } = await hold(stack, [
+      ...["unshare", "-m", "--propagation", "private"],
+      ...["sh", ROOTLESS, work, `${ROOTLESS_UID}`, ...paths],
+    ]);
+    for (const file of ["uid_map", "gid_map"]) {
+      const ids = `0 ${ROOTLESS_UID} ${UIDS}`;
+      await Deno.writeTextFile(`/proc/${pid}/${file}`, ids);
+    }
+    const enter = ["nsenter", "-t", `${pid}`, "-U", "-m", "-n"];
+    const make = [...enter, "-r", "-w", "--", "sh", SCRIPT, work];
+    const { said } = await hold(stack, make);
+    const env = [...envOf(said), "CNI_TEST_ROOTLESS=1"];
+    return new UsedNode(pid, enter, env, stack.move());
   }
 
   /** Lists the files that tests have added to the node, or removed from it: failures. */
@@ -109,6 +122,43 @@ export class UsedNode implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack[Symbol.asyncDispose]();
   }
+}
+
+async function makeDirectory(stack: AsyncDisposableStack): Promise<string> {
+  const work = await Deno.makeTempDir({ prefix: "cni-test-node-" });
+  stack.defer(() => Deno.remove(work));
+  return work;
+}
+
+/** Returns the variable that says where temporary files go. */
+function envOf(temporary: string): string[] {
+  return temporary === "" ? [] : [`TMPDIR=${temporary}`];
+}
+
+/**
+ * Starts a program that prints a line once it has done its work, and ends with
+ * its stdin.
+ */
+async function hold(
+  stack: AsyncDisposableStack,
+  [program = "", ...args]: readonly string[],
+): Promise<{ pid: number; said: string }> {
+  const holder = new Deno.Command(program, {
+    args,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const errors = new Response(holder.stderr).text();
+  stack.defer(async () => {
+    await holder.stdin.close();
+    await holder.status;
+  });
+  const reader = holder.stdout.getReader();
+  const { done, value } = await reader.read();
+  await reader.cancel();
+  if (done) throw new Error((await errors).trim());
+  return { pid: holder.pid, said: new TextDecoder().decode(value).trim() };
 }
 
 /** Listens where a daemon would, and closes each connection. */

@@ -9,6 +9,7 @@ import type { Needs } from "../../testing/capabilities.ts";
 import { TRACE } from "../../cni/call/variables.ts";
 import { registry } from "../../plugins/registry.ts";
 import { byDaemon } from "./by_daemon.ts";
+import { isRootless } from "./rootless.ts";
 
 /** The test of a row; throws if the behaviour differs. */
 export type Row = (t: Deno.TestContext) => void | Promise<void>;
@@ -39,8 +40,11 @@ const BY_DAEMON = new RegExp(`^(?:${
   ].join("|")
 })\\b`);
 
+/** Part of the names of rows that run elsewhere than on a node as such. */
+const PLACE = isRootless ? " rootless" : "";
+
 /** Whether the rows are run in one way only, as before a commit. */
-const IS_ONE_WAY = Deno.env.get("CNI_TEST_ONE_WAY") === "1";
+const IS_ONE_WAY = isRootless || Deno.env.get("CNI_TEST_ONE_WAY") === "1";
 
 /** Has a row's calls recorded in the file that CNI_TRACE names. */
 function traced(fn: Row): Row {
@@ -64,7 +68,8 @@ function locatable(fn: Row, name: string): Row {
       await fn(t);
     } catch (error) {
       if (error instanceof Error) {
-        error.message += `\nAlone: deno task test ${file} --filter ` +
+        const way = isRootless ? " --rootless" : "";
+        error.message += `\nAlone: deno task test${way} ${file} --filter ` +
           JSON.stringify(name);
       }
       throw error;
@@ -87,7 +92,7 @@ export function conformance(
   { ignore, suffix }: Needs = { ignore: false, suffix: "" },
 ): void {
   for (const [row, test] of Object.entries(rows)) {
-    const name = `conformance ${area}: ${row}`;
+    const name = `conformance ${area}${PLACE}: ${row}`;
     const fn = locatable(traced(test), name);
     Deno.test({ name: `${name}${suffix}`, ignore, fn });
     if (IS_ONE_WAY || !BY_DAEMON.test(area)) continue;
