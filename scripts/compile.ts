@@ -5,7 +5,6 @@
  *
  *     deno task compile [--target TARGET] [--out DIRECTORY] [--each] [--no-STEP]...
  *     deno task compile --plugin MODULE [--name NAME] [--target ...] [--out ...]
- *     deno task compile --listing
  *
  * By default there is one executable, `cni`, which acts as the plugin by whose
  * name it is called, and a symbolic link to it for each plugin: on disk and in
@@ -31,12 +30,8 @@ import { describeError } from "../cni/error.ts";
 import { writeStderr } from "../cni/process/stdio.ts";
 import { findColumns, Progress } from "../cli/program/progress.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
-import { listCallStub } from "./compile/call_stub/attach.ts";
-import { formatListing } from "./compile/call_stub/listing.ts";
-import { MACHINES } from "./compile/call_stub/processors.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { compile, type Executable } from "./compile/executables.ts";
-import { listLinkerStub } from "./compile/linker_stub.ts";
 import { listSinglePrograms, tool } from "./compile/programs.ts";
 import { LINK, STEPS } from "./compile/steps.ts";
 import { answerHelp } from "./help.ts";
@@ -45,8 +40,7 @@ export { compile } from "./compile/executables.ts";
 export { ensureCompiled } from "./compile/up_to_date.ts";
 
 async function main(): Promise<void> {
-  const { options, each, listing } = parseCommandLine(Deno.args);
-  if (listing) return console.log(listStubs());
+  const { options, each } = parseCommandLine(Deno.args);
   const programs = each
     ? { programs: [...await listSinglePrograms(), tool] }
     : {};
@@ -65,15 +59,6 @@ async function main(): Promise<void> {
   }
 }
 
-/** Returns what the machine code in front of executables does, for each processor. */
-function listStubs(): string {
-  const place = { origin: 0, entry: 0x1000_0000, build: "0".repeat(64) };
-  return MACHINES.flatMap((machine) => [
-    formatListing(`call stub, ${machine}`, listCallStub(machine, place)),
-    formatListing(`linker stub, ${machine}`, listLinkerStub(machine, 0)),
-  ]).join("\n");
-}
-
 function describe({ path, size, bundleSize, linkTo }: Executable): string {
   const mebibytes = `${(size / 2 ** 20).toFixed(1)} MiB`;
   const kibibytes = `${(bundleSize / 2 ** 10).toFixed(1)} KiB of it ours`;
@@ -87,15 +72,12 @@ const HELP = `Make standalone executables of the plugins in dist/bin.
 
 Usage: deno task compile [--target TARGET] [--out DIRECTORY] [--no-STEP]...
                          [--each | --plugin MODULE [--name NAME]]
-       deno task compile --listing
 
   --target TARGET    x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu
   --out DIRECTORY    where to put them (default dist/bin)
   --each             an executable for each plugin (about 95 MiB each)
   --plugin MODULE    compile a plugin of your own
   --name NAME        its name (default the module's, or the directory's of main.ts)
-  --listing          show the machine code in front of executables: address,
-                     bytes, operation, step; for each processor
 
 Steps that can be left out; an executable without one
 

@@ -8,11 +8,12 @@ import { hasCommand } from "../testing/capabilities.ts";
 import { exists } from "./exists.ts";
 
 /**
- * Oracles, tools and the Go plugins that the tests compare with, and what runs
- * an executable for arm64.
+ * Oracles, tools and the Go plugins that the tests compare with, what runs an
+ * executable for arm64, and what compiles the programs of `launcher/`.
  */
 const TEST_PACKAGES = [
   "binutils",
+  "clang-14",
   "conntrack",
   "containernetworking-plugins",
   "dbus-daemon",
@@ -21,7 +22,10 @@ const TEST_PACKAGES = [
   "iptables",
   "iputils-ping",
   "libc6-arm64-cross",
+  "libclang-rt-14-dev",
   "libgcc-s1-arm64-cross",
+  "lld-14",
+  "llvm-14",
   "nftables",
   "procps",
   "python3-dbus",

@@ -14,7 +14,7 @@ import {
   run,
   tryProbe,
 } from "./mkdenort/probe_sample.ts";
-import { NO_ARGUMENTS_STATUS } from "./mkdenort/stub.ts";
+import { NO_ARGUMENTS_STATUS } from "./mkdenort/mod.ts";
 
 /** Runs a program with any arguments and environment that the kernel accepts. */
 function runExactly(

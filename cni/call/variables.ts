@@ -1,6 +1,6 @@
 /**
  * The variables that say what a call is. Calls check them; the way to a node daemon
- * looks at them first, and its call stub is made from this table.
+ * looks at them first, and its launcher is made from this table.
  *
  * @module
  */

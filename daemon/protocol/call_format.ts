@@ -4,8 +4,8 @@
  * waits.
  *
  * Both ends are on one machine and of one build, so numbers are as the processor
- * has them: 64 bits, lowest byte first. Machine code writes requests, too
- * (`scripts/compile/call_stub/`), so there is nothing in them to escape.
+ * has them: 64 bits, lowest byte first. The launcher writes requests, too
+ * (`launcher/call.c`), so there is nothing in them to escape.
  *
  * A request has a header of {@linkcode HEADER_BYTES}, the parts of
  * {@linkcode REQUEST_PARTS} one after the other, and {@linkcode END}. The daemon reads
@@ -44,9 +44,9 @@ export const END = "\n";
 
 /**
  * The parts of a request, in order: the name that the daemon has for it, where the
- * caller has it from, and what the daemon reads it as. The call stub, deno's side and
+ * caller has it from, and what the daemon reads it as. The launcher, deno's side and
  * the daemon are made from this table. A part with a source of its own needs a
- * writer in the stub and in `hand_over.ts`.
+ * writer in the launcher and in `hand_over.ts`.
  */
 export const REQUEST_PARTS = [
   /** The identity of the caller's code. */
@@ -55,7 +55,7 @@ export const REQUEST_PARTS = [
   { name: "name", from: "argv0", as: "fileName" },
   /** The variables of {@linkcode SENT_VARIABLES}. */
   { name: "env", from: "environment", as: "variables" },
-  /** The configuration, byte for byte; the last one, as the stub reads it to its place. */
+  /** The configuration, byte for byte; the last one, as the launcher reads it to its place. */
   { name: "stdin", from: "stdin", as: "bytes" },
 ] as const;
 
@@ -187,6 +187,12 @@ export const TAKE_MS = 1000;
 
 /** The same while a loss of another call is recorded (`daemon/protocol/daemon_losses.ts`). */
 export const HURRIED_TAKE_MS = 250;
+
+/**
+ * The parts in which a caller counts its time limits, in ms. A process that was stopped
+ * for a while has waited for one of them, and sees what has come before it gives up.
+ */
+export const TIMEOUT_MS = 125;
 
 /** How long a caller waits for a message after `taken`, in ms. */
 export const SILENCE_MS = 5000;

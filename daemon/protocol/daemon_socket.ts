@@ -1,6 +1,6 @@
 /**
- * Which node daemon a call asks. The call stub is made from the same tables
- * (`scripts/compile/call_stub/`).
+ * Which node daemon a call asks. The launcher is made from the same tables
+ * (`launcher/call_format.h`).
  *
  * @module
  */

@@ -1,15 +1,15 @@
 /**
- * What the call stub tells deno, when deno starts after it: it has read stdin, and
+ * What the launcher tells deno, when deno starts after it: it has read stdin, and
  * made it a file in memory, whose name says how far it came.
  *
- * Source: `scripts/compile/call_stub/stub.ts`; memfd_create(2).
+ * Source: `launcher/call.c`; memfd_create(2).
  *
  * @module
  */
 
 /** Names of the file. */
 export const StdinName = {
-  /** The stub cannot tell which daemon to ask. */
+  /** The launcher cannot tell which daemon to ask. */
   notAsked: "cni-stdin",
   /** Nobody is at the first socket, or somebody who is not to be trusted. */
   nobody: "cni-nobody",
@@ -36,7 +36,7 @@ export const StdinName = {
 export const REFUSED_FLAG = 0o2000;
 
 /**
- * Returns the name of stdin's file; undefined if the call stub did not make it, or
+ * Returns the name of stdin's file; undefined if the launcher did not make it, or
  * has nothing to tell.
  */
 export function readStdinName():

@@ -16,8 +16,6 @@ export interface CommandLine {
   readonly options: CompileOptions;
   /** Whether every plugin becomes a separate executable. */
   readonly each: boolean;
-  /** Whether only the machine code in front of executables is to be shown. */
-  readonly listing: boolean;
 }
 
 /**
@@ -30,13 +28,13 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
     ...args,
   ], {
     string: ["target", "out", "plugin", "name"],
-    boolean: ["each", "listing", ...STEP_NAMES.map((step) => `no-${step}`)],
+    boolean: ["each", ...STEP_NAMES.map((step) => `no-${step}`)],
     unknown: (arg) => {
       throw new Error(`Cannot understand "${arg}": ${USAGE}`);
     },
   });
   const { target, out, plugin, name, ...flags } = parsed;
-  const { each = false, listing = false } = parsed;
+  const { each = false } = parsed;
   if (plugin === undefined ? name !== undefined : each) {
     const wrong = plugin === undefined ? "--name" : "--each";
     throw new Error(`Cannot understand "${wrong}" here: ${USAGE}`);
@@ -44,7 +42,6 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
   const without = STEP_NAMES.filter((step) => flags[`no-${step}`]);
   return {
     each,
-    listing,
     options: {
       ...target === undefined ? {} : { target: parseTarget(target) },
       ...out === undefined ? {} : { out },
@@ -57,7 +54,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
 }
 
 const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
-  "[--each | --plugin MODULE [--name NAME]] [--no-STEP]... [--listing]";
+  "[--each | --plugin MODULE [--name NAME]] [--no-STEP]...";
 
 /**
  * Describes a program from outside of the project.

@@ -6,21 +6,15 @@ import { eachRow } from "../../tests/_harness/table.ts";
 Deno.test("parseCommandLine() reads every option", () => {
   assertEquals(parseCommandLine([]), {
     each: false,
-    listing: false,
     options: {},
   });
   assertEquals(
     parseCommandLine(["--each", "--out", "here", `--target=${TARGETS[1]}`]),
     {
       each: true,
-      listing: false,
       options: { out: "here", target: "aarch64-unknown-linux-gnu" },
     },
   );
-});
-
-Deno.test("parseCommandLine() reads --listing", () => {
-  assertEquals(parseCommandLine(["--listing"]).listing, true);
 });
 
 Deno.test("parseCommandLine() leaves steps out", () => {
@@ -28,7 +22,6 @@ Deno.test("parseCommandLine() leaves steps out", () => {
   const args = ["--no-prelink", "--no-link"];
   assertEquals(parseCommandLine(args), {
     each: false,
-    listing: false,
     options,
   });
 });
@@ -43,7 +36,6 @@ Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
     const options = { programs: [{ name, entry, links: [] }] };
     assertEquals(parseCommandLine(args), {
       each: false,
-      listing: false,
       options,
     });
   }, ([args]) => args.join(" "));

@@ -7,7 +7,7 @@ import {
 import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
 import { makeSampleElf } from "../mkdenort/elf_sample.ts";
 import { parseElf } from "../mkdenort/elf.ts";
-import { attachCallStub } from "./call_stub/attach.ts";
+import { attachCallStub } from "./call_stub.ts";
 import { attachLinkerStub, LINKERS } from "./linker_stub.ts";
 import { prelink } from "./prelink.ts";
 

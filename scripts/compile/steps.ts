@@ -10,7 +10,7 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { attachCallStub } from "./call_stub/attach.ts";
+import { attachCallStub } from "./call_stub.ts";
 import { hideSections } from "./hide_sections.ts";
 import { linkChunks } from "./link.ts";
 import { attachLinkerStub } from "./linker_stub.ts";

@@ -66,7 +66,7 @@ Deno.test("a step that is left out is one line", () => {
 const FILES: Readonly<Record<string, string>> = {
   "link": "link.ts",
   "linker-stub": "linker_stub.ts",
-  "call-stub": "call_stub/attach.ts",
+  "call-stub": "call_stub.ts",
   "prelink": "prelink.ts",
   "hide-sections": "hide_sections.ts",
 };

@@ -13,6 +13,7 @@ import { getOwnTarget } from "./target.ts";
 /** What the executables depend on: the programs, and how they are made. */
 const SOURCES = [
   ...PROGRAM_SOURCES,
+  "launcher/objects",
   "scripts/mkdenort",
   "scripts/mkdenort.ts",
   "scripts/compile",

@@ -2,7 +2,7 @@
 
 /**
  * Runs every parser of bytes or text from outside with random inputs, and compares
- * the call stub with deno: `deno task fuzz`.
+ * the launcher with deno: `deno task fuzz`.
  *
  * An input that fails is made as small as possible and printed with its seed.
  * Add it to `tests/fuzz/parsers/corpus.json`, which is run first.
@@ -17,8 +17,11 @@ import {
   type FuzzOptions,
   listParsers,
 } from "../../tests/fuzz/parsers/run.ts";
-import { compareCalls } from "../../tests/fuzz/stub_calls.ts";
+import { compareCalls, makeSender } from "../../tests/fuzz/launcher_calls.ts";
+import { hasCommand } from "../../testing/capabilities.ts";
 import { answerHelp } from "../help.ts";
+import { COMPILER } from "../launcher/objects.ts";
+import { fuzzLauncher, SanitizedProgram } from "../launcher/sanitized.ts";
 import { formatTally } from "../tally.ts";
 
 const RUNS = 100_000;
@@ -64,6 +67,8 @@ function readOptions(args: readonly string[]): Options {
 interface Subject {
   readonly name: string;
   readonly run: (options: FuzzOptions) => Promise<unknown>;
+  /** A command without which it is skipped. */
+  readonly needs?: string;
 }
 
 /** @param directory For files, in memory at best */
@@ -72,11 +77,32 @@ function listSubjects(directory: string): Subject[] {
     name: parser.name,
     run: (options) => fuzz(parser, options),
   }));
-  return [...parsers, {
-    name: "call stub",
-    run: (options) => compareCalls(Deno.build.arch, options),
-  }];
+  return [...parsers, ...launcher];
 }
+
+/** What is compared and run of `launcher/call.c`. */
+const launcher: readonly Subject[] = [
+  {
+    name: "launcher, as machine code",
+    run: async (options) => {
+      await using sender = makeSender(Deno.build.arch);
+      return await compareCalls(sender, options);
+    },
+  },
+  {
+    name: "launcher, with sanitizers",
+    needs: COMPILER,
+    run: async (options) => {
+      await using sender = await SanitizedProgram.compile("sender");
+      return await compareCalls(sender, options);
+    },
+  },
+  {
+    name: "launcher, under libFuzzer",
+    needs: COMPILER,
+    run: fuzzLauncher,
+  },
+];
 
 /** Runs the parsers; returns the exit status. */
 async function main({ runs, seed, filter }: Options): Promise<number> {
@@ -84,8 +110,13 @@ async function main({ runs, seed, filter }: Options): Promise<number> {
   const tally = { passed: 0, failed: 0, skipped: 0 };
   console.log(`${runs} inputs for each parser, seed ${seed}`);
   try {
-    for (const { name, run } of listSubjects(directory)) {
+    for (const { name, run, needs } of listSubjects(directory)) {
       if (!name.includes(filter)) continue;
+      if (needs !== undefined && !hasCommand(needs)) {
+        console.log(`skipped ${name}: needs ${needs}`);
+        tally.skipped++;
+        continue;
+      }
       const startMs = performance.now();
       try {
         await run({ runs, seed });

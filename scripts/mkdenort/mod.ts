@@ -8,9 +8,10 @@
  * ```
  *
  * An ordinary `deno` obeys its command line and environment. The stand-in gets
- * a piece of start-up code (`stub.ts`) that gives it a fixed command
- * line, in front of the arguments of the program, and an environment in which
- * it keeps to itself: no file written, no socket opened, no configuration read.
+ * a piece of start-up code (`launcher/denort.c`, here as machine code) that gives it a
+ * fixed command line, in front of the arguments of the program, and an environment
+ * in which it keeps to itself: no file written, no socket opened, no configuration
+ * read.
  * The command line makes it run a small script (`loader.ts`, which is behind that
  * code), which puts the environment back as it was and runs the program that
  * `deno compile` attached.
@@ -23,17 +24,9 @@
  * @module
  */
 
-import * as aarch64 from "./aarch64.ts";
-import {
-  addSegment,
-  getImportSlot,
-  type Machine,
-  parseElf,
-  planSegment,
-} from "./elf.ts";
+import { addSegment, getImportSlot, parseElf, planSegment } from "./elf.ts";
 import { formatBoot, formatLoader } from "./loader.ts";
-import type { StubPlan } from "./stub.ts";
-import * as x86_64 from "./x86_64.ts";
+import { readObject, withFacts } from "./object.ts";
 
 export { LINKED_HEAD, LINKED_TAIL } from "./loader.ts";
 
@@ -98,13 +91,29 @@ export interface DenortOptions {
   readonly v8Flags?: readonly string[];
 }
 
-const assemblers = {
-  x86_64: x86_64.assembleStub,
-  aarch64: aarch64.assembleStub,
-} as const satisfies Record<
-  Machine,
-  (origin: number, plan: StubPlan) => Uint8Array
->;
+/** Exit status where `argc` is 0, as of a shell that does not find the command. Kernels from 5.18 on prevent it. */
+export const NO_ARGUMENTS_STATUS = 127;
+
+/** The start-up code has room on the stack for so many arguments. */
+const MAX_ARGUMENTS = 64;
+
+/** Formats a list for the start-up code: each text with a NUL, and one more. */
+function formatList(texts: readonly string[]): string {
+  return texts.map((text) => `${text}\0`).join("") + "\0";
+}
+
+/**
+ * Checks the arguments that are put in front of the program's.
+ *
+ * @throws {Error} If the stack would not be aligned to 16 bytes with them, or they are too many
+ */
+export function checkArguments(args: readonly string[]): void {
+  if (args.length % 2 === 0 && args.length <= MAX_ARGUMENTS) return;
+  throw new Error(
+    `Cannot insert ${args.length} arguments: expected an even number, ` +
+      `up to ${MAX_ARGUMENTS}`,
+  );
+}
 
 /**
  * Creates a stand-in for `denort`.
@@ -125,21 +134,24 @@ export function makeDenort(
     droppedPrefixes: DROPPED_PREFIXES,
     set: Object.keys(PINNED),
   }));
-  const assemble = (loaderAt: number): Uint8Array =>
-    assemblers[elf.machine](place.address, {
-      entry: elf.entry,
-      slots: {
-        setenv: getImportSlot(elf, "setenv"),
-        getcwd: getImportSlot(elf, "getcwd"),
-        chdir: getImportSlot(elf, "chdir"),
-      },
-      droppedPrefixes: DROPPED_PREFIXES,
-      variables: PINNED,
-      args: [
-        ...listArguments(v8Flags),
-        formatUrl(formatBoot(loaderAt, loader.length)),
-      ],
+  const code = readObject(
+    new URL(`denort.${elf.machine}.txt`, import.meta.url),
+  );
+  const functions = ["setenv", "getcwd", "chdir"]
+    .map((name) => getImportSlot(elf, name));
+  const assemble = (loaderAt: number): Uint8Array => {
+    const args = [
+      ...listArguments(v8Flags),
+      formatUrl(formatBoot(loaderAt, loader.length)),
+    ];
+    checkArguments(args);
+    const texts = [DROPPED_PREFIXES, Object.entries(PINNED).flat(), args]
+      .map(formatList).join("");
+    return withFacts(code, {
+      numbers: [elf.entry, ...functions].map((at) => at - place.address),
+      texts: [[texts, texts.length + 1]],
     });
+  };
   // The loader follows the stub, whose length does not depend on the place.
   const { length } = assemble(0);
   const stub = assemble(place.fileOffset + length);

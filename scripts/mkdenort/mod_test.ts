@@ -9,7 +9,7 @@ import {
 } from "@std/assert";
 import { parseElf } from "./elf.ts";
 import { makeSampleElf, SAMPLE_ENTRY } from "./elf_sample.ts";
-import { makeDenort, makeDenortFile } from "./mod.ts";
+import { checkArguments, makeDenort, makeDenortFile } from "./mod.ts";
 import {
   compileScript,
   HARMLESS,
@@ -236,6 +236,13 @@ Deno.test("makeDenort() puts V8's flags into the command line", () => {
     "\0--ext=js\0--v8-flags=--max-lazy,--jitless\0",
   );
   assertStringIncludes(read(), "\0--ext\0js\0");
+});
+
+Deno.test("checkArguments() wants a stack that stays aligned, and room for it", () => {
+  checkArguments(["run", "x"]);
+  const expected = "expected an even number, up to 64";
+  assertThrows(() => checkArguments(["run"]), Error, expected);
+  assertThrows(() => checkArguments(Array(66).fill("x")), Error, expected);
 });
 
 Deno.test("the package imports nothing from outside", async () => {

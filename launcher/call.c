@@ -1,0 +1,726 @@
+/*
+ * Hands a call of a plugin to the node daemon, before the engine (deno) starts:
+ * the engine takes some 15 ms to start, and a call that the daemon runs does not
+ * need it.
+ *
+ * It does what daemon/client/hand_over.ts does, for the usual case:
+ *
+ * 1. The program has no arguments, the variables that the command needs are set,
+ *    and neither CNI_NO_DAEMON nor CNI_TRACE is there.
+ * 2. stdin is read. It names the daemon's socket, or else the default is used.
+ * 3. The daemon is there, is root's or this user's, and takes the call.
+ *
+ * In any other case the engine starts as if nothing had been. What was read from
+ * stdin is then put back, as a file in memory, whose name tells the engine how
+ * far the call came (daemon/protocol/stdin_name.ts).
+ *
+ * It allocates nothing but one mapping, and calls nothing but the kernel. The
+ * functions are in the order in which they run; run() is at the end.
+ */
+#include "call_format.h"
+#include "system.h"
+
+/* Written by the build behind the code. */
+extern const FACTS struct facts {
+  /* Where the engine starts, from _start on. */
+  int64_t engine;
+  /* Identifies the code of this executable, as `buildIdentity` does. */
+  char build[];
+} facts;
+
+/*
+ * Parts of the mapping. Linux has a limit of 6 MiB for the environment and
+ * argv[0] (fs/exec.c `bprm_stack_limits`); stdin has more room than a plugin takes.
+ */
+enum {
+  MAX_PREFIX = 8 << 20,
+  MAX_STDIN = (16 << 20) + 4096,
+  MESSAGE_AT = MAX_PREFIX + MAX_STDIN + 8,
+  MEMORY_BYTES = MESSAGE_AT + MAX_MESSAGE,
+};
+
+/* The longest variable. Source: linux/binfmts.h `MAX_ARG_STRLEN`. */
+enum { MAX_VARIABLE = 128 << 10 };
+
+/*
+ * The path of a socket has 108 bytes, with its NUL (linux/un.h `struct
+ * sockaddr_un`). The room behind it is for the names of files beside the socket.
+ */
+enum { MAX_PATH = 107, PATH_ROOM = 128 };
+
+/* Part of the configuration. The length is 0 for "", and `at` NULL for an absent key. */
+struct value {
+  const char *at;
+  size_t length;
+};
+
+struct call {
+  /* The first value of each variable; NULL if it is not set. */
+  const char *variables[VARIABLE_COUNT];
+  /* The environment, with NULL at its end. */
+  char *const *environment;
+  /* argv[0], with and without directories. */
+  const char *name;
+  const char *base_name;
+  /* The mapping, which begins with the request. */
+  char *memory;
+  /* Where the part of the request ends that is written. */
+  char *end;
+  /* Where stdin is in the request. */
+  char *input;
+  size_t input_length;
+  struct value values[KEY_COUNT];
+  struct {
+    uint16_t family;
+    char path[PATH_ROOM];
+  } address;
+  size_t path_length;
+  int socket;
+  /* What the engine is told, and what if the daemon does not take the call in time. */
+  enum stdin_name told;
+  enum stdin_name late;
+  /* What is left of the time limit: parts of TIMEOUT_MS, and of the first of them. */
+  unsigned timeouts;
+  struct {
+    int64_t seconds;
+    int64_t nanoseconds;
+  } timeout;
+};
+
+/* ---- The environment ---- */
+
+/* Finds argv[0]. There must be no other argument. */
+static bool read_arguments(struct call *call, long *stack) {
+  if (stack[0] != 1) return false;
+  call->name = call->base_name = (const char *)stack[1];
+  for (const char *at = call->name; *at != 0; at++) {
+    if (*at == '/') call->base_name = at + 1;
+  }
+  /* Behind argc, argv[0] and the NULL of argv. */
+  call->environment = (char *const *)&stack[3];
+  return true;
+}
+
+/*
+ * Finds which of a list of names a text begins with. Each name has a NUL at its
+ * end, and the list one more. Returns -1 for none.
+ */
+static int find_name(const char *text, const char *names, const char **rest) {
+  for (int index = 0; *names != 0; index++) {
+    const char *at = text;
+    while (*names != 0 && *names == *at) names++, at++;
+    if (*names == 0) {
+      *rest = at;
+      return index;
+    }
+    while (*names != 0) names++;
+    names++;
+  }
+  return -1;
+}
+
+/* Finds the variables that decide, the first of each name. */
+static void read_variables(struct call *call) {
+  for (int index = 0; index < VARIABLE_COUNT; index++) {
+    call->variables[index] = NULL;
+  }
+  const char *value;
+  for (char *const *variable = call->environment; *variable; variable++) {
+    int index = find_name(*variable, VARIABLE_NAMES, &value);
+    if (index >= 0 && call->variables[index] == NULL) {
+      call->variables[index] = value;
+    }
+  }
+}
+
+static bool is_set(const char *value) { return value != NULL && *value != 0; }
+
+/* Reports whether a daemon may run the call: nothing speaks against it, and nothing lacks. */
+static bool is_for_daemon(const struct call *call) {
+  const char *const *variables = call->variables;
+  if (variables[TRACE] != NULL || is_set(variables[NO_DAEMON])) return false;
+  if (variables[COMMAND] == NULL) return false;
+  for (int index = 0; index < COMMAND_COUNT; index++) {
+    if (!is_same(variables[COMMAND], COMMANDS[index].name)) continue;
+    for (int needed = 0; needed < VARIABLE_COUNT; needed++) {
+      bool is_needed = COMMANDS[index].needs >> needed & 1;
+      if (is_needed && !is_set(variables[needed])) return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+/* ---- The request ---- */
+
+/* Maps memory for the request and for messages, which costs only what is used of it. */
+static bool map_memory(struct call *call) {
+  long memory =
+      CALL(SYS_MMAP, 0, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  call->memory = (char *)memory;
+  return memory >= 0;
+}
+
+/* Appends a text to the request, without its NUL. */
+static void append(struct call *call, const char *text) {
+  while (*text != 0) *call->end++ = *text++;
+}
+
+/* Writes a number of the request's header. */
+static void set_number(struct call *call, size_t at, uint64_t number) {
+  __builtin_memcpy(call->memory + at, &number, sizeof number);
+}
+
+/* How a part is written by its source; false if there is no room for it. */
+
+static bool copy_identity(struct call *call) {
+  append(call, facts.build);
+  return true;
+}
+
+static bool copy_argv0(struct call *call) {
+  append(call, call->name);
+  return true;
+}
+
+static bool copy_environment(struct call *call) {
+  const char *rest;
+  for (char *const *variable = call->environment; *variable; variable++) {
+    if (find_name(*variable, SENT_VARIABLES, &rest) < 0) continue;
+    size_t used = (size_t)(call->end - call->memory);
+    if (used >= MAX_PREFIX - 2 * MAX_VARIABLE) return false;
+    append(call, *variable);
+    *call->end++ = 0;
+  }
+  return true;
+}
+
+/* It is read to where it belongs. */
+static bool copy_stdin(struct call *call) {
+  call->input = call->end;
+  return true;
+}
+
+/* Writes the header, and the parts up to stdin, which is the last one. */
+static bool begin_request(struct call *call) {
+  __builtin_memcpy(call->memory, MAGIC, sizeof MAGIC - 1);
+  call->end = call->memory + HEADER_BYTES;
+#define WRITE_PART(length_at, source)                              \
+  {                                                                \
+    const char *begin = call->end;                                 \
+    if (!copy_##source(call)) return false;                        \
+    set_number(call, length_at, (uint64_t)(call->end - begin));    \
+  }
+  FOR_EACH_PART(WRITE_PART)
+#undef WRITE_PART
+  return true;
+}
+
+/* Writes the length of stdin and the end of the request. */
+static void end_request(struct call *call) {
+  set_number(call, STDIN_LENGTH_AT, call->input_length);
+  call->end = call->input + call->input_length;
+  append(call, END);
+}
+
+/* ---- Waiting ---- */
+
+static void begin_timeout(struct call *call) {
+  call->timeout.seconds = 0;
+  call->timeout.nanoseconds = TIMEOUT_MS * 1000000;
+}
+
+/*
+ * Begins a time limit. It has parts: a process that was stopped for a while has
+ * waited for one of them, and sees what has come before it gives up.
+ */
+static void set_limit(struct call *call, unsigned ms) {
+  call->timeouts = ms / TIMEOUT_MS;
+  begin_timeout(call);
+}
+
+enum outcome { DONE, AGAIN, FAILED, EXPIRED };
+
+/* Source: Linux asm-generic/poll.h. */
+enum { POLLIN = 1, POLLOUT = 4, SIGSET_BYTES = 8 };
+
+/*
+ * What to do after a failed system call. Waits first if the stream is
+ * non-blocking. The kernel keeps in `timeout` what is left of it.
+ */
+static enum outcome after_failure(struct call *call, long error, int fd,
+                                  short events, bool has_limit) {
+  if (error == -EINTR) return AGAIN;
+  if (error != -EAGAIN) return FAILED;
+  struct {
+    int fd;
+    short events;
+    short found;
+  } poll = {fd, events, 0};
+  long found = CALL(SYS_PPOLL, &poll, 1, has_limit ? &call->timeout : NULL,
+                    NULL, SIGSET_BYTES);
+  if (!has_limit || found != 0) return AGAIN;
+  if (--call->timeouts == 0) return EXPIRED;
+  begin_timeout(call);
+  return AGAIN;
+}
+
+/* ---- The configuration ---- */
+
+/* Reads stdin to its end, or to more than a plugin takes. */
+static enum outcome read_stdin(struct call *call) {
+  size_t room = MAX_STDIN;
+  call->told = NOT_ASKED;
+  while (room > 0) {
+    char *to = call->input + (MAX_STDIN - room);
+    long count = sys_read(STDIN, to, room);
+    if (count == 0) break;
+    if (count < 0) {
+      if (after_failure(call, count, STDIN, POLLIN, false) == FAILED) {
+        return FAILED;
+      }
+      continue;
+    }
+    room -= (size_t)count;
+  }
+  call->input_length = MAX_STDIN - room;
+  return DONE;
+}
+
+struct reader {
+  const char *at;
+  const char *end;
+};
+
+/* Returns the next byte, -1 at the end. */
+static int next_byte(struct reader *reader) {
+  if (reader->at == reader->end) return -1;
+  return (unsigned char)*reader->at++;
+}
+
+/* The same without white space. */
+static int next_visible(struct reader *reader) {
+  for (;;) {
+    int byte = next_byte(reader);
+    if (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t') return byte;
+  }
+}
+
+enum match { NO_KEY, SAME_SPELLING, OTHER_SPELLING };
+
+/* Compares a string of the configuration with a key, as Go does: in any spelling. */
+static enum match match_key(const char *string, size_t length,
+                            const char *key) {
+  if (length != length_of(key)) return NO_KEY;
+  enum match match = SAME_SPELLING;
+  for (; *key != 0; key++, string++) {
+    if (*string == *key) continue;
+    /* The other case of a letter lies 32 before or behind it. */
+    if (*string + 32 != *key && *string - 32 != *key) return NO_KEY;
+    match = OTHER_SPELLING;
+  }
+  return match;
+}
+
+/*
+ * Keeps the value of a key, which must be a plain string, and the only one. Returns
+ * false if the call is to be left to the engine.
+ */
+static bool keep_value(struct reader *reader, struct value *value,
+                       enum match match) {
+  if (next_visible(reader) != ':') return false; /* a value, or no JSON */
+  if (match == OTHER_SPELLING || value->at != NULL) return false;
+  if (next_visible(reader) != '"') return false;
+  value->at = reader->at;
+  for (;;) {
+    int byte = next_byte(reader);
+    if (byte < 0 || byte == '\\') return false;
+    if (byte == '"') break;
+  }
+  value->length = (size_t)(reader->at - value->at) - 1;
+  return true;
+}
+
+/* Goes on behind a string, which may be a key. */
+static bool read_string(struct call *call, struct reader *reader,
+                        bool is_top_level) {
+  const char *string = reader->at;
+  bool is_unusual = false; /* with an escape, or not only ASCII */
+  for (;;) {
+    int byte = next_byte(reader);
+    if (byte < 0) return false;
+    if (byte == '"') break;
+    if (byte == '\\' && next_byte(reader) < 0) return false;
+    if (byte == '\\' || byte > 127) is_unusual = true;
+  }
+  if (!is_top_level) return true;
+  if (is_unusual) {
+    /* A key that is unusual may be one of ours to the engine. */
+    int byte = next_visible(reader);
+    if (byte < 0 || byte == ':') return false;
+    reader->at--;
+    return true;
+  }
+  size_t length = (size_t)(reader->at - string) - 1;
+  const char *key = KEYS;
+  for (int index = 0; index < KEY_COUNT; index++) {
+    enum match match = match_key(string, length, key);
+    if (match != NO_KEY) return keep_value(reader, &call->values[index], match);
+    key += length_of(key) + 1;
+  }
+  return true;
+}
+
+/*
+ * Finds the keys at the top level of the configuration. What is not JSON is found
+ * by the engine, or by the daemon.
+ */
+static bool find_keys(struct call *call) {
+  for (int index = 0; index < KEY_COUNT; index++) {
+    call->values[index] = (struct value){NULL, 0};
+  }
+  struct reader reader = {call->input, call->input + call->input_length};
+  size_t depth = 0;
+  for (;;) {
+    int byte = next_byte(&reader);
+    if (byte < 0) return true;
+    if (byte == '{' || byte == '[') depth++;
+    if (byte == '}' || byte == ']') depth--;
+    if (byte == '"' && !read_string(call, &reader, depth == 1)) return false;
+  }
+}
+
+/* ---- The socket ---- */
+
+/* Source: Linux socket.h, net.h, fcntl.h. */
+enum {
+  AF_UNIX = 1,
+  SOCK_STREAM = 1,
+  SOCK_NONBLOCK = 04000,
+  SOCK_CLOEXEC = 02000000,
+  SOL_SOCKET = 1,
+  SO_PEERCRED = 17,
+  MSG_NOSIGNAL = 0x4000,
+  SHUT_RD = 0,
+};
+
+/* Writes the address of the daemon's socket. Returns false if it is unusual. */
+static bool set_path(struct call *call, const char *path, size_t length,
+                     const char *suffix) {
+  if (length >= MAX_PATH - (sizeof SOCKET_SUFFIX - 1)) return false;
+  if (*path != '/') return false;
+  char *end = call->address.path;
+  for (size_t at = 0; at < length; at++) *end++ = path[at];
+  while (*suffix != 0) *end++ = *suffix++;
+  *end = 0;
+  call->address.family = AF_UNIX;
+  call->path_length = (size_t)(end - call->address.path);
+  return true;
+}
+
+/* Finds the socket: the first that `listSockets` of daemon/protocol/daemon_socket.ts has. */
+static bool find_socket(struct call *call) {
+  const struct value socket = call->values[KEY_SOCKET];
+  const struct value directory = call->values[KEY_DIRECTORY];
+  if (socket.length != 0) return set_path(call, socket.at, socket.length, "");
+  if (socket.at != NULL) { /* it is "": none */
+    call->told = REFUSED;
+    return false;
+  }
+  const char *usual = DEFAULT_SOCKET;
+  for (int index = 0; index < DIRECTORY_PROGRAM_COUNT; index++) {
+    if (!is_same(call->base_name, DIRECTORY_PROGRAMS[index].name)) continue;
+    if (directory.length != 0) {
+      return set_path(call, directory.at, directory.length, SOCKET_SUFFIX);
+    }
+    usual = DIRECTORY_PROGRAMS[index].socket;
+  }
+  return set_path(call, usual, length_of(usual), "");
+}
+
+/* Makes the path that of another file beside the socket, until end_suffix(). */
+static const char *with_suffix(struct call *call, const char *suffix) {
+  char *end = call->address.path + call->path_length;
+  while (*suffix != 0) *end++ = *suffix++;
+  *end = 0;
+  return call->address.path;
+}
+
+static void end_suffix(struct call *call) {
+  call->address.path[call->path_length] = 0;
+}
+
+/* Reports whether there is the file that turns the daemon off. */
+static bool is_turned_off(struct call *call) {
+  const char *path = with_suffix(call, OFF_SUFFIX);
+  long found = CALL(SYS_FACCESSAT, AT_FDCWD, path, F_OK);
+  end_suffix(call);
+  return found == 0;
+}
+
+/* Reports whether root or this process's user listens. */
+static bool is_trusted(const struct call *call) {
+  struct {
+    int process;
+    unsigned user;
+    unsigned group;
+  } peer;
+  int length = sizeof peer;
+  long result = CALL(SYS_GETSOCKOPT, call->socket, SOL_SOCKET, SO_PEERCRED,
+                     &peer, &length);
+  if (result < 0) return false;
+  return peer.user == 0 || peer.user == (unsigned)CALL(SYS_GETEUID);
+}
+
+/* Connects, unless the daemon is turned off, nobody is there or it is another user's. */
+static bool connect_to_daemon(struct call *call) {
+  call->socket = -1;
+  if (is_turned_off(call)) {
+    call->told = OFF;
+    return false;
+  }
+  long socket =
+      CALL(SYS_SOCKET, AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (socket < 0) return false;
+  call->socket = (int)socket;
+  /* A standard stream that was closed must not become the socket. */
+  if (call->socket <= STDERR) return false;
+  call->told = NOBODY;
+  size_t length =
+      offsetof(struct call, address.path) - offsetof(struct call, address) +
+      call->path_length + 1;
+  if (CALL(SYS_CONNECT, call->socket, &call->address, length) < 0) return false;
+  return is_trusted(call);
+}
+
+/* ---- The conversation ---- */
+
+static enum outcome send_all(struct call *call, const char *at, size_t left) {
+  while (left > 0) {
+    long count = CALL(SYS_SENDTO, call->socket, at, left, MSG_NOSIGNAL);
+    if (count < 0) {
+      enum outcome outcome =
+          after_failure(call, count, call->socket, POLLOUT, true);
+      if (outcome != AGAIN) return outcome;
+      continue;
+    }
+    at += count;
+    left -= (size_t)count;
+  }
+  return DONE;
+}
+
+static enum outcome receive_all(struct call *call, void *to, size_t left) {
+  char *at = to;
+  while (left > 0) {
+    long count = sys_read(call->socket, at, left);
+    if (count == 0) return FAILED;
+    if (count < 0) {
+      enum outcome outcome =
+          after_failure(call, count, call->socket, POLLIN, true);
+      if (outcome != AGAIN) return outcome;
+      continue;
+    }
+    at += count;
+    left -= (size_t)count;
+  }
+  return DONE;
+}
+
+static enum outcome write_all(struct call *call, int fd, const char *at,
+                              size_t left) {
+  while (left > 0) {
+    long count = sys_write(fd, at, left);
+    if (count < 0) {
+      if (after_failure(call, count, fd, POLLOUT, false) == FAILED) {
+        return FAILED;
+      }
+      continue;
+    }
+    at += count;
+    left -= (size_t)count;
+  }
+  return DONE;
+}
+
+/* Reports whether another call has lost the daemon not long ago. */
+static bool has_recent_loss(struct call *call) {
+  /* Source: asm/stat.h, asm-generic/stat.h: st_mtime of 144 or 128 bytes. */
+  int64_t status[18] = {0};
+  enum { MODIFIED_AT = 88 / 8, CLOCK_REALTIME = 0 };
+  const char *path = with_suffix(call, LOSSES_SUFFIX);
+  long found = CALL(SYS_NEWFSTATAT, AT_FDCWD, path, status, 0);
+  end_suffix(call);
+  if (found < 0) return false;
+  int64_t now[2] = {0};
+  CALL(SYS_CLOCK_GETTIME, CLOCK_REALTIME, now);
+  /* Of a time to come, this is a large number. */
+  uint64_t age = (uint64_t)now[0] - (uint64_t)status[MODIFIED_AT];
+  return age < LOSS_PERIOD_MS / 1000;
+}
+
+struct head {
+  uint64_t kind;
+  uint64_t length;
+};
+
+/* The wait for the daemon is over. Ends with what the engine is told. */
+static enum stdin_name give_up(struct call *call) {
+  struct head head;
+  CALL(SYS_SHUTDOWN, call->socket, SHUT_RD);
+  /* A message that came before is still there: the daemon has taken the call. */
+  long count = sys_read(call->socket, &head, sizeof head);
+  return count == sizeof head ? SILENT : call->late;
+}
+
+/* Sends the request, and waits until the daemon takes the call. */
+static bool send_request(struct call *call) {
+  /* Until it takes the call, it has no part in it. */
+  call->told = REFUSED;
+  bool is_hurried = has_recent_loss(call);
+  call->late = is_hurried ? HURRIED : LATE;
+  set_limit(call, is_hurried ? HURRIED_TAKE_MS : TAKE_MS);
+  end_request(call);
+  enum outcome outcome =
+      send_all(call, call->memory, (size_t)(call->end - call->memory));
+  struct head head;
+  if (outcome == DONE) outcome = receive_all(call, &head, sizeof head);
+  if (outcome == EXPIRED) call->told = give_up(call);
+  if (outcome != DONE || head.kind != TAKEN || head.length != 0) return false;
+  /* From here on the daemon runs the call, and nobody knows what became of it. */
+  call->told = LOST;
+  return true;
+}
+
+/* As in the engine: a pipe that nobody reads is an error, and does not end the process. */
+static void ignore_sigpipe(void) {
+  /* Source: Linux signal.h: `struct sigaction` begins with the handler. */
+  enum { SIGPIPE = 13, SIG_IGN = 1 };
+  int64_t action[4] = {SIG_IGN, 0, 0, 0};
+  CALL(SYS_RT_SIGACTION, SIGPIPE, action, NULL, SIGSET_BYTES);
+}
+
+/* Prints the answer, and ends the process. */
+_Noreturn static void print(struct call *call, const char *answer,
+                            const struct head *head) {
+  if (write_all(call, STDOUT, answer, head->length) == FAILED) {
+    static const char text[] = "Cannot write to stdout\n";
+    sys_write(STDERR, text, sizeof text - 1);
+    sys_exit(1);
+  }
+  sys_exit(head->kind == SUCCESS ? 0 : 1);
+}
+
+/* Prints what the daemon says. Returns if the answer does not come: the engine goes on. */
+static void receive(struct call *call) {
+  char *bytes = call->memory + MESSAGE_AT;
+  ignore_sigpipe();
+  for (;;) {
+    struct head head;
+    set_limit(call, SILENCE_MS);
+    enum outcome outcome = receive_all(call, &head, sizeof head);
+    if (outcome == DONE) {
+      if (head.kind == NOT_MINE) {
+        call->told = REFUSED;
+        return;
+      }
+      bool is_known = head.kind >= 1 && head.kind <= LAST_KIND;
+      if (!is_known || head.kind == TAKEN || head.length > MAX_MESSAGE) return;
+      outcome = receive_all(call, bytes, head.length);
+    }
+    if (outcome == EXPIRED) call->told = SILENT;
+    if (outcome != DONE) return;
+    if (head.kind == ALIVE) continue;
+    if (head.kind != LOG) print(call, bytes, &head);
+    write_all(call, STDERR, bytes, head.length);
+  }
+}
+
+/* ---- stdin again ---- */
+
+/* Source: linux/memfd.h, linux/fcntl.h. */
+enum { MFD_NOEXEC_SEAL = 8, F_SETFL = 4, F_SETPIPE_SZ = 1031 };
+
+/* Says that an ADD was lost which the daemon may have begun, and ends the process. */
+_Noreturn static void fail_lost(const struct call *call) {
+  static const char before[] = LOST_BEFORE_PATH, behind[] = LOST_BEHIND_PATH;
+  sys_write(STDOUT, before, sizeof before - 1);
+  sys_write(STDOUT, call->address.path, call->path_length);
+  sys_write(STDOUT, behind, sizeof behind - 1);
+  sys_exit(1);
+}
+
+_Noreturn static void fail_put_back(void) {
+  static const char text[] = CANNOT_PUT_BACK;
+  sys_write(STDOUT, text, sizeof text - 1);
+  sys_exit(1);
+}
+
+/* Creates a file in memory. Kernels before 6.3 do not know the flag. */
+static long create_file(const char *name) {
+  long file = CALL(SYS_MEMFD_CREATE, name, MFD_NOEXEC_SEAL);
+  return file >= 0 ? file : CALL(SYS_MEMFD_CREATE, name, 0);
+}
+
+/*
+ * Creates a pipe that all of stdin fits into, where the kernel has no files in
+ * memory. It has no name. A flag tells the engine of a call that the daemon has
+ * refused; in other cases the engine asks the daemon as if this program had not run.
+ * An ADD that the daemon may have begun fails here; other commands can be repeated.
+ */
+static void create_pipe(const struct call *call, int ends[2]) {
+  bool had_call = call->told == LOST || call->told == SILENT;
+  if (had_call && is_same(call->variables[COMMAND], "ADD")) fail_lost(call);
+  if (CALL(SYS_PIPE2, ends, 0) < 0) fail_put_back();
+  /* Never 0, which some kernels refuse; the size is rounded up. */
+  size_t size = call->input_length + 1;
+  if (CALL(SYS_FCNTL, ends[1], F_SETPIPE_SZ, size) < 0) fail_put_back();
+  if (call->told == REFUSED) CALL(SYS_FCNTL, ends[0], F_SETFL, REFUSED_FLAG);
+}
+
+/* Makes stdin a file in memory with what was read from it. */
+static void put_back(const struct call *call) {
+  int ends[2];
+  long file = create_file(STDIN_NAMES[call->told]);
+  if (file >= 0) {
+    ends[0] = ends[1] = (int)file;
+  } else {
+    create_pipe(call, ends);
+  }
+  const char *at = call->input;
+  for (size_t left = call->input_length; left > 0;) {
+    long count = sys_write(ends[1], at, left);
+    if (count < 0) fail_put_back();
+    at += count;
+    left -= (size_t)count;
+  }
+  CALL(SYS_LSEEK, ends[0], 0, 0); /* fails for a pipe, which needs none */
+  if (CALL(SYS_DUP3, ends[0], STDIN, 0) < 0) fail_put_back();
+  sys_close(ends[0]);
+  sys_close(ends[1]); /* the same, of a file */
+}
+
+/* Has the daemon run the call. Returns if the engine is to run it. */
+static void ask_daemon(struct call *call) {
+  bool is_too_large = call->input_length == MAX_STDIN;
+  if (!is_too_large && find_keys(call) && find_socket(call)) {
+    bool is_taken = connect_to_daemon(call) && send_request(call);
+    if (is_taken) receive(call);
+    if (call->socket >= 0) sys_close(call->socket);
+  }
+  put_back(call);
+}
+
+#ifndef WITHOUT_RUN
+struct start run(long *stack) {
+  const struct start engine = {_start + facts.engine, stack};
+  struct call call;
+  if (!read_arguments(&call, stack)) return engine;
+  read_variables(&call);
+  if (!is_for_daemon(&call) || !map_memory(&call)) return engine;
+  if (begin_request(&call) && read_stdin(&call) == DONE) ask_daemon(&call);
+  CALL(SYS_MUNMAP, call.memory, MEMORY_BYTES);
+  return engine;
+}
+#endif

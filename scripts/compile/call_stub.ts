@@ -1,0 +1,55 @@
+/**
+ * Puts the call stub into an executable, to run before what is in it: the program
+ * `launcher/call.c`, which has a node daemon run the call.
+ *
+ * Reason: deno takes some 15 ms to start, and a call that a node daemon runs does
+ * not need it.
+ * Gain: 15 ms for each call that a node daemon runs.
+ * Off: `--no-call-stub`; deno then asks the daemon.
+ *
+ * @module
+ */
+
+import { type Machine, parseElf } from "../mkdenort/elf.ts";
+import { withFacts } from "../mkdenort/object.ts";
+import { addCode } from "./add_code.ts";
+import { readLauncher } from "./launcher.ts";
+
+/** Facts about the stub's executable. */
+export interface StubFacts {
+  /** Identifies the code, as `buildIdentity` does. */
+  readonly build: string;
+}
+
+/**
+ * Returns the stub's machine code.
+ *
+ * @param toEngine How many bytes behind its first instruction the executable used to start
+ */
+export function makeCallStub(
+  machine: Machine,
+  toEngine: number,
+  { build }: StubFacts,
+): Uint8Array<ArrayBuffer> {
+  return withFacts(readLauncher("call", machine), {
+    numbers: [toEngine],
+    texts: [[build, build.length + 1]],
+  });
+}
+
+/**
+ * Returns a copy of a position-independent executable that runs the stub first. The
+ * same bytes always give the same result.
+ *
+ * @throws {Error} If it is not as expected
+ */
+export function attachCallStub(
+  bytes: Uint8Array,
+  facts: StubFacts,
+): Uint8Array<ArrayBuffer> {
+  const elf = parseElf(bytes);
+  return addCode(
+    elf,
+    (origin) => makeCallStub(elf.machine, elf.entry - origin, facts),
+  );
+}
