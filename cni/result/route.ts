@@ -1,5 +1,5 @@
 /**
- * The numbers of routes, which are the kernel's.
+ * The values of routes, which are the kernel's.
  *
  * Source: CNI spec 1.1.0, "Add Success"; include/uapi/linux/rtnetlink.h.
  *
@@ -29,12 +29,21 @@ const LARGEST = [
   ["scope", 255],
 ] as const;
 
-/** Names the number of a route that does not fit the kernel's field, and the range. */
-export function findUnfitNumber(route: Route): string | undefined {
+/**
+ * Names the value of a route that the kernel has no room for, and what it
+ * expects: a number beyond the range of its field, or a gateway of the other
+ * family or of a destination on the link.
+ */
+export function findUnfitValue(route: Route): string | undefined {
   for (const [key, largest] of LARGEST) {
     const { [key]: value = 0 } = route;
     if (value >= 0 && value <= largest) continue;
     return `${key} ${value}: expected 0 to ${largest}`;
   }
-  return undefined;
+  const { dst: { family }, gw, scope = RouteScope.global } = route;
+  if (gw === undefined) return undefined;
+  if (gw.family !== family) return `gw ${gw}: expected an IPv${family} address`;
+  return scope >= RouteScope.link && family === 4
+    ? `gw ${gw}: a route of scope ${scope} has no gateway`
+    : undefined;
 }

@@ -16,7 +16,7 @@ import {
 } from "../../ipam/dhcp/lease.ts";
 import type { LeaseDirectory } from "../../ipam/dhcp/lease_directory.ts";
 import { OPTIONS, Options } from "../../net/dhcp/options.ts";
-import { kernelRouteOf } from "../../plugins/parts/configure_link.ts";
+import { kernelRoutesOf } from "../../plugins/parts/configure_link.ts";
 import type { Events } from "../service/events.ts";
 import {
   type ClientOptions,
@@ -328,8 +328,8 @@ function restore({ rtnl, link }: Port, lease: Lease): void {
   const { ips, routes } = resultOf(lease);
   const ifindex = link.index;
   for (const { address } of ips) rtnl.address.replace({ ifindex, address });
-  for (const route of routes) {
-    rtnl.route.replace({ ...kernelRouteOf(route, ips), ifindex });
+  for (const route of kernelRoutesOf({ ips, routes })) {
+    rtnl.route.replace({ ...route, ifindex });
   }
 }
 

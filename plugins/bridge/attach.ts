@@ -16,7 +16,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isQuiet } from "../../cni/result/quiet.ts";
 import { announce } from "../parts/announce.ts";
 import { attachmentOf } from "../parts/attachment.ts";
-import { checkRouteNumbers, named } from "../parts/configure_link.ts";
+import { checkRouteValues, named } from "../parts/configure_link.ts";
 import { ensureForwarding } from "../parts/ip_forward.ts";
 import {
   awaitDetection,
@@ -32,9 +32,12 @@ import {
 import type { BridgeConfig } from "./schema.ts";
 import { settlePort } from "./container.ts";
 import {
+  deleteOwnRoutes,
   ensureGatewayAddresses,
+  ensureRoutes,
   gatewayAddressesOf,
   routedThroughBridge,
+  routesToContainers,
 } from "./gateway.ts";
 import { type BridgeSettings, hasVlans } from "./settings.ts";
 
@@ -63,7 +66,7 @@ export async function leaseAddresses(
   if (!settings.isLayer3) return emptyResult();
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
-  checkRouteNumbers(lease.routes);
+  checkRouteValues(lease.routes);
   if (isQuiet(lease)) {
     const { hideFromNeighbours } = await import("../parts/quiet.ts");
     hideFromNeighbours(call, lease, rollback);
@@ -162,7 +165,7 @@ export async function configureContainer(
  * @throws {Error} If the kernel refuses
  */
 export async function becomeGateway(
-  { settings, host }: Adding,
+  { call, settings, host, rollback }: Adding,
   bridge: Link,
   { ips }: Result,
 ): Promise<Interface[]> {
@@ -170,12 +173,12 @@ export async function becomeGateway(
   if (!isGateway || ips.length === 0) return [];
   const gateways = gatewayAddressesOf(ips);
   ensureForwarding(host.netns, gateways);
-  if (vlan === undefined) {
-    ensureGatewayAddresses(host, bridge, { gateways, force });
-    return [];
-  }
-  const { ensureVlanGateway } = await import("./port_vlans.ts");
-  const gateway = ensureVlanGateway(host, bridge, settings, vlan);
-  ensureGatewayAddresses(host, gateway, { gateways, force });
-  return [describeLink(gateway)];
+  const link = vlan === undefined ? bridge : (await import("./port_vlans.ts"))
+    .ensureVlanGateway(host, bridge, settings, vlan);
+  ensureGatewayAddresses(host, link, { gateways, force });
+  rollback.onFailure("delete the routes to the addresses", () => {
+    deleteOwnRoutes(call.hostNetns, [link.name], ips);
+  });
+  ensureRoutes(host, link, routesToContainers(ips));
+  return link === bridge ? [] : [describeLink(link)];
 }

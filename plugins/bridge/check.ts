@@ -16,12 +16,13 @@ import {
   checkForwarding,
   checkLink,
   checkLinkThere,
+  checkRoutes,
   sandboxInterfaceOf,
 } from "../parts/check_link.ts";
 import type { Differences } from "../../cni/call/differences.ts";
 import { named } from "../parts/configure_link.ts";
 import type { BridgeConfig } from "./schema.ts";
-import { gatewayAddressesOf } from "./gateway.ts";
+import { gatewayAddressesOf, routesToContainers } from "./gateway.ts";
 import {
   type BridgeSettings,
   hasVlans,
@@ -188,6 +189,8 @@ async function checkGateway(
   const gateways = gatewayAddressesOf(result.ips);
   if (link) {
     await differences.collect(() => checkAddresses(host, link, gateways));
+    const routes = routesToContainers(result.ips);
+    await differences.collect(() => checkRoutes(host, link, routes, "main"));
   }
   await differences.collect(() => checkForwarding(host.netns, gateways));
 }

@@ -7,8 +7,10 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Scope } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import { listAddresses, named } from "../parts/configure_link.ts";
@@ -87,12 +89,15 @@ function missingDefaultRoutes(
 
 /**
  * Lists the gateways' addresses without duplicates, with their subnets' prefix
- * lengths.
+ * lengths. A gateway outside the subnet is a subnet of its own.
  */
 export function gatewayAddressesOf(ips: readonly IpConfig[]): Cidr[] {
-  const all = ips.flatMap(({ address, gateway }) =>
-    gateway === undefined ? [] : [Cidr.of(gateway, address.prefixLength)]
-  );
+  const all = ips.flatMap(({ address, gateway }) => {
+    if (gateway === undefined) return [];
+    return address.contains(gateway)
+      ? [Cidr.of(gateway, address.prefixLength)]
+      : [Cidr.host(gateway)];
+  });
   return all.filter((one, position) =>
     all.findIndex((other) => other.equals(one)) === position
   );
@@ -126,6 +131,76 @@ export function ensureGatewayAddresses(
       deleteAddress(host, link, other);
     }
     addGatewayAddress(host, link, gateway);
+  }
+}
+
+/**
+ * Lists the host's routes to containers whose gateway is outside their subnet:
+ * the kernel adds none, as no address of the bridge is in the subnet.
+ */
+export function routesToContainers(ips: readonly IpConfig[]): KernelRoute[] {
+  return ips.flatMap(({ address, gateway }) =>
+    gateway === undefined || address.contains(gateway)
+      ? []
+      : [{ destination: address.masked(), scope: Scope.Link }]
+  );
+}
+
+/**
+ * Ensures that the host has routes to containers.
+ *
+ * @throws {Error} If the kernel refuses, as it does if another link has the
+ *   subnet
+ */
+export function ensureRoutes(
+  host: Rtnl,
+  { index: ifindex, name }: Link,
+  routes: readonly KernelRoute[],
+): void {
+  for (const route of routes) {
+    named(`add route ${route.destination} to "${name}"`, () => {
+      try {
+        host.route.add({ ...route, ifindex });
+      } catch (error) {
+        const isThere = isErrno(error, "EEXIST") &&
+          host.route.list({ ifindex }).some(({ destination }) =>
+            destination.equals(route.destination)
+          );
+        if (!isThere) throw error;
+      }
+    });
+  }
+}
+
+/**
+ * Deletes the routes to a container's own addresses from links of the host.
+ * Routes to subnets stay, because other containers need them.
+ *
+ * @param hostNetns Path of the host's namespace
+ * @param names The links' names
+ */
+export function deleteOwnRoutes(
+  hostNetns: string,
+  names: readonly string[],
+  ips: readonly IpConfig[],
+): void {
+  const routes = routesToContainers(ips).filter(({ destination }) =>
+    destination.equals(Cidr.host(destination.ip))
+  );
+  if (routes.length === 0) return;
+  using host = Rtnl.open(hostNetns);
+  for (const name of names) {
+    const ifindex = host.link.find(name)?.index;
+    if (ifindex === undefined) continue;
+    for (const route of routes) {
+      named(`delete route ${route.destination} of "${name}"`, () => {
+        try {
+          host.route.del({ ...route, ifindex });
+        } catch (error) {
+          if (!isErrno(error, "ESRCH", "ENODEV")) throw error;
+        }
+      });
+    }
   }
 }
 

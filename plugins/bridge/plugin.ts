@@ -40,7 +40,12 @@ import {
   endStaleMasquerades,
   startMasquerade,
 } from "../parts/masquerade/steps.ts";
-import { ownPartOf, requirePrevResult } from "../parts/prev_result.ts";
+import {
+  ownIpsOf,
+  ownPartOf,
+  readablePrevResult,
+  requirePrevResult,
+} from "../parts/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
 import { asksOverLink, withRelease } from "../parts/sandbox_addresses.ts";
 import { describeLink, describeVeth } from "../parts/veth.ts";
@@ -52,6 +57,7 @@ import {
   dropSpoofedFrames,
   leaseAddresses,
 } from "./attach.ts";
+import { deleteOwnRoutes } from "./gateway.ts";
 import { ensureBridge, keepMac } from "./bridge_link.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { bridgeNameOf, settingsOf } from "./settings.ts";
@@ -133,6 +139,14 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
       [`delete interface "${call.args.ifName}"`, async () => {
         using host = Rtnl.open(call.hostNetns);
         await deleteVeth(host, call, isPortOf(host, call.config));
+      }],
+      ["delete the routes to the addresses", () => {
+        const prevResult = readablePrevResult(call);
+        if (prevResult === undefined) return;
+        const names = prevResult.interfaces.filter(({ sandbox }) => !sandbox)
+          .map(({ name }) => name);
+        const ips = ownIpsOf(prevResult, call.args);
+        deleteOwnRoutes(call.hostNetns, names, ips);
       }],
       // After the cable, so that no spoofed frame gets through meanwhile.
       ["remove the rules against MAC spoofing", async () => {

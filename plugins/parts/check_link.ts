@@ -14,9 +14,8 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { listAddresses, named } from "./configure_link.ts";
+import { kernelRouteOf, listAddresses, named } from "./configure_link.ts";
 import { familiesNotForwarded } from "./ip_forward.ts";
-import { interfaceRoutes } from "./sandbox_addresses.ts";
 
 /**
  * Returns the error for a state that differs from ADD's.
@@ -205,7 +204,10 @@ export async function checkConfigured(
   const subnets = addresses
     .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)
     .map((address) => ({ destination: address.masked() }));
-  const routes = [...subnets, ...interfaceRoutes(result)];
+  const routes = [
+    ...subnets,
+    ...result.routes.map((route) => kernelRouteOf(route, result.ips)),
+  ];
   await differences.collect(() => checkAddresses(sandbox, link, addresses));
   await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
 }

@@ -5,12 +5,15 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { IpConfig, Route } from "../../cni/result/result.ts";
-import { findUnfitNumber, RouteScope } from "../../cni/result/route.ts";
+import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
+import { findUnfitValue, RouteScope } from "../../cni/result/route.ts";
 import type { SyscallError } from "../../ffi/errno.ts";
 import type { Address, NewAddress } from "../../ffi/rtnl/address.ts";
+import { Scope } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
 import type { LinkEnd } from "./veth.ts";
 
 /** A change of a namespace, for {@linkcode makeChanges}. */
@@ -105,14 +108,14 @@ export function addingRoute(
 }
 
 /**
- * Checks that the numbers in an IPAM plugin's routes fit the kernel's fields.
+ * Checks that the values of an IPAM plugin's routes fit the kernel's fields.
  *
- * @throws {CniError} 7 if a number does not fit. The error names route, key and
- * range
+ * @throws {CniError} 7 if one does not fit. The error names route, key and what
+ * is expected
  */
-export function checkRouteNumbers(routes: readonly Route[]): void {
+export function checkRouteValues(routes: readonly Route[]): void {
   for (const route of routes) {
-    const problem = findUnfitNumber(route);
+    const problem = findUnfitValue(route);
     if (problem === undefined) continue;
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
@@ -142,6 +145,50 @@ export function kernelRouteOf(
     table: table || undefined,
     scope,
   };
+}
+
+/**
+ * Converts the routes of an interface with its neighbours on the link. Such an
+ * interface reaches a gateway outside its subnets on the link, too: a route to
+ * the gateway itself precedes the first route through it.
+ */
+export function kernelRoutesOf(
+  { ips, routes }: Pick<Result, "ips" | "routes">,
+): KernelRoute[] {
+  const all: KernelRoute[] = [];
+  for (const route of routes.map((route) => kernelRouteOf(route, ips))) {
+    const { gateway, table } = route;
+    if (gateway !== undefined && isOutside(gateway, ips)) {
+      const direct = {
+        destination: Cidr.host(gateway),
+        scope: Scope.Link,
+        table,
+      };
+      if (!all.some((other) => covers(other, direct))) all.push(direct);
+    }
+    all.push(route);
+  }
+  return all;
+}
+
+/** Reports whether a gateway is in no subnet of an interface's addresses. */
+export function isOutside(
+  gateway: Ip,
+  ips: readonly Pick<IpConfig, "address">[],
+): boolean {
+  // The kernel has fe80::/64 on every link.
+  if (gateway.family === 6 && gateway.isLinkLocal) return false;
+  return !ips.some(({ address }) => address.contains(gateway));
+}
+
+/** Reports whether a route says that the other's destination is on the link. */
+function covers(
+  { destination, gateway, scope, table }: KernelRoute,
+  direct: KernelRoute,
+): boolean {
+  return gateway === undefined && table === direct.table &&
+    (destination.family === 6 || scope === Scope.Link) &&
+    destination.containsCidr(direct.destination);
 }
 
 /**

@@ -12,14 +12,13 @@ import type { Result } from "../../cni/result/result.ts";
 import type { Rollback, Step } from "../../cni/call/rollback.ts";
 import type { NetConf } from "../../cni/config/types.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { enableAnnouncements, silence } from "./announce.ts";
 import {
   addingAddress,
   addingRoute,
   bringingUp,
-  checkRouteNumbers,
-  kernelRouteOf,
+  checkRouteValues,
+  kernelRoutesOf,
   makeChanges,
 } from "./configure_link.ts";
 import { enableIpv6, type Ipv6Options } from "./ipv6.ts";
@@ -41,7 +40,7 @@ export async function leaseAddresses(
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
   checkHasAddresses(lease);
-  checkRouteNumbers(lease.routes);
+  checkRouteValues(lease.routes);
   if (isQuiet(lease)) {
     const { hideFromNeighbours } = await import("./quiet.ts");
     hideFromNeighbours(call, lease, rollback);
@@ -104,14 +103,9 @@ export function configureInterface(
       })
     ),
     bringingUp(sandbox, link),
-    ...interfaceRoutes({ ips, routes })
+    ...kernelRoutesOf({ ips, routes })
       .map((route) => addingRoute(sandbox, link, route)),
   ]);
-}
-
-/** Lists the routes to add to the kernel's routes to the subnets. */
-export function interfaceRoutes({ ips, routes }: Configured): KernelRoute[] {
-  return routes.map((route) => kernelRouteOf(route, ips));
 }
 
 /**

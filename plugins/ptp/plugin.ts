@@ -25,7 +25,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../parts/attachment.ts";
-import { checkRouteNumbers } from "../parts/configure_link.ts";
+import { checkRouteValues } from "../parts/configure_link.ts";
 import { ensureForwarding } from "../parts/ip_forward.ts";
 import {
   checkCanMasquerade,
@@ -59,7 +59,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const lease = await call.ipam.add();
     rollback.onFailure("release the addresses", () => call.ipam.del());
     const ips = routedIpsOf(lease);
-    checkRouteNumbers(lease.routes);
+    checkRouteValues(lease.routes);
 
     const { mtu } = call.config;
     const veth = connectVeth(host, sandbox, attachmentOf(call), { mtu });

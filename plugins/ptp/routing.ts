@@ -123,10 +123,9 @@ export function containerRoute(
   const { gateway } = kernelRoute;
   return {
     ...kernelRoute,
-    // The subnet is not on the link, so the kernel would refuse another gateway
-    // within it.
+    // No subnet is on the cable, so the kernel would refuse any other gateway
+    // than the addresses' own.
     isOnLink: gateway !== undefined &&
-      ips.some(({ address }) => address.contains(gateway)) &&
       !ips.some((ip) => ip.gateway.equals(gateway)),
   };
 }

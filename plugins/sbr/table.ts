@@ -9,6 +9,7 @@ import { Table } from "../../ffi/rtnl/constants.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
+import { isOutside } from "../parts/configure_link.ts";
 import type { Gateways } from "./schema.ts";
 import { routerOf, type Routing } from "./routing.ts";
 import { isHint } from "./source_hints.ts";
@@ -148,19 +149,21 @@ function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
 
 /**
  * Creates a default route; marks the router as on the link if an existing route
- * does. It keeps the metric of the route that it replaces, from which DEL
+ * does, or if it is an address's gateway outside the subnets. It keeps the metric of the route that it replaces, from which DEL
  * restores it.
  */
 function defaultRoute(
   gateway: Ip,
-  { ifindex }: Wish,
+  { ifindex, ips }: Wish,
   { ofMain, copied }: Record<"ofMain" | "copied", readonly RouteEntry[]>,
 ): RouteEntry {
   return RouteEntry.of({
     destination: Cidr.parse(ANYWHERE[gateway.family]),
     gateway,
     ifindex,
-    isOnLink: ofMain.some((route) => route.isOnLink && leadsTo(route, gateway)),
+    isOnLink: ips.some((ip) => ip.gateway?.equals(gateway)) &&
+        isOutside(gateway, ips) ||
+      ofMain.some((route) => route.isOnLink && leadsTo(route, gateway)),
     priority: copied[0]?.priority || undefined,
   });
 }

@@ -15,7 +15,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { kernelRouteOf, listAddresses } from "../parts/configure_link.ts";
+import { kernelRoutesOf, listAddresses } from "../parts/configure_link.ts";
 
 /** Addresses and routes that an interface keeps when it moves. */
 export interface Configuration {
@@ -65,8 +65,8 @@ export function configurationOf(
     link,
     addresses: ips.filter(({ address }) => address.family === 6)
       .map(({ address }) => ({ address, noPrefixRoute: false })),
-    routes: routes.map((route) =>
-      RouteEntry.of({ ...kernelRouteOf(route, ips), ifindex })
+    routes: kernelRoutesOf({ ips, routes }).map((route) =>
+      RouteEntry.of({ ...route, ifindex })
     ),
     subnets: undefined,
   };

@@ -107,6 +107,7 @@ export class PodNetworks implements Disposable {
       delegate,
       delegates: this.#delegates,
       document,
+      result: decodeResult(document),
     });
     this.statuses.push(...buildNetworkStatus({
       delegate,

@@ -19,10 +19,12 @@
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
+import type { Result } from "../../../cni/result/result.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
 import { openSandbox } from "../../parts/sandbox.ts";
 import type { Delegate } from "../model/delegate.ts";
 import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
+import { gatewaysOf } from "./steps.ts";
 import { addDefaultRoutes, dropDefaultRoutes } from "./result_routes.ts";
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
@@ -39,6 +41,8 @@ export interface DefaultRouteOptions {
   readonly delegates: readonly Delegate[];
   /** The result of ADD, in its own version. */
   readonly document: JsonObject;
+  /** The same, decoded. */
+  readonly result: Pick<Result, "ips">;
 }
 
 /**
@@ -53,14 +57,14 @@ export interface DefaultRouteOptions {
  * @throws {Error} Names the request that the kernel refuses
  */
 export function applyDefaultRoute(
-  { args, ifName, delegate, delegates, document }: DefaultRouteOptions,
+  { args, ifName, delegate, delegates, document, result }: DefaultRouteOptions,
 ): JsonObject {
   const wishes = listWishes(delegate, delegates);
   if (wishes.length === 0) return document;
   // Before the kernel's routes: it may fail.
   const edited = editResult(document, wishes);
   using sandbox = openSandbox(args);
-  setDefaultRoutes(sandbox, ifName, wishes);
+  setDefaultRoutes(sandbox, ifName, wishes, gatewaysOf(result));
   return edited;
 }
 

@@ -1,6 +1,8 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { Ip } from "../../../net/ip.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
 import {
@@ -44,6 +46,7 @@ const KERNEL = [
   "via 10.0.0.1 dev eth0",
   "via 2001:db8:a::1 dev eth0 metric 1024",
 ];
+const NO_DEFAULT = "route del default via 10.0.0.1";
 const V4_NET1 = "via 192.168.1.1 dev net1";
 const V6_NET1 = "via 2001:db8:1::1 dev net1 metric 1024";
 
@@ -108,7 +111,8 @@ rootTest("applyDefaultRoute() keeps kernel and results equal", async (t) => {
     const edited = (["eth0", "net1"] as const).map((ifName, position) => {
       const delegate = delegates[position] as Delegate;
       const document = RESULTS[ifName];
-      const place = { args, ifName, delegate, delegates };
+      const result = { ips: [] };
+      const place = { args, ifName, delegate, delegates, result };
       const after = applyDefaultRoute({ ...place, document });
       assertEquals(applyDefaultRoute({ ...place, document: after }), after);
       return [ifName, listDefaults(after)];
@@ -118,12 +122,48 @@ rootTest("applyDefaultRoute() keeps kernel and results equal", async (t) => {
   });
 });
 
+rootTest(
+  "applyDefaultRoute() accepts the network's gateway outside its subnet",
+  () => {
+    using networks = new TwoNetworks([...ETH0, ...NET1, NO_DEFAULT]);
+    const delegates = markDefaultRoutes(
+      delegatesWith(undefined, ["192.0.2.1"]),
+    );
+    const options = {
+      args: { netns: networks.sandbox.path },
+      ifName: "net1",
+      delegate: delegates[1] as Delegate,
+      delegates,
+      document: RESULTS.net1,
+    };
+    const address = Cidr.parse("192.168.1.209/24");
+    assertThrows(
+      () => applyDefaultRoute({ ...options, result: { ips: [{ address }] } }),
+      CniError,
+      "the gateway is not in 192.168.1.0/24",
+    );
+    const ips = [{ address, gateway: Ip.parse("192.0.2.1") }];
+    const after = applyDefaultRoute({ ...options, result: { ips } });
+    assertEquals(listDefaults(after), ["192.0.2.1 0.0.0.0/0"]);
+    assertEquals(defaultRoutes(networks.sandbox), [
+      "via 192.0.2.1 dev net1 onlink",
+    ]);
+  },
+);
+
 Deno.test("applyDefaultRoute() does not open the namespace if no gateway is requested", () => {
   const delegates = delegatesWith([], undefined);
   const [delegate] = delegates as [Delegate];
   const document = RESULTS.eth0;
   const args = { netns: "/nowhere" };
-  const options = { args, ifName: "eth0", delegate, delegates, document };
+  const options = {
+    args,
+    ifName: "eth0",
+    delegate,
+    delegates,
+    document,
+    result: { ips: [] },
+  };
   assertStrictEquals(applyDefaultRoute(options), document);
 });
 
@@ -135,6 +175,7 @@ Deno.test("applyDefaultRoute() fails with the code of the cause", async (t) => {
     ifName: "eth0",
     delegate,
     delegates,
+    result: { ips: [] },
   };
   await t.step("no namespace", () => {
     const document = RESULTS.eth0;

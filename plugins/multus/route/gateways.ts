@@ -15,7 +15,7 @@ import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import type { Step } from "../../parts/planned_steps.ts";
-import { adding, runAll, UNSET_METRIC } from "./steps.ts";
+import { adding, type Outlet, runAll, UNSET_METRIC } from "./steps.ts";
 
 /** The default routes to set for one family. */
 export interface DefaultRouteWish {
@@ -31,6 +31,7 @@ export interface DefaultRouteWish {
  *
  * @param sandbox Borrowed, not closed
  * @param wishes One for each family to change
+ * @param gateways The gateways of the network's own addresses
  * @throws {CniError} 7 If the interface is missing or cannot reach the gateway,
  *   or another interface's default route takes precedence
  * @throws {Error} Names the request that the kernel refuses, and the routes that
@@ -40,6 +41,7 @@ export function setDefaultRoutes(
   sandbox: Rtnl,
   ifName: string,
   wishes: readonly DefaultRouteWish[],
+  gateways: readonly Ip[] = [],
 ): void {
   const link = sandbox.link.find(ifName);
   if (link === undefined) return requireNoGateway(ifName, wishes);
@@ -48,7 +50,9 @@ export function setDefaultRoutes(
       entry.isDefault && entry.isUnicast && entry.table === Table.Main
     );
   runAll(
-    wishes.flatMap((wish) => planFamily({ sandbox, link, entries }, wish)),
+    wishes.flatMap((wish) =>
+      planFamily({ sandbox, link, entries, gateways }, wish)
+    ),
     { each: `of "${ifName}"`, all: `set default routes of "${ifName}"` },
   );
 }
@@ -64,10 +68,7 @@ function requireNoGateway(
 }
 
 /** The current state. */
-interface Scene {
-  readonly sandbox: Rtnl;
-  /** The interface. */
-  readonly link: Link;
+interface Scene extends Outlet {
   /** Default routes in table main, of all interfaces and both families. */
   readonly entries: readonly RouteEntry[];
 }
@@ -91,7 +92,7 @@ function planFamily(
   return [
     ...family === 6 ? [ignoringRouters(sandbox, link)] : [],
     ...removals.flatMap((entry) => deleting(sandbox, link, entry)),
-    ...isMissing ? [addingDefault(sandbox, link, gateway)] : [],
+    ...isMissing ? [addingDefault(scene, gateway)] : [],
   ];
 }
 
@@ -195,14 +196,13 @@ function deleting(
  * Adds a default route over a link, without a metric. The step throws CniError 7
  * if the gateway is unreachable.
  */
-function addingDefault(sandbox: Rtnl, link: Link, gateway: Ip): Step {
+function addingDefault(outlet: Outlet, gateway: Ip): Step {
   const destination = Cidr.of(Ip.fromValue(gateway.family, 0n), 0);
   return {
     ...adding(
-      sandbox,
-      link,
+      outlet,
       { destination, gateway },
-      (why) => refused(gateway, link.name, why),
+      (why) => refused(gateway, outlet.link.name, why),
     ),
     action: `add default route via ${gateway}`,
   };

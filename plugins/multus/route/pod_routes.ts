@@ -24,7 +24,13 @@ import type { Step } from "../../parts/planned_steps.ts";
 import { openSandbox } from "../../parts/sandbox.ts";
 import { ROUTES } from "../model/delegate.ts";
 import { addRoutes } from "./result_routes.ts";
-import { adding, runAll, UNSET_METRIC } from "./steps.ts";
+import {
+  adding,
+  gatewaysOf,
+  type Outlet,
+  runAll,
+  UNSET_METRIC,
+} from "./steps.ts";
 
 /** An attachment with the routes that the pod requests. */
 export interface PodRoutesOptions {
@@ -49,9 +55,10 @@ export interface PodRoutesOptions {
  * @throws {Error} Names the request that the kernel refuses
  */
 export function applyPodRoutes(
-  { args, ifName, routes, result: { ips } }: PodRoutesOptions,
+  { args, ifName, routes, result }: PodRoutesOptions,
   document: JsonObject,
 ): JsonObject {
+  const { ips } = result;
   const wanted = routes.map((route) => kernelRouteOf(route, ips));
   // Before the kernel's routes: it may fail.
   const edited = addRoutes(
@@ -63,7 +70,11 @@ export function applyPodRoutes(
     })),
   );
   using sandbox = openSandbox(args);
-  const scene = survey(sandbox, findLink(sandbox, ifName, wanted));
+  const scene = survey({
+    sandbox,
+    link: findLink(sandbox, ifName, wanted),
+    gateways: gatewaysOf(result),
+  });
   runAll(
     wanted.flatMap((route) => plan(scene, route)),
     {
@@ -86,10 +97,7 @@ function findLink(
 }
 
 /** The current state. */
-interface Scene {
-  readonly sandbox: Rtnl;
-  /** The interface. */
-  readonly link: Link;
+interface Scene extends Outlet {
   /** The families of its addresses. */
   readonly families: readonly IpFamily[];
   /** Its routes, of all tables. */
@@ -98,11 +106,11 @@ interface Scene {
   readonly entries: readonly RouteEntry[];
 }
 
-function survey(sandbox: Rtnl, link: Link): Scene {
+function survey(outlet: Outlet): Scene {
+  const { sandbox, link } = outlet;
   const addresses = sandbox.address.list({ ifindex: link.index });
   return {
-    sandbox,
-    link,
+    ...outlet,
     families: addresses.map(({ address }) => address.family),
     own: listOver(sandbox, link),
     entries: sandbox.route.listEntries(),
@@ -111,7 +119,7 @@ function survey(sandbox: Rtnl, link: Link): Scene {
 
 /** @returns No step for a route that the network's plugins have added */
 function plan(scene: Scene, route: KernelRoute): Step[] {
-  const { sandbox, link, families, own } = scene;
+  const { link, families, own } = scene;
   const refuse = (why: string): CniError =>
     refused(describe(route), link.name, why);
   const { family } = route.destination;
@@ -126,7 +134,7 @@ function plan(scene: Scene, route: KernelRoute): Step[] {
   }
   if (own.some((other) => isSame(route, other))) return [];
   const rival = findRival(scene, route);
-  if (rival === undefined) return [adding(sandbox, link, route, refuse)];
+  if (rival === undefined) return [adding(scene, route, refuse)];
   throw refuse(
     `the route to ${rival.destination}${nameLinks(scene, rival)} is in the way`,
   );

@@ -177,6 +177,25 @@ const ROWS: Readonly<Record<string, Row>> = {
     added: [`${DST} via 169.254.1.1 dev net1 onlink`],
     listed: [{ dst: DST, gw: "169.254.1.1" }],
   },
+  "the network's gateway outside its subnet": {
+    document: {
+      ...WITHOUT_GATEWAY,
+      ips: [{
+        address: "192.168.1.209/24",
+        interface: 0,
+        gateway: "192.0.2.1",
+      }],
+    },
+    asked: [{ dst: DST }, { dst: "10.60.0.0/16", gw: "192.0.2.1" }],
+    added: [
+      `${DST} via 192.0.2.1 dev net1 onlink`,
+      "10.60.0.0/16 via 192.0.2.1 dev net1 onlink",
+    ],
+    listed: [
+      { dst: DST, gw: "192.0.2.1" },
+      { dst: "10.60.0.0/16", gw: "192.0.2.1" },
+    ],
+  },
 };
 
 rootTest("applyPodRoutes() adds routes to kernel and result", async (t) => {

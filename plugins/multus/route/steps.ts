@@ -6,6 +6,7 @@
 
 import { throwAll } from "../../../cni/call/rollback.ts";
 import { CniError } from "../../../cni/error.ts";
+import type { Result } from "../../../cni/result/result.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -22,16 +23,29 @@ export const UNSET_METRIC: Readonly<Record<IpFamily, number>> = {
 /** Builds the error for a route that the annotation should not have. */
 export type Refuse = (why: string) => CniError;
 
+/** The interface that gets a route. */
+export interface Outlet {
+  readonly sandbox: Rtnl;
+  readonly link: Link;
+  /** The gateways of the network's own addresses. */
+  readonly gateways: readonly Ip[];
+}
+
+/** Lists the gateways of a result's addresses. */
+export function gatewaysOf({ ips }: Pick<Result, "ips">): Ip[] {
+  return ips.flatMap(({ gateway }) => gateway ?? []);
+}
+
 /**
  * Adds a route over a link. The step throws what `refuse` returns if the gateway
  * is unreachable.
  */
 export function adding(
-  sandbox: Rtnl,
-  link: Link,
+  outlet: Outlet,
   { gateway, ...others }: Omit<Route, "ifindex">,
   refuse: Refuse,
 ): Step {
+  const { sandbox, link } = outlet;
   const route = { ...others, gateway, ifindex: link.index };
   const via = gateway === undefined ? "" : ` via ${gateway}`;
   return {
@@ -42,7 +56,7 @@ export function adding(
       } catch (error) {
         const isUnreachable = isErrno(error, "ENETUNREACH", "EHOSTUNREACH");
         if (!isUnreachable || gateway === undefined) throw error;
-        requireOnLink(sandbox, link, gateway, refuse);
+        requireOnLink(outlet, gateway, refuse);
         sandbox.route.add({ ...route, isOnLink: true });
       }
     },
@@ -52,15 +66,16 @@ export function adding(
 
 /**
  * Checks by the addresses that the gateway is on the link, if no route in table
- * main does: it is in one of their subnets (sbr has moved the route), or there is
- * no subnet, as with a /32. Anything else is a mistake in the annotation.
+ * main does: it is the network's own, or in one of the subnets (sbr has moved the
+ * route), or there is no subnet, as with a /32. Anything else is a mistake in the
+ * annotation.
  */
 function requireOnLink(
-  sandbox: Rtnl,
-  { index }: Link,
+  { sandbox, link: { index }, gateways }: Outlet,
   gateway: Ip,
   refuse: Refuse,
 ): void {
+  if (gateways.some((own) => own.equals(gateway))) return;
   const { family } = gateway;
   const addresses = sandbox.address.list({ ifindex: index, family })
     .map(({ address }) => address)

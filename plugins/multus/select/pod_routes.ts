@@ -17,7 +17,7 @@
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { Route } from "../../../cni/result/result.ts";
 import {
-  findUnfitNumber,
+  findUnfitValue,
   isInMain,
   RouteScope,
   RouteTable,
@@ -71,7 +71,7 @@ function findProblem(route: Route): string | undefined {
   const { dst, gw, scope = 0, table, unknownKeys = {} } = route;
   const [unknown] = Object.keys(unknownKeys);
   if (unknown !== undefined) return `unknown key ${JSON.stringify(unknown)}`;
-  const unfit = findUnfitNumber(route);
+  const unfit = findUnfitValue(route);
   if (unfit !== undefined) return unfit;
   if (scope !== RouteScope.global && scope !== RouteScope.link) {
     return `scope ${scope}: expected ${RouteScope.global} (global) or ${RouteScope.link} (link)`;
@@ -83,12 +83,9 @@ function findProblem(route: Route): string | undefined {
   return gw && findGatewayProblem(gw, route);
 }
 
-function findGatewayProblem(gw: Ip, { dst, scope }: Route): string | undefined {
+function findGatewayProblem(gw: Ip, { scope }: Route): string | undefined {
   if (scope === RouteScope.link) {
     return `gw ${gw}: a route of scope ${RouteScope.link} has no gateway`;
-  }
-  if (gw.family !== dst.family) {
-    return `gw ${gw}: expected an IPv${dst.family} address`;
   }
   return gw.isGlobalUnicast || gw.isLinkLocal
     ? undefined
