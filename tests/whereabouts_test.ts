@@ -183,6 +183,36 @@ Deno.test("whereabouts gives each interface of a pod its own address", async () 
   ]);
 });
 
+Deno.test("whereabouts refuses a range that ends before it starts", async (t) => {
+  await using scene = await WhereaboutsScene.start();
+  const message =
+    "error at storage engine: range ends at 10.0.0.5, before its start 10.0.0.9";
+  const ranges: readonly JsonObject[] = [
+    { range: "10.0.0.9-10.0.0.5/24" },
+    { range: "10.0.0.0/24", range_start: "10.0.0.9", range_end: "10.0.0.5" },
+    { ...RANGE, ipRanges: [{ range: "10.0.0.9-10.0.0.5/24" }] },
+  ];
+  await eachRow(t, ranges, async (range) => {
+    for (const command of ["ADD", "STATUS"]) {
+      const { code, msg } = await scene.failure(range, {}, command);
+      assertEquals([command, code, msg], [command, 7, message]);
+    }
+    assertEquals(scene.reservations(), []);
+    await scene.del(range);
+  }, (range) => JSON.stringify(range));
+});
+
+Deno.test("whereabouts refuses a gateway of the other family", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const addresses = [{ address: "10.0.0.7/24", gateway: "fd00::1" }];
+  const { code, msg } = await scene.failure({ addresses });
+  assertEquals(code, 7);
+  assertEquals(
+    msg,
+    "error at storage engine: gateway fd00::1 of 10.0.0.7/24 is no IPv4 address",
+  );
+});
+
 Deno.test("whereabouts: an attachment may have the same offset in two pools", async (t) => {
   const dual = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
   const both = ["10.0.0.1/24", "fd00::1/64"];

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { RouteScope } from "../../cni/result/route.ts";
 import type { GivenRange } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import {
@@ -12,7 +13,6 @@ import {
   objectOf,
 } from "../../cni/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { Ip } from "../../net/ip.ts";
 import type { CheckedPlugin } from "./keys.ts";
 import {
   errorAt,
@@ -63,7 +63,7 @@ function checkRoutes(
 ): Problem[] {
   return listOf(routes).flatMap((route, index, all) => {
     const at = [...place, index];
-    const dst = readCidr(route["dst"]), gw = readIp(route["gw"]);
+    const dst = readCidr(route["dst"]);
     if (dst === undefined) return [];
     const isSame = (other: JsonObject): boolean =>
       readCidr(other["dst"])?.equals(dst) === true &&
@@ -77,18 +77,23 @@ function checkRoutes(
     const bits = dst.hasHostBits
       ? [warningAt([...at, "dst"], `${dst} has host bits set: ${dst.masked()}`)]
       : [];
-    return [...repeated, ...bits, ...checkGateway(dst, gw, at, subnets)];
+    return [...repeated, ...bits, ...checkGateway(route, at, subnets)];
   });
 }
 
 function checkGateway(
-  dst: Cidr,
-  gw: Ip | undefined,
+  route: JsonObject,
   at: Place,
   subnets: readonly Cidr[],
 ): Problem[] {
+  const dst = readCidr(route["dst"]), gw = readIp(route["gw"]);
+  if (dst === undefined) return [];
   if (gw !== undefined && gw.family !== dst.family) {
     const problem = `${gw} is not an IPv${dst.family} address, as ${dst} is`;
+    return [errorAt([...at, "gw"], problem)];
+  }
+  if (gw?.family === 4 && Number(route["scope"]) >= RouteScope.link) {
+    const problem = `a route of scope ${route["scope"]} has no gateway`;
     return [errorAt([...at, "gw"], problem)];
   }
   if (subnets.length === 0) return [];
@@ -101,7 +106,8 @@ function checkGateway(
   return isReachable ? [] : [
     warningAt(
       [...at, "gw"],
-      `${gw} is in none of the container's subnets: ${subnets.join(", ")}`,
+      `${gw} is in none of the container's subnets: ${subnets.join(", ")}; ` +
+        "containers look for it on the link",
     ),
   ];
 }

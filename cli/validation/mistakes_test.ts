@@ -69,6 +69,36 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     }]),
   ],
   [
+    "a gateway outside the subnet",
+    leased({ subnet: "10.60.0.0/24", gateway: "192.0.2.1" }),
+    "warning plugins[0].ipam.gateway: 192.0.2.1 is not in 10.60.0.0/24: containers look for it on the link",
+  ],
+  [
+    "a gateway of the other family",
+    leased({ subnet: "10.60.0.0/24", gateway: "fd00::1" }),
+    "error plugins[0].ipam.gateway: fd00::1 is not an IPv4 address, as 10.60.0.0/24 is",
+  ],
+  [
+    "a fixed address with a gateway of the other family",
+    fixed({ addresses: [{ address: "10.60.0.9/24", gateway: "fd00::1" }] }),
+    "error plugins[0].ipam.addresses[0].gateway: fd00::1 is not an IPv4 address, as 10.60.0.9 is",
+  ],
+  [
+    "an entry of static with a gateway only, where nobody requests an address",
+    fixed({ addresses: [{ gateway: "10.60.0.1" }] }),
+    'error plugins[0].ipam.addresses[0].address: missing: without the capability "ips" nobody requests one',
+  ],
+  [
+    "a gateway of a destination on the link",
+    leased({ routes: [{ dst: "10.9.0.0/16", gw: "10.60.0.1", scope: 253 }] }),
+    "error plugins[0].ipam.routes[0].gw: a route of scope 253 has no gateway",
+  ],
+  [
+    "a range that ends before it starts",
+    whereabouts({ range: "10.0.0.9-10.0.0.5/24" }),
+    "error plugins[0].ipam.range: 10.0.0.5 is before 10.0.0.9",
+  ],
+  [
     "debug writes where runtimes read",
     list([{ ...PTP }, {
       type: "debug",
@@ -158,11 +188,6 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[0].ipam.subnet: invalid CIDR address: 10.60.0.0; write a prefix length too, such as 10.60.0.0/24",
   ],
   [
-    "gw outside",
-    leased({ gateway: "10.61.0.1" }),
-    "warning plugins[0].ipam.gateway: 10.61.0.1 is not in 10.60.0.0/24",
-  ],
-  [
     "gw bad",
     leased({ gateway: "10.60.0.300" }),
     "error plugins[0].ipam.gateway: invalid IP address: 10.60.0.300",
@@ -245,7 +270,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "gw outside",
     leased({ routes: [{ dst: "0.0.0.0/0", gw: "10.99.0.1" }] }),
-    "warning plugins[0].ipam.routes[0].gw: 10.99.0.1 is in none of the container's subnets: 10.60.0.0/24",
+    "warning plugins[0].ipam.routes[0].gw: 10.99.0.1 is in none of the container's subnets: 10.60.0.0/24; containers look for it on the link",
   ],
   [
     "two default",
@@ -683,7 +708,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "gw",
     fixed({ addresses: [{ address: "10.1.0.2/24", gateway: "10.2.0.1" }] }),
-    "warning plugins[0].ipam.addresses[0].gateway: 10.2.0.1 is not in 10.1.0.2/24",
+    "warning plugins[0].ipam.addresses[0].gateway: 10.2.0.1 is not in 10.1.0.2/24: containers look for it on the link",
   ],
   [
     "no prefix",

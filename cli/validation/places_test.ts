@@ -369,7 +369,7 @@ const LISTS: readonly Row[] = [
       "static",
       '"addresses": [{ "address": "10.1.0.2/24", "gateway": ▸"fd00::1" }]',
     ),
-    "warning plugins[0].ipam.addresses[0].gateway: fd00::1 is not in 10.1.0.2/24",
+    "error plugins[0].ipam.addresses[0].gateway: fd00::1 is not an IPv4 address, as 10.1.0.2 is",
   ],
   [
     "a broadcast address",
@@ -500,12 +500,12 @@ const LISTS: readonly Row[] = [
       '"range_start": "10.1.0.50"',
       '"range_end": ▸"10.1.0.5"',
     ),
-    "warning plugins[0].ipam.range_end: no effect: 10.1.0.5 is before range_start 10.1.0.50",
+    "error plugins[0].ipam.range_end: 10.1.0.5 is before range_start 10.1.0.50",
   ],
   [
     "whereabouts' gateway outside",
     assigned("whereabouts", '"range": "10.1.0.0/24"', '"gateway": ▸"10.2.0.1"'),
-    "warning plugins[0].ipam.gateway: 10.2.0.1 is in none of the ranges",
+    "warning plugins[0].ipam.gateway: 10.2.0.1 is in none of the ranges: containers look for it on the link",
   ],
   [
     "whereabouts' exclusion outside",

@@ -133,6 +133,11 @@ function checkRange({ range, place }: WrittenRange): Problem[] {
   }
   const gateway = readIp(range["gateway"]);
   const { network, broadcast } = subnet;
+  if (gateway !== undefined && gateway.family !== subnet.family) {
+    const problem =
+      `${gateway} is not an IPv${subnet.family} address, as ${subnet} is`;
+    return [errorAt([...place, "gateway"], problem)];
+  }
   return [
     ...outside,
     ...checkExclusions(range, place, subnet),
@@ -157,7 +162,11 @@ function checkRange({ range, place }: WrittenRange): Problem[] {
 
 function checkGateway(gateway: Ip | undefined, subnet: Cidr): string[] {
   if (gateway === undefined) return [];
-  if (!subnet.contains(gateway)) return [`${gateway} is not in ${subnet}`];
+  if (!subnet.contains(gateway)) {
+    return [
+      `${gateway} is not in ${subnet}: containers look for it on the link`,
+    ];
+  }
   const { network, broadcast } = subnet;
   // In a /31, both are addresses of hosts.
   if (broadcast === undefined) return [];

@@ -134,6 +134,9 @@ export function resolveRange(config: RangeConfig): Range {
     throw invalid(`RangeEnd ${end} not in network ${subnet}`);
   }
   const gateway = config.gateway ?? (hostBits === 0 ? undefined : first);
+  if (gateway !== undefined && gateway.family !== subnet.family) {
+    throw invalid(`Gateway ${gateway} is no IPv${subnet.family} address`);
+  }
   const { exclude: excluded = [] } = config;
   for (const block of excluded) checkExcluded(block, subnet);
   return { subnet, start, end, gateway, excluded };

@@ -189,6 +189,24 @@ testRows("resolveRange() refuses bounds that do not fit", [
   assertRefused(() => resolve(range), message);
 }, ([id, range]) => `${id}: ${range}`);
 
+testRows(
+  "resolveRange() takes a gateway outside the subnet, but of its family",
+  [
+    ["192.0.2.0/24", "198.51.100.1", undefined],
+    ["2001:db8::/64", "fe80::1", undefined],
+    ["192.0.2.0/24", "2001:db8::1", "Gateway 2001:db8::1 is no IPv4 address"],
+    ["2001:db8::/64", "192.0.2.1", "Gateway 192.0.2.1 is no IPv6 address"],
+  ],
+  ([subnet, ip, message]: [string, string, string | undefined]) => {
+    const gateway = Ip.parse(ip);
+    const config = { subnet: Cidr.parse(subnet), gateway };
+    if (message !== undefined) {
+      assertRefused(() => resolveRange(config), message);
+    } else assertEquals(resolveRange(config).gateway, gateway);
+  },
+  ([subnet, gateway]) => `${gateway} for ${subnet}`,
+);
+
 Deno.test("rangeContains() includes both ends (RG-6)", async (t) => {
   const ipv4 = "192.0.2.0/24 192.0.2.40-192.0.2.50";
   const ipv6 = "2001:db8:1::/64 2001:db8:1::40-2001:db8:1::50";

@@ -56,6 +56,12 @@ export function addressesOf(
     addresses.map(({ address }) => address.family),
     cniVersion,
   );
+  for (const { address, gateway } of addresses) {
+    if (gateway === undefined || gateway.family === address.family) continue;
+    throw invalid(
+      `gateway ${gateway} of ${address} is no IPv${address.family} address`,
+    );
+  }
   return addresses;
 }
 
@@ -139,15 +145,21 @@ function mergeCniArgs(
   ];
 }
 
-/** Finds the gateway of an address's subnet in the overridden `addresses`. */
+/**
+ * Finds the gateway of an address in the overridden `addresses`: an entry of its
+ * subnet, or else an entry of its family that has a gateway only.
+ */
 function withKnownGateway(
   address: Cidr,
   { ipam }: StaticConfig,
 ): StaticAddress {
-  const known = (ipam?.addresses ?? []).find((configured) =>
-    configured.gateway !== undefined &&
-    parseCidr(configured.address)?.contains(address.ip)
-  );
+  const withGateway = (ipam?.addresses ?? [])
+    .filter(({ gateway }) => gateway !== undefined);
+  const known =
+    withGateway.find((one) => parseCidr(one.address)?.contains(address.ip)) ??
+      withGateway.find((one) =>
+        one.address === "" && one.gateway?.family === address.family
+      );
   return { address, gateway: known?.gateway, isGatewayFound: true };
 }
 

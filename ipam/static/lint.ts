@@ -6,8 +6,8 @@
 
 import type { Linted } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
-import { objectOf } from "../../cni/json/json.ts";
-import { type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { isObject, objectOf } from "../../cni/json/json.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ conf, capabilities }: Linted): Problem[] {
@@ -27,7 +27,25 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
       const place = ["ipam", "addresses", index];
       const own = readCidr(address), router = readIp(gateway);
       const { ip, network, broadcast } = own ?? {};
+      const isEntry = Array.isArray(ipam["addresses"]) &&
+        isObject(ipam["addresses"][index]);
+      if (isEntry && !address && !capabilities["ips"]) {
+        return [
+          errorAt(
+            [...place, "address"],
+            'missing: without the capability "ips" nobody requests one',
+          ),
+        ];
+      }
       if (own === undefined || ip === undefined) return [];
+      if (router !== undefined && router.family !== ip.family) {
+        return [
+          errorAt(
+            [...place, "gateway"],
+            `${router} is not an IPv${ip.family} address, as ${ip} is`,
+          ),
+        ];
+      }
       const first = addresses.findIndex((other) =>
         other["address"] === address
       );
@@ -46,7 +64,10 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
           ]
           : [],
         ...router === undefined || own.contains(router) ? [] : [
-          warningAt([...place, "gateway"], `${router} is not in ${own}`),
+          warningAt(
+            [...place, "gateway"],
+            `${router} is not in ${own}: containers look for it on the link`,
+          ),
         ],
         ...router?.equals(ip)
           ? [

@@ -158,6 +158,19 @@ Deno.test("staticIpam.add() finds gateways", async (t) => {
       ["10.10.7.7/16 via 10.10.255.254", "2001:db8::7/64"],
     ],
     [
+      "of entries with a gateway only, for addresses in no other entry's subnet",
+      {
+        addresses: [{ gateway: "192.0.2.1" }, ADDRESS, { gateway: "fe80::1" }],
+      },
+      args("10.10.0.7/24", "10.9.0.7/24", "2001:db8::7/64"),
+      "",
+      [
+        "10.10.0.7/24 via 10.10.0.254",
+        "10.9.0.7/24 via 192.0.2.1",
+        "2001:db8::7/64 via fe80::1",
+      ],
+    ],
+    [
       "but not of CNI_ARGS for those",
       {},
       runtime("10.10.0.7/24"),
@@ -195,6 +208,14 @@ const WRONG: readonly [
     "",
     7,
     "the 'address' field is expected to be in CIDR notation, got: ''",
+  ],
+  [
+    "a gateway of the other family",
+    { addresses: [{ address: "10.0.0.1/24", gateway: "2001:db8::1" }] },
+    {},
+    "",
+    7,
+    "gateway 2001:db8::1 of 10.0.0.1/24 is no IPv4 address",
   ],
   [
     "a prefix that is too long",

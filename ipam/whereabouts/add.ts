@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
 import { CLAIM_REFERENCE } from "../../cni/config/pod_evidence.ts";
 import {
@@ -18,7 +18,12 @@ import { parseArgs } from "./args.ts";
 import { Claimer } from "./claimer.ts";
 import { podOwner } from "./record_owner.ts";
 import { noPodName, type Session } from "./session.ts";
-import { rangesOf, type Settings, type WhereaboutsCall } from "./settings.ts";
+import {
+  checkEnds,
+  rangesOf,
+  type Settings,
+  type WhereaboutsCall,
+} from "./settings.ts";
 
 /**
  * Takes an attachment's addresses: all of them, or none.
@@ -30,6 +35,7 @@ import { rangesOf, type Settings, type WhereaboutsCall } from "./settings.ts";
 export async function allocate(session: Session): Promise<Result> {
   const { call, settings } = session;
   if (session.owner.podref === "") throw noPodName();
+  checkEnds(settings);
   const extra = listStatic(settings, call);
   checkOnePerFamily(
     [
@@ -103,12 +109,23 @@ function writeReceipt(
   }
 }
 
-/** Lists addresses that are configured, or requested by CNI_ARGS. */
+/**
+ * Lists addresses that are configured, or requested by CNI_ARGS.
+ *
+ * @throws {CniError} 7 if a gateway is of the other family
+ */
 function listStatic(
   { addresses = [] }: Settings,
   { args }: WhereaboutsCall,
 ): IpConfig[] {
   const { ips, gateways } = parseArgs(args.args);
+  for (const { address, gateway } of addresses) {
+    if (gateway === undefined || gateway.family === address.family) continue;
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `gateway ${gateway} of ${address} is no IPv${address.family} address`,
+    );
+  }
   return [
     ...addresses.map(({ address, gateway }) => ({ address, gateway })),
     ...ips.map((address) => ({

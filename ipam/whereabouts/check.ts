@@ -8,6 +8,7 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { listRecords } from "./pools.ts";
 import { isOwned } from "./release.ts";
 import type { Session } from "./session.ts";
+import { checkEnds } from "./settings.ts";
 
 /**
  * Checks that the pools have the attachment's addresses.
@@ -51,6 +52,7 @@ export async function checkRecords(session: Session): Promise<void> {
  * @throws {CniError} 50 if not
  */
 export async function checkAccess(session: Session): Promise<void> {
+  checkEnds(session.settings);
   try {
     const [first] = await session.pools();
     await session.api.findPool(first?.name ?? "none");

@@ -86,7 +86,12 @@ function checkStay(
   ];
 }
 
-function checkRange({ range, place, text: { cidr } }: WrittenRange): Problem[] {
+function checkRange({ range, place, text }: WrittenRange): Problem[] {
+  if (text.start && text.end && text.start.compare(text.end) > 0) {
+    const problem = `${text.end} is before ${text.start}`;
+    return [errorAt([...place, "range"], problem)];
+  }
+  const { cidr } = text;
   const bounds = ["range_start", "range_end"] as const;
   const [start, end] = bounds.map((key) => readIp(range[key]));
   const outside = bounds.flatMap((key) => {
@@ -110,9 +115,9 @@ function checkRange({ range, place, text: { cidr } }: WrittenRange): Problem[] {
     ],
     ...outside.length === 0 && start && end && start.compare(end) > 0
       ? [
-        warningAt(
+        errorAt(
           [...place, "range_end"],
-          `no effect: ${end} is before range_start ${start}`,
+          `${end} is before range_start ${start}`,
         ),
       ]
       : [],
@@ -149,7 +154,10 @@ function checkGateway(
   const ip = readIp(gateway);
   const isFine = ip === undefined || ranges.length === 0 ||
     ranges.some(({ text: { cidr } }) => cidr.contains(ip));
-  return isFine
-    ? []
-    : [warningAt(["gateway"], `${gateway} is in none of the ranges`)];
+  return isFine ? [] : [
+    warningAt(
+      ["gateway"],
+      `${gateway} is in none of the ranges: containers look for it on the link`,
+    ),
+  ];
 }

@@ -126,12 +126,32 @@ function readText(path: string): string | undefined {
  * address from each.
  */
 export function rangesOf(settings: Settings): Range[] {
-  const { range, range_start, range_end, exclude, ipRanges = [] } = settings;
-  const configured = [
+  return configuredRanges(settings)
+    .map((one) => resolveConfigured(one.range, one, settings));
+}
+
+/**
+ * Checks that no range ends before it starts: addresses beyond its end would be
+ * handed out. DEL does not check it, since leases must end all the same.
+ *
+ * @throws {CniError} 7 if one does
+ */
+export function checkEnds(settings: Settings): void {
+  for (const { range, range_start, range_end } of configuredRanges(settings)) {
+    const { start = range_start, end = range_end } = range;
+    if (start === undefined || end === undefined) continue;
+    if (start.family !== end.family || start.compare(end) <= 0) continue;
+    throw invalid(`range ends at ${end}, before its start ${start}`);
+  }
+}
+
+function configuredRanges(
+  { range, range_start, range_end, exclude, ipRanges = [] }: Settings,
+): NonNullable<Settings["ipRanges"]> {
+  return [
     ...range ? [{ range, range_start, range_end, exclude }] : [],
     ...ipRanges,
   ];
-  return configured.map((one) => resolveConfigured(one.range, one, settings));
 }
 
 function resolveConfigured(
