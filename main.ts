@@ -1,16 +1,14 @@
 /**
  * Entry point of the multi-call executable: the name under which it was called
- * selects the plugin or other program.
+ * selects the plugin or other program (`plugins/renamed.ts`: any other name).
  *
  * @module
  */
 
 import { formatVersions, printAndExit } from "./cni/call/answer.ts";
 import { COMMAND, mayHaveSpans, TRACE } from "./cni/call/variables.ts";
-import { formatFailure } from "./cni/error.ts";
 import type { Plugin } from "./cni/plugin.ts";
 import { calledAs, readStdinSoon, writeStderr } from "./cni/process/stdio.ts";
-import { CURRENT_VERSION } from "./cni/version.ts";
 import {
   askDaemon,
   readOnce,
@@ -24,11 +22,12 @@ import {
   type ProgramName,
   programNames,
   registry,
-  unknownName,
 } from "./plugins/registry.ts";
 
 /** Programs that are not plugins of the registry; importing one runs it. */
-const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
+const programs: Readonly<
+  Record<ProgramName, (renamed?: () => Uint8Array) => Promise<unknown>>
+> = {
   "noop": () => import("./plugins/noop/main.ts"),
   "cni": () => import("./cli/main.ts"),
   "cnitool": () => import("./cli/main.ts"),
@@ -45,9 +44,9 @@ const commands: Readonly<Record<string, () => Promise<unknown>>> = {
 };
 
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
-async function runShim(): Promise<void> {
-  const stdin = readOnce();
-  const handed = await askDaemon(SHIM, stdin);
+async function runShim(renamed?: () => Uint8Array): Promise<void> {
+  const stdin = renamed ?? readOnce();
+  const handed = await askDaemon(SHIM, stdin, renamed !== undefined);
   if (handed !== undefined) printAndExit(handed);
   const { shim } = await import("./daemon/thick/shim.ts");
   const answer = await shim({ env: Deno.env.toObject(), stdin });
@@ -88,9 +87,12 @@ async function loadPlugin(name: string): Promise<Plugin | undefined> {
 /** Commands of the tool that run until they are told to end. */
 const SERVICES = ["daemon"];
 
-/** Runs the plugin or program; lists the known names if the name is unknown. */
-async function main(): Promise<void> {
-  const name = calledAs();
+/**
+ * Runs a plugin or program.
+ *
+ * @param renamed Reads stdin, if the process has another name
+ */
+async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
   const trace = Deno.env.get(TRACE);
   if (trace) await startTrace(trace, name);
   const command = Deno.args.length > 0 ? commands[name] : undefined;
@@ -103,20 +105,33 @@ async function main(): Promise<void> {
   }
   if (pluginNames.includes(name)) {
     if (Deno.args[0] === "--help") {
-      return void await import("./cli/plugin_help.ts");
+      const { printHelp } = await import("./cli/plugin_help.ts");
+      await printHelp(name);
     }
-    await runPlugin(name, () => loadPlugin(name), findPlugin);
-  }
-  const program = programNames.find((known) => known === name);
-  if (program === undefined) {
-    printAndExit(formatFailure(unknownName(name), CURRENT_VERSION));
+    await runPlugin(name, () => loadPlugin(name), findPlugin, renamed);
   }
   const [subcommand = ""] = Deno.args;
-  const isTool = ["cni", "cnitool"].includes(program);
+  const isTool = ["cni", "cnitool"].includes(name);
   if (isTool && !SERVICES.includes(subcommand) && isSpanned()) {
     await startSpans([name, subcommand].join(" ").trimEnd());
   }
-  await programs[program]();
+  const program = programNames.find((known) => known === name) ?? "cni";
+  await programs[program](renamed);
+}
+
+/** Runs what the process's name says; looks for its plugin if that is another name. */
+async function main(): Promise<void> {
+  const name = calledAs();
+  const isKnown = pluginNames.includes(name) ||
+    programNames.some((known) => known === name);
+  if (isKnown) return await run(name);
+  const { runRenamed } = await import("./plugins/renamed.ts");
+  const stdin = readOnce();
+  await runRenamed({
+    command: Deno.env.get(COMMAND),
+    stdin,
+    run: (found) => run(found, stdin),
+  });
 }
 
 main();

@@ -1,21 +1,19 @@
 /**
- * Prints the help of the plugin that this process was called as. Importing this
- * file does so and exits.
+ * The help of a plugin.
  *
  * @module
  */
 
 import { printAndExit } from "../cni/call/answer.ts";
-import { calledAs } from "../cni/process/stdio.ts";
 import { COMMANDS } from "../cni/call/args.ts";
 import { chooseStyle } from "./program/style.ts";
 import { explain } from "./schema/explain.ts";
 import { makeSchemas } from "./schema/make.ts";
 import { findKey } from "./schema/schemas.ts";
 
-/** Prints what the plugin is, its keys and an example. */
-async function main(): Promise<void> {
-  const key = findKey(await makeSchemas(), calledAs());
+/** Prints what a plugin is, its keys and an example, and exits. */
+export async function printHelp(name: string): Promise<never> {
+  const key = findKey(await makeSchemas(), name);
   const text = typeof key === "string"
     ? key
     : `${explain(key, chooseStyle(false))}\n\n` +
@@ -23,5 +21,3 @@ async function main(): Promise<void> {
       " or VERSION, and pass the configuration on stdin.";
   printAndExit({ stdout: `${text}\n`, exitCode: 0 });
 }
-
-main();

@@ -26,13 +26,25 @@ export const programNames = ["noop", "cni", "cnitool", "multus-shim"] as const;
 /** One of {@linkcode programNames}. */
 export type ProgramName = typeof programNames[number];
 
-/** Returns the error for an unknown name of the executable. */
-export function unknownName(name: string): CniError {
+/**
+ * Returns the error for an unknown name of the executable.
+ *
+ * @param parts Plugins whose names are parts of it
+ */
+export function unknownName(
+  name: string,
+  parts: readonly string[] = [],
+): CniError {
   const names = [...pluginNames, ...programNames];
   return new CniError(
     ErrorCode.InvalidEnvironment,
     `no plugin is named "${name}"`,
-    { details: `call this executable as one of: ${names.join(", ")}` },
+    {
+      details: parts.length > 0
+        ? `it has the names of ${parts.join(" and ")}; use one of them`
+        : `call this executable as one of: ${names.join(", ")}; or by a ` +
+          "name that has one of them as a part, such as bridge.bin",
+    },
   );
 }
 

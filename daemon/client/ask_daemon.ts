@@ -23,13 +23,16 @@ export { SHIM };
  * Has a node daemon run a call, if one is to be asked. From then on, a process that
  * ends by itself, since nothing is left to wait for, exits with 1: no answer must not
  * look like success.
+ *
+ * @param isRenamed Whether the call stub knew another name, which no daemon knows
  */
 export async function askDaemon(
   name: string,
   stdin: () => Uint8Array,
+  isRenamed = false,
 ): Promise<Parameters<typeof printAndExit>[0] | undefined> {
   Deno.exitCode = 1;
-  const config = findDaemonConfig(name, stdin);
+  const config = findDaemonConfig(name, stdin, isRenamed);
   if (config === undefined) return undefined;
   const { handOver } = await import("./hand_over.ts");
   return await handOver({ name, env: Deno.env.toObject(), stdin: config });
@@ -43,12 +46,13 @@ export async function askDaemon(
 function findDaemonConfig(
   name: string,
   stdin: () => Uint8Array,
+  isRenamed: boolean,
 ): Uint8Array | undefined {
   if (Deno.args.length > 0 || !isForDaemon((name) => Deno.env.get(name))) {
     return;
   }
   const asked = readStdinName();
-  if (asked === StdinName.refused) return;
+  if (asked === StdinName.refused && !isRenamed) return;
   try {
     const bytes = stdin();
     return asked !== StdinName.nobody || hasOthers(name, bytes)
@@ -86,17 +90,19 @@ export function readOnce(): () => Uint8Array {
 /**
  * Runs this process as a plugin, unless a node daemon runs the call.
  *
- * @param name As `calledAs()` returns it
+ * @param name As `calledAs()` returns it, or the plugin's if the process has another name
  * @param load Returns the plugin; nothing for an unknown type
  * @param lookup As for `runMain()`
+ * @param renamed Reads stdin, if the process has another name
  */
 export async function runPlugin(
   name: string,
   load: () => Promise<Plugin | undefined> | Plugin | undefined,
   lookup?: PluginLookup,
+  renamed?: () => Uint8Array,
 ): Promise<void> {
-  const stdin = readOnce();
-  const answer = await askDaemon(name, stdin);
+  const stdin = renamed ?? readOnce();
+  const answer = await askDaemon(name, stdin, renamed !== undefined);
   if (answer !== undefined) printAndExit(answer);
   const loading = load();
   const { runMain } = await import("../../cni/skel.ts");

@@ -39,6 +39,11 @@ const LAYERS: readonly Layer[] = [
   layer("kube/", ["net/", "cni/"]),
   layer("plugins/parts/", ["net/", "ffi/", "cni/"]),
   layer("plugins/registry.ts", ["cni/", "plugins/lists/loaders.ts"]),
+  layer("plugins/renamed.ts", [
+    "cni/",
+    "plugins/registry.ts",
+    "plugins/lists/loaders.ts",
+  ]),
   layer("plugins/abouts.ts", ["cni/", "plugins/lists/abouts.ts"]),
   layer("plugins/lists/loaders.ts", ["cni/"], [
     "plugins/*/plugin.ts",
@@ -65,6 +70,7 @@ const LAYERS: readonly Layer[] = [
     "daemon/thick/shim.ts",
     "cli/main.ts",
     "cli/plugin_help.ts",
+    "plugins/renamed.ts",
     "cli/multus/command.ts",
     "cli/dhcp/command.ts",
     "plugins/noop/main.ts",

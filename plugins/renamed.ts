@@ -1,0 +1,87 @@
+/**
+ * Which plugin an executable is whose name is not a plugin's: a wrapper's
+ * `portmap.bin`, KubeVirt's `cnv-bridge`, a link or a copy with any other name. The Go
+ * plugins work under any name, because each of them is a file of its own.
+ *
+ * @module
+ */
+
+import { formatVersions, printAndExit } from "../cni/call/answer.ts";
+import { formatFailure } from "../cni/error.ts";
+import { listOwnNames } from "../cni/process/own_names.ts";
+import { readStdinSoon } from "../cni/process/stdio.ts";
+import {
+  compareVersions,
+  CURRENT_VERSION,
+  listVersionsFrom,
+} from "../cni/version.ts";
+import { SERVED_SINCE } from "./lists/loaders.ts";
+import { pluginNames, programNames, unknownName } from "./registry.ts";
+
+/** The names to look for. Users call `cni` and `cnitool`. */
+const KNOWN: readonly string[] = [...pluginNames, ...programNames]
+  .filter((name) => name !== "cni" && name !== "cnitool");
+
+/** A process that has another name. */
+export interface Renamed {
+  /** CNI_COMMAND. */
+  readonly command: string | undefined;
+  /** Reads the configuration. */
+  readonly stdin: () => Uint8Array;
+  /** Runs the process as a plugin. */
+  readonly run: (name: string) => Promise<void>;
+}
+
+/** Runs a process as the plugin that its names or its configuration say. */
+export async function runRenamed(
+  { command, stdin, run }: Renamed,
+): Promise<void> {
+  const names = listOwnNames();
+  const found = findByName(names);
+  if (found.length === 1) return await run(found[0] ?? "");
+  // The input of VERSION has no type.
+  if (command === "VERSION") {
+    const stdout = formatVersions(commonVersions(), await readStdinSoon());
+    printAndExit({ stdout, exitCode: 0 });
+  }
+  const type = command ? readType(stdin) : undefined;
+  if (type !== undefined && KNOWN.includes(type)) return await run(type);
+  const error = unknownName(names[0] ?? "", found);
+  printAndExit(formatFailure(error, CURRENT_VERSION));
+}
+
+/**
+ * Lists the plugins that names of an executable say: a name that is a plugin's, or else
+ * those that are a part of a name between `-`, `.` and `_`.
+ */
+export function findByName(names: readonly string[]): readonly string[] {
+  const exact = names.find((name) => KNOWN.includes(name));
+  if (exact !== undefined) return [exact];
+  return names.map(listParts).find(({ length }) => length > 0) ?? [];
+}
+
+function listParts(name: string): string[] {
+  const found = KNOWN.filter((known) =>
+    new RegExp(`(^|[-._])${known}($|[-._])`).test(name)
+  );
+  // multus-shim is not multus.
+  return found.filter((known) =>
+    !found.some((other) => other !== known && other.includes(known))
+  );
+}
+
+function readType(stdin: () => Uint8Array): string | undefined {
+  try {
+    const { type } = JSON.parse(new TextDecoder().decode(stdin()));
+    return String(type);
+  } catch {
+    return undefined; // no configuration
+  }
+}
+
+/** Lists the versions that each plugin supports. */
+function commonVersions(): readonly string[] {
+  const [newest = "0.1.0"] = Object.values(SERVED_SINCE)
+    .toSorted((one, other) => compareVersions(other, one));
+  return listVersionsFrom(newest);
+}
