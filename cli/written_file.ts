@@ -7,7 +7,7 @@
 import { dirname, resolve } from "@std/path/posix";
 import { CniError, ErrorCode } from "../cni/error.ts";
 import { unlessMissing, withIoFailure } from "../cni/files/io.ts";
-import { replaceFile } from "../cni/files/replace.ts";
+import { replaceGivenFile } from "../ffi/given_file.ts";
 import type { CniCall } from "./flags.ts";
 import { UsageError } from "./program/usage_error.ts";
 
@@ -79,38 +79,24 @@ export function requireDirectoryOf(path: string): void {
 }
 
 /**
- * Writes a file that may also be a pipe or a device.
- *
- * @throws {CniError} 5 If it cannot be written
- */
-export function writeOutput(path: string, text: string): void {
-  requireDirectoryOf(path);
-  withIoFailure(`write "${path}"`, () => Deno.writeTextFileSync(path, text));
-}
-
-/** Mode of a new file: readable by all, like configurations. */
-const NEW_MODE = 0o644;
-
-/**
- * Writes a file atomically. Keeps the mode of an existing file, and follows a link.
+ * Writes a file atomically; or to a pipe or a device. Keeps the mode of an existing file,
+ * and follows links, except those of other users.
  *
  * @throws {CniError} 5 If it cannot be written
  */
 export function writeTarget(path: string, text: string): void {
   requireDirectoryOf(path);
-  const real = followLinks(path);
   const bytes = new TextEncoder().encode(text);
   withIoFailure(
     `write "${path}"`,
-    () => replaceFile(real, bytes, findMode(real) ?? NEW_MODE),
+    () =>
+      isOwnStream(path)
+        ? Deno.writeFileSync(path, bytes)
+        : replaceGivenFile(path, bytes),
   );
 }
 
-function findMode(path: string): number | undefined {
-  try {
-    const { mode } = Deno.statSync(path);
-    return mode === null ? undefined : mode & 0o777;
-  } catch {
-    return undefined;
-  }
+/** Reports whether a path is one for a stream of this process, such as `/dev/stdout`. */
+function isOwnStream(path: string): boolean {
+  return /^\/(dev\/(stdout|stderr|fd\/\d+)|proc\/self\/fd\/\d+)$/.test(path);
 }

@@ -27,7 +27,7 @@ import { formatReports } from "../conform/text.ts";
 import type { CniCall } from "../flags.ts";
 import { type Output, readTimeLimit } from "../program/command.ts";
 import { refuse } from "../program/usage_error.ts";
-import { requireDirectoryOf, writeOutput } from "../written_file.ts";
+import { requireDirectoryOf, writeTarget } from "../written_file.ts";
 
 /** Tries executables. */
 export async function conform(call: CniCall): Promise<Output> {
@@ -154,7 +154,7 @@ async function writeFiles(
 ): Promise<string[]> {
   const notes: string[] = [];
   const write = (path: string, text: string): void => {
-    writeOutput(path, text);
+    writeTarget(path, text);
     notes.push(`Wrote ${path}`);
   };
   if (flags.junit !== undefined) {

@@ -17,7 +17,7 @@ import { readDirectories } from "../network.ts";
 import type { Output } from "../program/command.ts";
 import { showControls, type Style } from "../program/style.ts";
 import { formatTable, wrap } from "../program/table.ts";
-import { writeOutput } from "../written_file.ts";
+import { writeTarget } from "../written_file.ts";
 
 const PATIENCE = { attempts: 3, timeoutMs: 1000 };
 const RESOLV_CONF = "/etc/resolv.conf";
@@ -56,7 +56,7 @@ export async function tryNetworks(
   if (svg === undefined) return { json, text, exitCode };
   const picture = drawTrials(trials);
   if (svg === "-") return { json, text: picture.trimEnd(), exitCode };
-  writeOutput(svg, picture);
+  writeTarget(svg, picture);
   return { json, text, exitCode, note: `Wrote ${svg}` };
 }
 

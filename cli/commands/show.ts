@@ -28,7 +28,7 @@ import { formatTree } from "../show/tree.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { JoinedSignal } from "../../cni/call/deadline.ts";
 import { watchNetworks } from "../show/watch.ts";
-import { writeOutput } from "../written_file.ts";
+import { writeTarget } from "../written_file.ts";
 
 /** Shows the attachments of the node, or of one pod, container or namespace. */
 export async function show(call: CniCall): Promise<Output> {
@@ -50,7 +50,7 @@ export async function show(call: CniCall): Promise<Output> {
   }
   const picture = drawNode(view);
   if (svg === "-") return { json: view, text: picture.trimEnd(), exitCode };
-  writeOutput(svg, picture);
+  writeTarget(svg, picture);
   return { json: view, text: "", exitCode, note: `Wrote ${svg}` };
 }
 

@@ -28,7 +28,7 @@ import {
   toSteps,
 } from "../trace/timeline.ts";
 import { getNetwork, readDirectories } from "../network.ts";
-import { writeOutput } from "../written_file.ts";
+import { writeTarget } from "../written_file.ts";
 import { add, refuseMissing } from "./add.ts";
 import { del } from "./del.ts";
 
@@ -72,7 +72,7 @@ export async function trace(call: CniCall): Promise<Output> {
 }
 
 function write(path: string, text: string): string {
-  writeOutput(path, text);
+  writeTarget(path, text);
   return `Wrote ${path}`;
 }
 

@@ -5,8 +5,8 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { unlessMissing } from "../../cni/files/io.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
+import { openRegularFile } from "../../ffi/regular_file.ts";
 import { formatRecord, maskSecrets, type TraceRecord } from "./record.ts";
 import { type Begun, type Ending, Recorder, type Subject } from "./recorder.ts";
 
@@ -18,18 +18,11 @@ export class FileRecorder extends Recorder {
   /**
    * Opens a trace, to which other processes append as well.
    *
-   * @throws {Error} If it is not a file, or cannot be opened
+   * @throws {Error} If it is not a file, as a link is not, or cannot be opened
    */
   constructor(path: string) {
     super();
-    // Opening a pipe would wait for a reader.
-    const found = unlessMissing(() => Deno.statSync(path));
-    if (found?.isFile === false) throw new Error(`"${path}" is not a file`);
-    this.#file = Deno.openSync(path, {
-      append: true,
-      create: true,
-      mode: 0o600,
-    });
+    this.#file = openRegularFile(path);
     this.#write = this.#file.writeSync.bind(this.#file);
   }
 

@@ -1,6 +1,11 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- compares functions
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { registry } from "../../plugins/registry.ts";
 import { toChromeTrace } from "./chrome.ts";
 import { drawTrace } from "./svg.ts";
@@ -189,4 +194,18 @@ Deno.test("maskSecrets() masks values by their keys", () => {
     tokens: true,
     name: "n",
   });
+});
+
+Deno.test("startTracing() follows no link", () => {
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const file = `${directory}/file`;
+  Deno.writeTextFileSync(file, "");
+  Deno.symlinkSync("file", `${directory}/trace`);
+  assertThrows(
+    () => startTracing(`${directory}/trace`, {}, "ptp ADD"),
+    Error,
+    "it is not a regular file",
+  );
+  assertEquals(Deno.readTextFileSync(file), "");
+  Deno.removeSync(directory, { recursive: true });
 });

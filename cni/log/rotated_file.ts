@@ -212,10 +212,10 @@ export async function compressFiles(paths: readonly string[]): Promise<void> {
     if (lock === undefined) continue;
     using source = await Deno.open(path);
     const { mode } = await source.stat();
+    removeQuietly(`${path}.gz`);
     const target = await Deno.open(`${path}.gz`, {
       write: true,
-      create: true,
-      truncate: true,
+      createNew: true,
       mode: (mode ?? 0o600) & 0o777,
     });
     await source.readable.pipeThrough(new CompressionStream("gzip"))

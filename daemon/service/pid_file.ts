@@ -10,6 +10,7 @@ import {
   removeQuietly,
   withIoFailure,
 } from "../../cni/files/io.ts";
+import { replaceGivenFile } from "../../ffi/given_file.ts";
 
 /**
  * Writes this process's ID into a file.
@@ -26,7 +27,8 @@ export function writePidFile(path: string): void {
       `Cannot ${action}: path not absolute`,
     );
   }
-  withIoFailure(action, () => Deno.writeTextFileSync(path, `${Deno.pid}`));
+  const bytes = new TextEncoder().encode(`${Deno.pid}`);
+  withIoFailure(action, () => replaceGivenFile(path, bytes));
 }
 
 /** Removes this process's file. Leaves the file of a successor, which waits until this process ends. */

@@ -7,6 +7,7 @@
 import type { Command } from "../../cni/call/args.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { openRegularFile } from "../../ffi/regular_file.ts";
 import type { DebugConfig } from "./schema.ts";
 
 /** The first line of a record. */
@@ -57,8 +58,7 @@ export function recordCall(call: Call<DebugConfig>): void {
  * Appends in a single write, so that records of several processes do not mix.
  */
 function appendText(path: string, text: string): void {
-  // Deno.writeTextFileSync() would also change the mode of an existing file.
-  using file = Deno.openSync(path, { append: true, create: true, mode: 0o644 });
+  using file = openRegularFile(path, { mode: 0o644 });
   let bytes = new TextEncoder().encode(text);
   while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
 }
