@@ -6,6 +6,7 @@
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
@@ -166,15 +167,7 @@ function netDirectoryOf(
   { kernelpath, pciAddress, auxiliary }: DeviceKeys,
   sysfs: string,
 ): string {
-  if (kernelpath) {
-    if (kernelpath.startsWith("/sys/devices/")) {
-      return `${sysfs}${kernelpath.slice("/sys".length)}/net`;
-    }
-    throw invalid(
-      `failed to find host device: kernel device path "${kernelpath}" ` +
-        "must be absolute and begin with /sys/devices/",
-    );
-  }
+  if (kernelpath) return netDirectoryIn(kernelpath, sysfs);
   if (!pciAddress) return `${auxiliaryDirectory(sysfs, auxiliary)}/net`;
   const directory = pciDirectory(sysfs, pciAddress);
   // The link of a virtio device is one level further down.
@@ -184,6 +177,25 @@ function netDirectoryOf(
   throw missing(
     `failed to find host device: no net directory under pci device ${pciAddress}`,
   );
+}
+
+/** Links of sysfs lead from a device to its bus and driver, and on. */
+function netDirectoryIn(kernelpath: string, sysfs: string): string {
+  const devices = `${sysfs}/devices/`;
+  if (kernelpath.startsWith("/sys/devices/")) {
+    const path = `${sysfs}${kernelpath.slice("/sys".length)}/net`;
+    const real = realPath(path) ?? path;
+    if (real.startsWith(realPath(devices) ?? devices)) return path;
+  }
+  throw invalid(
+    `failed to find host device: kernel device path "${kernelpath}" ` +
+      "must be absolute and begin with /sys/devices/",
+  );
+}
+
+/** Returns undefined for what is not there. */
+function realPath(path: string): string | undefined {
+  return ifPossible(() => Deno.realPathSync(path));
 }
 
 /** Returns the name of a device's link, or of its first one. */

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import {
   addDevice,
@@ -15,6 +15,9 @@ function makeScene(keys: Keys): DeviceScene {
   const scene = new DeviceScene({ device: undefined, ...keys });
   addDevice(scene.hosts.host, "ens6", "c2:11:22:33:44:66");
   scene.addSysfs("bus/pci/drivers/e1000e");
+  scene.addSysfs("podvol/net/ens5");
+  scene.addSysfs("podvol/driver", "../bus/pci/drivers/e1000e");
+  scene.addSysfs("devices/pod", "../podvol");
   scene.addSysfs(`bus/pci/devices/${PCI}/driver`, "../../drivers/e1000e");
   return scene;
 }
@@ -78,6 +81,12 @@ const REFUSED: readonly [string, Keys, number, string][] = [
     'kernel device path "/sys/class/net/ens5" must be absolute and begin with',
   ],
   [
+    "a link that leads out of /sys/devices",
+    { kernelpath: "/sys/devices/pod" },
+    7,
+    'kernel device path "/sys/devices/pod" must be absolute and begin with',
+  ],
+  [
     "an unknown path",
     { kernelpath: "/sys/devices/none" },
     11,
@@ -116,6 +125,40 @@ rootTest("host-device refuses keys without a device", async (t) => {
     await scene.fail("ADD", [11, text]);
     scene.addSysfs("bus/pci/devices/0000:00:03.0/net");
     await scene.fail("ADD", [11, "failed to find network device in path"]);
+  });
+});
+
+/** The places are refused as they are written, before any is looked at. */
+const LEADS_AWAY: readonly [string, Keys, number, string][] = [
+  [
+    "a path that leads out of /sys/devices",
+    { kernelpath: "/sys/devices/../class/net/ens5/device" },
+    7,
+    'kernelpath: expected a path without ".."',
+  ],
+  [
+    "a PCI address that leads to another directory",
+    { pciBusID: "../../../podvol" },
+    7,
+    'pciBusID: expected a device such as 0000:00:1f.6 or mlx5_core.sf.2, got "../../../podvol"',
+  ],
+  [
+    "a deviceID that leads to another directory",
+    { runtimeConfig: { deviceID: "../../../podvol" } },
+    7,
+    "runtimeConfig.deviceID: expected a device such as",
+  ],
+];
+
+rootTest("host-device takes no name of a device for a path", async (t) => {
+  await eachRow(t, LEADS_AWAY, async ([, keys, code, text]) => {
+    using scene = makeScene(keys);
+    const { state } = scene;
+    await scene.fail("ADD", [code, text]);
+    const { exitCode, stderr } = await scene.run("DEL");
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, text.slice(0, text.indexOf(":")));
+    assertEquals(scene.state, state);
   });
 });
 

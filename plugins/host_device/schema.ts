@@ -6,7 +6,8 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json/json.ts";
-import { netConf, once, optional } from "../../cni/config/types.ts";
+import { netConf, once, optional, parsedText } from "../../cni/config/types.ts";
+import { AddressError } from "../../net/ip.ts";
 import { dnsOverrideSchema } from "../parts/dns_override.ts";
 
 /**
@@ -23,18 +24,38 @@ export const hostDeviceSchema = once(() => {
     /** Its MAC. */
     hwaddr: text,
     /** Its directory in sysfs, such as `/sys/devices/pci0000:00/0000:00:1f.6`. */
-    kernelpath: text,
-    /** Its PCI address, such as `0000:00:1f.6`. */
-    pciBusID: text,
+    kernelpath: optional(parsedText(parseKernelPath)),
+    /**
+     * Its PCI address, such as `0000:00:1f.6`. multus also writes an auxiliary
+     * device here.
+     */
+    pciBusID: optional(parsedText(parseDeviceId)),
     runtimeConfig: optional(
       z.looseObject({
         /** A PCI address, or a device of the auxiliary bus. */
-        deviceID: text,
+        deviceID: optional(parsedText(parseDeviceId)),
       }),
     ),
     dns: dnsOverrideSchema(),
   });
 });
+
+/** A PCI address, or the name of an auxiliary device, such as `mlx5_core.sf.2`. */
+const DEVICE_ID =
+  /^([\da-f]{4,}:[\da-f]{2}:[\da-f]{2}\.\d|[\w-]+(\.[\w-]+)*)?$/i;
+
+/** Refuses what leads out of the directory with the devices of a bus. */
+function parseDeviceId(text: string): string {
+  if (DEVICE_ID.test(text)) return text;
+  throw new AddressError(
+    `expected a device such as 0000:00:1f.6 or mlx5_core.sf.2, got "${text}"`,
+  );
+}
+
+function parseKernelPath(path: string): string {
+  if (!path.split("/").includes("..")) return path;
+  throw new AddressError(`expected a path without "..", got "${path}"`);
+}
 
 /** The decoded configuration. */
 export type HostDeviceConfig = SchemaOutput<
