@@ -15,15 +15,13 @@ import {
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { parseArgs } from "./args.ts";
-import { Claimer } from "./claimer.ts";
+import { ConflictError } from "./claim_errors.ts";
+import { type ClaimedAddress, Claimer } from "./claimer.ts";
+import type { Pool } from "./pools.ts";
+import { contains } from "./range.ts";
 import { podOwner } from "./record_owner.ts";
 import { noPodName, type Session } from "./session.ts";
-import {
-  checkEnds,
-  rangesOf,
-  type Settings,
-  type WhereaboutsCall,
-} from "./settings.ts";
+import { checkEnds, rangesOf, type Settings } from "./settings.ts";
 
 /**
  * Takes an attachment's addresses: all of them, or none.
@@ -36,7 +34,8 @@ export async function allocate(session: Session): Promise<Result> {
   const { call, settings } = session;
   if (session.owner.podref === "") throw noPodName();
   checkEnds(settings);
-  const extra = listStatic(settings, call);
+  const requested = parseArgs(call.args.args).ips;
+  const extra = listStatic(session, requested);
   checkOnePerFamily(
     [
       ...rangesOf(settings).map(({ cidr }) => cidr.family),
@@ -44,12 +43,16 @@ export async function allocate(session: Session): Promise<Result> {
     ],
     call.cniVersion,
   );
-  const ips = await claimAll(session);
+  const ips = await claimAll(session, requested);
   const { routes = [], dns = emptyDns() } = settings;
   return { interfaces: [], ips: [...ips, ...extra], routes, dns };
 }
 
-async function claimAll(session: Session): Promise<IpConfig[]> {
+/** @param requested Of them, those of the ranges are taken from there */
+async function claimAll(
+  session: Session,
+  requested: readonly Cidr[],
+): Promise<IpConfig[]> {
   if (mayStay(session)) {
     const { hold } = await import("./holding.ts");
     const held = await hold(session);
@@ -70,8 +73,14 @@ async function claimAll(session: Session): Promise<IpConfig[]> {
   });
   try {
     const ips: IpConfig[] = [];
-    for (const pool of await session.pools()) {
-      const { ip } = await claimer.claim(pool);
+    for (
+      const [pool, wanted] of chooseRequested(
+        session,
+        requested,
+        await session.pools(),
+      )
+    ) {
+      const { ip } = await claimRequested(claimer, pool, wanted);
       const address = Cidr.of(ip, pool.range.prefixLength);
       ips.push({ address, gateway: gatewayOf(settings, ip) });
     }
@@ -80,6 +89,53 @@ async function claimAll(session: Session): Promise<IpConfig[]> {
   } catch (error) {
     await claimer.undo(session.spareApi());
     throw error;
+  }
+}
+
+/**
+ * Gives each pool the requested address that it hands out. The reference adds the
+ * address to the result without taking it: another pod may have it.
+ *
+ * @throws {CniError} 7 if a requested address of a range is not handed out
+ */
+function chooseRequested(
+  { settings }: Session,
+  requested: readonly Cidr[],
+  pools: readonly Pool[],
+): [pool: Pool, wanted: Ip | undefined][] {
+  const left = requested.map(({ ip }) => ip)
+    .filter((ip) => isOfRange(settings, ip));
+  const chosen = pools.map((pool): [Pool, Ip | undefined] => {
+    const index = left.findIndex((ip) => contains(pool.range, ip));
+    return [pool, index < 0 ? undefined : left.splice(index, 1)[0]];
+  });
+  const [other] = left;
+  if (other === undefined) return chosen;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot take the requested address ${other}: its range does not hand it ` +
+      "out, or gives the pod another one",
+  );
+}
+
+/** The range's own network decides, not the part of it that is handed out. */
+function isOfRange(settings: Settings, ip: Ip): boolean {
+  return rangesOf(settings).some(({ cidr }) => cidr.contains(ip));
+}
+
+async function claimRequested(
+  claimer: Claimer,
+  pool: Pool,
+  wanted: Ip | undefined,
+): Promise<ClaimedAddress> {
+  try {
+    return await claimer.claim(pool, wanted);
+  } catch (error) {
+    if (wanted === undefined || !(error instanceof ConflictError)) throw error;
+    throw new CniError(
+      error.code,
+      `Cannot take the requested address ${wanted}: ${error.why}`,
+    );
   }
 }
 
@@ -110,15 +166,16 @@ function writeReceipt(
 }
 
 /**
- * Lists addresses that are configured, or requested by CNI_ARGS.
+ * Lists addresses that are configured, or requested beside the ranges.
  *
  * @throws {CniError} 7 if a gateway is of the other family
  */
 function listStatic(
-  { addresses = [] }: Settings,
-  { args }: WhereaboutsCall,
+  { settings, call }: Session,
+  requested: readonly Cidr[],
 ): IpConfig[] {
-  const { ips, gateways } = parseArgs(args.args);
+  const { gateways } = parseArgs(call.args.args);
+  const { addresses = [] } = settings;
   for (const { address, gateway } of addresses) {
     if (gateway === undefined || gateway.family === address.family) continue;
     throw new CniError(
@@ -128,9 +185,10 @@ function listStatic(
   }
   return [
     ...addresses.map(({ address, gateway }) => ({ address, gateway })),
-    ...ips.map((address) => ({
-      address,
-      gateway: gateways.find((gateway) => address.contains(gateway)),
-    })),
+    ...requested.filter(({ ip }) => !isOfRange(settings, ip))
+      .map((address) => ({
+        address,
+        gateway: gateways.find((gateway) => address.contains(gateway)),
+      })),
   ];
 }

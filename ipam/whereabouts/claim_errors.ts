@@ -7,16 +7,25 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Ip } from "../../net/ip.ts";
 
-/** An address of a claim is another's. */
-export class ConflictError extends CniError {}
+/** An address that was wanted is another's. */
+export class ConflictError extends CniError {
+  /** Who has it. */
+  readonly why: string;
+
+  /** Creates the error for a claim's address. */
+  constructor(ip: Ip, why: string) {
+    super(
+      ErrorCode.TryAgainLater,
+      `the IPAMClaim's address ${ip} is not free: ${why}`,
+      { details: "empty the claim's status.ips for another address" },
+    );
+    this.why = why;
+  }
+}
 
 /** The claim's address is not free; an administrator must decide. */
 export function conflict(ip: Ip, why: string): ConflictError {
-  return new ConflictError(
-    ErrorCode.TryAgainLater,
-    `the IPAMClaim's address ${ip} is not free: ${why}`,
-    { details: "empty the claim's status.ips for another address" },
-  );
+  return new ConflictError(ip, why);
 }
 
 /** The claim's address is in no range, and was not allocated before. */

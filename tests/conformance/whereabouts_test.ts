@@ -481,6 +481,32 @@ conformance("whereabouts config", {
     ]);
     assertEquals(scene.names("ippools"), []);
   }),
+  "a requested address of the range is taken from it": inCluster(
+    async (scene) => {
+      const ipam = {
+        range: "10.0.0.5-10.0.0.20/24",
+        ipRanges: [{ range: "fd00::/64" }],
+      };
+      const both = { args: "IP=10.0.0.9/24,fd00::9/64" };
+      assertEquals(await scene.add(ipam, both), ["10.0.0.9/24", "fd00::9/64"]);
+      const other = { args: "IP=10.0.0.9/24", pod: "p2", id: "c2" };
+      const taken = await scene.failure(ipam, other);
+      assertEquals([taken.code, taken.msg], [
+        11,
+        'error at storage engine: Cannot take the requested address 10.0.0.9: IPPool "10.0.0.0-24" has it for "test/p1"',
+      ]);
+      for (const ip of ["10.0.0.4", "10.0.0.255"]) {
+        const { code, msg } = await scene.failure(ipam, {
+          ...other,
+          args: `IP=${ip}/24`,
+        });
+        assertEquals(code, 7);
+        assertMatch(msg, /does not hand it out/);
+      }
+      const free = { ...other, args: "IP=10.0.0.10/24" };
+      assertEquals(await scene.add(ipam, free), ["10.0.0.10/24", "fd00::1/64"]);
+    },
+  ),
   "old versions have room for one address of each family": inCluster(
     async (scene) => {
       const conf = { cniVersion: "0.2.0" };
