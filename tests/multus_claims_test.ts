@@ -242,7 +242,12 @@ hostTest("multus: cni-args cannot set a claim or what a pod is", async () => {
       },
     }],
   });
-  await host.succeed("ADD", pod, { keys: KEYS });
+  const refused = await host.call("ADD", pod, { keys: KEYS });
+  assertEquals(refused.json.code, 7);
+  assertMatch(refused.json.msg, /Refused "ipam-claim-reference" of "cni-args"/);
+  // Nor where a node lets pods request anything.
+  const keys = { ...KEYS, podRequests: "any" };
+  await host.succeed("ADD", pod, { keys });
   assertEquals(scene.claim("vm.vms"), undefined);
 });
 

@@ -438,7 +438,7 @@ const HOT: JsonObject = {
   name: "hot",
   type: "bridge",
   bridge: "br-hot",
-  capabilities: { ips: true },
+  capabilities: { ips: true, mac: true },
   ipam: { type: "static" },
 };
 

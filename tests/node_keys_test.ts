@@ -24,7 +24,7 @@ const HARMLESS = new Set(
   delPolicy
   disableContainerInterface dns domain dst egressBurst egressRate
   enable_overlapping_ranges enabledad etcd_password etcd_username exclude
-  requireDevices podRoutes stay stayTime stayWhenScaled
+  requireDevices podArgs podRequests podRoutes stay stayTime stayWhenScaled
   exclude_gateway externalSetMarkChain firewalldZone forceAddress fromArg
   gateway gateways globalNamespaces group gw hairpinMode hookTimeoutSeconds
   hostIP hostPort id infinibandGUID ingressBurst ingressPolicy ingressRate

@@ -23,6 +23,7 @@ import {
   type KnownAttachment,
 } from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
+import { checkPermitted } from "./permitted.ts";
 import {
   findPod,
   type KnownPod,
@@ -30,7 +31,7 @@ import {
   waitUntilReady,
 } from "./pod/pod.ts";
 import { setRoutes } from "./route/route.ts";
-import { checkPermitted, selectDelegates } from "./select/select.ts";
+import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
 import { asMultus } from "./failure.ts";
 

@@ -45,13 +45,17 @@ import {
 import { injectCniArgs, removeTold } from "./model/edit_delegate.ts";
 import { inContext } from "./model/network_error.ts";
 import type { MultusOptions } from "./plugin.ts";
+import { checkPermitted } from "./permitted.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import { checkRoutes, setRoutes } from "./route/route.ts";
 import { parseNetworks } from "./select/annotations.ts";
 import { checkIp, isHardwareAddress } from "./select/addresses.ts";
-import { claimAddresses } from "./select/attachment_definitions.ts";
+import {
+  claimAddresses,
+  withRequest,
+} from "./select/attachment_definitions.ts";
 import { checkDefinition } from "./select/definition_policy.ts";
-import { checkPermitted, NETWORKS } from "./select/select.ts";
+import { NETWORKS } from "./select/select.ts";
 import { evidenceFinder } from "./select/lookups.ts";
 import { runOperation, type Session } from "./session.ts";
 
@@ -76,7 +80,7 @@ export function createHotPlug(
 ): Plugin<MultusConfig> {
   const operate = <T>(
     call: Call<MultusConfig>,
-    run: (session: Session, place: Place) => Promise<T>,
+    run: (session: Session, place: PluggedPlace) => Promise<T>,
   ): Promise<T> =>
     runOperation(call, (session) => run(session, placeOf(plug)), openCluster);
   return definePlugin<MultusConfig>({
@@ -90,12 +94,18 @@ export function createHotPlug(
   });
 }
 
-function placeOf({ config, request }: HotPlug): Place {
+/** The one network of a call. */
+interface PluggedPlace extends Place {
+  /** The network without what is requested. */
+  readonly definition: Delegate;
+}
+
+function placeOf({ config, request }: HotPlug): PluggedPlace {
   const { cniArgs } = request;
   checkAddresses(request);
-  const delegate = removeTold(loadDelegate(config, { request }));
-  const complete = cniArgs ? injectCniArgs(delegate, cniArgs) : delegate;
-  return { delegates: [complete], index: 0, isMaster: false };
+  const definition = removeTold(loadDelegate(config, { request }));
+  const delegate = cniArgs ? injectCniArgs(definition, cniArgs) : definition;
+  return { delegates: [delegate], definition, index: 0, isMaster: false };
 }
 
 /** @throws {CniError} 7 with the Go version's text */
@@ -122,13 +132,13 @@ function delegateOf({ delegates }: Place): Delegate {
 
 async function plugIn(
   session: Session,
-  given: Place,
+  given: PluggedPlace,
 ): Promise<ForeignResult> {
   const pod = await findPodOf(session);
   const place = await withAnnotated(session, given, pod);
   const delegate = delegateOf(place);
   try {
-    checkNetwork(session, delegate);
+    await checkNetwork(session, given);
     await checkPermitted(session, place.delegates);
   } catch (error) {
     if (pod !== undefined) {
@@ -161,9 +171,9 @@ const LEFT_OUT = [CLAIM_REFERENCE, ROUTES];
  */
 async function withAnnotated(
   session: Session,
-  place: Place,
+  place: PluggedPlace,
   pod: KnownPod | undefined,
-): Promise<Place> {
+): Promise<PluggedPlace> {
   if (pod === undefined) return place;
   const { log, call: { args: { ifName } } } = session;
   const networks = pod.annotations[NETWORKS] ?? "";
@@ -186,9 +196,16 @@ async function withAnnotated(
   return { ...place, delegates: [claimed] };
 }
 
-/** Checks the network as a definition: the controller has it from one. */
-function checkNetwork({ call: { config } }: Session, delegate: Delegate): void {
-  checkDefinition(delegate, `network "${delegate.name}"`, config);
+/**
+ * Checks the network as a definition, and the request as an annotation's: the
+ * controller has them from there.
+ */
+async function checkNetwork(
+  { call: { config } }: Session,
+  { definition }: PluggedPlace,
+): Promise<void> {
+  checkDefinition(definition, `network "${definition.name}"`, config);
+  await withRequest(definition, config);
 }
 
 /** @throws {CniError} 3 if the API does not have the pod */
@@ -230,19 +247,22 @@ async function tell(
 }
 
 /** @throws The failure, unlike a DEL of the pod */
-async function unplug(session: Session, place: Place): Promise<void> {
+async function unplug(
+  session: Session,
+  place: PluggedPlace,
+): Promise<void> {
   await detachFrom(session, place, session.call.signal);
 }
 
 async function detachFrom(
   session: Session,
-  place: Place,
+  place: PluggedPlace,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const delegate = delegateOf(place);
   const { network, conf } = attachmentOf(session, place);
   // What is on record passed ADD, or is older than the policy.
-  if (!isCached(session, network, conf)) checkNetwork(session, delegate);
+  if (!isCached(session, network, conf)) await checkNetwork(session, place);
   await session.log.time(
     delegate.name,
     () => detach(session, { network, conf }, signal),
@@ -250,11 +270,14 @@ async function detachFrom(
   forget(session, delegate);
 }
 
-async function check(session: Session, place: Place): Promise<void> {
+async function check(
+  session: Session,
+  place: PluggedPlace,
+): Promise<void> {
   const { runtime, call: { signal } } = session;
   const own = attachmentOf(session, place);
   if (!isCached(session, own.network, own.conf)) {
-    checkNetwork(session, delegateOf(place));
+    await checkNetwork(session, place);
   }
   const { network, conf } = recall(session, own);
   await runtime.checkNetworkList(network, conf, { signal });
@@ -270,10 +293,13 @@ function findRoutes({ scratch, call }: Session): Delegate["request"]["routes"] {
   )?.request.routes;
 }
 
-async function status(session: Session, place: Place): Promise<void> {
+async function status(
+  session: Session,
+  place: PluggedPlace,
+): Promise<void> {
   const { runtime, call: { signal } } = session;
   const delegate = delegateOf(place);
-  checkNetwork(session, delegate);
+  await checkNetwork(session, place);
   const { conf } = delegate;
   const list = isList(conf) ? conf : toNetworkConfList(conf);
   await runtime.statusNetworkList(list, { signal });

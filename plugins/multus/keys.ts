@@ -88,6 +88,15 @@ export const keys: PluginKeys = {
         "Namespaces whose definitions may do all that a file of the node may.",
       default: "`[]`",
     },
+    "podRequests": {
+      text:
+        "What pods [may request](multus-networks.md#what-a-pod-may-request) of a network by their annotations: `offered` (what its definition offers and no other container has) or `any`.",
+      default: "`offered`",
+    },
+    "podArgs": {
+      text: "Further keys that pods may set by `cni-args`, such as `mtu`.",
+      default: "`[]`",
+    },
     "podRoutes": {
       text:
         "Destinations that pods may [route over their networks](multus-networks.md#routes), such as `10.50.0.0/16`.",

@@ -41,13 +41,20 @@ const CHECKPOINT =
 export class ResourceMap {
   /** The devices that are left, by resource. */
   readonly #left = new Map<string, string[]>();
+  readonly #ids: ReadonlySet<string>;
 
   /** Creates a map that hands out the devices of a resource in sorted order. */
   constructor(devices: readonly PodDevice[]) {
+    this.#ids = new Set(devices.map(({ deviceId }) => deviceId));
     const byResource = Map.groupBy(devices, ({ resourceName }) => resourceName);
     for (const [name, members] of byResource) {
       this.#left.set(name, members.map(({ deviceId }) => deviceId).sort());
     }
+  }
+
+  /** Reports whether the pod has a device, also one that is handed out. */
+  has(deviceId: string): boolean {
+    return this.#ids.has(deviceId);
   }
 
   /**

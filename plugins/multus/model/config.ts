@@ -58,6 +58,13 @@ export interface MultusConfig extends NetConf {
   readonly definitionKeys: readonly string[];
   /** Namespaces whose definitions may do all that files of the node may. */
   readonly trustedNamespaces: readonly string[];
+  /**
+   * What pods may request of a network by their annotations: what its definition
+   * offers and no other container has, or anything.
+   */
+  readonly podRequests: "offered" | "any";
+  /** Further keys that pods may set by `cni-args`. */
+  readonly podArgs: readonly string[];
   /** Destinations that pods may route over their networks. */
   readonly podRoutes: readonly Cidr[];
   /** File that exists once the master network is ready: `readinessindicatorfile`. */
@@ -177,6 +184,8 @@ const writtenSchema = once(() => {
     definitionTypes: texts,
     definitionKeys: texts,
     trustedNamespaces: texts,
+    podRequests: optional(z.enum(["offered", "any"])),
+    podArgs: texts,
     podRoutes: optional(z.array(cidrSchema())),
     readinessindicatorfile: path,
     confDir: path,
@@ -225,6 +234,8 @@ function complete(written: Written): MultusConfig {
     definitionTypes: written.definitionTypes ?? ["*"],
     definitionKeys: written.definitionKeys ?? [],
     trustedNamespaces: written.trustedNamespaces ?? [],
+    podRequests: written.podRequests ?? "offered",
+    podArgs: written.podArgs ?? [],
     podRoutes: written.podRoutes ?? [],
     readinessIndicatorFile: written.readinessindicatorfile,
     confDir: findConfDir(written),

@@ -19,6 +19,8 @@ const DEFAULTS: MultusConfig = {
   definitionTypes: ["*"],
   definitionKeys: [],
   trustedNamespaces: [],
+  podRequests: "offered",
+  podArgs: [],
   podRoutes: [],
   nonIsolatedNamespaces: ["default"],
   confDir: "/etc/cni/multus/net.d",

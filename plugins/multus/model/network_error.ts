@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, toCniError } from "../../../cni/error.ts";
+import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
 
 /** The event about a network that a pod does not get. */
 export interface NetworkEvent {
@@ -40,4 +40,12 @@ export function inContext(context: string, error: unknown): CniError {
   return error instanceof NetworkError
     ? error.withMessage(text)
     : new CniError(code, text, { details });
+}
+
+/** Returns the error for what the node's settings do not allow. */
+export function refusal(message: string): NetworkError {
+  return new NetworkError(ErrorCode.InvalidNetworkConfig, message, {
+    reason: "NetworkRefused",
+    message,
+  });
 }

@@ -5,7 +5,7 @@
  */
 
 import { JoinedSignal } from "../../../cni/call/deadline.ts";
-import { describeError, ErrorCode, toCniError } from "../../../cni/error.ts";
+import { describeError, toCniError } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
@@ -28,8 +28,13 @@ import {
   removeTold,
   staysByPod,
 } from "../model/edit_delegate.ts";
-import { inContext, NetworkError } from "../model/network_error.ts";
-import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
+import { inContext, NetworkError, refusal } from "../model/network_error.ts";
+import {
+  checkArguments,
+  checkDefinition,
+  type DefinitionPolicy,
+} from "./definition_policy.ts";
+import type { PodRequestPolicy } from "./pod_requests.ts";
 import { findNetworkFile } from "./network_files.ts";
 
 /** The part of the Kubernetes API that resolves networks. */
@@ -41,6 +46,7 @@ export type DefinitionSource = Pick<
 /** The settings of the node about definitions. */
 export type DefinitionsConfig =
   & DefinitionPolicy
+  & PodRequestPolicy
   & Pick<MultusConfig, "confDir" | "trustedNamespaces" | "requireDevices">;
 
 /** Identifies a NetworkAttachmentDefinition. */
@@ -58,6 +64,8 @@ export interface DeviceSource {
   readonly takeDevice?:
     | ((resourceName: string) => Promise<string | undefined>)
     | undefined;
+  /** Reports whether the pod was given a device, of any resource. */
+  readonly hasDevice?: ((deviceId: string) => Promise<boolean>) | undefined;
   /** Reads what decides whether the pod may have an IPAMClaim's addresses. */
   readonly findEvidence?: (() => Promise<PodEvidence>) | undefined;
 }
@@ -122,29 +130,21 @@ export class AttachmentDefinitions implements Disposable {
       readonly log: Pick<Log, "warn">;
     },
   ): Promise<Delegate> {
-    const { config, takeDevice } = source;
+    const { config } = source;
     const definition = await this.get(selection);
     const delegate = readDefinition(definition, selection, config.confDir);
-    const { request: { cniArgs } } = selection;
-    const withArgs = cniArgs === undefined
-      ? delegate
-      : injectCniArgs(delegate, cniArgs);
     const { namespace, name } = selection;
     const isTrusted = config.trustedNamespaces.includes(namespace);
     if (isFromApi(definition) && !isTrusted) {
       const origin = `NetworkAttachmentDefinition "${namespace}/${name}"`;
-      checkDefinition(withArgs, origin, config);
+      checkDefinition(delegate, origin, config);
     }
-    const complete = await claimAddresses(withArgs, source);
+    const complete = await claimAddresses(
+      await withRequest(delegate, config),
+      source,
+    );
     const resourceName = definition.metadata?.annotations?.[RESOURCE_NAME];
-    if (!resourceName) return complete;
-    const deviceId = await takeDevice?.(resourceName);
-    if (deviceId !== undefined) {
-      return injectDeviceId(complete, { resourceName, deviceId });
-    }
-    const isNeeded = config.requireDevices && takeDevice !== undefined;
-    if (!isNeeded || selection.request.deviceId) return complete;
-    throw noDevice(complete.name, resourceName);
+    return await withDevice(complete, resourceName, source);
   }
 
   async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
@@ -180,15 +180,64 @@ export class AttachmentDefinitions implements Disposable {
   }
 }
 
+/**
+ * Writes what the pod requests into a network's configuration. What the pod may
+ * have does not depend on who wrote the configuration.
+ *
+ * @throws {NetworkError} 7 If the pod may not have it
+ */
+export async function withRequest(
+  delegate: Delegate,
+  config: PodRequestPolicy,
+): Promise<Delegate> {
+  const { name, request: { ips, mac, cniArgs } } = delegate;
+  if (cniArgs !== undefined) checkArguments(cniArgs, name);
+  if (ips !== undefined || mac !== undefined || cniArgs !== undefined) {
+    const { checkOffered } = await import("./pod_requests.ts");
+    checkOffered(delegate, config);
+  }
+  return cniArgs === undefined ? delegate : injectCniArgs(delegate, cniArgs);
+}
+
+/**
+ * Gives a network the next device of its resource, or else the one that the pod
+ * names, if it is the pod's.
+ */
+async function withDevice(
+  delegate: Delegate,
+  resourceName: string | undefined,
+  { config, takeDevice, hasDevice }: DeviceSource & {
+    readonly config: DefinitionsConfig;
+  },
+): Promise<Delegate> {
+  const { name, request: { deviceId: named } } = delegate;
+  const deviceId = resourceName ? await takeDevice?.(resourceName) : undefined;
+  if (resourceName && deviceId !== undefined) {
+    return injectDeviceId(delegate, { resourceName, deviceId });
+  }
+  if (named !== undefined) {
+    if (config.podRequests === "any" || await hasDevice?.(named)) {
+      return delegate;
+    }
+    const { refuse } = await import("./pod_requests.ts");
+    throw refuse(
+      delegate,
+      `device ${JSON.stringify(named)}`,
+      "neither the kubelet nor a resource claim gave it to the pod",
+    );
+  }
+  if (!resourceName || !config.requireDevices || takeDevice === undefined) {
+    return delegate;
+  }
+  throw noDevice(name, resourceName);
+}
+
 /** The network's resource has no device for the pod. */
 function noDevice(name: string, resourceName: string): NetworkError {
-  const message =
+  return refusal(
     `network "${name}" needs a device of resource "${resourceName}", and the ` +
-    "pod has none left";
-  return new NetworkError(ErrorCode.InvalidNetworkConfig, message, {
-    reason: "NetworkRefused",
-    message,
-  });
+      "pod has none left",
+  );
 }
 
 /** Hands the IPAMClaim that the pod names to a network that allows it. */

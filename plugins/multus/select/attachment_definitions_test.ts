@@ -111,6 +111,7 @@ Deno.test("AttachmentDefinitions aborts with its signal", async () => {
 });
 
 interface Setting extends DeviceSource {
+  readonly podRequests?: "any";
   readonly requireDevices?: boolean;
   readonly confDir?: string;
   readonly request?: AttachmentRequest;
@@ -133,8 +134,11 @@ async function resolve(
       definitionKeys: [],
       trustedNamespaces: [],
       requireDevices: setting.requireDevices ?? false,
+      podRequests: setting.podRequests ?? "offered",
+      podArgs: ["x"],
     },
     takeDevice: setting.takeDevice,
+    hasDevice: setting.hasDevice,
     log: console,
   });
 }
@@ -227,6 +231,7 @@ Deno.test("AttachmentDefinitions.resolve() refuses a network without its device,
     ["the pod names one", {
       ...strict,
       takeDevice: none,
+      hasDevice: (id) => Promise.resolve(id === "d"),
       request: { deviceId: "d" },
     }],
     ["no pod", strict],
@@ -235,6 +240,35 @@ Deno.test("AttachmentDefinitions.resolve() refuses a network without its device,
   await eachRow(t, rows, async ([, setting]) => {
     await resolve({ type: "sriov" }, setting);
   });
+});
+
+Deno.test("AttachmentDefinitions.resolve() refuses a device that is not the pod's", async (t) => {
+  const none = (): Promise<undefined> => Promise.resolve(undefined);
+  const request = { deviceId: "../../../../run/podvol" };
+  const rows: [string, Setting][] = [
+    ["no resource", { hasDevice: () => Promise.resolve(false) }],
+    ["another pod's", {
+      resourceName: "r",
+      requireDevices: true,
+      takeDevice: none,
+      hasDevice: () => Promise.resolve(false),
+    }],
+    ["nothing tells of devices", {}],
+  ];
+  await eachRow(t, rows, async ([, setting]) => {
+    const error = await assertRejects(
+      () => resolve({ type: "host-device" }, { ...setting, request }),
+      NetworkError,
+    );
+    assertEquals([error.code, error.event.reason, error.message], [
+      7,
+      "NetworkRefused",
+      'Refused device "../../../../run/podvol" over network "ns/nad": neither ' +
+      "the kubelet nor a resource claim gave it to the pod; " +
+      '"podRequests" of the node\'s multus configuration can allow it',
+    ]);
+  });
+  await resolve({ type: "sriov" }, { podRequests: "any", request });
 });
 
 Deno.test("AttachmentDefinitions.resolve() sets cni-args and the device", async () => {

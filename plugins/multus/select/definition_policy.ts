@@ -9,7 +9,6 @@
 
 import type { Named } from "../../../cni/config/node_key.ts";
 import { findNodeKey, isUsual } from "../../../cni/config/node_keys.ts";
-import { ErrorCode } from "../../../cni/error.ts";
 import {
   foldKey,
   formatPath,
@@ -24,7 +23,7 @@ import {
   isOwnType,
   refuseSelf,
 } from "../model/delegate.ts";
-import { NetworkError } from "../model/network_error.ts";
+import { refusal } from "../model/network_error.ts";
 
 /** The settings of the node. */
 export type DefinitionPolicy = Pick<
@@ -83,11 +82,22 @@ export function checkDefinition(
       ).find((one) => one !== undefined)
     : findProblem(conf.plugin.document, [], "", policy);
   if (problem === undefined) return;
-  const message = `Refused ${origin}: ${problem}`;
-  throw new NetworkError(ErrorCode.InvalidNetworkConfig, message, {
-    reason: "NetworkRefused",
-    message,
-  });
+  throw refusal(`Refused ${origin}: ${problem}`);
+}
+
+/**
+ * Refuses `cni-args` of a pod that name something of the node. Whatever the
+ * network's definition may name, who may create pods may not.
+ *
+ * @param name The network
+ * @throws {NetworkError} 7 With the key
+ */
+export function checkArguments(cniArgs: JsonObject, name: string): void {
+  const none = { definitionTypes: [EVERY], definitionKeys: [] };
+  const problem = findProblem(cniArgs, [], "", none);
+  if (problem === undefined) return;
+  const [what] = problem.split(";");
+  throw refusal(`Refused "cni-args" over network "${name}": ${what}`);
 }
 
 type Path = readonly PropertyKey[];

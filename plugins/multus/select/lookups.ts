@@ -11,7 +11,10 @@ import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
 import type { Cluster } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
-import type { DefinitionSource } from "./attachment_definitions.ts";
+import type {
+  DefinitionSource,
+  DeviceSource,
+} from "./attachment_definitions.ts";
 
 /** The parts of a call that looking something up needs. */
 export interface LookupCall {
@@ -33,14 +36,16 @@ export function definitionsOf(cluster: Cluster): DefinitionSource {
 }
 
 /** Looks up the devices when the first network needs one. */
-export function deviceTaker(
+export function deviceLookup(
   session: LookupCall,
   pod: KnownPod,
-): (resourceName: string) => Promise<string | undefined> {
+): Required<Pick<DeviceSource, "takeDevice" | "hasDevice">> {
   let devices: Promise<ResourceMap> | undefined;
-  return async (resourceName) => {
+  const read = (): Promise<ResourceMap> =>
     devices ??= readDevices(session, pod);
-    return (await devices).take(resourceName);
+  return {
+    takeDevice: async (resourceName) => (await read()).take(resourceName),
+    hasDevice: async (deviceId) => (await read()).has(deviceId),
   };
 }
 

@@ -29,7 +29,7 @@ import {
   type NetworkSelection,
   ROUTES,
 } from "../model/delegate.ts";
-import { NetworkError } from "../model/network_error.ts";
+import { refusal } from "../model/network_error.ts";
 
 /** Limits the routes of an annotation, which has room for thousands. */
 const MAX_ROUTES = 256;
@@ -116,12 +116,9 @@ export function checkPermittedRoutes(
       !podRoutes.some((permitted) => permitted.containsCidr(dst))
     );
     if (route === undefined) continue;
-    const message =
+    throw refusal(
       `Refused route ${route.dst.masked()} of "${ROUTES}" over network "${name}": ` +
-      `"podRoutes" of the node's multus configuration does not have the destination`;
-    throw new NetworkError(ErrorCode.InvalidNetworkConfig, message, {
-      reason: "NetworkRefused",
-      message,
-    });
+        `"podRoutes" of the node's multus configuration does not have the destination`,
+    );
   }
 }

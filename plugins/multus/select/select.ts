@@ -23,7 +23,7 @@ import { inContext } from "../model/network_error.ts";
 import type { Cluster } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
 import type { ChosenNetworks } from "./annotations.ts";
-import { definitionsOf, deviceTaker, evidenceFinder } from "./lookups.ts";
+import { definitionsOf, deviceLookup, evidenceFinder } from "./lookups.ts";
 import { resolveAll, type ResolveQuery } from "./resolve.ts";
 
 /** The parts of a call that selecting networks needs. */
@@ -60,22 +60,6 @@ export async function selectDelegates(
 }
 
 /**
- * Checks that a pod may have what it requests of its networks. Not a part of the
- * selection: a pod that was attached before the configuration was changed must
- * be detached.
- *
- * @throws {NetworkError} 7 If it may not
- */
-export async function checkPermitted(
-  { call: { config } }: Pick<SelectingCall, "call">,
-  delegates: readonly Delegate[],
-): Promise<void> {
-  if (delegates.every(({ request }) => !request.routes)) return;
-  const { checkPermittedRoutes } = await import("./pod_routes.ts");
-  checkPermittedRoutes(delegates, config);
-}
-
-/**
  * Resolves the configuration's master, for operations that concern no pod.
  *
  * @throws {CniError} As {@linkcode selectDelegates}
@@ -99,7 +83,7 @@ function buildQuery(
     podNamespace: k8s.podNamespace,
     annotations: pod?.annotations,
     client: cluster.isConfigured ? definitionsOf(cluster) : undefined,
-    takeDevice: pod && deviceTaker(session, pod),
+    ...pod && deviceLookup(session, pod),
     findEvidence: pod && evidenceFinder(session, pod),
     log,
     signal,

@@ -1,0 +1,159 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { AttachmentCache } from "../../cni/libcni/cache.ts";
+import type { JsonObject } from "../../cni/json/json.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { checkUnused } from "./in_use.ts";
+import { type AttachmentRequest, loadDelegate } from "./model/delegate.ts";
+import { NetworkError } from "./model/network_error.ts";
+
+const encode = (value: object): Uint8Array =>
+  new TextEncoder().encode(JSON.stringify(value));
+const MACVLAN = { name: "lan", type: "macvlan", master: "eth0" };
+const BRIDGE = { name: "wan", type: "bridge", bridge: "br1", isGateway: true };
+const POD = { namespace: "a", name: "web" };
+
+class Node implements Disposable {
+  readonly #hosts = TestHosts.create();
+  readonly #cache = new AttachmentCache(`${this.#hosts.directory}/multus`);
+
+  constructor() {
+    const { host } = this.#hosts;
+    runIn(host, "ip", "address", "add", "192.0.2.7/24", "dev", "lo");
+  }
+
+  /** Has a container with an address and a MAC. */
+  attach(
+    containerId: string,
+    { conf = MACVLAN, netns = this.#hosts.sandbox.path, pod = POD }: {
+      conf?: JsonObject;
+      netns?: string;
+      pod?: typeof POD;
+    } = {},
+  ): void {
+    this.#cache.writeAttachment({
+      network: String(conf["name"]),
+      containerId,
+      ifName: "net1",
+      netns,
+      config: encode({ cniVersion: "1.0.0", ...conf }),
+      cniArgs: [
+        ["K8S_POD_NAMESPACE", pod.namespace],
+        ["K8S_POD_NAME", pod.name],
+      ],
+      capabilityArgs: {},
+    }, {
+      cniVersion: "1.0.0",
+      interfaces: [{ name: "net1", mac: "02:00:00:00:00:0a", sandbox: netns }],
+      ips: [{ address: "10.1.1.5/24" }, { address: "fd00::5/64" }],
+    });
+  }
+
+  check(request: AttachmentRequest, conf: JsonObject = MACVLAN): void {
+    const delegate = loadDelegate(encode({ cniVersion: "1.0.0", ...conf }), {
+      name: "b/n",
+      request,
+    });
+    const session = {
+      cache: this.#cache,
+      k8s: { podNamespace: "b", podName: "mine" },
+      call: {
+        args: { containerId: "mine" },
+        hostNetns: this.#hosts.host.path,
+      },
+    };
+    // deno-lint-ignore no-explicit-any -- the parts of a session that it reads
+    checkUnused(session as any, [delegate]);
+  }
+
+  refuses(request: AttachmentRequest, conf?: JsonObject): string {
+    const { code, event } = assertThrows(
+      () => this.check(request, conf),
+      NetworkError,
+    );
+    assertEquals([code, event.reason], [7, "NetworkRefused"]);
+    const [start = ""] = event.message.split("; ");
+    return start.replace("Refused ", "");
+  }
+
+  [Symbol.dispose](): void {
+    this.#hosts[Symbol.dispose]();
+  }
+}
+
+const ADDRESS = 'address 10.1.1.5 over network "b/n": pod "a/web" has it';
+const MAC = 'MAC 02:00:00:00:00:0a over network "b/n": pod "a/web" has it';
+
+rootTest(
+  "a pod gets no address and MAC that another container has",
+  async (t) => {
+    const rows: [string, AttachmentRequest, string][] = [
+      ["an address", { ips: ["10.1.1.6/24", "10.1.1.5/16"] }, ADDRESS],
+      ["without a length", { ips: ["10.1.1.5"] }, ADDRESS],
+      [
+        "of IPv6, written differently",
+        { ips: ["fd00:0::0005/64"] },
+        ADDRESS.replace("10.1.1.5", "fd00::5"),
+      ],
+      ["by cni-args", { cniArgs: { IPS: ["10.1.1.5/24"] } }, ADDRESS],
+      ["a MAC", { mac: "02-00-00-00-00-0A" }, MAC],
+      ["a MAC by cni-args", { cniArgs: { Mac: "02:00:00:00:00:0a" } }, MAC],
+      [
+        "the node's own",
+        { ips: ["192.0.2.7/24"] },
+        'address 192.0.2.7 over network "b/n": the node has it',
+      ],
+    ];
+    using node = new Node();
+    node.attach("other");
+    await eachRow(
+      t,
+      rows,
+      ([, request, expected]) => assertEquals(node.refuses(request), expected),
+    );
+    node.check({ ips: ["10.1.1.6/24"], mac: "02:00:00:00:00:0b" });
+  },
+);
+
+rootTest("an address is in use where networks may meet", async (t) => {
+  const request = { ips: ["10.1.1.5/24"] };
+  const rows: [string, JsonObject, JsonObject, boolean][] = [
+    ["the same parent", MACVLAN, { ...MACVLAN, name: "x" }, true],
+    ["another parent", MACVLAN, { ...MACVLAN, master: "eth1" }, false],
+    ["another VLAN", { ...MACVLAN, type: "vlan", vlanId: 5 }, MACVLAN, false],
+    ["a network that the node routes", BRIDGE, MACVLAN, true],
+    ["the other way round", MACVLAN, { name: "x", type: "ptp" }, true],
+    [
+      "bridges that the node does not route",
+      { ...BRIDGE, isGateway: false },
+      { ...BRIDGE, isGateway: false, bridge: "br2" },
+      false,
+    ],
+  ];
+  await eachRow(t, rows, ([, held, wanted, isInUse]) => {
+    using node = new Node();
+    node.attach("other", { conf: held });
+    if (isInUse) assertEquals(node.refuses(request, wanted), ADDRESS);
+    else node.check(request, wanted);
+  });
+});
+
+rootTest("a container that is gone has nothing", async (t) => {
+  const request = { ips: ["10.1.1.5/24"], mac: "02:00:00:00:00:0a" };
+  using node = new Node();
+  await t.step("its namespace does not exist", () => {
+    node.attach("other", { netns: "/run/netns/gone" });
+    node.check(request);
+  });
+  await t.step("it was the pod's own", () => {
+    node.attach("earlier", { pod: { namespace: "b", name: "mine" } });
+    node.attach("mine");
+    node.check(request);
+  });
+  await t.step("a pod of that name elsewhere is another", () => {
+    node.attach("elsewhere", { pod: { namespace: "c", name: "mine" } });
+    assertEquals(node.refuses(request), ADDRESS.replace("a/web", "c/mine"));
+  });
+});

@@ -1,0 +1,32 @@
+/**
+ * Checks that depend on more than the networks' definitions. Not a part of the
+ * selection: a pod that was attached before the node changed must be detached.
+ *
+ * @module
+ */
+
+import type { Delegate } from "./model/delegate.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * Checks that a pod may have the routes, addresses and MACs that it requests.
+ * Reads nothing for a pod that requests none.
+ *
+ * @throws {NetworkError} 7 If it may not
+ */
+export async function checkPermitted(
+  session: Session,
+  delegates: readonly Delegate[],
+): Promise<void> {
+  const { call: { config } } = session;
+  if (delegates.some(({ request }) => request.routes)) {
+    const { checkPermittedRoutes } = await import("./select/pod_routes.ts");
+    checkPermittedRoutes(delegates, config);
+  }
+  const isAsked = delegates.some(({ request: { ips, mac, cniArgs } }) =>
+    ips !== undefined || mac !== undefined || cniArgs !== undefined
+  );
+  if (!isAsked || config.podRequests === "any") return;
+  const { checkUnused } = await import("./in_use.ts");
+  checkUnused(session, delegates);
+}

@@ -1,0 +1,251 @@
+/**
+ * What a pod may request of a network by its annotations: what the network's
+ * definition offers. Who may create pods is often a tenant, and plugins take
+ * addresses, devices and settings as they are requested.
+ *
+ * ```
+ * [{ "name": "lan", "ips": ["10.1.1.11/24"], "cni-args": { "promisc": true } }]
+ *                          └ static needs the capability "ips"
+ * ```
+ *
+ * @module
+ */
+
+import {
+  findValue,
+  foldKey,
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../../cni/json/json.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { Ip, unlessNoAddress } from "../../../net/ip.ts";
+import type { MultusConfig } from "../model/config.ts";
+import { type Delegate, isList } from "../model/delegate.ts";
+import { type NetworkError, refusal } from "../model/network_error.ts";
+
+/** The settings of the node. */
+export type PodRequestPolicy = Pick<MultusConfig, "podRequests" | "podArgs">;
+
+/** Keys of `cni-args` that pods may set of any network. */
+const USUAL_ARGS: readonly string[] = [
+  // Source: CNI CONVENTIONS.md, "args". "ips" and "mac" are checked below.
+  "ips",
+  "labels",
+  "mac",
+  // Source: Mellanox/nvidia-k8s-ipam, "poolNames" of cni-args.
+  "poolnames",
+  "pooltype",
+  // Source: Mellanox/ib-kubernetes, which sets them in annotations of pods.
+  "guid",
+  "mellanox.infiniband.app",
+  // Source: kubevirt pkg/network/multus, for plugins of network bindings.
+  "logicnetworkname",
+];
+
+/** IPAM plugins that give a pod no address but those of their own ranges. */
+const OWN_RANGES: readonly string[] = ["host-local", "dhcp"];
+
+/**
+ * Refuses what a pod requests of a network, unless the network's definition, or
+ * the node, offers it.
+ *
+ * @param delegate The definition, before the request is written into it
+ * @throws {NetworkError} 7 With what would offer it
+ */
+export function checkOffered(
+  delegate: Delegate,
+  { podRequests, podArgs }: PodRequestPolicy,
+): void {
+  if (podRequests === "any") return;
+  const { request: { cniArgs = {} } } = delegate;
+  const plugins = listPlugins(delegate);
+  checkArgs(delegate, plugins, podArgs);
+  for (const text of requestedIps(delegate.request)) {
+    const ip = parseIp(text);
+    const problem = ip && findIpProblem(ip, delegate, plugins);
+    if (problem !== undefined) {
+      throw refuse(delegate, `address ${text}`, problem);
+    }
+  }
+  const { mac = listValues(cniArgs, "mac")[0] } = delegate.request;
+  if (mac === undefined || offersMac(delegate, plugins)) return;
+  throw refuse(
+    delegate,
+    `MAC ${JSON.stringify(mac)}`,
+    'the definition does not offer it by the capability "mac"',
+  );
+}
+
+/** Returns the error for what a pod may not have of a network. */
+export function refuse(
+  { name }: Pick<Delegate, "name">,
+  what: string,
+  problem: string,
+): NetworkError {
+  return refusal(
+    `Refused ${what} over network "${name}": ${problem}; ` +
+      '"podRequests" of the node\'s multus configuration can allow it',
+  );
+}
+
+/** Lists the addresses that a pod requests, as written. */
+export function requestedIps(
+  { ips = [], cniArgs = {} }: Delegate["request"],
+): string[] {
+  const inArgs = listValues(cniArgs, "ips")
+    .flatMap((list) => Array.isArray(list) ? list : [])
+    .filter((text) => typeof text === "string");
+  return [...ips, ...inArgs];
+}
+
+/** Lists the MACs that a pod requests, as written. */
+export function requestedMacs(
+  { mac, cniArgs = {} }: Delegate["request"],
+): string[] {
+  return [mac, ...listValues(cniArgs, "mac")]
+    .filter((text) => typeof text === "string");
+}
+
+/** Parses an address with or without a prefix length; undefined for no address. */
+export function parseIp(text: string): Ip | undefined {
+  return unlessNoAddress(() =>
+    text.includes("/") ? Cidr.parse(text).ip : Ip.parse(text)
+  );
+}
+
+/** Lists the values of a key in all its spellings. */
+function listValues(object: JsonObject, folded: string): JsonValue[] {
+  return Object.entries(object)
+    .flatMap(([key, value]) => foldKey(key) === folded ? [value] : []);
+}
+
+function listPlugins({ conf }: Delegate): JsonObject[] {
+  return isList(conf)
+    ? conf.plugins.map(({ document }) => document)
+    : [conf.plugin.document];
+}
+
+function checkArgs(
+  delegate: Delegate,
+  plugins: readonly JsonObject[],
+  podArgs: readonly string[],
+): void {
+  const { name, request: { cniArgs = {} } } = delegate;
+  const permitted = [...USUAL_ARGS, ...podArgs.map(foldKey)];
+  const offers = plugins.map((plugin) => {
+    const args = objectOf(findValue(plugin, "args"));
+    return objectOf(findValue(args, "cni"));
+  });
+  const refused = Object.entries(cniArgs).find(([key, value]) =>
+    !permitted.includes(foldKey(key)) &&
+    !offers.some((offer) => isOffered(value, findValue(offer, key)))
+  );
+  if (refused === undefined) return;
+  throw refusal(
+    `Refused ${JSON.stringify(refused[0].slice(0, 100))} of "cni-args" over ` +
+      `network "${name}": the definition does not offer it in "args.cni"; ` +
+      '"podArgs" of the node\'s multus configuration can allow it',
+  );
+}
+
+/** An offered object offers its keys only. */
+function isOffered(value: JsonValue, offered: JsonValue | undefined): boolean {
+  if (offered === undefined) return false;
+  if (!isObject(value)) return !isObject(offered);
+  return isObject(offered) &&
+    Object.entries(value as JsonObject).every(([key, item]) =>
+      isOffered(item, findValue(offered as JsonObject, key))
+    );
+}
+
+function findIpProblem(
+  ip: Ip,
+  delegate: Delegate,
+  plugins: readonly JsonObject[],
+): string | undefined {
+  for (const ipam of listIpam(plugins)) {
+    const type = findValue(ipam, "type");
+    if (OWN_RANGES.includes(String(type))) continue;
+    if (type === "whereabouts" && isInRanges(ip, ipam)) continue;
+    if (!declares(delegate, "ips")) {
+      return 'the definition does not offer it by the capability "ips"';
+    }
+    const bounds = type === "static" ? listSubnets(ipam) : [];
+    if (bounds.length > 0 && !bounds.some((one) => one.contains(ip))) {
+      return `the definition's addresses are in ${bounds.join(", ")}`;
+    }
+  }
+  return undefined;
+}
+
+/** Lists the configurations of IPAM plugins, at any depth. */
+function listIpam(value: JsonValue | readonly JsonObject[]): JsonObject[] {
+  if (Array.isArray(value)) return value.flatMap((item) => listIpam(item));
+  if (!isObject(value)) return [];
+  return Object.entries(value as JsonObject).flatMap(([key, item]) => [
+    ...foldKey(key) === "ipam" &&
+        (findValue(objectOf(item), "type") ?? "") !== ""
+      ? [objectOf(item)]
+      : [],
+    ...listIpam(item),
+  ]);
+}
+
+function declares({ conf }: Delegate, capability: string): boolean {
+  return (isList(conf) ? conf.plugins : [conf.plugin])
+    .some(({ capabilities }) => capabilities[capability] === true);
+}
+
+/** Lists the subnets of static's addresses. */
+function listSubnets(ipam: JsonObject): Cidr[] {
+  const addresses = findValue(ipam, "addresses");
+  if (!Array.isArray(addresses)) return [];
+  return addresses.flatMap((item) => {
+    const text = findValue(objectOf(item), "address");
+    const cidr = parseCidr(text);
+    return cidr === undefined ? [] : [cidr.masked()];
+  });
+}
+
+function parseCidr(value: JsonValue | undefined): Cidr | undefined {
+  return typeof value === "string"
+    ? unlessNoAddress(() => Cidr.parse(value))
+    : undefined;
+}
+
+/** Reports whether an address is of whereabouts' ranges, which keep it unique. */
+function isInRanges(ip: Ip, ipam: JsonObject): boolean {
+  const more = findValue(ipam, "ipRanges");
+  return [ipam, ...Array.isArray(more) ? more.map(objectOf) : []]
+    .some((range) => {
+      const text = findValue(range, "range");
+      return typeof text === "string" &&
+        parseCidr(text.slice(text.indexOf("-") + 1))?.masked().contains(ip);
+    });
+}
+
+/**
+ * Reports whether a pod may choose the MAC of its interface: by the capability,
+ * or on a network for virtual machines, which bring their own. Such a network
+ * has no addresses, or a plugin `tuning` that is there for nothing else.
+ *
+ * Source: KubeVirt user guide, "Interfaces and Networks", whose definitions
+ * declare no capability.
+ */
+function offersMac(
+  delegate: Delegate,
+  plugins: readonly JsonObject[],
+): boolean {
+  return declares(delegate, "mac") || listIpam(plugins).length === 0 ||
+    plugins.some(isBareTuning);
+}
+
+function isBareTuning(plugin: JsonObject): boolean {
+  const type = findValue(plugin, "type");
+  return (type === "tuning" || type === "cnv-tuning") &&
+    Object.keys(plugin).every((key) =>
+      ["type", "name", "cniversion", "capabilities"].includes(foldKey(key))
+    );
+}

@@ -1,0 +1,431 @@
+/**
+ * What the author of a pod can do to the node and to other pods by annotations:
+ * through thin multus and through the daemon, as executables.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../cni/json/json.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { eventually } from "./_harness/eventually.ts";
+import type { PodOptions } from "./_harness/host_pod.ts";
+import { MultusDaemon } from "./_harness/multus_daemon.ts";
+import {
+  BIN,
+  type HostPod,
+  hostTest,
+  MultusHost,
+} from "./_harness/multus_host.ts";
+
+const VICTIM = { ip: "10.60.0.5/24", mac: "02:00:00:00:00:0a" };
+
+/** An annotation, and how ADD ends. */
+interface Attack {
+  readonly title: string;
+  readonly pod: PodOptions;
+  /** A part of the error; undefined if it is without effect. */
+  readonly refused: string | undefined;
+  /** Whether an event tells the pod of it. */
+  readonly isTold?: boolean;
+}
+
+/** Runs multus where the kubelet has given a device to another pod. */
+const WITH_KUBELET: readonly string[] = [
+  "/usr/bin/unshare",
+  "-m",
+  "sh",
+  "-c",
+  `mount -t tmpfs tmpfs /var/lib && mkdir -p /var/lib/kubelet/device-plugins &&
+   echo '{"Data":{"PodDeviceEntries":[{"PodUID":"uid-of-victim",
+     "ResourceName":"vendor.com/nic","DeviceIDs":{"0":["0000:3d:00.1"]}}]}}' \
+     > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint &&
+   exec "$0"`,
+  `${BIN}/multus`,
+];
+
+const NO_IPS = 'not offer it by the capability "ips"';
+const NO_MAC = 'not offer it by the capability "mac"';
+const NO_ARG = 'of "cni-args" over network';
+const NO_DEVICE = "neither the kubelet nor a resource claim gave it";
+const TAKEN = 'pod "default/victim" has it';
+
+const on = (name: string, keys: JsonObject): PodOptions => ({
+  networks: [{ name, ...keys }],
+});
+const args = (name: string, cniArgs: JsonObject): PodOptions =>
+  on(name, { "cni-args": cniArgs });
+const attack = (
+  title: string,
+  pod: PodOptions,
+  refused: string | undefined,
+  isTold = true,
+): Attack => ({ title, pod, refused, isTold });
+
+const ATTACKS: readonly Attack[] = [
+  attack(
+    "a link of the node by a path as deviceID",
+    on("device", { deviceID: "../../../../run/podvol" }),
+    NO_DEVICE,
+  ),
+  attack(
+    "another pod's PCI device",
+    on("device", { deviceID: "0000:3d:00.1" }),
+    NO_DEVICE,
+  ),
+  attack(
+    "the same over a network with a resource",
+    on("resource", { deviceID: "0000:3d:00.1" }),
+    NO_DEVICE,
+  ),
+  attack(
+    "an address of a neighbour by ips",
+    on("fixed", { ips: ["10.9.9.9/24"] }),
+    NO_IPS,
+  ),
+  attack(
+    "the same by cni-args",
+    args("fixed", { ips: ["10.9.9.9/24"] }),
+    NO_IPS,
+  ),
+  attack(
+    "the same in another case",
+    args("fixed", { IPs: ["10.9.9.9/24"] }),
+    NO_IPS,
+  ),
+  attack(
+    "the same in two cases",
+    args("fixed", { IPS: ["10.9.9.9/24"], ips: [] }),
+    NO_IPS,
+  ),
+  attack("the same in place of the cluster's network", {
+    annotations: {
+      "v1.multus-cni.io/default-network": JSON.stringify([
+        { name: "fixed", namespace: "default", ips: ["10.9.9.9/24"] },
+      ]),
+    },
+  }, NO_IPS),
+  attack(
+    "an address outside of the definition's subnet",
+    on("bounded", { ips: ["10.62.0.9/8"] }),
+    "the definition's addresses are in 10.61.0.0/24",
+  ),
+  attack(
+    "another pod's address",
+    on("lan", { ips: [VICTIM.ip] }),
+    TAKEN,
+  ),
+  attack(
+    "another pod's address with another length",
+    on("lan", { ips: ["10.60.0.99/24", "10.60.0.5/8"] }),
+    TAKEN,
+  ),
+  attack(
+    "another pod's address by another network of the bridge",
+    on("same-lan", { ips: [VICTIM.ip] }),
+    TAKEN,
+  ),
+  attack(
+    "another pod's address by a network that the node routes",
+    on("routed", { ips: [VICTIM.ip] }),
+    TAKEN,
+  ),
+  attack(
+    "another pod's address by cni-args",
+    args("lan", { ips: [VICTIM.ip] }),
+    TAKEN,
+  ),
+  attack(
+    "an address of the node",
+    on("lan", { ips: ["192.0.2.7/24"] }),
+    "the node has it",
+  ),
+  attack(
+    "another pod's lease",
+    on("leases", { ips: ["10.63.0.2"] }),
+    TAKEN,
+  ),
+  attack(
+    "an address beside host-local's range",
+    on("leases", { ips: ["10.9.9.9"] }),
+    "failed to allocate all requested IPs: 10.9.9.9",
+    false,
+  ),
+  attack(
+    "the gateway's address",
+    on("leases", { ips: ["10.63.0.1"] }),
+    "the node has it",
+  ),
+  attack(
+    "a MAC by mac",
+    on("leases", { mac: "02:00:00:00:00:99" }),
+    NO_MAC,
+  ),
+  attack(
+    "a MAC by cni-args",
+    args("leases", { MAC: "02:00:00:00:00:99" }),
+    NO_MAC,
+  ),
+  attack("another pod's MAC", on("lan", { mac: VICTIM.mac }), TAKEN),
+  attack(
+    "another pod's MAC, written differently",
+    on("lan", { mac: "02-00-00-00-00-0A" }),
+    TAKEN,
+  ),
+  attack(
+    "another pod's MAC on another network",
+    on("layer2", { mac: VICTIM.mac }),
+    TAKEN,
+  ),
+  ...Object.entries({
+    sysctl: { "net.ipv4.ip_forward": "1" },
+    promisc: true,
+    allmulti: true,
+    mtu: 9000,
+    txQLen: 100000,
+    PROMISC: true,
+  }).map(([key, value]) =>
+    attack(`${key} by cni-args`, args("tuned", { [key]: value }), NO_ARG)
+  ),
+  attack(
+    "a sysctl over a network of a trusted namespace",
+    on("trusted", {
+      namespace: "trusted",
+      "cni-args": { sysctl: { "net.ipv4.ip_forward": "1" } },
+    }),
+    NO_ARG,
+  ),
+  attack(
+    "a sysctl over a network in a file",
+    args("file", { sysctl: { "net.ipv4.ip_forward": "1" } }),
+    NO_ARG,
+  ),
+  attack(
+    "a directory of the node by cni-args",
+    args("leases", { labels: [{ dataDir: "/etc" }] }),
+    'Refused "cni-args" over network "default/leases": "labels[0].dataDir" names',
+  ),
+  attack(
+    "the same over a network of a trusted namespace",
+    on("trusted", {
+      namespace: "trusted",
+      "cni-args": { labels: [{ dataDir: "/etc" }] },
+    }),
+    'Refused "cni-args" over network "trusted/trusted"',
+  ),
+  attack(
+    "the same over a network in a file",
+    args("file", { labels: [{ dataDir: "/etc" }] }),
+    'Refused "cni-args" over network "default/file"',
+  ),
+  attack(
+    "a program of the node by cni-args",
+    args("leases", { labels: { type: "debug" } }),
+    "may not run",
+  ),
+  attack(
+    "another pod's IPAMClaim",
+    args("leases", { "ipam-claim-reference": "victim" }),
+    NO_ARG,
+  ),
+  attack(
+    "another pod's identity",
+    args("leases", { "cni.dev/pod": { uid: "uid-of-victim" } }),
+    NO_ARG,
+  ),
+  attack(
+    "more CNI_ARGS behind a MAC",
+    on("lan", { mac: "02:00:00:00:00:99;IP=10.60.0.5/24" }),
+    "invalid MAC address",
+    false,
+  ),
+  attack(
+    "more CNI_ARGS behind an address",
+    on("lan", { ips: ["10.60.0.9/24;K8S_POD_NAME=victim"] }),
+    "failed to parse CIDR",
+    false,
+  ),
+  attack(
+    "another API object by a network's name",
+    on("../../../../../api/v1/namespaces/default/secrets/x", {}),
+    "cannot find a network-attachment-definition",
+    false,
+  ),
+  attack(
+    "a route to the cluster's services",
+    on("leases", { "dev.cni.routes": [{ dst: "10.96.0.0/12" }] }),
+    '"podRoutes"',
+  ),
+  attack(
+    "the interface of the cluster's network",
+    on("leases", { interface: "eth0" }),
+    "eth0",
+    false,
+  ),
+  attack(
+    "more networks than a node bears",
+    { networks: Array(129).fill("leases").join(",") },
+    "a pod can have 128",
+    false,
+  ),
+  attack(
+    "host ports over a network that offers none",
+    on("leases", { portMappings: [{ hostPort: 80, containerPort: 80 }] }),
+    undefined,
+  ),
+  attack(
+    "bandwidth over a network that offers none",
+    on("leases", { bandwidth: { ingressRate: 1 } }),
+    undefined,
+  ),
+];
+
+class Node implements AsyncDisposable {
+  readonly host: MultusHost;
+  readonly daemon: MultusDaemon;
+
+  private constructor(host: MultusHost, daemon: MultusDaemon) {
+    this.host = host;
+    this.daemon = daemon;
+  }
+
+  static async start(): Promise<Node> {
+    const host = await MultusHost.start();
+    const { hosts, api } = host;
+    runIn(hosts.host, "ip", "address", "add", "192.0.2.7/24", "dev", "lo");
+    for (const namespace of ["kube-system", "trusted"]) {
+      api.put("namespaces", { metadata: { name: namespace } });
+    }
+    const put = (
+      name: string,
+      keys: JsonObject,
+      namespace = "default",
+    ): unknown =>
+      api.putNad(namespace, name, { cniVersion: "1.0.0", name, ...keys });
+    const lan = {
+      type: "bridge",
+      bridge: "br-lan",
+      capabilities: { ips: true, mac: true },
+      ipam: { type: "static" },
+    };
+    const leases = { type: "ptp", ipam: hosts.hostLocal("10.63.0.0/24") };
+    put("lan", lan);
+    put("same-lan", lan);
+    put("routed", { ...lan, type: "ptp" });
+    put("fixed", { ...lan, capabilities: {} });
+    put("bounded", {
+      ...lan,
+      ipam: { type: "static", addresses: [{ address: "10.61.0.1/24" }] },
+    });
+    put("layer2", { type: "bridge", bridge: "br-vms" });
+    put("leases", leases);
+    put("tuned", { plugins: [leases, { type: "tuning", mtu: 1400 }] });
+    put("device", {
+      type: "host-device",
+      capabilities: { deviceID: true },
+    });
+    put("trusted", leases, "trusted");
+    api.put("network-attachment-definitions", {
+      metadata: { namespace: "default", name: "file" },
+      spec: { config: "" },
+    });
+    api.put("network-attachment-definitions", {
+      metadata: {
+        namespace: "default",
+        name: "resource",
+        annotations: { "k8s.v1.cni.cncf.io/resourceName": "vendor.com/nic" },
+      },
+      spec: {
+        config: JSON.stringify({
+          cniVersion: "1.0.0",
+          name: "resource",
+          type: "host-device",
+          capabilities: { deviceID: true },
+        }),
+      },
+    });
+    Deno.mkdirSync(`${hosts.directory}/net.d`);
+    Deno.writeTextFileSync(
+      `${hosts.directory}/net.d/file.conf`,
+      JSON.stringify({ cniVersion: "1.0.0", name: "file", ...leases }),
+    );
+    const daemon = await MultusDaemon.start(host);
+    const node = new Node(host, daemon);
+    await node.addVictim();
+    return node;
+  }
+
+  async addVictim(): Promise<void> {
+    const pod = this.host.addPod("victim", {
+      networks: [
+        { name: "lan", ips: [VICTIM.ip], mac: VICTIM.mac },
+        { name: "leases" },
+      ],
+    });
+    await this.host.succeed("ADD", pod);
+    assertEquals(this.host.interfaces(pod), ["eth0", "lo", "net1", "net2"]);
+  }
+
+  /** @param way Thin multus, or the daemon */
+  async add(pod: HostPod, way: string): Promise<string | undefined> {
+    const { host, daemon } = this;
+    const none = `${host.hosts.directory}/none`;
+    const keys = {
+      daemonSocketDir: way === "daemon" ? daemon.socketDir : none,
+      trustedNamespaces: ["trusted"],
+      multusNamespace: "kube-system",
+    };
+    const command = way === "with a kubelet" ? WITH_KUBELET : undefined;
+    const { code, json } = await host.call("ADD", pod, {
+      keys,
+      ...command && { command },
+    });
+    if (code === 0) return undefined;
+    assert([4, 7].includes(json.code), JSON.stringify(json));
+    return json.msg;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.daemon[Symbol.asyncDispose]();
+    await this.host[Symbol.asyncDispose]();
+  }
+}
+
+/** What others have: the node's links, addresses, routes and rules. */
+function stateOf({ hosts: { host } }: MultusHost): string[] {
+  return [
+    runIn(host, "ip", "-brief", "-4", "address"),
+    runIn(host, "ip", "route"),
+    runIn(host, "nft", "list", "ruleset"),
+  ];
+}
+
+hostTest("the author of a pod gets nothing of others", async (t) => {
+  await using node = await Node.start();
+  const { host } = node;
+  let index = 0;
+  for (const { title, pod: options, refused, isTold } of ATTACKS) {
+    await t.step(title, async () => {
+      const state = stateOf(host);
+      const ways = refused === NO_DEVICE
+        ? ["with a kubelet"]
+        : ["thin", "daemon"];
+      for (const way of ways) {
+        const pod = host.addPod(`attack-${index++}`, options);
+        const message = await node.add(pod, way);
+        if (refused === undefined) assertEquals(message, undefined, way);
+        else assertStringIncludes(message ?? "it was done", refused, way);
+        // What is refused before any plugin runs leaves nothing for DEL.
+        if (!isTold || refused === undefined) await host.succeed("DEL", pod);
+        assertEquals(host.leftoversOf(pod), [], way);
+        assertEquals(stateOf(host), state, way);
+        const countEvents = (): number =>
+          host.api.events.filter(({ reason, involvedObject }) =>
+            reason === "NetworkRefused" && involvedObject.name === pod.name
+          ).length;
+        const isExpected = refused !== undefined && isTold === true;
+        // The daemon posts events beside its calls.
+        if (isExpected) await eventually(way, () => countEvents() === 1);
+        else assertEquals(countEvents(), 0, way);
+      }
+    });
+  }
+});
