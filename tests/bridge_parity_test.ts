@@ -6,11 +6,13 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
+import { isAtLeast } from "../cni/version.ts";
 import { rootTest } from "../testing/capabilities.ts";
-import { ipJson, runIn } from "../testing/ip_json.ts";
+import { ipJson, linkNames, runIn } from "../testing/ip_json.ts";
 import {
   ASKED_MAC,
   listPeers,
+  nameOf,
   normaliseResult,
   observeNetns,
   succeedAs,
@@ -19,6 +21,7 @@ import {
 } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsRuleTools } from "./_harness/rules.ts";
+import { eachRow } from "./_harness/table.ts";
 import {
   type CallOptions,
   type CallOutput,
@@ -67,7 +70,6 @@ const ROWS: [string, string[], Keys, { dst: string; gw?: string }[]?][] = [
   ["the container as its own gateway", [], {
     ipam: staticIpam("10.1.2.2"),
   }],
-  ["a gateway of the other family", [], { ipam: staticIpam("2001:db8:1::1") }],
   ["dns", [V4], { dns: { nameservers: ["10.1.2.3"], search: ["a.test"] } }],
 ];
 
@@ -176,6 +178,84 @@ for (const peer of listPeers("bridge")) {
       const addresses = ["10.1.2.2", "10.1.2.4", "2001:db8:1::2", "10.1.2.1"];
       for (const address of addresses) {
         assert(runIn(second, "ping", "-c1", "-W2", address), address);
+      }
+    },
+  );
+
+  // What Go does since 1.10.
+  if (!isAtLeast(peer.cniVersion, "1.1.0")) continue;
+
+  rootTest(
+    `bridge without ipam: each checks and deletes what the other added (${peer.name})`,
+    async () => {
+      for (const [adder, other] of [["ours", peer], [peer, "ours"]] as const) {
+        using hosts = TestHosts.create();
+        const config = configFor(hosts, ["a switch", [], {}]);
+        const { json } = await run(adder, hosts, ["ADD", config]);
+        for (const command of ["CHECK", "DEL"]) {
+          const after = { ...config, prevResult: json };
+          await run(other, hosts, [command, after]);
+        }
+        assertEquals(linkNames(hosts.sandbox), ["lo"]);
+      }
+    },
+  );
+
+  rootTest(
+    `bridge fixes the MAC of a foreign bridge, as the Go plugin does (${peer.name})`,
+    async (t) => {
+      const rows: [name: string, ...commands: string[]][] = [
+        ["without an address"],
+        ["with the gateway's address", "address add 10.1.2.1/24 dev br0"],
+        [
+          "that lost its MAC with its last port",
+          "address add 10.1.2.1/24 dev br0",
+          "link add v0 type veth peer v1",
+          "link set v0 master br0",
+          "link delete v0",
+        ],
+      ];
+      await eachRow(t, rows, async ([, ...commands]) => {
+        for (const who of ["ours", peer] as const) {
+          using hosts = TestHosts.create();
+          const ip = (command: string): string =>
+            runIn(hosts.host, "ip", ...command.split(" "));
+          ip("link add br0 type bridge");
+          for (const command of commands) ip(command);
+          const row: typeof ROWS[number] = ["", [V4], { isGateway: true }];
+          const { json } = await run(who, hosts, [
+            "ADD",
+            configFor(hosts, row),
+          ]);
+          const mac = (): string =>
+            ipJson(hosts.host, "link", "show", "br0")[0].address;
+          assertEquals(json.interfaces[0].mac, mac(), nameOf(who));
+          // A bridge takes the lowest MAC of its ports, unless its own is fixed.
+          ip("link add v2 type veth peer v3");
+          ip("link set v2 address 02:00:00:00:00:01 master br0");
+          assertEquals(json.interfaces[0].mac, mac(), nameOf(who));
+        }
+      });
+    },
+  );
+
+  rootTest(
+    `bridge keeps the host's neighbours, which ADD of the Go plugin forgets (${peer.name})`,
+    async () => {
+      for (const [who, kept] of [["ours", 1], [peer, 0]] as const) {
+        using hosts = TestHosts.create();
+        const row: typeof ROWS[number] = ["", [V4], { isGateway: true }];
+        const config = configFor(hosts, row);
+        const neighbours = (): string[] =>
+          ipJson(hosts.host, "-4", "neigh", "show", "dev", "br0");
+        for (const containerId of ["a", "b"]) {
+          const sandbox = hosts.addNetns();
+          await run(who, hosts, ["ADD", config], { sandbox, containerId });
+          if (containerId === "b") break;
+          runIn(hosts.host, "ping", "-c1", "-W5", "10.1.2.2");
+          assertEquals(neighbours().length, 1);
+        }
+        assertEquals(neighbours().length, kept, nameOf(who));
       }
     },
   );
