@@ -5,6 +5,7 @@
  */
 
 import { assertEquals } from "@std/assert";
+import { isAtLeast } from "../cni/version.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, snapshot } from "../testing/ip_json.ts";
 import {
@@ -70,6 +71,8 @@ function observe({ sandbox }: TwoNetworks): unknown {
 interface Scene {
   readonly networks: TwoNetworks;
   readonly prevResult: unknown;
+  /** Of the plugin; none if undefined. */
+  readonly keys?: Keys;
 }
 
 /** The result of a main plugin that nobody here has written. */
@@ -153,10 +156,38 @@ const ROWS: Readonly<Record<string, () => Scene | Promise<Scene>>> = {
   "behind our bridge": madeBy("ours", "bridge", { isGateway: true }),
 };
 
+/** Makes a scene with keys of the plugin. */
+function withKeys(keys: Keys, prepare: () => Scene): () => Scene {
+  return () => ({ ...prepare(), keys });
+}
+
+const TWO_FAMILIES = foreign([...ETH0, ...NET1, ...IPV6], [IP4, IP6]);
+
+/** Keys that Go has since 1.10. */
+const NEWER: typeof ROWS = {
+  "gateways": withKeys(
+    { gateways: ["192.168.1.254", "2001:db8:1::fe"] },
+    TWO_FAMILIES,
+  ),
+  "a gateway of one family": withKeys(
+    { gateways: ["2001:db8:1::fe"] },
+    TWO_FAMILIES,
+  ),
+  "source hints": withKeys(
+    { addSourceHints: true },
+    foreign([...ETH0, ...NET1]),
+  ),
+  "source hints and a gateway": withKeys(
+    { addSourceHints: true, gateways: ["192.168.1.254"] },
+    foreign([...ETH0, ...NET1]),
+  ),
+};
+
 /** As {@linkcode ROWS}, with plugins of a peer too. */
 function rowsFor(peer: Peer): typeof ROWS {
   return {
     ...ROWS,
+    ...isAtLeast(peer.cniVersion, "1.1.0") && NEWER,
     "behind the Go ptp": madeBy(peer, "ptp", {}),
     "behind the Go bridge": madeBy(peer, "bridge", { isGateway: true }),
   };
@@ -171,6 +202,14 @@ function withoutNames(value: unknown): unknown {
   );
 }
 
+/** With source hints, the Go plugin replaces the kernel's route by its own. */
+function withoutProtocol(value: unknown): unknown {
+  const text = JSON.stringify(value);
+  return JSON.parse(
+    text.replace(/"protocol":"(kernel|boot)",("scope":"link",)/g, "$2"),
+  );
+}
+
 /** It comes back only if the result lists it. */
 function isNoDefaultOfNet1(line: string): boolean {
   return !/^default .*net1/.test(line);
@@ -180,11 +219,12 @@ for (const peer of listPeers("sbr")) {
   const rows = rowsFor(peer);
   for (const [name, prepare] of Object.entries(rows)) {
     testLeavesTheSame(peer, ["sbr", name], async (who) => {
-      const { networks, prevResult } = await prepare();
+      const { networks, prevResult, keys } = await prepare();
       using _ = networks;
-      const { json } = await run(who, networks, "ADD", { prevResult });
+      const { json } = await run(who, networks, "ADD", { ...keys, prevResult });
       const { dns: _dns, ...result } = json;
-      return withoutNames({ result, ...observe(networks) as object });
+      const seen = withoutNames({ result, ...observe(networks) as object });
+      return keys ? withoutProtocol(seen) : seen;
     });
   }
 
@@ -192,16 +232,19 @@ for (const peer of listPeers("sbr")) {
     `sbr takes back what the Go plugin did, and CHECK agrees with it (${peer.name})`,
     async (t) => {
       await eachRow(t, Object.entries(rows), async ([, prepare]) => {
-        const { networks, prevResult } = await prepare();
+        const { networks, prevResult, keys } = await prepare();
         using _ = networks;
-        const before = networks.routes().filter(isNoDefaultOfNet1).sort();
+        const routes = (): string[] =>
+          networks.routes().filter(isNoDefaultOfNet1)
+            .map((line) => keys ? line.replace(" proto kernel", "") : line)
+            .sort();
+        const before = routes();
         const rules = networks.rules();
-        await run(peer, networks, "ADD", { prevResult });
-        await run("ours", networks, "CHECK", { prevResult });
+        await run(peer, networks, "ADD", { ...keys, prevResult });
+        await run("ours", networks, "CHECK", { ...keys, prevResult });
         await run("ours", networks, "DEL", { prevResult });
         assertEquals(networks.rules(), rules);
-        const after = networks.routes().filter(isNoDefaultOfNet1).sort();
-        assertEquals(after, before);
+        assertEquals(routes(), before);
       });
     },
   );
@@ -210,11 +253,11 @@ for (const peer of listPeers("sbr")) {
     `the Go plugin removes the rules of our attachments (${peer.name})`,
     async (t) => {
       await eachRow(t, Object.entries(rows), async ([, prepare]) => {
-        const { networks, prevResult } = await prepare();
+        const { networks, prevResult, keys } = await prepare();
         using _ = networks;
         const rules = networks.rules();
-        await run("ours", networks, "ADD", { prevResult });
-        await run(peer, networks, "CHECK", { prevResult });
+        await run("ours", networks, "ADD", { ...keys, prevResult });
+        await run(peer, networks, "CHECK", { ...keys, prevResult });
         await run(peer, networks, "DEL", { prevResult });
         assertEquals(networks.rules(), rules);
       });

@@ -28,12 +28,14 @@ export const keys: PluginKeys = {
         "Gateways, at most one per family. They take precedence over the addresses' gateways and the interface's default routes.",
       type: "list of strings",
       default: "none",
+      since: "1.10.0",
     },
     "addSourceHints": {
       text:
         "Keeps the addresses' subnets in table main, with the address as source. Programs that do not choose a source address reach them directly, with the right one.",
       type: "boolean",
       default: "`false`",
+      since: "1.10.0",
     },
   },
 };
