@@ -2,7 +2,9 @@
  * The content of a scratch file: the networks of a pod, in the format of the Go
  * version, which dumps its Go structs.
  *
- * `Bytes` is a network's configuration; DEL needs only that and the request.
+ * `Bytes` is a network's configuration; DEL needs only that and the request. Up to
+ * 4.3, Go shortened the list of a file there, and kept it whole beside it, in
+ * `CNINetworkConfigList`, which it did not use for DEL.
  * `Conf` and `ConfList` repeat the keys that Go's types have; they are written
  * for the Go version and never read. The format has no requested bandwidth and
  * port mappings: these are in libcni's cache.
@@ -24,8 +26,9 @@ import {
   omitAbsent,
   parseJson,
 } from "../../../cni/json/json.ts";
+import { ifPossible } from "../../../cni/files/io.ts";
 import type { NetworkConfList } from "../../../cni/libcni/conf.ts";
-import { formatJson } from "../../../cni/libcni/json_bytes.ts";
+import { encodeJson, formatJson } from "../../../cni/libcni/json_bytes.ts";
 import {
   givenDnsSchema,
   once,
@@ -215,8 +218,36 @@ const entrySchema = once(() => {
     deviceID: text,
     resourceName: text,
     Bytes: z.string(),
+    CNINetworkConfigList: z.catch(optional(wholeListSchema()), undefined),
   });
 });
+
+/** Go's `NetworkConfigList`. The plugins are complete, unlike those in its bytes. */
+function wholeListSchema(): z.ZodMiniType<WholeList> {
+  return z.looseObject({
+    Bytes: z.string(),
+    Plugins: z.array(z.looseObject({ Bytes: z.string() })).check(
+      z.minLength(1),
+    ),
+  });
+}
+
+interface WholeList {
+  readonly Bytes: string;
+  readonly Plugins: readonly { readonly Bytes: string }[];
+}
+
+/** Joins the parts of a whole list; undefined if they are damaged. */
+function joinList({ Bytes, Plugins }: WholeList): Uint8Array | undefined {
+  const parse = (base64: string): JsonObject =>
+    parseJson(decodeBase64(base64), "CNINetworkConfigList") as JsonObject;
+  return ifPossible(() =>
+    encodeJson({
+      ...parse(Bytes),
+      plugins: Plugins.map((plugin) => parse(plugin.Bytes)),
+    })
+  );
+}
 
 /** A decoded network of a file, or the error. */
 export type ScratchEntry = Delegate | CniError;
@@ -255,7 +286,9 @@ function decodeEntry(value: unknown, what: string): ScratchEntry {
     const entry = decode(entrySchema(), value, what);
     const { deviceID: deviceId, resourceName, IsFilterGateway: both } = entry;
     const { IsFilterV4Gateway = both, IsFilterV6Gateway = both } = entry;
-    const delegate = loadDelegate(decodeBase64(entry.Bytes), {
+    const whole = entry.CNINetworkConfigList &&
+      joinList(entry.CNINetworkConfigList);
+    const delegate = loadDelegate(whole ?? decodeBase64(entry.Bytes), {
       ...entry.Name && { name: entry.Name },
       request: decodeRequest(entry),
     });

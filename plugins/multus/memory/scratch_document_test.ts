@@ -14,7 +14,9 @@ import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 /**
  * What Go's encoding/json writes for the fields and tags of multus-cni's
  * `DelegateNetConf`, with the types of containernetworking/cni 1.3.0, given
- * `scratch-cases.json`; `scratch-v3` is from a node with multus 3.8.
+ * `scratch-cases.json`; `scratch-v3` is from a node with multus 3.8, and
+ * `scratch-v4.3` what multus 4.3.0 keeps of a list that `clusterNetwork` names
+ * by path.
  */
 const GOLDEN = new URL("../../../tests/golden/multus/", import.meta.url);
 
@@ -150,6 +152,46 @@ Deno.test("decodeScratch() reads what multus 3.8 wrote", () => {
       `"192.168.133.190", "rangeEnd": "192.168.133.250" } }, ` +
       `{ "type": "sbr" } ] }`,
   );
+});
+
+Deno.test("decodeScratch() reads the list that multus 4.3 shortened in Bytes", () => {
+  const golden = readGolden("scratch-v4.3");
+  const [whole] = decodeScratch(golden, "it").entries;
+  assert(whole !== undefined && !(whole instanceof CniError));
+  assertEquals(JSON.parse(decode(whole.conf.bytes)), {
+    cniVersion: "1.0.0",
+    name: "pods",
+    region: "x",
+    plugins: [
+      {
+        type: "ptp",
+        ipMasq: true,
+        mtu: 1400,
+        ipam: {
+          type: "host-local",
+          subnet: "10.1.4.0/24",
+          dataDir: "/var/lib/other",
+        },
+      },
+      { type: "portmap", capabilities: { portMappings: true }, snat: true },
+    ],
+  });
+  const [entry] = JSON.parse(decode(golden));
+  for (
+    const list of [
+      null,
+      7,
+      {},
+      { ...entry.CNINetworkConfigList, Plugins: null },
+      { ...entry.CNINetworkConfigList, Plugins: [] },
+      { ...entry.CNINetworkConfigList, Plugins: [{ Bytes: "*" }] },
+    ]
+  ) {
+    const text = JSON.stringify([{ ...entry, CNINetworkConfigList: list }]);
+    const [short] = decodeScratch(encode(text), "it").entries;
+    assert(short !== undefined && !(short instanceof CniError));
+    assertEquals(short.conf.bytes, Uint8Array.fromBase64(entry.Bytes));
+  }
 });
 
 /** A network with the required keys only. */
