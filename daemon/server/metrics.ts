@@ -141,7 +141,11 @@ function formatLabels(labels: Labels): string {
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 }
 
+/**
+ * The format escapes no other control characters, and a value may come from a caller
+ * or a file: they must not control a terminal that shows the metrics.
+ */
 function escape(value: string): string {
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"')
-    .replaceAll("\n", "\\n");
+    .replaceAll("\n", "\\n").replace(/\p{Cc}/gu, "\ufffd");
 }

@@ -6,6 +6,7 @@ Deno.test("Counter adds up by its labels, which it quotes", () => {
   counter.add({ plugin: "ptp", code: 0 });
   counter.add({ plugin: "ptp", code: 0 });
   counter.add({ plugin: 'a "\\\n b', code: 7 });
+  counter.add({ plugin: "\x1b[2J\r\0\x7f\x9bé", code: 7 });
   assertEquals(
     counter.format(),
     [
@@ -13,6 +14,7 @@ Deno.test("Counter adds up by its labels, which it quotes", () => {
       "# TYPE calls_total counter",
       'calls_total{plugin="ptp",code="0"} 2',
       'calls_total{plugin="a \\"\\\\\\n b",code="7"} 1',
+      'calls_total{plugin="\ufffd[2J\ufffd\ufffd\ufffd\ufffdé",code="7"} 1',
       "",
     ].join("\n"),
   );
