@@ -8,7 +8,12 @@
 import { formatVersions, printAndExit } from "./cni/call/answer.ts";
 import { COMMAND, mayHaveSpans, TRACE } from "./cni/call/variables.ts";
 import type { Plugin } from "./cni/plugin.ts";
-import { calledAs, readStdinSoon, writeStderr } from "./cni/process/stdio.ts";
+import {
+  calledAs,
+  readEnvironment,
+  readStdinSoon,
+  writeStderr,
+} from "./cni/process/stdio.ts";
 import {
   askDaemon,
   readOnce,
@@ -49,7 +54,7 @@ async function runShim(renamed?: () => Uint8Array): Promise<void> {
   const handed = await askDaemon(SHIM, stdin, renamed !== undefined);
   if (handed !== undefined) printAndExit(handed);
   const { shim } = await import("./daemon/thick/shim.ts");
-  const answer = await shim({ env: Deno.env.toObject(), stdin });
+  const answer = await shim({ env: readEnvironment(), stdin });
   if (answer !== undefined) printAndExit(answer);
   const plugin = findPlugin("multus");
   const { runMain } = await import("./cni/skel.ts");
@@ -75,7 +80,7 @@ function isSpanned(): boolean {
 /** Posts spans of what this process does, if the environment says where. */
 async function startSpans(name: string): Promise<void> {
   const { startSpans } = await import("./cli/trace/start_spans.ts");
-  await startSpans(name, Deno.env.toObject(), registry);
+  await startSpans(name, readEnvironment(), registry);
 }
 
 /** Loads a plugin that no daemon runs. */

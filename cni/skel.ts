@@ -15,6 +15,7 @@ import type { Plugin } from "./plugin.ts";
 import { QUESTION_KEY, QUESTION_VARIABLE } from "./tools/tool_question.ts";
 import {
   calledAs,
+  readEnvironment,
   readStdin,
   readStdinSoon,
   sendConsoleToStderr,
@@ -150,7 +151,7 @@ export function processInput(
   lookup: PluginLookup = () => undefined,
 ): DispatchInput {
   return {
-    env: Deno.env.toObject(),
+    env: readEnvironment(),
     stdin: readStdin,
     stdinSoon: readStdinSoon,
     invoker: createInvoker(dispatch, lookup),

@@ -174,6 +174,44 @@ testBoth("a call goes to the daemon with all that it needs", async (_, key) => {
   });
 });
 
+/** Starts a program with a second CNI_COMMAND, which comes last. */
+const TWICE = `
+my @env = ((map { "$_=$ENV{$_}" } keys %ENV), "CNI_COMMAND=STATUS");
+my ($argv, $envp) = map { pack("p*", @$_) . "\\0" x 8 } (\\@ARGV, \\@env);
+syscall(${Deno.build.arch === "aarch64" ? 221 : 59}, $ARGV[0], $argv, $envp);
+die "execve: $!";
+`;
+
+test(
+  "of a variable that occurs twice the first counts, with and without a daemon",
+  async (t) => {
+    await using daemon = new FakeDaemon(sayDone);
+    const wrapper = ["perl", "-e", TWICE];
+    await eachRow(t, ["daemonSocket", "DaemonSocket"], async (key) => {
+      const call = { config: { ...CONFIG, [key]: daemon.path }, wrapper };
+      assertEquals((await run(call)).stdout, "{}");
+      assertEquals(daemon.requests.at(-1)?.env["CNI_COMMAND"], "ADD");
+      const { wrapper: _, ...once } = call;
+      const alone = await runAlone(call);
+      assertEquals(alone, await runAlone(once));
+      assertMatch(alone.stdout, /10\.9\.8\.7/);
+    });
+  },
+  ignoreUnless(hasCommand("perl"), "needs perl"),
+);
+
+test("a path that is not UTF-8 is answered by the daemon", async () => {
+  await using daemon = new FakeDaemon(sayDone);
+  const config = { ...CONFIG, daemonSocket: daemon.path };
+  const script = "exec -a $'/opt/\\xff/static' \"$0\"";
+  const { stdout, code } = await run({
+    config,
+    wrapper: ["bash", "-c", script],
+  });
+  assertEquals([stdout, code], ["{}", 0]);
+  assertEquals(daemon.requests[0]?.name, "static");
+});
+
 testBoth("log text is printed while the daemon works", async (_, key) => {
   const { promise: seen, resolve } = Promise.withResolvers<void>();
   await using daemon = new FakeDaemon(async ({ say }) => {

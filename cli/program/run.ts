@@ -7,7 +7,11 @@
 import type { Environment } from "../../cni/call/args.ts";
 import { deadline, JoinedSignal } from "../../cni/call/deadline.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
-import { writeStderr, writeStdout } from "../../cni/process/stdio.ts";
+import {
+  readEnvironment,
+  writeStderr,
+  writeStdout,
+} from "../../cni/process/stdio.ts";
 import {
   type AnyFlagValues,
   type CommandCall,
@@ -44,7 +48,7 @@ export async function runMain(program: Program): Promise<never> {
   // If the event loop runs empty during a wait, the process must not exit with
   // 0.
   Deno.exitCode = 1;
-  const env = Deno.env.toObject();
+  const env = readEnvironment();
   const columns = findColumns(env);
   const progress = columns === undefined
     ? undefined

@@ -1,5 +1,5 @@
 /**
- * A plugin process's name and its standard streams. Reads all of stdin and writes
+ * A plugin process's name, its environment and its standard streams. Reads all of stdin and writes
  * all of an answer or nothing, also on non-blocking pipes.
  *
  * @module
@@ -14,6 +14,29 @@ import { describeError } from "../error.ts";
 export function calledAs(): string {
   const [argv0 = ""] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
   return argv0.slice(argv0.lastIndexOf("/") + 1);
+}
+
+/**
+ * Returns the environment. Where a variable occurs twice the first one counts, as for
+ * getenv(3), Go and the node daemon; for `Deno.env.toObject()` it is the last one.
+ */
+export function readEnvironment(): Record<string, string> {
+  const env = Deno.env.toObject();
+  for (const name of Object.keys(env)) {
+    // A caller may have put any text there.
+    const isName = name !== "" && !name.includes("=");
+    const value = isName ? findFirst(name) : undefined;
+    if (value !== undefined) env[name] = value;
+  }
+  return env;
+}
+
+function findFirst(name: string): string | undefined {
+  try {
+    return Deno.env.get(name);
+  } catch {
+    return undefined; // not UTF-8
+  }
 }
 
 /** The console methods that print to stdout. */

@@ -15,7 +15,7 @@ import {
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { readStdinName, StdinName } from "../protocol/stdin_name.ts";
-import { readStdin } from "../../cni/process/stdio.ts";
+import { readEnvironment, readStdin } from "../../cni/process/stdio.ts";
 
 export { SHIM };
 
@@ -35,7 +35,7 @@ export async function askDaemon(
   const config = findDaemonConfig(name, stdin, isRenamed);
   if (config === undefined) return undefined;
   const { handOver } = await import("./hand_over.ts");
-  return await handOver({ name, env: Deno.env.toObject(), stdin: config });
+  return await handOver({ name, env: readEnvironment(), stdin: config });
 }
 
 /**
