@@ -192,6 +192,30 @@ test("runs calls, counts them, and leaves nothing", async (scene, daemon) => {
   assertEquals((Deno.statSync(daemon.directory).mode ?? 0) & 0o777, 0o700);
 });
 
+test(
+  "runs calls without what it has besides",
+  async (scene, daemon) => {
+    await daemon.says("Cannot serve the metrics");
+    await daemon.says("Cannot say the process ID");
+    await daemon.says("Cannot serve the plugin dhcp");
+    assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
+    assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
+    assertEquals(await daemon.story(), ["ptp ADD 0", "ptp DEL 0"]);
+    const { body } = await daemon.ask("/state");
+    const { metrics }: StateDocument = JSON.parse(body);
+    assertEquals(metrics?.address, "192.0.2.1:9468");
+    assertMatch(metrics?.problem ?? "", /Cannot assign requested address/);
+    scene.assertNothingIsLeft();
+  },
+  {
+    args: [
+      "--metrics-address=192.0.2.1:9468",
+      "--pid-file=/proc/none/daemon.pid",
+      "--dhcp-socket=/proc/none/dhcp.sock",
+    ],
+  },
+);
+
 test("undoes the ADD of a caller that is gone", async (scene, daemon) => {
   const call = daemon.call("ptp", "ADD", scene.slow);
   await scene.slowCalls("ADD test-container");

@@ -97,6 +97,8 @@ interface Row {
   readonly executable: string | null;
   /** Outcomes of its calls; null if it does not tell. */
   readonly calls: StateDocument["calls"] | null;
+  /** Where it serves its metrics, and why it does not now; null if nowhere. */
+  readonly metrics: StateDocument["metrics"] | null;
 }
 
 /** Shows who listens on the daemon's socket. */
@@ -106,22 +108,23 @@ export async function status({ signal }: CniCall): Promise<Output> {
   const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal });
   const pid = daemon.is === "absent" ? undefined : daemon.pid;
   const { executable, isDeleted } = readExecutable(pid);
+  const state = daemon.is === "running" ? daemon.state : undefined;
   const row: Row = {
     running: daemon.is === "running",
     state: daemon.is,
     enabled: file === undefined ? null : file === "enabled",
     pid: pid ?? null,
     // As cni doctor says.
-    since: daemon.is === "running" && daemon.state
-      ? readStart(daemon.state)
-      : pid
-      ? findStart(pid)
-      : null,
+    since: state ? readStart(state) : pid ? findStart(pid) : null,
     memoryBytes: pid ? findMemory(pid) : null,
     executable: executable ?? null,
-    calls: daemon.is === "running" ? daemon.state?.calls ?? null : null,
+    calls: state?.calls ?? null,
+    metrics: state?.metrics ?? null,
   };
   const notes = [
+    ...state?.metrics?.problem
+      ? [describeMetrics(state.metrics.address, state.metrics.problem)]
+      : [],
     ...isDeleted ? [describeDeleted(executable, pid)] : [],
     ...row.calls?.reasons.map(({ reason, count, advice }) =>
       `${
@@ -137,6 +140,11 @@ export async function status({ signal }: CniCall): Promise<Output> {
     note: notes.length === 0 ? undefined : notes.join("\n"),
     exitCode: row.running ? 0 : 1,
   };
+}
+
+function describeMetrics(address: string, problem: string): string {
+  return `It does not serve its metrics at ${address}: ${problem}; calls go ` +
+    "on, and it tries again";
 }
 
 function describeDeleted(

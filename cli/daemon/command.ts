@@ -95,7 +95,7 @@ export async function daemon(
       lookup,
       trace: spans?.trace,
       gauges: [...cluster ? gaugesOf(cluster) : [], ...spans?.gauges ?? []],
-      onListening: () => writePidFile(pidFile),
+      onListening: () => tryPidFile(pidFile, log),
       log,
       signal,
     });
@@ -148,6 +148,15 @@ async function serveDhcp(
   const { DEFAULT_TIMING } = await import("../../daemon/dhcp/client.ts");
   const own = { broadcast: false, hostPrefix: "" };
   await runDhcp({ ...DEFAULT_TIMING, ...own, socket, log, signal });
+}
+
+/** Writes the process ID. If it cannot, calls go on. */
+function tryPidFile(path: string, log: OperationLog): void {
+  try {
+    writePidFile(path);
+  } catch (error) {
+    log.error("Cannot say the process ID", { error: describeError(error) });
+  }
 }
 
 /** Finds plugins; multus and whereabouts use the daemon's connections. */

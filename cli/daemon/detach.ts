@@ -48,7 +48,9 @@ export async function detach(
     if (limit.signal.aborted || signal.aborted) {
       child.kill();
       signal.throwIfAborted();
-      throw failure(`it did not listen within ${START_MS / 1000} s`);
+      throw failure(
+        `it did not listen and write "${pidFile}" within ${START_MS / 1000} s`,
+      );
     }
     await pause(LOOK_MS, signal);
   }

@@ -13,7 +13,7 @@ import {
   offFile,
   SOCKET_NAME,
 } from "../protocol/daemon_socket.ts";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { describeError } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log/log.ts";
@@ -38,6 +38,7 @@ import { readOwnWorld } from "./own_world.ts";
 import { SocketFile } from "../service/socket_file.ts";
 import { Standstill } from "./standstill.ts";
 import { answerState } from "./state_handler.ts";
+import { type StateAddress, StateServer } from "./state_server.ts";
 
 /** Names of the sockets: the daemon's own protocol, and HTTP. */
 
@@ -54,9 +55,7 @@ export interface DaemonOptions {
   /** How many calls may run at once. */
   readonly maxCalls: number;
   /** Where to serve the state over TCP; undefined: only on the socket. */
-  readonly metricsAddress?:
-    | { readonly hostname: string; readonly port: number }
-    | undefined;
+  readonly metricsAddress?: StateAddress | undefined;
   /** Identifies the code. */
   readonly build: string;
   /** Path of the namespace that stands for the host. */
@@ -113,6 +112,7 @@ class NodeDaemon {
   readonly #garbage: GarbageCollector;
   readonly #callSocket: CallSocket;
   readonly #httpSocket: HttpSocket;
+  #stateServer: StateServer | undefined;
   readonly standstill = new Standstill();
   readonly maxCalls: number;
   readonly calls: Calls;
@@ -235,6 +235,13 @@ class NodeDaemon {
       this.answerState(request);
   }
 
+  /** Serves the state over TCP until disposal. */
+  serveState(address: StateAddress): StateServer {
+    const { log } = this.#options;
+    const respond = (request: Request): Response => this.answerState(request);
+    return this.#stateServer = new StateServer({ address, respond, log });
+  }
+
   /** Answers requests about the daemon's state. */
   answerState(request: Request): Response {
     return answerState(request, {
@@ -246,6 +253,7 @@ class NodeDaemon {
         pid: Deno.pid,
         startedAt: this.#startedAt,
         ready: !this.isEnding,
+        ...this.#stateServer && { metrics: this.#stateServer.describe() },
         calls: {
           running: this.calls.running,
           waiting: this.calls.waiting,
@@ -267,10 +275,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   using _nftables = Nftables.keepOpen(hostNetns);
   const daemon = new NodeDaemon(options, linkRemover);
   const { calls, maxCalls } = daemon;
-  // First: a daemon that cannot have it takes no sockets from another one.
-  if (metricsAddress !== undefined) {
-    serveTcp(metricsAddress, (request) => daemon.answerState(request), log);
-  }
+  await using _state = metricsAddress && daemon.serveState(metricsAddress);
   const files = await daemon.listen();
   const manager = new ServiceManager(env, log);
   options.onListening?.();
@@ -330,29 +335,5 @@ async function keepInPlace(
         });
       }
     }
-  }
-}
-
-/** @throws {CniError} 5 if it cannot listen */
-function serveTcp(
-  address: NonNullable<DaemonOptions["metricsAddress"]>,
-  respond: (request: Request) => Response,
-  log: Pick<Log, "warn">,
-): void {
-  try {
-    Deno.serve({
-      ...address,
-      onListen(): void {},
-      onError(error: unknown): Response {
-        log.warn("Cannot answer", { error: describeError(error) });
-        return new Response(null, { status: 500 });
-      },
-    }, respond);
-  } catch (error) {
-    const { hostname, port } = address;
-    throw new CniError(
-      ErrorCode.IoFailure,
-      `Cannot listen at "${hostname}:${port}": ${describeError(error)}`,
-    );
   }
 }

@@ -27,6 +27,8 @@ export interface StateDocument {
   readonly startedAt: string;
   /** Whether calls may come. */
   readonly ready: boolean;
+  /** Where the state is served over TCP, and why it is not now. */
+  readonly metrics?: { readonly address: string; readonly problem?: string };
   readonly calls: HistoryDocument & {
     /** Calls that run now. */
     readonly running: number;
