@@ -36,8 +36,12 @@ import {
   replaceFile,
 } from "../../cni/files/replace.ts";
 import { haveSameContent } from "../../cni/files/same_content.ts";
+import { isErrno } from "../../ffi/errno.ts";
 import { checkWritable } from "../../ffi/file_system.ts";
 import { isObject, parseJson } from "../../cni/json/json.ts";
+
+/** The file that is locked, also by `cni multus install`; removed at the end. */
+const LOCK = ".cni-install.lock";
 
 /** The name of the executable, to which plugins are linked. */
 export const EXECUTABLE = "cni";
@@ -75,15 +79,33 @@ export function requireWritable(directory: string): void {
   });
 }
 
+/**
+ * Locks a directory of plugins by a file in it that only root can open: everybody
+ * who may list a directory could lock the directory itself. A directory that
+ * cannot be written needs no lock.
+ *
+ * @throws {CniError} 11 if another installation does not end
+ */
+export async function lockInstallation(directory: string): Promise<Disposable> {
+  try {
+    checkWritable(directory);
+  } catch (error) {
+    if (!isErrno(error, "EACCES", "EROFS")) throw error;
+    return { [Symbol.dispose]: () => {} };
+  }
+  const lock = await FileLock.acquireTemporary(join(directory, LOCK));
+  return { [Symbol.dispose]: () => lock.remove() };
+}
+
 /** A directory of plugins, locked until it is disposed of. */
 export class Installation implements Disposable {
   readonly #directory: string;
-  readonly #lock: FileLock;
+  readonly #lock: Disposable;
   readonly #installed: Installed;
   /** Whether `cni` was ours at the beginning: then links to it are, too. */
   #hasOwnLinks: boolean;
 
-  private constructor(directory: string, lock: FileLock) {
+  private constructor(directory: string, lock: Disposable) {
     this.#directory = directory;
     this.#lock = lock;
     this.#installed = readInstalled(this.#ownPath("installed.json"));
@@ -103,7 +125,7 @@ export class Installation implements Disposable {
     directory: string,
     source?: string,
   ): Promise<Installation> {
-    const lock = await FileLock.acquireExisting(directory);
+    const lock = await lockInstallation(directory);
     try {
       const installation = new Installation(directory, lock);
       installation.#hasOwnLinks ||= source !== undefined &&

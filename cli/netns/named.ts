@@ -8,6 +8,7 @@
  */
 
 import { ifPossible, unlessMissing } from "../../cni/files/io.ts";
+import { lockPrivately } from "../../cni/files/private_lock.ts";
 import { FileLock } from "../../cni/files/lock.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/fd.ts";
@@ -130,16 +131,26 @@ export async function addNamed(name: string): Promise<string> {
  */
 async function shareDirectory(): Promise<void> {
   await Deno.mkdir(NETNS_DIRECTORY, { recursive: true, mode: 0o755 });
+  if (tryToShare()) return;
   // Two processes at once would mount it on itself repeatedly.
-  using _lock = await FileLock.acquireExisting(NETNS_DIRECTORY);
-  const share = (): void => libc.mount("", NETNS_DIRECTORY, MS_SHARED | MS_REC);
+  using _lock = await lockPrivately("netns", {
+    what: `"${NETNS_DIRECTORY}"`,
+  });
+  // `ip netns add` locks the directory. Any user can lock it, so do not wait.
+  using _ip = FileLock.tryAcquire(NETNS_DIRECTORY, { create: false });
+  if (tryToShare()) return;
+  libc.mount(NETNS_DIRECTORY, NETNS_DIRECTORY, MS_BIND | MS_REC);
+  libc.mount("", NETNS_DIRECTORY, MS_SHARED | MS_REC);
+}
+
+/** Makes the directory a shared mount, unless it is no mount yet. */
+function tryToShare(): boolean {
   try {
-    share();
+    libc.mount("", NETNS_DIRECTORY, MS_SHARED | MS_REC);
+    return true;
   } catch (error) {
-    // It is not a mount yet.
-    if (!isErrno(error, "EINVAL")) throw error;
-    libc.mount(NETNS_DIRECTORY, NETNS_DIRECTORY, MS_BIND | MS_REC);
-    share();
+    if (isErrno(error, "EINVAL")) return false;
+    throw error;
   }
 }
 

@@ -25,7 +25,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { IpConfig, Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { lockSandbox } from "../parts/lock_sandbox.ts";
+import { lockSandbox, lockSandboxIfPossible } from "../parts/lock_sandbox.ts";
 import { isOfAnotherPod, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 import type { SbrConfig } from "./schema.ts";
@@ -62,7 +62,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const { releaseSources } = await import("./release.ts");
     using sandbox = findSandbox(call);
     if (sandbox === undefined) return;
-    using _lock = await lockSandbox(sandbox, call);
+    using _lock = await lockSandboxIfPossible(sandbox, call);
     if (isOfAnotherPod(sandbox, call)) return;
     releaseSources(sandbox, call);
   },

@@ -7,12 +7,10 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import {
-  hasCommand,
-  ignoreUnless,
-  requireRoot,
-  rootTest,
-} from "../../testing/capabilities.ts";
+import { isAnyWaiting } from "../../cni/files/lock_queue.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { lockNetns } from "../parts/lock_netns.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -212,52 +210,40 @@ rootTest("sbr with a table touches rules to that table only", async () => {
   );
 });
 
-const flock = ignoreUnless(hasCommand("flock"), "needs flock");
-
-const locked = requireRoot(
-  `sbr waits for others that have locked the namespace${flock.suffix}`,
-);
-
-Deno.test({
-  ...locked,
-  ignore: locked.ignore || flock.ignore,
-  fn: async (t) => {
-    await eachRow(t, ["ADD", "CHECK", "DEL"], async (command) => {
-      using scene = new SbrScene();
-      const { hosts, sandbox } = scene.networks;
-      const done = `${hosts.directory}/done`;
-      // Through another path, and with the Go plugin's kind of lock.
-      const path = `${hosts.directory}/netns`;
-      Deno.symlinkSync(sandbox.path, path);
-      if (command === "CHECK") await scene.succeed("ADD");
-      const script = `echo locked; sleep 0.1; : > ${done}`;
-      const holder = new Deno.Command("flock", {
-        args: [path, "sh", "-c", script],
-        stdout: "piped",
-      }).spawn();
-      const reader = holder.stdout.getReader();
-      await reader.read();
-      await scene.succeed(command);
-      assert(Deno.statSync(done).isFile);
-      await Promise.all([holder.status, reader.cancel()]);
-    });
-  },
+rootTest("sbr waits for others that have locked the namespace", async (t) => {
+  await eachRow(t, ["ADD", "CHECK", "DEL"], async (command) => {
+    using scene = new SbrScene();
+    const { hosts, sandbox } = scene.networks;
+    if (command === "CHECK") await scene.succeed("ADD");
+    // Through another path.
+    const path = `${hosts.directory}/netns`;
+    Deno.symlinkSync(sandbox.path, path);
+    using other = NetNs.open(path);
+    const held = await lockNetns(other, {});
+    let isHeld = true;
+    const running = scene.succeed(command).finally(() =>
+      assert(!isHeld, "it did not wait")
+    );
+    await eventually("it waits", isAnyWaiting);
+    isHeld = false;
+    held[Symbol.dispose]();
+    await running;
+  });
 });
 
-/** Lists this process's descriptors of a namespace. */
-function listOpen(path: string): string[] {
-  const { ino } = Deno.statSync(path);
-  return [...Deno.readDirSync("/proc/self/fd")].map(({ name }) =>
-    ifPossible(() => Deno.readLinkSync(`/proc/self/fd/${name}`)) ?? ""
-  ).filter((target) => target === `net:[${ino}]`);
+/** Counts this process's descriptors of locks on namespaces. */
+function countOpenLocks(): number {
+  return [...Deno.readDirSync("/proc/self/fd")].filter(({ name }) =>
+    ifPossible(() => Deno.readLinkSync(`/proc/self/fd/${name}`))
+      ?.startsWith("/run/cni/locks/netns-")
+  ).length;
 }
 
 rootTest("sbr gives up waiting for the namespace after a while", async (t) => {
-  const acquire = FileLock.acquireExisting;
-  const paths: string[] = [];
-  FileLock.acquireExisting = (path, wait = {}): Promise<FileLock> => {
-    paths.push(path);
-    assert(wait.limitMs !== undefined && wait.limitMs <= 30_000);
+  const acquire = FileLock.acquireTemporary;
+  const limits: (number | undefined)[] = [];
+  FileLock.acquireTemporary = (path, wait = {}): Promise<FileLock> => {
+    limits.push(wait.limitMs);
     return acquire(path, { ...wait, limitMs: 10 });
   };
   try {
@@ -265,20 +251,32 @@ rootTest("sbr gives up waiting for the namespace after a while", async (t) => {
       using scene = new SbrScene();
       const before = scene.networks.state();
       const { path } = scene.networks.sandbox;
-      const countOpen = (): number => listOpen(path).length;
-      const openBefore = countOpen();
-      using held = await acquire(path);
+      using netns = NetNs.open(path);
+      const openBefore = countOpenLocks();
+      using held = await lockNetns(netns, {});
       const output = await scene.run(command);
-      assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
-      assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
+      if (command === "DEL") {
+        assertEquals(output.exitCode, 0);
+        assertStringIncludes(output.stderr, "Going on without a lock");
+      } else {
+        assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
+        assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
+      }
       held[Symbol.dispose]();
       // The waiting thread gets the lock now, and closes the file.
-      await eventually("it is closed", () => countOpen() === openBefore);
+      await eventually("it is closed", () => countOpenLocks() === openBefore);
       assertEquals(scene.networks.state(), before);
     });
-    assertEquals(paths.length, 3);
+    assertEquals(limits, [
+      undefined,
+      10_000,
+      undefined,
+      10_000,
+      undefined,
+      10_000,
+    ]);
   } finally {
-    FileLock.acquireExisting = acquire;
+    FileLock.acquireTemporary = acquire;
   }
 });
 

@@ -30,7 +30,7 @@ import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, throwAll, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
-import { lockSandbox } from "../parts/lock_sandbox.ts";
+import { lockSandbox, lockSandboxIfPossible } from "../parts/lock_sandbox.ts";
 import {
   isOfAnotherPod,
   ownPartOf,
@@ -92,7 +92,7 @@ export const vrf: Plugin<VrfConfig> = definePlugin({
     const { log, args: { ifName }, config: { vrfname = "" } } = call;
     using sandbox = findSandbox(call);
     if (sandbox === undefined) return;
-    using _lock = await lockSandbox(sandbox, call);
+    using _lock = await lockSandboxIfPossible(sandbox, call);
     if (isOfAnotherPod(sandbox, call)) return;
     const vrf = vrfname === "" ? undefined : findVrf(sandbox, vrfname);
     if (vrf === undefined) return;

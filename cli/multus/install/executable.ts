@@ -10,10 +10,10 @@ import { copyLibraries } from "../../../cni/files/libraries.ts";
 import { copyExecutable } from "../../../cni/files/copy_executable.ts";
 import { FileStamps } from "../../../cni/files/file_stamps.ts";
 import { unlessMissing } from "../../../cni/files/io.ts";
-import { FileLock } from "../../../cni/files/lock.ts";
 import type { Log } from "../../../cni/log/log.ts";
 import { haveSameContent } from "../../../cni/files/same_content.ts";
 import { isSameFile } from "../../../cni/files/same_file.ts";
+import { lockInstallation } from "../../install/installation.ts";
 import { Contest } from "./contest.ts";
 import { Links } from "./links.ts";
 import { requireDirectory } from "./placed_file.ts";
@@ -76,7 +76,7 @@ export class Executable {
     this.#isShared ??= isSameFile(source, command);
     if (this.#isShared && identify(command) !== "") return;
     // Another installer would use the same temporary names.
-    using _lock = await FileLock.acquireExisting(directory);
+    using _lock = await lockInstallation(directory);
     if (!await this.#isThere()) await this.#install();
     this.#command.ensure();
     this.#plugins.ensure();

@@ -1,0 +1,98 @@
+/**
+ * The locks of the product: docs/security.md lists all of them, and no other user
+ * of the node can hold one.
+ */
+
+import { assertEquals } from "@std/assert";
+import { join } from "@std/path/posix";
+import { rootTest } from "../testing/capabilities.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+import { needsOtherLocker, OtherUsersLock } from "./_harness/other_user.ts";
+import { ToolHost } from "./_harness/tool_host.ts";
+
+const root = new URL("..", import.meta.url).pathname;
+/** Directories with the product's code. */
+const PARTS = [
+  "cli",
+  "cni",
+  "daemon",
+  "ffi",
+  "ipam",
+  "kube",
+  "node",
+  "plugins",
+];
+/** What locks a file. */
+const LOCKING =
+  /\b(FileLock\.(acquire|tryAcquire)\w*|InheritedLock\.tryAcquire|lockPrivately|\w+\.lockSync)\(/;
+/** Files that make locks of others, or count them. */
+const MAKERS = ["cni/files/lock.ts", "cni/files/private_lock.ts"];
+
+/** Lists the files of the product that lock something. */
+function listLockers(directory: string): string[] {
+  return [...Deno.readDirSync(join(root, directory))].flatMap((entry) => {
+    const path = `${directory}/${entry.name}`;
+    if (entry.isDirectory) return listLockers(path);
+    const isCode = path.endsWith(".ts") && !path.endsWith("_test.ts");
+    const isMaker = MAKERS.includes(path) || !isCode;
+    return !isMaker && LOCKING.test(Deno.readTextFileSync(join(root, path)))
+      ? [path]
+      : [];
+  });
+}
+
+Deno.test("docs/security.md lists each lock of the product", () => {
+  const page = Deno.readTextFileSync(join(root, "docs/security.md"));
+  const [, section = ""] = page.split("\n## Locks\n");
+  const [table = ""] = section.split("\n## ");
+  const rows = table.split("\n").filter((line) => line.startsWith("| "));
+  const listed = rows.flatMap((row) =>
+    [...row.split("|").at(-2)?.matchAll(/`([^`]+)`/g) ?? []]
+      .map(([, path = ""]) => path)
+  );
+  const lockers = PARTS.flatMap(listLockers);
+  assertEquals([...new Set(listed)].sort(), lockers.sort());
+});
+
+rootTest(
+  "cni netns add waits for no lock of another user",
+  needsOtherLocker,
+  async () => {
+    await using host = await ToolHost.create();
+    await host.run(["mkdir", "-p", "/var/run/netns"]);
+    await using _other = await OtherUsersLock.take(
+      "/var/run/netns",
+      host.enter,
+    );
+    const { code, stderr } = await host.cni("netns add blue");
+    assertEquals([code, stderr], [0, ""]);
+    const { stdout } = await host.run(["ls", "/var/run/netns"]);
+    assertEquals(stdout, "blue\n");
+  },
+);
+
+Deno.test("cni install waits for no lock of another user", {
+  ...needsBin,
+  ignore: needsBin.ignore || needsOtherLocker.ignore,
+}, async () => {
+  const directory = await Deno.makeTempDir();
+  try {
+    const bin = join(directory, "bin");
+    await Deno.mkdir(bin);
+    for (const path of [directory, bin]) await Deno.chmod(path, 0o755);
+    await using _other = await OtherUsersLock.take(bin);
+    const { code } = await new Deno.Command(`${BIN}/cni`, {
+      args: ["install", bin, "--only=ptp", "--cache-dir", directory],
+      env: { NETCONFPATH: directory },
+    }).output();
+    assertEquals(code, 0);
+    const entries = await Array.fromAsync(Deno.readDir(bin));
+    assertEquals(entries.map(({ name }) => name).sort(), [
+      ".cni-install",
+      "cni",
+      "ptp",
+    ]);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
