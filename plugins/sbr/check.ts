@@ -114,7 +114,9 @@ function checkTable(
   const { address } = source;
   const { ip, family } = address;
   const routes = table.filter((route) => route.family === family);
-  if (routes.length === 0 && address.prefixLength < ip.bitLength) {
+  // The kernel has the subnet of a loopback address in table local only.
+  const hasSubnet = address.prefixLength < ip.bitLength && !ip.isLoopback;
+  if (routes.length === 0 && hasSubnet) {
     throw checkFailure(`The table of ${ip} is empty`);
   }
   const configured = config.gateways?.[family];

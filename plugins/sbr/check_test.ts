@@ -1,7 +1,11 @@
-import { assertFailure } from "../../tests/_harness/call_outcome.ts";
+import {
+  assertFailure,
+  assertSuccess,
+} from "../../tests/_harness/call_outcome.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
@@ -150,4 +154,22 @@ rootTest("sbr.check() judges prevResult", async (t) => {
     };
     await scene.succeed("CHECK", { prevResult });
   });
+});
+
+rootTest("sbr.check() succeeds behind loopback", async () => {
+  using hosts = TestHosts.create();
+  const run = async (
+    type: string,
+    command: string,
+    keys: Keys = {},
+  ): Promise<CallOutput> => {
+    const config = { cniVersion: "1.0.0", name: "net1", type, ...keys };
+    const output = await hosts.run(type, command, config, { ifName: "lo" });
+    assertSuccess(output);
+    return output;
+  };
+  const { json: prevResult } = await run("loopback", "ADD");
+  for (const command of ["ADD", "CHECK", "DEL"]) {
+    await run("sbr", command, { prevResult });
+  }
 });
