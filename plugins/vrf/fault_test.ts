@@ -8,12 +8,23 @@ import { canUseNetns } from "../../testing/capabilities.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
 import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
-import { needsVrf, VrfScene } from "../../tests/_harness/vrf.ts";
+import { ETH0, ETH1, needsVrf, VrfScene } from "../../tests/_harness/vrf.ts";
 
 const KEYS = { vrfname: "blue" };
 
 if (canUseNetns && !needsVrf.ignore) {
   testFaultsOfAdd("vrf", "", { make: () => new VrfScene(KEYS), atLeast: 15 });
+  const lines = [
+    ...ETH0,
+    ...ETH1,
+    "address add 2001:db8:b::2/64 dev eth1 nodad",
+    "route add 10.7.0.0/16 nexthop via 10.0.0.1 dev eth0 nexthop via 10.1.0.1 dev eth1",
+    "route add 2001:db8:9::/48 nexthop via 2001:db8::1 dev eth0 nexthop via 2001:db8:b::1 dev eth1",
+  ];
+  testFaultsOfAdd("vrf", ", with several next hops", {
+    make: () => new VrfScene(KEYS, lines),
+    atLeast: 20,
+  });
 }
 
 rootTest("vrf gets over an ADD that was killed", needsVrf, async (t) => {

@@ -24,9 +24,14 @@ export interface Configuration {
   readonly addresses: readonly Pick<Address, "address" | "noPrefixRoute">[];
   /** Of all tables but the kernel's own. */
   readonly routes: readonly RouteEntry[];
+  /** Those of the routes that have next hops over other links as well, whole. */
+  readonly split: readonly RouteEntry[];
   /** Subnets whose routes the kernel has added; undefined if not known. */
   readonly subnets: readonly Cidr[] | undefined;
 }
+
+/** What identifies a link. */
+type LinkId = Pick<Link, "index">;
 
 /** A change of the master. */
 export interface Move {
@@ -50,6 +55,10 @@ export function readConfiguration(sandbox: Rtnl, link: Link): Configuration {
       address.family === 6 && isPermanent
     ),
     routes: all.filter(({ origin }) => origin === "others"),
+    split: unicastRoutes(sandbox).filter((entry) =>
+      entry.origin === "others" && entry.over(link.index) !== undefined &&
+      !entry.isOnlyOver(link.index)
+    ),
     subnets: all.filter(({ origin }) => origin === "kernel")
       .map(({ destination }) => destination),
   };
@@ -68,18 +77,22 @@ export function configurationOf(
     routes: kernelRoutesOf({ ips, routes }).map((route) =>
       RouteEntry.of({ ...route, ifindex })
     ),
+    split: [],
     subnets: undefined,
   };
 }
 
 /** Lists an interface's unicast routes of all tables. */
 function routesOver(
-  { route }: Rtnl,
+  sandbox: Rtnl,
   { index }: { index: number },
 ): RouteEntry[] {
+  return unicastRoutes(sandbox).flatMap((entry) => entry.over(index) ?? []);
+}
+
+function unicastRoutes({ route }: Rtnl): RouteEntry[] {
   return route.listEntries()
-    .filter(({ isUnicast, table }) => isUnicast && table !== Table.Local)
-    .flatMap((entry) => entry.over(index) ?? []);
+    .filter(({ isUnicast, table }) => isUnicast && table !== Table.Local);
 }
 
 /**
@@ -91,7 +104,7 @@ function routesOver(
  */
 export function changeMaster(
   sandbox: Rtnl,
-  { link, addresses, routes, subnets }: Configuration,
+  { link, addresses, routes, split, subnets }: Configuration,
   { masterIndex, from, to }: Move,
 ): Error[] {
   const failures: Error[] = [];
@@ -100,7 +113,7 @@ export function changeMaster(
       work();
     } catch (cause) {
       // The interface may be gone by now.
-      if (isErrno(cause, "EEXIST", "ENODEV")) return;
+      if (isErrno(cause, "EEXIST", "ENODEV", "ESRCH")) return;
       failures.push(new Error(`Cannot ${action}`, { cause }));
     }
   };
@@ -134,9 +147,20 @@ export function changeMaster(
       () => sandbox.route.delEntry(route),
     );
   }
-  const wanted = routes.map((route) =>
-    route.table === from ? route.inTable(to) : route
-  );
+  const isMoved = from !== to;
+  const shared = split.filter(({ table }) => table === from);
+  for (const entry of shared) {
+    attempt(
+      `change the next hops of ${entry.destination} in table ${from}`,
+      () => (isMoved ? separate : join)(sandbox, entry, link),
+    );
+  }
+  const joined = isMoved
+    ? []
+    : shared.flatMap((entry) => entry.over(link.index) ?? []);
+  const wanted = routes
+    .filter((route) => !joined.some((other) => isSame(route, other)))
+    .map((route) => route.table === from ? route.inTable(to) : route);
   // Routes to gateways first.
   const onLink = wanted.filter(({ hasGateway }) => !hasGateway);
   const others = wanted.filter(({ hasGateway }) => hasGateway);
@@ -148,6 +172,55 @@ export function changeMaster(
     );
   }
   return failures;
+}
+
+/**
+ * Removes the next hops over a link from a route, which the kernel keeps if the
+ * route has others.
+ */
+function separate(sandbox: Rtnl, entry: RouteEntry, { index }: LinkId): void {
+  replace(sandbox, entry, entry.besides(index), () => {
+    const own = entry.over(index);
+    if (own !== undefined) sandbox.route.delEntry(own);
+  });
+}
+
+/** Does the opposite of {@linkcode separate}, as far as that was done. */
+function join(sandbox: Rtnl, entry: RouteEntry, { index }: LinkId): void {
+  const present = unicastRoutes(sandbox);
+  const isPresent = (one: RouteEntry): boolean =>
+    present.some((other) => isSame(one, other));
+  const rest = entry.besides(index);
+  if (isPresent(entry)) {
+    if (rest !== undefined && isPresent(rest)) sandbox.route.delEntry(rest);
+    return;
+  }
+  replace(sandbox, rest, entry, () => {
+    const own = entry.over(index);
+    if (own !== undefined) sandbox.route.append(own);
+  });
+}
+
+/**
+ * Replaces a route by one with other next hops, so that there is always one of
+ * them.
+ *
+ * @param change Does the same where next hops of a route can be changed alone: the
+ *   kernel then refuses a second route to the same destination, as with IPv6
+ */
+function replace(
+  { route }: Rtnl,
+  old: RouteEntry | undefined,
+  next: RouteEntry | undefined,
+  change: () => void,
+): void {
+  try {
+    if (next !== undefined) route.append(next);
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error;
+    return change();
+  }
+  if (old !== undefined) route.delEntry(old);
 }
 
 function isSame(one: RouteEntry, other: RouteEntry): boolean {

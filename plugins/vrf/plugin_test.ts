@@ -3,6 +3,7 @@ import { inNetns } from "../../ffi/netns.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, needsVrf, VrfScene } from "../../tests/_harness/vrf.ts";
 
@@ -51,6 +52,66 @@ rootTest("vrf restores the routing that ptp leaves", needsVrf, async () => {
   await scene.succeed("DEL", { prevResult: undefined });
   assertEquals(scene.state, before);
 });
+
+rootTest(
+  "vrf moves its interface's next hops of a route, and no others",
+  needsVrf,
+  async (t) => {
+    const rows: [name: string, family: 4 | 6, line: string][] = [
+      [
+        "IPv4",
+        4,
+        "route add default nexthop via 10.0.0.1 dev eth0 nexthop via 10.1.0.1 dev eth1 weight 3",
+      ],
+      [
+        "IPv4, three",
+        4,
+        "route add 10.7.0.0/16 nexthop via 10.0.0.1 dev eth0 nexthop via 10.1.0.1 dev eth1 nexthop via 10.1.0.7 dev eth1",
+      ],
+      [
+        "IPv6",
+        6,
+        "route add default nexthop via 2001:db8::1 dev eth0 nexthop via 2001:db8:b::1 dev eth1",
+      ],
+      [
+        "IPv6, three",
+        6,
+        "route add 2001:db8:7::/48 nexthop via 2001:db8::1 dev eth0 nexthop via 2001:db8:b::1 dev eth1 nexthop via 2001:db8::7 dev eth0",
+      ],
+    ];
+    await eachRow(t, rows, async ([, family, line]) => {
+      using scene = new VrfScene(KEYS, [
+        "address add 10.0.0.2/24 dev eth0",
+        "address add 2001:db8::2/64 dev eth0 nodad",
+        "address add 10.1.0.2/24 dev eth1",
+        "address add 2001:db8:b::2/64 dev eth1 nodad",
+        line,
+      ]);
+      const read = (table: string): string[] =>
+        runIn(
+          scene.hosts.sandbox,
+          "ip",
+          `-${family}`,
+          "route",
+          "show",
+          "table",
+          table,
+        )
+          .split("\n").flatMap((line) => line.match(/ via \S+ dev \S+/g) ?? [])
+          .sort();
+      const all = read("main");
+      const over = (name: string): string[] =>
+        all.filter((hop) => hop.endsWith(name));
+      const prevResult = { ...scene.prevResult, routes: [] };
+      await scene.succeed("ADD", { prevResult });
+      assertEquals([read("main"), read("1")], [over("eth1"), over("eth0")]);
+      await scene.succeed("ADD", { prevResult });
+      assertEquals([read("main"), read("1")], [over("eth1"), over("eth0")]);
+      await scene.succeed("DEL", { prevResult });
+      assertEquals(read("main"), all);
+    }, ([name]) => name);
+  },
+);
 
 rootTest("vrf.add() refuses bad input, and changes nothing", async (t) => {
   const text = "configuration is expected to have a valid vrf name";
