@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Named } from "../../../cni/config/node_key.ts";
+import type { Named, NodeKey } from "../../../cni/config/node_key.ts";
 import { findNodeKey, isUsual } from "../../../cni/config/node_keys.ts";
 import {
   foldKey,
@@ -182,15 +182,49 @@ function findKeyProblem(
   { definitionKeys }: DefinitionPolicy,
 ): string | undefined {
   const row = findNodeKey(key);
-  if (row === undefined || row.names === "interface") return undefined;
-  if (!isSet(value) || isUsual(row, value)) return undefined;
-  // A capability has the name of the key that the runtime sets.
-  if (value === true && row.names !== "request") return undefined;
-  const name = `${type}.${row.key}`;
-  return definitionKeys.includes(name)
+  const what = row === undefined
+    ? findNamed(path, key, value)
+    : isHarmless(row, value)
     ? undefined
-    : `${quotePath(path)} names ${TEXTS[row.names]}; "definitionKeys" of the ` +
-      `node's multus configuration allows it as ${quote(name)}`;
+    : TEXTS[row.names];
+  if (what === undefined) return undefined;
+  const isAllowed = definitionKeys.some((one) =>
+    one.startsWith(`${type}.`) && foldKey(one.slice(type.length + 1)) === key
+  );
+  if (isAllowed) return undefined;
+  const name = `${type}.${row?.key ?? String(path.at(-1))}`;
+  return `${quotePath(path)} names ${what}; "definitionKeys" of the ` +
+    `node's multus configuration allows it as ${quote(name)}`;
+}
+
+function isHarmless(row: NodeKey, value: JsonValue): boolean {
+  return row.names === "interface" || !isSet(value) || isUsual(row, value) ||
+    // A capability has the name of the key that the runtime sets.
+    value === true && row.names !== "request";
+}
+
+/** Ends of keys by which other projects' plugins name files and servers. */
+const NAMING = /(file|path|dir|directory|directorie|endpoint)s?$|sock/;
+
+/** Paths and sockets; not a prefix length such as `/24`. */
+const PLACE = /^\/(?!\d{1,3}$)|^(unix|file):|(^|\/)\.\.(\/|$)/;
+
+/** Guesses what a key names that no plugin of this project has. */
+function findNamed(
+  path: Path,
+  key: string,
+  value: JsonValue,
+): string | undefined {
+  const texts = (Array.isArray(value) ? value : [value])
+    .filter((text) => typeof text === "string" && text !== "") as string[];
+  // The keys of this object are names of sysctls.
+  if (texts.length === 0 || foldKey(String(path.at(-2))) === "sysctl") {
+    return undefined;
+  }
+  const isNaming = NAMING.test(key) && !key.endsWith("profile");
+  return isNaming || texts.some((text) => PLACE.test(text))
+    ? "what may be a file or a socket of the node"
+    : undefined;
 }
 
 /** Reports whether plugins use a value instead of their default. */

@@ -162,6 +162,24 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
     '"dataDir" names a directory of the node',
     "tuning.dataDir",
   ],
+  ...([
+    ["cilium-cni", "log-file", "cilium.log"],
+    ["aws-cni", "pluginLogFile", "/var/log/x"],
+    ["spiderpool", "ipam_unix_socket_path", "/x.sock"],
+    ["istio-cni", "cni_agent_run_dir", "x"],
+    ["istio-cni", "cni_event_address", "/var/run/istio-cni/x.sock"],
+    ["calico", "etcd_endpoints", "https://192.0.2.1:2379"],
+    ["kuryr-cni", "kuryr_conf", "/etc/kuryr/kuryr.conf"],
+    ["userspace", "sharedDir", "/run/x"],
+    ["x", "socketName", "x"],
+    ["x", "server", "unix:/x"],
+    ["x", "policies", ["a", "../../../etc"]],
+  ] as const).map(([type, key, value]): [string, object, string, string] => [
+    `${key} of another project's plugin`,
+    { plugins: [{ type: "bridge" }, { type, more: [{ [key]: value }] }] },
+    `"plugins[1].more[0].${key}" names what may be a file or a socket of the node`,
+    `${type}.${key}`,
+  ]),
 ], ([, document, expected, key]) => {
   assertEquals(
     problemOf(document),
@@ -175,6 +193,9 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
 testRows<[string, object]>(
   "checkDefinition() allows what harms nobody",
   [
+  check(document, {
+    definitionKeys: [key.replace(/[^.]+$/, (k) => k.toUpperCase())],
+  });
     ["keys without a value", {
       type: "bridge",
       ipam: { type: "host-local", dataDir: "", resolvConf: null },
@@ -199,6 +220,16 @@ testRows<[string, object]>(
   ([title]) => title,
 );
 
+    ["values that only look like names of files", {
+      type: "x",
+      seccompProfile: "x",
+      multipath: true,
+      node_size: "/24",
+      address: "10.1.1.1/24",
+      resource: "vendor.com/nic",
+      mirrorPaths: [],
+      sysctl: { "net.x.some_path": "1" },
+    }],
 Deno.test("checkDefinition() allows the plugins that the node's settings name", async (t) => {
   const bridge = { type: "bridge", ipam: { type: "host-local" } };
   const chain = { type: "chain", plugins: [{ type: "debug" }] };
