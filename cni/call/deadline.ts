@@ -173,3 +173,18 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   const signals = [AbortSignal.timeout(ms), ...signal ? [signal] : []];
   await waitUntil(new Promise<never>(() => {}), ...signals);
 }
+
+/** How long steps may follow one another before others get a turn, in ms. */
+const WORK_MS = 50;
+
+let turnMs = performance.now();
+
+/**
+ * Lets other calls of this process, and its timers, have a turn between two steps
+ * if the last turn is a while ago. Costs nothing otherwise.
+ */
+export async function giveTurn(): Promise<void> {
+  if (performance.now() - turnMs < WORK_MS) return;
+  await pause(0);
+  turnMs = performance.now();
+}

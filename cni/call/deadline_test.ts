@@ -2,6 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
   deadline,
   formatAbort,
+  giveTurn,
   isTimeout,
   JoinedSignal,
   pause,
@@ -165,4 +166,11 @@ Deno.test("JoinedSignal listens until it is disposed of", () => {
   joined[Symbol.dispose]();
   lasting.abort();
   assertEquals(joined.signal.aborted, false);
+});
+
+Deno.test("giveTurn() lets a timer run between steps that never wait", async () => {
+  const timer = deadline(1);
+  const endMs = performance.now() + 60_000;
+  while (!timer.aborted && performance.now() < endMs) await giveTurn();
+  assert(timer.aborted);
 });

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { giveTurn } from "../call/deadline.ts";
 import type { Command } from "../call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { findPlugin } from "../invoke/find.ts";
@@ -50,6 +51,7 @@ export async function runPlugin(
   { pluginDirs, surroundings }: PluginTools,
   { command, type, stdin, conf, signal }: PluginRun,
 ): Promise<PluginOutput> {
+  await giveTurn();
   let result: Result | undefined;
   const stdout = await surroundings.invoker.invoke({
     ...surroundings,

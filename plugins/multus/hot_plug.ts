@@ -54,7 +54,7 @@ import {
   claimAddresses,
   withRequest,
 } from "./select/attachment_definitions.ts";
-import { checkDefinition } from "./select/definition_policy.ts";
+import { checkDefinition, checkSize } from "./select/definition_policy.ts";
 import { NETWORKS } from "./select/select.ts";
 import { evidenceFinder } from "./select/lookups.ts";
 import { runOperation, type Session } from "./session.ts";
@@ -103,6 +103,7 @@ interface PluggedPlace extends Place {
 function placeOf({ config, request }: HotPlug): PluggedPlace {
   const { cniArgs } = request;
   checkAddresses(request);
+  checkSize(config, "the network to plug in");
   const definition = removeTold(loadDelegate(config, { request }));
   const delegate = cniArgs ? injectCniArgs(definition, cniArgs) : definition;
   return { delegates: [delegate], definition, index: 0, isMaster: false };

@@ -14,6 +14,7 @@ import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
   type Delegate,
+  type DelegateOptions,
   loadDelegate,
   type NetworkSelection,
   toDelegate,
@@ -32,6 +33,7 @@ import { inContext, NetworkError, refusal } from "../model/network_error.ts";
 import {
   checkArguments,
   checkDefinition,
+  checkSize,
   type DefinitionPolicy,
 } from "./definition_policy.ts";
 import type { PodRequestPolicy } from "./pod_requests.ts";
@@ -133,11 +135,9 @@ export class AttachmentDefinitions implements Disposable {
     const { config } = source;
     const definition = await this.get(selection);
     const delegate = readDefinition(definition, selection, config.confDir);
-    const { namespace, name } = selection;
-    const isTrusted = config.trustedNamespaces.includes(namespace);
+    const isTrusted = config.trustedNamespaces.includes(selection.namespace);
     if (isFromApi(definition) && !isTrusted) {
-      const origin = `NetworkAttachmentDefinition "${namespace}/${name}"`;
-      checkDefinition(delegate, origin, config);
+      checkDefinition(delegate, originOf(selection), config);
     }
     const complete = await claimAddresses(
       await withRequest(delegate, config),
@@ -306,10 +306,11 @@ function readDefinition(
   const isWritten = isFromApi(definition);
   try {
     return isWritten
-      ? removeTold(loadDelegate(
-        injectName(new TextEncoder().encode(config), name),
+      ? readWritten(
+        new TextEncoder().encode(config),
+        { namespace, name },
         options,
-      ))
+      )
       : toDelegate(findNetworkFile(confDir, name), options);
   } catch (error) {
     const context = isWritten
@@ -317,4 +318,17 @@ function readDefinition(
       : "GetCNIConfig: err in GetCNIConfigFromFile";
     throw inContext(context, error);
   }
+}
+
+function readWritten(
+  config: Uint8Array,
+  { namespace, name }: DefinitionKey,
+  options: DelegateOptions,
+): Delegate {
+  checkSize(config, originOf({ namespace, name }));
+  return removeTold(loadDelegate(injectName(config, name), options));
+}
+
+function originOf({ namespace, name }: DefinitionKey): string {
+  return `NetworkAttachmentDefinition "${namespace}/${name}"`;
 }

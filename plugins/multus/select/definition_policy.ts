@@ -16,6 +16,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from "../../../cni/json/json.ts";
+import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
   type Delegate,
@@ -58,6 +59,32 @@ const TEXTS: Readonly<Record<Named, string>> = {
   request: "what a daemon gets",
   interface: "an interface of the node",
 };
+
+/** Limits for a definition, far above what networks use. */
+const MAX_BYTES = 64 * 1024, MAX_PLUGINS = 64;
+
+/**
+ * Refuses a definition that is larger than a node bears: an object of the API may
+ * have 65 000 plugins, and a daemon serves the whole node.
+ *
+ * @param config Its text or bytes
+ * @param origin What errors call it
+ * @throws {NetworkError} 7 If it is too large
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not an object
+ */
+export function checkSize(config: Uint8Array, origin: string): void {
+  if (config.length > MAX_BYTES) {
+    throw refusal(
+      `Refused ${origin}: it has ${config.length} bytes; ${MAX_BYTES} is the limit`,
+    );
+  }
+  const plugins = parseDocument("configuration", config)["plugins"];
+  const count = Array.isArray(plugins) ? plugins.length : 1;
+  if (count <= MAX_PLUGINS) return;
+  throw refusal(
+    `Refused ${origin}: it has ${count} plugins; ${MAX_PLUGINS} is the limit`,
+  );
+}
 
 /**
  * Refuses a configuration from the API that names a plugin, a file, a program or

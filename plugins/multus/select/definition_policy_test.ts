@@ -1,8 +1,14 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import type { JsonObject } from "../../../cni/json/json.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import { loadDelegate } from "../model/delegate.ts";
 import { NetworkError } from "../model/network_error.ts";
-import { checkDefinition, type DefinitionPolicy } from "./definition_policy.ts";
+import {
+  checkArguments,
+  checkDefinition,
+  checkSize,
+  type DefinitionPolicy,
+} from "./definition_policy.ts";
 
 const DEFAULTS: DefinitionPolicy = {
   definitionTypes: ["*"],
@@ -156,12 +162,6 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
     '"dataDir" names a directory of the node',
     "tuning.dataDir",
   ],
-  [
-    "another type of value",
-    { type: "tuning", dataDir: ["/run/cni/tuning"] },
-    '"dataDir" names a directory of the node',
-    "tuning.dataDir",
-  ],
   ...([
     ["cilium-cni", "log-file", "cilium.log"],
     ["aws-cni", "pluginLogFile", "/var/log/x"],
@@ -180,6 +180,12 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
     `"plugins[1].more[0].${key}" names what may be a file or a socket of the node`,
     `${type}.${key}`,
   ]),
+  [
+    "another type of value",
+    { type: "tuning", dataDir: ["/run/cni/tuning"] },
+    '"dataDir" names a directory of the node',
+    "tuning.dataDir",
+  ],
 ], ([, document, expected, key]) => {
   assertEquals(
     problemOf(document),
@@ -187,15 +193,15 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
       `allows it as "${key}"`,
   );
   check(document, { definitionKeys: ["a.b", key] });
+  check(document, {
+    definitionKeys: [key.replace(/[^.]+$/, (k) => k.toUpperCase())],
+  });
   assertThrows(() => check(document, { definitionKeys: ["other.dataDir"] }));
 }, ([title]) => title);
 
 testRows<[string, object]>(
   "checkDefinition() allows what harms nobody",
   [
-  check(document, {
-    definitionKeys: [key.replace(/[^.]+$/, (k) => k.toUpperCase())],
-  });
     ["keys without a value", {
       type: "bridge",
       ipam: { type: "host-local", dataDir: "", resolvConf: null },
@@ -214,12 +220,6 @@ testRows<[string, object]>(
       type: "x",
       capabilities: { CNIDeviceInfoFile: false },
     }],
-    ["a type that is not a text", { type: "x", policy: { type: ["debug"] } }],
-  ],
-  ([, document]) => check(document),
-  ([title]) => title,
-);
-
     ["values that only look like names of files", {
       type: "x",
       seccompProfile: "x",
@@ -230,6 +230,12 @@ testRows<[string, object]>(
       mirrorPaths: [],
       sysctl: { "net.x.some_path": "1" },
     }],
+    ["a type that is not a text", { type: "x", policy: { type: ["debug"] } }],
+  ],
+  ([, document]) => check(document),
+  ([title]) => title,
+);
+
 Deno.test("checkDefinition() allows the plugins that the node's settings name", async (t) => {
   const bridge = { type: "bridge", ipam: { type: "host-local" } };
   const chain = { type: "chain", plugins: [{ type: "debug" }] };
@@ -257,6 +263,52 @@ Deno.test("checkDefinition() keeps long names out of events", () => {
     NetworkError,
   );
   assert(error.event.message.length < 500);
+});
+
+testRows<[string, object, string | undefined]>(
+  "checkSize() refuses more than a node bears",
+  [
+    ["64 plugins", { plugins: Array(64).fill({ type: "x" }) }, undefined],
+    [
+      "65 plugins",
+      { plugins: Array(65).fill({ type: "x" }) },
+      "it has 65 plugins; 64 is the limit",
+    ],
+    ["64 KiB", { type: "x".repeat(65_525) }, undefined],
+    [
+      "a byte more",
+      { type: "x".repeat(65_526) },
+      "it has 65537 bytes; 65536 is the limit",
+    ],
+  ],
+  ([, document, expected]) => {
+    const bytes = new TextEncoder().encode(JSON.stringify(document));
+    if (expected === undefined) return checkSize(bytes, "it");
+    const { code, message, event } = assertThrows(
+      () => checkSize(bytes, "it"),
+      NetworkError,
+    );
+    assertEquals([code, message], [7, `Refused it: ${expected}`]);
+    assertEquals(event.reason, "NetworkRefused");
+  },
+  ([title]) => title,
+);
+
+Deno.test("checkArguments() lets pods name nothing of the node", () => {
+  const rows: [JsonObject, string][] = [
+    [{ dataDir: "/etc" }, '"dataDir" names a directory of the node'],
+    [{ a: [{ LOGFILE: "x" }] }, '"a[0].LOGFILE" names a file of the node'],
+    [{ ipam: { type: "debug" } }, '"ipam.type" is "debug", which'],
+    [{ x: "/etc/passwd" }, '"x" names what may be a file or a socket'],
+  ];
+  for (const [cniArgs, expected] of rows) {
+    assertThrows(
+      () => checkArguments(cniArgs, "a/n"),
+      NetworkError,
+      `Refused "cni-args" over network "a/n": ${expected}`,
+    );
+  }
+  checkArguments({ ips: ["10.1.1.1/24"], labels: [{ key: "a/b" }] }, "a/n");
 });
 
 /**

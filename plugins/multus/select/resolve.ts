@@ -11,6 +11,7 @@
  * @module
  */
 
+import { giveTurn } from "../../../cni/call/deadline.ts";
 import { describeError } from "../../../cni/error.ts";
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
@@ -66,6 +67,7 @@ export async function resolveAll(
   using definitions = await fetchDefinitions(selections, query);
   const delegates: Delegate[] = [];
   for (const selection of selections) {
+    await giveTurn();
     try {
       const delegate = await resolve(selection, query, definitions);
       if (delegate === undefined) continue;
