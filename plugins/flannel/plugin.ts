@@ -17,7 +17,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { removeIfThere } from "../../cni/files/io.ts";
+import { ifPossible, removeIfThere } from "../../cni/files/io.ts";
 import {
   checkCaller,
   type Delegate,
@@ -31,10 +31,10 @@ import type { Result } from "../../cni/result/result.ts";
 import { Rollback, type Step, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/attachment.ts";
+import { readablePrevResult } from "../parts/prev_result.ts";
 import { buildDelegateConf, type DelegateConf } from "./delegate_conf.ts";
 import {
   encodeSaved,
-  type ReadableConf,
   type SavedConf,
   SavedConfs,
   writeSaved,
@@ -85,14 +85,14 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
 
   async del(call): Promise<void> {
     const saved = new SavedConfs(call.config.dataDir).find(attachmentOf(call));
-    if (saved === undefined) return;
-    const { path } = saved;
-    if (saved.conf === undefined) {
+    const isAttached = readablePrevResult(call) !== undefined;
+    if (saved === undefined && !isAttached) return;
+    if (saved !== undefined && saved.conf === undefined) {
       const what = "Ignoring a saved configuration that is damaged";
-      call.log.warn(what, { path });
+      call.log.warn(what, { path: saved.path });
     }
-    const conf = withPrevResult(call, saved.conf ?? buildDelegateConf(call));
-    await release(call, { path, conf });
+    const conf = withPrevResult(call, saved?.conf ?? buildForRelease(call));
+    await release(call, { path: saved?.path, conf });
   },
 
   async status(call): Promise<void> {
@@ -110,6 +110,11 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
 function buildForNode(call: FlannelCall): DelegateConf {
   const env = readSubnetEnv(call.config.subnetFile || SUBNET_FILE);
   return buildDelegateConf(call, env);
+}
+
+/** Builds what ADD has saved, as far as the node still has it. */
+function buildForRelease(call: FlannelCall): DelegateConf {
+  return ifPossible(() => buildForNode(call)) ?? buildDelegateConf(call);
 }
 
 /** Reports a problem of `subnet.env` by the code that STATUS has for it. */
@@ -186,11 +191,11 @@ function environmentOf(
  */
 async function release(
   call: FlannelCall,
-  { path, conf }: Pick<ReadableConf, "path" | "conf">,
+  { path, conf }: { path: string | undefined; conf: DelegateConf },
   env?: Record<string, string>,
 ): Promise<void> {
   await delegate(call, conf, env).del();
-  removeIfThere(path);
+  if (path !== undefined) removeIfThere(path);
 }
 
 /** Runs GC of the delegate with the runtime's list of attachments. */

@@ -154,6 +154,29 @@ rootTest(
   },
 );
 
+rootTest(
+  "flannel.del() releases by prevResult if the file is lost",
+  async (t) => {
+    const losses: Readonly<Record<string, readonly string[]>> = {
+      "the saved configuration": ["dataDir"],
+      "subnet.env, too": ["dataDir", "subnetFile"],
+    };
+    for (const [name, keys] of Object.entries(losses)) {
+      await t.step(name, async () => {
+        using scene = new FlannelScene();
+        const { json: prevResult } = await scene.succeed("ADD");
+        for (const key of keys) {
+          await Deno.remove(`${scene.config[key]}`, { recursive: true });
+        }
+        await scene.succeed("DEL", { prevResult });
+        assertEquals(linkNames(scene.hosts.sandbox), ["lo"]);
+        assertEquals([scene.saved, scene.hosts.leases()], [{}, []]);
+        await scene.succeed("DEL", { prevResult });
+      });
+    }
+  },
+);
+
 rootTest("flannel.gc() releases attachments that are gone", async () => {
   using scene = new FlannelScene();
   const { hosts } = scene;
