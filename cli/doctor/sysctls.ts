@@ -8,11 +8,14 @@ import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
-import { readSysctl } from "../../ffi/sysctl.ts";
+import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import {
+  AcceptRa,
+  acceptRaOf,
   enableForwarding,
   FORWARDING,
+  listLearntAddresses,
 } from "../../plugins/parts/ip_forward.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import { listLive } from "./live.ts";
@@ -71,7 +74,41 @@ function findForwarding(node: Node): Findings {
         command: `sysctl -w ${name}=1`,
         mend: {
           did: `set ${name} to 1`,
-          run: () => inNetns(node.host.netns, () => enableForwarding(family)),
+          run: () => enableForwarding(node.host.netns, family),
+        },
+      },
+    );
+  });
+}
+
+/**
+ * Finds links with an address from a router's advertisements that the kernel
+ * ignores since forwarding is on, while the node has no other IPv6 router.
+ */
+function findIgnoredRouters(node: Node): Findings {
+  const { host } = node;
+  const isDefault = host.route.list({ family: 6 })
+    .some(({ destination }) => destination.prefixLength === 0);
+  if (isDefault || readHostSysctl(node, FORWARDING[6]) !== "1") return [];
+  const links = new Set(listLearntAddresses(host).map((one) => one.ifindex));
+  return host.link.list().filter(({ index, name }) =>
+    links.has(index) &&
+    readHostSysctl(node, acceptRaOf(name)) === AcceptRa.unlessForwarding
+  ).map(({ name }) => {
+    const key = acceptRaOf(name);
+    return error(
+      `the node has no IPv6 default route: "${name}" ignores router ` +
+        "advertisements, because accept_ra is 1 and forwarding is on",
+      "the node and its containers reach nobody by IPv6, and the address of " +
+        `"${name}" runs out`,
+      {
+        command: `echo ${AcceptRa.always} > /proc/sys/${key}`,
+        advice: "the default route is back with the next advertisement",
+        look: "ip -6 route show default",
+        mend: {
+          did: `set accept_ra of "${name}" to ${AcceptRa.always}`,
+          run: () =>
+            inNetns(host.netns, () => writeSysctl(key, AcceptRa.always)),
         },
       },
     );
@@ -245,5 +282,20 @@ export const SYSCTL_CHECKS: readonly Check[] = [
       fix: "Load br_netfilter, and set the sysctl to 1.",
     },
     run: findBridgeCalls,
+  },
+  {
+    code: "CNI0612",
+    name: "router-ignored",
+    finds: "the node ignores its IPv6 router because it forwards",
+    page: {
+      effect:
+        "The node and its containers reach nobody by IPv6. Later, the node loses its address.",
+      cause:
+        "Another program turned forwarding on: the kernel then ignores router advertisements where `accept_ra` is 1. ADD sets 2 on such links first.",
+      look: "`ip -6 route show default`, `sysctl -a -r accept_ra`.",
+      fix:
+        "Set `accept_ra` of the uplink to 2, also in /etc/sysctl.d; or `cni doctor --fix`. The route is back with the next advertisement.",
+    },
+    run: findIgnoredRouters,
   },
 ];

@@ -7,7 +7,9 @@
 import { unlessMissing } from "../../cni/files/io.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
+import type { Address } from "../../ffi/rtnl/address.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listSysctls, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
 /** The parameter that lets the host forward packets of a family. */
@@ -24,22 +26,29 @@ export function ensureForwarding(
   host: NetNs,
   addresses: readonly Cidr[],
 ): void {
-  inNetns(host, () => {
-    for (const family of familiesOf(addresses)) {
-      try {
-        if (readSysctl(FORWARDING[family]) !== "1") enableForwarding(family);
-      } catch (error) {
-        throw new Error(`Cannot enable IPv${family} forwarding`, {
-          cause: error,
-        });
-      }
-    }
-  });
+  const off = inNetns(
+    host,
+    () =>
+      familiesOf(addresses).filter((family) =>
+        enabling(family, () => readSysctl(FORWARDING[family]) !== "1")
+      ),
+  );
+  for (const family of off) {
+    enabling(family, () => enableForwarding(host, family));
+  }
+}
+
+function enabling<T>(family: IpFamily, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw new Error(`Cannot enable IPv${family} forwarding`, { cause });
+  }
 }
 
 /**
- * Turns forwarding of a family on in the calling thread's namespace, for IPv4
- * also on each interface.
+ * Turns forwarding of a family on. For IPv4, it does so on each interface, too;
+ * for IPv6, links that have their router from its advertisements keep it.
  *
  * With concurrent writers, `ip_forward` can become 1 while no interface
  * forwards: a write that does not get the RTNL lock is undone and repeated, and
@@ -49,7 +58,12 @@ export function ensureForwarding(
  * Source: net/ipv4/devinet.c `devinet_sysctl_forward()`; IPv6 sets its values
  * under the lock.
  */
-export function enableForwarding(family: IpFamily): void {
+export function enableForwarding(host: NetNs, family: IpFamily): void {
+  if (family === 6) keepRouters(host);
+  inNetns(host, () => turnOn(family));
+}
+
+function turnOn(family: IpFamily): void {
   writeSysctl(FORWARDING[family], "1");
   const ofNewLinks = "net/ipv4/conf/default/forwarding";
   if (family === 6 || readSysctl(ofNewLinks) === "1") return;
@@ -58,6 +72,48 @@ export function enableForwarding(family: IpFamily): void {
   for (const link of listSysctls("net/ipv4/conf")) {
     unlessMissing(() => writeSysctl(`net/ipv4/conf/${link}/forwarding`, "1"));
   }
+}
+
+/** The values of `accept_ra`. */
+export const AcceptRa = { unlessForwarding: "1", always: "2" } as const;
+
+/** The parameter that lets a link accept router advertisements. */
+export function acceptRaOf(link: string): string {
+  return `net/ipv6/conf/${link}/accept_ra`;
+}
+
+/**
+ * Makes links accept router advertisements although they forward: those with a
+ * route or an address from an advertisement. Otherwise, the kernel deletes the
+ * default route at once, and no advertisement extends the address. Other links
+ * stay as they are, because containers could advertise themselves there.
+ *
+ * Source: Documentation/networking/ip-sysctl.rst `accept_ra`.
+ */
+function keepRouters(host: NetNs): void {
+  using rtnl = Rtnl.open(host.path);
+  const learnt = [
+    ...rtnl.route.listEntries().filter(({ origin }) => origin === "router")
+      .flatMap(({ nextHops }) => nextHops),
+    ...listLearntAddresses(rtnl),
+  ];
+  const links = new Set(learnt.map(({ ifindex }) => ifindex));
+  for (const { index, name } of rtnl.link.list()) {
+    if (!links.has(index)) continue;
+    inNetns(host, () =>
+      unlessMissing(() => {
+        const key = acceptRaOf(name);
+        if (readSysctl(key) !== AcceptRa.unlessForwarding) return;
+        writeSysctl(key, AcceptRa.always);
+      }));
+  }
+}
+
+/** Lists addresses with a lifetime, as an advertisement gives them. */
+export function listLearntAddresses({ address }: Rtnl): Address[] {
+  return address.list().filter(({ address: { ip }, isPermanent }) =>
+    ip.family === 6 && !ip.isLinkLocal && !isPermanent
+  );
 }
 
 /** Lists the families of the addresses whose packets the host does not forward. */

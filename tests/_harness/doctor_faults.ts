@@ -389,6 +389,17 @@ export const FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
+    name: "the IPv6 router is ignored",
+    checks: ["router-ignored"],
+    message:
+      /the node has no IPv6 default route: "out0" ignores router advertisements/,
+    seed: ip(
+      "ip -6 route del default; ip address add 2001:db8:77::7/64 dev out0 valid_lft 1000 preferred_lft 1000",
+      "ip -6 route add default via 2001:db8:ff::2; ip address del 2001:db8:77::7/64 dev out0; echo 1 > /proc/sys/net/ipv6/conf/out0/accept_ra",
+    ),
+    follow: true,
+  },
+  {
     name: "strict reverse path filtering against a route",
     checks: ["rp-filter", "subnet-host"],
     message:
