@@ -7,7 +7,6 @@
  * What must hold, beside what the sanitizers see: a call is either answered or left to
  * the engine; the engine gets the stack as it was, and all of stdin.
  */
-#define HOSTED
 #define SIMULATED
 #include "../call.c"
 
