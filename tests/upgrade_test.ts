@@ -197,8 +197,8 @@ Deno.test("upgrade: after the way back, only our own tables are left", async () 
     }
   }
   assertEquals(left, {
-    "iptables, Go 1.1.1": ["inet cni_firewall"],
-    "iptables, Go 1.10.0": ["inet cni_firewall"],
+    "iptables, Go 1.1.1": ["inet cni_portmap", "inet cni_firewall"],
+    "iptables, Go 1.10.0": ["inet cni_portmap", "inet cni_firewall"],
     "nftables, Go 1.10.0": ["inet cni_portmap"],
     "multus, Go 1.10.0": [],
   });

@@ -42,9 +42,14 @@ export function delGoRules(
     );
 }
 
-/** Reports whether any container has ports of IPv4 by the Go plugin. */
-export function hasAnyGoRules(nftables: Nftables): boolean {
-  return nftables.listRules(TABLES[4], HOSTPORTS).length > 0;
+/**
+ * Reports whether containers have ports of IPv4 by the Go plugin.
+ *
+ * @param leaving The ID of a container that does not count
+ */
+export function hasAnyGoRules(nftables: Nftables, leaving?: string): boolean {
+  return nftables.listRules(TABLES[4], HOSTPORTS)
+    .some(({ comment }) => comment !== leaving);
 }
 
 /** Reports whether the Go plugin has added as many rules as it would. */

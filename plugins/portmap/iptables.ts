@@ -54,18 +54,23 @@ import {
   skeletonOf,
   spellingOf,
 } from "./iptables_rules.ts";
+import { checkLoopback, guardLoopback } from "./loopback.ts";
 import type { ForwardedPort, Forwarding } from "./mapping.ts";
+import { setLocalnet } from "./route_localnet.ts";
 
 /** Keeps mappings in the chains of the Go plugin. */
 export const iptablesBackend: Backend = {
   async add(host, forwarding): Promise<Addition> {
     const names = await chainNamesOf(forwarding.owner);
     const all: Addition[] = [];
+    // Before route_localnet lets packets of 127.0.0.0/8 pass.
+    const link = await guardLoopback(host, forwarding);
     using netns = NetNs.open(host.hostNetns);
     for (const address of forwarding.addresses) {
       const iptables = openIptables(host, netns, address.family);
       all.push(await forward(iptables, { forwarding, address, names }));
     }
+    if (link !== undefined) setLocalnet(host.hostNetns, link, true);
     return {
       gone: all.flatMap(({ gone }) => gone),
       kept: all.flatMap(({ kept }) => kept),
@@ -79,6 +84,7 @@ export const iptablesBackend: Backend = {
       const iptables = openIptables(host, netns, address.family);
       await checkRules(iptables, { forwarding, address, names });
     }
+    await checkLoopback(host, forwarding);
   },
 
   async del(host, owner): Promise<ForwardedPort[]> {

@@ -212,7 +212,9 @@ export function sectionsOf(listed: readonly string[]): Section[] {
 }
 
 /** Lists the ports that listed rules forward. */
-export function readPorts({ rules }: Section): ForwardedPort[] {
+export function readPorts(
+  { rules }: Pick<Section, "rules">,
+): ForwardedPort[] {
   return rules.flatMap((rule) => {
     const valueOf = optionsOf(rule);
     const to = /^\[?(.+?)\]?:(\d+)$/.exec(valueOf("--to-destination") ?? "");

@@ -6,6 +6,7 @@ import { runIn } from "../../testing/ip_json.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import {
+  legacyPath,
   type MappedCall,
   MappedPorts,
   onePort,
@@ -67,17 +68,7 @@ class Host extends MappedPorts {
 
   /** PATH of a host whose `iptables` is of the legacy variant. */
   legacy(): { PATH: string } {
-    const directory = `${this.hosts.directory}/legacy`;
-    Deno.mkdirSync(directory);
-    for (const family of ["iptables", "ip6tables"]) {
-      for (const suffix of ["", "-restore"]) {
-        Deno.symlinkSync(
-          "/usr/sbin/xtables-legacy-multi",
-          `${directory}/${family}${suffix}`,
-        );
-      }
-    }
-    return { PATH: directory };
+    return legacyPath(this.hosts);
   }
 }
 

@@ -19,7 +19,6 @@ import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { nftTableOf } from "../parts/iptables/nft_table.ts";
 import { getNftables, openNftables } from "../parts/open_nftables.ts";
 import { type Owned, ownedBy, staleOf } from "../parts/owned.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
@@ -28,8 +27,17 @@ import {
   ensureConditions,
   withoutConditions,
 } from "./conditions.ts";
-import { delGoRules, hasAnyGoRules, hasGoRules } from "./go_nftables.ts";
-import { HOSTPORTS as IPTABLES_HOSTPORTS } from "./iptables_rules.ts";
+import { delGoRules, hasGoRules } from "./go_nftables.ts";
+import {
+  findBusyLinks,
+  findLocalnetProblem,
+  findLoopbackProblem,
+  findLoopbackUser,
+  type LoopbackUser,
+  planLeaving,
+  planUser,
+  restoreLinks,
+} from "./loopback.ts";
 import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
 import {
   describeOwner,
@@ -39,19 +47,13 @@ import {
   type Owner,
   ownerOf,
 } from "../parts/element_owner.ts";
+import { setLocalnet } from "./route_localnet.ts";
 import {
-  findLoopbackLink,
-  hasLocalnet,
-  isOfOneContainer,
-  setLocalnet,
-} from "./route_localnet.ts";
-import {
-  decodeLink,
   decodePort,
-  encodeLink,
   groupOf,
   incompleteChains,
   LOOPBACK_LINKS,
+  LOOPBACK_USERS,
   masqueradedNetworks,
   missingGroup,
   missingMasquerade,
@@ -69,10 +71,6 @@ import {
 
 /** How many elements one message has: their attribute is limited to 64 KiB. */
 const ELEMENTS_AT_ONCE = 150;
-/** Fields of all elements. */
-const ANY = [new Uint8Array(0)];
-/** Label of a link that did not let 127.0.0.0/8 pass before. */
-const TO_RESTORE = "restore";
 
 /** An element, and the set or map that has it. */
 interface Found extends Element {
@@ -86,8 +84,7 @@ interface Wanted {
   /** The networks whose connections are masqueraded. */
   readonly networks: readonly Cidr[];
   readonly groups: readonly PortGroup[];
-  /** The host's link that must let 127.0.0.0/8 pass. */
-  readonly link: string | undefined;
+  readonly user: LoopbackUser | undefined;
 }
 
 /** Keeps mappings in maps of its own table. */
@@ -105,15 +102,20 @@ export const nftablesBackend: Backend = {
       ];
     });
     await ensureConditions(nftables, host, wanted.groups);
+    const { user } = wanted;
+    if (user !== undefined) setLocalnet(host.hostNetns, user.link, true);
     return others;
   },
 
   async check(host, forwarding): Promise<void> {
     using nftables = getNftables(host.hostNetns);
     const wanted = await wantedOf(host, forwarding);
-    const problem = findProblem(nftables, wanted);
-    if (problem === undefined || hasGoRules(nftables, forwarding)) return;
-    throw new CniError(ErrorCode.Internal, problem);
+    const { user } = wanted;
+    const ours = findProblem(nftables, host, wanted);
+    const problem = ours !== undefined && hasGoRules(nftables, forwarding)
+      ? user && findLocalnetProblem(host.hostNetns, user)
+      : ours;
+    if (problem !== undefined) throw new CniError(ErrorCode.Internal, problem);
   },
 
   async del(host, attachment, named): Promise<ForwardedPort[]> {
@@ -121,17 +123,18 @@ export const nftablesBackend: Backend = {
     if (nftables === undefined) return [];
     const { containerId } = attachment;
     const owner = await ownerOf(attachment);
-    return remove(nftables, host, {
+    return await remove(nftables, host, {
       owned: ownedBy(owner),
       others: () => delGoRules(nftables, containerId),
       named,
+      leaving: containerId,
     });
   },
 
   async gc(host, network, valid): Promise<ForwardedPort[]> {
     using nftables = openNftables(host.hostNetns);
     if (nftables === undefined) return [];
-    return remove(nftables, host, {
+    return await remove(nftables, host, {
       owned: await staleOf(network, valid),
       others: () => [],
       named: [],
@@ -173,7 +176,7 @@ async function wantedOf(
     elements: [...byId(elements.toReversed()).values()].toReversed(),
     networks: pairs.map(({ network }) => network),
     groups,
-    link: findLoopbackLink(host.hostNetns, forwarding),
+    user: findLoopbackUser(host.hostNetns, forwarding),
   };
 }
 
@@ -185,9 +188,10 @@ function byId<T extends Placed>(elements: readonly T[]): Map<string, T> {
   return new Map(elements.map((element) => [idOf(element), element]));
 }
 
-/** Lists the table's sets and maps, except for the one of links. */
+/** Lists the table's sets and maps, except for those of links. */
 function listMaps(nftables: Nftables): string[] {
-  return nftables.listSets(TABLE).filter((set) => set !== LOOPBACK_LINKS);
+  return nftables.listSets(TABLE)
+    .filter((set) => set !== LOOPBACK_LINKS && set !== LOOPBACK_USERS);
 }
 
 /** Finds the elements of a set that contain some bytes. */
@@ -198,12 +202,6 @@ function findIn(
 ): { elements: Found[]; hasOthers: boolean } {
   const { elements, hasOthers } = nftables.findElements(TABLE, set, parts);
   return { elements: elements.map((one) => ({ ...one, set })), hasOthers };
-}
-
-function hasLink(nftables: Nftables, link: string): boolean {
-  const key = encodeLink(link);
-  return findIn(nftables, LOOPBACK_LINKS, [key]).elements
-    .some((element) => decodeLink(element.key) === link);
 }
 
 /**
@@ -235,7 +233,7 @@ function planAddition(
   { hostNetns }: PortmapHost,
   wanted: Wanted,
 ): Addition & { changes: Change[] } {
-  const { owner, elements, groups, networks, link } = wanted;
+  const { owner, elements, groups, networks, user } = wanted;
   const present = findRelated(nftables, wanted);
   const own = present.filter(ownedBy(owner).isMeant);
   const others = byId(present.filter((one) => !own.includes(one)));
@@ -268,14 +266,9 @@ function planAddition(
       ...missingMasquerade(nftables, networks),
       ...deletions([...own, ...replaced]),
       ...additions(added.map((one) => ({ ...one, comment, label }))),
-      ...link !== undefined && !hasLink(nftables, link)
-        ? additions([{
-          set: LOOPBACK_LINKS,
-          key: encodeLink(link),
-          comment,
-          label: hasLocalnet(hostNetns, link) ? "" : TO_RESTORE,
-        }])
-        : [],
+      ...user === undefined
+        ? []
+        : planUser(nftables, hostNetns, { ...user, owner }),
     ],
   };
 }
@@ -339,79 +332,56 @@ interface Removal {
   readonly others: () => Change[];
   /** The ports that these changes close. */
   readonly named: readonly ForwardedPort[];
+  /** The ID of the only container that loses something. */
+  readonly leaving?: string;
 }
 
 /**
  * Removes elements, and what is not needed without them: maps and rules of
  * conditions, links that let 127.0.0.0/8 pass, and in the end the table.
  */
-function remove(
+async function remove(
   nftables: Nftables,
-  { hostNetns }: PortmapHost,
-  { owned: { tag, isMeant }, others, named }: Removal,
-): ForwardedPort[] {
-  const parts = [tag];
+  host: PortmapHost,
+  { owned, others, named, leaving }: Removal,
+): Promise<ForwardedPort[]> {
+  const { tag, isMeant } = owned;
+  const busy = await findBusyLinks(nftables, host, { ...owned, leaving });
   let gone: ForwardedPort[] = [];
-  let closed: Found[] = [];
+  let closed: readonly Element[] = [];
   commitUnlessDisturbed(nftables, () => {
     const found = listMaps(nftables)
-      .map((set) => ({ set, ...findIn(nftables, set, parts) }));
+      .map((set) => ({ set, ...findIn(nftables, set, [tag]) }));
     const meant = found.flatMap(({ elements }) => elements.filter(isMeant));
     const used = found.filter(({ elements, hasOthers }) =>
       hasOthers || !elements.every(isMeant)
     ).map(({ set }) => set);
-    const isLast = used.length === 0 && nftables.hasTable(TABLE);
     const more = others();
     gone = [...portsIn(meant), ...more.length > 0 ? named : []];
-    const links = findIn(nftables, LOOPBACK_LINKS, isLast ? ANY : parts);
-    closed = links.elements.filter((link) =>
-      isLast ||
-      isMeant(link) && isOfOneContainer(hostNetns, decodeLink(link.key))
-    );
-    if (isLast) return [delTableOf(TABLE), ...more];
+    const links = planLeaving(nftables, owned, busy);
+    closed = links.closed;
+    const isLast = used.length === 0 && !links.hasOthers;
+    if (isLast && nftables.hasTable(TABLE)) {
+      return [delTableOf(TABLE), ...more];
+    }
     return [
-      ...deletions([...meant, ...closed]),
+      ...deletions(meant),
+      ...links.changes,
       ...delUnusedGroups(nftables, meant.map(({ set }) => set), used),
       ...more,
     ];
   });
-  restoreLinks(nftables, hostNetns, closed);
+  restoreLinks(nftables, host.hostNetns, closed);
   return gone;
-}
-
-/**
- * Restores links that did not let 127.0.0.0/8 pass before. They stay if
- * containers have ports by other rules, which need it, too.
- */
-function restoreLinks(
-  nftables: Nftables,
-  hostNetns: string,
-  closed: readonly Found[],
-): void {
-  if (closed.length > 0 && hasOtherPorts(nftables)) return;
-  for (const { key, label } of closed) {
-    if (label !== TO_RESTORE) continue;
-    const name = decodeLink(key);
-    setLocalnet(hostNetns, name, false);
-    // An ADD at the same time needs it.
-    if (hasLink(nftables, name)) {
-      setLocalnet(hostNetns, name, true);
-    }
-  }
-}
-
-/** Reports whether containers have ports by iptables-nft or the Go plugin. */
-function hasOtherPorts(nftables: Nftables): boolean {
-  const chain = nftables.listRules(nftTableOf("nat", 4), IPTABLES_HOSTPORTS);
-  return chain.length > 0 || hasAnyGoRules(nftables);
 }
 
 /** Says what is missing; undefined if nothing is. */
 function findProblem(
   nftables: Nftables,
+  { hostNetns }: PortmapHost,
   wanted: Wanted,
 ): string | undefined {
-  const { owner, elements, networks, groups, link } = wanted;
+  const { owner, elements, networks, groups, user } = wanted;
   const chain = incompleteChains(nftables)[0] ??
     (unruledNetworks(nftables, networks).length > 0
       ? "postrouting"
@@ -431,9 +401,7 @@ function findProblem(
       ? `missing elements in "${lost.set}" set`
       : `host port ${describePort(port)} is not forwarded to ${port.target}`;
   }
-  return link === undefined || hasLink(nftables, link)
-    ? undefined
-    : `missing elements in "${LOOPBACK_LINKS}" set`;
+  return user && findLoopbackProblem(nftables, hostNetns, user);
 }
 
 /** Another attachment's element is as good if it is the same container's. */

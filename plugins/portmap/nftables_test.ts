@@ -1,8 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { type FoundElements, Nftables } from "../../ffi/nftables/mod.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
-import { inNetns } from "../../ffi/netns.ts";
-import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import {
@@ -27,7 +25,6 @@ import {
 import { listPeers } from "../../tests/_harness/parity.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import {
-  connectTcp,
   isClosed,
   PortScene,
   TcpServer,
@@ -468,101 +465,6 @@ test("STATUS says whether the backend works", async () => {
   assertFailure(await ports.run("STATUS"), 50, "Cannot forward ports by");
 });
 
-test("opens 127.0.0.0/8 for the host only, and closes it again", async (t) => {
-  const rows = [["ptp", /^veth/], ["bridge", /^br0$/]] as const;
-  await eachRow(t, rows, async ([type, pattern]) => {
-    using scene = new PortScene();
-    const { host, sandbox } = scene.hosts;
-    const network = { type, bridge: "br0", isGateway: true };
-    const mappings = [{ hostPort: 8080, containerPort: 80 }];
-    const attached = await scene.attach(mappings, { network });
-    const link = /loopback_links \{[^}]*elements = \{ "([^"]+)"/
-      .exec(scene.table)?.[1] ?? "";
-    assertMatch(link, pattern);
-    const key = `net/ipv4/conf/${link}/route_localnet`;
-    const localnet = (): string => inNetns(host, () => readSysctl(key));
-    assertEquals(localnet(), "1");
-    using secret = new TcpServer(host, 7777, "127.0.0.1");
-    runIn(
-      sandbox,
-      "ip",
-      "route",
-      "add",
-      "127.0.0.1",
-      "via",
-      "10.1.2.1",
-      "table",
-      "100",
-    );
-    runIn(
-      sandbox,
-      "ip",
-      "rule",
-      "add",
-      "pref",
-      "0",
-      "to",
-      "127.0.0.1",
-      "lookup",
-      "100",
-    );
-    runIn(sandbox, "ip", "rule", "del", "pref", "0", "lookup", "local");
-    runIn(sandbox, "ip", "rule", "add", "pref", "1", "lookup", "local");
-    inNetns(
-      sandbox,
-      () => writeSysctl("net/ipv4/conf/eth0/route_localnet", "1"),
-    );
-    assert(isClosed(sandbox, "127.0.0.1", 7777));
-    // The rules keep it out, and nothing else.
-    runIn(host, "nft", "flush chain inet cni_portmap loopback");
-    connectTcp(sandbox, "127.0.0.1", 7777)[Symbol.dispose]();
-    void secret;
-    inNetns(host, () => writeSysctl(key, "0"));
-    const { json } = await attached.run("CHECK");
-    assertMatch(json.msg, /loopback" chain|route_localnet of/);
-    inNetns(host, () => writeSysctl(key, "1"));
-    assertSuccess(await attached.run("DEL"));
-    assertEquals(localnet(), "0");
-  }, ([type]) => type);
-});
-
-const peers = listPeers("portmap by nftables");
-
-test("leaves route_localnet to ports that other rules forward", async (t) => {
-  await eachRow(t, [...peers, "ours"] as const, async (who) => {
-    using scene = new PortScene();
-    const { host } = scene;
-    const network = { type: "bridge", bridge: "br0", isGateway: true };
-    const mapping = { containerPort: 80, protocol: "tcp" };
-    const ours = await scene.attach([{ ...mapping, hostPort: 8080 }], {
-      network,
-    });
-    const other = await scene.attach([{ ...mapping, hostPort: 8081 }], {
-      network,
-      containerId: "other",
-      sandbox: scene.hosts.addNetns(),
-      who,
-      keys: who === "ours" ? { backend: "iptables" } : {},
-    });
-    using server = new TcpServer(other.sandbox, 80);
-    assertSuccess(await ours.run("DEL"));
-    assertEquals(await server.clientOf(host, "127.0.0.1", 8081), "10.1.2.1");
-  }, (who) => who === "ours" ? "iptables" : who.name);
-});
-
-test("leaves route_localnet that an administrator has set", async () => {
-  using scene = new PortScene();
-  const key = "net/ipv4/conf/br0/route_localnet";
-  const { host } = scene.hosts;
-  runIn(host, "ip", "link", "add", "br0", "type", "bridge");
-  inNetns(host, () => writeSysctl(key, "1"));
-  const network = { type: "bridge", bridge: "br0", isGateway: true };
-  const mappings = [{ hostPort: 8080, containerPort: 80 }];
-  const attached = await scene.attach(mappings, { network });
-  assertSuccess(await attached.run("DEL"));
-  assertEquals(inNetns(host, () => readSysctl(key)), "1");
-});
-
 test("lets neighbours on a bridge use the host's port", async () => {
   using scene = new PortScene();
   const network = { type: "bridge", bridge: "br0", isGateway: true };
@@ -664,7 +566,7 @@ test("does not end connections of the next owner of address and port", async (t)
   });
 });
 
-for (const peer of peers) {
+for (const peer of listPeers("portmap by nftables")) {
   if (peer.cniVersion !== "1.1.0") continue;
   test(`takes over what ${peer.name} left, and leaves others' rules`, async () => {
     using ports = new MappedPorts(NFTABLES);

@@ -21,7 +21,6 @@ import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/attachment.ts";
-import { checkFailure } from "../parts/check_link.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import { backends, chooseBackend } from "./choose_backend.ts";
@@ -32,11 +31,6 @@ import {
   portsOf,
   refuseForeignOptions,
 } from "./mapping.ts";
-import {
-  findLoopbackLink,
-  hasLocalnet,
-  setLocalnet,
-} from "./route_localnet.ts";
 import type { PortmapConfig } from "./schema.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/meta/portmap/main.go. */
@@ -56,12 +50,11 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const backend = await chosenBackend(host, call.config, forwarding);
 
     await using rollback = new Rollback(call.log);
-    rollback.onFailure("end the forwarding", async () => {
-      await backend.del(host, forwarding.owner, []);
-    });
+    rollback.onFailure(
+      "end the forwarding",
+      () => endForwarding(host, (one) => one.del(host, forwarding.owner, [])),
+    );
     const others = await backend.add(host, forwarding);
-    const link = findLoopbackLink(host.hostNetns, forwarding);
-    if (link !== undefined) setLocalnet(host.hostNetns, link, true);
     rollback.commit();
     const { deleteConnections } = await import("./connections.ts");
     deleteConnections(host, { added: portsOf(forwarding), ...others });
@@ -75,9 +68,6 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const host = hostOf(call);
     const backend = await chosenBackend(host, call.config, forwarding);
     await backend.check(host, forwarding);
-    const link = findLoopbackLink(host.hostNetns, forwarding);
-    if (link === undefined || hasLocalnet(host.hostNetns, link)) return;
-    throw checkFailure(`route_localnet of "${link}" is off`);
   },
 
   async del(call): Promise<void> {

@@ -9,27 +9,9 @@
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { ensureSysctl, readSysctl } from "../../ffi/sysctl.ts";
-import { type Forwarding, portsOf } from "./mapping.ts";
 
 /** Returns the key of a link's setting. Source: Documentation/networking/ip-sysctl.rst. */
 const keyOf = (link: string): string => `net/ipv4/conf/${link}/route_localnet`;
-
-/**
- * Returns the name of the host's link to the container, such as its veth or its
- * bridge, if 127.0.0.0/8 must pass it.
- *
- * @returns Undefined without IPv4, without masquerade or without a route
- */
-export function findLoopbackLink(
-  hostNetns: string,
-  forwarding: Forwarding,
-): string | undefined {
-  const port = portsOf(forwarding).find(({ target }) => target.family === 4);
-  if (!forwarding.snat || port === undefined) return undefined;
-  using host = Rtnl.open(hostNetns);
-  const index = host.route.findOutput(port.target);
-  return index === undefined ? undefined : host.link.find(index)?.name;
-}
 
 /** Reports whether packets from and to 127.0.0.0/8 may pass a link. */
 export function hasLocalnet(hostNetns: string, link: string): boolean {

@@ -11,6 +11,7 @@
  *     elements = { 10.1.2.0 . 10.1.2.5, 127.0.0.0 . 10.1.2.5, … } }
  *   set masqueraded6
  *   set loopback_links { type ifname; elements = { "cni0" } }
+ *   set loopback_users { type ifname . ipv4_addr; elements = { "cni0" . 10.1.2.5 } }
  *
  *   chain hostports {
  *     jump conditional
@@ -33,6 +34,9 @@
  * Mappings are elements, so the number of rules does not grow with them.
  * Mappings with conditions have maps and a chain of their own, `when_<hash>`,
  * which all mappings with the same conditions share.
+ *
+ * The chain `loopback` is also there for ports that iptables forwards. A link is
+ * in `loopback_links` as long as a container has ports behind it.
  *
  * @module
  */
@@ -80,10 +84,14 @@ const TABLE_COMMENT = "Port mappings of CNI plugins";
 export const CONDITIONAL = "conditional";
 /** The set of links that let 127.0.0.0/8 pass. */
 export const LOOPBACK_LINKS = "loopback_links";
+/** The set of containers for which they do, of all backends. */
+export const LOOPBACK_USERS = "loopback_users";
 const HOSTPORTS = "hostports", POSTROUTING = "postrouting";
+const LOOPBACK_CHAIN = "loopback";
 const FAMILIES: readonly IpFamily[] = [4, 6];
 const ADDRESS_TYPES = { 4: "ipv4_addr", 6: "ipv6_addr" } as const;
 const LOOPBACK = Cidr.parse("127.0.0.0/8");
+const LOOPBACK_USER: ValueTypes = "ifname . ipv4_addr";
 /** A protocol and a port, each on a boundary of four bytes. */
 const PORT_BYTES = 8;
 /**
@@ -95,7 +103,7 @@ const BASES: Readonly<Record<string, BaseChain>> = {
   prerouting: { type: "nat", hook: "prerouting", priority: -100 },
   output: { type: "nat", hook: "output", priority: -100 },
   [POSTROUTING]: { type: "nat", hook: "postrouting", priority: 100 },
-  loopback: { type: "filter", hook: "prerouting", priority: -300 },
+  [LOOPBACK_CHAIN]: { type: "filter", hook: "prerouting", priority: -300 },
 };
 
 /** Maps of one family for mappings with the same conditions. */
@@ -252,15 +260,23 @@ export function decodeLink(key: Bytes): string {
   return cstring.decode(key);
 }
 
+/** Encodes a container for which a link lets 127.0.0.0/8 pass. */
+export function placeLoopbackUser(link: string, container: Ip): Placed {
+  return {
+    set: LOOPBACK_USERS,
+    key: joinValues(encodeLink(link), bytesOf(container)),
+  };
+}
+
+/** Decodes the link of {@linkcode placeLoopbackUser}. */
+export function decodeUsedLink(key: Bytes): string {
+  const [link = key] = splitValues(key, LOOPBACK_USER);
+  return decodeLink(link);
+}
+
 /** The rules of chains that never change, by chain. */
 function fixedRules(): Record<string, readonly (readonly Expression[])[]> {
   const local = [[...matchLocalDestination(), jumpTo(HOSTPORTS)]];
-  const martian = (["destination", "source"] as const).map((field) => [
-    ...matchInputIn(LOOPBACK_LINKS),
-    ...matchFamily(4),
-    ...matchNetwork(field, "==", LOOPBACK),
-    decide("drop"),
-  ]);
   return {
     [HOSTPORTS]: [
       [jumpTo(CONDITIONAL)],
@@ -268,8 +284,17 @@ function fixedRules(): Record<string, readonly (readonly Expression[])[]> {
     ],
     prerouting: local,
     output: local,
-    loopback: martian,
+    [LOOPBACK_CHAIN]: martianRules(),
   };
+}
+
+function martianRules(): Expression[][] {
+  return (["destination", "source"] as const).map((field) => [
+    ...matchInputIn(LOOPBACK_LINKS),
+    ...matchFamily(4),
+    ...matchNetwork(field, "==", LOOPBACK),
+    decide("drop"),
+  ]);
 }
 
 function rulesOfGroup({ family, prefix }: PortGroup): Expression[][] {
@@ -302,11 +327,23 @@ function newSkeleton(table: Table): Change[] {
         key: `${ADDRESS_TYPES[family]} . ${ADDRESS_TYPES[family]}`,
       }),
     ]),
-    addSet(table, { name: LOOPBACK_LINKS, key: "ifname" }),
+    ...newLoopbackSets(table),
     addChain(table, HOSTPORTS),
     addChain(table, CONDITIONAL),
-    ...Object.entries(BASES).map(([name, base]) => addChain(table, name, base)),
+    ...Object.keys(BASES).flatMap((name) => newBaseChain(table, name)),
   ];
+}
+
+function newLoopbackSets(table: Table): Change[] {
+  return [
+    addSet(table, { name: LOOPBACK_LINKS, key: "ifname" }),
+    addSet(table, { name: LOOPBACK_USERS, key: LOOPBACK_USER }),
+  ];
+}
+
+function newBaseChain(table: Table, name: string): Change[] {
+  const base = BASES[name];
+  return base === undefined ? [] : [addChain(table, name, base)];
 }
 
 /** Adds the rules of a chain, which must be empty. */
@@ -321,7 +358,8 @@ function fill(
 /** Lists the changes that add the missing parts that all attachments share. */
 export function missingSkeleton(nftables: Nftables): Change[] {
   const missing = incompleteChains(nftables);
-  if (missing.length === 0) return [];
+  const isWhole = nftables.listSets(TABLE).includes(LOOPBACK_USERS);
+  if (missing.length === 0 && isWhole) return [];
   const rules = fixedRules();
   return [
     addTable(TABLE, TABLE_COMMENT),
@@ -331,6 +369,28 @@ export function missingSkeleton(nftables: Nftables): Change[] {
       ...fill(TABLE, chain, rules[chain] ?? []),
     ]),
   ];
+}
+
+/**
+ * Lists the changes that add the missing parts that keep others out of
+ * 127.0.0.0/8.
+ */
+export function missingLoopback(nftables: Nftables): Change[] {
+  return [
+    addTable(TABLE, TABLE_COMMENT),
+    ...newLoopbackSets(TABLE),
+    ...isLoopbackGuarded(nftables) ? [] : [
+      ...newBaseChain(TABLE, LOOPBACK_CHAIN),
+      flushChain(TABLE, LOOPBACK_CHAIN),
+      ...fill(TABLE, LOOPBACK_CHAIN, martianRules()),
+    ],
+  ];
+}
+
+/** Reports whether the chain that drops packets of 127.0.0.0/8 is complete. */
+export function isLoopbackGuarded(nftables: Nftables): boolean {
+  const { length } = nftables.listRules(TABLE, LOOPBACK_CHAIN);
+  return length === martianRules().length;
 }
 
 /** Lists the chains with fewer rules than they must have. */

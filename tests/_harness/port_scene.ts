@@ -45,6 +45,8 @@ export interface Attaching {
   readonly ifName?: string;
   /** Keys of portmap's configuration. */
   readonly keys?: Keys;
+  /** Variables of portmap's calls, such as `PATH`. */
+  readonly env?: Keys;
   /** Keys of the network, such as another `name`, `type` or `ipam`. */
   readonly network?: Keys;
   /** The owner of portmap; ours if undefined. */
@@ -135,7 +137,7 @@ export class PortScene implements Disposable {
         containerId,
         sandbox,
         ...ifName === undefined ? {} : { ifName },
-        env: env as Record<string, string>,
+        env: { ...attaching.env, ...env } as Record<string, string>,
       });
     const ips = prevResult["ips"] as { address: string }[];
     return {

@@ -1,0 +1,34 @@
+/**
+ * Where ports of iptables lead.
+ *
+ * @module
+ */
+
+import type { Ip } from "../../net/ip.ts";
+import { eachIptables } from "../parts/iptables/places.ts";
+import { failureOf, runIptables } from "../parts/iptables/program.ts";
+import type { PortmapHost } from "./backend.ts";
+import { HOSTPORTS, readPorts } from "./iptables_rules.ts";
+
+/**
+ * Lists the IPv4 addresses to which iptables forwards ports, also those of the
+ * Go plugin.
+ *
+ * @throws {Error} With the program's output
+ */
+export async function listTargets(
+  { hostNetns, path, backend, log }: PortmapHost,
+): Promise<Ip[]> {
+  const isNamed = backend === "iptables";
+  const place = { hostNetns, path, log, isNamed, table: "nat" } as const;
+  const targets: Ip[] = [];
+  await eachIptables(place, [HOSTPORTS], async (iptables) => {
+    if (iptables.family !== 4) return;
+    const listed = await runIptables(iptables, ["-S"]);
+    if (!listed.success) throw failureOf(iptables, listed);
+    const rules = listed.stdout.split("\n")
+      .filter((line) => line.startsWith("-A CNI-DN-"));
+    targets.push(...readPorts({ rules }).map(({ target }) => target));
+  });
+  return targets;
+}

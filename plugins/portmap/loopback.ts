@@ -1,0 +1,303 @@
+/**
+ * The host's 127.0.0.0/8, which must lead to a container's ports, and no
+ * container to the host's servers.
+ *
+ * `route_localnet` of a link lets packets of 127.0.0.0/8 pass in both
+ * directions. So the table of nftables drops those that come in by the link,
+ * also for ports that iptables forwards, and the setting ends with the last
+ * container that needs it.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import {
+  addNewElements,
+  type Change,
+  delElementsOf,
+  type Element,
+} from "../../ffi/nftables/change.ts";
+import type { FoundElements, Nftables } from "../../ffi/nftables/mod.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Bytes } from "../../net/bytes.ts";
+import type { Ip } from "../../net/ip.ts";
+import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
+import { type Owner, ownerOf } from "../parts/element_owner.ts";
+import { isLacking } from "../parts/iptables/find.ts";
+import { NO_NFTABLES, openNftables } from "../parts/open_nftables.ts";
+import { type Owned, ownedBy } from "../parts/owned.ts";
+import type { PortmapHost } from "./backend.ts";
+import { hasAnyGoRules } from "./go_nftables.ts";
+import { type Forwarding, portsOf } from "./mapping.ts";
+import {
+  hasLocalnet,
+  isOfOneContainer,
+  setLocalnet,
+} from "./route_localnet.ts";
+import {
+  decodeLink,
+  decodePort,
+  decodeUsedLink,
+  encodeLink,
+  isLoopbackGuarded,
+  LOOPBACK_LINKS,
+  LOOPBACK_USERS,
+  missingLoopback,
+  placeLoopbackUser,
+  portMapOf,
+  TABLE,
+} from "./table.ts";
+
+/** Fields of all elements. */
+const ANY = [new Uint8Array(0)];
+/** Label of a link that did not let 127.0.0.0/8 pass before. */
+const TO_RESTORE = "restore";
+
+/** A container, and the host's link to it that must let 127.0.0.0/8 pass. */
+export interface LoopbackUser {
+  /** The link's name, such as of the container's veth or its bridge. */
+  readonly link: string;
+  readonly container: Ip;
+}
+
+/**
+ * Finds the link that must let 127.0.0.0/8 pass.
+ *
+ * @returns Undefined without IPv4, without masquerade or without a route
+ */
+export function findLoopbackUser(
+  hostNetns: string,
+  forwarding: Forwarding,
+): LoopbackUser | undefined {
+  const port = portsOf(forwarding).find(({ target }) => target.family === 4);
+  if (!forwarding.snat || port === undefined) return undefined;
+  using host = Rtnl.open(hostNetns);
+  const link = findLink(host, port.target);
+  return link === undefined ? undefined : { link, container: port.target };
+}
+
+function findLink(host: Rtnl, address: Ip): string | undefined {
+  const index = host.route.findOutput(address);
+  return index === undefined ? undefined : host.link.find(index)?.name;
+}
+
+/** Lists the changes that drop packets of 127.0.0.0/8 from the link. */
+export function planUser(
+  nftables: Nftables,
+  hostNetns: string,
+  { owner, link, container }: LoopbackUser & { readonly owner: Owner },
+): Change[] {
+  const { set, key } = placeLoopbackUser(link, container);
+  const { tag, isMeant } = ownedBy(owner);
+  const present = nftables.findElements(TABLE, set, [tag, key]).elements
+    .filter((one) => isMeant(one) || one.key.toHex() === key.toHex());
+  const { comment, label } = owner;
+  return [
+    ...present.length > 0 ? [delElementsOf(TABLE, set, present)] : [],
+    addNewElements(TABLE, set, [{ key, comment, label }]),
+    ...hasLink(nftables, link) ? [] : [
+      addNewElements(TABLE, LOOPBACK_LINKS, [{
+        key: encodeLink(link),
+        comment,
+        label: hasLocalnet(hostNetns, link) ? "" : TO_RESTORE,
+      }]),
+    ],
+  ];
+}
+
+/** Reports whether packets of 127.0.0.0/8 from a link are dropped. */
+export function hasLink(nftables: Nftables, link: string): boolean {
+  const key = encodeLink(link);
+  return nftables.findElements(TABLE, LOOPBACK_LINKS, [key]).elements
+    .some((element) => decodeLink(element.key) === link);
+}
+
+/**
+ * Drops packets of 127.0.0.0/8 from the link to a container whose ports
+ * iptables forwards.
+ *
+ * @returns The link; undefined if it must not let such packets pass
+ * @throws {NetlinkError} If the kernel refuses
+ */
+export async function guardLoopback(
+  { hostNetns, log }: PortmapHost,
+  forwarding: Forwarding,
+): Promise<string | undefined> {
+  const user = findLoopbackUser(hostNetns, forwarding);
+  if (user === undefined) return undefined;
+  const owner = await ownerOf(forwarding.owner, forwarding.netns);
+  using nftables = openNftables(hostNetns);
+  try {
+    if (nftables === undefined) throw new RangeError(NO_NFTABLES);
+    commitUnlessDisturbed(nftables, () => [
+      ...missingLoopback(nftables),
+      ...planUser(nftables, hostNetns, { ...user, owner }),
+    ]);
+    return user.link;
+  } catch (error) {
+    if (!isLacking(error)) throw error;
+    log.warn("The ports are not reachable by 127.0.0.1", {
+      error: describeError(error),
+    });
+    return undefined;
+  }
+}
+
+/**
+ * Checks that 127.0.0.1 leads to ports that iptables forwards, and that nothing
+ * else passes, if ADD of this plugin has taken care of that.
+ *
+ * @throws {CniError} 999 if something is missing
+ */
+export async function checkLoopback(
+  { hostNetns }: PortmapHost,
+  forwarding: Forwarding,
+): Promise<void> {
+  const user = findLoopbackUser(hostNetns, forwarding);
+  using nftables = openNftables(hostNetns);
+  if (user === undefined || nftables === undefined) return;
+  const { tag, isMeant } = ownedBy(await ownerOf(forwarding.owner));
+  const isOurs = nftables.findElements(TABLE, LOOPBACK_USERS, [tag]).elements
+    .some(isMeant);
+  const problem = isOurs
+    ? findLoopbackProblem(nftables, hostNetns, user)
+    : findLocalnetProblem(hostNetns, user);
+  if (problem !== undefined) throw new CniError(ErrorCode.Internal, problem);
+}
+
+/** Says what is missing; undefined if nothing is. */
+export function findLoopbackProblem(
+  nftables: Nftables,
+  hostNetns: string,
+  user: LoopbackUser,
+): string | undefined {
+  if (!isLoopbackGuarded(nftables)) {
+    return 'missing hostport rules in "loopback" chain';
+  }
+  return hasLink(nftables, user.link)
+    ? findLocalnetProblem(hostNetns, user)
+    : `missing elements in "${LOOPBACK_LINKS}" set`;
+}
+
+/** Says that 127.0.0.0/8 may not pass; undefined if it may. */
+export function findLocalnetProblem(
+  hostNetns: string,
+  { link }: LoopbackUser,
+): string | undefined {
+  return hasLocalnet(hostNetns, link)
+    ? undefined
+    : `route_localnet of "${link}" is off`;
+}
+
+/** What a removal of containers does to links. */
+export interface Leaving {
+  readonly changes: readonly Change[];
+  /** The links to the containers that leave. */
+  readonly left: readonly string[];
+  /** The links that need not let 127.0.0.0/8 pass any more. */
+  readonly closed: readonly Element[];
+  /** Whether other containers or links stay. */
+  readonly hasOthers: boolean;
+}
+
+/**
+ * Lists the changes that remove containers, and the links that nobody needs
+ * without them. Decodes nothing of containers behind other links.
+ *
+ * @param busy Links that are needed nevertheless
+ */
+export function planLeaving(
+  nftables: Nftables,
+  { tag, isMeant }: Owned,
+  busy: ReadonlySet<string>,
+): Leaving {
+  const find = (set: string, parts: readonly Bytes[]): FoundElements =>
+    nftables.findElements(TABLE, set, parts);
+  const users = find(LOOPBACK_USERS, [tag]);
+  const leaving = users.elements.filter(isMeant);
+  const isLast = !users.hasOthers && leaving.length === users.elements.length;
+  const left = leaving.map(({ key }) => decodeUsedLink(key));
+  const neighbors = find(LOOPBACK_USERS, left.map(encodeLink)).elements
+    .filter((one) => !isMeant(one)).map(({ key }) => decodeUsedLink(key));
+  const used = new Set([...busy, ...neighbors]);
+  const links = find(LOOPBACK_LINKS, isLast ? ANY : left.map(encodeLink));
+  const closed = links.elements.filter(({ key }) => {
+    const link = decodeLink(key);
+    return (isLast || left.includes(link)) && !used.has(link);
+  });
+  return {
+    changes: [
+      ...leaving.length > 0
+        ? [delElementsOf(TABLE, LOOPBACK_USERS, leaving)]
+        : [],
+      ...closed.length > 0
+        ? [delElementsOf(TABLE, LOOPBACK_LINKS, closed)]
+        : [],
+    ],
+    left,
+    closed,
+    hasOthers: !isLast || links.hasOthers ||
+      closed.length < links.elements.length,
+  };
+}
+
+/**
+ * Finds the links that containers need which the set does not name: their ports
+ * are the Go plugin's, or of 0.1.0. Looks, and runs programs, only if a link that
+ * several containers share would be closed.
+ *
+ * @param owned What leaves; `leaving` is the container's ID
+ */
+export async function findBusyLinks(
+  nftables: Nftables,
+  host: PortmapHost,
+  { leaving, ...owned }: Owned & { readonly leaving?: string | undefined },
+): Promise<ReadonlySet<string>> {
+  const { left, closed } = planLeaving(nftables, owned, new Set());
+  const shared = closed.map(({ key }) => decodeLink(key)).filter((link) =>
+    !left.includes(link) || !isOfOneContainer(host.hostNetns, link)
+  );
+  if (shared.length === 0) return new Set();
+  if (hasAnyGoRules(nftables, leaving)) return new Set(shared);
+  try {
+    const { listTargets } = await import("./iptables_targets.ts");
+    const targets = [
+      ...listOtherTargets(nftables, owned),
+      ...await listTargets(host),
+    ];
+    using rtnl = Rtnl.open(host.hostNetns);
+    return new Set(targets.flatMap((target) => findLink(rtnl, target) ?? []));
+  } catch (error) {
+    host.log.warn("Leaving 127.0.0.0/8 open for ports of iptables", {
+      error: describeError(error),
+    });
+    return new Set(shared);
+  }
+}
+
+/** Lists the IPv4 addresses to which ports of the table lead that stay. */
+function listOtherTargets(
+  nftables: Nftables,
+  { isMeant }: Pick<Owned, "isMeant">,
+): Ip[] {
+  return nftables.listSets(TABLE).filter((set) => portMapOf(set)?.family === 4)
+    .flatMap((set) =>
+      nftables.listElements(TABLE, set).filter((one) => !isMeant(one))
+        .flatMap((one) => decodePort({ ...one, set })?.target ?? [])
+    );
+}
+
+/** Restores links that did not let 127.0.0.0/8 pass before. */
+export function restoreLinks(
+  nftables: Nftables,
+  hostNetns: string,
+  closed: readonly Element[],
+): void {
+  for (const { key, label } of closed) {
+    if (label !== TO_RESTORE) continue;
+    const name = decodeLink(key);
+    setLocalnet(hostNetns, name, false);
+    // An ADD at the same time needs it.
+    if (hasLink(nftables, name)) setLocalnet(hostNetns, name, true);
+  }
+}
