@@ -31,7 +31,7 @@ export const PLUGIN_NODE_KEYS: readonly (readonly [
   ["daemonSocket","socket","/run/cni/daemon.sock","/run/multus/daemon.sock","/var/run/multus/daemon.sock"],
   ["daemonSocketDir","directory","/run/cni","/run/multus","/var/run/multus"],
   ["daemonSocketPath","socket","/run/cni/dhcp.sock","/var/run/cni/dhcp.sock"],
-  ["dataDir","directory","/run/cni/tuning","/var/lib/cni/flannel","/var/lib/cni/networks","/var/lib/cni/whereabouts"],
+  ["dataDir","directory","/run/cni/host-device","/run/cni/tuning","/var/lib/cni/flannel","/var/lib/cni/networks","/var/lib/cni/whereabouts"],
   ["defaultNetworks","network"],
   ["delHooks","program"],
   ["device","interface"],

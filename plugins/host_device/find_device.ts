@@ -120,12 +120,23 @@ export function getDevice(
  * free one, and keeps its alias. Returns undefined for other links.
  */
 export function lostNameOf(
-  { name, alias, isUp }: Link,
+  link: Pick<Link, "name" | "alias" | "isUp">,
   ifName: string,
 ): string | undefined {
-  const isReturned = !isUp && alias !== name &&
-    (name === ifName || /^dev\d+$/.test(name));
-  return isReturned && isInterfaceName(alias) ? alias : undefined;
+  const { name, alias } = link;
+  const isLost = isGivenBack(link, ifName) && alias !== name;
+  return isLost && isInterfaceName(alias) ? alias : undefined;
+}
+
+/**
+ * Reports whether a link of the host has the name that the kernel gives to a
+ * device whose container has ended: the container's for it, or a free one.
+ */
+export function isGivenBack(
+  { name, isUp }: Pick<Link, "name" | "isUp">,
+  ifName: string,
+): boolean {
+  return !isUp && (name === ifName || /^dev\d+$/.test(name));
 }
 
 /** Reports whether a link can have a name. */

@@ -52,6 +52,15 @@ export const keys: PluginKeys = {
       since: "0.8.6",
       names: "interface",
     },
+    "dataDir": {
+      text:
+        "Directory of the records of devices that are in containers. The default is `/run/cni/host-device`.",
+      type: "string",
+      names: "directory",
+      usual: [
+        "/run/cni/host-device",
+      ],
+    },
     "dns": {
       text: "Overrides the IPAM plugin's.",
       type: "object",

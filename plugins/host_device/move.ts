@@ -3,7 +3,7 @@
  *
  * The kernel does what one request asks for without interruption, so a killed
  * process leaves the device in one of two places: on the host, or in the
- * container, where its alias is the name that it has on the host.
+ * container. The record, which is written before, tells what it is.
  *
  * @module
  */
@@ -11,11 +11,22 @@
 import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
+import type { Log } from "../../cni/log/log.ts";
+import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { attachmentOf } from "../parts/attachment.ts";
 import { named } from "../parts/configure_link.ts";
-import { readablePrevResult } from "../parts/prev_result.ts";
-import { type Device, isInterfaceName, lostNameOf } from "./find_device.ts";
+import {
+  type LinkSettings,
+  readAllSettings,
+  restoreSettings,
+} from "../parts/link_settings.ts";
+import { lastingIdOf } from "../parts/sandbox.ts";
+import { findNetnsId } from "../../cni/call/own_netns.ts";
+import type { Device } from "./find_device.ts";
+import { factsOf, findInside, findOutside, lookInside } from "./identity.ts";
+import type { DeviceRecord, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** Both ends of a move. */
@@ -27,184 +38,262 @@ export interface Places {
   readonly call: Call<HostDeviceConfig>;
 }
 
+/** The host's end, and a log. */
+export interface HostOnly {
+  readonly host: Rtnl;
+  readonly log: Log;
+}
+
+/** How a device is on the host: its name, and what the kernel forgets. */
+export type Home =
+  & Pick<DeviceRecord, "name" | "alias" | "alternativeNames">
+  & {
+    readonly settings: LinkSettings;
+  };
+
 /**
  * Moves a device into the container, down, under the container's name for it.
  *
  * The kernel moves, renames and sets the alias in one request. So the host never
  * sees the new name, and needs no namespace in between, which would take
- * virtual links with it if the plugin were killed.
+ * virtual links with it if the plugin were killed. An alternative name that the
+ * container has goes first: the kernel would refuse the move.
  *
+ * @throws {CniError} 5 if the record cannot be written
  * @throws {Error} If the kernel refuses
  */
 export function moveIn(
   places: Places,
   device: Device,
+  file: RecordFile,
   rollback: Rollback,
 ): Link {
   const { host, sandbox, call: { args: { ifName } } } = places;
   const { link, home } = device;
-  rollback.onFailure(`take "${home}" back`, () => takeBack(places, device));
+  const record = describeDevice(places, device);
+  rollback.onFailure(`remove the record of "${home}"`, () => file.remove());
+  file.write(record);
+  rollback.onFailure(
+    `take "${home}" back`,
+    () => takeBack(places, link, record),
+  );
   return named(`move "${link.name}" into the container`, () => {
     const { netns } = sandbox;
-    host.link.set(link.index, { netns, name: ifName, alias: home });
-    return sandbox.link.get(ifName);
+    const colliding = link.alternativeNames.filter((name) =>
+      name === ifName || sandbox.link.find(name) !== undefined
+    );
+    host.link.removeAlternativeNames(link.index, colliding);
+    const { index: newIndex } = record;
+    const change = { netns, newIndex, name: ifName, alias: home };
+    host.link.set(link.index, change);
+    const moved = sandbox.link.get(ifName);
+    // Before Linux 5.13, the kernel chooses the index.
+    if (moved.index !== newIndex) file.write({ ...record, index: moved.index });
+    return moved;
   });
+}
+
+function describeDevice(
+  { sandbox, call }: Places,
+  { link, home }: Device,
+): DeviceRecord {
+  const { alias, alternativeNames } = link;
+  const { netns: path } = call.args;
+  return {
+    ...attachmentOf(call),
+    netns: { path, file: findNetnsId(call.args), id: lastingIdOf(sandbox) },
+    name: home,
+    index: chooseIndex(sandbox, link),
+    ...factsOf(link),
+    isLinkHere: Boolean(link.linkIndex) && link.linkNetnsId === undefined,
+    alias: link.name === home ? alias : undefined,
+    alternativeNames: [...alternativeNames],
+    settings: readAllSettings(link),
+  };
+}
+
+/**
+ * Chooses the index of a device in the container: the host's, or one that no link
+ * of the host will have.
+ */
+function chooseIndex(sandbox: Rtnl, { index }: Link): number {
+  if (sandbox.link.find(index) === undefined) return index;
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return (random >>> 2) | 1 << 29;
 }
 
 /** Undoes a move, wherever it ended, and restores what the kernel forgets. */
-function takeBack(places: Places, { link, home }: Device): void {
-  const { host, sandbox, call: { args: { ifName } } } = places;
-  let { name } = link;
-  if (host.link.find(name)?.index !== link.index) {
-    const moved = sandbox.link.list().find((one) =>
-      one.name === ifName && one.alias === home ||
-      one.name === name && one.mac?.hex === link.mac?.hex
-    );
-    // Another ADD has moved it.
-    if (moved === undefined) return;
-    name = moveOut(places, moved, home);
-  }
-  const { isUp, masterIndex } = link;
-  const alias = name === home ? link.alias ?? "" : home;
-  host.link.set(host.link.get(name).index, { isUp, masterIndex, alias });
+function takeBack(places: Places, before: Link, record: DeviceRecord): void {
+  const { host, sandbox, call } = places;
+  const { isUp, masterIndex, name, alternativeNames } = before;
+  const moved = findInside(lookInside(sandbox, host), record);
+  if (moved !== undefined) moveOut(places, moved, record);
+  const link = moved === undefined
+    ? host.link.find(name)
+    : findOutside(host.link.list(), record);
+  // Another ADD has moved it.
+  if (link === undefined) return;
+  const alias = name === record.name ? before.alias ?? "" : record.name;
+  host.link.set(link.index, { isUp, masterIndex, alias });
+  addMissingNames({ host, log: call.log }, link.index, alternativeNames);
 }
 
+/** How often a device is moved while its container changes it. */
+const TRIES = 10;
+
 /**
- * Moves a device to the host, down, with the name that it had there. If another
- * link has the name, the device gets a free one, and keeps its own as its alias.
+ * Moves a device to the host, down, with the name and the settings that it had
+ * there. If another link has the name, the device gets a free one, and keeps its
+ * own as its alias.
  *
- * @returns The name that it has on the host
+ * No name that the container chose comes to the host: alternative names are
+ * removed, and the device is renamed in the container. If the container is faster
+ * with another name, the device has it on the host for a moment.
+ *
  * @throws {Error} If the kernel refuses
  */
-export function moveOut(
-  { host, sandbox, call: { log } }: Places,
-  { index, name }: Link,
-  home: string,
-): string {
-  return named(`move "${name}" to the host as "${home}"`, () => {
-    const isFree = host.link.find(home) === undefined;
-    const target = isFree ? home : findFreeName(host);
-    // Before Linux 6.2, only links that are down can be renamed.
-    sandbox.link.set(index, { isUp: false });
-    // Renamed first: the host's programs do not see the container's name.
-    if (isFree && sandbox.link.find(home) === undefined) {
-      sandbox.link.set(index, { name: home });
-    }
-    const { netns } = host;
-    const alias = isFree ? "" : home;
-    sandbox.link.set(index, { netns, name: target, alias });
-    if (!isFree) {
+export function moveOut(places: Places, link: Link, home: Home): void {
+  const { host, sandbox, call: { log } } = places;
+  const { index, name } = link;
+  named(`move "${name}" to the host as "${home.name}"`, () => {
+    for (let tries = 1;; tries++) {
+      const target = freeNameOf(places, home.name);
+      const before = host.link.list().map(({ index }) => index);
+      try {
+        moveOnce(places, index, target, home);
+      } catch (error) {
+        const isBack = sandbox.link.find(index) === undefined &&
+          finishMove(host, before, link, target);
+        if (!isBack && (!isErrno(error, "EEXIST") || tries === TRIES)) {
+          throw error;
+        }
+        if (!isBack) continue;
+      }
+      restoreHome({ host, log }, host.link.get(target), home);
+      if (target === home.name) return;
       const message = "The device's name is taken on the host";
-      log.warn(message, { device: home, name: target });
+      return log.warn(message, { device: home.name, name: target });
     }
-    return target;
   });
 }
 
+function moveOnce(
+  places: Places,
+  index: number,
+  target: string,
+  { name: home, alias = "" }: Home,
+): void {
+  const { host: { netns }, sandbox: { link } } = places;
+  // Before Linux 6.2, only links that are down can be renamed.
+  link.set(index, { isUp: false });
+  link.removeAlternativeNames(index, link.get(index).alternativeNames);
+  // Renamed first: the host's programs do not see the container's name.
+  const holder = link.find(target);
+  const name = holder === undefined || holder.index === index
+    ? target
+    : freeNameOf(places, "");
+  link.set(index, { name });
+  const ownAlias = target === home ? alias : home;
+  link.set(index, { netns, name: target, alias: ownAlias });
+}
+
 /**
- * Returns a name like the kernel's for a device of a namespace that ends, if its
- * name is taken.
+ * Completes a move that the container has disturbed after the device had left:
+ * it has an alternative name that is the target.
+ *
+ * @param before The indexes of the host's links before
+ * @returns Whether the device is on the host
  */
-function findFreeName(host: Rtnl): string {
-  const taken = host.link.list().map(({ name }) => name);
+function finishMove(
+  { link }: Rtnl,
+  before: readonly number[],
+  { kind }: Link,
+  target: string,
+): boolean {
+  const come = link.list().filter((one) =>
+    !before.includes(one.index) && one.kind === kind
+  );
+  const [moved, ...others] = come;
+  if (moved === undefined || others.length > 0) return false;
+  link.removeAlternativeNames(moved.index, moved.alternativeNames);
+  link.set(moved.index, { name: target });
+  return true;
+}
+
+/**
+ * Returns a name that is free at both ends: the wanted one if the host does not
+ * have it, else one like the kernel's for a device of a namespace that ends, if
+ * its name is taken.
+ */
+function freeNameOf({ host, sandbox }: Places, wanted: string): string {
+  if (wanted !== "" && host.link.find(wanted) === undefined) return wanted;
+  const isTaken = (name: string): boolean =>
+    [host, sandbox].some(({ link }) => link.find(name) !== undefined);
   let number = 0;
-  while (taken.includes(`dev${number}`)) number++;
+  while (isTaken(`dev${number}`)) number++;
   return `dev${number}`;
 }
 
-/**
- * Finds the attachment's device in the container, ours or the Go plugin's. A
- * link of that name may be another attachment's: a DEL also follows an ADD that
- * failed because the name was taken.
- *
- * @param isOnHost Reports whether the host has the configured device
- */
-export function findMoved(
-  sandbox: Rtnl,
-  call: Call<HostDeviceConfig>,
-  isOnHost: () => boolean,
-): Device | undefined {
-  const link = sandbox.link.find(call.args.ifName);
-  if (link !== undefined && isMoved(sandbox, link, call, isOnHost)) {
-    return { link, home: homeOf(link, call) };
+/** Restores what a device of the host had before: settings and further names. */
+function restoreHome(places: HostOnly, link: Link, home: Home): void {
+  const { host, log } = places;
+  for (const refusal of restoreSettings(host, link.index, home.settings)) {
+    log.warn("Cannot restore", { problem: describeError(refusal) });
   }
-  const others = sandbox.link.list();
-  // An interrupted DEL has already given it its name back.
-  const renamed = others.find((link) =>
-    link.alias === link.name && isKnown(link, call)
-  );
-  if (renamed !== undefined) return { link: renamed, home: renamed.name };
-  if (link !== undefined) return undefined;
-  // Its container has renamed it. Only the result tells whose device it is.
-  const own = others.find((link) =>
-    isInterfaceName(link.alias) && isInResult(link, call)
-  );
-  return own && { link: own, home: homeOf(own, call) };
+  removeForeignNames(host, link, home);
+  addMissingNames(places, link.index, home.alternativeNames);
 }
 
-function isMoved(
-  sandbox: Rtnl,
-  link: Link,
-  call: Call<HostDeviceConfig>,
-  isOnHost: () => boolean,
-): boolean {
-  if (isKnown(link, call)) return true;
-  if (!isInterfaceName(link.alias)) return false;
-  const { device } = call.config;
-  return device ? sandbox.link.find(device)?.index === link.index : !isOnHost();
+function removeForeignNames(host: Rtnl, link: Link, home: Home): void {
+  const foreign = link.alternativeNames
+    .filter((name) => !home.alternativeNames.includes(name));
+  host.link.removeAlternativeNames(link.index, foreign);
 }
 
-/** Reports whether the configuration or the result shows that a link is the device. */
-function isKnown(link: Link, call: Call<HostDeviceConfig>): boolean {
-  const { device, hwaddr } = call.config;
-  return device !== undefined && link.alias === device ||
-    hasMac(link, hwaddr) || isInResult(link, call);
-}
-
-/** Reports whether the result has the link's MAC for the attachment. */
-function isInResult(link: Link, call: Call<HostDeviceConfig>): boolean {
-  const { ifName } = call.args;
-  const interfaces = readablePrevResult(call)?.interfaces ?? [];
-  return interfaces.some(({ name, sandbox, mac }) =>
-    sandbox && name === ifName && hasMac(link, mac)
-  );
-}
-
-function hasMac({ mac }: Link, text?: string): boolean {
-  return mac !== undefined && mac.hex === hexOf(text);
-}
-
-/** Returns the digits of a MAC in any form. */
-function hexOf(mac = ""): string {
-  return mac.replaceAll(/[:.-]/g, "").toLowerCase();
-}
-
-/** Returns the name that the device had on the host. */
-function homeOf(
-  { alias, name }: Link,
-  { config: { device } }: Call<HostDeviceConfig>,
-): string {
-  return [alias, device].find(isInterfaceName) ?? name;
+function addMissingNames(
+  { host, log }: HostOnly,
+  index: number,
+  names: readonly string[],
+): void {
+  const present = host.link.get(index).alternativeNames;
+  for (const name of names) {
+    if (present.includes(name)) continue;
+    try {
+      host.link.addAlternativeNames(index, [name]);
+    } catch (error) {
+      const problem = describeError(error);
+      log.warn("Cannot restore an alternative name", { name, problem });
+    }
+  }
 }
 
 /**
- * Gives a device its name back that the kernel has returned under another one,
- * because its container has ended. Leaves a device that is in use.
+ * Restores a device that the kernel has returned to the host, because its
+ * container has ended: its name, settings and further names. Leaves the name of a
+ * device that is in use.
+ *
+ * @returns Whether the host has the device
  */
-export function restoreName(
-  host: Rtnl,
-  call: Call<HostDeviceConfig>,
-): void {
-  const { log, args: { ifName } } = call;
-  const link = host.link.list().find((link) =>
-    lostNameOf(link, ifName) !== undefined && isKnown(link, call)
-  );
-  if (link?.alias === undefined) return;
-  const { index, name, alias } = link;
+export function reclaim(
+  places: HostOnly,
+  record: DeviceRecord,
+): boolean {
+  const { host, log } = places;
+  const link = findOutside(host.link.list(), record);
+  if (link === undefined) return false;
+  const { index, name, isUp } = link;
+  if (isUp) {
+    addMissingNames(places, index, record.alternativeNames);
+    return true;
+  }
+  const { name: device, alias = "" } = record;
   try {
-    host.link.set(index, { name: alias, alias: "" });
+    removeForeignNames(host, link, record);
+    host.link.set(index, { name: device, alias });
   } catch (error) {
     const problem = describeError(error);
-    log.warn("Leaving the device its name", { name, device: alias, problem });
+    log.warn("Leaving the device its name", { name, device, problem });
   }
+  restoreHome(places, host.link.get(index), record);
+  return true;
 }

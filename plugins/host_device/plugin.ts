@@ -15,14 +15,15 @@
  * A PCI device that a program drives (DPDK) has no link: it only gets addresses,
  * in the result.
  *
- * DEL returns the device to the host, down, with the name that it had, and
- * leaves nothing else behind.
+ * DEL returns the device to the host, down, with the name and settings that it
+ * had, by a record that ADD has written, and leaves nothing else behind.
  *
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { ifPossible, removeIfThere } from "../../cni/files/io.ts";
+import type { Log } from "../../cni/log/log.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
@@ -33,19 +34,12 @@ import {
   leaseAddresses,
   withRelease,
 } from "../parts/sandbox_addresses.ts";
-import {
-  checkIfNameIsFree,
-  findSandbox,
-  openSandbox,
-} from "../parts/sandbox.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
 import { describeLink } from "../parts/veth.ts";
-import {
-  type Device,
-  deviceKeysOf,
-  getDevice,
-  isDrivenByProgram,
-} from "./find_device.ts";
-import { findMoved, moveIn, moveOut, restoreName } from "./move.ts";
+import { deviceKeysOf, getDevice, isDrivenByProgram } from "./find_device.ts";
+import { isPhysical } from "./identity.ts";
+import { moveIn, reclaim } from "./move.ts";
+import { type DeviceRecord, isSandboxGone, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** The plugin. */
@@ -70,6 +64,8 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       const hasLink = !isDrivenByProgram(keys, sysfs);
       using host = Rtnl.open(call.hostNetns);
       using sandbox = openSandbox(call.args);
+      const file = new RecordFile(call);
+      reclaimStale(host, file, call.log);
       const device = hasLink
         ? getDevice(host, keys, { sysfs, ifName })
         : undefined;
@@ -82,7 +78,8 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
           : emptyResult();
 
       const early = asksOverLink(config) ? undefined : await requestLease();
-      const link = device && moveIn({ host, sandbox, call }, device, rollback);
+      const link = device &&
+        moveIn({ host, sandbox, call }, device, file, rollback);
       const lease = early ?? await requestLease();
       if (link !== undefined) configureInterface(sandbox, link, lease, {});
 
@@ -108,7 +105,17 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
 
     async del(call): Promise<void> {
       await tryAll(withRelease(call, [
-        ["return the device to the host", () => returnDevice(call, sysfs)],
+        ["return the device to the host", async () => {
+          const { takeHome } = await import("./take_home.ts");
+          const { config, args: { ifName } } = call;
+          takeHome(
+            call,
+            (host) =>
+              ifPossible(() =>
+                getDevice(host, deviceKeysOf(config, sysfs), { sysfs, ifName })
+              ) !== undefined,
+          );
+        }],
       ]));
     },
 
@@ -117,22 +124,45 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
     },
 
     async gc(call): Promise<void> {
-      if (call.config.ipam?.type) await call.ipam.gc();
+      const { network, validAttachments = [], log } = call;
+      using host = Rtnl.open(call.hostNetns);
+      await tryAll([
+        [
+          "restore devices of containers that have ended",
+          () =>
+            reclaimStale(
+              host,
+              new RecordFile(call),
+              log,
+              (record) =>
+                record.network === network &&
+                !validAttachments.some(({ containerId, ifName }) =>
+                  containerId === record.containerId && ifName === record.ifName
+                ),
+            ),
+        ],
+        ["release addresses", async () => {
+          if (call.config.ipam?.type) await call.ipam.gc();
+        }],
+      ]);
     },
   });
 }
 
-/** Returns the device to the host, if the container still has it. */
-function returnDevice(call: Call<HostDeviceConfig>, sysfs: string): void {
-  using host = Rtnl.open(call.hostNetns);
-  using sandbox = findSandbox(call);
-  if (sandbox === undefined) return restoreName(host, call);
-  const { config, args: { ifName } } = call;
-  const findOnHost = (): Device =>
-    getDevice(host, deviceKeysOf(config, sysfs), { sysfs, ifName });
-  const isOnHost = (): boolean => ifPossible(findOnHost) !== undefined;
-  const device = findMoved(sandbox, call, isOnHost);
-  if (device !== undefined) {
-    moveOut({ host, sandbox, call }, device.link, device.home);
+/**
+ * Restores the devices that the kernel has returned to the host because their
+ * containers ended without a DEL, and removes their records.
+ */
+function reclaimStale(
+  host: Rtnl,
+  file: RecordFile,
+  log: Log,
+  isMeant: (record: DeviceRecord) => boolean = () => true,
+): void {
+  for (const { path, record } of file.list()) {
+    if (!isSandboxGone(record) || !isMeant(record)) continue;
+    const isHere = reclaim({ host, log }, record);
+    // Others have ended with their container.
+    if (isHere || !isPhysical(record)) removeIfThere(path);
   }
 }

@@ -167,7 +167,7 @@ rootTest("host-device.del() leaves other links alone", async (t) => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
     addDevice(scene.hosts.host, "ens6", "c2:11:22:33:44:66");
-    await scene.succeed("DEL", { device: "ens6" });
+    await scene.succeed("DEL", { name: "net2", device: "ens6" });
     assertEquals(scene.inside, ["lo", "eth0"]);
   });
   await t.step("an interface that another plugin created", async () => {

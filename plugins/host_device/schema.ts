@@ -30,6 +30,8 @@ export const hostDeviceSchema = once(() => {
      * device here.
      */
     pciBusID: optional(parsedText(parseDeviceId)),
+    /** Directory of the records. */
+    dataDir: text,
     runtimeConfig: optional(
       z.looseObject({
         /** A PCI address, or a device of the auxiliary bus. */

@@ -12,6 +12,7 @@ import { leftovers as bridgeTold } from "../bridge/leftovers.ts";
 import { leftovers as dhcpTold } from "../../ipam/dhcp/leftovers.ts";
 import { leftovers as firewallTold } from "../firewall/leftovers.ts";
 import { leftovers as flannelTold } from "../flannel/leftovers.ts";
+import { leftovers as hostDeviceTold } from "../host_device/leftovers.ts";
 import { leftovers as hostLocalTold } from "../../ipam/host_local/leftovers.ts";
 import { leftovers as multusTold } from "../multus/leftovers.ts";
 import { leftovers as portmapTold } from "../portmap/leftovers.ts";
@@ -25,6 +26,7 @@ export const LEFTOVERS: readonly Leftovers[] = [
   dhcpTold,
   firewallTold,
   flannelTold,
+  hostDeviceTold,
   hostLocalTold,
   multusTold,
   portmapTold,

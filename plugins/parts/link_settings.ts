@@ -49,6 +49,11 @@ export function readSettings(
   return Object.fromEntries(keys.map((key) => [key, all[key]]));
 }
 
+/** Returns all settings of a link. */
+export function readAllSettings(link: Link): LinkSettings {
+  return readSettings(link, KEYS);
+}
+
 /** A link by its index and name. */
 export type NamedLink = Pick<Link, "index" | "name">;
 

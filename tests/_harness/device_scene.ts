@@ -39,6 +39,7 @@ export class DeviceScene extends PluginScene<HostDeviceConfig> {
       name: "net1",
       type: "host-device",
       device: DEVICE,
+      dataDir: `${hosts.directory}/data/host-device`,
       ...hasIpam ? { ipam: ipamOf(hosts) } : {},
       ...keys,
     }));

@@ -1,0 +1,95 @@
+/**
+ * Which link is the device of a record. A container with CAP_NET_ADMIN chooses
+ * names, aliases, MACs and indexes of its links, and makes links of its own. It
+ * cannot choose a link's kind, its device on a bus, its permanent MAC, or another
+ * namespace's link below it.
+ *
+ * @module
+ */
+
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
+import { isGivenBack } from "./find_device.ts";
+import type { DeviceRecord } from "./record.ts";
+
+/** Facts of the kernel about a device. */
+type Facts = Pick<
+  DeviceRecord,
+  "kind" | "parent" | "permanentMac" | "linkIndex"
+>;
+
+/** The links of a container. */
+export interface Inside {
+  readonly links: readonly Link[];
+  /** The number that the container's namespace has for the host's, if any. */
+  readonly hostNumber: number | undefined;
+}
+
+/** Reads the links of a container. */
+export function lookInside(sandbox: Rtnl, host: Rtnl): Inside {
+  const links = sandbox.link.list().filter(({ index }) => index !== LOOPBACK);
+  return { links, hostNumber: numberOfNetns(sandbox, host.netns) };
+}
+
+/** The index of `lo`. Source: include/net/net_namespace.h `LOOPBACK_IFINDEX`. */
+const LOOPBACK = 1;
+
+/** Returns the kernel's facts about a link. */
+export function factsOf(link: Link): Facts {
+  const { kind, parent, permanentMac, linkIndex } = link;
+  return { kind, parent, permanentMac, linkIndex: linkIndex || undefined };
+}
+
+/** Reports whether a link has hardware: only drivers make links without a kind. */
+export function isPhysical({ kind }: Pick<Link, "kind">): boolean {
+  return kind === "";
+}
+
+/** Finds the device among the links of its container. */
+export function findInside(
+  { links, hostNumber }: Inside,
+  record: DeviceRecord,
+): Link | undefined {
+  const alike = links.filter((link) =>
+    isAlike(link, record) &&
+    (!record.isLinkHere || link.linkNetnsId === hostNumber)
+  );
+  const exact = alike.find(({ index }) => index === record.index);
+  if (exact !== undefined) return exact;
+  const isCertain = isPhysical(record) || record.linkIndex !== undefined;
+  return isCertain ? onlyOf(alike) : undefined;
+}
+
+/**
+ * Finds the device among the links of the host, to which the kernel has returned
+ * it when its container ended, or a DEL that was interrupted.
+ */
+export function findOutside(
+  links: readonly Link[],
+  record: DeviceRecord,
+): Link | undefined {
+  const alike = links.filter((link) => isAlike(link, record));
+  const exact = alike.find(({ index, name }) =>
+    index === record.index || name === record.name
+  );
+  if (exact !== undefined || !isPhysical(record)) return exact;
+  const only = onlyOf(alike);
+  // A card may have several links, which only their permanent MACs tell apart.
+  const isCertain = only !== undefined && (record.permanentMac !== undefined ||
+    isGivenBack(only, record.ifName));
+  return isCertain ? only : undefined;
+}
+
+function isAlike(link: Link, record: DeviceRecord): boolean {
+  const facts = factsOf(link);
+  return facts.kind === record.kind &&
+    facts.parent?.bus === record.parent?.bus &&
+    facts.parent?.name === record.parent?.name &&
+    facts.permanentMac?.hex === record.permanentMac?.hex &&
+    facts.linkIndex === record.linkIndex;
+}
+
+function onlyOf(links: readonly Link[]): Link | undefined {
+  return links.length === 1 ? links[0] : undefined;
+}

@@ -1,0 +1,54 @@
+/**
+ * Leftovers of host-device: records of devices that the kernel has returned to
+ * the host, because their containers ended without a DEL.
+ *
+ * @module
+ */
+
+import { removeIfThere } from "../../cni/files/io.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../cni/tools/orphan.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { listFiles } from "../../cni/files/listing.ts";
+import { recordOf } from "../parts/leftovers/records.ts";
+import { reclaim } from "./move.ts";
+import { DATA_DIR, isSandboxGone, listRecords } from "./record.ts";
+
+/** See {@linkcode Leftovers}. */
+export const leftovers: Leftovers = {
+  type: "host-device",
+  state: { key: "dataDir", usual: DATA_DIR },
+  finders: [
+    (search) =>
+      search.places.flatMap((directory) => findRecords(search, directory)),
+  ],
+};
+
+function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
+  const { evidence, hostNetns, log } = search;
+  const times = new Map(
+    listFiles(directory).map(({ name, since }) => [
+      `${directory}/${name}`,
+      since,
+    ]),
+  );
+  return listRecords(directory).flatMap(({ path, record }) => {
+    const { containerId: container, network } = record;
+    const since = times.get(path);
+    const why = isSandboxGone(record)
+      ? evidence.findProof({ container, since })
+      : undefined;
+    if (why === undefined) return [];
+    const orphan = recordOf(path, { container, network, why });
+    return [{
+      ...orphan,
+      async remove(): Promise<void> {
+        // The caller waits for a promise, and gets a failure as its rejection.
+        await Promise.resolve();
+        using host = Rtnl.open(hostNetns);
+        reclaim({ host, log }, record);
+        removeIfThere(path);
+      },
+    }];
+  });
+}

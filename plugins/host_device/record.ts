@@ -1,0 +1,156 @@
+/**
+ * Records on the host of devices that are in containers: what each device is, and
+ * how it was on the host. A container with CAP_NET_ADMIN changes everything that
+ * it sees of its device, so the way back follows the record.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import * as z from "zod/mini";
+import {
+  ifPossible,
+  readFile,
+  removeIfThere,
+  unlessUnreachable,
+  withIoFailure,
+} from "../../cni/files/io.ts";
+import { listFiles } from "../../cni/files/listing.ts";
+import { replaceFile } from "../../cni/files/replace.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import { decode, parseJson, type SchemaOutput } from "../../cni/json/json.ts";
+import { once, optional, parsedText } from "../../cni/config/types.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { Mac } from "../../net/mac.ts";
+import { attachmentOf } from "../parts/attachment.ts";
+import type { HostDeviceConfig } from "./schema.ts";
+
+/** Default directory of the files. It is empty after a start of the machine. */
+export const DATA_DIR = "/run/cni/host-device";
+
+const recordSchema = once(() => {
+  const mac = optional(parsedText(Mac.parse));
+  return z.looseObject({
+    /** The attachment. */
+    network: z.string(),
+    containerId: z.string(),
+    ifName: z.string(),
+    /** Its sandbox: the path, device and inode, and what `lastingIdOf` tells. */
+    netns: z.object({
+      path: z.string(),
+      file: optional(z.string()),
+      id: optional(z.string()),
+    }),
+    /** The name of the device on the host. */
+    name: z.string(),
+    /** Its index in the container. */
+    index: z.int(),
+    /** What the kernel says of it, and no container can change. */
+    kind: z.string(),
+    parent: optional(z.object({ bus: z.string(), name: z.string() })),
+    permanentMac: mac,
+    linkIndex: optional(z.int()),
+    /** Whether its peer or lower link is on the host. */
+    isLinkHere: optional(z.boolean()),
+    /** How it was on the host. */
+    alias: optional(z.string()),
+    alternativeNames: z.array(z.string()),
+    settings: z.object({
+      mac,
+      mtu: optional(z.int()),
+      promisc: optional(z.boolean()),
+      allmulti: optional(z.boolean()),
+      txQLen: optional(z.int()),
+    }),
+  });
+});
+
+/** A record. */
+export type DeviceRecord = SchemaOutput<ReturnType<typeof recordSchema>>;
+
+/** The file of one attachment's record, beside the records of others. */
+export class RecordFile {
+  readonly #directory: string;
+  readonly #path: string;
+  readonly #call: Call<HostDeviceConfig>;
+
+  constructor(call: Call<HostDeviceConfig>) {
+    const { network, containerId, ifName } = attachmentOf(call);
+    this.#call = call;
+    this.#directory = call.config.dataDir || DATA_DIR;
+    // No network, container or interface name contains a colon.
+    const name = `${network}:${containerId}:${ifName}.json`;
+    this.#path = join(this.#directory, name);
+  }
+
+  /**
+   * Reads the record. Returns undefined without one, or if it is not valid.
+   *
+   * @throws {CniError} 5 if the file cannot be read
+   */
+  read(): DeviceRecord | undefined {
+    const bytes = withIoFailure(
+      `read "${this.#path}"`,
+      () => unlessUnreachable(() => readFile(this.#path)),
+    );
+    const record = bytes && parseRecord(bytes);
+    if (bytes !== undefined && record === undefined) {
+      this.#call.log.warn(`Ignoring "${this.#path}"`, {
+        problem: "it is not a record of a device",
+      });
+    }
+    return record;
+  }
+
+  /**
+   * Writes the record, for root only.
+   *
+   * @throws {CniError} 5 if the file cannot be written
+   */
+  write(record: DeviceRecord): void {
+    const text = JSON.stringify(record, undefined, 1);
+    withIoFailure(`write "${this.#path}"`, () => {
+      replaceFile(this.#path, new TextEncoder().encode(text));
+    });
+  }
+
+  /**
+   * Removes the record, if it exists.
+   *
+   * @throws {CniError} 5 if it cannot be removed
+   */
+  remove(): void {
+    removeIfThere(this.#path);
+  }
+
+  /** Lists the records of all attachments. */
+  list(): FoundRecord[] {
+    return listRecords(this.#directory);
+  }
+}
+
+/** A record with its path. */
+export interface FoundRecord {
+  readonly path: string;
+  readonly record: DeviceRecord;
+}
+
+/** Lists the records of a directory. Passes over other files. */
+export function listRecords(directory: string): FoundRecord[] {
+  return listFiles(directory).flatMap(({ name }) => {
+    const path = join(directory, name);
+    const record = name.endsWith(".json")
+      ? ifPossible(() => parseRecord(readFile(path)))
+      : undefined;
+    return record === undefined ? [] : [{ path, record }];
+  });
+}
+
+/** Reports whether the namespace of a record's container has ended. */
+export function isSandboxGone({ netns }: DeviceRecord): boolean {
+  return netns.file === undefined || findFileId(netns.path) !== netns.file;
+}
+
+function parseRecord(bytes: Uint8Array): DeviceRecord | undefined {
+  return ifPossible(() => decode(recordSchema(), parseJson(bytes), "record"));
+}

@@ -1,0 +1,158 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import {
+  addDevice,
+  DEVICE,
+  DEVICE_MAC,
+  DeviceScene,
+} from "../../tests/_harness/device_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { leftovers } from "./leftovers.ts";
+
+const EVIL = "cni0";
+
+/**
+ * A device whose container has changed it and then ended without a DEL. So the
+ * kernel has returned it with the container's name, alias, MAC and MTU.
+ */
+async function endContainer(scene: DeviceScene): Promise<void> {
+  await scene.succeed("ADD");
+  for (
+    const command of [
+      "link set eth0 down",
+      `link set eth0 name ${EVIL}`,
+      `link set ${EVIL} alias uplink`,
+      `link set ${EVIL} address 02:00:00:00:00:99`,
+      `link set ${EVIL} mtu 1400`,
+      `link property add dev ${EVIL} altname br0`,
+    ]
+  ) scene.ipInside(command);
+  const { host, sandbox } = scene.hosts;
+  const mount = `/proc/${Deno.pid}/fd/${host.fd}`;
+  runIn(sandbox, "ip", "link", "set", EVIL, "netns", mount);
+  assertEquals(scene.outside, [EVIL]);
+  rewrite(scene, (record) => ({
+    ...record,
+    netns: { ...record["netns"] as object, path: "/run/netns/none" },
+  }));
+}
+
+function recordPath({ config }: DeviceScene): string {
+  return `${config["dataDir"]}/net1:test-container:eth0.json`;
+}
+
+function rewrite(
+  scene: DeviceScene,
+  change: (record: Record<string, unknown>) => unknown,
+): void {
+  const path = recordPath(scene);
+  const record = JSON.parse(Deno.readTextFileSync(path));
+  Deno.writeTextFileSync(path, JSON.stringify(change(record)));
+}
+
+function assertRestored(scene: DeviceScene): void {
+  assertEquals(scene.outside, [DEVICE]);
+  const [link] = ipJson(scene.hosts.host, "link", "show", DEVICE);
+  const { address, mtu, ifalias = "", altnames = [] } = link;
+  assertEquals([address, mtu, ifalias, altnames], [DEVICE_MAC, 1500, "", []]);
+  assertEquals([...Deno.readDirSync(`${scene.config["dataDir"]}`)], []);
+}
+
+const WAYS: readonly [
+  name: string,
+  restore: (scene: DeviceScene) => Promise<unknown>,
+][] = [
+  [
+    "DEL without a namespace",
+    (scene) => scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } }),
+  ],
+  [
+    "DEL with another pod's",
+    (scene) => scene.succeed("DEL", {}, { sandbox: scene.hosts.addNetns() }),
+  ],
+  ["GC", (scene) => scene.succeed("GC", { "cni.dev/valid-attachments": [] })],
+  ["cni gc --orphans", async (scene) => {
+    for (const orphan of await findOrphans(scene)) await orphan.remove();
+  }],
+  ["ADD of the next container, and its DEL", async (scene) => {
+    const sandbox = scene.hosts.addNetns();
+    const next = { sandbox, containerId: "next" };
+    await scene.succeed("ADD", {}, next);
+    const [link] = ipJson(sandbox, "link", "show", "eth0");
+    assertEquals([link.address, link.mtu, link.ifalias], [
+      DEVICE_MAC,
+      1500,
+      DEVICE,
+    ]);
+    await scene.succeed("DEL", {}, next);
+  }],
+];
+
+async function findOrphans(
+  scene: DeviceScene,
+): Promise<{ readonly where: string; remove(): Promise<void> }[]> {
+  const found = [];
+  const search = {
+    hostNetns: scene.hosts.host.path,
+    places: [scene.config["dataDir"]],
+    log: { warn(): void {} },
+    evidence: { findProof: () => "its namespace has ended" },
+  } as unknown as LeftoverSearch;
+  for (const find of leftovers.finders ?? []) found.push(...await find(search));
+  return found;
+}
+
+rootTest(
+  "host-device restores a device of a container that ended without DEL",
+  async (t) => {
+    await eachRow(t, WAYS, async ([, restore]) => {
+      using scene = new DeviceScene();
+      await endContainer(scene);
+      await restore(scene);
+      assertRestored(scene);
+    });
+  },
+);
+
+rootTest("host-device keeps records of containers that live", async () => {
+  using scene = new DeviceScene();
+  await scene.succeed("ADD");
+  assertEquals(await findOrphans(scene), []);
+  await scene.succeed("GC", { "cni.dev/valid-attachments": [] });
+  addDevice(scene.hosts.host, "ens6", "c2:11:22:33:44:66");
+  const next = { sandbox: scene.hosts.addNetns(), containerId: "next" };
+  await scene.succeed("ADD", { device: "ens6" }, next);
+  assert((await Deno.stat(recordPath(scene))).isFile);
+  assertEquals(scene.inside, ["lo", "eth0"]);
+});
+
+rootTest(
+  "host-device.del() keeps the record of hardware that is not back yet",
+  async () => {
+    using scene = new DeviceScene();
+    await scene.succeed("ADD");
+    rewrite(scene, (record) => ({
+      ...record,
+      kind: "",
+      parent: { bus: "pci", name: "0000:00:1f.6" },
+      linkIndex: undefined,
+      isLinkHere: false,
+    }));
+    const env = { CNI_NETNS: "" };
+    const { exitCode, stderr } = await scene.run("DEL", {}, { env });
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, "keeping its record");
+    assert((await Deno.stat(recordPath(scene))).isFile);
+  },
+);
+
+rootTest("host-device.add() leaves no device without a record", async () => {
+  using scene = new DeviceScene();
+  const { state } = scene;
+  const dataDir = `${scene.hosts.directory}/file`;
+  await Deno.writeTextFile(dataDir, "");
+  await scene.fail("ADD", [5, `Cannot write "${dataDir}/net1:`], { dataDir });
+  assertEquals(scene.state, state);
+});
