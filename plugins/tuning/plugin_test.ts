@@ -199,6 +199,9 @@ rootTest(
       sysctl: {
         "net.ipv4.ip_local_port_range": "20000 30000",
         "net.ipv4.route.flush": "1",
+        // Reading it fails with EIO until it is set.
+        "net.ipv6.conf.IFNAME.stable_secret":
+          "2001:0db8:0000:0000:0000:0000:0000:0001",
       },
     });
     const { json: prevResult } = await scene.succeed("ADD");

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { withIoFailure } from "../../cni/files/io.ts";
+import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { isReadableSysctl, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
@@ -65,14 +65,15 @@ export function writeSysctls(
 }
 
 /**
- * Reads a parameter. Returns undefined if it can only be written, such as
- * `net.ipv4.route.flush`.
+ * Reads a parameter. Returns undefined if it cannot be read: it can only be
+ * written, such as `net.ipv4.route.flush`, or has no value yet, such as
+ * `net.ipv6.conf.eth0.stable_secret`.
  *
  * @throws {Deno.errors.NotFound} If the kernel has no such parameter
  */
 export function readValue(netns: NetNs, key: string): string | undefined {
   return inNetns(
     netns,
-    () => isReadableSysctl(key) ? readSysctl(key) : undefined,
+    () => isReadableSysctl(key) ? ifPossible(() => readSysctl(key)) : undefined,
   );
 }
