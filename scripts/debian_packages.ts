@@ -45,6 +45,14 @@ const FIREWALLD_PACKAGES = [
   "python3-nftables",
 ];
 
+/** The same of what changes the links of a node. */
+const UDEV_PACKAGES = ["udev"];
+
+/** The root of the files of udev. */
+export const UDEV_ROOT: string = decodeURIComponent(
+  new URL("../build/udev", import.meta.url).pathname,
+);
+
 /** The same of programs that watch the metrics. */
 const PROMETHEUS_PACKAGES = ["prometheus", "prometheus-node-exporter"];
 
@@ -209,6 +217,7 @@ export async function installTestPackages(): Promise<void> {
   const missing = await ensureDebianPackages(TEST_PACKAGES);
   const unpacked = [
     [FIREWALLD_PACKAGES, FIREWALLD_ROOT],
+    [UDEV_PACKAGES, UDEV_ROOT],
     [PROMETHEUS_PACKAGES, PROMETHEUS_ROOT],
   ] as const;
   for (const [names, root] of Deno.uid() === 0 ? unpacked : []) {

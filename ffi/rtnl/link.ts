@@ -90,13 +90,14 @@ export class LinkRequests {
    * @returns The end in this namespace
    * @throws {NetlinkError} EEXIST if either name is taken
    */
-  addVeth({ name, mtu, masterIndex, peer }: NewVeth): Link {
+  addVeth({ name, mtu, mac, masterIndex, peer }: NewVeth): Link {
     const shared = { mtu, transmitQueues: 1, receiveQueues: 1 };
     const end = { name: peer.name, address: peer.mac, ...shared };
     const attributes = { ...end, netnsFd: peer.netns.fd };
     return this.#addEchoed({
       name,
       ...shared,
+      address: mac,
       master: masterIndex,
       linkInfo: { kind: "veth", data: { peer: { header: {}, attributes } } },
     });

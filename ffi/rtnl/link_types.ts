@@ -192,6 +192,12 @@ export interface NewVeth {
   readonly name: string;
   /** MTU of both ends in bytes; the kernel's default if undefined. */
   readonly mtu?: number | undefined;
+  /**
+   * MAC of this end; the kernel chooses one if undefined. A node's udev replaces
+   * those that the kernel has chosen (`MACAddressPolicy=persistent`), a little
+   * later.
+   */
+  readonly mac?: Mac | undefined;
   /** Index of the bridge that this end becomes a port of. */
   readonly masterIndex?: number | undefined;
   /** The other end. */

@@ -11,6 +11,7 @@ import {
 } from "../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Mac } from "../../net/mac.ts";
 import { named } from "../parts/configure_link.ts";
 import { readyHostEndForIpv6 } from "../parts/ipv6.ts";
 import { stableName } from "../parts/stable_name.ts";
@@ -207,9 +208,11 @@ function addVlanGateway(
   { name, vlan }: { name: string; vlan: number },
 ): Link {
   const port = stableName("veth", bridge, String(vlan));
-  const peer = { netns: host.netns, name };
+  // So that udev leaves the gateway's MAC, which containers remember.
+  const mac = Mac.random();
+  const peer = { netns: host.netns, name, mac: Mac.random() };
   try {
-    host.link.addVeth({ name: port, mtu, masterIndex, peer });
+    host.link.addVeth({ name: port, mtu, mac, masterIndex, peer });
     readyHostEndForIpv6(host.netns, name);
   } catch (error) {
     // Another attachment was faster.

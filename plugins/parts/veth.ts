@@ -10,7 +10,7 @@ import type { Interface } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewVeth } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Mac } from "../../net/mac.ts";
+import { Mac } from "../../net/mac.ts";
 import { aliasOf, type Attachment, isOfAnother } from "./attachment.ts";
 import { readyHostEndForIpv6 } from "./ipv6.ts";
 import { checkIfNameIsFree } from "./sandbox.ts";
@@ -66,6 +66,8 @@ export function connectVeth(
       {
         name,
         mtu: mtu > 0 ? mtu : undefined,
+        // So that udev leaves the MAC that ADD returns.
+        mac: Mac.random(),
         masterIndex,
         peer: { netns: sandbox.netns, name: ifName, mac },
       },
