@@ -11,7 +11,7 @@ const SKIPPED = / \(skipped: (?<reason>.*)\)$/;
 
 /** A row's name, as `conformance()` of `tests/_harness` builds it, without the reason of a skip. */
 const ROW =
-  /^conformance (?<area>[^:]+?)(?<way>(?: in a chain)?(?: by (?:daemon|process))?(?: rootless)?): (?<row>.*)$/;
+  /^conformance (?<area>[^:]+?)(?<way>(?: in a chain)?(?: by (?:daemon|process))?(?: rootless| with udev)?): (?<row>.*)$/;
 
 /** The name of a test that runs a plugin beside the one of a Go release. */
 const BESIDE =

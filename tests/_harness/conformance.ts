@@ -5,11 +5,12 @@
  * @module
  */
 
-import type { Needs } from "../../testing/capabilities.ts";
+import { allOf, type Needs } from "../../testing/capabilities.ts";
 import { TRACE } from "../../cni/call/variables.ts";
 import { registry } from "../../plugins/registry.ts";
 import { byDaemon } from "./by_daemon.ts";
 import { isRootless } from "./rootless.ts";
+import { needsUdev, withUdev } from "./udevd.ts";
 
 /** The test of a row; throws if the behaviour differs. */
 export type Row = (t: Deno.TestContext) => void | Promise<void>;
@@ -39,6 +40,19 @@ const BY_DAEMON = new RegExp(`^(?:${
     "whereabouts node slices",
   ].join("|")
 })\\b`);
+
+/**
+ * Areas whose rows are also run on a node with udevd, at night: of plugins that
+ * make links.
+ */
+const WITH_UDEV =
+  /^(?:demands on multus|(?:demands on )?(?:bandwidth|bridge|chain|flannel|ipvlan|macvlan|ptp|tap|vlan|vrf)\b(?! by))/;
+
+/** Rows of those that the gate runs: for the newest version. */
+const WITH_UDEV_CORE = /^conformance (?:bridge|ptp): .*, 1\.1\.0$/;
+
+/** Whether the rows for the night are run. */
+const IS_ALL = Deno.env.get("CNI_CONFORM") === "1";
 
 /** Part of the names of rows that run elsewhere than on a node as such. */
 const PLACE = isRootless ? " rootless" : "";
@@ -95,14 +109,25 @@ export function conformance(
     const name = `conformance ${area}${PLACE}: ${row}`;
     const fn = locatable(traced(test), name);
     Deno.test({ name: `${name}${suffix}`, ignore, fn });
-    if (IS_ONE_WAY || !BY_DAEMON.test(area)) continue;
-    Deno.test({
-      name: `conformance ${area} by daemon: ${row}${suffix}`,
-      ignore,
-      fn: (t) => byDaemon(() => fn(t)),
-      // The daemon always waits for its next caller.
-      sanitizeOps: false,
-      sanitizeResources: false,
-    });
+    if (IS_ONE_WAY) continue;
+    // The daemon always waits for its next caller, and udevd ends later.
+    const sanitize = { sanitizeOps: false, sanitizeResources: false };
+    if (BY_DAEMON.test(area)) {
+      Deno.test({
+        name: `conformance ${area} by daemon: ${row}${suffix}`,
+        ignore,
+        fn: (t) => byDaemon(() => fn(t)),
+        ...sanitize,
+      });
+    }
+    if (IS_ALL ? WITH_UDEV.test(area) : WITH_UDEV_CORE.test(name)) {
+      const both = allOf({ ignore, suffix }, needsUdev);
+      Deno.test({
+        name: `conformance ${area} with udev: ${row}${both.suffix}`,
+        ignore: both.ignore,
+        fn: (t) => withUdev(() => fn(t)),
+        ...sanitize,
+      });
+    }
   }
 }

@@ -12,6 +12,7 @@ import {
   ignoreUnless,
   type Needs,
 } from "../../testing/capabilities.ts";
+import { Mac } from "../../net/mac.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
@@ -68,7 +69,7 @@ export function addMaster(
   // Else tests wait for the detection of duplicates of the master's own address.
   inNetns(place, () => writeSysctl("net/ipv6/conf/default/accept_dad", "0"));
   const peer = { netns: neighbour, name: "wire" };
-  rtnl.link.addVeth({ name: MASTER, mtu: 1500, peer });
+  rtnl.link.addVeth({ name: MASTER, mtu: 1500, mac: Mac.random(), peer });
   const dev = type === "vlan" ? "tagged" : "wire";
   const script = `
     ip link set wire up
