@@ -10,6 +10,7 @@ import type { ValidAttachment } from "../../cni/config/types.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import { attachmentOf, staleLinkTest } from "./attachment.ts";
 import { deleteNow } from "./delete_links.ts";
 import { readablePrevResult } from "./prev_result.ts";
@@ -50,8 +51,19 @@ async function findGoHostEnd(
   isLikelyPeer: PeerTest,
 ): Promise<Link | undefined> {
   using sandbox = findSandbox(call);
-  const link = sandbox?.link.find(call.args.ifName);
-  if (sandbox === undefined || link?.kind !== "veth") return undefined;
+  if (sandbox === undefined) return undefined;
+  return await findByName(host, sandbox, call, isLikelyPeer) ??
+    findByResult(host, sandbox, call, isLikelyPeer);
+}
+
+async function findByName(
+  host: Rtnl,
+  sandbox: Rtnl,
+  call: Call,
+  isLikelyPeer: PeerTest,
+): Promise<Link | undefined> {
+  const link = sandbox.link.find(call.args.ifName);
+  if (link?.kind !== "veth") return undefined;
   if (link.linkIndex === undefined) return undefined;
   const peer = host.link.find(link.linkIndex);
   // Another namespace's link may have the same index.
@@ -67,6 +79,30 @@ async function findGoHostEnd(
   return named.includes(link.name) && named.includes(peer.name)
     ? peer
     : undefined;
+}
+
+/**
+ * Finds the host's end by its name in prevResult: the container may have renamed
+ * its own.
+ */
+function findByResult(
+  host: Rtnl,
+  sandbox: Rtnl,
+  call: Call,
+  isLikelyPeer: PeerTest,
+): Link | undefined {
+  const { interfaces = [] } = readablePrevResult(call) ?? {};
+  const isListed = interfaces.some(({ name, sandbox }) =>
+    name === call.args.ifName && sandbox
+  );
+  const number = isListed ? numberOfNetns(host, sandbox.netns) : undefined;
+  if (number === undefined) return undefined;
+  return interfaces.filter(({ sandbox }) => !sandbox)
+    .flatMap(({ name }) => host.link.find(name) ?? [])
+    .find((link) =>
+      link.kind === "veth" && link.linkNetnsId === number &&
+      !isOurHostEnd(link.name) && isLikelyPeer(link)
+    );
 }
 
 /**

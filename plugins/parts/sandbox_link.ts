@@ -24,7 +24,12 @@ import {
   attachmentOf,
   isOfAnother,
 } from "./attachment.ts";
-import { isOfAnotherPod, readablePrevResult } from "./prev_result.ts";
+import {
+  hasAnyAddress,
+  hasMac,
+  isOfAnotherPod,
+  readablePrevResult,
+} from "./prev_result.ts";
 import { checkIfNameIsFree, findSandbox, pathOf } from "./sandbox.ts";
 import { withRelease } from "./sandbox_addresses.ts";
 import { stableName } from "./stable_name.ts";
@@ -153,19 +158,36 @@ export async function detach(call: Call, kind: string): Promise<void> {
 async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
   using sandbox = findSandbox(call);
   if (sandbox === undefined) return;
-  const attachment = attachmentOf(call);
-  const unnamed = sandbox.link.find(firstNameOf(attachment));
-  const named = sandbox.link.find(attachment.ifName);
-  const own = [
-    ...unnamed === undefined ? [] : [unnamed],
-    ...named !== undefined && await isOwn(sandbox, named, call, kind)
-      ? [named]
-      : [],
-  ];
+  const own = await findOwnLinks(sandbox, call, kind);
   if (own.length === 0) return;
   const { deleteNow } = await import("./delete_links.ts");
   const { linkDeletion } = call;
   await deleteNow(own, { linkDeletion, hostNetns: pathOf(sandbox.netns) });
+}
+
+/**
+ * Finds the attachment's links: the interface, whatever its container has made
+ * of its name and MAC, and one that a killed ADD has not named yet.
+ */
+async function findOwnLinks(
+  sandbox: Rtnl,
+  call: Call,
+  kind: string,
+): Promise<Link[]> {
+  const attachment = attachmentOf(call);
+  const { ifName } = attachment;
+  const firstName = firstNameOf(attachment);
+  const alias = aliasOf(attachment);
+  const links = sandbox.link.list();
+  const own = links.filter((link) =>
+    link.name === firstName || link.kind === kind && link.alias === alias
+  );
+  if (own.some(({ name }) => name !== firstName)) return own;
+  const named = links.find((link) => link.name === ifName);
+  const isNamed = named !== undefined && !own.includes(named) &&
+    await isOwn(sandbox, named, call, kind);
+  const found = isNamed ? named : findByResult(sandbox, links, call, kind);
+  return found === undefined ? own : [...own, found];
 }
 
 /**
@@ -179,10 +201,7 @@ async function isOwn(
   call: Call,
   kind: string,
 ): Promise<boolean> {
-  const attachment = attachmentOf(call);
-  if (link.kind !== kind) return false;
-  if (link.alias === aliasOf(attachment)) return true;
-  if (isOfAnother(link, attachment)) return false;
+  if (link.kind !== kind || isOfAnother(link, attachmentOf(call))) return false;
   if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
   const prevResult = readablePrevResult(call);
   if (prevResult === undefined) {
@@ -192,4 +211,33 @@ async function isOwn(
   const isListed = prevResult.interfaces
     .some(({ name, sandbox }) => name === link.name && sandbox);
   return isListed && !isOfAnotherPod(sandbox, call);
+}
+
+/** Kinds of links that have their master's MAC, as others on it. */
+const SHARED_MAC = ["ipvlan", "vlan"];
+
+/**
+ * Finds the interface whose name or alias the container has changed, or the Go
+ * plugin's, by its addresses and MAC in prevResult.
+ */
+function findByResult(
+  sandbox: Rtnl,
+  links: readonly Link[],
+  call: Call,
+  kind: string,
+): Link | undefined {
+  const { interfaces = [], ips = [] } = readablePrevResult(call) ?? {};
+  const position = interfaces.findIndex(({ name, sandbox }) =>
+    name === call.args.ifName && sandbox
+  );
+  const expected = interfaces[position];
+  if (expected === undefined) return undefined;
+  const addresses = ips.filter((ip) => ip.interface === position);
+  const others = links.filter((link) =>
+    link.kind === kind && !isOfAnother(link, attachmentOf(call))
+  );
+  return others.find((link) => hasAnyAddress(sandbox, link, addresses)) ??
+    others.find((link) =>
+      !SHARED_MAC.includes(kind) && hasMac(link, expected.mac)
+    );
 }
