@@ -343,6 +343,11 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[1].ingressBurst: ingressRate must also be set",
   ],
   [
+    "bandwidth after a plugin without an end on the host",
+    list([{ type: "macvlan", master: "eth0", ipam: IPAM }, BANDWIDTH]),
+    "error plugins[1]: bandwidth needs an end of the interface on the host, which macvlan does not make: use ptp or bridge",
+  ],
+  [
     "bw none",
     list([PTP, { type: "bandwidth" }]),
     'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',

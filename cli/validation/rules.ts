@@ -156,7 +156,26 @@ function checkPositions(
         `${conf.type} would create the interface that ${maker?.conf.type} creates`,
       )
     ),
+    ...maker === undefined ? [] : checkHostEnd(maker, others, aboutOf),
   ];
+}
+
+/** Lists plugins that need an end of the interface on the host that it lacks. */
+function checkHostEnd(
+  { conf: { type: maker } }: PlacedPlugin,
+  others: readonly PlacedPlugin[],
+  aboutOf: AboutLookup,
+): Problem[] {
+  if (aboutOf(maker)?.hostEnd !== "none") return [];
+  return others
+    .filter(({ conf }) => aboutOf(conf.type)?.hostEnd === "needed")
+    .map(({ conf: { type }, path }) =>
+      errorAt(
+        path,
+        `${type} needs an end of the interface on the host, which ${maker} does ` +
+          "not make: use ptp or bridge",
+      )
+    );
 }
 
 function hasIpam({ conf }: PlacedPlugin): boolean {

@@ -42,6 +42,11 @@ export interface About {
   readonly refusesIpam?: readonly string[];
   /** Whether it makes the container's interface; ipvlan does only with IPAM. */
   readonly makesInterface?: boolean | "with ipam";
+  /**
+   * Whether the container's interface has an end on the host: `none` if the
+   * plugin makes one without, `needed` if the plugin works on that end.
+   */
+  readonly hostEnd?: "none" | "needed";
   /** Whether it makes sense twice in a list. */
   readonly mayRepeat?: boolean;
   /** The plugins that it runs. */

@@ -11,6 +11,7 @@ import { lint } from "./lint.ts";
 export const about: About = {
   type: "bandwidth",
   kind: "chained",
+  hostEnd: "needed",
   status: "stable",
   differences: [{
     uses: /"(un)?shapedSubnets"/i,

@@ -53,7 +53,10 @@ function peerIndexOf(ifName: string, end: Link | undefined): number {
   const what = `container interface ${ifName} has no veth peer`;
   if (end === undefined) throw refusal(`${what}: there is no such interface`);
   if (end.kind === "veth" && end.linkIndex) return end.linkIndex;
-  throw refusal(`${what}: its kind is "${end.kind}"`);
+  throw refusal(
+    `${what}: its kind is "${end.kind}"`,
+    "bandwidth limits a veth at its end on the host, as of ptp and bridge",
+  );
 }
 
 /**

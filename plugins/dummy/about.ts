@@ -14,5 +14,6 @@ export const about: About = {
   ipam: "required",
   refusesIpam: ["dhcp"],
   makesInterface: true,
+  hostEnd: "none",
   network: { joins: "node" },
 };

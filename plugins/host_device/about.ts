@@ -14,6 +14,7 @@ export const about: About = {
   status: "stable",
   ipam: "possible",
   makesInterface: true,
+  hostEnd: "none",
   network: {
     joins: "lower link",
     lowerLink: (conf) => {

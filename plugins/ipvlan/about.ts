@@ -13,6 +13,7 @@ export const about: About = {
   status: "stable",
   ipam: "possible",
   makesInterface: "with ipam",
+  hostEnd: "none",
   network: {
     joins: "lower link",
     lowerLink: (conf) => masterOf(conf, "receives"),

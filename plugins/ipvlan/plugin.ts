@@ -44,6 +44,8 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
     return await attachToMaster(call, {
       info: { kind: "ipvlan", data: { mode } },
       master: masterOf(call),
+      details: [["mode", nameOfMode(MODES, mode)]],
+      reasons: REASONS,
       lease: (rollback) => inherited ?? leaseAddresses(call, rollback),
     });
   },
@@ -73,6 +75,15 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
     if (call.config.ipam?.type) await call.ipam.gc();
   },
 });
+
+/** Source: drivers/net/ipvlan/ipvlan_main.c. */
+const REASONS = {
+  EADDRINUSE: "another ipvlan on the master has this address: " +
+    "choose another address",
+  EBUSY: "the master is a port of a bridge or bond, or has macvlans: " +
+    "choose another master",
+  EINVAL: "the master is not an Ethernet link: choose another master",
+};
 
 const MODES = { l2: IpvlanMode.L2, l3: IpvlanMode.L3, l3s: IpvlanMode.L3s };
 

@@ -44,6 +44,8 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
       info: { kind: "macvlan", data: { mode, broadcastQueueLength } },
       master,
       mac: macOf(call),
+      details: [["mode", nameOfMode(MODES, mode)]],
+      reasons: REASONS,
       lease: (rollback) =>
         ipam?.type ? leaseAddresses(call, rollback) : emptyResult(),
     });
@@ -75,6 +77,15 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
     if (call.config.ipam?.type) await call.ipam.gc();
   },
 });
+
+/** Source: drivers/net/macvlan.c. */
+const REASONS = {
+  EADDRINUSE: "another link on the master has this MAC: choose another MAC",
+  EBUSY: "the master is a port of a bridge or bond, or has ipvlans: " +
+    "choose another master",
+  EINVAL: "the master is not an Ethernet link, or it has several macvlans, " +
+    "and one is in mode passthru",
+};
 
 const MODES = {
   bridge: MacvlanMode.Bridge,

@@ -10,6 +10,8 @@ import type { Call, MaybePromise } from "../../cni/plugin.ts";
 import type { Dns, Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
 import type { NetConf } from "../../cni/config/types.ts";
+import { SyscallError } from "../../ffi/errno.ts";
+import { NetlinkError } from "../../ffi/netlink/error.ts";
 import type { KindData } from "../../ffi/rtnl/link_kinds.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -41,6 +43,10 @@ export interface Planned {
   readonly mac?: Mac | undefined;
   /** Returns addresses and routes, and registers how to release them. */
   readonly lease: (rollback: Rollback) => MaybePromise<Result>;
+  /** Settings of the link to name in errors, such as its mode. */
+  readonly details?: readonly (readonly [name: string, value: unknown])[];
+  /** What refusals of the kernel mean, by errno, and what to do. */
+  readonly reasons: Readonly<Record<string, string>>;
 }
 
 /**
@@ -52,8 +58,9 @@ export interface Planned {
  */
 export async function attachToMaster(
   call: Call<MasterConfig>,
-  { info, master, mac, lease: obtain }: Planned,
+  planned: Planned,
 ): Promise<Result> {
+  const { info, master, mac, lease: obtain } = planned;
   const { args, config } = call;
   using sandbox = openSandbox(args);
   using host = config.linkInContainer ? undefined : Rtnl.open(call.hostNetns);
@@ -63,18 +70,57 @@ export async function attachToMaster(
   const mtu = checkedMtu(config, lower);
 
   await using rollback = new Rollback(call.log);
-  const link = createSandboxLink(place, { call, sandbox, rollback }, {
-    info,
-    lowerIndex: lower.index,
-    mtu,
-    mac,
-  });
+  const settings = [["MAC", mac], ["MTU", mtu]] as const;
+  const link = explained(
+    planned,
+    lower,
+    settings,
+    () =>
+      createSandboxLink(place, { call, sandbox, rollback }, {
+        info,
+        lowerIndex: lower.index,
+        mtu,
+        mac,
+      }),
+  );
   const lease = await obtain(rollback);
   const detectsDuplicates = config.enabledad === false ? false : "default";
-  configureInterface(sandbox, link, lease, { detectsDuplicates });
+  explained(
+    planned,
+    lower,
+    settings,
+    () => configureInterface(sandbox, link, lease, { detectsDuplicates }),
+  );
   if (detectsDuplicates) await awaitDetection(sandbox, link, lease);
   rollback.commit();
   return { ...resultOf(call, link, lease), dns: config.dns ?? lease.dns };
+}
+
+/** Runs `work`, and explains the kernel's refusal, which names nothing. */
+function explained<T>(
+  { reasons, details = [] }: Planned,
+  lower: Link,
+  more: readonly (readonly [name: string, value: unknown])[],
+  work: () => T,
+): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof CniError || !(error instanceof Error)) throw error;
+    const { cause } = error;
+    // EINVAL has many reasons, for some of which the kernel has a text.
+    const isTold = cause instanceof NetlinkError && cause.errno === "EINVAL" &&
+      cause.extAck !== "";
+    const reason = cause instanceof SyscallError && !isTold
+      ? reasons[cause.errno]
+      : undefined;
+    const all = [...details, ...more]
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `, ${name} ${value}`).join("");
+    throw new Error(`${error.message} on master "${lower.name}"${all}`, {
+      cause: reason === undefined ? cause : new Error(reason, { cause }),
+    });
+  }
 }
 
 /** @throws {CniError} 7 if it does not exist */

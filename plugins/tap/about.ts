@@ -13,4 +13,5 @@ export const about: About = {
   status: "stable",
   ipam: "possible",
   makesInterface: true,
+  hostEnd: "none",
 };

@@ -8,7 +8,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { createTap, type NewTap } from "../../ffi/tun.ts";
 import type { Mac } from "../../net/mac.ts";
@@ -55,7 +55,11 @@ export function createTapLink(
   rollback.onFailure(`delete "${ifName}"`, () => {
     sandbox.link.ensureGone(index);
   });
-  named(`set up tap "${ifName}"`, () => {
+  const details = [
+    ...mac === undefined ? [] : [` with MAC ${mac}`],
+    ...mtu ? [` with MTU ${mtu}`] : [],
+  ].join("");
+  named(`set up tap "${ifName}"${details}`, () => {
     nameSandboxLink(sandbox, index, attachment);
     sandbox.link.set(index, {
       mac,
@@ -68,11 +72,13 @@ export function createTapLink(
 
 function getBridge(sandbox: Rtnl, name: string): Link {
   const link = sandbox.link.find(name);
-  if (link !== undefined) return link;
-  throw new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    `failed to get bridge ${name}: Link not found`,
-  );
+  const refuse = (message: string): CniError =>
+    new CniError(ErrorCode.InvalidNetworkConfig, message);
+  if (link === undefined) {
+    throw refuse(`failed to get bridge ${name}: Link not found`);
+  }
+  if (isBridge(link)) return link;
+  throw refuse(`Interface "${name}" of the container is not a bridge`);
 }
 
 /**

@@ -112,10 +112,10 @@ rootTest(
   needs,
   async (t) => {
     const rows: readonly [Keys, number, string][] = [
-      [{ mtu: 1 }, 999, 'Cannot set up tap "eth0"'],
+      [{ mtu: 1 }, 999, 'Cannot set up tap "eth0" with MTU 1'],
       [{ mtu: -1 }, 7, "mtu: expected"],
       [{ owner: -1 }, 7, "owner"],
-      [{ bridge: "lo" }, 999, 'Cannot set up tap "eth0"'],
+      [{ bridge: "lo" }, 7, '"lo" of the container is not a bridge'],
     ];
     await eachRow(t, rows, async ([keys, code, text]) => {
       using scene = new OwnLinkScene("tap");

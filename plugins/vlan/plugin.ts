@@ -39,6 +39,13 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
     return await attachToMaster(call, {
       info: { kind: "vlan", data: { id } },
       master,
+      details: [["VLAN", id]],
+      reasons: {
+        EEXIST: "another link of the host or a container is in this VLAN of " +
+          "the master: a VLAN of a master has one link",
+        ENETDOWN: `the master is down: run ip link set ${master} up`,
+        EOPNOTSUPP: "the master has no VLANs: choose another master",
+      },
       lease: (rollback) => leaseAddresses(call, rollback),
     });
   },
