@@ -375,7 +375,8 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     { type: "istio-cni", policy: { type: "ptp-like" } },
   ]);
   put("20-vlan.conflist", "vlan", [
-    { type: "bridge", vlan: 5, ipam: {} },
+    // A key of a later release of the Go plugin.
+    { type: "bridge", vlan: 5, ipam: {}, portIsolationGroup: "a" },
     // The Go plugin ignores it.
     { type: "firewall", backend: "nft" },
   ]);
@@ -406,6 +407,7 @@ onNode("shows beforehand what it means for the networks", async (node) => {
       'host-local "ips":true: a second ADD with a requested address is ' +
       "refused (docs/host-local.md)",
     ],
+    unknownKeys: [],
     errors: [],
   }, {
     network: "vlan",
@@ -416,6 +418,10 @@ onNode("shows beforehand what it means for the networks", async (node) => {
       "(docs/bridge.md)",
       "firewall: the nftables table inet cni_firewall stays after the way " +
       "back (docs/firewall.md)",
+    ],
+    unknownKeys: [
+      "plugins[0].portIsolationGroup: bridge has no such key; did you mean " +
+      `"portIsolation"?`,
     ],
     errors: [
       'plugins[1].backend: expected "iptables", "firewalld" or "nftables", ' +
@@ -434,6 +440,7 @@ onNode("shows beforehand what it means for the networks", async (node) => {
       'ptp "ipMasq":true: Go plugins up to 1.5 leave a rule of nftables ' +
       "after the way back (docs/ptp.md)",
     ],
+    unknownKeys: [],
     errors: [],
   }]);
   put("40-multus.conflist", "mixed", [{
@@ -450,10 +457,15 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     .filter(({ network }: { network: string }) => network === "tap");
   assertEquals([tap.plugins, tap.differences], [{ tap: "installed" }, []]);
   assertStringIncludes(tap.errors.join(), "plugins[0].mtu: expected");
+  const text = (await node.cni("install", "--dry-run")).stdout;
+  assertMatch(
+    text,
+    /^ +unknown plugins\[0\]\.portIsolationGroup: bridge has no/m,
+  );
   // What stays is neither judged nor compared.
   const some = await node.cni("install", "--dry-run", "--only", "host-local");
   assertStringIncludes(some.stdout, "vlan (");
-  assertEquals(some.stdout.match(/error plugins|ipMasq/g), null);
+  assertEquals(some.stdout.match(/error plugins|ipMasq|unknown/g), null);
 });
 
 onNode("fails beforehand as it fails", async (node) => {

@@ -368,12 +368,20 @@ async function reportPlan(
 
 function formatVerdict({ networks, limits }: NodeVerdict): string[] {
   return [
-    ...networks.flatMap(({ network, file, plugins, differences, errors }) => [
+    ...networks.flatMap(({
+      network,
+      file,
+      plugins,
+      unknownKeys,
+      differences,
+      errors,
+    }) => [
       `\n${network} (${file})`,
       ...Object.entries(
         Object.groupBy(Object.keys(plugins), (type) => plugins[type] ?? ""),
       ).map(([change, types]) => `  ${change} ${types?.join(", ")}`),
       ...errors.map((text) => `  error ${text}`),
+      ...unknownKeys.map((text) => `  unknown ${text}`),
       ...differences.map((text) => `  differs ${text}`),
     ]),
     ...limits.map((text) => `\nerror ${text}`),

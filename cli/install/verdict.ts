@@ -13,7 +13,11 @@ import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../network.ts";
 import { givenOf } from "../validation/document.ts";
-import { formatPlace, type Place } from "../../cni/tools/problem.ts";
+import {
+  formatPlace,
+  type Place,
+  type Problem,
+} from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validation/validate.ts";
 import type { Change, Undone } from "./installation.ts";
 import { listTypes } from "./plugin_types.ts";
@@ -24,6 +28,8 @@ interface NetworkVerdict {
   readonly file: string;
   /** The changes of its plugins, by type. */
   readonly plugins: Readonly<Record<string, Change | Undone | "stays">>;
+  /** Keys that the new plugins do not know: what they stand for is not done. */
+  readonly unknownKeys: readonly string[];
   /** Differences from the Go plugins, for the keys that it uses. */
   readonly differences: readonly string[];
   /** Values that the new plugins refuse. */
@@ -79,18 +85,24 @@ async function judge(
   const ipam = all.flatMap((conf) => ipamTypeOf(conf) ?? []);
   const plugins = [...new Set([...types, ...ipam, ...known])]
     .map((type) => [type, changes.get(type) ?? "stays"] as const);
+  const isAt = (place: Place, among: readonly string[]): boolean =>
+    listChanged(findPart(list.plugins, place), among).length > 0;
   return {
     network: name,
     file: path,
     plugins: Object.fromEntries(plugins),
     differences: [...new Set(parts.flatMap(listDifferencesOf))],
+    unknownKeys: problems
+      .filter(({ isUnknownKey, place }) => isUnknownKey && isAt(place, NEW))
+      .map(formatProblem),
     errors: problems
-      .filter(({ severity, place }) =>
-        severity === "error" &&
-        listChanged(findPart(list.plugins, place), NEW).length > 0
-      )
-      .map(({ place, message }) => `${formatPlace(place)}: ${message}`),
+      .filter(({ severity, place }) => severity === "error" && isAt(place, NEW))
+      .map(formatProblem),
   };
+}
+
+function formatProblem({ place, message }: Problem): string {
+  return `${formatPlace(place)}: ${message}`;
 }
 
 /**
