@@ -16,6 +16,8 @@ export interface KubeFailure {
   readonly isTimeout?: boolean;
   /** Whether the server cannot have seen the request. */
   readonly isUnsent?: boolean;
+  /** Whether nothing listens at the server's address. */
+  readonly isRefused?: boolean;
   /** Whether TLS failed permanently: one side does not accept the other. */
   readonly isUntrusted?: boolean;
   /** How long the server asks clients to wait, in milliseconds. */
@@ -36,6 +38,8 @@ export class KubeError extends Error {
   readonly isTimeout: boolean;
   /** Whether the server cannot have seen the request. */
   readonly isUnsent: boolean;
+  /** Whether nothing listens at the server's address. */
+  readonly isRefused: boolean;
   /** Whether TLS failed permanently: one side does not accept the other. */
   readonly isUntrusted: boolean;
   /** How long the server asks clients to wait, in milliseconds. */
@@ -48,6 +52,7 @@ export class KubeError extends Error {
     this.reason = failure.reason ?? "";
     this.isTimeout = failure.isTimeout ?? false;
     this.isUnsent = failure.isUnsent ?? false;
+    this.isRefused = failure.isRefused ?? false;
     this.isUntrusted = failure.isUntrusted ?? false;
     this.retryAfterMs = failure.retryAfterMs;
   }

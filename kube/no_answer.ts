@@ -21,6 +21,7 @@ interface Obstacle {
   readonly isUntrusted?: true;
   /** Whether it keeps a request from being sent, whichever program reports it. */
   readonly isUnsent?: true;
+  readonly isRefused?: true;
 }
 
 /**
@@ -56,6 +57,7 @@ const OBSTACLES: readonly Obstacle[] = [
     pattern: /Connection refused|ECONNREFUSED/,
     describe: (url) => `${dial(url)}: connection refused`,
     isUnsent: true,
+    isRefused: true,
   },
   {
     pattern: /No route to host|EHOSTUNREACH/,
@@ -161,6 +163,7 @@ export function noAnswer(
   const why = obstacle?.describe(new URL(request.url), text) ?? ownWords(text);
   return failure(request, why, {
     isUnsent: (obstacle?.isUnsent ?? false) || /\(Connect\)/.test(text),
+    isRefused: obstacle?.isRefused ?? false,
     isUntrusted: obstacle?.isUntrusted ?? false,
   });
 }

@@ -28,12 +28,12 @@ Deno.test("noAnswer() describes failures in Go's words", async (t) => {
         "(Connect): tcp connect error: Connection refused (os error 111)",
       ),
       refused,
-      "unsent",
+      "unsent refused",
     ],
     [
       nodeFailed("ECONNREFUSED", "connect ECONNREFUSED 10.0.0.1:443"),
       refused,
-      "unsent",
+      "unsent refused",
     ],
     [
       fetchFailed(

@@ -14,6 +14,13 @@ import { KubeError } from "./kube_error.ts";
 const PER_TRY_MS = 10_000;
 /** Time limit of all tries together, in milliseconds. */
 const OVERALL_MS = 60_000;
+/**
+ * How long to repeat a request while connections are refused, in milliseconds: longer
+ * than a server needs that is started again. Without a server, the caller would keep
+ * one of the runtime's or the daemon's slots for nothing; the kubelet tries again by
+ * itself.
+ */
+const REFUSED_MS = 5000;
 /** The first pause between two tries, in milliseconds. */
 export const FIRST_PAUSE_MS = 250;
 /** The longest one; each is twice the one before. */
@@ -76,6 +83,7 @@ export async function retry<T>(
   const { signal: overall, leftMs } = limit;
   let tryMs = method === "POST" ? leftMs : perTryMs;
   let before: KubeError | undefined;
+  let refusedMs = 0;
   for (let failures = 1;; failures++) {
     try {
       using one = new JoinedSignal(tryMs, overall);
@@ -86,7 +94,8 @@ export async function retry<T>(
       if (!isWorthIt) throw error;
       const waitMs = error.retryAfterMs ||
         backoff(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-      if (waitMs >= limit.leftMs) throw error;
+      refusedMs = error.isRefused ? refusedMs + waitMs : 0;
+      if (waitMs >= limit.leftMs || refusedMs > REFUSED_MS) throw error;
       await pause(waitMs, overall);
       if (overall.aborted) throw error;
       if (error.isTimeout) tryMs *= 2;

@@ -77,6 +77,33 @@ Deno.test("retry() ends in time, with the last error", async () => {
   assertEquals([always.tries, elapsedMs], [3, 750]);
 });
 
+Deno.test("retry() gives up on a server that refuses connections", async () => {
+  const refused: KubeFailure = { status: 0, isUnsent: true, isRefused: true };
+  const always = failing(refused);
+  const elapsedMs = await inVirtualTime(async () => {
+    const error = await kubeErrorOf(retry(always.attempt, "GET"));
+    assertEquals(error.message, `try ${always.tries}`);
+  });
+  // Pauses of 250 and 500 ms, and four of a second.
+  assertEquals([always.tries, elapsedMs], [7, 4750]);
+
+  const restarted = failing(refused, 5);
+  await inVirtualTime(async () => {
+    assertEquals(await retry(restarted.attempt, "POST"), 6);
+  });
+
+  // Another failure between them: a server listens, now and then.
+  let tries = 0;
+  const attempt = (): Promise<never> => {
+    const failure = ++tries % 4 === 0 ? { status: 503 } : refused;
+    return Promise.reject(new KubeError(`try ${tries}`, failure));
+  };
+  const longMs = await inVirtualTime(async () => {
+    await kubeErrorOf(retry(attempt, "GET", { overallMs: 20_000 }));
+  });
+  assertEquals(longMs > 18_000, true, `${longMs}`);
+});
+
 Deno.test("retry() reports the failure before the timeout", async () => {
   let tries = 0;
   const attempt = async (signal: AbortSignal): Promise<never> => {
