@@ -66,6 +66,7 @@ import { runAll, type RunResult } from "./test/run_all.ts";
 import { runShard } from "./test/run_shard.ts";
 import { createStop } from "./test/stop.ts";
 import { UsedNode } from "./test/used_node.ts";
+import { listNewFiles } from "./test/new_files.ts";
 
 const ROOT = new URL("..", import.meta.url);
 
@@ -434,15 +435,20 @@ async function test(scope: Scope, options: TestOptions): Promise<Tally> {
   // Nothing is written to the machine's own log.
   const env = { CNI_LOG_FILE: "stderr", ...scope === "fast" ? ONE_WAY : {} };
   const setting = { flags, env, place, stop };
+  // Elsewhere somebody may be at work.
+  const watched = Deno.env.get("CI") ? [ROOT] : [];
+  const before = new Set(watched.flatMap(listNewFiles));
   const result = denoArgs.length > 0
     ? await runSome(options, setting)
     : await runEverything(scope, options, setting);
   const { isBuilt } = preparation;
   const build = { passed: 0, failed: isBuilt ? 0 : 1, skipped: 0 };
-  const changes = preparation.listChanges();
-  for (const change of changes) {
-    console.log(`FAILED A test has changed the node: ${change}`);
-  }
+  const changes = [
+    ...preparation.listChanges().map((change) => `changed the node: ${change}`),
+    ...watched.flatMap(listNewFiles).filter((path) => !before.has(path))
+      .map((path) => `left a file in the checkout: ${path}`),
+  ];
+  for (const change of changes) console.log(`FAILED A test has ${change}`);
   console.log(`conformance rows: ${formatTally(result.conformance)}`);
   const left = { passed: 0, failed: changes.length, skipped: 0 };
   return sumTallies([build, judge(result), left]);

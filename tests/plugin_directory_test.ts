@@ -7,7 +7,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { pluginNames } from "../plugins/registry.ts";
 import { ROOT } from "../scripts/compile/project.ts";
 import { importFlags } from "../scripts/net.ts";
-import { rootTest } from "../testing/capabilities.ts";
+import { hasCommand, ignoreUnless, rootTest } from "../testing/capabilities.ts";
 
 const SOURCES = [
   ...["net", "ffi", "cni", "ipam", "kube", "plugins", "node", "daemon", "cli"],
@@ -16,8 +16,8 @@ const SOURCES = [
   ...["deno.json", "deno.lock", "README.md"],
 ];
 
-/** The site's packages are left out: a test of it may be installing them. */
-const WITHOUT = "--exclude=node_modules";
+/** Lists the project's files; those that tests and builds make meanwhile are none. */
+const LIST = "git -c safe.directory=* ls-files -z --";
 
 /** The lists, which are made from the directories. */
 const LISTS = [
@@ -33,8 +33,9 @@ interface Output {
   readonly stderr: string;
 }
 
-/** A copy of the project. */
+/** A copy of the project, and another one to compare it with. */
 class Copy implements Disposable {
+  readonly #origin = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly #root = Deno.makeTempDirSync({ prefix: "cni-test-" });
 
   async run(program: string, ...args: string[]): Promise<Output> {
@@ -73,9 +74,18 @@ class Copy implements Disposable {
     );
   }
 
-  /** Copies files or directories of the project. */
+  /** Copies the project's sources, as they are now. */
+  async takeAll(): Promise<void> {
+    const copy = `cd ${ROOT} && ${LIST} ${SOURCES.join(" ")} |
+      tar -c --null -T - | tar -C ${this.#origin} -x`;
+    const { code, stderr } = await this.run("sh", "-c", copy);
+    assertEquals(code, 0, stderr);
+    await this.take(".");
+  }
+
+  /** Copies files or directories that {@linkcode takeAll} has copied. */
   async take(...paths: string[]): Promise<void> {
-    const copy = `tar -C ${ROOT} -c ${WITHOUT} ${paths.join(" ")} | tar -x`;
+    const copy = `tar -C ${this.#origin} -c ${paths.join(" ")} | tar -x`;
     const { code, stderr } = await this.run("sh", "-c", copy);
     assertEquals(code, 0, stderr);
   }
@@ -95,12 +105,12 @@ class Copy implements Disposable {
     const changes: string[] = [];
     for (const part of SOURCES) {
       const own = `${this.#root}/${part}`;
-      const flags = ["-rq", WITHOUT, ROOT + part, own];
-      const { stdout } = await this.run("diff", ...flags);
+      const origin = `${this.#origin}/${part}`;
+      const { stdout } = await this.run("diff", "-rq", origin, own);
       changes.push(...stdout.split("\n").filter((line) => line !== ""));
     }
     return changes.map((line) =>
-      line.replaceAll(`${this.#root}/`, "").replaceAll(ROOT, "")
+      line.replaceAll(`${this.#root}/`, "").replaceAll(`${this.#origin}/`, "")
     );
   }
 
@@ -119,7 +129,9 @@ class Copy implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.#root, { recursive: true });
+    for (const path of [this.#origin, this.#root]) {
+      Deno.removeSync(path, { recursive: true });
+    }
   }
 }
 
@@ -161,9 +173,18 @@ async function removeRow(copy: Copy): Promise<void> {
   await copy.write("README.md", readme.replace(/^\| \[`vlan`\].*\n/m, ""));
 }
 
-rootTest("a plugin is its directory", async (t) => {
+const isCheckout = hasCommand("git") && new Deno.Command("git", {
+  args: ["-c", "safe.directory=*", "rev-parse", "HEAD"],
+  cwd: ROOT,
+  stdout: "null",
+  stderr: "null",
+}).outputSync().success;
+
+const needsCheckout = ignoreUnless(isCheckout, "needs git, and a checkout");
+
+rootTest("a plugin is its directory", needsCheckout, async (t) => {
   using copy = new Copy();
-  await copy.take(...SOURCES);
+  await copy.takeAll();
   assertEquals(await copy.listChanges(), []);
   await copy.remove("plugins/vlan");
   await copy.makeLists();
