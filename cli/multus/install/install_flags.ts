@@ -102,6 +102,14 @@ export const INSTALL_FLAGS = {
     "NAMES",
     "set trustedNamespaces to comma-separated names",
   ),
+  "pod-requests": {
+    ...text("WHAT", "set podRequests: offered or any"),
+    completes: ["offered", "any"],
+  },
+  "pod-args": text(
+    "KEYS",
+    "set podArgs to comma-separated keys of cni-args, such as mtu",
+  ),
   "pod-routes": text(
     "CIDRS",
     "set podRoutes to comma-separated destinations, such as 10.50.0.0/16",

@@ -199,6 +199,8 @@ function readKeys(flags: InstallFlags): MultusKeys {
     definitionTypes: splitNames(flags["definition-types"]),
     definitionKeys: splitNames(flags["definition-keys"]),
     trustedNamespaces: splitNames(flags["trusted-namespaces"]),
+    podRequests: flags["pod-requests"],
+    podArgs: splitNames(flags["pod-args"]),
     podRoutes: splitNames(flags["pod-routes"]),
     logToStderr: flags["multus-log-to-stderr"] ? "" : false,
     logLevel: flags["multus-log-level"],

@@ -96,6 +96,8 @@ Deno.test("readInstallOptions() makes keys of the configuration, in their order"
     "--definition-types=*,chain",
     "--definition-keys=host-local.dataDir",
     "--trusted-namespaces=a, b",
+    "--pod-requests=any",
+    "--pod-args=mtu,promisc",
     "--pod-routes=10.50.0.0/16,fd50::/16",
     "--multus-kubeconfig-file-host=/k",
   );
@@ -105,6 +107,8 @@ Deno.test("readInstallOptions() makes keys of the configuration, in their order"
     ["definitionTypes", ["*", "chain"]],
     ["definitionKeys", ["host-local.dataDir"]],
     ["trustedNamespaces", ["a", "b"]],
+    ["podRequests", "any"],
+    ["podArgs", ["mtu", "promisc"]],
     ["podRoutes", ["10.50.0.0/16", "fd50::/16"]],
     ["logToStderr", false],
     ["logLevel", "debug"],
