@@ -139,6 +139,11 @@ const ATTACKS: readonly Attack[] = [
     "the node has it",
   ),
   attack(
+    "an address of the node's neighbour",
+    on("routed", { ips: ["192.0.2.9/24"] }),
+    "the node's network 192.0.2.0/24 has it",
+  ),
+  attack(
     "another pod's lease",
     on("leases", { ips: ["10.63.0.2"] }),
     TAKEN,
@@ -267,6 +272,21 @@ const ATTACKS: readonly Attack[] = [
     false,
   ),
   attack(
+    "nothing of others: a free address of the range",
+    on("leases", { ips: ["10.63.0.77"] }),
+    undefined,
+  ),
+  attack(
+    "nothing of others: what the definition offers",
+    on("lan", { ips: ["10.60.0.77/24"], mac: "02:00:00:00:00:77" }),
+    undefined,
+  ),
+  attack(
+    "nothing of others: an address of each family",
+    on("dual", { ips: ["10.64.0.7/24", "fd64::7/64"] }),
+    undefined,
+  ),
+  attack(
     "host ports over a network that offers none",
     on("leases", { portMappings: [{ hostPort: 80, containerPort: 80 }] }),
     undefined,
@@ -317,6 +337,15 @@ class Node implements AsyncDisposable {
     });
     put("layer2", { type: "bridge", bridge: "br-vms" });
     put("leases", leases);
+    put("dual", {
+      type: "bridge",
+      bridge: "br-dual",
+      ipam: {
+        type: "host-local",
+        dataDir: `${hosts.directory}/leases`,
+        ranges: [[{ subnet: "10.64.0.0/24" }], [{ subnet: "fd64::/64" }]],
+      },
+    });
     put("tuned", { plugins: [leases, { type: "tuning", mtu: 1400 }] });
     put("device", {
       type: "host-device",

@@ -19,10 +19,14 @@ import {
   DEFAULT_CACHE_DIR,
 } from "../../cni/libcni/cache.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { unlessNoAddress } from "../../net/ip.ts";
+import type { PluginConf } from "../../cni/libcni/conf.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import { type Delegate, isList, loadDelegate } from "./model/delegate.ts";
+import type { NetworkError } from "./model/network_error.ts";
 import {
+  hasOwnRanges,
   parseIp,
   refuse,
   requestedIps,
@@ -37,7 +41,10 @@ interface Holding {
   readonly owner: string;
   readonly ips: readonly string[];
   readonly macs: readonly string[];
-  readonly segment: string | undefined;
+  /** The configuration; undefined for the node. */
+  readonly config?: Uint8Array;
+  /** The node's networks. */
+  readonly subnets?: readonly Cidr[];
 }
 
 /**
@@ -62,33 +69,44 @@ export function checkUnused(
   if (asked.length === 0) return;
   const holdings = listHoldings(session);
   for (const { delegate, ips, macs } of asked) {
-    const segment = segmentOf(delegate.conf);
-    const owners = holdings.filter((held) => meets(held.segment, segment));
-    checkNone(
-      delegate,
-      "address",
-      ips,
-      owners.map(({ owner, ips }) => [owner, ips]),
-    );
-    checkNone(
-      delegate,
-      "MAC",
-      macs,
-      holdings.map(({ owner, macs }) => [owner, macs]),
-    );
+    for (const held of holdings) {
+      const ip = ips.find((one) => held.ips.includes(one));
+      const mac = macs.find((one) => held.macs.includes(one));
+      if (ip !== undefined && mayMeet(delegate, held)) {
+        throw taken(delegate, `address ${ip}`, held);
+      }
+      if (mac !== undefined) throw taken(delegate, `MAC ${mac}`, held);
+    }
+    checkNeighbours(delegate, ips, holdings);
   }
 }
 
-function checkNone(
+function taken(
   delegate: Delegate,
-  kind: string,
-  wanted: readonly string[],
-  owners: readonly (readonly [owner: string, held: readonly string[]])[],
+  what: string,
+  { owner }: Holding,
+): NetworkError {
+  return refuse(delegate, what, `${owner} has it`);
+}
+
+/**
+ * Refuses free addresses of the node's networks, if the node would route them to the
+ * pod: it would not find its neighbours any more.
+ */
+function checkNeighbours(
+  delegate: Delegate,
+  ips: readonly string[],
+  holdings: readonly Holding[],
 ): void {
-  for (const [owner, held] of owners) {
-    const taken = wanted.find((one) => held.includes(one));
-    if (taken === undefined) continue;
-    throw refuse(delegate, `${kind} ${taken}`, `${owner} has it`);
+  const isRouted = firstPlugin(delegate.conf)?.type === "ptp";
+  if (!isRouted || hasOwnRanges(delegate)) return;
+  const subnets = holdings.flatMap(({ subnets = [] }) => subnets);
+  for (const text of ips) {
+    const ip = Ip.parse(text);
+    const subnet = subnets.find((one) => one.contains(ip));
+    if (subnet === undefined) continue;
+    const problem = `the node's network ${subnet.masked()} has it`;
+    throw refuse(delegate, `address ${ip}`, problem);
   }
 }
 
@@ -128,8 +146,16 @@ function sandboxOf({ netns, result = {} }: CachedAttachment): string {
 /** MACs of the node's links are left out: a virtual function keeps its own. */
 function describeNode(hostNetns: string): Holding {
   using host = Rtnl.open(hostNetns);
-  const ips = host.address.list().map(({ address }) => address.ip.toString());
-  return { owner: "the node", ips, macs: [], segment: undefined };
+  const addresses = host.address.list().map(({ address }) => address);
+  return {
+    owner: "the node",
+    ips: addresses.map(({ ip }) => ip.toString()),
+    macs: [],
+    // The ends of other pods' cables are addresses without a network.
+    subnets: addresses.filter(({ ip, prefixLength }) =>
+      prefixLength < ip.bitLength
+    ),
+  };
 }
 
 function describe(found: CachedAttachment): Holding {
@@ -144,7 +170,7 @@ function describe(found: CachedAttachment): Holding {
     macs: listObjects(result["interfaces"]).flatMap(({ mac }) =>
       typeof mac === "string" ? parseMac(mac) ?? [] : []
     ),
-    segment: segmentOfBytes(found.config),
+    config: found.config,
   };
 }
 
@@ -167,15 +193,14 @@ function listObjects(value: JsonValue | undefined): JsonObject[] {
 }
 
 /** Networks of two known segments have nothing in common. */
-function meets(left: string | undefined, right: string | undefined): boolean {
-  return left === undefined || right === undefined || left === right;
-}
-
-function segmentOfBytes(config: Uint8Array): string | undefined {
+function mayMeet({ conf }: Delegate, { config }: Holding): boolean {
+  const own = segmentOf(conf);
+  if (own === undefined || config === undefined) return true;
   try {
-    return segmentOf(loadDelegate(config).conf);
+    const other = segmentOf(loadDelegate(config).conf);
+    return other === undefined || other === own;
   } catch {
-    return undefined; // An unreadable configuration may be of any segment.
+    return true; // An unreadable configuration may be of any segment.
   }
 }
 
@@ -184,7 +209,7 @@ function segmentOfBytes(config: Uint8Array): string | undefined {
  * interface or bridge, and VLAN. Undefined for other networks, and unknown ones.
  */
 function segmentOf(conf: Delegate["conf"]): string | undefined {
-  const [plugin] = isList(conf) ? conf.plugins : [conf.plugin];
+  const plugin = firstPlugin(conf);
   if (plugin === undefined) return undefined;
   const { type, document } = plugin;
   const valueOf = (key: string): JsonValue => findValue(document, key) ?? "";
@@ -202,4 +227,8 @@ function segmentOf(conf: Delegate["conf"]): string | undefined {
     default:
       return undefined;
   }
+}
+
+function firstPlugin(conf: Delegate["conf"]): PluginConf | undefined {
+  return isList(conf) ? conf.plugins[0] : conf.plugin;
 }

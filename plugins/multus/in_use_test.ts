@@ -140,6 +140,22 @@ rootTest("an address is in use where networks may meet", async (t) => {
   });
 });
 
+rootTest(
+  "a network that the node routes has no address of its neighbours",
+  () => {
+    using node = new Node();
+    const request = { ips: ["192.0.2.9/24"] };
+    const ptp = { name: "x", type: "ptp", ipam: { type: "static" } };
+    assertEquals(
+      node.refuses(request, ptp),
+      'address 192.0.2.9 over network "b/n": the node\'s network 192.0.2.0/24 has it',
+    );
+    node.check(request, BRIDGE);
+    node.check({ ips: ["192.0.3.9/24"] }, ptp);
+    node.check(request, { ...ptp, ipam: { type: "host-local" } });
+  },
+);
+
 rootTest("a container that is gone has nothing", async (t) => {
   const request = { ips: ["10.1.1.5/24"], mac: "02:00:00:00:00:0a" };
   using node = new Node();

@@ -45,7 +45,7 @@ const USUAL_ARGS: readonly string[] = [
 ];
 
 /** IPAM plugins that give a pod no address but those of their own ranges. */
-const OWN_RANGES: readonly string[] = ["host-local", "dhcp"];
+const OWN_RANGES: readonly unknown[] = ["host-local", "dhcp"];
 
 /**
  * Refuses what a pod requests of a network, unless the network's definition, or
@@ -167,7 +167,7 @@ function findIpProblem(
 ): string | undefined {
   for (const ipam of listIpam(plugins)) {
     const type = findValue(ipam, "type");
-    if (OWN_RANGES.includes(String(type))) continue;
+    if (OWN_RANGES.includes(type)) continue;
     if (type === "whereabouts" && isInRanges(ip, ipam)) continue;
     if (!declares(delegate, "ips")) {
       return 'the definition does not offer it by the capability "ips"';
@@ -178,6 +178,12 @@ function findIpProblem(
     }
   }
   return undefined;
+}
+
+/** Reports whether whoever wrote a network has chosen the addresses of all pods. */
+export function hasOwnRanges(delegate: Delegate): boolean {
+  return listIpam(listPlugins(delegate))
+    .every((ipam) => OWN_RANGES.includes(findValue(ipam, "type")));
 }
 
 /** Lists the configurations of IPAM plugins, at any depth. */
