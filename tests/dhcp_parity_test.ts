@@ -4,6 +4,8 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { PacketSocket } from "../ffi/packet_socket.ts";
+import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { assertFailure } from "./_harness/call_outcome.ts";
 import { DhcpScene, needsDnsmasq } from "./_harness/dhcp.ts";
@@ -13,6 +15,7 @@ import {
   listPeers,
   normaliseResult,
   observeNetns,
+  succeedAs,
   type Who,
 } from "./_harness/parity.ts";
 import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
@@ -49,6 +52,17 @@ for (const peer of listPeers("dhcp")) {
       needsDnsmasq,
       async () =>
         assertEquals(await outcome("ours", ipam), await outcome(peer, ipam)),
+    );
+  }
+
+  if (isNewest) {
+    rootTest(
+      `dhcp releases from the leased address, as ${peer.name} does`,
+      needsDnsmasq,
+      async () => {
+        assertEquals(await releaseOf("ours"), "10.9.0.50");
+        assertEquals(await releaseOf(peer), "10.9.0.50");
+      },
     );
   }
 
@@ -136,6 +150,36 @@ async function outcome(who: Who, ipam: object): Promise<unknown> {
     routes: unknown;
   };
   return { ips: result["ips"], routes: result["routes"], kernel: routes };
+}
+
+/** Returns the address from which DEL releases the lease. */
+async function releaseOf(who: Who): Promise<string> {
+  await using scene = new DhcpScene();
+  const { hosts } = scene;
+  await scene.startDnsmasq(...SERVER);
+  await startDaemon(scene, who);
+  const config = { ...scene.config(), cniVersion: "1.0.0" };
+  const call = { type: "bridge", config };
+  const { json } = await succeedAs(who, hosts, { ...call, command: "ADD" });
+  using rtnl = Rtnl.open(hosts.host.path);
+  const { index: ifindex } = rtnl.link.get("br0");
+  using server = PacketSocket.open(hosts.host, { ifindex, port: 67 });
+  const after = { ...config, prevResult: json };
+  // The Go bridge deletes the link first, and then nothing can be sent over it.
+  await succeedAs(who, hosts, { type: "dhcp", config: after, command: "DEL" });
+  let source = "";
+  await eventually("the lease is released", () => {
+    const datagram = server.receive();
+    if (datagram === undefined || !isRelease(datagram.payload)) return false;
+    source = `${datagram.source.ip}`;
+    return true;
+  });
+  return source;
+}
+
+/** Source: RFC 2132, section 9.6. */
+function isRelease(message: Uint8Array): boolean {
+  return message.toHex().includes("350107");
 }
 
 async function refusal(who: Who, ipam: object): Promise<string> {
