@@ -10,6 +10,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { isAtLeast } from "../cni/version.ts";
 import {
   allOf,
   hasCommand,
@@ -21,6 +22,7 @@ import {
   comparable,
   makeState,
   type NodeState,
+  sh,
 } from "./_harness/node_state.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { needsRuleTools } from "./_harness/rules.ts";
@@ -168,6 +170,48 @@ for (const peer of listPeers("upgrade")) {
       },
     );
   }
+}
+
+for (const peer of listPeers("upgrade, one plugin at a time")) {
+  if (!isAtLeast(peer.cniVersion, "1.1.0")) continue;
+  rootTest(
+    `upgrade: GC of our bridge keeps what multus attached with host-local of ${peer.name}`,
+    needs,
+    async () => {
+      await using node = await UpgradeNode.create();
+      await node.install(BIN);
+      const network = {
+        cniVersion: "1.1.0",
+        name: "pods",
+        type: "bridge",
+        ipam: { type: "host-local", subnet: "10.1.2.0/24" },
+      };
+      const call = (command: string, config: object): Promise<string> =>
+        sh(
+          node.host,
+          `ln -sf "$1/host-local" /run/bin
+           export CNI_PATH=/run/bin CNI_COMMAND=$2 CNI_CONTAINERID=one
+           export CNI_IFNAME=eth0 CNI_NETNS=/run/netns/one
+           printf %s "$4" | /run/bin/$3 >&2
+           ls /var/lib/cni/networks/pods`,
+          peer.directory,
+          command,
+          Reflect.get(config, "type"),
+          JSON.stringify(config),
+        );
+      const leased = await call("ADD", {
+        ...network,
+        name: "multus",
+        type: "multus",
+        binDir: "/run/bin",
+        delegates: [network],
+      });
+      assertStringIncludes(leased, "10.1.2.2");
+      // CRI-O has attached no pod to this network, and lists none.
+      const gc = { ...network, "cni.dev/valid-attachments": null };
+      assertEquals(await call("GC", gc), leased);
+    },
+  );
 }
 
 function hide(recording: Recording): unknown {

@@ -154,7 +154,18 @@ async function createCall(run: Run): Promise<Call> {
       return readValid();
     },
     get ipam(): Delegate {
-      return delegate(config.ipam?.type ?? "");
+      const type = config.ipam?.type ?? "";
+      if (command !== "GC") return delegate(type);
+      return {
+        ...delegate(type),
+        async gc(): Promise<void> {
+          const valid = readValid();
+          // An IPAM plugin may take a missing list for an empty one.
+          if (valid === undefined) return;
+          const { configOfGc } = await import("./valid_attachments.ts");
+          await delegate(type, configOfGc(request, valid)).gc();
+        },
+      };
     },
   };
 }

@@ -7,6 +7,7 @@
 import { dirname } from "@std/path/posix";
 import {
   decodeValidAttachments,
+  VALID_KEYS,
   type ValidAttachment,
 } from "../config/types.ts";
 import { CniError } from "../error.ts";
@@ -16,6 +17,7 @@ import {
   type CachedAttachment,
   MULTUS_CACHE_DIR,
 } from "../libcni/cache.ts";
+import { encodeJson } from "../libcni/json_bytes.ts";
 
 /**
  * Lists what the runtime calls valid, and what multus has attached to the network.
@@ -47,6 +49,31 @@ export function listValidAttachments(
       )
     );
   return [...valid, ...others];
+}
+
+/**
+ * Returns the configuration of an IPAM plugin for GC: byte for byte, unless the
+ * runtime does not list all valid attachments. The IPAM plugin may be another
+ * project's, which does not know those of multus. The Go plugin host-local would
+ * release their addresses.
+ *
+ * @param valid The attachments of {@linkcode listValidAttachments}
+ */
+export function configOfGc(
+  { bytes, document }: { bytes: Uint8Array; document: object },
+  valid: readonly ValidAttachment[],
+): Uint8Array {
+  const listed = decodeValidAttachments(document) ?? [];
+  if (valid.length === listed.length) return bytes;
+  const list = valid.map(({ containerId, ifName }) => ({
+    containerID: containerId,
+    ifname: ifName,
+  }));
+  const others = Object.entries(document).filter(([key]) =>
+    !VALID_KEYS.includes(key.toLowerCase())
+  );
+  const lists = VALID_KEYS.map((key) => [key, list]);
+  return encodeJson(Object.fromEntries([...others, ...lists]));
 }
 
 /**

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { ignoreUnless } from "../../testing/capabilities.ts";
 import { AttachmentCache } from "../libcni/cache.ts";
 import { CniError } from "../error.ts";
-import { listValidAttachments } from "./valid_attachments.ts";
+import { configOfGc, listValidAttachments } from "./valid_attachments.ts";
 
 /** Caches attachments as multus does, of container `c1` to `pods` and `blue`. */
 function withCache(run: (directory: string) => void): void {
@@ -51,6 +51,30 @@ Deno.test("the runtime's attachments come first, and each once", () => {
       { containerId: "c2", ifName: "eth0" },
       OF_MULTUS,
     ]);
+  });
+});
+
+Deno.test("an IPAM plugin gets the list with what multus has attached", () => {
+  withCache((directory) => {
+    const configOf = (text: string): string => {
+      const document = JSON.parse(text);
+      const valid = listValidAttachments(document, "pods", directory) ?? [];
+      const bytes = new TextEncoder().encode(text);
+      return new TextDecoder().decode(configOfGc({ bytes, document }, valid));
+    };
+    const c1 = '[{"containerID":"c1","ifname":"eth0"}]';
+    const whole = `{"cni.dev/attachments":${c1},"${VALID}":${c1},"mtu":1400}`;
+    for (
+      const text of [
+        `{ "${VALID}": [], "mtu": 1400 }`,
+        `{ "${VALID}": null, "mtu": 1400 }`,
+        `{ "CNI.dev/Valid-Attachments": null, "mtu": 1400 }`,
+      ]
+    ) {
+      assertEquals(configOf(text), whole);
+    }
+    const complete = `{ "mtu": 1400, "${VALID}": ${c1} }`;
+    assertEquals(configOf(complete), complete);
   });
 });
 

@@ -216,9 +216,12 @@ export function decodeValidAttachments(
 
 const VALID = "cni.dev/valid-attachments", OLD_VALID = "cni.dev/attachments";
 
+/** The keys of the list, in lower case. */
+export const VALID_KEYS: readonly string[] = [VALID, OLD_VALID];
+
 function saysWhatIsValid(config: object): boolean {
   return Object.keys(config)
-    .some((key) => [VALID, OLD_VALID].includes(key.toLowerCase()));
+    .some((key) => VALID_KEYS.includes(key.toLowerCase()));
 }
 
 /**

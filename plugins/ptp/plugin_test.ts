@@ -486,8 +486,15 @@ rootTest("ptp passes STATUS and GC on to the IPAM plugin", async (t) => {
   await eachRow(t, ["STATUS", "GC"], async (command) => {
     using hosts = TestHosts.create();
     const { config, calls } = withFakeIpam(hosts, {});
-    assertSuccess(await hosts.run("ptp", command, config));
+    const valid = { ...config, "cni.dev/valid-attachments": null };
+    assertSuccess(await hosts.run("ptp", command, valid));
     assertEquals(calls(), [command]);
+  });
+  await t.step("not GC without a list, which may count as empty", async () => {
+    using hosts = TestHosts.create();
+    const { config, calls } = withFakeIpam(hosts, {});
+    assertSuccess(await hosts.run("ptp", "GC", config));
+    assertEquals(calls(), []);
   });
   await t.step("STATUS relays code 50", async () => {
     using hosts = TestHosts.create();
