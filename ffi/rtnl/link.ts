@@ -67,6 +67,9 @@ export function filtersVlans({ data }: Link): boolean {
   return data?.kind === "bridge" && data.vlanFiltering;
 }
 
+/** The loopback link of each namespace. Source: include/linux/netdevice.h. */
+const LOOPBACK_INDEX = 1;
+
 /** Links of the namespace in which the socket was opened. */
 export class LinkRequests {
   readonly #socket: NetlinkSocket;
@@ -215,6 +218,26 @@ export class LinkRequests {
     } catch (error) {
       if (isErrno(error, "ENODEV")) return undefined;
       throw error;
+    }
+  }
+
+  /**
+   * Reports whether the namespace of a link's peer exists. The kernel removes the
+   * links of a namespace some time after its end.
+   *
+   * Source: net/core/rtnetlink.c `rtnl_get_net_ns_capable`.
+   */
+  hasLivePeer({ linkNetnsId }: Pick<Link, "linkNetnsId">): boolean {
+    if (linkNetnsId === undefined) return true;
+    if (linkNetnsId < 0) return false;
+    try {
+      this.#socket.get(getLink, {
+        header: headerOf(LOOPBACK_INDEX),
+        attributes: { targetNetnsId: linkNetnsId },
+      }, newLink);
+      return true;
+    } catch (error) {
+      return !isErrno(error, "EINVAL");
     }
   }
 

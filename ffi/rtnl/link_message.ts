@@ -127,6 +127,7 @@ const linkAttributes = attributeSet({
   transmitQueues: [31, u32],
   receiveQueues: [32, u32],
   linkNetnsId: [37, i32],
+  targetNetnsId: [46, i32],
   newIndex: [49, i32],
   properties: [markedNested(52), listOf(53, cstring)],
   alternativeName: [53, cstring],

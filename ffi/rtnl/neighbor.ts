@@ -12,7 +12,7 @@ import { addressFamily, AF_BRIDGE, AF_UNSPEC } from "./constants.ts";
 import { delNeighbor, getNeighbor, newNeighbor } from "./neighbor_message.ts";
 
 /** Source: include/uapi/linux/neighbour.h. */
-const NUD_PERMANENT = 0x80;
+const NUD_REACHABLE = 0x02, NUD_PERMANENT = 0x80;
 
 /** A neighbour: the link-layer address of an IP address on a link. */
 export interface Neighbor {
@@ -24,6 +24,8 @@ export interface Neighbor {
   readonly mac: Mac | undefined;
   /** Whether it was configured and never expires. */
   readonly isPermanent: boolean;
+  /** Whether it has answered within the last half minute or so. */
+  readonly isReachable: boolean;
 }
 
 /** Where a bridge sends frames for a MAC. */
@@ -108,6 +110,7 @@ export class NeighborRequests {
           ip: attributes.destination,
           mac: attributes.linkLayerAddress,
           isPermanent: (header.state & NUD_PERMANENT) !== 0,
+          isReachable: (header.state & NUD_REACHABLE) !== 0,
         }]
     );
   }

@@ -130,7 +130,13 @@ rootTest("NeighborRequests.list() has no MAC before the reply", () => {
     "incomplete",
   );
   assertEquals(neighbor.list({ ifindex: first, family: 4 }), [
-    { ifindex: first, ip: IPV4, mac: undefined, isPermanent: false },
+    {
+      ifindex: first,
+      ip: IPV4,
+      mac: undefined,
+      isPermanent: false,
+      isReachable: false,
+    },
   ]);
 });
 

@@ -29,7 +29,9 @@ import { delRoute, getRoute, newRoute } from "./route_message.ts";
 export type { Route } from "./route_body.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h. */
-const RTM_F_CLONED = 0x200;
+const RTM_F_CLONED = 0x200, RTM_F_FIB_MATCH = 0x2000;
+/** Answers for an address without a route, or with one that refuses packets. */
+const NO_ROUTE = ["ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES"] as const;
 
 /** Which routes to list. */
 export interface RouteFilter {
@@ -203,6 +205,31 @@ export class RouteRequests {
   }
 
   /**
+   * Finds the route that packets to an address take, as the kernel has it.
+   *
+   * @returns Undefined without a route, or if it refuses packets
+   */
+  findMatch(destination: Ip): RouteEntry | undefined {
+    const header = {
+      family: addressFamily(destination.family),
+      destinationLength: destination.bitLength,
+      flags: RTM_F_FIB_MATCH,
+    };
+    try {
+      return RouteEntry.from(
+        this.#socket.get(
+          getRoute,
+          { header, attributes: { destination } },
+          newRoute,
+        ),
+      );
+    } catch (error) {
+      if (isErrno(error, ...NO_ROUTE)) return undefined;
+      throw error;
+    }
+  }
+
+  /**
    * Returns the index of the link by which packets to an address leave;
    * undefined without a route to it.
    */
@@ -210,9 +237,7 @@ export class RouteRequests {
     try {
       return this.lookUp({ destination }).ifindex;
     } catch (error) {
-      if (isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES")) {
-        return undefined;
-      }
+      if (isErrno(error, ...NO_ROUTE)) return undefined;
       throw error;
     }
   }

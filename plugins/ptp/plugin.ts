@@ -37,6 +37,7 @@ import {
 import { addressesOf, requirePrevResult } from "../parts/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
 import { connectVeth, describeVeth, settleVeth } from "../parts/veth.ts";
+import { checkIsFree, leftCableTest } from "./free_addresses.ts";
 import type { PtpConfig } from "./schema.ts";
 import {
   configureContainerEnd,
@@ -60,15 +61,18 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     rollback.onFailure("release the addresses", () => call.ipam.del());
     const ips = routedIpsOf(lease);
     checkRouteValues(lease.routes);
+    const attachment = attachmentOf(call);
+    const isLeft = leftCableTest(attachment, call.config.ipam?.type);
+    for (const { address } of ips) checkIsFree(host, address.ip, isLeft);
 
     const { mtu } = call.config;
-    const veth = connectVeth(host, sandbox, attachmentOf(call), { mtu });
+    const veth = connectVeth(host, sandbox, attachment, { mtu });
     rollback.onFailure(`delete "${veth.host.name}"`, async () => {
       const { deleteNow } = await import("../parts/delete_links.ts");
       await deleteNow([veth.host], call);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
-    routeToContainer(host, veth.host, ips, call.network);
+    routeToContainer(host, veth.host, ips, isLeft);
     const ends = settleVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
     ensureForwarding(host.netns, addresses);

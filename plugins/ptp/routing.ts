@@ -6,12 +6,12 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
-import { Scope } from "../../ffi/rtnl/constants.ts";
+import { Scope, Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { aliasPrefixOf } from "../parts/attachment.ts";
+import { type CableTest, refuseTaken } from "./free_addresses.ts";
 import {
   addingAddress,
   addingRoute,
@@ -134,13 +134,13 @@ export function containerRoute(
  * Gives the host the gateways' addresses, and routes the container's to the
  * cable.
  *
- * @throws {Error} If an address is routed elsewhere by a live attachment
+ * @throws {Error} If an address is routed elsewhere
  */
 export function routeToContainer(
   host: Rtnl,
   link: LinkEnd,
   ips: readonly RoutedIp[],
-  network: string,
+  isLeft: CableTest,
 ): void {
   makeChanges(host, [
     ...gatewaysOf(ips).map((gateway) => {
@@ -148,7 +148,7 @@ export function routeToContainer(
       return addingAddress(host, link, { address, noPrefixRoute: true });
     }),
     ...ips.map(({ address }) =>
-      routingTo(host, link, Cidr.host(address.ip), network)
+      routingTo(host, link, Cidr.host(address.ip), isLeft)
     ),
   ]);
 }
@@ -158,7 +158,7 @@ function routingTo(
   host: Rtnl,
   { index: ifindex, name }: LinkEnd,
   destination: Cidr,
-  network: string,
+  isLeft: CableTest,
 ): Change {
   const route = { destination, ifindex, scope: Scope.Host };
   return {
@@ -166,32 +166,16 @@ function routingTo(
     make: () => host.route.add(route),
     recover(refusal): void {
       if (refusal.errno !== "EEXIST") throw refusal;
-      checkIsDead(host, destination, network);
+      const present = host.route.listEntries().filter((entry) =>
+        entry.table === Table.Main && entry.destination.equals(destination)
+      );
+      for (const entry of present) {
+        if (!entry.isUnicast) throw refusal;
+        refuseTaken(host, destination.ip, entry, isLeft);
+      }
       host.route.replace(route);
     },
   };
-}
-
-/**
- * Checks that a route to a container's address is left from a dead attachment:
- * in the same network, IPAM has handed out the address again, although the old
- * cable may still exist; in another network, the link has no carrier.
- *
- * @throws {Error} If the route is a live attachment's
- */
-function checkIsDead(host: Rtnl, destination: Cidr, network: string): void {
-  const { family } = destination;
-  const routes = host.route.list({ family })
-    .filter((route) => route.destination.equals(destination));
-  for (const { ifindex = 0 } of routes) {
-    const link = host.link.find(ifindex);
-    if (link === undefined || !link.isOperational) continue;
-    if (link.alias?.startsWith(aliasPrefixOf(network))) continue;
-    const owner = link.alias ? ` (${link.alias})` : "";
-    throw new Error(
-      `${destination.ip} is in use by "${link.name}"${owner}`,
-    );
-  }
 }
 
 /** Lists the gateways without duplicates. */

@@ -62,7 +62,7 @@ function connect(hostNetns: NetNs, sandboxNetns: NetNs): number {
   const veth = connectVeth(host, sandbox, ATTACHMENT, {});
   const routes = [{ dst: Cidr.parse("0.0.0.0/0") }];
   configureContainerEnd(sandbox, veth.container, ips, routes);
-  routeToContainer(host, veth.host, ips, ATTACHMENT.network);
+  routeToContainer(host, veth.host, ips, () => false);
   settleVeth(host, sandbox, veth);
   ensureForwarding(host.netns, [address]);
   return veth.host.index;

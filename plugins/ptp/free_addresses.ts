@@ -1,0 +1,131 @@
+/**
+ * Which addresses a container may have: the plugin routes them to the cable, and
+ * so takes them from whoever else the host reaches there.
+ *
+ * An address of a subnet that the host is in is not refused for that alone: a
+ * node's pods may have addresses of the uplink's subnet, as in networks of cloud
+ * providers.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
+import {
+  aliasOf,
+  aliasPrefixOf,
+  type Attachment,
+} from "../parts/attachment.ts";
+
+/** Reports whether the container of a cable no longer has its addresses. */
+export type CableTest = (cable: Pick<Link, "alias">) => boolean;
+
+/**
+ * Builds the test for an attachment. The cable that it has left itself is replaced.
+ * So is another cable of the network: the IPAM plugin has handed out the address
+ * again, so its lease has ended. `static` has no leases.
+ */
+export function leftCableTest(
+  attachment: Attachment,
+  ipamType: string | undefined,
+): CableTest {
+  const own = aliasOf(attachment), prefix = aliasPrefixOf(attachment.network);
+  return ({ alias = "" }) =>
+    alias === own || ipamType !== "static" && alias.startsWith(prefix);
+}
+
+/**
+ * Checks that an address is nobody else's, as far as the host knows: neither the
+ * host's, nor a router's or a neighbour's, nor a living container's.
+ *
+ * @throws {CniError} 7 if it is the host's or a router's, 11 if it is in use
+ */
+export function checkIsFree(host: Rtnl, ip: Ip, isLeft: CableTest): void {
+  const entry = host.route.findMatch(ip);
+  if (entry === undefined) return;
+  const { destination, isUnicast, hasGateway } = entry;
+  // The other types that are found are those of table local.
+  if (!isUnicast) {
+    throw refused(ip, `the host has it on "${nameOf(host, entry)}"`);
+  }
+  if (destination.equals(Cidr.host(ip))) {
+    return refuseTaken(host, ip, entry, isLeft);
+  }
+  // Only what is on one of the host's links can be a neighbour's.
+  if (!hasGateway) checkIsNoNeighbor(host, ip, isLeft);
+}
+
+/**
+ * Refuses an address that has a route of its own, unless that is left from a dead
+ * container.
+ *
+ * @throws {CniError} 11
+ */
+export function refuseTaken(
+  host: Rtnl,
+  ip: Ip,
+  { nextHops }: RouteEntry,
+  isLeft: CableTest,
+): void {
+  for (const { ifindex = 0 } of nextHops) {
+    const user = findUser(host, ifindex, isLeft);
+    if (user !== undefined) throw inUse(ip, user);
+  }
+}
+
+function checkIsNoNeighbor(host: Rtnl, ip: Ip, isLeft: CableTest): void {
+  const isRouter = host.route.listEntries().some(({ nextHops }) =>
+    nextHops.some(({ gateway, ifindex = 0 }) =>
+      gateway?.equals(ip) && findUser(host, ifindex, isLeft) !== undefined
+    )
+  );
+  if (isRouter) throw refused(ip, "the host has routes through it");
+  const { family } = ip;
+  const neighbor = new NeighborRequests(host.socket).list({ family })
+    .find((one) => one.ip.equals(ip) && (one.isReachable || one.isPermanent));
+  if (neighbor?.mac === undefined) return;
+  const user = findUser(host, neighbor.ifindex, isLeft);
+  if (user !== undefined) throw inUse(ip, `${neighbor.mac} on ${user}`);
+}
+
+/**
+ * Describes the link that leads to an address; undefined if it is the cable of a
+ * dead container, or of this attachment. A cable is dead if its other end is down
+ * or its namespace has ended.
+ */
+function findUser(
+  host: Rtnl,
+  ifindex: number,
+  isLeft: CableTest,
+): string | undefined {
+  const link = host.link.find(ifindex);
+  if (link === undefined) return undefined;
+  const { name, kind, alias, isOperational } = link;
+  const isDead = kind === "veth" &&
+    !(isOperational && host.link.hasLivePeer(link));
+  if (isDead || isLeft(link)) return undefined;
+  return `"${name}"${alias ? ` (${alias})` : ""}`;
+}
+
+function nameOf(host: Rtnl, { nextHops: [hop] }: RouteEntry): string {
+  return host.link.find(hop?.ifindex ?? 0)?.name ?? "";
+}
+
+function refused(ip: Ip, why: string): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot give the container ${ip}: ${why}`,
+  );
+}
+
+function inUse(ip: Ip, user: string): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `Cannot give the container ${ip}: ${ip} is in use by ${user}`,
+  );
+}
