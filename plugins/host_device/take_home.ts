@@ -78,22 +78,16 @@ function findUnrecorded(
   call: Call<HostDeviceConfig>,
   isOnHost: () => boolean,
 ): Unrecorded | undefined {
-  const { ifName } = call.args;
   const links = all.filter((link) => isFromHost(link, hostNumber));
-  const link = links.find(({ name }) => name === ifName);
-  // An interrupted DEL has already given it its name back.
-  const own = link !== undefined && isMoved(link, links, call, isOnHost)
-    ? link
-    : links.find((one) => one.alias === one.name && isKnown(one, call)) ??
-      // Its container has renamed it. Only the result tells whose device it is.
-      (link === undefined
-        ? links.find((one) =>
-          isInterfaceName(one.alias) && isInResult(one, call)
-        )
-        : undefined);
+  const own = links.find((link) => isOnBus(link, call)) ??
+    findNamed(links, call, isOnHost) ??
+    // An interrupted DEL has already given it its name back.
+    links.find((link) => link.alias === link.name && isKnown(link, call)) ??
+    findRenamed(links, call, isOnHost);
   if (own === undefined) return undefined;
-  const { device } = call.config;
-  const name = [device, own.alias].find(isInterfaceName) ?? own.name;
+  const names = [call.config.device, own.alias];
+  // Not the container's name for it.
+  const name = names.find(isInterfaceName) ?? "dev0";
   const settings = { promisc: false, allmulti: false };
   return { link: own, home: { name, alternativeNames: [], settings } };
 }
@@ -114,6 +108,54 @@ function withoutRecorded(inside: Inside, file: RecordFile): Inside {
     .map(({ record }) => findInside(inside, record)?.index);
   const links = inside.links.filter(({ index }) => !recorded.includes(index));
   return { ...inside, links };
+}
+
+/** Reports whether the configuration names the link's device on its bus. */
+function isOnBus(
+  { parent }: Link,
+  { config }: Call<HostDeviceConfig>,
+): boolean {
+  const { pciBusID, kernelpath, runtimeConfig } = config;
+  const names = [
+    pciBusID,
+    runtimeConfig?.deviceID,
+    kernelpath?.split("/").pop(),
+  ];
+  return parent !== undefined && names.includes(parent.name);
+}
+
+/** Finds the device under the name of the interface. */
+function findNamed(
+  links: readonly Link[],
+  call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
+): Link | undefined {
+  const link = links.find(({ name }) => name === call.args.ifName);
+  return link !== undefined && isMoved(link, links, call, isOnHost)
+    ? link
+    : undefined;
+}
+
+/**
+ * Finds the device that its container has renamed. Only the result tells whose
+ * it is: by its MAC, or because the container has one device with hardware, and
+ * the host lacks one.
+ */
+function findRenamed(
+  links: readonly Link[],
+  call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
+): Link | undefined {
+  const { ifName } = call.args;
+  const { interfaces = [] } = readablePrevResult(call) ?? {};
+  const isListed = interfaces.some(({ name, sandbox }) =>
+    name === ifName && sandbox
+  );
+  if (!isListed || links.some(({ name }) => name === ifName)) return undefined;
+  const known = links.find((link) => isInResult(link, call));
+  if (known !== undefined) return known;
+  const [only, ...others] = links.filter(isPhysical);
+  return others.length === 0 && !isOnHost() ? only : undefined;
 }
 
 function isMoved(

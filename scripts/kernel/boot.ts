@@ -52,6 +52,15 @@ export interface BootEnd {
 /** The most memory for the kernel. The host only gives it what is used. */
 const MEMORY_MIB = 2048;
 
+/**
+ * A network device with hardware, `vec0`. What it sends once it is up goes to port
+ * 9 of the machine's loopback interface, where nothing listens.
+ *
+ * Source: docs.kernel.org/virt/uml/user_mode_linux_howto_v2.html
+ */
+const DEVICE = "vec0:transport=l2tpv3,udp=1,src=127.0.0.1,dst=127.0.0.1," +
+  "srcport=0,dstport=9,rx_session=1,tx_session=1";
+
 /** How long the kernel may take to end after SIGTERM. */
 const GRACE_MS = 5000;
 
@@ -124,6 +133,7 @@ function listWords({ init, env, directory }: BootOptions): string[] {
     "con=null",
     "con0=null,fd:2",
     "con1=null,fd:1",
+    DEVICE,
     ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
   ];
   const bad = words.find((word) => /\s/.test(word));
