@@ -4,7 +4,7 @@
  * @module
  */
 
-import { RouteScope } from "../../cni/result/route.ts";
+import { findUnfitValue } from "../../cni/result/route.ts";
 import type { GivenRange } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import {
@@ -92,9 +92,10 @@ function checkGateway(
     const problem = `${gw} is not an IPv${dst.family} address, as ${dst} is`;
     return [errorAt([...at, "gw"], problem)];
   }
-  if (gw?.family === 4 && Number(route["scope"]) >= RouteScope.link) {
-    const problem = `a route of scope ${route["scope"]} has no gateway`;
-    return [errorAt([...at, "gw"], problem)];
+  const unfit = findUnfitValue({ ...listNumbers(route), dst, gw });
+  if (unfit !== undefined) {
+    const [key = "", ...problem] = unfit.split(" ");
+    return [errorAt([...at, key], problem.join(" "))];
   }
   if (subnets.length === 0) return [];
   if (!subnets.some(({ family }) => family === dst.family)) {
@@ -110,6 +111,15 @@ function checkGateway(
         "containers look for it on the link",
     ),
   ];
+}
+
+/** Lists the numbers of a route, such as its MTU. */
+function listNumbers(route: JsonObject): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(route).filter((entry): entry is [string, number] =>
+      typeof entry[1] === "number"
+    ),
+  );
 }
 
 function checkNameservers(

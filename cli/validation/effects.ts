@@ -111,11 +111,17 @@ function checkUnused({ conf, place, own, about }: CheckedPlugin): Problem[] {
 const MIN_MTU = 68, MAX_MTU = 65_535, MIN_IPV6_MTU = 1280;
 
 function checkMtu(checked: CheckedPlugin): Problem[] {
-  const { folded: { mtu }, place } = checked;
+  const { folded: { mtu }, place, about, own } = checked;
   if (!Number.isInteger(mtu) || mtu === 0) return [];
   const bytes = Number(mtu);
   const at = [...place, "mtu"];
-  if (bytes < 0) return [warningAt(at, "negative, which means the default")];
+  if (bytes < 0) {
+    const ofMaster = about?.network?.joins === "lower link" &&
+      own !== undefined && listKnownKeys(own).includes("mtu");
+    return ofMaster
+      ? [errorAt(at, "expected at least 0, where 0 means the master's")]
+      : [warningAt(at, "negative, which means the default")];
+  }
   if (bytes < MIN_MTU || bytes > MAX_MTU) {
     const problem = `expected ${MIN_MTU} to ${MAX_MTU} bytes, got ${mtu}`;
     return [errorAt(at, problem)];

@@ -91,7 +91,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a gateway of a destination on the link",
     leased({ routes: [{ dst: "10.9.0.0/16", gw: "10.60.0.1", scope: 253 }] }),
-    "error plugins[0].ipam.routes[0].gw: a route of scope 253 has no gateway",
+    "error plugins[0].ipam.routes[0].gw: 10.60.0.1: a route of scope 253 has no gateway",
   ],
   [
     "a range that ends before it starts",

@@ -653,6 +653,11 @@ const OTHERS:
       "error : k8s.v1.cni.cncf.io/networks: parsePodNetworkAnnotation: item 1 names no network",
     ],
     [
+      "pod.yaml",
+      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    k8s.v1.cni.cncf.io/networks: '▸[{"name": "default/my-nad"}]'\n`,
+      'error : k8s.v1.cni.cncf.io/networks: parsePodNetworkAnnotation: item 1: no object can have the name "default/my-nad"; the namespace has its own key, "namespace"',
+    ],
+    [
       "object.yaml",
       `apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: n1\nspec:\n  config:\n    ▸cniVersion: "1.0.0"\n    type: macvlan\n`,
       "error : spec.config: expected JSON in a string, such as config: |",

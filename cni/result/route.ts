@@ -31,8 +31,8 @@ const LARGEST = [
 
 /**
  * Names the value of a route that the kernel has no room for, and what it
- * expects: a number beyond the range of its field, or a gateway of the other
- * family or of a destination on the link.
+ * expects: a number beyond the range of its field, or a gateway that is no
+ * host's address, of the other family, or of a destination on the link.
  */
 export function findUnfitValue(route: Route): string | undefined {
   for (const [key, largest] of LARGEST) {
@@ -42,6 +42,9 @@ export function findUnfitValue(route: Route): string | undefined {
   }
   const { dst: { family }, gw, scope = RouteScope.global } = route;
   if (gw === undefined) return undefined;
+  if (gw.isLoopback || gw.isMulticast) {
+    return `gw ${gw}: not the address of a host`;
+  }
   if (gw.family !== family) return `gw ${gw}: expected an IPv${family} address`;
   return scope >= RouteScope.link && family === 4
     ? `gw ${gw}: a route of scope ${scope} has no gateway`

@@ -5,7 +5,7 @@
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import { listOf, readIp } from "../../cni/tools/given_values.ts";
+import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import {
   errorAt,
@@ -53,6 +53,13 @@ export function lint({ conf }: Linted): Problem[] {
     ...checkOverlaps(ranges),
     ...checkGateway(ipam, ranges),
     ...checkStay(ipam),
+    ...listOf(ipam["addresses"]).flatMap(({ address, gateway }, index) => {
+      const own = readCidr(address), router = readIp(gateway);
+      if (!own || !router || own.family === router.family) return [];
+      const problem =
+        `${router} is not an IPv${own.family} address, as ${own.ip} is`;
+      return [errorAt(["addresses", index, "gateway"], problem)];
+    }),
   ]);
 }
 

@@ -63,7 +63,7 @@ function withGateway(ip: IpConfig): IpConfig {
 /**
  * Returns the first address of the subnet, or the other one of a subnet of two.
  */
-function gatewayFor({ ip, network, prefixLength }: Cidr): Ip {
+export function gatewayFor({ ip, network, prefixLength }: Cidr): Ip {
   const first = network.next();
   const isOfTwo = prefixLength === ip.bitLength - 1;
   return isOfTwo && first.equals(ip) ? network : first;

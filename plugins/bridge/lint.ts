@@ -5,8 +5,8 @@
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import { listOf } from "../../cni/tools/given_values.ts";
-import { objectOf } from "../../cni/json/json.ts";
+import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
+import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import {
   errorAt,
   keyWarningAt,
@@ -14,7 +14,24 @@ import {
   warningAt,
 } from "../../cni/tools/problem.ts";
 
+import { gatewayFor } from "./gateway.ts";
 import { MAX_VLAN } from "./trunk.ts";
+
+/** Finds fixed addresses that the bridge itself would have. */
+function lintGateways({ type, addresses }: JsonObject): Problem[] {
+  if (type !== "static") return [];
+  return listOf(addresses).flatMap(({ address, gateway }, index) => {
+    const own = readCidr(address);
+    if (own === undefined) return [];
+    const bridge = readIp(gateway) ?? gatewayFor(own);
+    return !bridge.equals(own.ip) ? [] : [
+      errorAt(
+        ["ipam", "addresses", index, "address"],
+        `${own.ip} is the bridge's own: it is the gateway`,
+      ),
+    ];
+  });
+}
 
 /** See {@linkcode Lint}. */
 export function lint({ conf }: Linted): Problem[] {
@@ -45,7 +62,10 @@ export function lint({ conf }: Linted): Problem[] {
       ),
     ]
   );
+  const isGateway = conf["isGateway"] === true ||
+    conf["isDefaultGateway"] === true;
   return [
+    ...isGateway ? lintGateways(objectOf(conf["ipam"])) : [],
     ...idle,
     ...trunk,
     ...empty,

@@ -8,6 +8,7 @@ import { ifPossible } from "../../cni/files/io.ts";
 import { decode } from "../../cni/json/json.ts";
 import type { About } from "../../cni/tools/about.ts";
 import { buildDelegateConf } from "./delegate_conf.ts";
+import { lint } from "./lint.ts";
 import { flannelSchema } from "./schema.ts";
 import { readSubnetEnv, SUBNET_FILE } from "./subnet_env.ts";
 
@@ -21,6 +22,7 @@ export const about: About = {
   makesInterface: true,
   runs: { key: "delegate", type: "bridge", ipamType: "host-local" },
   hasDeepStatus: true,
+  lint,
   // Without flanneld's file there is none yet, which STATUS says.
   onNode: (conf, network) =>
     ifPossible(() => {

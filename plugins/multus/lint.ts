@@ -5,6 +5,7 @@
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
+import { runsMultus } from "./model/delegate.ts";
 import { findLogLevel, LOG_LEVELS } from "./log/operation_log.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
@@ -13,7 +14,14 @@ export function lint({ conf }: Linted): Problem[] {
   const { delegates, clusterNetwork } = conf;
   const hasDelegates = Array.isArray(delegates) && delegates.length > 0;
   const { logLevel } = conf;
+  const own = (Array.isArray(delegates) ? delegates : []).flatMap(
+    (delegate, index) =>
+      runsMultus(delegate)
+        ? [errorAt(["delegates", index], "multus would call itself")]
+        : [],
+  );
   return [
+    ...own,
     ...hasDelegates || clusterNetwork
       ? []
       : [errorAt([], 'multus needs "clusterNetwork" or "delegates"')],

@@ -11,6 +11,10 @@ import { errorAt, type Problem } from "../../cni/tools/problem.ts";
 /** See {@linkcode Lint}. */
 export function lint({ conf: { vrfname } }: Linted): Problem[] {
   if (!vrfname) return [errorAt(["vrfname"], "missing")];
+  if (vrfname === "lo") {
+    const problem = "the container's loopback has this name, and is no VRF";
+    return [errorAt(["vrfname"], problem)];
+  }
   try {
     checkInterfaceName(String(vrfname));
     return [];

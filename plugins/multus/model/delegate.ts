@@ -192,8 +192,11 @@ export function isOwnConf(conf: NetworkConfList | NetworkConf): boolean {
   return plugins.some(({ document }) => runsMultus(document));
 }
 
-/** Compares keys case-insensitively, as plugins do. */
-function runsMultus(value: JsonValue): boolean {
+/**
+ * Reports whether a configuration runs multus, at any level. Keys are compared
+ * case-insensitively, as plugins do.
+ */
+export function runsMultus(value: JsonValue): boolean {
   if (Array.isArray(value)) return value.some(runsMultus);
   if (typeof value !== "object" || value === null) return false;
   return Object.entries(value).some(([key, item]) => {

@@ -131,12 +131,25 @@ export function parseNetworks(
   return selections;
 }
 
+/** Names that objects of Kubernetes can have. Source: RFC 1123. */
+const OBJECT_NAME =
+  /^[a-z\d]([-a-z\d]*[a-z\d])?(\.[a-z\d]([-a-z\d]*[a-z\d])?)*$/;
+
 function checkSelection(
-  { name, request: { ifName } }: NetworkSelection,
+  { name, namespace, request: { ifName } }: NetworkSelection,
   index: number,
 ): void {
   const item = `item ${index + 1}`;
   if (name === "") throw malformed(`${item} names no network`);
+  for (const [key, value] of Object.entries({ name, namespace })) {
+    if (OBJECT_NAME.test(value)) continue;
+    const hint = key === "name" && value.includes("/")
+      ? '; the namespace has its own key, "namespace"'
+      : "";
+    throw malformed(
+      `${item}: no object can have the ${key} ${JSON.stringify(value)}${hint}`,
+    );
+  }
   if (ifName === undefined) return;
   try {
     checkRequestedName(ifName);

@@ -79,6 +79,21 @@ testRows<[string, number]>("parseNetworks() reports which item has no name", [
   );
 }, ([text]) => JSON.stringify(text));
 
+testRows("parseNetworks() refuses names that no object can have", [
+  [
+    '[{"name":"default/my-nad"}]',
+    'the name "default/my-nad"; the namespace has its own key, "namespace"',
+  ],
+  ['[{"name":"My_net"}]', 'the name "My_net"'],
+  ['[{"name":"a","namespace":"b/c"}]', 'the namespace "b/c"'],
+], ([text, what]) => {
+  assertThrows(
+    () => parseNetworks(text, "pod"),
+    CniError,
+    `parsePodNetworkAnnotation: item 1: no object can have ${what}`,
+  );
+}, ([text]) => text);
+
 Deno.test("parseNetworks() refuses interface names that no link can have", async (t) => {
   const KERNEL =
     "interface name has a character that the kernel does not allow";
