@@ -146,14 +146,13 @@ Deno.test("noAnswer() describes failures in Go's words", async (t) => {
     ],
   ];
   await eachRow(t, rows, ([error, why, marks]) => {
-    const { status, message, isTimeout, isUnsent, isUntrusted } = noAnswer(
-      REQUEST,
-      error,
-      new AbortController().signal,
-    );
+    const failure = noAnswer(REQUEST, error, new AbortController().signal);
+    const { status, message, isTimeout } = failure;
+    const { isUnsent, isRefused, isUntrusted } = failure;
     assertEquals([status, isTimeout, message], [0, false, START + why]);
     const found = [
       ...isUnsent ? ["unsent"] : [],
+      ...isRefused ? ["refused"] : [],
       ...isUntrusted ? ["untrusted"] : [],
     ];
     assertEquals(found.join(" "), marks);
