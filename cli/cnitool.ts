@@ -1,8 +1,8 @@
 /**
- * The tool when invoked as `cnitool`: behaves exactly like the Go program of
- * that name.
+ * The tool when invoked as `cnitool`: takes the command lines of the Go program of
+ * that name, with its output and exit codes.
  *
- * Source: containernetworking/cni cnitool/cnitool.go.
+ * Source: containernetworking/cni cnitool/cmd.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { type CniCall, pick } from "./flags.ts";
 import { readArgs, readDirectories } from "./network.ts";
 import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
 import { arrangeResult, makeContainerId } from "./attachment.ts";
-import type { UsageError } from "./program/usage_error.ts";
+import { OWN_ROWS } from "./program/own_rows.ts";
 
 /** A network, the attachment from the command line, and the runtime. */
 interface Setting {
@@ -100,20 +100,9 @@ const rows = Object.entries(VERBS).map(([name, verb]): CommandRow => ({
 /** The program. */
 export const cnitool: Program = {
   name: "cnitool",
-  about:
-    "Add, check, remove, gc or status network interfaces from a network namespace",
-  rows,
-  explainUsage,
+  about: "A simple program that executes a CNI configuration. It will add, " +
+    "check, remove, gc, or get status of an interface in an already-created " +
+    "network namespace.",
+  rows: [...rows, ...OWN_ROWS.filter(({ name }) => name === "help")],
+  helpsWithoutCommand: true,
 };
-
-/** Explains the usage, after the problem if it is not just a missing argument. */
-function explainUsage({ message, isIncomplete }: UsageError): string {
-  const { name, about } = cnitool;
-  return [
-    ...isIncomplete ? [] : [message],
-    `${name}: ${about}`,
-    // Exactly the Go program's text, which has one verb less.
-    ...rows.filter(({ name }) => name !== "validate")
-      .map((row) => `  ${name} ${row.name.padEnd(6)} <net> <netns>`),
-  ].join("\n");
-}

@@ -11,7 +11,6 @@ import {
 import { parseCommandLine } from "./program/parse.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { chooseStyle } from "./program/style.ts";
-import { UsageError } from "./program/usage_error.ts";
 
 const plain = chooseStyle(false);
 const shown = await Promise.all(
@@ -105,13 +104,12 @@ Deno.test("cni help refuses further words", async () => {
   assertEquals(same, await runCni("list", "--help"));
 });
 
-Deno.test("cnitool --help has all commands, its usage only the Go program's", () => {
+Deno.test("cnitool --help has all commands", () => {
   const help = formatProgramHelp(cnitool, plain);
+  for (const name of ["add", "check", "del", "gc", "help", "status"]) {
+    assertStringIncludes(help, `\n  ${name} `);
+  }
   assertStringIncludes(help, "\n  validate  Checks");
-  const usage = cnitool.explainUsage?.(
-    new UsageError("", { isIncomplete: true }),
-  );
-  assert(usage !== undefined && !usage.includes("validate"), usage);
 });
 
 Deno.test("every text of the help belongs to a command", async () => {

@@ -58,15 +58,6 @@ function addScripts(
 }
 
 const NETNS = "/var/run/netns/testing";
-const USAGE =
-  `cnitool: Add, check, remove, gc or status network interfaces from a network namespace
-  cnitool add    <net> <netns>
-  cnitool check  <net> <netns>
-  cnitool del    <net> <netns>
-  cnitool gc     <net> <netns>
-  cnitool status <net> <netns>
-`;
-
 /** A failure as cnitool shows it. */
 function failed(stderr: string): ToolEnded {
   return { code: 1, stdout: "", stderr };
@@ -130,10 +121,23 @@ conformance("cnitool", {
   }),
   "every verb needs a network and a namespace": row(async (host) => {
     const verbs = ["add", "check", "del", "gc", "status"];
-    const lines = [[], ...verbs.flatMap((verb) => [[verb], [verb, "net"]])];
+    const lines = verbs.flatMap((verb) => [[verb], [verb, "net"]]);
     for (const args of lines) {
-      assertEquals(await host.cnitool(...args), failed(USAGE));
+      const { code, stdout, stderr } = await host.cnitool(...args);
+      assertEquals([code, stdout], [1, ""]);
+      assertStringIncludes(stderr, `usage: cnitool ${args[0]} NETWORK NETNS`);
     }
+  }),
+  "without a verb, and with help, it prints its help": row(async (host) => {
+    const { stdout, ...ended } = await host.cnitool();
+    assertEquals(ended, { code: 0, stderr: "" });
+    assertMatch(stdout, /^Usage: cnitool COMMAND/m);
+    for (const args of [["help"], ["--help"], ["-h"]]) {
+      assertEquals(await host.cnitool(...args), { ...ended, stdout });
+    }
+    const add = await host.cnitool("help", "add");
+    assertEquals(add, await host.cnitool("add", "--help"));
+    assertMatch(add.stdout, /^Usage: cnitool add NETWORK NETNS/m);
   }),
   "an unknown verb fails": row(async (host) => {
     const { code, stdout } = await host.cnitool("frob", "net", NETNS);

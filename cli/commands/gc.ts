@@ -98,7 +98,6 @@ function checkIntent(
   if (args.length === 0) {
     throw new UsageError(
       'Cannot run "cni gc": name a network, or use --orphans',
-      { isIncomplete: true },
     );
   }
   for (const name of ["yes", "grace"] as const) {
@@ -112,7 +111,6 @@ function checkIntent(
       ? 'Cannot run "cni gc": --all removes everything; do not name namespaces with it'
       : 'Cannot run "cni gc": name the namespaces to keep, or use ' +
         "--all to remove every attachment to the network",
-    { isIncomplete: !isAll },
   );
 }
 

@@ -96,7 +96,6 @@ async function run(call: CniCall): Promise<Traced> {
   if (network === undefined) {
     throw new UsageError(
       `Cannot run "${call.command}": name a network, or use --from`,
-      { isIncomplete: true },
     );
   }
   // A mistyped name is not a trace.

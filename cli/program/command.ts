@@ -8,7 +8,7 @@
 import type { Environment } from "../../cni/call/args.ts";
 import { LONGEST_TIMER_MS, parseDuration } from "../../cni/config/duration.ts";
 import type { Style } from "./style.ts";
-import { refuse, type UsageError } from "./usage_error.ts";
+import { refuse } from "./usage_error.ts";
 
 /** The words that completion offers: of a kind, or from a list. */
 export type Completes =
@@ -138,8 +138,8 @@ export interface Program {
   readonly synonyms?: Readonly<Record<string, string>>;
   /** Whether long flags may have one dash, as in Go. */
   readonly hasGoFlags?: boolean;
-  /** Explains its usage; by default the error's message does. */
-  readonly explainUsage?: (error: UsageError) => string;
+  /** Whether it prints its help and succeeds without a command, as Go's cobra does. */
+  readonly helpsWithoutCommand?: boolean;
 }
 
 /** A call of a command. */

@@ -285,7 +285,6 @@ function readValue(
   if (text === "" || text === EMPTY && flag.default !== "") {
     throw new UsageError(
       `Cannot run "${command}": --${name} needs a value, --${name}=${value}`,
-      { isIncomplete: true },
     );
   }
   if (text === EMPTY) return "";
@@ -318,7 +317,6 @@ function checkArguments(
   if (missing !== undefined) {
     throw new UsageError(
       `Cannot run "${command}": ${missing.name} is missing; ${usage}`,
-      { isIncomplete: true },
     );
   }
   for (const [at, { name, completes }] of declared.entries()) {

@@ -112,7 +112,7 @@ export async function runTool(
   const shown = new Set<unknown>();
   const showFailure = (error: unknown): void => {
     if (!wantsJson && !shown.has(error)) {
-      world.onStderr(`${explain(program, error)}\n`);
+      world.onStderr(`${explain(error)}\n`);
     }
     shown.add(error);
   };
@@ -130,8 +130,7 @@ export async function runTool(
   }
 }
 
-function explain({ explainUsage }: Program, error: unknown): string {
-  if (error instanceof UsageError && explainUsage) return explainUsage(error);
+function explain(error: unknown): string {
   // A plugin's text must not contain terminal control codes.
   return formatFailureText(error).split("\n").map(showControls).join("\n") +
     hintAtRoot(error);
@@ -220,13 +219,12 @@ function runProgram(
   if (flags["version"]) return describeVersion(program);
   const [group] = words;
   const help = formatProgramHelp(program, styleOf(world), group);
-  if (flags["help"]) return { json: { help }, text: help };
-  if (!flags["json"] && !program.explainUsage) {
-    world.onStderr(`${help}\n\n`);
+  if (flags["help"] || program.helpsWithoutCommand) {
+    return { json: { help }, text: help };
   }
+  if (!flags["json"]) world.onStderr(`${help}\n\n`);
   throw new UsageError(
     `Cannot run "${[program.name, ...words].join(" ")}": a command is missing`,
-    { isIncomplete: true },
   );
 }
 

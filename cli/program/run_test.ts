@@ -128,10 +128,11 @@ Deno.test("runTool() reports usage errors", async (t) => {
   }, ([argv]) => argv.join(" "));
 });
 
-Deno.test("runTool() lets a program explain its usage", async () => {
-  const explainUsage = (): string => "usage: tool go";
-  const ended = await run(["go", "x"], greet, {}, { explainUsage });
-  assertEquals(ended.stderr, "usage: tool go\n");
+Deno.test("runTool() prints the help of a program that helps without a command", async () => {
+  const program = { helpsWithoutCommand: true };
+  const { stdout, stderr, exitCode } = await run([], greet, {}, program);
+  assertEquals([stderr, exitCode], ["", 0]);
+  assertStringIncludes(stdout, "Usage: tool COMMAND");
 });
 
 Deno.test("runTool() exits like a process killed by the signal", async () => {

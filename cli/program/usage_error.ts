@@ -8,13 +8,9 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 
 /** An invalid command line: code 4, like an invalid environment. */
 export class UsageError extends CniError {
-  /** Whether only something is missing. */
-  readonly isIncomplete: boolean;
-
   /** Creates an error. The message has the problem and the correct usage. */
-  constructor(message: string, { isIncomplete = false } = {}) {
+  constructor(message: string) {
     super(ErrorCode.InvalidEnvironment, message);
-    this.isIncomplete = isIncomplete;
   }
 }
 
