@@ -218,10 +218,29 @@ const MIXED_GC: typeof MIXED = {
   "our ADD, both GCs": [[true, "ADD"], [false, "GC"], [true, "GC"]],
 };
 
+/** What Go does since 1.10: addresses at the ends of a family have a neighbour. */
+const NEWER: typeof SCENARIOS = {
+  "the first IPv6 addresses": {
+    ipam: { ranges: [[{ subnet: "::/125" }]] },
+    steps: "abcdef".split("").map((id) => ["ADD", id]),
+  },
+  "the last IPv4 addresses": {
+    ipam: { subnet: "255.255.255.248/29", rangeEnd: "255.255.255.255" },
+    steps: "abcdef".split("").map((id) => ["ADD", id]),
+  },
+  "the last IPv6 addresses": {
+    ipam: {
+      ranges: [[{ subnet: "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fff8/125" }]],
+    },
+    steps: "abcdef".split("").map((id) => ["ADD", id]),
+  },
+};
+
 for (const peer of listPeers("host-local")) {
   const runGo = runAs([`${peer.directory}/host-local`]);
   Deno.test(`host-local answers and writes what Go's does (${peer.name})`, async (t) => {
-    for (const [name, scenario] of Object.entries(SCENARIOS)) {
+    const scenarios = { ...SCENARIOS, ...hasGc(peer) && NEWER };
+    for (const [name, scenario] of Object.entries(scenarios)) {
       for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
         await t.step(`${name}, ${cniVersion}`, async () => {
           const ours = await play(runOurs, scenario, cniVersion);
