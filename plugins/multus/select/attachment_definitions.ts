@@ -75,6 +75,9 @@ export interface DeviceSource {
 /** Limits concurrent requests: an annotation can name many networks. */
 const MAX_REQUESTS = 8;
 
+/** Limits the definitions of all networks of a pod together. */
+const MAX_TOTAL_BYTES = 1024 * 1024;
+
 /**
  * The definitions of one operation. Each is fetched once, several concurrently.
  * Disposal aborts requests in flight.
@@ -86,6 +89,7 @@ export class AttachmentDefinitions implements Disposable {
   readonly #signal: AbortSignal;
   readonly #waiting: (() => void)[] = [];
   #running = 0;
+  #totalBytes = 0;
 
   /** @param signal Aborts all requests */
   constructor(source: DefinitionSource, signal?: AbortSignal) {
@@ -134,6 +138,7 @@ export class AttachmentDefinitions implements Disposable {
   ): Promise<Delegate> {
     const { config } = source;
     const definition = await this.get(selection);
+    this.#addSize(definition, selection);
     const delegate = readDefinition(definition, selection, config.confDir);
     const isTrusted = config.trustedNamespaces.includes(selection.namespace);
     if (isFromApi(definition) && !isTrusted) {
@@ -145,6 +150,16 @@ export class AttachmentDefinitions implements Disposable {
     );
     const resourceName = definition.metadata?.annotations?.[RESOURCE_NAME];
     return await withDevice(complete, resourceName, source);
+  }
+
+  /** @throws {NetworkError} 7 If the definitions are too large together */
+  #addSize({ spec }: NetworkAttachmentDefinition, key: DefinitionKey): void {
+    this.#totalBytes += (spec?.config ?? "").length;
+    if (this.#totalBytes <= MAX_TOTAL_BYTES) return;
+    throw refusal(
+      `Refused ${originOf(key)}: with it, the pod's networks have ` +
+        `${this.#totalBytes} bytes; ${MAX_TOTAL_BYTES} is the limit`,
+    );
   }
 
   async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json/json.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
@@ -12,6 +12,7 @@ import type { AttachmentRequest, Delegate } from "../model/delegate.ts";
 import { NetworkError } from "../model/network_error.ts";
 import {
   AttachmentDefinitions,
+  type DefinitionsConfig,
   type DeviceSource,
 } from "./attachment_definitions.ts";
 
@@ -118,24 +119,31 @@ interface Setting extends DeviceSource {
   readonly resourceName?: string;
 }
 
+const CONFIG: DefinitionsConfig = {
+  confDir: "/no/such/directory",
+  definitionTypes: ["*"],
+  definitionKeys: [],
+  trustedNamespaces: [],
+  requireDevices: false,
+  podRequests: "offered",
+  podArgs: ["x"],
+};
+
 async function resolve(
   config: DefinitionConfig,
   setting: Setting = {},
 ): Promise<Delegate> {
-  const { confDir = "/no/such/directory", request = {} } = setting;
+  const { confDir = CONFIG.confDir, request = {} } = setting;
   const store = new DefinitionStore();
   store.put("ns/nad", config, setting.resourceName);
   using definitions = new AttachmentDefinitions(store);
   const selection = { namespace: "ns", name: "nad", request };
   return await definitions.resolve(selection, {
     config: {
+      ...CONFIG,
       confDir,
-      definitionTypes: ["*"],
-      definitionKeys: [],
-      trustedNamespaces: [],
       requireDevices: setting.requireDevices ?? false,
       podRequests: setting.podRequests ?? "offered",
-      podArgs: ["x"],
     },
     takeDevice: setting.takeDevice,
     hasDevice: setting.hasDevice,
@@ -282,6 +290,27 @@ Deno.test("AttachmentDefinitions.resolve() sets cni-args and the device", async 
     name: "nad",
     plugins: [{ ...added, type: "a" }, { ...added, type: "b" }],
   });
+});
+
+Deno.test("AttachmentDefinitions.resolve() limits the definitions of a pod together", async () => {
+  const store = new DefinitionStore();
+  const padding = "x".repeat(65_000);
+  store.put("ns/large", { name: "n", type: "x", padding });
+  store.put("ns/small", { name: "n", type: "x" });
+  using definitions = new AttachmentDefinitions(store);
+  const resolve = (name: string): Promise<Delegate> =>
+    definitions.resolve({ namespace: "ns", name, request: {} }, {
+      config: CONFIG,
+      log: console,
+    });
+  for (let count = 0; count < 16; count++) await resolve("large");
+  await resolve("small");
+  const error = await assertRejects(() => resolve("large"), NetworkError);
+  assertEquals([error.code, error.event.reason], [7, "NetworkRefused"]);
+  assertMatch(
+    error.message,
+    /^Refused NetworkAttachmentDefinition "ns\/large": with it, the pod's networks have 11\d+ bytes; 1048576 is the limit$/,
+  );
 });
 
 Deno.test("AttachmentDefinitions.resolve() reports a malformed definition", async (t) => {
