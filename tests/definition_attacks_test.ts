@@ -182,6 +182,7 @@ Deno.test({
         const ending = await node.add(pod, "multus", node.daemon.socketDir);
         assertEquals(ending, undefined);
         assertEquals(node.host.interfaces(pod), ["eth0", "lo", "net1"]);
+        await node.host.succeed("DEL", pod);
       });
     }
   },

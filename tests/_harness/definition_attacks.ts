@@ -295,6 +295,21 @@ export const ATTACKS: readonly Attack[] = [
     ({ directory }) => hostLocal({ daemonSocket: `${directory}/evil.sock` }),
   ),
   attack(
+    "write a log by a key that is not known",
+    "log-file",
+    "ignored",
+    ({ directory }) => ({
+      ...hostLocal({}),
+      "log-file": `${directory}/written`,
+    }),
+  ),
+  attack(
+    "reach a socket by a key that is not known",
+    "ipam.event_address",
+    "ignored",
+    ({ directory }) => hostLocal({ event_address: `${directory}/evil.sock` }),
+  ),
+  attack(
     "reach a socket by `daemonSocketPath` of `dhcp`",
     "ipam.daemonSocketPath",
     "done",
