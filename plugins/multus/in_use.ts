@@ -26,7 +26,7 @@ import { Mac } from "../../net/mac.ts";
 import { type Delegate, isList, loadDelegate } from "./model/delegate.ts";
 import type { NetworkError } from "./model/network_error.ts";
 import {
-  hasOwnRanges,
+  isBounded,
   parseIp,
   refuse,
   requestedIps,
@@ -90,21 +90,21 @@ function taken(
 }
 
 /**
- * Refuses free addresses of the node's networks, if the node would route them to the
- * pod: it would not find its neighbours any more.
+ * Refuses free addresses of the node's networks, if the node would route them to
+ * the pod, unless the definition offers just these: it would not find its
+ * neighbours any more.
  */
 function checkNeighbours(
   delegate: Delegate,
   ips: readonly string[],
   holdings: readonly Holding[],
 ): void {
-  const isRouted = firstPlugin(delegate.conf)?.type === "ptp";
-  if (!isRouted || hasOwnRanges(delegate)) return;
+  if (firstPlugin(delegate.conf)?.type !== "ptp") return;
   const subnets = holdings.flatMap(({ subnets = [] }) => subnets);
   for (const text of ips) {
     const ip = Ip.parse(text);
     const subnet = subnets.find((one) => one.contains(ip));
-    if (subnet === undefined) continue;
+    if (subnet === undefined || isBounded(delegate, ip)) continue;
     const problem = `the node's network ${subnet.masked()} has it`;
     throw refuse(delegate, `address ${ip}`, problem);
   }

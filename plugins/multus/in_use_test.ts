@@ -152,7 +152,14 @@ rootTest(
     );
     node.check(request, BRIDGE);
     node.check({ ips: ["192.0.3.9/24"] }, ptp);
-    node.check(request, { ...ptp, ipam: { type: "host-local" } });
+    const subnet = { address: "192.0.2.0/24" };
+    for (
+      const ipam of [
+        { type: "host-local" },
+        { type: "static", addresses: [subnet] },
+        { type: "whereabouts", range: subnet.address },
+      ]
+    ) node.check(request, { ...ptp, ipam });
   },
 );
 

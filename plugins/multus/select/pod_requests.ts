@@ -180,10 +180,14 @@ function findIpProblem(
   return undefined;
 }
 
-/** Reports whether whoever wrote a network has chosen the addresses of all pods. */
-export function hasOwnRanges(delegate: Delegate): boolean {
-  return listIpam(listPlugins(delegate))
-    .every((ipam) => OWN_RANGES.includes(findValue(ipam, "type")));
+/** Reports whether whoever wrote a network has chosen the range of an address. */
+export function isBounded(delegate: Delegate, ip: Ip): boolean {
+  return listIpam(listPlugins(delegate)).every((ipam) => {
+    const type = findValue(ipam, "type");
+    return OWN_RANGES.includes(type) ||
+      type === "whereabouts" && isInRanges(ip, ipam) ||
+      type === "static" && listSubnets(ipam).length > 0;
+  });
 }
 
 /** Lists the configurations of IPAM plugins, at any depth. */
