@@ -242,6 +242,32 @@ export class LinkRequests {
   }
 
   /**
+   * Finds the other end of a veth pair, in whichever namespace; undefined if that
+   * has ended.
+   */
+  findPeer(
+    { index, linkIndex, linkNetnsId }: Pick<
+      Link,
+      "index" | "linkIndex" | "linkNetnsId"
+    >,
+  ): Link | undefined {
+    if (linkIndex === undefined || (linkNetnsId ?? 0) < 0) return undefined;
+    try {
+      const peer = decodeLink(
+        this.#socket.get(getLink, {
+          header: headerOf(linkIndex),
+          attributes: { targetNetnsId: linkNetnsId },
+        }, newLink),
+      );
+      // Linux before 4.20 looks in this namespace.
+      return peer.linkIndex === index ? peer : undefined;
+    } catch (error) {
+      if (isErrno(error, "EINVAL", "ENODEV")) return undefined;
+      throw error;
+    }
+  }
+
+  /**
    * Lists all links of the namespace.
    *
    * @throws {NetlinkError} EINTR if the list keeps changing, unless

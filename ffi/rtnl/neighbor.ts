@@ -12,7 +12,7 @@ import { addressFamily, AF_BRIDGE, AF_UNSPEC } from "./constants.ts";
 import { delNeighbor, getNeighbor, newNeighbor } from "./neighbor_message.ts";
 
 /** Source: include/uapi/linux/neighbour.h. */
-const NUD_REACHABLE = 0x02, NUD_PERMANENT = 0x80;
+const NUD_REACHABLE = 0x02, NUD_NOARP = 0x40, NUD_PERMANENT = 0x80;
 
 /** A neighbour: the link-layer address of an IP address on a link. */
 export interface Neighbor {
@@ -36,6 +36,8 @@ export interface ForwardingEntry {
   readonly bridgeIndex: number;
   /** The MAC that frames are for. */
   readonly mac: Mac;
+  /** Whether it was configured, and not learned from a frame. */
+  readonly isStatic: boolean;
 }
 
 /** Neighbours of the namespace in which the socket was opened. */
@@ -87,7 +89,12 @@ export class NeighborRequests {
       .flatMap(({ header, attributes: { linkLayerAddress: mac, master } }) =>
         header.family !== AF_BRIDGE || mac === undefined || master === undefined
           ? []
-          : [{ ifindex: header.ifindex, bridgeIndex: master, mac }]
+          : [{
+            ifindex: header.ifindex,
+            bridgeIndex: master,
+            mac,
+            isStatic: (header.state & (NUD_NOARP | NUD_PERMANENT)) !== 0,
+          }]
       );
   }
 

@@ -111,7 +111,12 @@ rootTest("NeighborRequests.listForwarding() has ports and MACs", () => {
   const found = new NeighborRequests(rtnl.socket).listForwarding()
     .filter(({ mac }) => mac.hex === MAC.hex);
   const bridgeIndex = rtnl.link.get("br0").index;
-  assertEquals(found, [{ ifindex: fixture.first, bridgeIndex, mac: MAC }]);
+  assertEquals(found, [{
+    ifindex: fixture.first,
+    bridgeIndex,
+    mac: MAC,
+    isStatic: true,
+  }]);
 });
 
 rootTest("NeighborRequests.list() has no MAC before the reply", () => {

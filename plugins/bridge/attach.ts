@@ -26,6 +26,7 @@ import {
   type ConnectedVeth,
   connectVeth,
   describeLink,
+  findOwnHostEnd,
   settleVeth,
   type Veth,
 } from "../parts/veth.ts";
@@ -53,6 +54,24 @@ export interface Adding {
   readonly sandbox: Rtnl;
   /** Collects the undo of every step. */
   readonly rollback: Rollback;
+}
+
+/**
+ * Refuses the MAC of another port of the bridge.
+ *
+ * @throws {CniError} 11
+ */
+export async function refuseTakenMac(
+  call: Call<BridgeConfig>,
+  host: Rtnl,
+  { bridge: name, mac }: BridgeSettings,
+): Promise<void> {
+  const bridge = host.link.find(name);
+  if (bridge === undefined) return;
+  const { checkMacIsFree } = await import("../parts/free_mac.ts");
+  // A cable that an earlier ADD has left is replaced.
+  const own = findOwnHostEnd(host, attachmentOf(call));
+  checkMacIsFree(host, { bridge, mac }, ({ index }) => index === own?.index);
 }
 
 /**

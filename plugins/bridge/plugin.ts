@@ -56,6 +56,7 @@ import {
   connectToBridge,
   dropSpoofedFrames,
   leaseAddresses,
+  refuseTakenMac,
 } from "./attach.ts";
 import { deleteOwnRoutes } from "./gateway.ts";
 import { ensureBridge, keepMac } from "./bridge_link.ts";
@@ -73,6 +74,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
     checkIfNameIsFree(sandbox, call.args.ifName);
+    if (settings.hasChosenMac) await refuseTakenMac(call, host, settings);
     await using rollback = new Rollback(call.log);
     const adding: Adding = { call, settings, host, sandbox, rollback };
 

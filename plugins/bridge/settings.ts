@@ -51,6 +51,8 @@ export interface BridgeSettings {
   readonly leavesContainerDown: boolean;
   /** MAC of the container's end; random unless configured. */
   readonly mac: Mac;
+  /** Whether the MAC is configured. */
+  readonly hasChosenMac: boolean;
 }
 
 /**
@@ -65,6 +67,7 @@ export interface BridgeSettings {
 export function settingsOf(call: Call<BridgeConfig>): BridgeSettings {
   const { config } = call;
   const { mtu = 0, vlan = 0 } = config;
+  const mac = macOf(call);
   const settings: BridgeSettings = {
     bridge: bridgeNameOf(config),
     isLayer3: Boolean(config.ipam?.type),
@@ -81,7 +84,8 @@ export function settingsOf(call: Call<BridgeConfig>): BridgeSettings {
     checksSpoofing: config.macspoofchk === true,
     detectsDuplicates: config.enabledad === true,
     leavesContainerDown: config.disableContainerInterface === true,
-    mac: macOf(call) ?? Mac.random(),
+    mac: mac ?? Mac.random(),
+    hasChosenMac: mac !== undefined,
   };
   checkTogether(settings);
   return settings;

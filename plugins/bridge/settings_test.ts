@@ -16,6 +16,7 @@ function read(config: unknown, args = ""): BridgeSettings {
 
 /** Settings of an empty configuration, except the MAC. */
 const DEFAULTS: Omit<BridgeSettings, "mac"> = {
+  hasChosenMac: false,
   bridge: "cni0",
   isLayer3: false,
   isGateway: false,

@@ -1,0 +1,68 @@
+/**
+ * Which MAC a container may ask for: with the MAC of another port of its bridge,
+ * it would get that container's frames.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import type { Mac } from "../../net/mac.ts";
+
+/**
+ * Checks that no other port of a bridge has a MAC: neither the port nor its other
+ * end has it, and no static forwarding entry names it. Entries that the bridge has
+ * learned do not count, as any container can send such frames.
+ *
+ * @param isOwn Reports whether a port is the container's
+ * @throws {CniError} 11
+ */
+export function checkMacIsFree(
+  host: Rtnl,
+  { bridge, mac }: { readonly bridge: Link; readonly mac: Mac },
+  isOwn: (port: Link) => boolean,
+): void {
+  const refuse = (user: string): CniError =>
+    new CniError(
+      ErrorCode.TryAgainLater,
+      `Cannot give the container MAC ${mac}: it is in use by ${user}`,
+    );
+  if (bridge.mac?.equals(mac)) throw refuse(`"${bridge.name}"`);
+  const ports = host.link.list()
+    .filter(({ masterIndex }) => masterIndex === bridge.index);
+  for (const port of ports.filter((port) => !isOwn(port))) {
+    const peer = port.kind === "veth" ? host.link.findPeer(port) : undefined;
+    if (![port, peer].some((end) => end?.mac?.equals(mac))) continue;
+    const owner = port.alias ? ` (${port.alias})` : "";
+    throw refuse(`port "${port.name}" of "${bridge.name}"${owner}`);
+  }
+  const entry = new NeighborRequests(host.socket).listForwarding()
+    .find((one) =>
+      one.bridgeIndex === bridge.index && one.isStatic && one.mac.equals(mac) &&
+      !ports.some((port) => port.index === one.ifindex && isOwn(port))
+    );
+  if (entry !== undefined) {
+    throw refuse(`a static entry of "${bridge.name}"`);
+  }
+}
+
+/**
+ * Does the same for an interface that exists, if it is behind a port of a bridge.
+ *
+ * @throws {CniError} 11
+ */
+export function checkMacIsFreeFor(
+  host: Rtnl,
+  { link: links }: Rtnl,
+  { ifName, mac }: { readonly ifName: string; readonly mac: Mac },
+): void {
+  const link = links.find(ifName);
+  if (link?.kind !== "veth" || link.linkIndex === undefined) return;
+  const port = host.link.find(link.linkIndex);
+  if (port?.linkIndex !== link.index || port.masterIndex === undefined) return;
+  const bridge = host.link.find(port.masterIndex);
+  if (bridge?.kind !== "bridge") return;
+  checkMacIsFree(host, { bridge, mac }, ({ index }) => index === port.index);
+}
