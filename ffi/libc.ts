@@ -166,18 +166,50 @@ function namespaceCalls(): NonNullable<typeof namespaces> {
   return namespaces ??= Deno.dlopen("libc.so.6", NAMESPACE_SYMBOLS).symbols;
 }
 
+/** Source: include/uapi/asm-generic/errno-base.h. */
+const EINTR = 4, EBADF = 9, EAGAIN = 11;
+
+/** How often a call that fails with EAGAIN is made in all. */
+const ATTEMPTS = 3;
+
+/**
+ * Makes a call, and reads errno right after it: any Deno API in between may change
+ * it.
+ *
+ * So may a handler of a signal: the runtime's writes to a pipe, and leaves EAGAIN
+ * if the pipe is full. A call that fails has changed nothing, so it is made again
+ * to see whether the kernel means it.
+ *
+ * @returns Negative errno if it fails
+ */
+function attempt(call: () => number): number {
+  for (let left = ATTEMPTS;;) {
+    const result = call();
+    if (result >= 0) return result;
+    const errno = opened?.errno[0] ?? 0;
+    if (errno !== EAGAIN || --left === 0) return -errno;
+  }
+}
+
 /**
  * Returns a call's result, or throws the error that errno names.
  *
- * Pass the call itself as the argument, so that errno is read right after it.
- * Any Deno API in between may change errno.
- *
  * @throws {SyscallError} If the result is negative
  */
-function checked(syscall: string, result: number, action = syscall): number {
-  if (result < 0) {
-    throw new SyscallError(syscall, opened?.errno[0] ?? 0, "", action);
-  }
+function checked(
+  syscall: string,
+  call: () => number,
+  action: string = syscall,
+): number {
+  return unlessFailed(syscall, attempt(call), action);
+}
+
+function unlessFailed(
+  syscall: string,
+  result: number,
+  action: string = syscall,
+): number {
+  if (result < 0) throw new SyscallError(syscall, -result, "", action);
   return result;
 }
 
@@ -191,7 +223,7 @@ function cString(text: string): Bytes {
 export function socket(domain: number, type: number, protocol: number): number {
   return checked(
     "socket",
-    libc().symbols.socket(domain, type, protocol, PADDING),
+    () => libc().symbols.socket(domain, type, protocol, PADDING),
   );
 }
 
@@ -214,14 +246,17 @@ export function setSocketOptionBytes(
   const { symbols } = libc();
   checked(
     "setsockopt",
-    symbols.setsockopt(fd, level, name, value, value.length, PADDING),
+    () => symbols.setsockopt(fd, level, name, value, value.length, PADDING),
   );
 }
 
 /** connect(2). The address is a `struct sockaddr` of the socket's family. */
 export function connect(fd: number, address: Bytes): void {
   const { symbols } = libc();
-  checked("connect", symbols.connect(fd, address, address.length, PADDING));
+  checked(
+    "connect",
+    () => symbols.connect(fd, address, address.length, PADDING),
+  );
 }
 
 /** send(2) to the socket's peer. Returns the bytes sent. */
@@ -229,7 +264,7 @@ export function send(fd: number, message: Bytes, flags: number): number {
   const { symbols } = libc();
   return checked(
     "send",
-    symbols.send(fd, message, message.length, flags, PADDING),
+    () => symbols.send(fd, message, message.length, flags, PADDING),
   );
 }
 
@@ -238,7 +273,7 @@ export function recv(fd: number, buffer: Bytes, flags: number): number {
   const { symbols } = libc();
   return checked(
     "recv",
-    symbols.recv(fd, buffer, buffer.length, flags, PADDING),
+    () => symbols.recv(fd, buffer, buffer.length, flags, PADDING),
   );
 }
 
@@ -287,19 +322,28 @@ export function open(
   action?: string,
   mode = 0,
 ): number {
-  const fd = libc().symbols.open(cString(path), flags, mode, PADDING);
-  return checked("open", fd, action);
+  const { symbols } = libc(), bytes = cString(path);
+  return checked(
+    "open",
+    () => symbols.open(bytes, flags, mode, PADDING),
+    action,
+  );
 }
 
 /** close(2). */
 export function close(fd: number): void {
-  checked("close", libc().symbols.close(fd, PADDING));
+  const { symbols, errno } = libc();
+  if (symbols.close(fd, PADDING) >= 0) return;
+  // Not made again: the number may be another file's by then. The kernel never
+  // answers with EAGAIN, and files other than those of disks have one error only.
+  const [number = 0] = errno;
+  throw new SyscallError("close", number === EAGAIN ? EBADF : number);
 }
 
 let locks: Deno.DynamicLibrary<typeof LOCK_SYMBOLS>["symbols"] | undefined;
 
-/** Source: include/uapi/asm-generic/fcntl.h, errno-base.h. */
-const LOCK_EX = 2, LOCK_NB = 4, EAGAIN = 11, EINTR = 4;
+/** Source: include/uapi/asm-generic/fcntl.h. */
+const LOCK_EX = 2, LOCK_NB = 4;
 
 function lockCalls(): NonNullable<typeof locks> {
   return locks ??= Deno.dlopen("libc.so.6", LOCK_SYMBOLS).symbols;
@@ -307,11 +351,10 @@ function lockCalls(): NonNullable<typeof locks> {
 
 /** flock(2), exclusive and without waiting. Returns whether it has the lock. */
 export function tryLock(fd: number): boolean {
-  const { errno } = libc();
-  const result = lockCalls().flock(fd, LOCK_EX | LOCK_NB, PADDING);
-  if (result < 0 && errno[0] === EAGAIN) return false;
-  checked("flock", result);
-  return true;
+  libc(); // finds errno
+  const symbols = lockCalls();
+  const call = (): number => symbols.flock(fd, LOCK_EX | LOCK_NB, PADDING);
+  return unlessBusy("flock", call) !== undefined;
 }
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
@@ -321,37 +364,40 @@ const F_SETFD = 2, F_SETFL = 4, FD_CLOEXEC = 1, O_NONBLOCK = 0o4000;
 export function setCloseOnExec(fd: number, isOn: boolean): void {
   libc(); // finds errno
   const flags = isOn ? FD_CLOEXEC : 0;
-  checked("fcntl", lockCalls().fcntl(fd, F_SETFD, flags, PADDING));
+  checked("fcntl", () => lockCalls().fcntl(fd, F_SETFD, flags, PADDING));
 }
 
 /** fcntl(2): makes calls for a descriptor return instead of waiting. */
 export function setNonBlocking(fd: number): void {
   libc(); // finds errno
-  checked("fcntl", lockCalls().fcntl(fd, F_SETFL, O_NONBLOCK, PADDING));
+  checked("fcntl", () => lockCalls().fcntl(fd, F_SETFL, O_NONBLOCK, PADDING));
 }
 
 /** setns(2): moves this thread into the namespace that `fd` refers to. */
 export function setns(fd: number, type: number): void {
-  checked("setns", libc().symbols.setns(fd, type, PADDING));
+  checked("setns", () => libc().symbols.setns(fd, type, PADDING));
 }
 
 /** unshare(2): moves this thread into new namespaces. */
 export function unshare(flags: number): void {
-  checked("unshare", namespaceCalls().unshare(flags, PADDING));
+  checked("unshare", () => namespaceCalls().unshare(flags, PADDING));
 }
 
 /** Makes a directory this thread's root directory: fchdir(2), then chroot(2). */
 export function chroot(fd: number): void {
   const symbols = namespaceCalls();
-  checked("fchdir", symbols.fchdir(fd, PADDING));
-  checked("chroot", symbols.chroot(cString("."), PADDING));
+  checked("fchdir", () => symbols.fchdir(fd, PADDING));
+  checked("chroot", () => symbols.chroot(cString("."), PADDING));
 }
 
 /** mount(2) of `source` at `target`, without a file system type or data. */
 export function mount(source: string, target: string, flags: number): void {
   const [from, to] = [cString(source), cString(target)];
   const symbols = namespaceCalls();
-  checked("mount", symbols.mount(from, to, null, BigInt(flags), null, PADDING));
+  checked(
+    "mount",
+    () => symbols.mount(from, to, null, BigInt(flags), null, PADDING),
+  );
 }
 
 /**
@@ -370,14 +416,14 @@ export function mountNew(
   const symbols = namespaceCalls();
   checked(
     "mount",
-    symbols.mount(kind, to, kind, BigInt(flags), options, PADDING),
+    () => symbols.mount(kind, to, kind, BigInt(flags), options, PADDING),
   );
 }
 
 /** umount2(2). */
 export function umount(target: string, flags: number): void {
   const bytes = cString(target);
-  checked("umount2", namespaceCalls().umount2(bytes, flags, PADDING));
+  checked("umount2", () => namespaceCalls().umount2(bytes, flags, PADDING));
 }
 
 /** Source: include/uapi/linux/nsfs.h, `NS_GET_NSTYPE`. */
@@ -391,7 +437,7 @@ const NS_GET_NSTYPE = 0xb703n;
  */
 export function namespaceType(fd: number): number {
   const symbols = namespaceCalls();
-  return checked("ioctl", symbols.ioctl(fd, NS_GET_NSTYPE, PADDING));
+  return checked("ioctl", () => symbols.ioctl(fd, NS_GET_NSTYPE, PADDING));
 }
 
 /** Source: include/uapi/asm-generic/ioctls.h. */
@@ -399,7 +445,7 @@ const FIOCLEX = 0x5451n;
 
 /** ioctl(2): closes a descriptor in the programs that this process starts. */
 export function closeOnExec(fd: number): void {
-  checked("ioctl", namespaceCalls().ioctl(fd, FIOCLEX, PADDING));
+  checked("ioctl", () => namespaceCalls().ioctl(fd, FIOCLEX, PADDING));
 }
 
 let devices: Deno.DynamicLibrary<typeof DEVICE_SYMBOLS>["symbols"] | undefined;
@@ -412,7 +458,7 @@ function deviceCalls(): NonNullable<typeof devices> {
 /** ioctl(2) with a structure, which it may change. */
 export function controlWithBytes(fd: number, code: bigint, value: Bytes): void {
   const symbols = deviceCalls();
-  checked("ioctl", symbols.withBytes(fd, code, value, PADDING));
+  checked("ioctl", () => symbols.withBytes(fd, code, value, PADDING));
 }
 
 /** ioctl(2) with a number. */
@@ -422,7 +468,7 @@ export function controlWithNumber(
   value: number,
 ): void {
   const symbols = deviceCalls();
-  checked("ioctl", symbols.withNumber(fd, code, BigInt(value), PADDING));
+  checked("ioctl", () => symbols.withNumber(fd, code, BigInt(value), PADDING));
 }
 
 /** The arguments of {@linkcode execvpe}. */
@@ -464,7 +510,7 @@ export function execvpe({ file, argv, env, openFiles }: Exec): never {
     const limit = new Uint8Array(new BigUint64Array([soft, hard]).buffer);
     symbols.setrlimit(RLIMIT_NOFILE, limit); // a refusal changes nothing
   }
-  checked("execvpe", symbols.execvpe(cString(file), args, variables));
+  checked("execvpe", () => symbols.execvpe(cString(file), args, variables));
   throw new Error(`Cannot go on as "${file}": execvpe came back`);
 }
 
@@ -499,12 +545,12 @@ function serverCalls(): NonNullable<typeof server> {
 /** bind(2). The address is a `struct sockaddr` of the socket's family. */
 export function bind(fd: number, address: Bytes): void {
   const symbols = serverCalls();
-  checked("bind", symbols.bind(fd, address, address.length, PADDING));
+  checked("bind", () => symbols.bind(fd, address, address.length, PADDING));
 }
 
 /** listen(2). */
 export function listen(fd: number, backlog: number): void {
-  checked("listen", serverCalls().listen(fd, backlog, PADDING));
+  checked("listen", () => serverCalls().listen(fd, backlog, PADDING));
 }
 
 /**
@@ -514,15 +560,19 @@ export function listen(fd: number, backlog: number): void {
  */
 export function accept(fd: number, flags: number): number | undefined {
   const symbols = serverCalls();
-  const result = symbols.accept4(fd, null, null, flags, PADDING);
-  return unlessBusy("accept4", result);
+  return unlessBusy(
+    "accept4",
+    () => symbols.accept4(fd, null, null, flags, PADDING),
+  );
 }
 
 /** recv(2) of a non-blocking socket; undefined before data comes. */
 export function recvNow(fd: number, buffer: Bytes): number | undefined {
   const { symbols } = libc();
-  const result = symbols.recv(fd, buffer, buffer.length, 0, PADDING);
-  return unlessBusy("recv", result);
+  return unlessBusy(
+    "recv",
+    () => symbols.recv(fd, buffer, buffer.length, 0, PADDING),
+  );
 }
 
 /** Source: include/linux/socket.h. */
@@ -531,8 +581,10 @@ const MSG_DONTWAIT = 0x40, MSG_NOSIGNAL = 0x4000;
 /** send(2) to a non-blocking socket; undefined if its buffer is full. */
 export function sendNow(fd: number, bytes: Bytes): number | undefined {
   const { symbols } = libc();
-  const result = symbols.send(fd, bytes, bytes.length, MSG_NOSIGNAL, PADDING);
-  return unlessBusy("send", result);
+  return unlessBusy(
+    "send",
+    () => symbols.send(fd, bytes, bytes.length, MSG_NOSIGNAL, PADDING),
+  );
 }
 
 let messages:
@@ -547,14 +599,17 @@ let messages:
  */
 export function receiveMessage(fd: number, header: Bytes): number | undefined {
   libc(); // finds errno
-  messages ??= Deno.dlopen("libc.so.6", MESSAGE_SYMBOLS).symbols;
-  const result = messages.recvmsg(fd, header, MSG_DONTWAIT, PADDING);
-  return unlessBusy("recvmsg", result);
+  const symbols = messages ??=
+    Deno.dlopen("libc.so.6", MESSAGE_SYMBOLS).symbols;
+  return unlessBusy(
+    "recvmsg",
+    () => symbols.recvmsg(fd, header, MSG_DONTWAIT, PADDING),
+  );
 }
 
-function unlessBusy(syscall: string, result: number): number | undefined {
-  if (result < 0 && opened?.errno[0] === EAGAIN) return undefined;
-  return checked(syscall, result);
+function unlessBusy(syscall: string, call: () => number): number | undefined {
+  const result = attempt(call);
+  return result === -EAGAIN ? undefined : unlessFailed(syscall, result);
 }
 
 /** getsockopt(2). Fills `value`. */
@@ -566,29 +621,32 @@ export function getSocketOption(
   const length = new Uint8Array(new Uint32Array([value.length]).buffer);
   checked(
     "getsockopt",
-    symbols.getsockopt(fd, level, name, value, length, PADDING),
+    () => symbols.getsockopt(fd, level, name, value, length, PADDING),
   );
 }
 
 /** poll(2), without waiting. Returns whether something can be received. */
 export function isReadable(fd: number): boolean {
   const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
+  const symbols = serverCalls();
   for (;;) {
-    const count = serverCalls().poll(request, 1n, 0, PADDING);
+    const count = attempt(() => symbols.poll(request, 1n, 0, PADDING));
     // A signal interrupted it, such as SIGCHLD.
-    if (count < 0 && opened?.errno[0] === EINTR) continue;
-    return checked("poll", count) > 0;
+    if (count !== -EINTR) return unlessFailed("poll", count) > 0;
   }
 }
 
 /** shutdown(2). */
 export function shutdown(fd: number, how: number): void {
-  checked("shutdown", serverCalls().shutdown(fd, how, PADDING));
+  checked("shutdown", () => serverCalls().shutdown(fd, how, PADDING));
 }
 
 /** epoll_create1(2). Returns a descriptor. */
 export function createEpoll(flags: number): number {
-  return checked("epoll_create1", serverCalls().epoll_create1(flags, PADDING));
+  return checked(
+    "epoll_create1",
+    () => serverCalls().epoll_create1(flags, PADDING),
+  );
 }
 
 /** epoll_ctl(2). The event is a `struct epoll_event`. */
@@ -598,7 +656,10 @@ export function controlEpoll(
   { fd, event }: { fd: number; event: Bytes },
 ): void {
   const symbols = serverCalls();
-  checked("epoll_ctl", symbols.epoll_ctl(epoll, operation, fd, event, PADDING));
+  checked(
+    "epoll_ctl",
+    () => symbols.epoll_ctl(epoll, operation, fd, event, PADDING),
+  );
 }
 
 /** Gives memory back that the C library keeps for later, malloc_trim(3). It takes some ms. */
@@ -615,12 +676,12 @@ let disks: Deno.DynamicLibrary<typeof DISK_SYMBOLS>["symbols"] | undefined;
 
 /** statfs(2). Fills `value`, a `struct statfs`. */
 export function statFileSystem(path: string, value: Bytes): void {
-  checked("statfs", diskLibc().statfs(cString(path), value, PADDING));
+  checked("statfs", () => diskLibc().statfs(cString(path), value, PADDING));
 }
 
 /** access(2). */
 export function checkAccess(path: string, mode: number): void {
-  checked("access", diskLibc().access(cString(path), mode, PADDING));
+  checked("access", () => diskLibc().access(cString(path), mode, PADDING));
 }
 
 function diskLibc(): NonNullable<typeof disks> {
