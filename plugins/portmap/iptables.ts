@@ -2,9 +2,9 @@
  * Port mappings in iptables, in the Go plugin's chains. Each family's rules are
  * changed by one run of `iptables-restore`: all or none.
  *
- * The newest of two containers that want the same port gets it, but the first of
- * two networks of one container. A chain that a dead container left is removed
- * when its port is wanted again.
+ * A port has one container, which others cannot take while its namespace exists;
+ * of two networks of a container, the first keeps it. A chain that a dead
+ * container left is removed when its port is wanted again.
  *
  * Source: containernetworking/plugins plugins/meta/portmap/portmap_iptables.go,
  * chain.go.
@@ -18,6 +18,7 @@ import { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
+import { isNeighbor } from "../parts/element_owner.ts";
 import { BackendMissing, getIptables } from "../parts/iptables/find.ts";
 import { checkIptables, eachIptables } from "../parts/iptables/places.ts";
 import {
@@ -35,11 +36,14 @@ import {
   listRules,
   type Rule,
 } from "../parts/iptables/rules.ts";
+import { parseQuoted } from "../parts/leftovers/owners.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
+  addressedEntriesOf,
   type ChainNames,
   chainNamesOf,
   commentPrefixOf,
+  conditionsOf,
   endOfSection,
   entriesOf,
   type Entry,
@@ -55,7 +59,12 @@ import {
   spellingOf,
 } from "./iptables_rules.ts";
 import { checkLoopback, guardLoopback } from "./loopback.ts";
-import type { ForwardedPort, Forwarding } from "./mapping.ts";
+import {
+  type ForwardedPort,
+  type Forwarding,
+  portsOf,
+  takenPort,
+} from "./mapping.ts";
 import { setLocalnet } from "./route_localnet.ts";
 
 /** Keeps mappings in the chains of the Go plugin. */
@@ -160,19 +169,24 @@ async function forward(
   let others: Addition = { gone: [], kept: [] };
   const plan = async (): Promise<string[]> => {
     const isOwn = isSectionOf(forwarding.owner);
-    const [own, { dead, first }] = await Promise.all([
+    const [own, { dead, living }] = await Promise.all([
       readChain(iptables, HOSTPORTS, names.chain, isOwn),
       findRivals(iptables, want),
     ]);
-    const isSecond = first.length > 0;
-    others = {
-      gone: [own, ...dead].flatMap(portsOfGoing),
-      kept: first.flatMap(({ staying }) => staying.flatMap(readPorts)),
-    };
+    const ports = portsOf({ ...forwarding, addresses: [address] });
+    const theirs = living.flatMap(portsOfStaying);
+    const kept = theirs.filter((port) =>
+      port.hostIp !== undefined || ports.some(isSameHostPort(port))
+    );
+    others = { gone: [own, ...dead].flatMap(portsOfGoing), kept };
     const isShared = own.staying.length > 0;
     const { entries } = own;
-    const wanted = entriesOf(forwarding, address, names)
-      .filter((entry) => !isShared || !entries.some(isSameEntry(entry)));
+    const contested = ports
+      .filter((port) => port.hostIp && theirs.some(isForOthers(port)));
+    const wanted = [
+      ...entriesOf(forwarding, address, names),
+      ...addressedEntriesOf(forwarding, contested, names),
+    ].filter((rule) => !isShared || !entries.some(isSameEntry(rule)));
     return [
       ...dead.flatMap(removalOf),
       ...isShared ? [] : entries.map(({ rule }) => deletionOf(rule)),
@@ -180,15 +194,13 @@ async function forward(
       `:${names.chain} - [0:0]`,
       ...rules.map(additionOf),
       ...own.staying.flatMap((section) => section.rules),
-      // Before other containers. Each line puts its rule before the last one.
-      ...isSecond
-        ? wanted.map((one) => additionOf({ ...one, isFirst: false }))
-        : wanted.reverse().map(additionOf),
+      ...wanted.map(additionOf),
     ];
   };
   try {
     await ensureRules(iptables, skeletonOf(forwarding), plan);
   } catch (error) {
+    if (error instanceof CniError) throw error;
     throw new Error(`unable to setup DNAT to ${address.ip}`, { cause: error });
   }
   return others;
@@ -281,14 +293,16 @@ function isSectionOf({ ifName }: Attachment): (section: Section) => boolean {
 }
 
 /**
- * Finds the other chains that have one of the wanted ports: those of dead
- * containers, and those of other networks of the same container, which come
- * first.
+ * Finds the other chains that have one of the wanted ports: of dead containers,
+ * and of living ones, which keep it.
+ *
+ * @throws {CniError} 11 if another container that is alive has the very port
  */
 async function findRivals(
   iptables: Iptables,
-  { forwarding: { mappings, owner }, address, names }: Want,
-): Promise<{ dead: Chain[]; first: Chain[] }> {
+  { forwarding, address, names }: Want,
+): Promise<{ dead: Chain[]; living: Chain[] }> {
+  const { mappings, owner, conditions } = forwarding;
   const rivals = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
     .filter(({ chain, protocol, ports }) =>
       chain !== names.chain &&
@@ -298,18 +312,51 @@ async function findRivals(
     );
   const isSame = ({ rule }: Entry): boolean =>
     commentOf(rule).endsWith(` id: "${owner.containerId}"`);
-  // The namespace is gone, or the address has become ours.
   const isDead = (section: Section): boolean =>
     section.netns === undefined
-      ? readPorts(section).every(({ target }) => target.equals(address.ip))
+      ? readPorts(section).every(({ target }) =>
+        target.equals(address.ip) ||
+        !isNeighbor(iptables.netns.path, target)
+      )
       : isGone(section.netns);
-  const dead: Chain[] = [], first: Chain[] = [];
+  const wanted = portsOf({ ...forwarding, addresses: [address] });
+  const own = spellingOf(conditions[address.family]);
+  const dead: Chain[] = [], living: Chain[] = [];
   for (const name of new Set(rivals.map(({ chain }) => chain))) {
     const chain = await readChain(iptables, HOSTPORTS, name, isDead);
-    if (chain.staying.length === 0) dead.push(chain);
-    else if (chain.entries.some(isSame)) first.push(chain);
+    if (chain.staying.length === 0) {
+      dead.push(chain);
+      continue;
+    }
+    living.push(chain);
+    if (chain.entries.some(isSame)) continue;
+    if (!chain.entries.some((entry) => entry.conditions === own)) continue;
+    const port = portsOfStaying(chain)
+      .find((port) => wanted.some(isSameHostPort(port)));
+    if (port === undefined) continue;
+    const [{ rule }] = chain.entries as [Entry];
+    throw takenPort({ port, owner: describeOwner(commentOf(rule)) });
   }
-  return { dead, first };
+  return { dead, living };
+}
+
+function describeOwner(comment: string): string {
+  const { network, container } = parseQuoted(comment) ?? {};
+  return container === undefined
+    ? comment
+    : `net: ${network}, id: ${container}`;
+}
+
+/** Reports whether two mappings are of the same port of the same addresses. */
+function isSameHostPort(port: ForwardedPort): (one: ForwardedPort) => boolean {
+  return ({ protocol, hostPort, hostIp }) =>
+    protocol === port.protocol && hostPort === port.hostPort &&
+    String(hostIp) === String(port.hostIp);
+}
+
+/** Reports whether a mapping is of the same port of all other addresses. */
+function isForOthers(port: ForwardedPort): (one: ForwardedPort) => boolean {
+  return isSameHostPort({ ...port, hostIp: undefined });
 }
 
 /** Lists the changes that remove a chain, or the part of it that goes. */
@@ -328,9 +375,15 @@ function portsOfGoing({ going }: Chain): ForwardedPort[] {
   return going.flatMap(readPorts);
 }
 
+function portsOfStaying({ staying }: Chain): ForwardedPort[] {
+  return staying.flatMap(readPorts);
+}
+
 function isSameEntry({ args }: Rule): (entry: Entry) => boolean {
-  return ({ protocol = "", ports }) =>
-    args.includes(protocol) && args.includes(ports.join(","));
+  const own = conditionsOf(args);
+  return ({ protocol = "", ports, conditions }) =>
+    conditions === own && args.includes(protocol) &&
+    args.includes(ports.join(","));
 }
 
 /** Returns the chains of valid attachments. */

@@ -27,11 +27,12 @@
 import { findFileId } from "../../cni/files/same_file.ts";
 import { sha512 } from "../../cni/process/sha512.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { Ip } from "../../net/ip.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import {
   commentOf,
   optionsOf,
+  splitRule,
   withComment,
 } from "../parts/iptables/program.ts";
 import type { Rule, Wanted } from "../parts/iptables/rules.ts";
@@ -114,7 +115,10 @@ export function skeletonOf(
   };
 }
 
-/** Lists the rules that lead to a container's chain: one for up to 15 ports. */
+/**
+ * Lists the rules that lead to a container's chain: one for up to 15 ports.
+ * Conditions come first, as with nftables.
+ */
 export function entriesOf(
   { owner, mappings, conditions }: Pick<
     Forwarding,
@@ -123,8 +127,7 @@ export function entriesOf(
   { family }: Pick<Cidr, "family">,
   { chain }: ChainNames,
 ): Rule[] {
-  const { network, containerId } = owner;
-  const comment = trimComment(`${commentPrefixOf(network)}${containerId}"`);
+  const comment = entryComment(owner);
   const protocols = Map.groupBy(mappings, ({ protocol }) => protocol);
   return [...protocols.keys()].sort().flatMap((protocol) => {
     // As the Go plugin, also those for addresses of the other family.
@@ -138,9 +141,39 @@ export function entriesOf(
         ...conditions[family],
         ...["-j", chain],
       ],
-      isFirst: true,
+      isFirst: conditions[family].length > 0,
     }));
   });
+}
+
+/**
+ * Lists further such rules, before all others: for ports of one address of the
+ * host that another container has for all other addresses.
+ */
+export function addressedEntriesOf(
+  { owner, conditions }: Pick<Forwarding, "owner" | "conditions">,
+  ports: readonly ForwardedPort[],
+  { chain }: ChainNames,
+): Rule[] {
+  return ports.map(({ protocol, hostPort, hostIp, target }) => ({
+    chain: HOSTPORTS,
+    args: [
+      ...["-d", String(hostIp)],
+      ...withComment(entryComment(owner)),
+      ...["-m", "multiport", "-p", protocol],
+      ...["--destination-ports", String(hostPort)],
+      ...conditions[target.family],
+      ...["-j", chain],
+    ],
+    isFirst: true,
+  }));
+}
+
+/** Like the Go plugin's. */
+function entryComment(
+  { network, containerId }: Pick<Attachment, "network" | "containerId">,
+): string {
+  return trimComment(`${commentPrefixOf(network)}${containerId}"`);
 }
 
 /** Lists the rules of a container's chain that forward to an address. */
@@ -157,17 +190,31 @@ export function portRulesOf(
     ...snat && isIp4 && !masqAll ? ["127.0.0.1"] : [],
   ];
   const ports = portsOf({ ...forwarding, addresses: [address] });
-  return ports.flatMap(({ protocol, hostPort, hostIp, target, targetPort }) => {
-    const packets = [
-      ...["-p", protocol, "--dport", String(hostPort)],
-      ...hostIp === undefined ? [] : ["-d", hostIp.toString()],
-    ];
-    const host = isIp4 ? `${target}` : `[${target}]`;
-    return [
-      ...sources.map((source) => ["-s", source, "-j", externalSetMarkChain]),
-      ["-j", "DNAT", "--to-destination", `${host}:${targetPort}`],
-    ].map((rest) => ({ chain, args: [...packets, ...rest] }));
-  });
+  return addressedFirst(ports).flatMap(
+    ({ protocol, hostPort, hostIp, target, targetPort }) => {
+      const packets = [
+        ...["-p", protocol, "--dport", String(hostPort)],
+        ...hostIp === undefined ? [] : ["-d", hostIp.toString()],
+      ];
+      const host = isIp4 ? `${target}` : `[${target}]`;
+      return [
+        ...sources.map((source) => ["-s", source, "-j", externalSetMarkChain]),
+        ["-j", "DNAT", "--to-destination", `${host}:${targetPort}`],
+      ].map((rest) => ({ chain, args: [...packets, ...rest] }));
+    },
+  );
+}
+
+/** Puts a mapping with an address of the host before one without for its port. */
+function addressedFirst(ports: readonly ForwardedPort[]): ForwardedPort[] {
+  const groups = Map.groupBy(
+    ports,
+    ({ protocol, hostPort }) => `${protocol} ${hostPort}`,
+  );
+  return [...groups.values()].flatMap((group) => [
+    ...group.filter(({ hostIp }) => hostIp !== undefined),
+    ...group.filter(({ hostIp }) => hostIp === undefined),
+  ]);
 }
 
 /** The rules of one interface in its container's chain, as iptables lists them. */
@@ -238,14 +285,14 @@ const ADDRESS_OPTIONS: readonly string[] = ["-s", "-d"];
  * line by which iptables lists it, `-A CHAIN …`.
  */
 export function spellingOf(rule: readonly string[]): string {
-  if (rule.includes("!")) return rule.join(" ");
-  const options = rule.flatMap((option, at) => {
+  const options = rule.flatMap((word, at) => {
+    const option = rule[at - 1] === "!" ? `!${word}` : word;
     const value = rule[at + 1] ?? "";
     // A protocol is listed with the match of its ports.
-    if (!option.startsWith("-") || ["-A", "-m"].includes(option)) return [];
-    if (!ADDRESS_OPTIONS.includes(option)) return `${option} ${value}`;
-    const network = networkOf(value);
-    return network.prefixLength === 0 ? [] : `${option} ${network}`;
+    if (!word.startsWith("-") || ["-A", "-m"].includes(word)) return [];
+    if (!ADDRESS_OPTIONS.includes(word)) return `${option} ${value}`;
+    const network = unlessNoAddress(() => networkOf(value));
+    return network?.prefixLength === 0 ? [] : `${option} ${network ?? value}`;
   });
   return options.sort().join(" ");
 }
@@ -262,6 +309,8 @@ export interface Entry {
   readonly chain: string;
   readonly protocol: string | undefined;
   readonly ports: readonly number[];
+  /** Other matches, in the same spelling if they mean the same. */
+  readonly conditions: string;
 }
 
 /** Reads the rules that lead to containers' chains; others are left out. */
@@ -271,9 +320,29 @@ export function readEntries(listed: readonly string[]): Entry[] {
     const chain = valueOf("-j") ?? "";
     const ports = (valueOf("--dports") ?? "").split(",").map(Number);
     return /^CNI-[DS]N-/.test(chain)
-      ? { rule, chain, protocol: valueOf("-p"), ports }
+      ? {
+        rule,
+        chain,
+        protocol: valueOf("-p"),
+        ports,
+        conditions: conditionsOf(splitRule(rule).slice(2)),
+      }
       : [];
   });
+}
+
+/** Options of a rule that leads to a container's chain, besides its conditions. */
+const ENTRY_OPTIONS: readonly string[] = [
+  ...["--comment", "-p", "--dports", "--destination-ports", "-j"],
+];
+
+/** Returns the conditions of a rule that leads to a container's chain. */
+export function conditionsOf(args: readonly string[]): string {
+  return spellingOf(
+    args.filter((word, at) =>
+      ![word, args[at - 1] ?? ""].some((one) => ENTRY_OPTIONS.includes(one))
+    ),
+  );
 }
 
 /** Like the Go plugin, and iptables then drops the last dot. */

@@ -22,6 +22,7 @@ import { eachRow } from "../../tests/_harness/table.ts";
 import { sectionsOf } from "./iptables_rules.ts";
 
 const IPTABLES = { backend: "iptables" };
+const ONE = { hostPort: 8080, containerPort: 80, protocol: "tcp" };
 const GC = { cniVersion: "1.1.0" };
 const needsBoth: Needs = allOf(needsRuleTools, needsLegacyIptables());
 
@@ -271,16 +272,92 @@ test("replaces what an earlier ADD left for other ports and addresses", async ()
   assertEquals(host.rules(), replaced);
 });
 
-test("gives a port to the newest container, and back", async () => {
-  using host = new Host();
-  const sandbox = host.hosts.addNetns();
-  const other = { containerId: "other", sandbox, addresses: ["10.1.2.6/24"] };
-  await host.succeed("ADD");
-  await host.succeed("ADD", {}, other);
-  assertEquals(host.targetsOf(8080), ["10.1.2.6:80", "10.1.2.5:80"]);
-  await host.succeed("DEL", {}, other);
-  assertEquals(host.targetsOf(8080), ["10.1.2.5:80"]);
-  await host.succeed("CHECK");
+/** Mappings of a living container, those of another one, and what is refused. */
+const TAKEN: readonly (readonly [
+  name: string,
+  first: Keys,
+  second: Keys,
+  refused: string | undefined,
+])[] = [
+  ["the port", onePort(8080), onePort(8080), "8080/tcp"],
+  ["one of several", onePort(8080), withPorts(SAMPLE), "8080/tcp"],
+  [
+    "of one address",
+    withPorts([{ ...ONE, hostIP: "192.0.2.1" }]),
+    withPorts([{ ...ONE, hostIP: "192.0.2.1" }]),
+    "8080/tcp of 192.0.2.1",
+  ],
+  [
+    "all addresses of a family",
+    withPorts([{ ...ONE, hostIP: "0.0.0.0" }]),
+    onePort(8080),
+    "8080/tcp",
+  ],
+  [
+    "under the same condition",
+    { conditionsV4: ["-s", "192.0.2.7", "!", "-i", "x0"] },
+    { conditionsV4: ["-s", "192.0.2.7/32", "!", "-i", "x0"] },
+    "8080/tcp",
+  ],
+  [
+    "another protocol",
+    onePort(8080),
+    withPorts([{ ...ONE, protocol: "udp" }]),
+    undefined,
+  ],
+  [
+    "another address",
+    withPorts([{ ...ONE, hostIP: "192.0.2.1" }]),
+    withPorts([{ ...ONE, hostIP: "192.0.2.3" }]),
+    undefined,
+  ],
+  [
+    "one address of all",
+    onePort(8080),
+    withPorts([{ ...ONE, hostIP: "192.0.2.1" }]),
+    undefined,
+  ],
+  [
+    "all but one address",
+    withPorts([{ ...ONE, hostIP: "192.0.2.1" }]),
+    onePort(8080),
+    undefined,
+  ],
+  [
+    "under another condition",
+    { conditionsV4: ["-s", "192.0.2.7"] },
+    onePort(8080),
+    undefined,
+  ],
+];
+
+test("refuses a port that a living container has", async (t) => {
+  await eachRow(t, TAKEN, async ([, first, second, refused]) => {
+    using host = new Host();
+    const addresses = ["10.1.2.5/24"];
+    await host.succeed("ADD", first, { addresses });
+    const before = host.rules();
+    const sandbox = host.hosts.addNetns();
+    const other = { containerId: "other", sandbox, addresses: ["10.1.2.6/24"] };
+    const output = await host.run("ADD", second, other);
+    if (refused === undefined) {
+      assertEquals(output.exitCode, 0, output.stdout);
+      await host.succeed("CHECK", second, other);
+    } else {
+      const text = `Host port ${refused} is taken by another container`;
+      assertFailure(output, 11, text);
+      assertFailure(
+        output,
+        11,
+        "net: net1, id: test-container, address: 10.1.2.5",
+      );
+      assertEquals(host.rules(), before);
+    }
+    await host.succeed("ADD", first, { addresses });
+    await host.succeed("CHECK", first, { addresses });
+    await host.succeed("DEL", second, other);
+    await host.succeed("CHECK", first, { addresses });
+  }, ([name]) => name);
 });
 
 test("leaves a port to the first network of a container", async () => {
@@ -295,7 +372,9 @@ test("removes chains of dead containers that have its port", async (t) => {
   const addresses = ["10.1.2.6/24"];
   const netns = (path: string): MappedCall => ({ env: { CNI_NETNS: path } });
   const none = netns("/run/netns/cni-test-none");
-  const rows: [string, (path: string) => MappedCall, boolean][] = [
+  const neighbor = "ip link add v0 type veth peer name v1; ip link set v0 up;" +
+    "ip neigh add 10.1.2.6 lladdr 02:00:00:00:00:06 dev v0";
+  const rows: [string, (path: string) => MappedCall, boolean, string?][] = [
     ["the namespace is gone", () => ({ addresses, ...none }), true],
     [
       "its path leads to another one",
@@ -303,13 +382,20 @@ test("removes chains of dead containers that have its port", async (t) => {
       true,
     ],
     ["the Go plugin's, and the address is ours", () => ({ who: "go" }), true],
-    ["the Go plugin's", () => ({ addresses, who: "go" }), false],
+    ["the Go plugin's", () => ({ addresses, who: "go" }), true],
+    [
+      "the Go plugin's, and the host knows its MAC",
+      () => ({ addresses, who: "go" }),
+      false,
+      neighbor,
+    ],
     ["the namespace is there", () => ({ addresses }), false],
     ["the address is ours, but the namespace is there", () => ({}), false],
   ];
-  await eachRow(t, rows, async ([, optionsOf, isDead]) => {
+  await eachRow(t, rows, async ([, optionsOf, isDead, script = ""]) => {
     using host = new Host();
     const { directory, sandbox } = host.hosts;
+    runIn(host.hosts.host, "sh", "-ec", script);
     const path = `${directory}/netns`;
     await Deno.symlink(sandbox.path, path);
     const name = "renamed";
@@ -320,9 +406,10 @@ test("removes chains of dead containers that have its port", async (t) => {
     assertEquals(host.targetsOf(8080).length, 1);
     await Deno.remove(path);
     await Deno.symlink(host.hosts.addNetns().path, path);
-    await host.succeed("ADD");
-    assertEquals(host.targetsOf(8080)[0], "10.1.2.5:80");
-    assertEquals(host.targetsOf(8080).length, isDead ? 1 : 2);
+    const output = await host.run("ADD");
+    if (isDead) assertEquals(host.targetsOf(8080), ["10.1.2.5:80"]);
+    else assertFailure(output, 11, "Host port 8080/tcp is taken");
+    assertEquals(host.targetsOf(8080).length, 1);
     assertEquals(host.targetsOf(9090).length, 1);
   });
 });

@@ -206,6 +206,30 @@ function syntaxOf([first]: readonly string[] = []): BackendName | undefined {
   return /^[-!]/.test(first) ? "iptables" : "nftables";
 }
 
+/** A container that has a port which another one wants. */
+export interface TakenPort {
+  readonly port: ForwardedPort;
+  /** Its network, interface and ID, as far as they are known. */
+  readonly owner: string;
+}
+
+/** Returns the error of an ADD that wants the port of a living container. */
+export function takenPort({ port, owner }: TakenPort): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `Host port ${describePort(port)} is taken by another container`,
+    { details: `${owner}, address: ${port.target}` },
+  );
+}
+
+/** Describes a port of the host to people. */
+export function describePort(
+  { hostIp, hostPort, protocol }: ForwardedPort,
+): string {
+  const of = hostIp === undefined ? "" : ` of ${hostIp}`;
+  return `${hostPort}/${protocol}${of}`;
+}
+
 function refusal(message: string): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }

@@ -38,7 +38,13 @@ import {
   planUser,
   restoreLinks,
 } from "./loopback.ts";
-import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
+import {
+  describePort,
+  type ForwardedPort,
+  type Forwarding,
+  portsOf,
+  takenPort,
+} from "./mapping.ts";
 import {
   describeOwner,
   isAlive,
@@ -284,16 +290,7 @@ function isInUse(hostNetns: string, element: Found): boolean {
 function refuseTakenPort(other: Found): void {
   const port = decodePort(other);
   if (port === undefined) return;
-  throw new CniError(
-    ErrorCode.TryAgainLater,
-    `Host port ${describePort(port)} is taken by another container`,
-    { details: `${describeOwner(other)}, address: ${port.target}` },
-  );
-}
-
-function describePort({ hostIp, hostPort, protocol }: ForwardedPort): string {
-  const of = hostIp === undefined ? "" : ` of ${hostIp}`;
-  return `${hostPort}/${protocol}${of}`;
+  throw takenPort({ port, owner: describeOwner(other) });
 }
 
 function portsIn(elements: readonly Found[]): ForwardedPort[] {

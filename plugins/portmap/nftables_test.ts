@@ -516,7 +516,8 @@ test("ends the connections that its port takes over, and no others", async (t) =
     ["the first network's, by nftables", "nftables", ["", ""], second, true],
     ["the first network's, by iptables", "iptables", ["", ""], second, true],
     ["one without hostIP, by nftables", "nftables", ["", one], other, false],
-    ["the older one's, by iptables", "iptables", ["", ""], other, false],
+    ["one with hostIP, by iptables", "iptables", [one, ""], other, true],
+    ["one without hostIP, by iptables", "iptables", ["", one], other, false],
   ];
   await eachRow(t, rows, async ([, backend, hostIps, call, stays]) => {
     using ports = new MappedPorts({ backend });

@@ -84,11 +84,14 @@ rootTest(
     using scene = new PortScene(IPTABLES);
     const mappings = [{ hostPort: 8080, containerPort: 81, protocol: "udp" }];
     using client = new UdpClient(scene.outside, "192.0.2.1", 8080);
-    const first = await scene.attach(mappings);
+    const netns = `${scene.hosts.directory}/netns`;
+    await Deno.symlink(scene.hosts.sandbox.path, netns);
+    const first = await scene.attach(mappings, { env: { CNI_NETNS: netns } });
     const one = new PacketCounter(first.sandbox, 81);
     client.send();
     await one.reaches(1);
     // Its DEL never comes.
+    await Deno.remove(netns);
     const second = await scene.attach(mappings, {
       containerId: "second",
       sandbox: scene.hosts.addNetns(),
@@ -97,6 +100,61 @@ rootTest(
     client.send();
     await two.reaches(1);
     assertEquals(one.packets, 1);
+  },
+);
+
+rootTest(
+  "portmap prefers a mapping with hostIP, in any order",
+  needsBothBackends,
+  async (t) => {
+    const one = { containerPort: 80, protocol: "tcp", hostPort: 8080 };
+    const orders = [[undefined, "192.0.2.1"], ["192.0.2.1", undefined]];
+    const rows = ["nftables", "iptables"].flatMap((backend) =>
+      orders.flatMap((order) =>
+        [true, false].map((isSame) => ({ backend, order, isSame }))
+      )
+    );
+    await eachRow(
+      t,
+      rows,
+      async ({ backend, order, isSame }) => {
+        using scene = new PortScene({ backend });
+        const { host, outside } = scene;
+        const mappings = order.map((hostIP, at) => ({
+          ...one,
+          containerPort: isSame ? 80 + at : 80,
+          ...hostIP && { hostIP },
+        }));
+        const [first, second] = mappings as [typeof one, typeof one];
+        const sandboxes = [
+          scene.hosts.sandbox,
+          scene.hosts.addNetns(),
+        ] as const;
+        if (isSame) await scene.attach(mappings);
+        else {
+          await scene.attach([first]);
+          const sandbox = sandboxes[1];
+          await scene.attach([second], { containerId: "second", sandbox });
+        }
+        using stack = new DisposableStack();
+        const [addressed, other] = [
+          order.indexOf("192.0.2.1"),
+          order.indexOf(undefined),
+        ]
+          .map((at) =>
+            stack.use(
+              new TcpServer(
+                sandboxes[isSame ? 0 : at] ?? host,
+                isSame ? 80 + at : 80,
+              ),
+            )
+          ) as [TcpServer, TcpServer];
+        await addressed.clientOf(outside, "192.0.2.1", 8080);
+        await other.clientOf(host, "127.0.0.1", 8080);
+      },
+      ({ backend, order, isSame }) =>
+        `${backend}, ${order[0] ?? "all"} first, ${isSame ? "one" : "two"}`,
+    );
   },
 );
 
