@@ -26,13 +26,6 @@ export interface Iptables {
   readonly path: string;
 }
 
-/**
- * Exit codes of a program that does not work at all: the kernel lacks its
- * tables, or its libraries are missing.
- *
- * Source: iptables include/xtables.h `VERSION_PROBLEM`; ld.so(8).
- */
-const UNUSABLE: readonly number[] = [3, 126, 127];
 /** Source: iptables include/xtables.h `OTHER_PROBLEM`, which includes a missing chain. */
 export const OTHER_PROBLEM = 1;
 
@@ -72,9 +65,18 @@ export function restoreIptables(
   return execute(iptables, "-restore", args, stdin);
 }
 
-/** Reports whether the program cannot work on this host, however often it is run. */
-export function isUnusable({ code }: Ended): boolean {
-  return UNUSABLE.includes(code);
+/** Source: iptables include/xtables.h `VERSION_PROBLEM`, `RESOURCE_PROBLEM`. */
+const VERSION_PROBLEM = 3, RESOURCE_PROBLEM = 4;
+/** Codes from here on are those of a shell for a signal that ended the program. */
+const SIGNALS = 128;
+
+/**
+ * Reports whether the program cannot work on this host, however often it is run:
+ * the kernel lacks its tables, its libraries are missing, or a script in its place
+ * ends with a code that iptables does not have.
+ */
+export function isUnusable({ code }: Pick<Ended, "code">): boolean {
+  return code === VERSION_PROBLEM || code > RESOURCE_PROBLEM && code < SIGNALS;
 }
 
 /** Returns the error of a run that failed, with the program's output. */
