@@ -231,6 +231,42 @@ rootTest("cni gc --orphans removes what a lost container left", async (t) => {
   }, ({ name }) => name);
 });
 
+rootTest(
+  "cni gc --orphans finds a masquerade whose address another container has",
+  async (t) => {
+    await eachRow(t, backends, async (backend) => {
+      await using host = await ToolHost.create();
+      using plugins = new PluginDirectory();
+      const bin = Deno.env.get("CNI_BIN");
+      if (!bin) TYPES.forEach((type) => plugins.addOwnExecutable(type));
+      const path = bin ?? plugins.path;
+      await attachBoth(host, { name: "", path, backend, isOurs: true });
+      // Its lease is free, and DEL of the interface never came.
+      await sh(
+        host,
+        `rm /var/lib/cni/results/pods-${GONE}-eth0 /run/leases/pods/10.7.2.2 \
+           /run/leases/pods/last_reserved_ip.0
+         find /run/leases /var/lib/cni -exec touch -d '1 hour ago' {} +`,
+      );
+      const next = randomId();
+      await succeed(host, "netns add next");
+      const ports = [{ hostPort: 8082, containerPort: 80, protocol: "tcp" }];
+      await succeed(host, `add pods next --container-id ${next}`, {
+        CAP_ARGS: JSON.stringify({ portMappings: ports }),
+      });
+      const left = (await gc(host, "--grace 0"))
+        .filter(({ where }) => /CNI-[0-9a-f]{24} |masquerade/.test(where));
+      assertEquals(left.map(({ containerID, why }) => [containerID, why]), [
+        [GONE, `10.7.2.2 is of container ${next}`],
+      ]);
+      await gc(host, "--grace 0 --yes");
+      assertEquals(await gc(host, "--grace 0"), []);
+      await succeed(host, `check pods next --container-id ${next}`);
+      await succeed(host, `check pods live --container-id ${LIVE}`);
+    });
+  },
+);
+
 /** Files and links that no plugin needs to make: `NAME` is the container. */
 const PLANTED: Readonly<Record<string, string>> = {
   "attachment /var/lib/cni/multus/NAME":

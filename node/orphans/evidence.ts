@@ -36,6 +36,10 @@ export class Evidence implements Proofs {
   readonly #live = new Set<string>();
   readonly #dead = new Map<string, string>();
   readonly #addresses: Set<string>;
+  /** How many namespaces have an address. */
+  readonly #uses: Map<string, number>;
+  /** The living containers that are known to have an address. */
+  readonly #holders = new Map<string, Set<string>>();
   readonly #processes: ReturnType<typeof readProcesses>;
 
   /**
@@ -47,9 +51,13 @@ export class Evidence implements Proofs {
     this.#hostId = findFileId(hostNetns);
     this.#graceMs = graceMs;
     this.#processes = readProcesses();
-    this.#addresses = new Set(
-      listNamespaceAddresses(this.#processes.namespaces, this.#hostId)
-        .map(String),
+    const used = listNamespaceAddresses(
+      this.#processes.namespaces,
+      this.#hostId,
+    ).map(String);
+    this.#addresses = new Set(used);
+    this.#uses = new Map(
+      [...Map.groupBy(used, (ip) => ip)].map(([ip, all]) => [ip, all.length]),
     );
     const hostEnds = findHostEnds(hostNetns);
     for (const id of hostEnds.containers) this.#live.add(id);
@@ -63,16 +71,34 @@ export class Evidence implements Proofs {
         continue;
       }
       this.#live.add(containerId);
-      for (const ip of addressesOf(attachment)) this.#addresses.add(String(ip));
+      for (const ip of addressesOf(attachment)) {
+        this.#addresses.add(String(ip));
+        this.#noteHolder(String(ip), containerId);
+      }
     }
     for (const { container, address, since } of leases) {
       const isLive = this.#isYoung(since) || this.#addresses.has(address);
-      if (isLive) this.#live.add(container);
+      if (!isLive) continue;
+      this.#live.add(container);
+      this.#noteHolder(address, container);
     }
     // A virtual machine has its address inside, where no namespace shows it.
     for (const { container, address } of leases) {
       if (this.#isKnown({ container })) this.#addresses.add(address);
     }
+  }
+
+  #noteHolder(address: string, container: string): void {
+    const holders = this.#holders.get(address) ?? new Set();
+    this.#holders.set(address, holders.add(container));
+  }
+
+  /** Returns the containers to which each use of an address is known to belong. */
+  #findHolders(ip: Ip): string[] {
+    const holders = this.#holders.get(String(ip)) ?? new Set();
+    return holders.size >= (this.#uses.get(String(ip)) ?? 0)
+      ? [...holders]
+      : [];
   }
 
   #isYoung(since: Date): boolean {
@@ -110,11 +136,15 @@ export class Evidence implements Proofs {
     if (since !== undefined && this.#isYoung(since)) return undefined;
     if (netns !== "" && this.isAlive(netns)) return undefined;
     if (container !== "" && this.#isKnown(claim)) return undefined;
-    if (addresses.some((ip) => this.#addresses.has(String(ip)))) {
-      return undefined;
-    }
+    const used = addresses.filter((ip) => this.#addresses.has(String(ip)));
+    // A container without an ID may be any of the holders.
+    const others = used.map((ip) => container ? this.#findHolders(ip) : []);
+    if (others.some(({ length }) => length === 0)) return undefined;
     const gone = netns || this.#dead.get(container);
     if (gone) return `namespace ${gone} is gone`;
+    if (used.length > 0) {
+      return `${used.join(", ")} is of container ${others.flat().join(", ")}`;
+    }
     if (addresses.length > 0) return `no namespace has ${addresses.join(", ")}`;
     return container === ""
       ? undefined
