@@ -9,6 +9,7 @@ testParityOnMaster("vlan", {
     "no VLAN": { vlanId: undefined },
     "the last VLAN": { vlanId: 4094 },
   },
+  newRows: { "no addresses": { ipam: undefined } },
   refusals: [
     [{ master: "none0" }, "Link not found"],
     [{ master: "" }, '"master" field is required. It specifies the host'],

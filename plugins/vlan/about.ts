@@ -12,7 +12,7 @@ export const about: About = {
   type: "vlan",
   kind: "interface",
   status: "stable",
-  ipam: "required",
+  ipam: "possible",
   makesInterface: true,
   hostEnd: "none",
   network: {

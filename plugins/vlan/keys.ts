@@ -16,13 +16,14 @@ export const keys: PluginKeys = {
     "Puts a container into one VLAN of the network of one of the host's links.",
   example,
   required: [
-    "ipam",
     "master",
   ],
   keys: {
     "ipam": {
-      text: "The IPAM plugin. Required.",
+      text:
+        "The IPAM plugin. Without it, the interface is up and has no addresses.",
       type: "object",
+      default: "none",
     },
     "master": {
       text: "The link whose VLAN the container joins. Required.",

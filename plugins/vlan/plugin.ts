@@ -14,14 +14,15 @@
  * The kernel has one link for each VLAN of a master, so that one container of
  * the host can be in it.
  *
- * DEL leaves nothing behind.
+ * Without `ipam` the interface is up and has no addresses. DEL leaves nothing
+ * behind.
  *
  * @module
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result/result.ts";
+import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { attachToMaster } from "../parts/on_master.ts";
 import { leaseAddresses } from "../parts/sandbox_addresses.ts";
@@ -46,7 +47,8 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
         ENETDOWN: `the master is down: run ip link set ${master} up`,
         EOPNOTSUPP: "the master has no VLANs: choose another master",
       },
-      lease: (rollback) => leaseAddresses(call, rollback),
+      lease: (rollback) =>
+        call.config.ipam?.type ? leaseAddresses(call, rollback) : emptyResult(),
     });
   },
 
@@ -69,7 +71,7 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
 
   async status(call): Promise<void> {
     settingsOf(call.config);
-    await call.ipam.status();
+    if (call.config.ipam?.type) await call.ipam.status();
   },
 
   async gc(call): Promise<void> {

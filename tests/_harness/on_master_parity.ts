@@ -6,6 +6,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { isAtLeast } from "../../cni/version.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
@@ -28,6 +29,8 @@ import type { Keys } from "./plugin_scene.ts";
 export interface OnMasterParity {
   /** Keys of configurations, by name. */
   readonly rows: Readonly<Record<string, Keys>>;
+  /** Those that only the newest Go plugin knows. */
+  readonly newRows?: Readonly<Record<string, Keys>>;
   /** Configurations that are refused, with the text that both errors have. */
   readonly refusals: readonly (readonly [keys: Keys, text: string])[];
 }
@@ -35,12 +38,14 @@ export interface OnMasterParity {
 /** Registers the tests of a plugin. */
 export function testParityOnMaster(
   type: OnMasterType,
-  { rows, refusals }: OnMasterParity,
+  { rows, newRows = {}, refusals }: OnMasterParity,
 ): void {
   const needs = needsKind(type);
   for (const peer of listPeers(type)) {
     if (!needs.ignore) {
-      for (const [name, keys] of Object.entries(rows)) {
+      const isNewest = isAtLeast(peer.cniVersion, "1.1.0");
+      const all = { ...rows, ...isNewest ? newRows : {} };
+      for (const [name, keys] of Object.entries(all)) {
         testLeavesTheSame(
           peer,
           [type, name],
