@@ -117,6 +117,38 @@ for (const peer of listPeers("host-device")) {
     });
   }
 
+  if (isNewest) {
+    testLeavesTheSame(
+      peer,
+      ["host-device", "the network of the host"],
+      async (who) => {
+        using scene = new DeviceScene({
+          cniVersion: "1.1.0",
+          useInterfaceNetwork: true,
+        }, { isUp: true });
+        const { hosts } = scene;
+        for (
+          const command of [
+            "address add 192.0.2.5/24 dev ens5",
+            "address add 2001:db8:9::5/64 dev ens5 nodad",
+            "route add 198.51.100.0/24 via 192.0.2.1 dev ens5 metric 7",
+            "route add 203.0.113.0/24 dev ens5",
+            "route add default via 192.0.2.1 dev ens5 table 100",
+            "route add 2001:db8:a::/64 via 2001:db8:9::1 dev ens5",
+            "rule add from 192.0.2.5 lookup 100 priority 500",
+          ]
+        ) scene.ip(command);
+        const { stdout } = await succeed(who, scene, "ADD");
+        const rules = ipJson(hosts.sandbox, "rule");
+        return {
+          result: normaliseResult(stdout, hosts),
+          sandbox: await observeNetns(hosts.sandbox),
+          rules,
+        };
+      },
+    );
+  }
+
   rootTest(`host-device has the errors of ${peer.name}`, async (t) => {
     const rows = ERRORS.filter(([name]) =>
       isNewest || !NOT_IN_1_1_1.includes(name)

@@ -39,7 +39,7 @@ const HARMLESS = new Set(
   rangeEnd ranges rangeStart readyTimeoutSeconds reconciler_cron_expression
   request retryDeleteOnError routes runtimeConfig scope search selinuxContext
   shapedSubnets skipDefault sleep_for_race snat subnet sysctl systemNamespaces
-  table timeoutSeconds trustedNamespaces txQLen type unshapedSubnets value vlan vlanId vlanTrunk
+  table timeoutSeconds trustedNamespaces txQLen type unshapedSubnets useInterfaceNetwork value vlan vlanId vlanTrunk
   vrfname`.split(/\s+/),
 );
 

@@ -100,6 +100,11 @@ export class RouteEntry {
     return this.#body.attributes.priority ?? 0;
   }
 
+  /** Where the destination is: 0 anywhere, 253 on the link. IPv6 has no scopes. */
+  get scope(): number {
+    return this.#body.header.scope;
+  }
+
   /** Whether it is a unicast route, and not, for example, local or unreachable. */
   get isUnicast(): boolean {
     return this.#body.header.type === RTN_UNICAST;
@@ -161,6 +166,37 @@ export class RouteEntry {
     if (multipath.length === 0) return undefined;
     const parts = { ...attributes, multipath, nextHopId: undefined };
     return new RouteEntry({ header, attributes: parts });
+  }
+
+  /** Copies it with all next hops over another link. */
+  onto(ifindex: number): RouteEntry {
+    const { header, attributes } = this.#body;
+    const { oif, multipath } = attributes;
+    return new RouteEntry({
+      header,
+      attributes: {
+        ...attributes,
+        oif: oif === undefined ? undefined : ifindex,
+        multipath: multipath?.map((hop) => ({
+          ...hop,
+          header: { ...hop.header, ifindex },
+        })),
+      },
+    });
+  }
+
+  /** Encodes it for a file. */
+  toHex(): string {
+    return newRoute.encode(this.#body).toHex();
+  }
+
+  /**
+   * Decodes what {@linkcode toHex} returns.
+   *
+   * @throws {Error} If the text is not a route
+   */
+  static fromHex(hex: string): RouteEntry {
+    return new RouteEntry(newRoute.decode(Uint8Array.fromHex(hex)));
   }
 
   /** Copies it into another table. */

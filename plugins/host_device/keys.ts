@@ -52,6 +52,11 @@ export const keys: PluginKeys = {
       since: "0.8.6",
       names: "interface",
     },
+    "useInterfaceNetwork": {
+      text:
+        "Whether the device keeps its addresses, routes and rules of the host in the container (see below).",
+      type: "boolean",
+    },
     "dataDir": {
       text:
         "Directory of the records of devices that are in containers. The default is `/run/cni/host-device`.",

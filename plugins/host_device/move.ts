@@ -26,6 +26,7 @@ import { lastingIdOf } from "../parts/sandbox.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Device } from "./find_device.ts";
 import { factsOf, findInside, findOutside, lookInside } from "./identity.ts";
+import { type HostNetwork, restoreHostNetwork } from "./host_network.ts";
 import type { DeviceRecord, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
@@ -44,9 +45,16 @@ export interface HostOnly {
   readonly log: Log;
 }
 
+/** The record of a move. */
+export interface ToRecord {
+  readonly file: RecordFile;
+  /** The network that the device keeps, and gets back. */
+  readonly hostNetwork: HostNetwork | undefined;
+}
+
 /** How a device is on the host: its name, and what the kernel forgets. */
 export type Home =
-  & Pick<DeviceRecord, "name" | "alias" | "alternativeNames">
+  & Pick<DeviceRecord, "name" | "alias" | "alternativeNames" | "hostNetwork">
   & {
     readonly settings: LinkSettings;
   };
@@ -65,12 +73,12 @@ export type Home =
 export function moveIn(
   places: Places,
   device: Device,
-  file: RecordFile,
+  { file, hostNetwork }: ToRecord,
   rollback: Rollback,
 ): Link {
   const { host, sandbox, call: { args: { ifName } } } = places;
   const { link, home } = device;
-  const record = describeDevice(places, device);
+  const record = { ...describeDevice(places, device), hostNetwork };
   rollback.onFailure(`remove the record of "${home}"`, () => file.remove());
   file.write(record);
   rollback.onFailure(
@@ -242,6 +250,10 @@ function restoreHome(places: HostOnly, link: Link, home: Home): void {
   }
   removeForeignNames(host, link, home);
   addMissingNames(places, link.index, home.alternativeNames);
+  const { hostNetwork } = home;
+  if (hostNetwork !== undefined) {
+    restoreHostNetwork(host, link, hostNetwork, log);
+  }
 }
 
 function removeForeignNames(host: Rtnl, link: Link, home: Home): void {

@@ -22,6 +22,7 @@
  */
 
 import { ifPossible, removeIfThere } from "../../cni/files/io.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log/log.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
@@ -37,6 +38,12 @@ import {
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
 import { describeLink } from "../parts/veth.ts";
 import { deviceKeysOf, getDevice, isDrivenByProgram } from "./find_device.ts";
+import {
+  addRoutesAndRules,
+  readHostNetwork,
+  withAddresses,
+  withRoutes,
+} from "./host_network.ts";
 import { isPhysical } from "./identity.ts";
 import { moveIn, reclaim } from "./move.ts";
 import { type DeviceRecord, isSandboxGone, RecordFile } from "./record.ts";
@@ -62,6 +69,7 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       const { args: { ifName, netns }, config } = call;
       const keys = deviceKeysOf(config, sysfs);
       const hasLink = !isDrivenByProgram(keys, sysfs);
+      checkHasNetwork(config, hasLink);
       using host = Rtnl.open(call.hostNetns);
       using sandbox = openSandbox(call.args);
       const file = new RecordFile(call);
@@ -72,16 +80,26 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       checkIfNameIsFree(sandbox, ifName);
       await using rollback = new Rollback(call.log);
 
+      const { useInterfaceNetwork: keepsNetwork = false } = config;
       const requestLease = async (): Promise<Result> =>
         config.ipam?.type
-          ? await leaseAddresses(call, rollback)
+          ? await leaseAddresses(call, rollback, { mayBeEmpty: keepsNetwork })
           : emptyResult();
 
       const early = asksOverLink(config) ? undefined : await requestLease();
+      const hostNetwork = device && keepsNetwork
+        ? readHostNetwork(host, device.link)
+        : undefined;
+      const toRecord = { file, hostNetwork };
       const link = device &&
-        moveIn({ host, sandbox, call }, device, file, rollback);
-      const lease = early ?? await requestLease();
+        moveIn({ host, sandbox, call }, device, toRecord, rollback);
+      const leased = early ?? await requestLease();
+      let lease = hostNetwork ? withAddresses(leased, hostNetwork) : leased;
       if (link !== undefined) configureInterface(sandbox, link, lease, {});
+      if (link !== undefined && hostNetwork !== undefined) {
+        addRoutesAndRules(sandbox, link, hostNetwork, rollback);
+        lease = withRoutes(lease, hostNetwork);
+      }
 
       rollback.commit();
       const described = link === undefined
@@ -147,6 +165,18 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       ]);
     },
   });
+}
+
+/** @throws {CniError} 7 if the device has no network that it could keep */
+function checkHasNetwork(
+  { useInterfaceNetwork }: HostDeviceConfig,
+  hasLink: boolean,
+): void {
+  if (!useInterfaceNetwork || hasLink) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "useInterfaceNetwork is not supported for dpdk-bound devices",
+  );
 }
 
 /**

@@ -55,6 +55,17 @@ const recordSchema = once(() => {
     /** How it was on the host. */
     alias: optional(z.string()),
     alternativeNames: z.array(z.string()),
+    /** With `useInterfaceNetwork`. Routes are messages of the kernel. */
+    hostNetwork: optional(z.object({
+      isUp: z.boolean(),
+      addresses: z.array(
+        z.object({ address: z.string(), noPrefixRoute: z.boolean() }),
+      ),
+      routes: z.array(z.string()),
+      rules: z.array(
+        z.object({ source: z.string(), table: z.int(), priority: z.int() }),
+      ),
+    })),
     settings: z.object({
       mac,
       mtu: optional(z.int()),

@@ -30,6 +30,8 @@ export const hostDeviceSchema = once(() => {
      * device here.
      */
     pciBusID: optional(parsedText(parseDeviceId)),
+    /** Whether the device keeps the addresses, routes and rules of the host. */
+    useInterfaceNetwork: optional(z.boolean()),
     /** Directory of the records. */
     dataDir: text,
     runtimeConfig: optional(

@@ -11,6 +11,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { hasMac, readablePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, lastingIdOf } from "../parts/sandbox.ts";
 import { isInterfaceName, lostNameOf } from "./find_device.ts";
+import { deleteRules } from "./host_network.ts";
 import { findInside, type Inside, isPhysical, lookInside } from "./identity.ts";
 import { type Home, moveOut, reclaim } from "./move.ts";
 import { type DeviceRecord, RecordFile } from "./record.ts";
@@ -48,6 +49,8 @@ export function takeHome(
     ? findInside(lookInside(sandbox, host), record)
     : undefined;
   if (link !== undefined && sandbox !== undefined) {
+    const { hostNetwork } = record;
+    if (hostNetwork !== undefined) deleteRules(sandbox, hostNetwork);
     moveOut({ host, sandbox, call }, link, record);
   } else if (!reclaim({ host, log: call.log }, record) && isPhysical(record)) {
     const { name: device } = record;

@@ -36,10 +36,11 @@ export type Configured = Pick<Result, "ips" | "routes">;
 export async function leaseAddresses(
   call: Pick<Call, "ipam" | "args" | "log">,
   rollback: Rollback,
+  { mayBeEmpty = false }: { readonly mayBeEmpty?: boolean } = {},
 ): Promise<Result> {
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
-  checkHasAddresses(lease);
+  if (!mayBeEmpty) checkHasAddresses(lease);
   checkRouteValues(lease.routes);
   if (isQuiet(lease)) {
     const { hideFromNeighbours } = await import("./quiet.ts");

@@ -1,0 +1,198 @@
+/**
+ * The network of a device on the host, which `useInterfaceNetwork` moves into the
+ * container with the device, and back: addresses, routes and rules.
+ *
+ * @module
+ */
+
+import { describeError } from "../../cni/error.ts";
+import type { Rollback } from "../../cni/call/rollback.ts";
+import type { Log } from "../../cni/log/log.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { listAddresses, named } from "../parts/configure_link.ts";
+import type { DeviceRecord } from "./record.ts";
+
+/** The network of a device, as in its record. */
+export type HostNetwork = NonNullable<DeviceRecord["hostNetwork"]>;
+
+/**
+ * Reads the network of a device: its permanent addresses, its routes of all
+ * tables that neither the kernel nor a router has added, and the rules that look
+ * up packets from its addresses in the tables of its routes.
+ *
+ * Source: containernetworking/plugins
+ * plugins/main/host-device/host-network-state.go `captureHostNetworkState`.
+ */
+export function readHostNetwork(host: Rtnl, link: Link): HostNetwork {
+  const addresses = listAddresses(host, link).filter((one) =>
+    !one.address.ip.isLinkLocal &&
+    (one.address.family === 4 || one.isPermanent)
+  );
+  const routes = host.route.listEntries()
+    .flatMap((entry) => entry.over(link.index) ?? [])
+    .filter((entry) =>
+      entry.isUnicast && entry.origin === "others" &&
+      entry.table !== Table.Local &&
+      !(entry.family === 6 && entry.destination.ip.isLinkLocal)
+    );
+  const rules = new RuleRequests(host.socket).list().filter((rule) =>
+    rule.isBySource && rule.source.prefixLength > 0 &&
+    routes.some(({ table }) => table === rule.table) &&
+    addresses.some(({ address }) => rule.source.contains(address.ip))
+  );
+  return {
+    isUp: link.isUp,
+    addresses: addresses.map(({ address, noPrefixRoute }) => ({
+      address: `${address}`,
+      noPrefixRoute,
+    })),
+    routes: routes.map((entry) => entry.toHex()),
+    rules: rules.map(({ source, table, priority }) => ({
+      source: `${source}`,
+      table,
+      priority,
+    })),
+  };
+}
+
+/** Returns a lease with the addresses of the network, for the interface. */
+export function withAddresses(
+  lease: Result,
+  { addresses }: HostNetwork,
+): Result {
+  const ips = addresses.map(({ address }) => ({
+    address: Cidr.parse(address),
+  }));
+  return { ...lease, ips: [...lease.ips, ...ips] };
+}
+
+/** Returns a result with the routes of the network. */
+export function withRoutes(result: Result, network: HostNetwork): Result {
+  const entries = network.routes.map((hex) => RouteEntry.fromHex(hex));
+  const routes = entries.map((entry) => ({
+    dst: entry.destination,
+    gw: entry.nextHops[0]?.gateway,
+    priority: entry.priority || undefined,
+    table: entry.table,
+    scope: entry.scope || undefined,
+  }));
+  return { ...result, routes: [...result.routes, ...routes] };
+}
+
+/**
+ * Adds the routes and the rules to the container, whose interface has the
+ * addresses and is up.
+ *
+ * @throws {Error} If the kernel refuses; names the route or rule
+ */
+export function addRoutesAndRules(
+  sandbox: Rtnl,
+  { index, name }: Link,
+  network: HostNetwork,
+  rollback: Rollback,
+): void {
+  for (const entry of entriesOf(network)) {
+    named(
+      `add route ${entry.destination} to "${name}"`,
+      () => unlessThere(() => sandbox.route.append(entry.onto(index))),
+    );
+  }
+  rollback.onFailure("delete the rules of the host's network", () => {
+    deleteRules(sandbox, network);
+  });
+  const rules = new RuleRequests(sandbox.socket);
+  for (const rule of rulesOf(network)) {
+    named(
+      `add rule from ${rule.source} lookup ${rule.table}`,
+      () => unlessThere(() => rules.add(rule)),
+    );
+  }
+}
+
+/** Deletes the rules from the container, as far as they are there. */
+export function deleteRules(sandbox: Rtnl, network: HostNetwork): void {
+  const rules = new RuleRequests(sandbox.socket);
+  for (const rule of rulesOf(network)) {
+    try {
+      rules.del(rule);
+    } catch (error) {
+      if (!isErrno(error, "ENOENT")) throw error;
+    }
+  }
+}
+
+/** Lists the rules that the container lacks. */
+export function findMissingRules(
+  sandbox: Rtnl,
+  network: HostNetwork,
+): NewRule[] {
+  const present = new RuleRequests(sandbox.socket).list();
+  return rulesOf(network).filter((rule) =>
+    !present.some((one) =>
+      one.table === rule.table && one.priority === rule.priority &&
+      one.source.equals(rule.source)
+    )
+  );
+}
+
+/** Restores addresses, routes and the up state on the host, all that it allows. */
+export function restoreHostNetwork(
+  host: Rtnl,
+  { index: ifindex }: Link,
+  network: HostNetwork,
+  log: Log,
+): void {
+  const attempt = (what: string, work: () => void): void => {
+    try {
+      unlessThere(work);
+    } catch (error) {
+      log.warn(`Cannot restore ${what}`, { problem: describeError(error) });
+    }
+  };
+  for (const { address: text, noPrefixRoute } of network.addresses) {
+    const address = Cidr.parse(text);
+    attempt(
+      `address ${address}`,
+      () => host.address.add({ ifindex, address, noPrefixRoute }),
+    );
+  }
+  if (!network.isUp) return;
+  attempt("the up state", () => host.link.set(ifindex, { isUp: true }));
+  for (const entry of entriesOf(network)) {
+    attempt(
+      `route ${entry.destination}`,
+      () => host.route.append(entry.onto(ifindex)),
+    );
+  }
+}
+
+/** Reads the routes, routes to gateways first. */
+function entriesOf({ routes }: HostNetwork): RouteEntry[] {
+  const entries = routes.map((hex) => RouteEntry.fromHex(hex));
+  return [
+    ...entries.filter(({ hasGateway }) => !hasGateway),
+    ...entries.filter(({ hasGateway }) => hasGateway),
+  ];
+}
+
+function rulesOf({ rules }: HostNetwork): NewRule[] {
+  return rules.map(({ source, ...rule }) => ({
+    ...rule,
+    source: Cidr.parse(source),
+  }));
+}
+
+function unlessThere(work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error;
+  }
+}
