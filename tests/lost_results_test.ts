@@ -45,6 +45,8 @@ class Scene implements Disposable {
     this.config = { cniVersion, name: "net1", ipam, ...keys };
     const pair = "link add eth9 type veth peer name up9";
     runIn(this.hosts.host, "ip", ...pair.split(" "));
+    // Only a link that is up has VLANs.
+    runIn(this.hosts.host, "ip", "link", "set", "eth9", "up");
   }
 
   /** The links of the host, without a shared bridge. */
