@@ -173,7 +173,7 @@ rootTest("tuning.add() merges args.cni into the configuration", async () => {
 });
 
 rootTest(
-  "tuning sets sysctls of an interface with dots, by IFNAME",
+  "tuning sets sysctls of an interface with dots, by name or IFNAME",
   async () => {
     using scene = new TunedLink();
     const { sandbox } = scene.hosts;
@@ -181,11 +181,15 @@ rootTest(
     const sysctl = {
       "net.ipv4.conf.IFNAME.arp_filter": "1",
       "net/ipv6/conf/IFNAME/hop_limit": "7",
+      "net.ipv4.conf.eth0.7.arp_notify": "1",
+      "net/ipv6/conf/eth0.7/accept_ra": "0",
     };
     await scene.succeed("ADD", { sysctl, mtu: 1300 }, { ifName: "eth0.7" });
     const value = (key: string): string => scene.sysctl(`net/${key}`);
     assertEquals(value("ipv4/conf/eth0.7/arp_filter"), "1");
     assertEquals(value("ipv6/conf/eth0.7/hop_limit"), "7");
+    assertEquals(value("ipv4/conf/eth0.7/arp_notify"), "1");
+    assertEquals(value("ipv6/conf/eth0.7/accept_ra"), "0");
     assertEquals(Object.keys(scene.backups), ["test-container_eth0.7.json"]);
     await scene.succeed("DEL", {}, { ifName: "eth0.7" });
     assertEquals(scene.backups, {});

@@ -21,14 +21,14 @@ export interface Sysctl {
 
 /**
  * Finds the parameter of a name such as `net.ipv4.conf.IFNAME.arp_filter`.
- * Dots separate the parts, so an interface name that has dots can only be
- * written as IFNAME.
+ * Dots and slashes separate the parts, except dots in the interface's name.
  *
  * @throws {CniError} 7 if the name leads out of /proc/sys/net
  */
 export function sysctlOf(name: string, value: string, ifName: string): Sysctl {
   // Not a pattern such as $& in the replacement.
-  const spelled = name.replaceAll(".", "/").replace("IFNAME", () => ifName);
+  const spelled = markInterface(name, ifName).replaceAll(".", "/")
+    .replace("IFNAME", () => ifName);
   const parts = spelled.split("/").filter((part) => part !== "");
   const [first, ...rest] = parts;
   const isInside = first === "net" && rest.length > 0 &&
@@ -38,6 +38,13 @@ export function sysctlOf(name: string, value: string, ifName: string): Sysctl {
     ErrorCode.InvalidNetworkConfig,
     `invalid net sysctl key: ${JSON.stringify(spelled)}`,
   );
+}
+
+/** Replaces the interface's name by IFNAME if it has dots, such as `eth0.100`. */
+function markInterface(name: string, ifName: string): string {
+  if (!ifName.includes(".")) return name;
+  const part = new RegExp(`(?<=[./])${RegExp.escape(ifName)}(?=[./])`);
+  return name.replace(part, "IFNAME");
 }
 
 /**
