@@ -49,6 +49,14 @@ const KINDS: readonly Kind[] = [
     },
   },
   {
+    name: "CRI-O's own loopback, without a name",
+    set: (scene) => {
+      writeMasqueraded(scene);
+      const conf = { cniVersion: "1.0.0", type: "loopback" };
+      scene.writeConf("99-loopback.conf", JSON.stringify(conf));
+    },
+  },
+  {
     name: "a node that does not track connections of its own",
     set: (scene) => {
       writeMasqueraded(scene);

@@ -5,6 +5,7 @@
  */
 
 import { ErrorCode } from "../../cni/error.ts";
+import { isObject, parseJson } from "../../cni/json/json.ts";
 import { ifPossible, readTextFile } from "../../cni/files/io.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { formatFailureText } from "../program/failure.ts";
@@ -46,7 +47,9 @@ function findNoNetwork(
 
 function findUnreadable({ configuration }: Node): Findings {
   const { networks, unusable } = configuration;
-  return unusable.map(({ path, error: cause, name }) => {
+  return unusable.filter(({ path }) => !isNamelessLoopback(path)).map((
+    { path, error: cause, name },
+  ) => {
     const next = networks.find((network) => network.path > path);
     const earlier = networks.some((network) => network.path < path);
     const isFirst = !earlier && next !== undefined;
@@ -68,6 +71,16 @@ function findUnreadable({ configuration }: Node): Findings {
       },
     );
   });
+}
+
+/**
+ * Reports whether a file is CRI-O's configuration of loopback, which needs no
+ * name: CRI-O sets loopback up by itself.
+ */
+function isNamelessLoopback(path: string): boolean {
+  const document = ifPossible(() => parseJson(readTextFile(path), path));
+  return isObject(document) && document["type"] === "loopback" &&
+    document["plugins"] === undefined && document["name"] === undefined;
 }
 
 /** Says what to correct in a file that is not JSON; undefined if it is. */

@@ -75,13 +75,27 @@ export function readConf(given: Given): ReadConf {
   if (given.defaultName !== undefined && !document["name"]) {
     named["name"] = given.defaultName;
   }
+  const isLoopback = isBare && type === "loopback" && !document["name"];
+  // Only the runtime uses it.
+  if (isLoopback && named["name"] === undefined) named["name"] = "lo";
   const problems = [
     ...checkName(named),
     ...isBare ? checkPlugin(named, []) : checkPlugins(named, given, type),
   ];
-  const warnings = form === "plugin" && hasPlugins && !isBare
-    ? [warningAt(["plugins"], "runtimes expect a list in a file *.conflist")]
-    : [];
+  const warnings = [
+    ...form === "plugin" && hasPlugins && !isBare
+      ? [warningAt(["plugins"], "runtimes expect a list in a file *.conflist")]
+      : [],
+    ...isLoopback && given.defaultName === undefined
+      ? [
+        warningAt(
+          ["name"],
+          "missing: CRI-O names the network after the file; cni and multus do " +
+            "not find it",
+        ),
+      ]
+      : [],
+  ];
   if (problems.length > 0) {
     return { list: undefined, isBare, problems: [...problems, ...warnings] };
   }

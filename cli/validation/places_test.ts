@@ -648,6 +648,11 @@ const OTHERS:
       "error plugins[0].mtu: expected a number, got a string; write 1400 without quotes",
     ],
     [
+      "99-loopback.conf",
+      '▸{ "cniVersion": "1.0.0", "type": "loopback" }',
+      "warning name: missing: CRI-O names the network after the file; cni and multus do not find it",
+    ],
+    [
       "pod.yaml",
       `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    k8s.v1.cni.cncf.io/networks: '▸[{"namespace": "prod"}]'\n`,
       "error : k8s.v1.cni.cncf.io/networks: parsePodNetworkAnnotation: item 1 names no network",
