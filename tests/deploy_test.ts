@@ -124,13 +124,28 @@ Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => 
       .flatMap(({ run = "", command = "" }: Manifest) =>
         `${run}\n${command}`.split("\n")
       )
-  ).filter((line) => /deno@/.test(line));
+  ).filter((line) => /deno@|deno\.sh/.test(line));
   assert(commands.length >= 10);
   for (const command of commands) {
     const [, version = "", task = ""] =
-      /npx\S* --yes deno@(\S+) task (\S+)(?: .+)?$/.exec(command) ?? [];
-    assertEquals(version, node.engines.deno, command);
+      /(?:npx\S* --yes deno@(\S+)|release\/deno\.sh) task (\S+)(?: .+)?$/
+        .exec(command) ?? [];
+    if (!command.includes("deno.sh")) {
+      assertEquals(version, node.engines.deno, command);
+    }
     assert(Object.hasOwn(project.tasks, task), command);
+  }
+});
+
+Deno.test("deploy: what builds or publishes anything compares Deno's digest first", () => {
+  const text = Deno.readTextFileSync(`${WORKFLOWS}/release.yaml`);
+  const [{ jobs: { build } }] = loadAll(text) as Manifest[];
+  const publishing = listJobs()
+    .filter(({ permissions }) => permissions?.["id-token"] === "write");
+  assert(publishing.length >= 2);
+  for (const { steps } of [build, ...publishing]) {
+    const runs = steps.map(({ run = "" }: Manifest) => run).join("\n");
+    assert(!/\bnpx\b|\bnpm (ci|install|exec)\b/.test(runs), runs);
   }
 });
 
