@@ -458,8 +458,9 @@ test("bridge.add() touches nothing of the host's bridge but its port", async () 
   ip("link set uplink up master br0");
   ip("link set br0 up mtu 1300");
   const before = show(host, "br0");
-  const config = switchConfig({ runtimeConfig: { mac: "02:00:00:00:00:01" } });
-  for (const containerId of ["a", "b", "c", "d", "e", "f"]) {
+  for (const [position, containerId] of [..."abcdef"].entries()) {
+    const mac = `02:00:00:00:00:0${position}`;
+    const config = switchConfig({ runtimeConfig: { mac } });
     const { json } = await run(hosts, "ADD", config, {
       sandbox: hosts.addNetns(),
       containerId,
