@@ -251,7 +251,7 @@ const ATTACKS: readonly Attack[] = [
   attack(
     "another API object by a network's name",
     on("../../../../../api/v1/namespaces/default/secrets/x", {}),
-    "cannot find a network-attachment-definition",
+    "no object can have the name",
     false,
   ),
   attack(
