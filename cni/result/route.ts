@@ -46,7 +46,9 @@ export function findUnfitValue(route: Route): string | undefined {
     return `gw ${gw}: not the address of a host`;
   }
   if (gw.family !== family) return `gw ${gw}: expected an IPv${family} address`;
-  return scope >= RouteScope.link && family === 4
+  // The kernel takes 0.0.0.0 for none, which DHCP servers name for the link.
+  const isNone = family !== 4 || gw.isUnspecified;
+  return scope >= RouteScope.link && !isNone
     ? `gw ${gw}: a route of scope ${scope} has no gateway`
     : undefined;
 }

@@ -176,8 +176,9 @@ export function isOutside(
   gateway: Ip,
   ips: readonly Pick<IpConfig, "address">[],
 ): boolean {
-  // The kernel has fe80::/64 on every link.
+  // The kernel has fe80::/64 on every link, and takes 0.0.0.0 for no gateway.
   if (gateway.family === 6 && gateway.isLinkLocal) return false;
+  if (gateway.isUnspecified) return false;
   return !ips.some(({ address }) => address.contains(gateway));
 }
 
