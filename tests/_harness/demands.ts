@@ -31,6 +31,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { conformance, type Row } from "./conformance.ts";
 import { BIN, needsBin } from "./executables.ts";
+import { isRootless } from "./rootless.ts";
 
 /** A plugin under test, and what is special about it. */
 export interface DemandsOn {
@@ -100,7 +101,7 @@ export function demandsOn(one: DemandsOn): void {
 /** Registers a row for each demand on the executable of a plugin, as `cni conform` tries it. */
 export function demandsOnExecutable(one: DemandsOn): void {
   const { type } = one;
-  const needs = allOf(needsBin, one.needs ?? needsRoot);
+  const needs = allOf(needsBin, needsOwnRoot, one.needs ?? needsRoot);
   const known: Known = new Map();
   register(
     `${type} by process`,
@@ -117,6 +118,9 @@ export function demandsOnExecutable(one: DemandsOn): void {
         })),
   );
 }
+
+/** Their node has copies of the machine's directories, which are its root's. */
+const needsOwnRoot = ignoreUnless(!isRootless, "needs root of the machine");
 
 function profileOf({ type, profile, except }: DemandsOn): Profile {
   const known = PROFILES[type];
