@@ -48,7 +48,8 @@ export function delGoRules(
  * @param leaving The ID of a container that does not count
  */
 export function hasAnyGoRules(nftables: Nftables, leaving?: string): boolean {
-  return nftables.listRules(TABLES[4], HOSTPORTS)
+  return CHAINS.filter((chain) => chain !== MASQUERADING)
+    .flatMap((chain) => nftables.listRules(TABLES[4], chain))
     .some(({ comment }) => comment !== leaving);
 }
 

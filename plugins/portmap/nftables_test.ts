@@ -593,6 +593,12 @@ for (const peer of listPeers("portmap by nftables")) {
     await ports.succeed("DEL");
     assertEquals(goRules(), 0);
     assertEquals((await ports.run("CHECK")).exitCode, 1);
+    const all = { masqAll: true };
+    await ports.succeed("ADD", all, go);
+    await ports.succeed("CHECK", all);
+    await ports.succeed("CHECK", all, go);
+    await ports.succeed("DEL", all);
+    assertEquals(goRules(), 0);
     await ports.succeed("CHECK", onePort(9000), others);
   });
 }
