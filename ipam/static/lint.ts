@@ -53,7 +53,9 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
         ...first < index
           ? [warningAt([...place, "address"], `${ip} is repeated`)]
           : [],
-        ...broadcast && network && (ip.equals(network) || ip.equals(broadcast))
+        // Where addresses are requested, an entry may stand for its subnet.
+        ...broadcast && network && !capabilities["ips"] &&
+            (ip.equals(network) || ip.equals(broadcast))
           ? [
             warningAt(
               [...place, "address"],
