@@ -193,7 +193,11 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a VLAN without IPAM",
     list([{ type: "vlan", master: "up0", vlanId: 5 }]),
-    'error plugins[0].ipam: vlan needs "ipam", an IPAM plugin',
+  ],
+  [
+    "ptp without IPAM",
+    list([{ type: "ptp" }]),
+    'error plugins[0].ipam: ptp needs "ipam", an IPAM plugin',
   ],
   [
     "an unknown mode of macvlan",
