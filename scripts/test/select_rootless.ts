@@ -17,7 +17,7 @@ const CORE =
  * specification, and rules by the legacy iptables.
  */
 export const ROOTLESS_FILTER = String
-  .raw`/^conformance .*(?:, 1\.1\.0|[^.].|.[^0-9])$|with iptables-legacy and/`;
+  .raw`/^conformance .*(?:, 1\.1\.0|[^.].|.[^0-9])$|with iptables-legacy and nobody/`;
 
 /**
  * Filters the files that are run there.
