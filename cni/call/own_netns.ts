@@ -31,6 +31,19 @@ export function findNetnsId(args: Pick<CmdArgs, "netns">): string | undefined {
   return seen.get(args);
 }
 
+/**
+ * Reports whether a file is a namespace: all of them are on one device. A path such
+ * as /proc/PID/fd/7 may lead to the descriptor of a process, which setns(2) takes
+ * for the namespace of that process.
+ *
+ * @param id As {@linkcode findNetnsId} returns it
+ */
+export function isNamespace(id: string | undefined): boolean {
+  const [device, own] = [id, findHostId(OWN_NETNS)]
+    .map((one) => one?.slice(0, one.indexOf(":")));
+  return device !== undefined && device === own;
+}
+
 /** Makes a call of another plugin see what its caller saw, by the same path. */
 export function shareNetnsId(
   caller: Pick<CmdArgs, "netns"> | undefined,

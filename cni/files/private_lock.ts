@@ -36,7 +36,7 @@ export async function lockPrivately(
     return { [Symbol.dispose]: () => lock.remove() };
   } catch (error) {
     if (error instanceof CniError) throw error;
-    wait.log?.warn("Going on without a lock", {
+    wait.log?.debug("Going on without a lock", {
       path,
       error: describeError(error),
     });

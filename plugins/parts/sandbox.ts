@@ -8,11 +8,18 @@ import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
-import { findNetnsId, isOwnNetns } from "../../cni/call/own_netns.ts";
+import {
+  findNetnsId,
+  isNamespace,
+  isOwnNetns,
+} from "../../cni/call/own_netns.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { isErrno } from "../../ffi/errno.ts";
+import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { isMissingNetns, type NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+
+/** What setns(2) fails with for other files. Source: asm-generic/errno-base.h. */
+const EINVAL = 22;
 
 /** Changes with each start of the machine, when cookies begin again. */
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
@@ -38,12 +45,20 @@ export function openSandbox(args: Pick<CmdArgs, "netns">): Rtnl {
 
 /**
  * Checks that an open namespace is the one that the call has compared with the
- * host's: the path may lead to another one since.
+ * host's: the path may lead to another one since, or to no namespace.
  *
  * @throws {CniError} 8 if not
  */
 export function checkSeen(args: Pick<CmdArgs, "netns">, netns: NetNs): void {
-  if (netnsIdOf(netns) === findNetnsId(args)) return;
+  const id = netnsIdOf(netns);
+  if (!isNamespace(id)) {
+    throw new CniError(
+      ErrorCode.InvalidNetns,
+      `Cannot open network namespace "${args.netns}"`,
+      { cause: new SyscallError("setns", EINVAL) },
+    );
+  }
+  if (id === findNetnsId(args)) return;
   throw new CniError(
     ErrorCode.InvalidNetns,
     `Network namespace "${args.netns}" was replaced during the call`,

@@ -93,3 +93,31 @@ rootTest("findSandbox() returns undefined only if it is gone", () => {
   );
   assertEquals(error.code, 11);
 });
+
+/** Opens a descriptor of its own process, says which, and waits for the end of stdin. */
+const PIDFD_HOLDER = `
+import os, sys
+print(os.pidfd_open(os.getpid()), flush=True)
+sys.stdin.read()
+`;
+
+rootTest("a path that leads to a process is no sandbox", async () => {
+  // setns(2) takes it for the namespace of that process: here, the host's.
+  await using child = new Deno.Command("python3", {
+    args: ["-c", PIDFD_HOLDER],
+    ...{ stdin: "piped", stdout: "piped" },
+  }).spawn();
+  const { value } = await child.stdout.getReader().read();
+  const fd = new TextDecoder().decode(value).trim();
+  const netns = `/proc/${child.pid}/fd/${fd}`;
+  const error = assertThrows(() => openSandbox({ netns }), CniError);
+  assertEquals([error.code, error.details], [8, "setns: EINVAL"]);
+  const args = { netns, netnsOverride: false };
+  const call = { args, hostNetns: "/proc/thread-self/ns/net" };
+  assertEquals(
+    findSandbox(call as Parameters<typeof findSandbox>[0]),
+    undefined,
+  );
+  await child.stdin.close();
+  await child.status;
+});
