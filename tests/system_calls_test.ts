@@ -12,8 +12,12 @@ const needsStrace = ignoreUnless(hasCommand("strace"), "needs strace");
 const OF_THE_ENGINE =
   /^(futex|mprotect|madvise|mmap|munmap|mremap|brk|sched_\w+|clock_\w+|get\w*id|epoll_\w+|eventfd2|rt_sig\w+|clone3?|socketpair|restart_syscall|prctl|write)$/;
 
-/** The most that the commands may take; raise them only for a reason. */
-const MOST: Readonly<Record<string, number>> = { ADD: 135, DEL: 120 };
+/**
+ * The most that the commands may take; raise them only for a reason. ADD has two for
+ * ptp's question whether the host reaches the address elsewhere, and five for sbr's
+ * lock, which is a file of root.
+ */
+const MOST: Readonly<Record<string, number>> = { ADD: 138, DEL: 120 };
 
 rootTest(
   "a warm ADD and DEL of a pod make few system calls",

@@ -304,7 +304,11 @@ test(
   async (scene) => {
     const { multus: node } = scene;
     node.putPod();
-    const conf = node.conf("second", "b", { capabilities: { ips: true } });
+    const conf = node.conf("second", "b", {
+      capabilities: { ips: true },
+      // What pods may request, beside the capability.
+      args: { cni: { vlan: 1 } },
+    });
     const interfaceAttributes = {
       ips: ["1.1.1.9/24", "1.1.1.10"],
       mac: "02:00:00:00:00:01",
