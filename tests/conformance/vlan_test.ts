@@ -44,11 +44,12 @@ conformance("vlan", {
     await scene.fail("ADD", [7, '"master" field is required.']);
     await scene.succeed("DEL");
   },
-  "an IPAM plugin is required": async () => {
+  "an IPAM plugin may be missing": async () => {
     using scene = new MasterScene(type, { ipam: undefined });
-    await scene.fail("ADD", [7, "no plugin name provided"]);
-    assertEquals(linkNames(scene.hosts.sandbox), ["lo"]);
+    await scene.succeed("ADD");
+    assertEquals(linkNames(scene.hosts.sandbox), ["lo", "eth0"]);
     await scene.succeed("DEL");
+    assertEquals(linkNames(scene.hosts.sandbox), ["lo"]);
   },
   "the IPAM plugin's error keeps its code, and no link is left": async () => {
     using scene = new MasterScene(type, (hosts) => {

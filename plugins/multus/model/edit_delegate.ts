@@ -133,6 +133,9 @@ export function injectEvidence(
   );
 }
 
+/** What an earlier plugin of the list has done, folded. Only a runtime knows it. */
+const PREV_RESULT = foldKey("prevResult");
+
 /** Begins the keys by which a runtime, or multus, tells plugins what it knows. */
 const TOLD = "cni.dev/";
 
@@ -155,7 +158,8 @@ export function removeTold(delegate: Delegate): Delegate {
 
 function isTold(key: string): boolean {
   const folded = foldKey(key);
-  return folded.startsWith(TOLD) || folded === CLAIM_REFERENCE;
+  return folded.startsWith(TOLD) ||
+    [CLAIM_REFERENCE, PREV_RESULT].includes(folded);
 }
 
 function hasTold(value: JsonValue): boolean {

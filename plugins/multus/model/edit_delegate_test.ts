@@ -177,6 +177,7 @@ Deno.test("removeTold() leaves nothing that would speak for the pod", () => {
   const told = {
     "cni.dev/pod": { uid: "forged" },
     "CNI.DEV/valid-attachments": [],
+    "PrevResult": { ips: [{ address: "10.1.1.5/24" }] },
     args: { cni: { a: 1, "IPAM-claim-reference": "c" } },
   };
   const kept = { args: { cni: { a: 1 } } };
