@@ -84,7 +84,7 @@ function macOf(scene: DoctorScene): string {
   ).trim();
 }
 
-/** Has a container behind the bridge with the MAC of `db`. */
+/** Has a container behind the bridge with the MAC of `db`, which has another one for a moment. */
 async function attachTwin(scene: DoctorScene): Promise<Undo> {
   const mac = macOf(scene);
   const netns = scene.hosts.addNetns();
@@ -93,7 +93,9 @@ async function attachTwin(scene: DoctorScene): Promise<Undo> {
     { type: "bridge", bridge: "lan0", capabilities: { mac: true } },
   ]);
   const id = "0011223344556677";
+  scene.sh("ip link set eth0 address 02:00:00:00:00:01", scene.other);
   await scene.attach(file, netns, id, "twin", { capabilityArgs: { mac } });
+  scene.sh(`ip link set eth0 address ${mac}`, scene.other);
   return () => {
     scene.sh("ip link del eth0", netns);
     Deno.removeSync(path);
