@@ -2,8 +2,10 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { needsGo, type Who } from "../../tests/_harness/parity.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import {
   isClosed,
   PacketCounter,
@@ -155,6 +157,50 @@ rootTest(
       ({ backend, order, isSame }) =>
         `${backend}, ${order[0] ?? "all"} first, ${isSame ? "one" : "two"}`,
     );
+  },
+);
+
+/** Conditions that spare the Services of a cluster, and the port's backend. */
+const SPARES_SERVICES: readonly Keys[] = [
+  {
+    backend: "nftables",
+    conditionsV4: ["ip", "daddr", "!=", "10.96.0.0/12"],
+    conditionsV6: ["ip6", "daddr", "!=", "fd96::/108"],
+  },
+  {
+    backend: "iptables",
+    conditionsV4: ["!", "-d", "10.96.0.0/12"],
+    conditionsV6: ["!", "-d", "fd96::/108"],
+  },
+];
+
+rootTest(
+  "portmap leaves Services on kube-ipvs0 alone by a condition",
+  needsBothBackends,
+  async (t) => {
+    await eachRow(t, SPARES_SERVICES, async (keys) => {
+      using scene = new PortScene(keys);
+      const { host, outside } = scene;
+      const { sandbox } = await scene.attach([
+        { hostPort: 8080, containerPort: 80, protocol: "tcp" },
+      ]);
+      using server = new TcpServer(sandbox, 80);
+      // As kube-proxy, but not every kernel has dummy links.
+      for (
+        const command of [
+          "link add kube-ipvs0 up type bridge",
+          "addr add 10.96.0.10/32 dev kube-ipvs0",
+          "addr add fd96::10/128 dev kube-ipvs0 nodad",
+        ]
+      ) runIn(host, "ip", ...command.split(" "));
+      for (const service of ["10.96.0.10", "fd96::10"]) {
+        assert(isClosed(host, service, 8080), `${service} from the host`);
+        assert(isClosed(sandbox, service, 8080), `${service} from the pod`);
+      }
+      await server.clientOf(outside, "192.0.2.1", 8080);
+      await server.clientOf(outside, "2001:db8:ff::1", 8080);
+      await server.clientOf(sandbox, "192.0.2.1", 8080);
+    }, ({ backend }) => backend as string);
   },
 );
 
