@@ -180,15 +180,27 @@ const ATTEMPTS = 3;
  * if the pipe is full. A call that fails has changed nothing, so it is made again
  * to see whether the kernel means it.
  *
+ * @param again Makes it again
  * @returns Negative errno if it fails
  */
-function attempt(call: () => number): number {
-  for (let left = ATTEMPTS;;) {
-    const result = call();
+function attempt(call: () => number, again: () => number = call): number {
+  for (let left = ATTEMPTS, next = call;; next = again) {
+    const result = next();
     if (result >= 0) return result;
     const errno = opened?.errno[0] ?? 0;
     if (errno !== EAGAIN || --left === 0) return -errno;
   }
+}
+
+/**
+ * Makes a call that may wait until a time limit of its socket. At the end of the
+ * limit it fails with EAGAIN, too, so it does not wait a second time.
+ */
+function attemptOnSocket(
+  flags: number,
+  call: (flags: number) => number,
+): number {
+  return attempt(() => call(flags), () => call(flags | MSG_DONTWAIT));
 }
 
 /**
@@ -262,19 +274,21 @@ export function connect(fd: number, address: Bytes): void {
 /** send(2) to the socket's peer. Returns the bytes sent. */
 export function send(fd: number, message: Bytes, flags: number): number {
   const { symbols } = libc();
-  return checked(
-    "send",
-    () => symbols.send(fd, message, message.length, flags, PADDING),
+  const result = attemptOnSocket(
+    flags,
+    (flags) => symbols.send(fd, message, message.length, flags, PADDING),
   );
+  return unlessFailed("send", result);
 }
 
 /** recv(2). Returns the bytes received; more than the buffer holds with MSG_TRUNC. */
 export function recv(fd: number, buffer: Bytes, flags: number): number {
   const { symbols } = libc();
-  return checked(
-    "recv",
-    () => symbols.recv(fd, buffer, buffer.length, flags, PADDING),
+  const result = attemptOnSocket(
+    flags,
+    (flags) => symbols.recv(fd, buffer, buffer.length, flags, PADDING),
   );
+  return unlessFailed("recv", result);
 }
 
 let threaded:

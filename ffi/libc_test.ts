@@ -10,6 +10,8 @@ const O_RDONLY = 0, O_DIRECTORY = 0o200000, O_CLOEXEC = 0o2000000;
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const AF_UNIX = 1, AF_NETLINK = 16, SOCK_DGRAM = 2, SOCK_CLOEXEC = 0o2000000;
 const MSG_DONTWAIT = 0x40;
+/** Source: include/uapi/asm-generic/socket.h. */
+const SOL_SOCKET = 1, SO_RCVTIMEO = 20;
 /** Source: include/uapi/linux/sched.h. */
 const CLONE_NEWNET = 0x40000000, CLONE_NEWNS = 0x20000;
 
@@ -91,6 +93,22 @@ Deno.test("send() and recv() pass lengths, flags and results on", () => {
     SyscallError,
     "recv: EAGAIN",
   );
+});
+
+Deno.test("recv() waits once for the time limit of its socket", () => {
+  using fd = new Fd(libc.socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const value = new Uint8Array(new BigUint64Array([2n, 0n]).buffer);
+  const option = { level: SOL_SOCKET, name: SO_RCVTIMEO, value };
+  libc.setSocketOptionBytes(fd.number, option);
+  const startMs = performance.now();
+  assertThrows(
+    () => libc.recv(fd.number, new Uint8Array(1), 0),
+    SyscallError,
+    "recv: EAGAIN",
+  );
+  const waitedMs = performance.now() - startMs;
+  // Twice would be 4 s, three times 6 s.
+  assert(waitedMs < 4000, `${waitedMs} ms`);
 });
 
 Deno.test("namespaceType() tells one kind of namespace from another", () => {
