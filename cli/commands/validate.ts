@@ -164,6 +164,7 @@ async function validateSource(
       capabilities: [],
       notChecked: [],
       ranges: [],
+      gateways: [],
     }
     : await validateNetwork(given, validator);
 }

@@ -153,14 +153,17 @@ function findHostOverlaps(node: Node): Findings {
 /** Finds bridges that cannot get the address of their network's gateway. */
 function findBridgeAddresses(node: Node): Findings {
   const { host, networks } = node;
-  const pools = listPools({ networks }).filter(({ conf }) =>
-    findAbout(conf.type)?.network?.addsGateway?.(conf.document) === true
-  );
+  const pools = listPools({ networks }).flatMap((pool) => {
+    const { type, document } = pool.conf;
+    const gateway = findAbout(type)?.network?.gatewayLink?.(document);
+    if (gateway === undefined || gateway.replaces) return [];
+    return [{ ...pool, name: gateway.name }];
+  });
   const isIn = (list: readonly Cidr[], one: Cidr): boolean =>
     list.some((other) => other.equals(one));
   const used = pools.flatMap(({ sets }) => sets.flat().flatMap(gatewayOf));
-  return pools.flatMap(({ network, conf, sets }) => {
-    const link = host.link.find(sharedLinkOf(conf) ?? "");
+  return pools.flatMap(({ network, conf, sets, name }) => {
+    const link = host.link.find(name);
     if (link === undefined) return [];
     const present = listAddresses(host, link).map(({ address }) => address);
     const gateways = sets.map((set) => set.flatMap(gatewayOf));

@@ -5,7 +5,7 @@
  */
 
 import { findUnfitValue } from "../../cni/result/route.ts";
-import type { GivenRange } from "../../cni/tools/about.ts";
+import type { GatewayLink, GivenRange } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import {
   type JsonObject,
@@ -13,6 +13,11 @@ import {
   objectOf,
 } from "../../cni/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import {
+  gatewayAddressesOf,
+  gatewayFor,
+  isInTheWay,
+} from "../../plugins/bridge/gateway.ts";
 import type { CheckedPlugin } from "./keys.ts";
 import {
   errorAt,
@@ -21,10 +26,17 @@ import {
   warningAt,
 } from "../../cni/tools/problem.ts";
 
+/** A gateway that ADD adds to a link of the host. */
+export interface NetworkGateway {
+  /** Where its subnet is in the configuration. */
+  readonly place: Place;
+  readonly link: GatewayLink;
+  readonly address: Cidr;
+}
+
 /** Lists addresses and routes that make no sense for any plugin. */
-export function checkAddresses(
-  { folded, place, conf, ipamAbout }: CheckedPlugin,
-): Problem[] {
+export function checkAddresses(checked: CheckedPlugin): Problem[] {
+  const { folded, place, conf, ipamAbout } = checked;
   const ipam = objectOf(folded["ipam"]);
   const at = [...place, "ipam"];
   const ranges = ipamAbout?.ranges?.(ipam) ?? [];
@@ -40,6 +52,7 @@ export function checkAddresses(
       [...at, "routes"],
       isComplete ? subnets : [],
     ),
+    ...listGateways(checked).flatMap(checkSet),
     ...checkNameservers([...place, "dns"], folded["dns"]),
     ...checkNameservers([...at, "dns"], ipam["dns"]),
   ];
@@ -53,6 +66,49 @@ export function listRanges(
   return (ipamAbout?.ranges?.(ipam) ?? [])
     .filter(({ subnet }) => !subnet.hasHostBits)
     .map((range) => ({ ...range, place: ["ipam", ...range.place] }));
+}
+
+/**
+ * Lists the gateways that the plugin adds to a link of the host, as sets: ADD
+ * adds one of each set.
+ */
+export function listGateways(
+  { folded, place, about, ipamAbout }: CheckedPlugin,
+): NetworkGateway[][] {
+  const link = about?.network?.gatewayLink?.(folded);
+  if (link === undefined) return [];
+  const sets = ipamAbout?.subnets?.(objectOf(folded["ipam"])) ?? [];
+  return sets.map((set) =>
+    set.flatMap(({ place: at, subnet, gateway = gatewayFor(subnet) }) =>
+      gateway.family !== subnet.family
+        ? []
+        : gatewayAddressesOf([{ address: subnet, gateway }]).map((address) => ({
+          place: [...place, "ipam", ...at],
+          link,
+          address,
+        }))
+    )
+  );
+}
+
+/** Finds a gateway that is in the way of the first one of its set. */
+function checkSet([first, ...others]: readonly NetworkGateway[]): Problem[] {
+  if (first === undefined) return [];
+  return others.filter(({ address }) =>
+    !address.equals(first.address) && isInTheWay(first.address, address)
+  ).map(({ place, link }) =>
+    warningAt(
+      place,
+      describeClash(link, `${first.address} of the set's first range`),
+    )
+  );
+}
+
+/** Says what ADD does where a link has the gateway of others. */
+export function describeClash(link: GatewayLink, other: string): string {
+  return link.replaces
+    ? `ADD deletes the gateway ${other} from "${link.name}"`
+    : `ADD fails while "${link.name}" has the gateway ${other}`;
 }
 
 /** @param subnets Those of the container; empty if unknown */

@@ -1,11 +1,15 @@
 /**
- * Problems between networks: ranges that overlap, and names that repeat.
+ * Problems between networks: ranges that overlap, gateways that one link cannot
+ * have together, and names that repeat.
  *
  * @module
  */
 
+import type { Cidr } from "../../net/cidr.ts";
 import type { Problem } from "../../cni/tools/problem.ts";
 import { keyWarningAt, warningAt } from "../../cni/tools/problem.ts";
+import { isInTheWay } from "../../plugins/bridge/gateway.ts";
+import { describeClash, type NetworkGateway } from "./addresses.ts";
 import type { NetworkRange, Validation } from "./validate.ts";
 
 /** A validated configuration. */
@@ -25,7 +29,7 @@ export function checkNeighbors(
   network: Neighbor,
   others: readonly Neighbor[],
 ): Problem[] {
-  const { list, ranges } = network.validation;
+  const { list, ranges, gateways } = network.validation;
   if (list === undefined) return [];
   const namesakes = others.filter((other) =>
     other.validation.list?.name === list.name
@@ -36,6 +40,9 @@ export function checkNeighbors(
   return [
     ...checkName(network, namesakes),
     ...ranges.flatMap((range) => checkRange(range, strangers)),
+    ...gateways.flatMap((gateway) =>
+      checkGateway(gateway, gateways, strangers)
+    ),
   ];
 }
 
@@ -89,6 +96,34 @@ function checkRange(
   return [
     warningAt(range.place, `${range.subnet} overlaps ${first}${andMore}`),
   ];
+}
+
+/**
+ * Says what ADD does about the gateway of another network, if the link has it
+ * already.
+ *
+ * @param own All gateways of the network, which a link may have together
+ */
+function checkGateway(
+  { place, link, address }: NetworkGateway,
+  own: readonly NetworkGateway[],
+  others: readonly Neighbor[],
+): Problem[] {
+  const isOwn = (one: Cidr): boolean =>
+    own.some((other) =>
+      other.link.name === link.name && other.address.equals(one)
+    );
+  for (const { label, validation: { list, gateways } } of others) {
+    const onLink = gateways.filter((other) => other.link.name === link.name)
+      .map((other) => other.address);
+    const other = onLink.find((one) => !isOwn(one) && isInTheWay(one, address));
+    if (other === undefined || onLink.some((one) => one.equals(address))) {
+      continue;
+    }
+    const whose = `${other} of network "${list?.name}" in ${label}`;
+    return [warningAt(place, describeClash(link, whose))];
+  }
+  return [];
 }
 
 /** The most names that a message lists. */

@@ -327,6 +327,127 @@ Deno.test("validate compares networks of a directory", async () => {
   );
 });
 
+/** Lists what `validate` says about the gateways of bridges' networks. */
+async function validateGateways(
+  ...networks: readonly object[]
+): Promise<string[]> {
+  const ipam = { type: "host-local" };
+  const files = networks.map((
+    { ipam: own, ...keys }: { ipam?: object },
+    at,
+  ) => [
+    `${at}.conflist`,
+    JSON.stringify({
+      cniVersion: "1.0.0",
+      name: `net${at}`,
+      plugins: [{
+        type: "bridge",
+        isGateway: true,
+        ...keys,
+        ipam: { ...ipam, ...own },
+      }],
+    }),
+  ]);
+  const { stdout } = await run(Object.fromEntries(files), "--json");
+  const { problems } = JSON.parse(stdout);
+  return problems.map((
+    { file, path, message }: Record<string, string>,
+  ) => `${file} ${path}: ${message}`);
+}
+
+Deno.test("validate says what ADD does about a bridge's other gateway", async (t) => {
+  const first = { ipam: { subnet: "10.1.0.0/24" } };
+  const second = { ipam: { subnet: "10.2.0.0/24" } };
+  const at = (index: number): string =>
+    `${index}.conflist plugins[0].ipam.subnet: `;
+  const fails = [
+    at(0) +
+    'ADD fails while "cni0" has the gateway 10.2.0.1/24 of network "net1" in 1.conflist',
+    at(1) +
+    'ADD fails while "cni0" has the gateway 10.1.0.1/24 of network "net0" in 0.conflist',
+  ];
+  const rows: [name: string, networks: object[], found: string[]][] = [
+    ["two subnets", [first, second], fails],
+    ["the bridge's usual name", [first, { ...second, bridge: "cni0" }], fails],
+    ["the default gateway", [first, {
+      ...second,
+      isGateway: false,
+      isDefaultGateway: true,
+    }], fails],
+    ["one VLAN", [{ ...first, vlan: 5 }, { ...second, vlan: 5 }], [
+      ...fails.map((text) => text.replace('"cni0"', '"cni0.5"')),
+    ]],
+    ["one network replaces", [first, { ...second, forceAddress: true }], [
+      ...fails.slice(0, 1),
+      at(1) +
+      'ADD deletes the gateway 10.1.0.1/24 of network "net0" in 0.conflist from "cni0"',
+    ]],
+    ["two gateways of a subnet", [
+      { ipam: { subnet: "10.1.0.0/24", rangeEnd: "10.1.0.9" } },
+      {
+        ipam: {
+          subnet: "10.1.0.0/24",
+          rangeStart: "10.1.0.10",
+          gateway: "10.1.0.254",
+        },
+      },
+    ], [
+      at(0) +
+      'ADD fails while "cni0" has the gateway 10.1.0.254/24 of network "net1" in 1.conflist',
+      at(1) +
+      'ADD fails while "cni0" has the gateway 10.1.0.1/24 of network "net0" in 0.conflist',
+    ]],
+    ["other IPAM plugins", [
+      {
+        ipam: { type: "static", addresses: [{ address: "10.1.0.5/24" }] },
+      },
+      {
+        ipam: { type: "whereabouts", range: "10.2.0.0/24" },
+      },
+    ], [
+      '0.conflist plugins[0].ipam.addresses[0].address: ADD fails while "cni0" has the gateway 10.2.0.1/24 of network "net1" in 1.conflist',
+      '1.conflist plugins[0].ipam.range: ADD fails while "cni0" has the gateway 10.1.0.1/24 of network "net0" in 0.conflist',
+    ]],
+    ["ranges of one set", [{
+      ipam: {
+        ranges: [[{ subnet: "10.1.0.0/24" }, { subnet: "10.2.0.0/24" }]],
+      },
+    }], [
+      '0.conflist plugins[0].ipam.ranges[0][1].subnet: ADD fails while "cni0" has the gateway 10.1.0.1/24 of the set\'s first range',
+    ]],
+    ["other VLANs", [first, { ...second, vlan: 5 }, {
+      ipam: { subnet: "10.3.0.0/24" },
+      vlan: 6,
+    }], []],
+    ["other bridges", [first, { ...second, bridge: "br1" }], []],
+    ["no gateway", [first, { ...second, isGateway: false }], []],
+    ["parts of a subnet", [
+      { ipam: { subnet: "10.1.0.0/24", rangeEnd: "10.1.0.9" } },
+      { ipam: { subnet: "10.1.0.0/24", rangeStart: "10.1.0.10" } },
+    ], []],
+    ["families apart", [first, { ipam: { subnet: "fd00::/64" } }], []],
+    ["subnets of IPv6", [
+      { ipam: { subnet: "fd00::/64" } },
+      { ipam: { subnet: "fd01::/64" } },
+    ], []],
+    ["both families in one network", [{
+      ipam: {
+        ranges: [[{ subnet: "10.1.0.0/24" }], [{ subnet: "fd00::/64" }]],
+      },
+    }, { ipam: { subnet: "fd01::/64" } }], []],
+    ["two subnets of one container", [{
+      ipam: {
+        ranges: [[{ subnet: "10.1.0.0/24" }], [{ subnet: "10.2.0.0/24" }]],
+      },
+    }], []],
+  ];
+  for (const [name, networks, found] of rows) {
+    await t.step(name, async () => {
+      assertEquals(await validateGateways(...networks), found);
+    });
+  }
+});
+
 Deno.test("validate looks into plugin files of a network", async () => {
   using directory = new PluginDirectory();
   const list = { cniVersion: "1.0.0", name: "net" };

@@ -26,7 +26,12 @@ import { pluginNames } from "../../plugins/registry.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
 import { findTold, type ToldPlugin } from "../told_plugin.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { checkAddresses, listRanges } from "./addresses.ts";
+import {
+  checkAddresses,
+  listGateways,
+  listRanges,
+  type NetworkGateway,
+} from "./addresses.ts";
 import { type Given, readConf } from "./document.ts";
 import { checkEffects } from "./effects.ts";
 import {
@@ -71,6 +76,8 @@ export interface Validation {
   readonly notChecked: readonly string[];
   /** The ranges that host-local gives addresses from. */
   readonly ranges: readonly NetworkRange[];
+  /** The gateways that ADD adds to links of the host. */
+  readonly gateways: readonly NetworkGateway[];
 }
 
 /** A range, and what its addresses are reachable through. */
@@ -88,7 +95,13 @@ export async function validateNetwork(
   validator: Validator,
 ): Promise<Validation> {
   const { list, isBare, problems } = readConf(given);
-  const nothing = { types: [], capabilities: [], notChecked: [], ranges: [] };
+  const nothing = {
+    types: [],
+    capabilities: [],
+    notChecked: [],
+    ranges: [],
+    gateways: [],
+  };
   if (list === undefined) return { list, problems, ...nothing };
   const checks = new NetworkChecks(list, validator, given.hasDevice);
   try {
@@ -123,6 +136,10 @@ export async function validateNetwork(
       ...range,
       place: strip(range.place),
     })),
+    gateways: checks.gateways.map((gateway) => ({
+      ...gateway,
+      place: strip(gateway.place),
+    })),
   };
 }
 
@@ -135,6 +152,7 @@ class NetworkChecks {
   readonly types: string[] = [];
   readonly confs: PluginConf[] = [];
   readonly ranges: NetworkRange[] = [];
+  readonly gateways: NetworkGateway[] = [];
   /** The types of other projects' plugins. */
   readonly foreign: Set<string> = new Set();
   readonly #told = new Map<string, Promise<ToldPlugin | undefined>>();
@@ -164,6 +182,7 @@ class NetworkChecks {
         place: [...path, ...range.place],
       })),
     );
+    this.gateways.push(...listGateways(checked).flat());
     // Nothing else matters where an IPAM plugin is in the place of another one.
     if (checked.about?.kind === "ipam") return;
     const found = [

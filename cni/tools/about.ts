@@ -87,6 +87,11 @@ export interface About {
   readonly lint?: Lint;
   /** Lists the ranges that an IPAM plugin gives addresses from. */
   readonly ranges?: (ipam: JsonObject) => GivenRange[];
+  /**
+   * Lists the subnets that an IPAM plugin gives addresses from, as sets: a
+   * container has an address of one subnet of each set.
+   */
+  readonly subnets?: (ipam: JsonObject) => GivenSubnet[][];
 }
 
 /** The plugins that a plugin runs. */
@@ -112,8 +117,8 @@ export interface NetworkFacts {
   readonly hasGateway?: (conf: JsonObject) => boolean;
   /** The host's link that all containers share: the key that names it, and the usual one. */
   readonly sharedLink?: { readonly key: string; readonly usual: string };
-  /** Reports whether the shared link gets the address of the gateway, which must be free. */
-  readonly addsGateway?: (conf: JsonObject) => boolean;
+  /** Returns the host's link that gets the address of the gateway; undefined if none does. */
+  readonly gatewayLink?: (conf: JsonObject) => GatewayLink | undefined;
   /** Returns the VLAN of the container's port of the shared link; 0 for none. */
   readonly vlan?: (conf: JsonObject) => number;
   /** Returns the host's link that ADD needs; undefined if it needs none. */
@@ -122,6 +127,13 @@ export interface NetworkFacts {
   readonly letsThrough?: boolean;
   /** Whether the container has a routing rule for each of its addresses. */
   readonly hasRules?: boolean;
+}
+
+/** A link of the host that has the gateway of all containers on it. */
+export interface GatewayLink {
+  readonly name: string;
+  /** Whether ADD deletes an address that is in the way, and does not fail. */
+  readonly replaces: boolean;
 }
 
 /** A link of the host that ADD needs. */
@@ -185,6 +197,15 @@ export interface GivenRange {
   readonly start: Ip;
   /** The last address. */
   readonly end: Ip;
+}
+
+/** A subnet of addresses that an IPAM plugin gives to containers. */
+export interface GivenSubnet {
+  /** Where it is in the configuration. */
+  readonly place: readonly PropertyKey[];
+  readonly subnet: Cidr;
+  /** The gateway of results; undefined if they have none. */
+  readonly gateway: Ip | undefined;
 }
 
 /** A feature of the kernel. */

@@ -5,7 +5,7 @@
  */
 
 import type { About } from "../../cni/tools/about.ts";
-import { lint, listRanges } from "./lint.ts";
+import { lint, listRanges, listSubnets } from "./lint.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -18,4 +18,5 @@ export const about: About = {
   }],
   lint,
   ranges: listRanges,
+  subnets: listSubnets,
 };

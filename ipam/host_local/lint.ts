@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { GivenRange, Linted } from "../../cni/tools/about.ts";
+import type { GivenRange, GivenSubnet, Linted } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import {
@@ -96,6 +96,17 @@ export function listRanges(ipam: JsonObject): GivenRange[] {
     const end = readIp(range["rangeEnd"]) ?? subnet.last;
     return [{ place: [...place, "subnet"], subnet, start, end }];
   });
+}
+
+/** Lists the subnets of the ranges that the plugin can read, as sets. */
+export function listSubnets(ipam: JsonObject): GivenSubnet[][] {
+  return listSets(ipam).map((set) =>
+    set.flatMap(resolve).map(({ place, used: { subnet, gateway } }) => ({
+      place: [...place, "subnet"],
+      subnet,
+      gateway,
+    }))
+  );
 }
 
 /** Lists the sets of ranges; `ipam` itself may be a range, the first set. */

@@ -5,7 +5,7 @@
  */
 
 import type { About } from "../../cni/tools/about.ts";
-import { lint } from "./lint.ts";
+import { lint, listSubnets } from "./lint.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -13,4 +13,5 @@ export const about: About = {
   kind: "ipam",
   status: "stable",
   lint,
+  subnets: listSubnets,
 };

@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { Linted } from "../../cni/tools/about.ts";
+import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
-import { isObject, objectOf } from "../../cni/json/json.ts";
+import { isObject, type JsonObject, objectOf } from "../../cni/json/json.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */
@@ -82,4 +82,15 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
       ];
     }),
   ];
+}
+
+/** Lists the subnets of the addresses: a container has all of them. */
+export function listSubnets(ipam: JsonObject): GivenSubnet[][] {
+  return listOf(ipam["addresses"]).map(({ address, gateway }, index) => {
+    const subnet = readCidr(address)?.masked();
+    const place = ["addresses", index, "address"];
+    return subnet === undefined
+      ? []
+      : [{ place, subnet, gateway: readIp(gateway) }];
+  });
 }

@@ -5,7 +5,7 @@
  */
 
 import type { About } from "../../cni/tools/about.ts";
-import { lint } from "./lint.ts";
+import { lint, listSubnets } from "./lint.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -15,4 +15,5 @@ export const about: About = {
   install: { onRequest: true, isCopy: true },
   hasDeepStatus: true,
   lint,
+  subnets: listSubnets,
 };

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Linted } from "../../cni/tools/about.ts";
+import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import {
@@ -31,18 +31,8 @@ interface WrittenRange {
  */
 export function lint({ conf }: Linted): Problem[] {
   const ipam = objectOf(conf["ipam"]);
-  const all = [
-    { range: ipam, place: [] },
-    ...listOf(ipam["ipRanges"])
-      .map((range, index) => ({ range, place: ["ipRanges", index] })),
-  ];
-  const ranges = all.flatMap(({ range, place }): WrittenRange[] => {
-    const { range: text } = range;
-    const read = typeof text === "string" && text !== ""
-      ? unlessNoAddress(() => parseRange(text))
-      : undefined;
-    return read === undefined ? [] : [{ range, place, text: read }];
-  });
+  const all = listWritten(ipam);
+  const ranges = all.flatMap(readRange);
   const hasRange = all.some(({ range }) => range["range"]);
   if (!hasRange && listOf(ipam["addresses"]).length === 0) {
     const problem = 'no address: neither "range" nor "ipRanges" is there';
@@ -61,6 +51,35 @@ export function lint({ conf }: Linted): Problem[] {
       return [errorAt(["addresses", index, "gateway"], problem)];
     }),
   ]);
+}
+
+/** Lists the subnets of the ranges: a container has an address of each. */
+export function listSubnets(ipam: JsonObject): GivenSubnet[][] {
+  const router = readIp(ipam["gateway"]);
+  return listWritten(ipam).flatMap(readRange).map(({ place, text }) => {
+    const subnet = text.cidr.masked();
+    const gateway = router?.family === subnet.family ? router : undefined;
+    return [{ place: [...place, "range"], subnet, gateway }];
+  });
+}
+
+function listWritten(ipam: JsonObject): Omit<WrittenRange, "text">[] {
+  return [
+    { range: ipam, place: [] },
+    ...listOf(ipam["ipRanges"])
+      .map((range, index) => ({ range, place: ["ipRanges", index] })),
+  ];
+}
+
+/** Reads a range; empty if the plugin cannot read it. */
+function readRange(
+  { range, place }: Omit<WrittenRange, "text">,
+): WrittenRange[] {
+  const { range: given } = range;
+  const text = typeof given === "string" && given !== ""
+    ? unlessNoAddress(() => parseRange(given))
+    : undefined;
+  return text === undefined ? [] : [{ range, place, text }];
 }
 
 function checkStay(

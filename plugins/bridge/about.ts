@@ -7,6 +7,7 @@
 import { type About, valueOf } from "../../cni/tools/about.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { lint } from "./lint.ts";
+import { vlanGatewayNameOf } from "./settings.ts";
 
 /** See {@linkcode About}. */
 export const about: About = {
@@ -19,10 +20,16 @@ export const about: About = {
     joins: "node",
     hasGateway,
     sharedLink: { key: "bridge", usual: "cni0" },
-    vlan: (conf) => Number(valueOf(conf, "vlan") ?? 0),
-    addsGateway: (conf) =>
-      hasGateway(conf) && !valueOf(conf, "vlan") &&
-      valueOf(conf, "forceAddress") !== true,
+    vlan: vlanOf,
+    gatewayLink: (conf) => {
+      if (!hasGateway(conf)) return undefined;
+      const bridge = String(valueOf(conf, "bridge") || "cni0");
+      const vlan = vlanOf(conf);
+      return {
+        name: vlan === 0 ? bridge : vlanGatewayNameOf({ bridge }, vlan),
+        replaces: valueOf(conf, "forceAddress") === true,
+      };
+    },
   },
   differences: [{
     uses: /"ipMasq":true/i,
@@ -34,6 +41,10 @@ export const about: About = {
   start: { rank: 1, keys: startingKeys, addsRoutes: true },
   lint,
 };
+
+function vlanOf(conf: JsonObject): number {
+  return Number(valueOf(conf, "vlan") ?? 0);
+}
 
 function hasGateway(conf: JsonObject): boolean {
   return ["isGateway", "isDefaultGateway"]
