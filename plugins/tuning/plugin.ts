@@ -33,7 +33,7 @@ import { removeStaleBackups } from "./backup.ts";
 import type { LinkSettings } from "../parts/link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 import { settingsOf } from "./settings.ts";
-import { writeSysctls } from "./sysctls.ts";
+import { type Sysctl, writeSysctls } from "./sysctls.ts";
 import { restoreLink, tuneLink } from "./tune_link.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/meta/tuning/tuning.go. */
@@ -51,6 +51,7 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
     await using rollback = new Rollback(call.log);
     writeSysctls(sandbox.netns, sysctls, rollback);
     tuneLink(sandbox, link, call, rollback);
+    await forgetIgnored(sandbox, sysctls, call.args.ifName);
     rollback.commit();
     return withSettings(prevResult, call.args.ifName, link);
   },
@@ -96,6 +97,20 @@ async function refuseTakenMac(
   const { checkMacIsFreeFor } = await import("../parts/free_mac.ts");
   using host = Rtnl.open(hostNetns);
   checkMacIsFreeFor(host, sandbox, { ifName, mac });
+}
+
+/** Deletes what the kernel learned from routers that it ignores now. */
+async function forgetIgnored(
+  sandbox: Rtnl,
+  sysctls: readonly Sysctl[],
+  ifName: string,
+): Promise<void> {
+  const place = `net/ipv6/conf/${ifName}/`;
+  for (const { key, value } of sysctls) {
+    if (!key.startsWith(place) || value.trim() !== "0") continue;
+    const { forgetLearned } = await import("./learned.ts");
+    forgetLearned(sandbox, ifName, key.slice(place.length));
+  }
 }
 
 /** Returns the result with the interface's new MAC and MTU. */

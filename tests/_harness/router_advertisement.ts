@@ -14,7 +14,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
 const AF_PACKET = 17, SOCK_RAW = 3;
 const ICMPV6 = 58, HOPS = 255, ALL_NODES = Ip.parse("ff02::1");
-/** Lifetimes of the router and of what it advertises, in seconds. */
+/** Lifetimes of the router and, by default, of the prefix, in seconds. */
 const LIFETIME = 1800;
 
 /**
@@ -23,24 +23,31 @@ const LIFETIME = 1800;
  * Source: RFC 4861, 4.2 and 4.6.
  *
  * @param router The router's link-local address
+ * @param lifetime Of the prefix; 0xffffffff is for ever
+ * @param isOnLinkOnly Whether the prefix is not for addresses
  */
 export function advertiseRouter(
   { path }: NetNs,
   ifName: string,
-  { router = "fe80::aa", prefix = "2001:db8:ffff::/64" } = {},
+  {
+    router = "fe80::aa",
+    prefix = "2001:db8:ffff::/64",
+    lifetime = LIFETIME,
+    isOnLinkOnly = false,
+  } = {},
 ): void {
   using rtnl = Rtnl.open(path);
   const { index, mac } = rtnl.link.get(ifName);
   const source = Ip.parse(router);
   const subnet = Cidr.parse(prefix);
-  const seconds = words(LIFETIME);
+  const seconds = words(lifetime);
   const message = (checksum: number): Bytes =>
     concat([
       Uint8Array.of(134, 0, checksum >> 8, checksum & 0xff),
       Uint8Array.of(64, 0, LIFETIME >> 8, LIFETIME & 0xff),
       new Uint8Array(8),
       // The prefix: on the link, and for addresses.
-      Uint8Array.of(3, 4, subnet.prefixLength, 0xc0),
+      Uint8Array.of(3, 4, subnet.prefixLength, isOnLinkOnly ? 0x80 : 0xc0),
       ...[seconds, seconds, words(0), subnet.network.toBytes()],
     ]);
   const { length } = message(0);

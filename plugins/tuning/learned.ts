@@ -1,0 +1,89 @@
+/**
+ * What the kernel has learned from router advertisements, before ADD told it to
+ * ignore them.
+ *
+ * @module
+ */
+
+import { isErrno } from "../../ffi/errno.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import { listAddresses, named } from "../parts/configure_link.ts";
+
+/** What a parameter has the kernel ignore if it is 0. */
+interface Ignored {
+  /** Whether addresses are ignored. */
+  readonly addresses?: boolean;
+  /** Whether prefixes on the link are ignored. */
+  readonly prefixes?: boolean;
+  /** Whether routers are ignored: as the default, or also for single routes. */
+  readonly routers?: "default" | "all";
+}
+
+/** Parameters below net/ipv6/conf/IFNAME. Source: Documentation/networking/ip-sysctl.rst. */
+const IGNORING: Readonly<Record<string, Ignored>> = {
+  accept_ra: { addresses: true, prefixes: true, routers: "all" },
+  accept_ra_pinfo: { addresses: true, prefixes: true },
+  accept_ra_defrtr: { routers: "default" },
+  autoconf: { addresses: true },
+};
+
+/**
+ * Deletes what a parameter of 0 has the kernel ignore from now on. What an
+ * advertisement brought between the link's start and now would stay otherwise.
+ *
+ * @param parameter Below net/ipv6/conf/IFNAME, such as `accept_ra`
+ * @throws {Error} If the kernel refuses
+ */
+export function forgetLearned(
+  sandbox: Rtnl,
+  ifName: string,
+  parameter: string,
+): void {
+  const ignored = IGNORING[parameter];
+  const link = sandbox.link.find(ifName);
+  if (ignored === undefined || link === undefined) return;
+  const { addresses, prefixes, routers } = ignored;
+  const all = listAddresses(sandbox, link)
+    .filter(({ address }) => address.family === 6);
+  const lasting = all.filter(({ isPermanent }) => isPermanent);
+  const isLearned = (route: RouteEntry): boolean => {
+    const { origin, destination, isDefault, isUnicast } = route;
+    if (!isUnicast || route.family !== 6 || !route.isOnlyOver(link.index)) {
+      return false;
+    }
+    if (origin === "router") {
+      return routers === "all" || routers === "default" && isDefault;
+    }
+    // The kernel has a route for each subnet of an address, too.
+    return prefixes === true && origin === "kernel" &&
+      !destination.ip.isLinkLocal && !destination.ip.isMulticast &&
+      !lasting.some(({ address }) => address.masked().equals(destination));
+  };
+  if (addresses) {
+    for (const { address, isPermanent } of all) {
+      if (isPermanent) continue;
+      deleteIfThere(
+        `address ${address} of "${ifName}"`,
+        () => sandbox.address.del(link.index, address),
+      );
+    }
+  }
+  for (const route of sandbox.route.listEntries().filter(isLearned)) {
+    deleteIfThere(
+      `route ${route.destination} of "${ifName}"`,
+      () => sandbox.route.delEntry(route),
+    );
+  }
+}
+
+/** It may have expired, or have gone with the address it belongs to. */
+function deleteIfThere(what: string, work: () => void): void {
+  named(`delete ${what}`, () => {
+    try {
+      work();
+    } catch (error) {
+      if (!isErrno(error, "EADDRNOTAVAIL", "ESRCH")) throw error;
+    }
+  });
+}
