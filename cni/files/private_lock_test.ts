@@ -53,7 +53,8 @@ Deno.test("lockPrivately() lets one in at a time, although each removes the file
 Deno.test("lockPrivately() goes on where the lock cannot be created", () =>
   withDirectory(async (directory) => {
     const lines: string[] = [];
-    const log = createLog({}, (line) => lines.push(line));
+    const env = { CNI_LOG_LEVEL: "debug" };
+    const log = createLog({}, (line) => lines.push(line), env);
     // A file is where the directory should be.
     const file = directory.replace("/run/locks", "/run");
     await Deno.writeTextFile(file, "");

@@ -130,4 +130,6 @@ export const getRoute = message(
   26,
   routeHeader,
   routeAttributes,
+  // Without a destination, all routes are requested.
+  (_, { destination }) => destination && `"${destination}"`,
 );

@@ -42,7 +42,10 @@ function enabling<T>(family: IpFamily, work: () => T): T {
   try {
     return work();
   } catch (cause) {
-    throw new Error(`Cannot enable IPv${family} forwarding`, { cause });
+    throw new Error(
+      `Cannot enable IPv${family} forwarding by "${FORWARDING[family]}"`,
+      { cause },
+    );
   }
 }
 
