@@ -7,6 +7,7 @@ import {
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { needsUserNamespaces, rootTest } from "../../testing/capabilities.ts";
+import { startUserNamespace } from "../../tests/_harness/user_namespace.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { SyscallError } from "../errno.ts";
@@ -153,30 +154,6 @@ const FORGE = new URL(
   "../../tests/_harness/forge_answers.ts",
   import.meta.url,
 ).pathname;
-
-/** Starts a process that is root in its own user and network namespaces. */
-async function startUserNamespace(): Promise<
-  AsyncDisposable & { readonly pid: number }
-> {
-  const child = new Deno.Command("unshare", {
-    args: ["--user", "--map-root-user", "--net", "cat"],
-    stdin: "piped",
-    stdout: "piped",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  // Output shows that the process is inside.
-  await writer.write(new TextEncoder().encode("here"));
-  const reader = child.stdout.getReader();
-  await reader.read();
-  return {
-    pid: child.pid,
-    async [Symbol.asyncDispose](): Promise<void> {
-      await writer.close();
-      await reader.cancel();
-      await child.status;
-    },
-  };
-}
 
 rootTest("NetlinkSocket closes once", () => {
   using hosts = TestHosts.create();

@@ -243,7 +243,7 @@ export class LinkRequests {
 
   /**
    * Finds the other end of a veth pair, in whichever namespace; undefined if that
-   * has ended.
+   * has ended, or is of another user, of which the kernel does not tell.
    */
   findPeer(
     { index, linkIndex, linkNetnsId }: Pick<
@@ -262,7 +262,7 @@ export class LinkRequests {
       // Linux before 4.20 looks in this namespace.
       return peer.linkIndex === index ? peer : undefined;
     } catch (error) {
-      if (isErrno(error, "EINVAL", "ENODEV")) return undefined;
+      if (isErrno(error, "EINVAL", "ENODEV", "EACCES")) return undefined;
       throw error;
     }
   }

@@ -1,12 +1,14 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Mac } from "../../net/mac.ts";
-import { rootTest } from "../../testing/capabilities.ts";
+import { needsUserNamespaces, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
-import type { NetNs } from "../netns.ts";
+import { NetNs } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
+import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { startUserNamespace } from "../../tests/_harness/user_namespace.ts";
 import { needsVrf } from "../../tests/_harness/vrf.ts";
 
 /** Returns a link as `ip` shows it. */
@@ -455,3 +457,30 @@ rootTest("LinkRequests.set() moves a link to an index", () => {
   rtnl.link.set(index, { netns: sandbox, name: "eth0", newIndex: 4711 });
   assertEquals(inside.link.get("eth0").index, 4711);
 });
+
+rootTest(
+  "LinkRequests.findPeer() finds no end of which the kernel does not tell",
+  needsUserNamespaces(),
+  async () => {
+    // Root of a user namespace is nobody in the namespaces of the machine.
+    await using container = await startUserNamespace();
+    using netns = NetNs.open(`/proc/${container.pid}/ns/net`);
+    using hosts = TestHosts.create();
+    const end = ["type", "veth", "peer", "name", "v1", "netns"];
+    const pid = String(container.pid);
+    runIn(hosts.host, "ip", "link", "add", "v0", ...end, pid);
+    const script = `
+      import { Rtnl } from "${import.meta.resolve("./mod.ts")}";
+      using rtnl = Rtnl.open("/proc/thread-self/ns/net");
+      const link = rtnl.link.get("v1");
+      console.log(rtnl.link.findPeer(link), rtnl.link.hasLivePeer(link));
+    `;
+    const output = runIn(
+      netns,
+      "nsenter",
+      ...["--preserve-credentials", `--user=/proc/${pid}/ns/user`],
+      ...[Deno.execPath(), "run", "-A", "--no-check", asModule(script)],
+    );
+    assertEquals(output, "undefined true\n");
+  },
+);
