@@ -85,8 +85,7 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
 
   async del(call): Promise<void> {
     const saved = new SavedConfs(call.config.dataDir).find(attachmentOf(call));
-    const isAttached = readablePrevResult(call) !== undefined;
-    if (saved === undefined && !isAttached) return;
+    if (saved === undefined && readablePrevResult(call) === undefined) return;
     if (saved !== undefined && saved.conf === undefined) {
       const what = "Ignoring a saved configuration that is damaged";
       call.log.warn(what, { path: saved.path });
