@@ -19,11 +19,10 @@ import {
   DEFAULT_CACHE_DIR,
 } from "../../cni/libcni/cache.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { PluginConf } from "../../cni/libcni/conf.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import { type Delegate, isList, loadDelegate } from "./model/delegate.ts";
+import { type Delegate, loadDelegate, pluginsOf } from "./model/delegate.ts";
 import type { NetworkError } from "./model/network_error.ts";
 import {
   isBounded,
@@ -99,7 +98,8 @@ function checkNeighbours(
   ips: readonly string[],
   holdings: readonly Holding[],
 ): void {
-  if (firstPlugin(delegate.conf)?.type !== "ptp") return;
+  const [first] = pluginsOf(delegate.conf);
+  if (first?.type !== "ptp") return;
   const subnets = holdings.flatMap(({ subnets = [] }) => subnets);
   for (const text of ips) {
     const ip = Ip.parse(text);
@@ -209,7 +209,7 @@ function mayMeet({ conf }: Delegate, { config }: Holding): boolean {
  * interface or bridge, and VLAN. Undefined for other networks, and unknown ones.
  */
 function segmentOf(conf: Delegate["conf"]): string | undefined {
-  const plugin = firstPlugin(conf);
+  const [plugin] = pluginsOf(conf);
   if (plugin === undefined) return undefined;
   const { type, document } = plugin;
   const valueOf = (key: string): JsonValue => findValue(document, key) ?? "";
@@ -227,8 +227,4 @@ function segmentOf(conf: Delegate["conf"]): string | undefined {
     default:
       return undefined;
   }
-}
-
-function firstPlugin(conf: Delegate["conf"]): PluginConf | undefined {
-  return isList(conf) ? conf.plugins[0] : conf.plugin;
 }

@@ -19,6 +19,7 @@ import {
   type NetworkConfList,
   parseNetworkConf,
   parseNetworkConfList,
+  type PluginConf,
 } from "../../../cni/libcni/conf.ts";
 import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import type { Route } from "../../../cni/result/result.ts";
@@ -186,10 +187,16 @@ export function isOwnType(type: unknown): boolean {
   return OWN_TYPES.includes(type);
 }
 
+/** Lists the plugins of a network, of which a single configuration has one. */
+export function pluginsOf(
+  conf: NetworkConfList | NetworkConf,
+): readonly PluginConf[] {
+  return isList(conf) ? conf.plugins : [conf.plugin];
+}
+
 /** Reports whether a network runs multus, at any level of its configuration. */
 export function isOwnConf(conf: NetworkConfList | NetworkConf): boolean {
-  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
-  return plugins.some(({ document }) => runsMultus(document));
+  return pluginsOf(conf).some(({ document }) => runsMultus(document));
 }
 
 /**

@@ -28,7 +28,12 @@ import {
 import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
 import { injectConf, setKeys } from "../../../cni/libcni/request.ts";
-import { type Delegate, type DelegateDevice, isList } from "./delegate.ts";
+import {
+  type Delegate,
+  type DelegateDevice,
+  isList,
+  pluginsOf,
+} from "./delegate.ts";
 
 /**
  * Sets the name of a configuration that has none.
@@ -86,8 +91,7 @@ export function injectCniArgs(
  * plugins of a list, which do not see it there, or in one of them.
  */
 export function allowsClaims({ conf }: Delegate): boolean {
-  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
-  const documents = plugins.map(({ document }) => document);
+  const documents = pluginsOf(conf).map(({ document }) => document);
   const top = isList(conf)
     ? [parseDocument("configuration list", conf.bytes)]
     : [];
@@ -114,8 +118,7 @@ export function injectClaim(
 
 /** Reports whether addresses stay for pods that name no claim. */
 export function staysByPod({ conf }: Delegate): boolean {
-  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
-  return plugins.some(({ document }) => {
+  return pluginsOf(conf).some(({ document }) => {
     const ipam = objectOf(findValue(document, "ipam"));
     return (findValue(ipam, "stay") ?? undefined) !== undefined;
   });

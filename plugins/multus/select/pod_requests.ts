@@ -22,7 +22,7 @@ import {
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import type { MultusConfig } from "../model/config.ts";
-import { type Delegate, isList } from "../model/delegate.ts";
+import { type Delegate, pluginsOf } from "../model/delegate.ts";
 import { type NetworkError, refusal } from "../model/network_error.ts";
 
 /** The settings of the node. */
@@ -122,9 +122,7 @@ function listValues(object: JsonObject, folded: string): JsonValue[] {
 }
 
 function listPlugins({ conf }: Delegate): JsonObject[] {
-  return isList(conf)
-    ? conf.plugins.map(({ document }) => document)
-    : [conf.plugin.document];
+  return pluginsOf(conf).map(({ document }) => document);
 }
 
 function checkArgs(
@@ -204,7 +202,7 @@ function listIpam(value: JsonValue | readonly JsonObject[]): JsonObject[] {
 }
 
 function declares({ conf }: Delegate, capability: string): boolean {
-  return (isList(conf) ? conf.plugins : [conf.plugin])
+  return pluginsOf(conf)
     .some(({ capabilities }) => capabilities[capability] === true);
 }
 
