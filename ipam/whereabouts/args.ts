@@ -12,7 +12,7 @@ import { Ip } from "../../net/ip.ts";
 export interface KnownArgs {
   /** `NAMESPACE/NAME` of the pod; "" if absent. */
   readonly podref: string;
-  /** Addresses beyond the ranges' own. */
+  /** Requested addresses: of the ranges, or beyond them. */
   readonly ips: readonly Cidr[];
   /** Each one applies to the addresses of its subnet. */
   readonly gateways: readonly Ip[];
