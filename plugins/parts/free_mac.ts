@@ -47,22 +47,3 @@ export function checkMacIsFree(
     throw refuse(`a static entry of "${bridge.name}"`);
   }
 }
-
-/**
- * Does the same for an interface that exists, if it is behind a port of a bridge.
- *
- * @throws {CniError} 11
- */
-export function checkMacIsFreeFor(
-  host: Rtnl,
-  { link: links }: Rtnl,
-  { ifName, mac }: { readonly ifName: string; readonly mac: Mac },
-): void {
-  const link = links.find(ifName);
-  if (link?.kind !== "veth" || link.linkIndex === undefined) return;
-  const port = host.link.find(link.linkIndex);
-  if (port?.linkIndex !== link.index || port.masterIndex === undefined) return;
-  const bridge = host.link.find(port.masterIndex);
-  if (bridge?.kind !== "bridge") return;
-  checkMacIsFree(host, { bridge, mac }, ({ index }) => index === port.index);
-}

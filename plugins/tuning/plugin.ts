@@ -20,12 +20,11 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Mac } from "../../net/mac.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { requirePrevResult } from "../parts/prev_result.ts";
 import { openSandbox } from "../parts/sandbox.ts";
 import { checkAllowed } from "./allowlist.ts";
@@ -47,7 +46,10 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
     await checkAllowed(sysctls);
     const prevResult = requirePrevResult(call, NOT_CHAINED);
     using sandbox = openSandbox(call.args);
-    if (link.mac !== undefined) await refuseTakenMac(call, sandbox, link.mac);
+    if (link.mac !== undefined) {
+      const { refuseTakenMac } = await import("./free_mac.ts");
+      refuseTakenMac(call, sandbox, link.mac);
+    }
     await using rollback = new Rollback(call.log);
     writeSysctls(sandbox.netns, sysctls, rollback);
     tuneLink(sandbox, link, call, rollback);
@@ -83,21 +85,6 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
 
 /** Error text for a call without prevResult; clients compare it verbatim. */
 const NOT_CHAINED = "Required prevResult missing";
-
-/**
- * Refuses the MAC of another port of the bridge that the interface is behind.
- *
- * @throws {CniError} 11
- */
-async function refuseTakenMac(
-  { args: { ifName }, hostNetns }: Call<TuningConfig>,
-  sandbox: Rtnl,
-  mac: Mac,
-): Promise<void> {
-  const { checkMacIsFreeFor } = await import("../parts/free_mac.ts");
-  using host = Rtnl.open(hostNetns);
-  checkMacIsFreeFor(host, sandbox, { ifName, mac });
-}
 
 /** Deletes what the kernel learned from routers that it ignores now. */
 async function forgetIgnored(
