@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { COMMANDS } from "../../cni/call/args.ts";
-import { formatRecord } from "./record.ts";
+import { createLog } from "../../cni/log/log.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { formatRecord, recordCall } from "./record.ts";
+import type { DebugConfig } from "./schema.ts";
 
 const args = {
   containerId: "c1",
@@ -35,4 +38,26 @@ Deno.test("formatRecord() begins with the command", () => {
     formatRecord({ command, args, stdin }).split("\n")[0]
   );
   assertEquals(titles, ["CmdAdd", "CmdDel", "CmdCheck", "CmdGC", "CmdStatus"]);
+});
+
+Deno.test("recordCall() appends to a file, and follows no link", () => {
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const file = `${directory}/calls`, link = `${directory}/link`;
+  Deno.symlinkSync("calls", link);
+  const lines: string[] = [];
+  const record = (cniOutput: string): void => {
+    const stdin = new Uint8Array();
+    const log = createLog({}, (line) => lines.push(line));
+    const call = { command: "ADD", args, stdin, config: { cniOutput }, log };
+    recordCall(call as unknown as Call<DebugConfig>);
+  };
+  record(link);
+  assertEquals([...Deno.readDirSync(directory)].length, 1);
+  record(file);
+  const once = Deno.readTextFileSync(file);
+  record(link);
+  assertEquals([Deno.readTextFileSync(file), lines.length], [once, 2]);
+  record(file);
+  assertEquals(Deno.readTextFileSync(file), once + once);
+  Deno.removeSync(directory, { recursive: true });
 });
