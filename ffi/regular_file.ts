@@ -21,8 +21,9 @@ export const O_NOFOLLOW: number = Deno.build.arch === "aarch64"
 const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
 
 /**
- * Opens a regular file to append to it, and creates it, with mode 0600 by default. Does not
- * follow a symbolic link at the end of the path, nor wait for a pipe.
+ * Opens a regular file to append to it, and creates it, with mode 0600 by
+ * default. Does not follow a symbolic link at the end of the path, nor wait for a
+ * pipe.
  *
  * @param options.create False to open only a file that exists
  *

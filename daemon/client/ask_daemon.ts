@@ -24,7 +24,7 @@ export { SHIM };
  * ends by itself, since nothing is left to wait for, exits with 1: no answer must not
  * look like success.
  *
- * @param isRenamed Whether the call stub knew another name, which no daemon knows
+ * @param isRenamed Whether the launcher knew another name, which no daemon knows
  */
 export async function askDaemon(
   name: string,

@@ -40,8 +40,6 @@ import { Standstill } from "./standstill.ts";
 import { answerState } from "./state_handler.ts";
 import { type StateAddress, StateServer } from "./state_server.ts";
 
-/** Names of the sockets: the daemon's own protocol, and HTTP. */
-
 /** How often the sockets are looked after, in ms. */
 const LOOK_MS = 1000;
 

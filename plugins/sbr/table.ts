@@ -149,8 +149,8 @@ function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
 
 /**
  * Creates a default route; marks the router as on the link if an existing route
- * does, or if it is an address's gateway outside the subnets. It keeps the metric of the route that it replaces, from which DEL
- * restores it.
+ * does, or if it is an address's gateway outside the subnets. The route keeps the
+ * metric of the one that it replaces, from which DEL restores it.
  */
 function defaultRoute(
   gateway: Ip,
