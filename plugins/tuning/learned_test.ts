@@ -87,10 +87,6 @@ rootTest(
       await advertise(scene);
       await scene.succeed("ADD");
       assertEquals(listIpv6(scene), left.toSorted(compare));
-      if (left !== KEPT) return;
-      // The router stays ignored.
-      advertiseRouter(scene.hosts.host, "host0", { prefix: PREFIX });
-      assertEquals(listIpv6(scene), left.toSorted(compare));
     });
   },
 );
