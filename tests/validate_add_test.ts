@@ -22,8 +22,8 @@ const onMaster = (keys: JsonObject): Plugin => ({
   ipam: IPAM,
   ...keys,
 });
-const leased = (keys: JsonObject): Plugin =>
-  onMaster({ ipam: { ...IPAM, ...keys } });
+const leased = (keys: JsonObject, cniVersion = "1.0.0"): Plugin =>
+  onMaster({ cniVersion, ipam: { ...IPAM, ...keys } });
 const routed = (route: JsonObject): Plugin =>
   leased({ routes: [{ dst: "10.9.0.0/16", ...route }] });
 const fixed = (type: string, address: JsonObject): Plugin => ({
@@ -116,6 +116,57 @@ const REFUSED: Readonly<Record<string, readonly Plugin[]>> = {
   "a fixed gateway of the other family": [
     fixed("ptp", { address: "10.1.0.5/24", gateway: "fd00::1" }),
   ],
+  "two addresses of a family in an old result": [
+    leased({ ranges: [[{ subnet: "10.61.0.0/24" }]] }, "0.2.0"),
+  ],
+  "two fixed addresses of a family in an old result": [{
+    type: "ptp",
+    cniVersion: "0.2.0",
+    ipam: {
+      type: "static",
+      addresses: [{ address: "10.1.0.5/24" }, { address: "10.2.0.5/24" }],
+    },
+  }],
+  "macvlan: a route by the broadcast address": [
+    leased({ gateway: "10.60.0.255", routes: [{ dst: "0.0.0.0/0" }] }),
+  ],
+  "macvlan: a route's gateway that is the broadcast address": [
+    routed({ gw: "10.60.0.255" }),
+  ],
+  "bridge: default by the broadcast address": [
+    bridged({
+      isDefaultGateway: true,
+      ipam: { ...IPAM, gateway: "10.60.0.255" },
+    }),
+  ],
+  "bridge: a route's gateway that is the broadcast address": [
+    bridged({
+      ipam: { ...IPAM, routes: [{ dst: "10.9.0.0/16", gw: "10.60.0.255" }] },
+    }),
+  ],
+  "static: a route by the broadcast address": [{
+    type: "bridge",
+    ipam: {
+      type: "static",
+      addresses: [{ address: "10.1.0.5/24", gateway: "10.1.0.255" }],
+      routes: [{ dst: "0.0.0.0/0" }],
+    },
+  }],
+  "ptp: the broadcast address": [
+    { ...FIRST, ipam: { ...IPAM, gateway: "10.60.0.255" } },
+  ],
+  "ptp: a route by the broadcast address": [
+    {
+      ...FIRST,
+      ipam: { ...IPAM, gateway: "10.60.0.255", routes: [{ dst: "0.0.0.0/0" }] },
+    },
+  ],
+  "ptp: a route's gateway that is the broadcast address": [
+    {
+      ...FIRST,
+      ipam: { ...IPAM, routes: [{ dst: "10.9.0.0/16", gw: "10.60.0.255" }] },
+    },
+  ],
   "a gateway without an address": [fixed("ptp", { gateway: "10.1.0.1" })],
 };
 
@@ -125,6 +176,37 @@ const SERVED: Readonly<Record<string, readonly Plugin[]>> = {
   "a route's gateway outside the subnet": [routed({ gw: "192.0.2.1" })],
   "a fixed gateway outside the subnet": [
     fixed("bridge", { address: "10.1.0.5/24", gateway: "192.0.2.1" }),
+  ],
+  "bridge: the network's address": [
+    bridged({
+      isDefaultGateway: true,
+      ipam: { ...IPAM, gateway: "10.60.0.0" },
+    }),
+  ],
+  "macvlan: the network's address": [
+    leased({ gateway: "10.60.0.0", routes: [{ dst: "0.0.0.0/0" }] }),
+  ],
+  "bridge: the broadcast address without routes": [
+    bridged({ isGateway: true, ipam: { ...IPAM, gateway: "10.60.0.255" } }),
+  ],
+  "bridge: the broadcast address beside another default route": [
+    bridged({
+      isDefaultGateway: true,
+      ipam: {
+        ...IPAM,
+        gateway: "10.60.0.255",
+        routes: [{ dst: "0.0.0.0/0", gw: "10.60.0.9" }],
+      },
+    }),
+  ],
+  "macvlan: the broadcast address, and a route on the link": [
+    leased({
+      gateway: "10.60.0.255",
+      routes: [{ dst: "10.9.0.0/16", scope: 253 }],
+    }),
+  ],
+  "an address of each family in an old result": [
+    leased({ ranges: [[{ subnet: "fd00::/64" }]] }, "0.2.0"),
   ],
   "a link-local gateway": [
     leased({ subnet: "2001:db8::/64", gateway: "fe80::1" }),
@@ -154,7 +236,8 @@ async function hasError(
   plugins: readonly Plugin[],
 ): Promise<boolean> {
   const path = `${directory}/net1.conflist`;
-  const list = { cniVersion: "1.0.0", name: "net1", plugins };
+  const cniVersion = plugins.at(-1)?.["cniVersion"] ?? "1.0.0";
+  const list = { cniVersion, name: "net1", plugins };
   await Deno.writeTextFile(path, JSON.stringify(list));
   const { stdout } = await runCni(
     ...["validate", path, `--cni-path=${directories}`, "--conf-dir=/dev/null"],

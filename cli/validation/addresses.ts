@@ -5,7 +5,7 @@
  */
 
 import { findUnfitValue } from "../../cni/result/route.ts";
-import type { GatewayLink, GivenRange } from "../../cni/tools/about.ts";
+import type { GivenRange } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
 import {
   type JsonObject,
@@ -13,11 +13,8 @@ import {
   objectOf,
 } from "../../cni/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import {
-  gatewayAddressesOf,
-  gatewayFor,
-  isInTheWay,
-} from "../../plugins/bridge/gateway.ts";
+import type { NetworkConfList } from "../../cni/libcni/conf.ts";
+import { isAtLeast, isSpecVersion } from "../../cni/version.ts";
 import type { CheckedPlugin } from "./keys.ts";
 import {
   errorAt,
@@ -26,24 +23,16 @@ import {
   warningAt,
 } from "../../cni/tools/problem.ts";
 
-/** A gateway that ADD adds to a link of the host. */
-export interface NetworkGateway {
-  /** Where its subnet is in the configuration. */
-  readonly place: Place;
-  readonly link: GatewayLink;
-  readonly address: Cidr;
-}
-
 /** Lists addresses and routes that make no sense for any plugin. */
-export function checkAddresses(checked: CheckedPlugin): Problem[] {
+export function checkAddresses(
+  checked: CheckedPlugin,
+  { cniVersion }: Pick<NetworkConfList, "cniVersion">,
+): Problem[] {
   const { folded, place, conf, ipamAbout } = checked;
   const ipam = objectOf(folded["ipam"]);
   const at = [...place, "ipam"];
-  const ranges = ipamAbout?.ranges?.(ipam) ?? [];
-  const subnets = [
-    ...ranges.map(({ subnet }) => subnet),
-    ...listOf(ipam["addresses"]).map(({ address }) => readCidr(address)),
-  ].filter((subnet) => subnet !== undefined);
+  const subnets = (ipamAbout?.subnets?.(ipam) ?? []).flat()
+    .map(({ subnet }) => subnet);
   // A runtime may pass addresses of other subnets.
   const isComplete = Object.values(conf.capabilities).every((is) => !is);
   return [
@@ -52,7 +41,7 @@ export function checkAddresses(checked: CheckedPlugin): Problem[] {
       [...at, "routes"],
       isComplete ? subnets : [],
     ),
-    ...listGateways(checked).flatMap(checkSet),
+    ...checkFamilies(checked, cniVersion),
     ...checkNameservers([...place, "dns"], folded["dns"]),
     ...checkNameservers([...at, "dns"], ipam["dns"]),
   ];
@@ -68,47 +57,30 @@ export function listRanges(
     .map((range) => ({ ...range, place: ["ipam", ...range.place] }));
 }
 
-/**
- * Lists the gateways that the plugin adds to a link of the host, as sets: ADD
- * adds one of each set.
- */
-export function listGateways(
-  { folded, place, about, ipamAbout }: CheckedPlugin,
-): NetworkGateway[][] {
-  const link = about?.network?.gatewayLink?.(folded);
-  if (link === undefined) return [];
+/** The first version whose results have any number of addresses. */
+const LISTS_SINCE = "0.3.0";
+
+/** Finds addresses that a result of an old version has no room for. */
+function checkFamilies(
+  { folded, place, conf, ipamAbout }: CheckedPlugin,
+  cniVersion: string,
+): Problem[] {
+  const isOld = (cniVersion === "" || isSpecVersion(cniVersion)) &&
+    !isAtLeast(cniVersion, LISTS_SINCE);
+  if (!isOld) return [];
   const sets = ipamAbout?.subnets?.(objectOf(folded["ipam"])) ?? [];
-  return sets.map((set) =>
-    set.flatMap(({ place: at, subnet, gateway = gatewayFor(subnet) }) =>
-      gateway.family !== subnet.family
-        ? []
-        : gatewayAddressesOf([{ address: subnet, gateway }]).map((address) => ({
-          place: [...place, "ipam", ...at],
-          link,
-          address,
-        }))
+  const firsts = sets.flatMap(([first]) => first ?? []);
+  // A runtime may request others in their place.
+  const problemAt = conf.capabilities["ips"] ? warningAt : errorAt;
+  return firsts.filter(({ subnet: { family } }, index) =>
+    firsts.findIndex((other) => other.subnet.family === family) < index
+  ).map(({ place: at, subnet: { family } }) =>
+    problemAt(
+      [...place, "ipam", ...at],
+      `a second IPv${family} address: before version ${LISTS_SINCE}, results ` +
+        "have one of each family",
     )
   );
-}
-
-/** Finds a gateway that is in the way of the first one of its set. */
-function checkSet([first, ...others]: readonly NetworkGateway[]): Problem[] {
-  if (first === undefined) return [];
-  return others.filter(({ address }) =>
-    !address.equals(first.address) && isInTheWay(first.address, address)
-  ).map(({ place, link }) =>
-    warningAt(
-      place,
-      describeClash(link, `${first.address} of the set's first range`),
-    )
-  );
-}
-
-/** Says what ADD does where a link has the gateway of others. */
-export function describeClash(link: GatewayLink, other: string): string {
-  return link.replaces
-    ? `ADD deletes the gateway ${other} from "${link.name}"`
-    : `ADD fails while "${link.name}" has the gateway ${other}`;
 }
 
 /** @param subnets Those of the container; empty if unknown */
@@ -154,6 +126,13 @@ function checkGateway(
     return [errorAt([...at, key], problem.join(" "))];
   }
   if (subnets.length === 0) return [];
+  const silent = subnets.find(({ broadcast }) =>
+    gw !== undefined && broadcast?.equals(gw)
+  );
+  if (silent !== undefined) {
+    const problem = `the broadcast address of ${silent} is no gateway`;
+    return [errorAt([...at, "gw"], problem)];
+  }
   if (!subnets.some(({ family }) => family === dst.family)) {
     const problem = `the container has no IPv${dst.family} address`;
     return [warningAt([...at, "dst"], problem)];

@@ -410,6 +410,18 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "warning cniVersion: lists of plugins require 0.3.0 or later",
   ],
   [
+    "two addresses of a family before 0.3.0",
+    list([{
+      type: "ptp",
+      ipam: {
+        type: "static",
+        addresses: [{ address: "10.1.0.5/24" }, { address: "10.2.0.5/24" }],
+      },
+    }], { cniVersion: "0.2.0" }),
+    "warning cniVersion: lists of plugins require 0.3.0 or later",
+    "error plugins[0].ipam.addresses[1].address: a second IPv4 address: before version 0.3.0, results have one of each family",
+  ],
+  [
     "1.0",
     list([PTP], { cniVersion: "1.0" }),
     "warning cniVersion: known versions are 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0",
@@ -638,6 +650,14 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "whereabouts addresses",
     whereabouts({ addresses: [{ address: "10.1.0.2/24" }] }),
+  ],
+  [
+    "whereabouts addresses beside a range",
+    whereabouts({
+      range: "10.2.0.0/24",
+      addresses: [{ address: "10.1.0.2/24" }],
+      routes: [{ dst: "10.9.0.0/16", gw: "10.2.0.1" }],
+    }),
   ],
   ["whereabouts ipRanges", whereabouts({ ipRanges: [{ range: "fd00::/64" }] })],
   [

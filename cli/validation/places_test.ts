@@ -552,6 +552,25 @@ const LISTS: readonly Row[] = [
     'error plugins[1].vrfname: Cannot use "a-very-long-name-of-a-vrf" as the name of an interface',
   ],
   [
+    "a route by the broadcast address",
+    leased(
+      '"subnet": "10.1.0.0/24"',
+      '"routes": [{ "dst": "10.9.0.0/16", "gw": ▸"10.1.0.255" }]',
+    ),
+    "error plugins[0].ipam.routes[0].gw: the broadcast address of 10.1.0.0/24 is no gateway",
+  ],
+  [
+    "a default route by the broadcast address",
+    pods(`{
+      "type": "ptp",
+      "ipam": {
+        "type": "static",
+        "addresses": [{ "address": ▸"10.1.0.5/24", "gateway": "10.1.0.255" }]
+      }
+    }`),
+    "error plugins[0].ipam.addresses[0].address: ADD fails: a route has the gateway 10.1.0.255, the broadcast address",
+  ],
+  [
     "a gateway that is the broadcast address",
     leased('"subnet": "10.1.0.0/24"', '"gateway": ▸"10.1.0.255"'),
     "warning plugins[0].ipam.gateway: 10.1.0.255 is the broadcast address",

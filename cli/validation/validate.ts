@@ -26,12 +26,12 @@ import { pluginNames } from "../../plugins/registry.ts";
 import { findOwnPlugin } from "../plugin_file.ts";
 import { findTold, type ToldPlugin } from "../told_plugin.ts";
 import { findAbout } from "../../plugins/abouts.ts";
+import { checkAddresses, listRanges } from "./addresses.ts";
 import {
-  checkAddresses,
+  checkGateways,
   listGateways,
-  listRanges,
   type NetworkGateway,
-} from "./addresses.ts";
+} from "./gateways.ts";
 import { type Given, readConf } from "./document.ts";
 import { checkEffects } from "./effects.ts";
 import {
@@ -194,7 +194,8 @@ class NetworkChecks {
       ...checkIpam(checked),
       ...checkEffects(checked, this.#list),
       ...checkCapabilities(checked),
-      ...checkAddresses(checked),
+      ...checkAddresses(checked, this.#list),
+      ...checkGateways(checked),
     ];
     // The plugin finds some of them, too.
     const places = new Set(found.map(({ place }) => formatPlace(place)));

@@ -117,6 +117,8 @@ export interface NetworkFacts {
   readonly hasGateway?: (conf: JsonObject) => boolean;
   /** The host's link that all containers share: the key that names it, and the usual one. */
   readonly sharedLink?: { readonly key: string; readonly usual: string };
+  /** Reports whether containers get routes by their gateways, besides those of IPAM. */
+  readonly routesByGateway?: (conf: JsonObject) => boolean;
   /** Returns the host's link that gets the address of the gateway; undefined if none does. */
   readonly gatewayLink?: (conf: JsonObject) => GatewayLink | undefined;
   /** Returns the VLAN of the container's port of the shared link; 0 for none. */

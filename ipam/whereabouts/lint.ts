@@ -53,14 +53,22 @@ export function lint({ conf }: Linted): Problem[] {
   ]);
 }
 
-/** Lists the subnets of the ranges: a container has an address of each. */
+/** Lists the subnets of ranges and addresses: a container has one of each. */
 export function listSubnets(ipam: JsonObject): GivenSubnet[][] {
   const router = readIp(ipam["gateway"]);
-  return listWritten(ipam).flatMap(readRange).map(({ place, text }) => {
+  const ranges = listWritten(ipam).flatMap(readRange).map(({ place, text }) => {
     const subnet = text.cidr.masked();
     const gateway = router?.family === subnet.family ? router : undefined;
     return [{ place: [...place, "range"], subnet, gateway }];
   });
+  const fixed = listOf(ipam["addresses"]).map(({ address, gateway }, index) => {
+    const subnet = readCidr(address)?.masked();
+    const place = ["addresses", index, "address"];
+    return subnet === undefined
+      ? []
+      : [{ place, subnet, gateway: readIp(gateway) }];
+  });
+  return [...ranges, ...fixed];
 }
 
 function listWritten(ipam: JsonObject): Omit<WrittenRange, "text">[] {

@@ -5,7 +5,8 @@
  */
 
 import { type About, valueOf } from "../../cni/tools/about.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import { listOf } from "../../cni/tools/given_values.ts";
+import { type JsonObject, objectOf } from "../../cni/json/json.ts";
 import { lint } from "./lint.ts";
 import { vlanGatewayNameOf } from "./settings.ts";
 
@@ -21,6 +22,8 @@ export const about: About = {
     hasGateway,
     sharedLink: { key: "bridge", usual: "cni0" },
     vlan: vlanOf,
+    routesByGateway: (conf) =>
+      valueOf(conf, "isDefaultGateway") === true && !hasDefaultRoute(conf),
     gatewayLink: (conf) => {
       if (!hasGateway(conf)) return undefined;
       const bridge = String(valueOf(conf, "bridge") || "cni0");
@@ -41,6 +44,12 @@ export const about: About = {
   start: { rank: 1, keys: startingKeys, addsRoutes: true },
   lint,
 };
+
+/** Reports whether IPAM has the default route of IPv4 already. */
+function hasDefaultRoute(conf: JsonObject): boolean {
+  return listOf(objectOf(conf["ipam"])["routes"])
+    .some(({ dst, gw }) => dst === "0.0.0.0/0" && Boolean(gw));
+}
 
 function vlanOf(conf: JsonObject): number {
   return Number(valueOf(conf, "vlan") ?? 0);

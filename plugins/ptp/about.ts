@@ -14,7 +14,11 @@ export const about: About = {
   ipam: "required",
   refusesIpam: ["dhcp"],
   makesInterface: true,
-  network: { joins: "node", hasGateway: () => true },
+  network: {
+    joins: "node",
+    hasGateway: () => true,
+    routesByGateway: () => true,
+  },
   differences: [{
     uses: /"ipMasq":true/i,
     text: "Go plugins up to 1.5 leave a rule of nftables after the way back",
