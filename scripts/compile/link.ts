@@ -46,7 +46,7 @@ const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 const COMMAND_LINES = /^(?:main|command|plugin_help)-/;
 /** Module syntax that must not remain after linking. */
 const LEFT_OVER =
-  /\bimport\.meta\b|\b__(?:load|lazy)\b|(?:^|[;}])(?:import|export)[*{" ]/;
+  /\bimport\.meta\b|\b__[lz]\b|(?:^|[;}])(?:import|export)[*{" ]/;
 
 /**
  * Links chunks as `deno bundle --code-splitting --format esm --minify` makes
@@ -207,7 +207,12 @@ function checkNobodyWaits(chunks: Chunks, entry: string): void {
   }
 }
 
-/** Turns the text of a module into the text of a function, in which other chunks have numbers. */
+/**
+ * Turns the text of a module into the text of a function, in which other chunks
+ * have numbers. `__l` loads one, `__z` does so later: the names are short because
+ * each start reads thousands of them, and no shorter because minified code has
+ * all names of two letters.
+ */
 function linkChunk(
   chunks: Chunks,
   names: readonly string[],
@@ -228,7 +233,7 @@ function linkChunk(
     body = body.slice(found[0].length)
   ) {
     const [, names, imported = ""] = found;
-    const load = `__load(${check(imported)});`;
+    const load = `__l(${check(imported)});`;
     imports += names === undefined ? load : `const{${renamed(names)}}=${load}`;
   }
   const foreign = FOREIGN_IMPORT.exec(body);
@@ -245,11 +250,11 @@ function linkChunk(
   body = body.replaceAll(DIRNAME, "void 0");
   const leftOver = LEFT_OVER.exec(body);
   if (leftOver !== null) throw refuse(`"${leftOver[0]}" is not understood`);
-  body = body.replaceAll("__LAZY__(", "__lazy(");
+  body = body.replaceAll("__LAZY__(", "__z(");
   const result = exported === null
     ? ""
     : `;return{${renamed(swapped(exported[1] ?? ""))}}`;
-  const source = `(__load,__lazy)=>{"use strict";${imports}${body}${result}}`;
+  const source = `(__l,__z)=>{"use strict";${imports}${body}${result}}`;
   const problem = findSyntaxError(source);
   if (problem === undefined) return source;
   // A module may use `await` where this may not, except the entry module.

@@ -238,7 +238,7 @@ Deno.test("linkChunks() refuses what it does not understand", async (t) => {
       { "main.js": 'await import("./c.js");', "c.js": 'import"./main.js";' },
       'chunk "c.js": "main.js", which it imports, awaits',
     ],
-    ["our own names", { "main.js": "var __load=1;" }, '"__load"'],
+    ["our own names", { "main.js": "var __l=1;" }, '"__l"'],
   ];
   await eachRow(t, rows, ([, chunks, text]) => {
     const error = assertThrows(() => linkChunks(chunks, "main.js"), Error);
