@@ -5,6 +5,7 @@ import {
   giveTurn,
   isTimeout,
   JoinedSignal,
+  noteTurn,
   pause,
   waitUntil,
 } from "./deadline.ts";
@@ -173,4 +174,24 @@ Deno.test("giveTurn() lets a timer run between steps that never wait", async () 
   const endMs = performance.now() + 60_000;
   while (!timer.aborted && performance.now() < endMs) await giveTurn();
   assert(timer.aborted);
+});
+
+Deno.test("giveTurn() waits for nobody soon after a turn", async () => {
+  const isAtOnce = async (): Promise<boolean> => {
+    let isTimerFirst = false;
+    const timer = deadline(0);
+    timer.addEventListener("abort", () => isTimerFirst = true);
+    await giveTurn();
+    return !isTimerFirst;
+  };
+  // The turn is too long ago if this process gets no CPU time right here.
+  const found = [];
+  for (let count = 0; count < 5; count++) {
+    await pause(60);
+    noteTurn();
+    found.push(await isAtOnce());
+  }
+  assert(found.includes(true));
+  await pause(60);
+  assertEquals(await isAtOnce(), false);
 });

@@ -6,7 +6,7 @@
  */
 
 import type { Command } from "../../cni/call/args.ts";
-import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { JoinedSignal, noteTurn } from "../../cni/call/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
@@ -90,6 +90,8 @@ export async function runOperation<T>(
   operation: (session: Session) => Promise<T>,
   openCluster?: OpenCluster,
 ): Promise<T> {
+  // A daemon that had nothing to do has nobody who waits.
+  noteTurn();
   const { config, command, args, surroundings } = call;
   const log = new OperationLog(config, surroundings.onStderr);
   // Only ADD and CHECK must know the pod.
