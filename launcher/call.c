@@ -6,21 +6,21 @@
  * It does what daemon/client/hand_over.ts does, for the usual case:
  *
  * 1. The program has no arguments, the variables that the command needs are set,
- *    and neither CNI_NO_DAEMON nor CNI_TRACE is there.
+ *    CNI_TRACE is not set, and CNI_NO_DAEMON is unset or empty.
  * 2. stdin is read. It names the daemon's socket, or else the default is used.
  * 3. The daemon is there, is root's or this user's, and takes the call.
  *
- * In any other case the engine starts as if nothing had been. What was read from
- * stdin is then put back, as a file in memory, whose name tells the engine how
- * far the call came (daemon/protocol/stdin_name.ts).
+ * In any other case the engine starts as if this program had not run. What was
+ * read from stdin is then put back, as a file in memory, whose name tells the
+ * engine how far the call came (`told`, and daemon/protocol/stdin_name.ts).
  *
- * It allocates nothing but one mapping, and calls nothing but the kernel. The
- * functions are in the order in which they run; run() is at the end.
+ * It makes one mapping and uses system calls only. The functions are in the order
+ * in which they run; run() is at the end.
  */
 #include "call_format.h"
 #include "system.h"
 
-/* Written by the build behind the code. */
+/* The build appends these to the code. */
 extern const FACTS struct facts {
   /* Where the engine starts, from _start on. */
   int64_t engine;
@@ -29,24 +29,31 @@ extern const FACTS struct facts {
 } facts;
 
 /*
- * Parts of the mapping. Linux has a limit of 6 MiB for the environment and
- * argv[0] (fs/exec.c `bprm_stack_limits`); stdin has more room than a plugin takes.
+ * Parts of the mapping. Linux limits the environment and argv[0] together to 6 MiB
+ * (fs/exec.c `bprm_stack_limits`). A plugin takes 16 MiB of stdin; whoever sends more
+ * gets an error, for which the engine need not see the rest.
  */
 enum {
   MAX_PREFIX = 8 << 20,
   MAX_STDIN = (16 << 20) + 4096,
+  /* Behind the END of a request, at a multiple of 8. */
   MESSAGE_AT = MAX_PREFIX + MAX_STDIN + 8,
   MEMORY_BYTES = MESSAGE_AT + MAX_MESSAGE,
 };
-
-/* The longest variable. Source: linux/binfmts.h `MAX_ARG_STRLEN`. */
-enum { MAX_VARIABLE = 128 << 10 };
 
 /*
  * The path of a socket has 108 bytes, with its NUL (linux/un.h `struct
  * sockaddr_un`). The room behind it is for the names of files beside the socket.
  */
 enum { MAX_PATH = 107, PATH_ROOM = 128 };
+
+_Static_assert(sizeof MAGIC - 1 == 8, "the header begins with a word");
+_Static_assert(sizeof END - 1 < 8, "the end of a request has room");
+_Static_assert(MAX_PATH + sizeof OFF_SUFFIX <= PATH_ROOM, "room for the path");
+_Static_assert(MAX_PATH + sizeof LOSSES_SUFFIX <= PATH_ROOM, "room for the path");
+_Static_assert(TAKE_MS % TIMEOUT_MS == 0 && HURRIED_TAKE_MS % TIMEOUT_MS == 0 &&
+                   SILENCE_MS % TIMEOUT_MS == 0,
+               "a time limit has whole parts");
 
 /* Part of the configuration. The length is 0 for "", and `at` NULL for an absent key. */
 struct value {
@@ -64,7 +71,7 @@ struct call {
   const char *base_name;
   /* The mapping, which begins with the request. */
   char *memory;
-  /* Where the part of the request ends that is written. */
+  /* The end of what has been written of the request. */
   char *end;
   /* Where stdin is in the request. */
   char *input;
@@ -76,10 +83,15 @@ struct call {
   } address;
   size_t path_length;
   int socket;
-  /* What the engine is told, and what if the daemon does not take the call in time. */
+  /*
+   * What the engine is told, which begins with NOT_ASKED: OFF, if the daemon is turned
+   * off; NOBODY, once there is a socket; REFUSED, once the listener is trusted; LOST,
+   * once the daemon has taken the call. The end of a wait makes it `late` or SILENT.
+   * `late` is LATE or HURRIED.
+   */
   enum stdin_name told;
   enum stdin_name late;
-  /* What is left of the time limit: parts of TIMEOUT_MS, and of the first of them. */
+  /* The time left: whole parts of TIMEOUT_MS, and the rest of the current part. */
   unsigned timeouts;
   struct {
     int64_t seconds;
@@ -135,7 +147,8 @@ static void read_variables(struct call *call) {
 
 static bool is_set(const char *value) { return value != NULL && *value != 0; }
 
-/* Reports whether a daemon may run the call: nothing speaks against it, and nothing lacks. */
+/* Reports whether a daemon may run the call: it is not turned off, and every needed
+ * variable is set. */
 static bool is_for_daemon(const struct call *call) {
   const char *const *variables = call->variables;
   if (variables[TRACE] != NULL || is_set(variables[NO_DAEMON])) return false;
@@ -153,13 +166,16 @@ static bool is_for_daemon(const struct call *call) {
 
 /* ---- The request ---- */
 
-/* Maps memory for the request and for messages, which costs only what is used of it. */
+/* Maps memory for the request and for messages. It costs only the pages that are
+ * used of it, which must be small for that. */
 static bool map_memory(struct call *call) {
   long memory =
       CALL(SYS_MMAP, 0, MEMORY_BYTES, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory < 0) return false;
   call->memory = (char *)memory;
-  return memory >= 0;
+  CALL(SYS_MADVISE, memory, MEMORY_BYTES, MADV_NOHUGEPAGE);
+  return true;
 }
 
 /* Appends a text to the request, without its NUL. */
@@ -172,7 +188,7 @@ static void set_number(struct call *call, size_t at, uint64_t number) {
   __builtin_memcpy(call->memory + at, &number, sizeof number);
 }
 
-/* How a part is written by its source; false if there is no room for it. */
+/* copy_SOURCE() appends one part of FOR_EACH_PART; it returns false if there is no room. */
 
 static bool copy_identity(struct call *call) {
   append(call, facts.build);
@@ -188,15 +204,15 @@ static bool copy_environment(struct call *call) {
   const char *rest;
   for (char *const *variable = call->environment; *variable; variable++) {
     if (find_name(*variable, SENT_VARIABLES, &rest) < 0) continue;
-    size_t used = (size_t)(call->end - call->memory);
-    if (used >= MAX_PREFIX - 2 * MAX_VARIABLE) return false;
+    size_t room = (size_t)(call->memory + MAX_PREFIX - call->end);
+    if (length_of(*variable) >= room) return false;
     append(call, *variable);
     *call->end++ = 0;
   }
   return true;
 }
 
-/* It is read to where it belongs. */
+/* read_stdin() later reads stdin straight to this place. */
 static bool copy_stdin(struct call *call) {
   call->input = call->end;
   return true;
@@ -232,8 +248,8 @@ static void begin_timeout(struct call *call) {
 }
 
 /*
- * Begins a time limit. It has parts: a process that was stopped for a while has
- * waited for one of them, and sees what has come before it gives up.
+ * Begins a time limit. It is counted in parts, so that a process that was stopped
+ * loses one part at most, and reads what has arrived before it gives up.
  */
 static void set_limit(struct call *call, unsigned ms) {
   call->timeouts = ms / TIMEOUT_MS;
@@ -247,7 +263,7 @@ enum { POLLIN = 1, POLLOUT = 4, SIGSET_BYTES = 8 };
 
 /*
  * What to do after a failed system call. Waits first if the stream is
- * non-blocking. The kernel keeps in `timeout` what is left of it.
+ * non-blocking. ppoll(2) updates `timeout` to the time left.
  */
 static enum outcome after_failure(struct call *call, long error, int fd,
                                   short events, bool has_limit) {
@@ -260,6 +276,7 @@ static enum outcome after_failure(struct call *call, long error, int fd,
   } poll = {fd, events, 0};
   long found = CALL(SYS_PPOLL, &poll, 1, has_limit ? &call->timeout : NULL,
                     NULL, SIGSET_BYTES);
+  if (found < 0 && found != -EINTR) return FAILED;
   if (!has_limit || found != 0) return AGAIN;
   if (--call->timeouts == 0) return EXPIRED;
   begin_timeout(call);
@@ -268,24 +285,22 @@ static enum outcome after_failure(struct call *call, long error, int fd,
 
 /* ---- The configuration ---- */
 
-/* Reads stdin to its end, or to more than a plugin takes. */
-static enum outcome read_stdin(struct call *call) {
-  size_t room = MAX_STDIN;
-  call->told = NOT_ASKED;
-  while (room > 0) {
-    char *to = call->input + (MAX_STDIN - room);
-    long count = sys_read(STDIN, to, room);
+/* Reads stdin to its end, or to more than a plugin takes; returns false if it fails. */
+static bool read_stdin(struct call *call) {
+  size_t length = 0;
+  while (length < MAX_STDIN) {
+    long count = sys_read(STDIN, call->input + length, MAX_STDIN - length);
     if (count == 0) break;
     if (count < 0) {
       if (after_failure(call, count, STDIN, POLLIN, false) == FAILED) {
-        return FAILED;
+        return false;
       }
       continue;
     }
-    room -= (size_t)count;
+    length += (size_t)count;
   }
-  call->input_length = MAX_STDIN - room;
-  return DONE;
+  call->input_length = length;
+  return true;
 }
 
 struct reader {
@@ -316,7 +331,8 @@ static enum match match_key(const char *string, size_t length,
   enum match match = SAME_SPELLING;
   for (; *key != 0; key++, string++) {
     if (*string == *key) continue;
-    /* The other case of a letter lies 32 before or behind it. */
+    /* The other case of a letter lies 32 before or behind it. Some characters that
+     * are no letters match, too: the engine then looks at the key. */
     if (*string + 32 != *key && *string - 32 != *key) return NO_KEY;
     match = OTHER_SPELLING;
   }
@@ -329,13 +345,15 @@ static enum match match_key(const char *string, size_t length,
  */
 static bool keep_value(struct reader *reader, struct value *value,
                        enum match match) {
-  if (next_visible(reader) != ':') return false; /* a value, or no JSON */
+  /* Otherwise it is a value, or this is not JSON. */
+  if (next_visible(reader) != ':') return false;
   if (match == OTHER_SPELLING || value->at != NULL) return false;
   if (next_visible(reader) != '"') return false;
   value->at = reader->at;
   for (;;) {
     int byte = next_byte(reader);
-    if (byte < 0 || byte == '\\') return false;
+    /* At the end byte is negative. JSON has no control characters in strings. */
+    if (byte < ' ' || byte == '\\') return false;
     if (byte == '"') break;
   }
   value->length = (size_t)(reader->at - value->at) - 1;
@@ -381,7 +399,7 @@ static bool find_keys(struct call *call) {
     call->values[index] = (struct value){NULL, 0};
   }
   struct reader reader = {call->input, call->input + call->input_length};
-  size_t depth = 0;
+  size_t depth = 0; /* wraps around for what is not JSON */
   for (;;) {
     int byte = next_byte(&reader);
     if (byte < 0) return true;
@@ -405,7 +423,11 @@ enum {
   SHUT_RD = 0,
 };
 
-/* Writes the address of the daemon's socket. Returns false if it is unusual. */
+/* Source: Linux include/linux/highuid.h `DEFAULT_OVERFLOWUID`. */
+enum { OVERFLOW_USER = 65534 };
+
+/* Writes the address of the daemon's socket. Returns false if it is unusual: each
+ * path has to leave room for the name of a directory's socket. */
 static bool set_path(struct call *call, const char *path, size_t length,
                      const char *suffix) {
   if (length >= MAX_PATH - (sizeof SOCKET_SUFFIX - 1)) return false;
@@ -459,7 +481,10 @@ static bool is_turned_off(struct call *call) {
   return found == 0;
 }
 
-/* Reports whether root or this process's user listens. */
+/*
+ * Reports whether root or this process's user listens. All users that a user
+ * namespace does not map look like OVERFLOW_USER, so that is nobody in particular.
+ */
 static bool is_trusted(const struct call *call) {
   struct {
     int process;
@@ -470,6 +495,7 @@ static bool is_trusted(const struct call *call) {
   long result = CALL(SYS_GETSOCKOPT, call->socket, SOL_SOCKET, SO_PEERCRED,
                      &peer, &length);
   if (result < 0) return false;
+  if (peer.user == OVERFLOW_USER) return false;
   return peer.user == 0 || peer.user == (unsigned)CALL(SYS_GETEUID);
 }
 
@@ -484,7 +510,8 @@ static bool connect_to_daemon(struct call *call) {
       CALL(SYS_SOCKET, AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0) return false;
   call->socket = (int)socket;
-  /* A standard stream that was closed must not become the socket. */
+  /* A standard stream that was closed must not become the socket. This is rare
+   * enough to have the engine ask. */
   if (call->socket <= STDERR) return false;
   call->told = NOBODY;
   size_t length =
@@ -528,20 +555,19 @@ static enum outcome receive_all(struct call *call, void *to, size_t left) {
   return DONE;
 }
 
-static enum outcome write_all(struct call *call, int fd, const char *at,
-                              size_t left) {
+static bool write_all(struct call *call, int fd, const char *at, size_t left) {
   while (left > 0) {
     long count = sys_write(fd, at, left);
     if (count < 0) {
       if (after_failure(call, count, fd, POLLOUT, false) == FAILED) {
-        return FAILED;
+        return false;
       }
       continue;
     }
     at += count;
     left -= (size_t)count;
   }
-  return DONE;
+  return true;
 }
 
 /* Reports whether another call has lost the daemon not long ago. */
@@ -555,7 +581,7 @@ static bool has_recent_loss(struct call *call) {
   if (found < 0) return false;
   int64_t now[2] = {0};
   CALL(SYS_CLOCK_GETTIME, CLOCK_REALTIME, now);
-  /* Of a time to come, this is a large number. */
+  /* For a time in the future, this wraps to a large number. */
   uint64_t age = (uint64_t)now[0] - (uint64_t)status[MODIFIED_AT];
   return age < LOSS_PERIOD_MS / 1000;
 }
@@ -565,13 +591,17 @@ struct head {
   uint64_t length;
 };
 
-/* The wait for the daemon is over. Ends with what the engine is told. */
+/*
+ * Stops receiving, since the wait is over; returns what to tell the engine. From here
+ * on the kernel refuses messages of the daemon. One that came before is still there,
+ * whole: the daemon has refused the call, or taken it.
+ */
 static enum stdin_name give_up(struct call *call) {
   struct head head;
   CALL(SYS_SHUTDOWN, call->socket, SHUT_RD);
-  /* A message that came before is still there: the daemon has taken the call. */
   long count = sys_read(call->socket, &head, sizeof head);
-  return count == sizeof head ? SILENT : call->late;
+  if (count != sizeof head) return call->late;
+  return head.kind == NOT_MINE ? REFUSED : SILENT;
 }
 
 /* Sends the request, and waits until the daemon takes the call. */
@@ -593,7 +623,8 @@ static bool send_request(struct call *call) {
   return true;
 }
 
-/* As in the engine: a pipe that nobody reads is an error, and does not end the process. */
+/* Like the engine, which keeps it so: writing to a closed pipe fails with EPIPE
+ * instead of ending the process. */
 static void ignore_sigpipe(void) {
   /* Source: Linux signal.h: `struct sigaction` begins with the handler. */
   enum { SIGPIPE = 13, SIG_IGN = 1 };
@@ -604,7 +635,7 @@ static void ignore_sigpipe(void) {
 /* Prints the answer, and ends the process. */
 _Noreturn static void print(struct call *call, const char *answer,
                             const struct head *head) {
-  if (write_all(call, STDOUT, answer, head->length) == FAILED) {
+  if (!write_all(call, STDOUT, answer, head->length)) {
     static const char text[] = "Cannot write to stdout\n";
     sys_write(STDERR, text, sizeof text - 1);
     sys_exit(1);
@@ -657,7 +688,7 @@ _Noreturn static void fail_put_back(void) {
   sys_exit(1);
 }
 
-/* Creates a file in memory. Kernels before 6.3 do not know the flag. */
+/* Creates a file in memory, which becomes stdin. Kernels before 6.3 do not know the flag. */
 static long create_file(const char *name) {
   long file = CALL(SYS_MEMFD_CREATE, name, MFD_NOEXEC_SEAL);
   return file >= 0 ? file : CALL(SYS_MEMFD_CREATE, name, 0);
@@ -704,6 +735,7 @@ static void put_back(const struct call *call) {
 /* Has the daemon run the call. Returns if the engine is to run it. */
 static void ask_daemon(struct call *call) {
   bool is_too_large = call->input_length == MAX_STDIN;
+  call->told = NOT_ASKED;
   if (!is_too_large && find_keys(call) && find_socket(call)) {
     bool is_taken = connect_to_daemon(call) && send_request(call);
     if (is_taken) receive(call);
@@ -713,13 +745,15 @@ static void ask_daemon(struct call *call) {
 }
 
 #ifndef WITHOUT_RUN
+/* Each step sets in `call` what later ones read. */
 struct start run(long *stack) {
   const struct start engine = {_start + facts.engine, stack};
   struct call call;
   if (!read_arguments(&call, stack)) return engine;
   read_variables(&call);
   if (!is_for_daemon(&call) || !map_memory(&call)) return engine;
-  if (begin_request(&call) && read_stdin(&call) == DONE) ask_daemon(&call);
+  /* If stdin fails, the engine gets the same error. */
+  if (begin_request(&call) && read_stdin(&call)) ask_daemon(&call);
   CALL(SYS_MUNMAP, call.memory, MEMORY_BYTES);
   return engine;
 }

@@ -14,7 +14,7 @@
  */
 #include "system.h"
 
-/* Written by scripts/mkdenort/mod.ts behind the code. */
+/* scripts/mkdenort/mod.ts appends these to the code. */
 extern const FACTS struct {
   /* From _start on: where deno starts, and the slots with the addresses of functions. */
   int64_t entry;

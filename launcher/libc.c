@@ -3,7 +3,7 @@
  *
  * The kernel knows the dynamic linker by an absolute path only. This program looks
  * for it in a directory beside the executable first, which has its libraries, too,
- * so that an executable runs where there is no glibc, wherever both lie.
+ * so that an executable runs where there is no glibc, wherever the two are installed.
  *
  * 1. The path is that of the executable, with the directory and the name of the
  *    dynamic linker in place of its last part. If there is no such file, it is the
@@ -23,7 +23,7 @@
  */
 #include "system.h"
 
-/* Written by the build behind the code (scripts/compile/linker_stub.ts). */
+/* The build appends these to the code (scripts/compile/linker_stub.ts). */
 extern const FACTS struct {
   /* From _start on: where the executable starts; the dynamic tag that can name the
    * path of the libraries; and what the texts of dynamic tags are counted from. */
@@ -46,7 +46,9 @@ enum {
   AT_PAGESZ = 6,
   AT_BASE = 7,
   AT_ENTRY = 9,
-  AT_COUNT = 10,
+  /* Set for a program with more rights than its caller. */
+  AT_SECURE = 23,
+  AT_COUNT = 24,
 };
 
 /* Source: elf(5). */
@@ -123,8 +125,12 @@ static void set_rpath(void) {
   tag->value = (uint64_t)(facts.rpath - (_start + facts.texts));
 }
 
-/* Opens the dynamic linker beside the executable; returns a negative number if there is none. */
-static long open_beside(void) {
+/*
+ * Opens the dynamic linker beside the executable; returns a negative number if there
+ * is none. Whoever calls a program with more rights may choose what is beside it.
+ */
+static long open_beside(bool is_secure) {
+  if (is_secure) return -1;
   char path[PATH_BYTES + sizeof facts.beside];
   long length = CALL(SYS_READLINKAT, 0, "/proc/self/exe", path, PATH_BYTES);
   if (length < 0 || length == PATH_BYTES) return -1; /* cut off */
@@ -138,8 +144,8 @@ static long open_beside(void) {
 }
 
 /* Opens the dynamic linker, and reads its headers. */
-static void open_linker(struct linker *linker) {
-  long fd = open_beside();
+static void open_linker(struct linker *linker, bool is_secure) {
+  long fd = open_beside(is_secure);
   if (fd < 0) fd = CALL(SYS_OPENAT, AT_FDCWD, facts.linker, O_CLOEXEC);
   if (fd < 0) fail();
   linker->fd = (int)fd;
@@ -203,11 +209,11 @@ static void show_headers(const struct linker *linker, auxiliary values) {
 }
 
 struct start run(long *stack) {
-  auxiliary values;
+  auxiliary values = {NULL};
   find_auxiliary(stack, values);
   size_t page_size = (size_t)*values[AT_PAGESZ];
   struct linker linker;
-  open_linker(&linker);
+  open_linker(&linker, values[AT_SECURE] != NULL && *values[AT_SECURE] != 0);
   reserve(&linker, page_size);
   for (int index = 0; index < linker.head.header.segment_count; index++) {
     const struct segment *segment = segments_of(&linker) + index;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Facts of the executable that the build writes behind the code. */
+/* Facts of the executable, which the build appends to the code. */
 #define FACTS __attribute__((visibility("hidden"), aligned(8)))
 
 /* Where to go on, and with which stack: that of a new process. */
@@ -31,19 +31,24 @@ struct start {
  */
 struct start run(long *stack);
 
+/* 64 pointers (MAX_ARGUMENTS of scripts/mkdenort/mod.ts); keeps the stack aligned. */
 #define STACK_ROOM 512
+_Static_assert(STACK_ROOM % 16 == 0, "the stack is aligned to 16 bytes");
 
 #ifndef HOSTED
 
-/* The first instruction. Not const: what lies before it in memory may be written to. */
+/* The first instruction. Not const: libc.c and denort.c reach data of the executable
+ * from it, and libc.c writes some. */
 extern char _start[] __attribute__((visibility("hidden")));
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 
 /*
- * The dynamic linker leaves a function to be called at exit in a register, for
- * the entry point that follows: rdx and x0.
+ * The stack pointer is a multiple of 16. The dynamic linker leaves a function to be
+ * called at exit in a register, for the entry point that follows: rdx and x0. A
+ * register that run() preserves keeps it: rbx and x19. The first instruction allows
+ * an indirect branch where the processor checks these (CET, BTI).
  */
 #if defined __x86_64__
 __asm__(
@@ -51,6 +56,7 @@ __asm__(
     ".globl _start\n"
     ".hidden _start\n"
     "_start:\n"
+    "  endbr64\n"
     "  mov %rdx, %rbx\n"
     "  mov %rsp, %rdi\n"
     "  sub $" TEXT(STACK_ROOM) ", %rsp\n"
@@ -65,6 +71,7 @@ __asm__(
     ".globl _start\n"
     ".hidden _start\n"
     "_start:\n"
+    "  hint #34\n"
     "  mov x19, x0\n"
     "  mov x0, sp\n"
     "  sub sp, sp, #" TEXT(STACK_ROOM) "\n"
@@ -101,6 +108,7 @@ enum {
   SYS_MMAP = 9,
   SYS_MUNMAP = 11,
   SYS_RT_SIGACTION = 13,
+  SYS_MADVISE = 28,
   SYS_SOCKET = 41,
   SYS_CONNECT = 42,
   SYS_SENDTO = 44,
@@ -146,6 +154,7 @@ enum {
   SYS_SHUTDOWN = 210,
   SYS_MUNMAP = 215,
   SYS_MMAP = 222,
+  SYS_MADVISE = 233,
   SYS_MEMFD_CREATE = 279,
 };
 
@@ -210,6 +219,7 @@ enum {
   MAP_FIXED = 0x10,
   MAP_ANONYMOUS = 0x20,
   MAP_NORESERVE = 0x4000,
+  MADV_NOHUGEPAGE = 15,
 };
 
 enum { STDIN = 0, STDOUT = 1, STDERR = 2 };

@@ -212,8 +212,10 @@ function offer(
   const message = stream.send(request) ? receiveMessage(stream) : undefined;
   if (message?.kind === MessageKind.taken) return "taken";
   if (!stream.isExpired) return "refused";
-  const whole = stream.stopReceiving(new Uint8Array(MessageAt.bytes));
-  return whole === MessageAt.bytes ? "silent" : "late";
+  const head = new Uint8Array(MessageAt.bytes);
+  if (stream.stopReceiving(head) !== head.length) return "late";
+  const { kind } = readMessageHead(head);
+  return kind === MessageKind.notMine ? "refused" : "silent";
 }
 
 /**

@@ -144,6 +144,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) {
       return or_error(0, EIO);
     case SYS_PPOLL:
       require(++world.polls < 1 << 20);
+      if (next_random() < 8) return -EPERM;
       return next_random() < 128 ? 0 : 1;
     case SYS_EXIT_GROUP: longjmp(at_exit, 1);
     case SYS_CLOSE: require(a > STDERR || a == 1); return 0;

@@ -262,36 +262,55 @@ testMachines("the launcher waits for less after a loss", async (t, machine) => {
   }, ([name]) => name);
 }, "strace");
 
+/** What the daemon says before shutdown(2), and what the engine is told then. */
+const lastWords = [
+  ["taken", "taken", StdinName.silent],
+  ["a refusal", { notMine: "another build" }, StdinName.refused],
+] as const;
+
 testMachines(
   "the launcher sees what comes at the end of its wait",
-  async (_, machine) => {
+  async (t, machine) => {
     await using stub = makeStub(machine, "path");
-    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
-    const calls = `${directory}/calls`, tracer = `${directory}/tracer`;
-    // The wait is over, and the daemon takes the call before shutdown(2).
-    await using daemon = new FakeDaemon(async ({ say, callerGone }) => {
-      await eventually("the wait is over", async () => {
-        const ended = (await Deno.readTextFile(calls)).match(/\(Timeout\)/g);
-        return ended?.length === TAKE_MS / TIMEOUT_MS;
-      });
-      await say("taken");
-      // Whoever is traced goes on without its tracer.
-      Deno.kill(Number(await Deno.readTextFile(tracer)), "SIGKILL");
-      await callerGone();
-    }, { isTaken: false });
-    const stdin = JSON.stringify({ daemonSocket: daemon.path });
-    const trace = [
-      ...["-f", "-qq", "-o", calls, "-e", "trace=ppoll,shutdown"],
-      ...["-e", "inject=shutdown:delay_enter=600s"],
-    ];
-    const start = 'echo $$ > "$0" && exec strace "$@"';
-    const wrapper = ["sh", "-c", start, tracer, ...trace];
-    const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
-    assertEquals(stdout, `/memfd:${StdinName.silent} (deleted)${stdin}`);
-    await Deno.remove(directory, { recursive: true });
+    await eachRow(t, lastWords, async ([, message, name]) => {
+      const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+      const calls = `${directory}/calls`, tracer = `${directory}/tracer`;
+      // The wait is over, and the daemon speaks before shutdown(2).
+      await using daemon = new FakeDaemon(async ({ say, callerGone }) => {
+        await eventually("the wait is over", async () => {
+          const ended = (await Deno.readTextFile(calls)).match(/\(Timeout\)/g);
+          return ended?.length === TAKE_MS / TIMEOUT_MS;
+        });
+        await say(message);
+        // Whoever is traced goes on without its tracer.
+        Deno.kill(Number(await Deno.readTextFile(tracer)), "SIGKILL");
+        await callerGone();
+      }, { isTaken: false });
+      const stdin = JSON.stringify({ daemonSocket: daemon.path });
+      const trace = [
+        ...["-f", "-qq", "-o", calls, "-e", "trace=ppoll,shutdown"],
+        ...["-e", "inject=shutdown:delay_enter=600s"],
+      ];
+      const start = 'echo $$ > "$0" && exec strace "$@"';
+      const wrapper = ["sh", "-c", start, tracer, ...trace];
+      const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
+      assertEquals(stdout, `/memfd:${name} (deleted)${stdin}`);
+      await Deno.remove(directory, { recursive: true });
+    });
   },
   "strace",
 );
+
+testMachines("the launcher does without ppoll(2)", async (_, machine) => {
+  await using stub = makeStub(machine, "path");
+  await using daemon = new FakeDaemon(({ callerGone }) => callerGone(), {
+    isTaken: false,
+  });
+  const stdin = JSON.stringify({ daemonSocket: daemon.path });
+  const wrapper = without("ppoll");
+  const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
+  assertEquals(stdout, `/memfd:${StdinName.refused} (deleted)${stdin}`);
+}, "strace");
 
 function directoryOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/"));

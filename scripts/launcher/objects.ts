@@ -84,7 +84,7 @@ const FLAGS: readonly string[] = [
   ...["-std=c11", "-Wall", "-Wextra", "-Werror", "-gdwarf-4"],
   ...["-Os", "-ffreestanding", "-fPIC", "-fno-jump-tables"],
   ...["-fno-stack-protector", "-fno-asynchronous-unwind-tables"],
-  ...["-fno-ident", "-fno-inline"],
+  ...["-fno-ident", "-fno-inline", "-fno-strict-aliasing"],
   // The paths of this checkout must not be in it.
   `-ffile-prefix-map=${ROOT}=`,
 ];
