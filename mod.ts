@@ -62,6 +62,7 @@ export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 export type {
   About,
   GivenRange,
+  GivenSubnet,
   GoDifference,
   Lint,
   Linted,
