@@ -12,14 +12,18 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import { isNeighbor } from "../parts/element_owner.ts";
-import { BackendMissing, getIptables } from "../parts/iptables/find.ts";
+import {
+  BackendMissing,
+  findVariant,
+  getIptables,
+} from "../parts/iptables/find.ts";
 import { checkIptables, eachIptables } from "../parts/iptables/places.ts";
 import {
   commentOf,
@@ -37,6 +41,7 @@ import {
   type Rule,
 } from "../parts/iptables/rules.ts";
 import { parseQuoted } from "../parts/leftovers/owners.ts";
+import { openNftables } from "../parts/open_nftables.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
   addressedEntriesOf,
@@ -47,7 +52,6 @@ import {
   endOfSection,
   entriesOf,
   type Entry,
-  HOSTPORTS,
   isGone,
   OLD_HOSTPORTS,
   portRulesOf,
@@ -62,18 +66,24 @@ import { checkLoopback, guardLoopback } from "./loopback.ts";
 import {
   type ForwardedPort,
   type Forwarding,
+  IPTABLES_HOSTPORTS as HOSTPORTS,
   portsOf,
   takenPort,
 } from "./mapping.ts";
 import { setLocalnet } from "./route_localnet.ts";
+import { refusePortsOfNftables } from "./taken_ports.ts";
 
 /** Keeps mappings in the chains of the Go plugin. */
 export const iptablesBackend: Backend = {
   async add(host, forwarding): Promise<Addition> {
     const names = await chainNamesOf(forwarding.owner);
     const all: Addition[] = [];
+    using nftables = openNftables(host.hostNetns);
+    if (nftables !== undefined) {
+      await refusePortsOfNftables(nftables, host, forwarding);
+    }
     // Before route_localnet lets packets of 127.0.0.0/8 pass.
-    const link = await guardLoopback(host, forwarding);
+    const link = await guardLoopback(nftables, host, forwarding);
     using netns = NetNs.open(host.hostNetns);
     for (const address of forwarding.addresses) {
       const iptables = openIptables(host, netns, address.family);
@@ -338,6 +348,33 @@ async function findRivals(
     throw takenPort({ port, owner: describeOwner(commentOf(rule)) });
   }
   return { dead, living };
+}
+
+/**
+ * Refuses an ADD by nftables that wants a port of iptables-nft.
+ *
+ * @throws {CniError} 11 if another container that is alive has the very port
+ */
+export async function refuseTakenPorts(
+  { hostNetns, path, log }: PortmapHost,
+  forwarding: Forwarding,
+): Promise<void> {
+  const names = await chainNamesOf(forwarding.owner);
+  using netns = NetNs.open(hostNetns);
+  try {
+    for (const address of forwarding.addresses) {
+      const { family } = address;
+      const program = findVariant("nft", family, path);
+      if (program === undefined) continue;
+      const iptables = { netns, family, table: "nat", ...program } as const;
+      await findRivals(iptables, { forwarding, address, names });
+    }
+  } catch (error) {
+    if (error instanceof CniError) throw error;
+    log.warn("Cannot read the ports of iptables", {
+      error: describeError(error),
+    });
+  }
 }
 
 function describeOwner(comment: string): string {

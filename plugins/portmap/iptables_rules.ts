@@ -36,12 +36,15 @@ import {
   withComment,
 } from "../parts/iptables/program.ts";
 import type { Rule, Wanted } from "../parts/iptables/rules.ts";
-import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
+import {
+  type ForwardedPort,
+  type Forwarding,
+  IPTABLES_HOSTPORTS as HOSTPORTS,
+  portsOf,
+} from "./mapping.ts";
 import type { Protocol } from "./schema.ts";
 
-/** The chain that leads to the containers' chains. */
-export const HOSTPORTS = "CNI-HOSTPORT-DNAT";
-/** The same chain of the Go plugin before 0.7, which had another kind of chains. */
+/** The chain that led to containers' chains with the Go plugin before 0.7. */
 export const OLD_HOSTPORTS = "CNI-HOSTPORT-SNAT";
 const SET_MARK = "CNI-HOSTPORT-SETMARK", MASQUERADE = "CNI-HOSTPORT-MASQ";
 /** How many ports one match of iptables can have. */

@@ -8,7 +8,8 @@ import type { Ip } from "../../net/ip.ts";
 import { eachIptables } from "../parts/iptables/places.ts";
 import { failureOf, runIptables } from "../parts/iptables/program.ts";
 import type { PortmapHost } from "./backend.ts";
-import { HOSTPORTS, readPorts } from "./iptables_rules.ts";
+import { readPorts } from "./iptables_rules.ts";
+import { IPTABLES_HOSTPORTS as HOSTPORTS } from "./mapping.ts";
 
 /**
  * Lists the IPv4 addresses to which iptables forwards ports, also those of the

@@ -36,8 +36,8 @@ import {
   uniqueIps,
 } from "../parts/leftovers/owners.ts";
 import { openNftables } from "../parts/open_nftables.ts";
+import { IPTABLES_HOSTPORTS as HOSTPORTS } from "./mapping.ts";
 
-const HOSTPORTS = "CNI-HOSTPORT-DNAT";
 /** A container's chain of port mappings, or of a masquerade. */
 const CHAIN = /^CNI-(?:DN-[0-9a-f]{21}|SN-[0-9a-f]{21}|[0-9a-f]{24})$/;
 

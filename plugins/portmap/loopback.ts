@@ -116,17 +116,18 @@ export function hasLink(nftables: Nftables, link: string): boolean {
  * Drops packets of 127.0.0.0/8 from the link to a container whose ports
  * iptables forwards.
  *
+ * @param nftables Undefined if the kernel does not have it
  * @returns The link; undefined if it must not let such packets pass
  * @throws {NetlinkError} If the kernel refuses
  */
 export async function guardLoopback(
+  nftables: Nftables | undefined,
   { hostNetns, log }: PortmapHost,
   forwarding: Forwarding,
 ): Promise<string | undefined> {
   const user = findLoopbackUser(hostNetns, forwarding);
   if (user === undefined) return undefined;
   const owner = await ownerOf(forwarding.owner, forwarding.netns);
-  using nftables = openNftables(hostNetns);
   try {
     if (nftables === undefined) throw new RangeError(NO_NFTABLES);
     commitUnlessDisturbed(nftables, () => [

@@ -71,6 +71,9 @@ export const PROTOCOLS: Readonly<Record<Protocol, number>> = {
   sctp: 132,
 };
 
+/** The chain of iptables that leads to the containers' chains. */
+export const IPTABLES_HOSTPORTS = "CNI-HOSTPORT-DNAT";
+
 /** The mark bit of the Go plugin. Kubernetes uses 14 and 15, Calico 20 to 31. */
 const DEFAULT_MARK_BIT = 13;
 

@@ -43,12 +43,8 @@ import {
   type ForwardedPort,
   type Forwarding,
   portsOf,
-  takenPort,
 } from "./mapping.ts";
 import {
-  describeOwner,
-  isAlive,
-  isNeighbor,
   isSameContainer,
   type Owner,
   ownerOf,
@@ -74,14 +70,10 @@ import {
   TABLE,
   unruledNetworks,
 } from "./table.ts";
+import { type Found, isTaken, refusePortsOfIptables } from "./taken_ports.ts";
 
 /** How many elements one message has: their attribute is limited to 64 KiB. */
 const ELEMENTS_AT_ONCE = 150;
-
-/** An element, and the set or map that has it. */
-interface Found extends Element {
-  readonly set: string;
-}
 
 /** The elements and rules that an attachment needs in the table. */
 interface Wanted {
@@ -97,6 +89,7 @@ interface Wanted {
 export const nftablesBackend: Backend = {
   async add(host, forwarding): Promise<Addition> {
     using nftables = getNftables(host.hostNetns);
+    await refusePortsOfIptables(nftables, host, forwarding);
     const wanted = await wantedOf(host, forwarding);
     let others: Addition = { gone: [], kept: [] };
     commitUnlessDisturbed(nftables, () => {
@@ -249,10 +242,7 @@ function planAddition(
     if (other === undefined) return true;
     // Another network of the container forwards the port: the first one wins.
     if (isSameContainer(owner, other)) return false;
-    if (isInUse(hostNetns, other)) {
-      refuseTakenPort(other);
-      return false;
-    }
+    if (isTaken(hostNetns, other)) return false;
     replaced.push(other);
     return true;
   });
@@ -277,20 +267,6 @@ function planAddition(
         : planUser(nftables, hostNetns, { ...user, owner }),
     ],
   };
-}
-
-/** Reports whether an element's owner is alive. */
-function isInUse(hostNetns: string, element: Found): boolean {
-  if (element.label) return isAlive(element);
-  const port = decodePort(element);
-  return port !== undefined && isNeighbor(hostNetns, port.target);
-}
-
-/** @throws {CniError} 11 if the element is a port */
-function refuseTakenPort(other: Found): void {
-  const port = decodePort(other);
-  if (port === undefined) return;
-  throw takenPort({ port, owner: describeOwner(other) });
 }
 
 function portsIn(elements: readonly Found[]): ForwardedPort[] {

@@ -190,7 +190,10 @@ const dataTypes = (family: IpFamily): ValueTypes =>
 const bytesOf = (ip: Ip): Bytes => new Uint8Array(ip.toBytes());
 
 /** Encodes a port that is to be forwarded. */
-export function placePort({ prefix }: PortGroup, port: ForwardedPort): Placed {
+export function placePort(
+  { prefix }: Pick<PortGroup, "prefix">,
+  port: ForwardedPort,
+): Placed {
   const { protocol, hostPort, hostIp, target, targetPort } = port;
   return {
     set: mapName(prefix, target.family, hostIp !== undefined),
