@@ -12,18 +12,11 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import type { Attachment } from "../parts/attachment.ts";
-import { isNeighbor } from "../parts/element_owner.ts";
-import {
-  BackendMissing,
-  findVariant,
-  getIptables,
-} from "../parts/iptables/find.ts";
+import { BackendMissing, getIptables } from "../parts/iptables/find.ts";
 import { checkIptables, eachIptables } from "../parts/iptables/places.ts";
 import {
   commentOf,
@@ -40,35 +33,39 @@ import {
   listRules,
   type Rule,
 } from "../parts/iptables/rules.ts";
-import { parseQuoted } from "../parts/leftovers/owners.ts";
 import { openNftables } from "../parts/open_nftables.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
+  type Chain,
+  findRivals,
+  isForOthers,
+  isSameHostPort,
+  isSectionOf,
+  portsOfGoing,
+  portsOfStaying,
+  readChain,
+  removalOf,
+  type Want,
+} from "./iptables_chains.ts";
+import {
   addressedEntriesOf,
-  type ChainNames,
   chainNamesOf,
   commentPrefixOf,
   conditionsOf,
   endOfSection,
   entriesOf,
   type Entry,
-  isGone,
   OLD_HOSTPORTS,
   portRulesOf,
   readEntries,
-  readPorts,
-  type Section,
-  sectionsOf,
   skeletonOf,
   spellingOf,
 } from "./iptables_rules.ts";
 import { checkLoopback, guardLoopback } from "./loopback.ts";
 import {
   type ForwardedPort,
-  type Forwarding,
   IPTABLES_HOSTPORTS as HOSTPORTS,
   portsOf,
-  takenPort,
 } from "./mapping.ts";
 import { setLocalnet } from "./route_localnet.ts";
 import { refusePortsOfNftables } from "./taken_ports.ts";
@@ -135,22 +132,6 @@ export const iptablesBackend: Backend = {
     return checkIptables({ hostNetns, path, table: "nat" }, families);
   },
 };
-
-/** The forwarding to one address. */
-interface Want {
-  readonly forwarding: Forwarding;
-  readonly address: Cidr;
-  readonly names: ChainNames;
-}
-
-/** A container's chain as it is, and which part of it is to go. */
-interface Chain {
-  readonly name: string;
-  /** The rules that lead to it. */
-  readonly entries: readonly Entry[];
-  readonly going: readonly Section[];
-  readonly staying: readonly Section[];
-}
 
 /** @throws {BackendMissing} If the host lacks the program */
 function openIptables(
@@ -272,148 +253,6 @@ async function removeChains(
     gone.push(...chains.flatMap(portsOfGoing));
   });
   return gone;
-}
-
-/** Reads a container's chain and the rules that lead to it. */
-async function readChain(
-  iptables: Iptables,
-  parent: string,
-  name: string,
-  isGoing: (section: Section) => boolean,
-): Promise<Chain> {
-  const rules = await listRules(iptables, name);
-  if (rules === undefined) {
-    return { name, entries: [], going: [], staying: [] };
-  }
-  const entries = readEntries(await listRules(iptables, parent) ?? [])
-    .filter(({ chain }) => chain === name);
-  const { going = [], staying = [] } = Object.groupBy(
-    // An empty chain is one, too.
-    rules.length === 0 ? [EMPTY] : sectionsOf(rules),
-    (section) => isGoing(section) ? "going" : "staying",
-  );
-  return { name, entries, going, staying };
-}
-
-const EMPTY: Section = { rules: [], ifName: undefined, netns: undefined };
-
-/** Rules of the Go plugin do not tell their interface. */
-function isSectionOf({ ifName }: Attachment): (section: Section) => boolean {
-  return (section) => (section.ifName ?? ifName) === ifName;
-}
-
-/**
- * Finds the other chains that have one of the wanted ports: of dead containers,
- * and of living ones, which keep it.
- *
- * @throws {CniError} 11 if another container that is alive has the very port
- */
-async function findRivals(
-  iptables: Iptables,
-  { forwarding, address, names }: Want,
-): Promise<{ dead: Chain[]; living: Chain[] }> {
-  const { mappings, owner, conditions } = forwarding;
-  const rivals = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
-    .filter(({ chain, protocol, ports }) =>
-      chain !== names.chain &&
-      mappings.some((one) =>
-        one.protocol === protocol && ports.includes(one.hostPort)
-      )
-    );
-  const isSame = ({ rule }: Entry): boolean =>
-    commentOf(rule).endsWith(` id: "${owner.containerId}"`);
-  const isDead = (section: Section): boolean =>
-    section.netns === undefined
-      ? readPorts(section).every(({ target }) =>
-        target.equals(address.ip) ||
-        !isNeighbor(iptables.netns.path, target)
-      )
-      : isGone(section.netns);
-  const wanted = portsOf({ ...forwarding, addresses: [address] });
-  const own = spellingOf(conditions[address.family]);
-  const dead: Chain[] = [], living: Chain[] = [];
-  for (const name of new Set(rivals.map(({ chain }) => chain))) {
-    const chain = await readChain(iptables, HOSTPORTS, name, isDead);
-    if (chain.staying.length === 0) {
-      dead.push(chain);
-      continue;
-    }
-    living.push(chain);
-    if (chain.entries.some(isSame)) continue;
-    if (!chain.entries.some((entry) => entry.conditions === own)) continue;
-    const port = portsOfStaying(chain)
-      .find((port) => wanted.some(isSameHostPort(port)));
-    if (port === undefined) continue;
-    const [{ rule }] = chain.entries as [Entry];
-    throw takenPort({ port, owner: describeOwner(commentOf(rule)) });
-  }
-  return { dead, living };
-}
-
-/**
- * Refuses an ADD by nftables that wants a port of iptables-nft.
- *
- * @throws {CniError} 11 if another container that is alive has the very port
- */
-export async function refuseTakenPorts(
-  { hostNetns, path, log }: PortmapHost,
-  forwarding: Forwarding,
-): Promise<void> {
-  const names = await chainNamesOf(forwarding.owner);
-  using netns = NetNs.open(hostNetns);
-  try {
-    for (const address of forwarding.addresses) {
-      const { family } = address;
-      const program = findVariant("nft", family, path);
-      if (program === undefined) continue;
-      const iptables = { netns, family, table: "nat", ...program } as const;
-      await findRivals(iptables, { forwarding, address, names });
-    }
-  } catch (error) {
-    if (error instanceof CniError) throw error;
-    log.warn("Cannot read the ports of iptables", {
-      error: describeError(error),
-    });
-  }
-}
-
-function describeOwner(comment: string): string {
-  const { network, container } = parseQuoted(comment) ?? {};
-  return container === undefined
-    ? comment
-    : `net: ${network}, id: ${container}`;
-}
-
-/** Reports whether two mappings are of the same port of the same addresses. */
-function isSameHostPort(port: ForwardedPort): (one: ForwardedPort) => boolean {
-  return ({ protocol, hostPort, hostIp }) =>
-    protocol === port.protocol && hostPort === port.hostPort &&
-    String(hostIp) === String(port.hostIp);
-}
-
-/** Reports whether a mapping is of the same port of all other addresses. */
-function isForOthers(port: ForwardedPort): (one: ForwardedPort) => boolean {
-  return isSameHostPort({ ...port, hostIp: undefined });
-}
-
-/** Lists the changes that remove a chain, or the part of it that goes. */
-function removalOf({ name, entries, going, staying }: Chain): string[] {
-  if (going.length === 0) return [];
-  return staying.length > 0
-    ? [`:${name} - [0:0]`, ...staying.flatMap(({ rules }) => rules)]
-    : [
-      ...entries.map(({ rule }) => deletionOf(rule)),
-      `-F ${name}`,
-      `-X ${name}`,
-    ];
-}
-
-function portsOfGoing({ going }: Chain): ForwardedPort[] {
-  return going.flatMap(readPorts);
-}
-
-function portsOfStaying({ staying }: Chain): ForwardedPort[] {
-  return staying.flatMap(readPorts);
 }
 
 function isSameEntry({ args }: Rule): (entry: Entry) => boolean {

@@ -90,7 +90,7 @@ export async function refusePortsOfIptables(
       nftables.listRules(table, IPTABLES_HOSTPORTS).length > 0;
   });
   if (addresses.length === 0) return;
-  const { refuseTakenPorts } = await import("./iptables.ts");
+  const { refuseTakenPorts } = await import("./iptables_chains.ts");
   await refuseTakenPorts(host, { ...forwarding, addresses });
 }
 
