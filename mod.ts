@@ -61,6 +61,7 @@ export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 // What a plugin tells tools: validate, explain, schema, gc --orphans.
 export type {
   About,
+  GatewayLink,
   GivenRange,
   GivenSubnet,
   GoDifference,

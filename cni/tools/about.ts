@@ -133,6 +133,7 @@ export interface NetworkFacts {
 
 /** A link of the host that has the gateway of all containers on it. */
 export interface GatewayLink {
+  /** The link's name on the host. */
   readonly name: string;
   /** Whether ADD deletes an address that is in the way, and does not fail. */
   readonly replaces: boolean;
@@ -205,6 +206,7 @@ export interface GivenRange {
 export interface GivenSubnet {
   /** Where it is in the configuration. */
   readonly place: readonly PropertyKey[];
+  /** The network, with its prefix length. */
   readonly subnet: Cidr;
   /** The gateway of results; undefined if they have none. */
   readonly gateway: Ip | undefined;
