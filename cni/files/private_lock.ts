@@ -30,9 +30,15 @@ export async function lockPrivately(
   directory: string = DIRECTORY,
 ): Promise<Disposable> {
   const path = join(directory, name);
+  const acquire = (): Promise<FileLock> =>
+    FileLock.acquireTemporary(path, wait);
   try {
-    await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
-    const lock = await FileLock.acquireTemporary(path, wait);
+    const lock = await acquire().catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      // The first lock since the machine was started.
+      Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+      return acquire();
+    });
     return { [Symbol.dispose]: () => lock.remove() };
   } catch (error) {
     if (error instanceof CniError) throw error;
