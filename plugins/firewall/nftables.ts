@@ -96,7 +96,8 @@ const FURTHER_OWNERS: Readonly<Record<IpFamily, NewSet>> = {
   4: { name: "further_owners4", key: "ifname . ipv4_addr" },
   6: { name: "further_owners6", key: "ifname . ipv6_addr" },
 };
-const RECORDS = [...Object.values(SETS), ...Object.values(FURTHER_OWNERS)];
+const FURTHER = Object.values(FURTHER_OWNERS);
+const RECORDS = [...Object.values(SETS), ...FURTHER];
 const FAMILIES: readonly IpFamily[] = [4, 6];
 /** Bytes of a hash in the key of a further owner, with the final NUL. */
 const OWNER_BYTES = 16;
@@ -344,9 +345,8 @@ function placeOf(
 function removal(nftables: Nftables, gone: readonly Placed[]): Change[] {
   const freed = gone.filter(({ set }) => isOfAddresses(set)).map(addressOf);
   const keys = new Set(gone.map(idOf));
-  const heirs = findOf(nftables, freed).filter((one) =>
-    !isOfAddresses(one.set) && !keys.has(idOf(one))
-  );
+  const heirs = findOf(nftables, freed, FURTHER)
+    .filter((one) => !keys.has(idOf(one)));
   const firsts = freed.flatMap((ip) =>
     heirs.find((one) => addressOf(one).equals(ip)) ?? []
   );
@@ -399,12 +399,13 @@ function isEnforced(
       .some(({ key }) => key.toHex() === name);
 }
 
-/** Finds the records that contain some bytes. */
+/** Finds the records of some sets that contain some bytes. */
 function findAll(
   nftables: Nftables,
   parts: readonly Bytes[],
+  sets: readonly NewSet[] = RECORDS,
 ): { elements: Placed[]; hasOthers: boolean } {
-  const found = RECORDS.map(({ name: set }) => {
+  const found = sets.map(({ name: set }) => {
     const { elements, hasOthers } = nftables.findElements(TABLE, set, parts);
     return { elements: elements.map((one) => ({ ...one, set })), hasOthers };
   });
@@ -415,9 +416,13 @@ function findAll(
 }
 
 /** Finds the records of some addresses. */
-function findOf(nftables: Nftables, addresses: readonly Ip[]): Placed[] {
+function findOf(
+  nftables: Nftables,
+  addresses: readonly Ip[],
+  sets?: readonly NewSet[],
+): Placed[] {
   if (addresses.length === 0) return [];
-  return findAll(nftables, addresses.map(keyOf)).elements
+  return findAll(nftables, addresses.map(keyOf), sets).elements
     .filter((one) => includes(addresses, addressOf(one)));
 }
 
