@@ -276,8 +276,9 @@ static enum outcome after_failure(struct call *call, long error, int fd,
   } poll = {fd, events, 0};
   long found = CALL(SYS_PPOLL, &poll, 1, has_limit ? &call->timeout : NULL,
                     NULL, SIGSET_BYTES);
+  if (!has_limit) return AGAIN;
   if (found < 0 && found != -EINTR) return FAILED;
-  if (!has_limit || found != 0) return AGAIN;
+  if (found != 0) return AGAIN;
   if (--call->timeouts == 0) return EXPIRED;
   begin_timeout(call);
   return AGAIN;

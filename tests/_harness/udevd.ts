@@ -84,7 +84,7 @@ export class Udevd implements Disposable {
   settle(): void {
     this.#process.kill("SIGCONT");
     const args = [
-      ...["--target", `${this.#process.pid}`, "--mount", "--net"],
+      ...["--target", `${this.#process.pid}`, "--mount", "--root", "--net"],
       ...[UDEVADM, "settle", "--timeout=30"],
     ];
     const { success, stderr } = new Deno.Command("nsenter", { args })
