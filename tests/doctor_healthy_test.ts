@@ -397,3 +397,26 @@ rootTest("cni doctor raises no false alarm", NEEDS, async (t) => {
     });
   }
 });
+
+rootTest(
+  "cni doctor takes a gateway outside the subnet for a possible mistake only",
+  NEEDS,
+  async () => {
+    using scene = DoctorScene.bare();
+    const { dataDir } = scene.hosts.hostLocal("10.1.0.0/24");
+    const ranges = [[{ subnet: "10.1.0.0/24", gateway: "169.254.1.1" }]];
+    scene.writeNetwork("10-pods", [{
+      type: "bridge",
+      bridge: "cni0",
+      isGateway: true,
+      ipMasq: true,
+      ipam: { type: "host-local", dataDir, ranges },
+    }]);
+    await scene.attach("10-pods", scene.hosts.addNetns(), ID, "web");
+    const { json, exitCode } = await scene.doctor({});
+    const { findings } = json as { findings: { code: string }[] };
+    // The bridge has the address that ADD gives it: no CNI0509.
+    assertEquals(findings.map(({ code }) => code), ["CNI0105"]);
+    assertEquals(exitCode, 0);
+  },
+);

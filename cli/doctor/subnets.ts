@@ -5,10 +5,13 @@
  */
 
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
-import { Cidr } from "../../net/cidr.ts";
+import type { Cidr } from "../../net/cidr.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ABOUTS } from "../../plugins/lists/abouts.ts";
-import { isInTheWay } from "../../plugins/bridge/gateway.ts";
+import {
+  gatewayAddressesOf,
+  isInTheWay,
+} from "../../plugins/bridge/gateway.ts";
 import { listAddresses } from "../../plugins/parts/configure_link.ts";
 import type { Range } from "../../ipam/host_local/range.ts";
 import {
@@ -195,7 +198,7 @@ function findBridgeAddresses(node: Node): Findings {
 }
 
 function gatewayOf({ gateway, subnet }: Range): Cidr[] {
-  return gateway === undefined ? [] : [new Cidr(gateway, subnet.prefixLength)];
+  return gatewayAddressesOf([{ address: subnet, gateway }]);
 }
 
 /** Checks of subnets. */
