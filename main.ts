@@ -124,17 +124,12 @@ async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
   await programs[program](renamed);
 }
 
-/**
- * Runs what the process's name says. Looks for its plugin if that is another name, or
- * the tool's in a call of a runtime, which passes no arguments: a wrapper runs it so.
- */
+/** Runs what the process's name says; looks for its plugin if that is another name. */
 async function main(): Promise<void> {
   const name = calledAs();
-  const isCall = name === "cni" && Deno.args.length === 0 &&
-    Deno.env.get(COMMAND) !== undefined;
   const isKnown = pluginNames.includes(name) ||
     programNames.some((known) => known === name);
-  if (isKnown && !isCall) return await run(name);
+  if (isKnown) return await run(name);
   const { runRenamed } = await import("./plugins/renamed.ts");
   const stdin = readOnce();
   await runRenamed({

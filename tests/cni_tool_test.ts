@@ -939,8 +939,8 @@ onNode("cni speaks to who listens", async (host) => {
   const full = await host.run(["bash", "-c", `${quoted} > /dev/full`]);
   assertEquals(full.code, 1);
   assertStringIncludes(full.stderr, "Cannot write to stdout: No space left");
-  // To a runtime it is a plugin: that of the configuration, and here is none.
-  host.env["CNI_COMMAND"] = "ADD";
+  // To a runtime it is a plugin, and there is none of its name.
+  host.env["CNI_COMMAND"] = "VERSION";
   const asPlugin = await host.cni();
   assertEquals([asPlugin.code, JSON.parse(asPlugin.stdout).code], [1, 4]);
   assertEquals((await host.cni("version")).code, 0);

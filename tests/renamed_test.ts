@@ -49,7 +49,6 @@ const all =
   };
 
 const WAYS: Readonly<Record<string, Way>> = {
-  "a wrapper of cni": { make: script(`exec "${BIN}/cni"`) },
   "a wrapper of static.bin, a link": {
     make: all(
       link(`${BIN}/cni`, "static.bin"),
