@@ -38,6 +38,7 @@ export class NodeDaemon implements AsyncDisposable {
   readonly #logFile: string;
   /** Directory of the sockets. */
   readonly directory: string;
+  readonly #isInHost: boolean;
 
   private constructor(
     hosts: TestHosts,
@@ -50,6 +51,7 @@ export class NodeDaemon implements AsyncDisposable {
   ) {
     this.#hosts = hosts;
     this.directory = socketDir;
+    this.#isInHost = socketDir.startsWith(hosts.directory);
     this.#logFile = Deno.makeTempFileSync({
       dir: hosts.directory,
       prefix: "daemon-",
@@ -136,7 +138,9 @@ export class NodeDaemon implements AsyncDisposable {
 
   /** Asks over HTTP; returns the status and the body. */
   async ask(path: string): Promise<{ status: number; body: string }> {
-    return await askOverUnix(`${this.directory}/multus.sock`, path);
+    // Another directory is in mounts of its own.
+    const root = this.#isInHost ? "" : `/proc/${this.#child.pid}/root`;
+    return await askOverUnix(`${root}${this.directory}/multus.sock`, path);
   }
 
   /** Reads one of its metrics; 0 if there is no such sample. */
