@@ -15,7 +15,7 @@ import {
   acceptRaOf,
   enableForwarding,
   FORWARDING,
-  listLearntAddresses,
+  listLearnedAddresses,
 } from "../../plugins/parts/ip_forward.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
 import { listLive } from "./live.ts";
@@ -90,7 +90,7 @@ function findIgnoredRouters(node: Node): Findings {
   const isDefault = host.route.list({ family: 6 })
     .some(({ destination }) => destination.prefixLength === 0);
   if (isDefault || readHostSysctl(node, FORWARDING[6]) !== "1") return [];
-  const links = new Set(listLearntAddresses(host).map((one) => one.ifindex));
+  const links = new Set(listLearnedAddresses(host).map((one) => one.ifindex));
   return host.link.list().filter(({ index, name }) =>
     links.has(index) &&
     readHostSysctl(node, acceptRaOf(name)) === AcceptRa.unlessForwarding

@@ -95,12 +95,12 @@ export function acceptRaOf(link: string): string {
  */
 function keepRouters(host: NetNs): void {
   using rtnl = Rtnl.open(host.path);
-  const learnt = [
+  const learned = [
     ...rtnl.route.listEntries().filter(({ origin }) => origin === "router")
       .flatMap(({ nextHops }) => nextHops),
-    ...listLearntAddresses(rtnl),
+    ...listLearnedAddresses(rtnl),
   ];
-  const links = new Set(learnt.map(({ ifindex }) => ifindex));
+  const links = new Set(learned.map(({ ifindex }) => ifindex));
   for (const { index, name } of rtnl.link.list()) {
     if (!links.has(index)) continue;
     inNetns(host, () =>
@@ -113,7 +113,7 @@ function keepRouters(host: NetNs): void {
 }
 
 /** Lists addresses with a lifetime, as an advertisement gives them. */
-export function listLearntAddresses({ address }: Rtnl): Address[] {
+export function listLearnedAddresses({ address }: Rtnl): Address[] {
   return address.list().filter(({ address: { ip }, isPermanent }) =>
     ip.family === 6 && !ip.isLinkLocal && !isPermanent
   );

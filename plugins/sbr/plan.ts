@@ -102,7 +102,7 @@ function assignTables(
 }
 
 /**
- * Reports whether a route of table main moves. A route learnt from a router
+ * Reports whether a route of table main moves. A route learned from a router
  * stays, as the kernel would learn it again; so does a route of an address that
  * the result does not list.
  */

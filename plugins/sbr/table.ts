@@ -175,7 +175,7 @@ export const USUAL_PRIORITY: Readonly<Record<IpFamily, number>> = {
 };
 
 /**
- * Lists the default routes over a link, including those learnt from a router.
+ * Lists the default routes over a link, including those learned from a router.
  */
 function defaultsOfMain(
   { routes }: Routing,
