@@ -16,9 +16,9 @@ import { FileLock, type LockWait } from "./lock.ts";
 const DIRECTORY = "/run/cni/locks";
 
 /**
- * Waits for a lock on an object of the node. Where the lock cannot be created,
- * such as in a user namespace that cannot write to `/run`, the caller goes on
- * without one.
+ * Waits for a lock on an object of the node. Where the lock cannot be created, the
+ * caller goes on without one. That is usual for an ordinary user, who may not write
+ * to `/run`; any other reason, such as a full disk, is logged as a warning.
  *
  * @param name The file's name, which identifies the object
  * @param directory /run/cni/locks by default
@@ -42,7 +42,8 @@ export async function lockPrivately(
     return { [Symbol.dispose]: () => lock.remove() };
   } catch (error) {
     if (error instanceof CniError) throw error;
-    wait.log?.debug("Going on without a lock", {
+    const isUsual = error instanceof Deno.errors.PermissionDenied;
+    wait.log?.[isUsual ? "debug" : "warn"]("Going on without a lock", {
       path,
       error: describeError(error),
     });

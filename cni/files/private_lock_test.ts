@@ -1,4 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { createLog } from "../log/log.ts";
 import { lockPrivately } from "./private_lock.ts";
 
@@ -50,14 +51,22 @@ Deno.test("lockPrivately() lets one in at a time, although each removes the file
     assertEquals([turns, list(directory)], [20, []]);
   }));
 
-Deno.test("lockPrivately() goes on where the lock cannot be created", () =>
-  withDirectory(async (directory) => {
-    const lines: string[] = [];
-    const env = { CNI_LOG_LEVEL: "debug" };
-    const log = createLog({}, (line) => lines.push(line), env);
-    // A file is where the directory should be.
-    const file = directory.replace("/run/locks", "/run");
-    await Deno.writeTextFile(file, "");
-    using _lock = await lockPrivately("one", { log }, directory);
-    assertEquals(lines.length, 1);
+Deno.test("lockPrivately() goes on where the lock cannot be created", (t) =>
+  withDirectory(async (unused) => {
+    const parent = unused.replace("/run/locks", "");
+    await Deno.writeTextFile(`${parent}/file`, "");
+    await Deno.symlink("loop", `${parent}/loop`);
+    const rows: [why: string, directory: string, level: string][] = [
+      ["it may not be", "/sys/kernel/locks", "debug"],
+      ["a file is in the way", `${parent}/file/locks`, "warn"],
+      ["a link leads to itself", `${parent}/loop/locks`, "warn"],
+    ];
+    await eachRow(t, rows, async ([, directory, level]) => {
+      const lines: string[] = [];
+      const env = { CNI_LOG_LEVEL: "debug" };
+      const log = createLog({}, (line) => lines.push(line), env);
+      using _lock = await lockPrivately("one", { log }, directory);
+      assertEquals(lines.length, 1);
+      assertStringIncludes(lines.join(), `level=${level}`);
+    });
   }));
