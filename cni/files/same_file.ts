@@ -5,6 +5,8 @@
  * @module
  */
 
+const BOOT_ID = "/proc/sys/kernel/random/boot_id";
+
 /** Compares device and inode. False if a path does not exist. */
 export function isSameFile(left: string, right: string): boolean {
   const file = findFileId(left);
@@ -23,4 +25,17 @@ export function findFileId(path: string): string | undefined {
 /** Returns the same for a file whose attributes are known. */
 export function fileIdOf({ dev, ino }: Deno.FileInfo): string {
   return `${dev}:${ino}`;
+}
+
+/**
+ * Returns the ID of this start of the machine: inodes and cookies of namespaces
+ * begin again with the next one. Returns undefined if the kernel does not show it,
+ * as in a sandbox that hides it; then callers compare only what else they know.
+ */
+export function findBootId(): string | undefined {
+  try {
+    return Deno.readTextFileSync(BOOT_ID).trim() || undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -19,7 +19,7 @@ import {
   withIoFailure,
 } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { findBootId, findFileId } from "../../cni/files/same_file.ts";
 import type { Holder } from "./holders.ts";
 import type { Owner } from "./lease.ts";
 
@@ -31,7 +31,7 @@ export interface Sandbox {
   readonly netns: string;
   /** Device and inode; absent if it did not exist. */
   readonly id?: string | undefined;
-  /** Inodes are numbered again when the node starts. */
+  /** What `findBootId` returned, or "". */
   readonly boot: string;
 }
 
@@ -43,17 +43,14 @@ export interface NameRecord extends Owner {
 
 /** Looks at a network namespace. */
 export function lookAt(netns: string): Sandbox {
-  const boot =
-    ifPossible(() =>
-      Deno.readTextFileSync("/proc/sys/kernel/random/boot_id").trim()
-    ) ?? "";
-  return { netns, id: findFileId(netns), boot };
+  return { netns, id: findFileId(netns), boot: findBootId() ?? "" };
 }
 
 /** Reports whether a network namespace is still there. */
 export function isThere({ netns, id, boot }: Sandbox): boolean {
   const now = lookAt(netns);
-  return id !== undefined && now.id === id && now.boot === boot;
+  const isSameBoot = !boot || !now.boot || now.boot === boot;
+  return id !== undefined && now.id === id && isSameBoot;
 }
 
 /** The files of one network's names. Use them only while the network is locked. */

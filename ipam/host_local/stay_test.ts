@@ -13,6 +13,7 @@ import {
   type Output,
   runInProcess,
 } from "../../tests/_harness/host_local.ts";
+import { hideBootId } from "../../tests/_harness/boot_id.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const STAY = { subnet: "10.1.2.0/24", stay: "name", stayTime: "10m" };
@@ -193,6 +194,20 @@ Deno.test("hostLocal stay: two sandboxes of a name have no address together", as
   assertEquals(pods.data.read(), before);
   await pods.del("db-0", 1);
   assertEquals(await pods.add("db-0", 2), "10.1.2.2");
+});
+
+Deno.test("hostLocal stay: a namespace is there although the boot ID is hidden", async (t) => {
+  for (const hiddenAt of [1, 2]) {
+    await t.step(`from ADD ${hiddenAt}`, async () => {
+      using pods = new Pods();
+      const add = async (number: number): Promise<number> => {
+        using _hidden = number === hiddenAt ? hideBootId() : undefined;
+        const netns = number === 1 ? HERE : "/some/netns";
+        return (await pods.call("ADD", "db-0", number, { netns })).exitCode;
+      };
+      assertEquals([await add(1), await add(2)], [0, 1]);
+    });
+  }
 });
 
 Deno.test("hostLocal stay: a full range gives the address that stayed longest", async () => {

@@ -8,6 +8,7 @@ import {
   DEVICE_MAC,
   DeviceScene,
 } from "../../tests/_harness/device_scene.ts";
+import { hideBootId } from "../../tests/_harness/boot_id.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { leftovers } from "./leftovers.ts";
 
@@ -156,3 +157,21 @@ rootTest("host-device.add() leaves no device without a record", async () => {
   await scene.fail("ADD", [5, `Cannot write "${dataDir}/net1:`], { dataDir });
   assertEquals(scene.state, state);
 });
+
+rootTest(
+  "host-device DEL moves the device out although the boot ID is hidden",
+  async (t) => {
+    for (const command of ["ADD", "DEL"] as const) {
+      await t.step(`from ${command}`, async () => {
+        using scene = new DeviceScene();
+        const run = async (which: "ADD" | "DEL"): Promise<void> => {
+          using _hidden = which === command ? hideBootId() : undefined;
+          await scene.succeed(which);
+        };
+        await run("ADD");
+        await run("DEL");
+        assertRestored(scene);
+      });
+    }
+  },
+);

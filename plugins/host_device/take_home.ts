@@ -60,8 +60,10 @@ export function takeHome(
   file.remove();
 }
 
+/** Reports whether a namespace may be a record's: true if nothing tells. */
 function isSandboxOf({ netns: { id } }: DeviceRecord, sandbox: Rtnl): boolean {
-  return id === undefined || id === lastingIdOf(sandbox);
+  const present = id === undefined ? undefined : lastingIdOf(sandbox);
+  return present === undefined || present === id;
 }
 
 /** A device without a record, and what is known of it on the host. */

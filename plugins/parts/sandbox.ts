@@ -6,8 +6,7 @@
 
 import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { findBootId, findFileId } from "../../cni/files/same_file.ts";
 import {
   findNetnsId,
   isNamespace,
@@ -20,9 +19,6 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
 /** What setns(2) fails with for other files. Source: asm-generic/errno-base.h. */
 const EINVAL = 22;
-
-/** Changes with each start of the machine, when cookies begin again. */
-const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
 /**
  * Opens the sandbox's namespace: the one that the call has compared with the
@@ -84,12 +80,14 @@ export function netnsIdOf(netns: NetNs): string | undefined {
 
 /**
  * Returns what no other network namespace has, even after this one has ended:
- * the kernel uses inodes again. Returns undefined before Linux 5.14.
+ * the kernel uses inodes again. Returns undefined before Linux 5.14, and if the
+ * kernel does not show which start of the machine this is.
  */
 export function lastingIdOf({ socket }: Rtnl): string | undefined {
   const cookie = socket.netnsCookie;
-  const boot = ifPossible(() => Deno.readTextFileSync(BOOT_ID).trim());
-  return cookie === undefined ? undefined : `${boot}/${cookie}`;
+  if (cookie === undefined) return undefined;
+  const boot = findBootId();
+  return boot && `${boot}/${cookie}`;
 }
 
 /** Returns a path that leads to an open namespace as long as it is open. */

@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
@@ -6,7 +6,8 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { findSandbox, openSandbox } from "./sandbox.ts";
+import { hideBootId } from "../../tests/_harness/boot_id.ts";
+import { findSandbox, lastingIdOf, openSandbox } from "./sandbox.ts";
 
 rootTest("openSandbox() fails with 8 only for no namespace", async (t) => {
   const args = { netns: "/run/netns/any" };
@@ -120,4 +121,12 @@ rootTest("a path that leads to a process is no sandbox", async () => {
   );
   await child.stdin.close();
   await child.status;
+});
+
+rootTest("lastingIdOf() tells nothing of a machine without a boot ID", () => {
+  using hosts = TestHosts.create();
+  using sandbox = openSandbox({ netns: hosts.sandbox.path });
+  assertMatch(lastingIdOf(sandbox) ?? "", /^[0-9a-f-]{36}\/\d+$/);
+  using _hidden = hideBootId();
+  assertEquals(lastingIdOf(sandbox), undefined);
 });
