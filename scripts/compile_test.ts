@@ -22,8 +22,11 @@ import {
 } from "./compile/project.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
 import { LINK, type Step, STEPS } from "./compile/steps.ts";
+import { exists } from "./exists.ts";
 import { HeaderField, viewOf, writeU64 } from "./mkdenort/elf.ts";
+import { makeProbe, tryProbe } from "./mkdenort/probe_sample.ts";
 import { importFlags, OFFLINE_IMPORT_MAP } from "./net.ts";
+import { hasCommand } from "../testing/capabilities.ts";
 import { FakeDaemon } from "../tests/_harness/fake_daemon.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
@@ -392,6 +395,9 @@ Deno.test("compile() leaves nothing behind of a program", async (t) => {
 });
 
 const foreign = await findForeignTarget();
+/** Where the libraries for arm64 are. */
+const EMULATED_ROOT = Deno.env.get("QEMU_LD_PREFIX") ??
+  "/usr/aarch64-linux-gnu";
 
 /** Finds a target that is not this machine, if its runtime can be had. */
 async function findForeignTarget(): Promise<
@@ -424,6 +430,26 @@ Deno.test({
     const machines = { x86_64: 62, aarch64: 183 };
     const [arch] = foreign.split("-") as [keyof typeof machines];
     assertEquals(machine, machines[arch]);
+  },
+});
+
+const isEmulated = foreign === "aarch64-unknown-linux-gnu" &&
+  hasCommand("qemu-aarch64") &&
+  exists(`${EMULATED_ROOT}/lib/libgcc_s.so.1`);
+
+Deno.test({
+  name: `a stand-in for denort works on arm64${
+    isEmulated
+      ? ""
+      : " (skipped: needs deno for arm64 from the npm registry, qemu-user, libc6-arm64-cross and libgcc-s1-arm64-cross)"
+  }`,
+  ignore: !isEmulated,
+  fn: async (t) => {
+    const target = "aarch64-unknown-linux-gnu";
+    const { path } = await fetchDeno(target);
+    const emulator = ["qemu-aarch64", "-L", EMULATED_ROOT];
+    await using probe = await makeProbe(path, target, emulator);
+    await tryProbe(t, probe);
   },
 });
 

@@ -15,7 +15,6 @@ const SOURCES = [
   ...PROGRAM_SOURCES,
   "launcher/objects",
   "scripts/mkdenort",
-  "scripts/mkdenort.ts",
   "scripts/compile",
   "scripts/compile.ts",
 ] as const;

@@ -6,7 +6,7 @@ Deno.test("cni/netlink-declared accepts bytes in the codecs", async (t) => {
     ["net/bytes.ts", "new DataView(buffer);"],
     ["ffi/nftables/batch.ts", "const a = (length + 3) & ~3;"],
     ["ffi/packet.ts", "let view: DataView;"],
-    ["scripts/mkdenort.ts", "new DataView(buffer);"],
+    ["scripts/measure/soak.ts", "new DataView(buffer);"],
     ["net/ip_test.ts", "new DataView(buffer);"],
     ["net/mac.ts", "const a = first & ~MULTICAST_BIT;"],
     ["net/mac.ts", "const a = flags & ~1;"],

@@ -9,13 +9,21 @@ import {
 } from "@std/assert";
 import { parseElf } from "./elf.ts";
 import { makeSampleElf, SAMPLE_ENTRY } from "./elf_sample.ts";
-import { checkArguments, makeDenort, makeDenortFile } from "./mod.ts";
+import {
+  checkArguments,
+  makeDenort,
+  makeDenortFile,
+  NO_ARGUMENTS_STATUS,
+} from "./mod.ts";
 import {
   compileScript,
   HARMLESS,
   HOSTILE,
   makeProbe,
+  type Outcome,
   type Probe,
+  readReport,
+  type Report,
   run,
   tryProbe,
 } from "./probe_sample.ts";
@@ -69,6 +77,88 @@ async function tryEnds(t: Deno.TestContext, probe: Probe): Promise<void> {
       assertNotMatch(outcome.stderr, COLOR);
     });
   }
+}
+
+/** Replaces a deno by a program, with any arguments and environment that the kernel accepts. */
+const EXECVE = `
+const [path, argv, environment] = JSON.parse(Deno.args[0]);
+const { symbols } = Deno.dlopen("libc.so.6", {
+  execve: { parameters: ["buffer", "buffer", "buffer"], result: "i32" },
+});
+const texts = [];
+const encode = (text) => {
+  texts.push(new TextEncoder().encode(text + "\\0"));
+  return texts.at(-1);
+};
+const list = (all) => BigUint64Array.of(...all.map(encode).map((text) =>
+  Deno.UnsafePointer.value(Deno.UnsafePointer.of(text))), 0n);
+symbols.execve(encode(path), list(argv), list(environment));
+throw new Error("Cannot execute " + texts.length);
+`;
+
+async function runExactly(
+  path: string,
+  argv: readonly string[],
+  environment: readonly string[],
+): Promise<Outcome> {
+  const call = JSON.stringify([path, argv, environment]);
+  const script = `data:text/javascript,${encodeURIComponent(EXECVE)}`;
+  return await run(
+    [Deno.execPath(), "run", "-A", "--no-config", "--no-lock", script, call],
+    { env: { DENO_DIR: "/dev/null/deno", DENO_NO_UPDATE_CHECK: "1" } },
+  );
+}
+
+/** Tries what only the kernel can be asked for. */
+async function tryOddCalls(t: Deno.TestContext, probe: Probe): Promise<void> {
+  const { path } = probe;
+  const report = async (
+    environment: string[],
+    argv = ["probe"],
+  ): Promise<Report> => readReport(await runExactly(path, argv, environment));
+
+  await t.step("argv[0] stays as it is", async () => {
+    const { cmdline } = await report([], ["/opt/cni/bin/ptp", "x"]);
+    assertEquals(cmdline, ["/opt/cni/bin/ptp", "x", ""]);
+  });
+  await t.step("argv[0] may be empty", async () => {
+    assertEquals((await report([], ["", "x"])).args, ["x"]);
+  });
+  await t.step(
+    "an empty argv starts or fails, but does not crash",
+    async () => {
+      // Linux before 5.18 gives us argc 0; after it, one empty argument.
+      const { code } = await runExactly(path, [], []);
+      assert(code === 0 || code === NO_ARGUMENTS_STATUS, `status ${code}`);
+    },
+  );
+  await t.step("entries without = are not variables", async () => {
+    const { env } = await report([
+      "HOME",
+      "HOMER",
+      "",
+      "=",
+      "=x",
+      "DENO_",
+      "A=1",
+    ]);
+    assertEquals(env, { A: "1" });
+  });
+  await t.step("of two variables with one name the first counts", async () => {
+    const twice = ["HOME=a", "HOME=b", "DENO_X=a", "DENO_X=b", "NO_COLOR=a"];
+    const { env } = await report(twice);
+    assertEquals(env, { HOME: "a", DENO_X: "a", NO_COLOR: "a" });
+  });
+  await t.step("a variable may be long", async () => {
+    const env = { DENO_LONG: "x".repeat(100_000), LONG: "y".repeat(100_000) };
+    assertEquals(readReport(await run([path], { env })).env, env);
+  });
+  await t.step("children get the caller's environment as it is", async () => {
+    const env = { ...HOSTILE, ...HARMLESS };
+    const { stdout } = await run([path, "child"], { env });
+    const lines = Object.entries(env).map((entry) => entry.join("="));
+    assertEquals(stdout.trim().split("\n").sort(), lines.sort());
+  });
 }
 
 /** System calls that change files or reach out, as strace shows them. */
@@ -182,6 +272,7 @@ async function tryUnsuitable(t: Deno.TestContext, probe: Probe): Promise<void> {
 Deno.test("makeDenort() gives a runtime that runs a program and nothing else", async (t) => {
   await using probe = await makeProbe(Deno.execPath());
   await tryProbe(t, probe);
+  await tryOddCalls(t, probe);
   await tryEnds(t, probe);
   await tryQuietness(t, probe);
   await tryUnsuitable(t, probe);

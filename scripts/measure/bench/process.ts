@@ -42,42 +42,20 @@ const O_RDONLY = 0, O_WRONLY = 1, O_CREAT = 0o100, O_TRUNC = 0o1000;
 /** Source: include/uapi/linux/prctl.h, time.h. */
 const PR_SET_CHILD_SUBREAPER = 36, CLOCK_THREAD_CPUTIME_ID = 3;
 
-/** The files of a process. */
-interface ProgramFiles {
+/** A process to start, with its path as argv[0]. */
+export interface Program {
   /** The executable. */
   readonly path: string;
+  /** argv without argv[0]. */
+  readonly args: readonly string[];
+  /** The whole environment. */
+  readonly env: Readonly<Record<string, string>>;
   /** A file that is read as stdin. */
   readonly stdin: string;
   /** A file that stdout is written to, made anew. */
   readonly stdout: string;
   /** The same for stderr. */
   readonly stderr: string;
-}
-
-/** A process to start, with its path as argv[0]. */
-export interface Program extends ProgramFiles {
-  /** argv without argv[0]. */
-  readonly args: readonly string[];
-  /** The whole environment. */
-  readonly env: Readonly<Record<string, string>>;
-}
-
-/**
- * A process to start, with anything that the kernel accepts: an entry without
- * `=`, a variable that is there twice, or no argument at all.
- */
-export interface ExactProgram extends ProgramFiles {
-  /** All of argv, with argv[0]. */
-  readonly argv: readonly string[];
-  /** Entries of the environment, in order. */
-  readonly environment: readonly string[];
-}
-
-function makeExact(program: Program | ExactProgram): ExactProgram {
-  if ("argv" in program) return program;
-  const { path, args, env } = program;
-  const environment = Object.entries(env).map((entry) => entry.join("="));
-  return { ...program, argv: [path, ...args], environment };
 }
 
 /** How a process ended. */
@@ -112,11 +90,11 @@ export class PreparedProgram implements Disposable {
   readonly #pid = new Int32Array(1);
 
   /** Lays out a program. */
-  constructor(program: Program | ExactProgram) {
-    const { path, argv, environment, ...files } = makeExact(program);
+  constructor({ path, args, env, ...files }: Program) {
     this.#path = cString(path);
-    this.#argv = layOut(argv.map(cString));
-    this.#env = layOut(environment.map(cString));
+    this.#argv = layOut([path, ...args].map(cString));
+    const entries = Object.entries(env).map((entry) => entry.join("="));
+    this.#env = layOut(entries.map(cString));
     libc().posix_spawn_file_actions_init(this.#actions);
     this.#open(0, files.stdin, O_RDONLY);
     this.#open(1, files.stdout, O_WRONLY | O_CREAT | O_TRUNC);
