@@ -75,10 +75,9 @@ interface Options {
 
 /** @throws {Error} If an argument is unknown or not a number */
 function readOptions(args: readonly string[]): Options {
-  const { html, below, ...others } = parseArgs([...args], {
+  const { html, below = String(THRESHOLD), ...others } = parseArgs([...args], {
     boolean: ["html", "no-kernel"],
     string: ["below"],
-    default: { below: String(THRESHOLD) },
     unknown: (arg) => {
       throw new Error(
         `Cannot understand "${arg}"; see deno task coverage --help`,

@@ -1,12 +1,14 @@
 /**
  * Stands in for the part of `jsr:@std/assert` that the tests use, where
  * jsr.io is out of reach. Signatures, results and the opening words of the
- * messages are std's; `tests/offline_test.ts` holds both to one table.
+ * messages are std's.
  *
  * Source: https://jsr.io/@std/assert.
  *
  * @module
  */
+
+import { diff } from "node:util";
 
 /** Any class with instances of type `T`, including abstract classes. */
 type Class<T> = abstract new (...args: never[]) => T;
@@ -425,72 +427,8 @@ function allKeys(value: object): PropertyKey[] {
 
 /** Renders two texts as one: `-` marks lines of the first only, `+` of the second only. */
 function formatDifference(actual: string, expected: string): string {
-  const lines = diffLines(actual.split("\n"), expected.split("\n"));
+  const marks = { "0": " ", "1": "-", "-1": "+" };
+  const lines = diff(actual.split("\n"), expected.split("\n"))
+    .map(([which, line]) => `${marks[which]}   ${line}`);
   return `    [Diff] Actual / Expected\n\n${lines.join("\n")}\n`;
-}
-
-/** More line pairs than this and the middle is shown without being aligned. */
-const MAX_ALIGNED_PAIRS = 4_000_000;
-
-function diffLines(left: string[], right: string[]): string[] {
-  let start = 0;
-  while (start < left.length && left[start] === right[start]) start++;
-  let end = 0;
-  while (
-    end < Math.min(left.length, right.length) - start &&
-    left.at(-1 - end) === right.at(-1 - end)
-  ) end++;
-  const keep = (line: string): string => `    ${line}`;
-  return [
-    ...left.slice(0, start).map(keep),
-    ...alignLines(
-      left.slice(start, left.length - end),
-      right.slice(start, right.length - end),
-    ),
-    ...left.slice(left.length - end).map(keep),
-  ];
-}
-
-/** Aligns two lists of lines along their longest common subsequence. */
-function alignLines(left: string[], right: string[]): string[] {
-  const removed = (line: string): string => `-   ${line}`;
-  const added = (line: string): string => `+   ${line}`;
-  if (left.length * right.length > MAX_ALIGNED_PAIRS) {
-    return [...left.map(removed), ...right.map(added)];
-  }
-  const common = commonLengths(left, right);
-  const lines: string[] = [];
-  let [i, j] = [0, 0];
-  while (i < left.length && j < right.length) {
-    if (left[i] === right[j]) {
-      lines.push(`    ${left[i++]}`);
-      j++;
-    } else if ((common[i + 1]?.[j] ?? 0) >= (common[i]?.[j + 1] ?? 0)) {
-      lines.push(removed(left[i++] ?? ""));
-    } else {
-      lines.push(added(right[j++] ?? ""));
-    }
-  }
-  return [
-    ...lines,
-    ...left.slice(i).map(removed),
-    ...right.slice(j).map(added),
-  ];
-}
-
-/** Returns the length of the longest common subsequence of `left[i..]` and `right[j..]` at `[i][j]`. */
-function commonLengths(left: string[], right: string[]): Uint32Array[] {
-  const rows: Uint32Array[] = [];
-  let below = new Uint32Array(right.length + 1);
-  rows[left.length] = below;
-  for (let i = left.length - 1; i >= 0; i--) {
-    const row = new Uint32Array(right.length + 1);
-    for (let j = right.length - 1; j >= 0; j--) {
-      row[j] = left[i] === right[j]
-        ? (below[j + 1] ?? 0) + 1
-        : Math.max(below[j] ?? 0, row[j + 1] ?? 0);
-    }
-    rows[i] = below = row;
-  }
-  return rows;
 }
