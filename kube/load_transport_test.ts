@@ -1,13 +1,279 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
+import type { KubeApiOptions } from "../tests/_harness/kube_api.ts";
+import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
-import { testTransport } from "../tests/_harness/transport_cases.ts";
-import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
 import { type KubeClient, openKubeClient } from "./client.ts";
 import type { Pod } from "./types.ts";
+
+/** A transport. */
+interface TransportCase {
+  /** As tests name it. */
+  readonly name: string;
+  /** A kubeconfig for it. */
+  readonly kind: KubeconfigKind;
+  /** Whether it is for a process that serves many calls. */
+  readonly isResident?: boolean;
+  /**
+   * How many connections three requests take at least that are sent at the same
+   * time. They take three at most.
+   */
+  readonly leastConnections: number;
+}
+
+/** Tests a transport. */
+function testTransport(transport: TransportCase): void {
+  const { name } = transport;
+  Deno.test(`${name} trusts no other servers`, (t) => {
+    return testTrust(t, transport);
+  });
+  Deno.test(`${name} does not follow redirects`, (t) => {
+    return testRedirects(t, transport);
+  });
+  Deno.test(`${name} uses HTTP/1.1, which sends a body with its headers`, () => {
+    return testProtocol(transport);
+  });
+  Deno.test(`${name} opens a connection per concurrent request, and reuses it`, () => {
+    return testConnections(transport);
+  });
+  Deno.test(`${name} reconnects to a server that went silent`, () => {
+    return testSilence(transport);
+  });
+}
+
+const VERIFY = "tls: failed to verify certificate: x509: certificate";
+
+/** Node in Deno does not tell an expired certificate from an unknown one. */
+const NODE_EXPIRED = `${VERIFY} signed by unknown authority, or has expired`;
+
+/** Servers that must not be trusted. */
+const UNTRUSTED: readonly (readonly [
+  name: string,
+  options: KubeApiOptions,
+  cluster: Readonly<Record<string, unknown>>,
+  why: string,
+])[] = [
+  [
+    "expired",
+    { isExpired: true },
+    {},
+    `${VERIFY} has expired or is not yet valid`,
+  ],
+  [
+    "another name",
+    { serverNames: ["a.example"] },
+    {},
+    `${VERIFY} is not valid for 127.0.0.1`,
+  ],
+  [
+    "another authority",
+    {},
+    {
+      "certificate-authority": undefined,
+      "certificate-authority-data": undefined,
+    },
+    `${VERIFY} signed by unknown authority`,
+  ],
+];
+
+async function testTrust(
+  t: Deno.TestContext,
+  { kind, ...process }: TransportCase,
+): Promise<void> {
+  for (const [name, options, cluster, why] of UNTRUSTED) {
+    await t.step(name, async () => {
+      await using scene = await KubeScene.start(options);
+      using client = await scene.open(kind, { cluster }, process);
+      const startMs = performance.now();
+      const error = await kubeErrorOf(
+        client.getPod("test", "p1", { overallMs: 60_000 }),
+      );
+      const isExpired = process.isResident && name === "expired";
+      const expected = isExpired ? NODE_EXPIRED : why;
+      assert(error.message.endsWith(`: ${expected}`), error.message);
+      assertEquals([error.isUntrusted, error.isUnsent], [true, true]);
+      assertEquals(scene.api.requests.length, 0);
+      assert(performance.now() - startMs < 30_000, "it was tried again");
+    });
+  }
+  await t.step("no TLS", async () => {
+    await using scene = await KubeScene.start({ transport: "http" });
+    const server = scene.api.url.replace("http:", "https:");
+    using client = await scene.open(kind, { server }, process);
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assertEquals([error.isUntrusted, scene.api.requests.length], [true, 0]);
+  });
+}
+
+async function testRedirects(
+  t: Deno.TestContext,
+  { kind, ...process }: TransportCase,
+): Promise<void> {
+  await using scene = await KubeScene.start();
+  await using other = await KubeScene.start();
+  using client = await scene.open(kind, {}, process);
+  for (const status of [301, 302, 303, 307, 308]) {
+    await t.step(String(status), async () => {
+      const location = `${other.api.url}/api/v1/namespaces/test/pods/p1`;
+      scene.api.fault({ status, headers: { location }, times: 1 });
+      const error = await kubeErrorOf(client.getPod("test", "p1"));
+      assertEquals(error.status, status);
+    });
+  }
+  assertEquals(other.api.requests.length, 0);
+}
+
+async function testProtocol(
+  { kind, ...process }: TransportCase,
+): Promise<void> {
+  await using scene = await KubeScene.start();
+  using client = await scene.open(kind, {}, process);
+  await client.setPodAnnotations({ namespace: "test", name: "p1" }, { a: "b" });
+  assertEquals(scene.api.requests.at(-1)?.httpVersion, "1.1");
+  assertEquals(scene.api.offeredProtocols.has("h2"), false);
+}
+
+async function testConnections(
+  { kind, leastConnections, ...process }: TransportCase,
+): Promise<void> {
+  await using scene = await KubeScene.start();
+  using client = await scene.open(kind, {}, process);
+  const getAll = (): Promise<unknown> =>
+    Promise.all([1, 2, 3].map(() => client.getPod("test", "p1")));
+  await getAll();
+  await client.setPodAnnotations({ namespace: "test", name: "p1" }, { a: "b" });
+  await getAll();
+  const { connections } = scene.api;
+  assert(
+    connections >= leastConnections && connections <= 3,
+    `${connections} connections`,
+  );
+}
+
+async function testSilence({ kind, ...process }: TransportCase): Promise<void> {
+  await using scene = await KubeScene.start();
+  using client = await scene.open(kind, {}, process);
+  await client.getPod("test", "p1");
+  await scene.api.blackhole();
+  const startMs = performance.now();
+  const waiting = client.getPod("test", "p1", {
+    perTryMs: 1000,
+    overallMs: 60_000,
+  });
+  const error = await kubeErrorOf(
+    client.getPod("test", "p1", { overallMs: 300 }),
+  );
+  assertEquals(error.isTimeout, true);
+  await scene.api.restart();
+  assertEquals((await waiting).metadata?.uid, "u1");
+  assert(performance.now() - startMs < 30_000);
+}
+
+/** A tunnel that was asked for. */
+interface Tunnel {
+  readonly port: number;
+  /** Name and password, joined by `:`; undefined if missing. */
+  readonly credentials: string | undefined;
+}
+
+/** A proxy; its tunnels end with those who use them. */
+class TunnelProxy implements Disposable {
+  /** Those that were asked for. */
+  readonly tunnels: Tunnel[] = [];
+  readonly #listener: Deno.TcpListener;
+
+  /** Listens on 127.0.0.1. */
+  constructor(protocol: "http" | "socks5") {
+    this.#listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const open = protocol === "http" ? openByConnect : openBySocks;
+    this.#serve(open);
+  }
+
+  /** Where it listens. */
+  get port(): number {
+    return this.#listener.addr.port;
+  }
+
+  async #serve(open: (conn: Deno.Conn) => Promise<Tunnel>): Promise<void> {
+    for await (const conn of this.#listener) {
+      open(conn).then(async (tunnel) => {
+        this.tunnels.push(tunnel);
+        await join(conn, tunnel.port);
+      }).catch(() => closeQuietly(conn)); // The other side has gone.
+    }
+  }
+
+  /** Stops listening. */
+  [Symbol.dispose](): void {
+    try {
+      this.#listener.close();
+    } catch {
+      // It is closed.
+    }
+  }
+}
+
+function closeQuietly(conn: Deno.Conn): void {
+  try {
+    conn.close();
+  } catch {
+    // It is closed.
+  }
+}
+
+async function join(near: Deno.Conn, port: number): Promise<void> {
+  const far = await Deno.connect({ hostname: "127.0.0.1", port });
+  await Promise.all([
+    near.readable.pipeTo(far.writable),
+    far.readable.pipeTo(near.writable),
+  ]);
+}
+
+async function read(conn: Deno.Conn): Promise<Uint8Array> {
+  const bytes = new Uint8Array(1024);
+  return bytes.subarray(0, await conn.read(bytes) ?? 0);
+}
+
+/** Source: RFC 9110 section 9.3.6. A request is expected in one piece. */
+async function openByConnect(conn: Deno.Conn): Promise<Tunnel> {
+  const text = new TextDecoder().decode(await read(conn));
+  const [, port] = /^CONNECT [^ ]+:(\d+) /.exec(text) ?? [];
+  const [, basic] = /^proxy-authorization: basic (\S+)/im.exec(text) ?? [];
+  await conn.write(new TextEncoder().encode("HTTP/1.1 200 OK\r\n\r\n"));
+  return {
+    port: Number(port),
+    credentials: basic === undefined ? undefined : atob(basic),
+  };
+}
+
+const SOCKS_VERSION = 5;
+const NO_AUTHENTICATION = 0;
+const BY_PASSWORD = 2;
+
+/** Source: RFC 1928, RFC 1929. Each message is expected in one piece. */
+async function openBySocks(conn: Deno.Conn): Promise<Tunnel> {
+  const [, , ...methods] = await read(conn);
+  const method = methods.includes(BY_PASSWORD)
+    ? BY_PASSWORD
+    : NO_AUTHENTICATION;
+  await conn.write(Uint8Array.of(SOCKS_VERSION, method));
+  const credentials = method === BY_PASSWORD
+    ? await readPassword(conn)
+    : undefined;
+  const [high = 0, low = 0] = (await read(conn)).slice(-2);
+  await conn.write(Uint8Array.of(SOCKS_VERSION, 0, 0, 1, 0, 0, 0, 0, 0, 0));
+  return { port: high * 256 + low, credentials };
+}
+
+async function readPassword(conn: Deno.Conn): Promise<string> {
+  const [, length = 0, ...rest] = await read(conn);
+  await conn.write(Uint8Array.of(1, 0));
+  const text = String.fromCharCode(...rest);
+  return `${text.slice(0, length)}:${text.slice(length + 1)}`;
+}
 
 // A request may use a connection that becomes idle while its own is opened.
 for (const kind of ["token", "clientCert"] as const) {

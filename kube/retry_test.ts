@@ -1,10 +1,51 @@
 import { assertEquals } from "@std/assert";
 import { waitUntil } from "../cni/call/deadline.ts";
 import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";
 import { limitOverall, retry, type TimeLimits } from "./retry.ts";
-import { eachRow, testRows } from "../tests/_harness/table.ts";
-import { inVirtualTime } from "../tests/_harness/virtual_time.ts";
+
+/** A time limit that has not ended. */
+interface Timer {
+  readonly atMs: number;
+  readonly controller: AbortController;
+}
+
+/**
+ * Runs `test` with a clock that jumps from one time limit to the next.
+ *
+ * @returns How much time passed, in milliseconds
+ */
+async function inVirtualTime(
+  test: () => Promise<void>,
+): Promise<number> {
+  const { timeout } = AbortSignal, { now } = performance;
+  const timers: Timer[] = [];
+  let nowMs = 0, isOver = false;
+  AbortSignal.timeout = (ms: number): AbortSignal => {
+    const controller = new AbortController();
+    timers.push({ atMs: nowMs + ms, controller });
+    return controller.signal;
+  };
+  performance.now = (): number => nowMs;
+  try {
+    const ended = test().finally(() => isOver = true);
+    for (;;) {
+      // All tasks go on to their next wait.
+      await new Promise((resolve) => setTimeout(resolve));
+      if (isOver) break;
+      const next = timers.sort((a, b) => a.atMs - b.atMs).shift();
+      if (next === undefined) continue;
+      nowMs = next.atMs;
+      next.controller.abort(new DOMException("", "TimeoutError"));
+    }
+    await ended;
+    return nowMs;
+  } finally {
+    AbortSignal.timeout = timeout;
+    performance.now = now;
+  }
+}
 
 /** Fails a number of times, then returns the number of attempts. */
 function failing(

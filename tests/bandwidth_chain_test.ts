@@ -9,7 +9,7 @@ import {
   hostLimits,
   LimitedCable,
   WIDE,
-} from "./_harness/limited_cable.ts";
+} from "../plugins/bandwidth/testing/limited_cable.ts";
 import { listPeers, nameOf, succeedAs, type Who } from "./_harness/parity.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";

@@ -13,7 +13,7 @@ import {
   LIMITS,
   type RunPlugin,
   tcJson,
-} from "./_harness/limited_cable.ts";
+} from "../plugins/bandwidth/testing/limited_cable.ts";
 import {
   callAs,
   listPeers,

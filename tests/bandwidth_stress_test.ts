@@ -7,7 +7,10 @@ import { assertEquals } from "@std/assert";
 import { rootTest } from "../testing/capabilities.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { killByTurns } from "./_harness/kills.ts";
-import { LimitedCable, WIDE } from "./_harness/limited_cable.ts";
+import {
+  LimitedCable,
+  WIDE,
+} from "../plugins/bandwidth/testing/limited_cable.ts";
 import { createRandom } from "./_harness/random.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 import { TestHosts } from "../testing/test_hosts.ts";

@@ -14,8 +14,15 @@ import {
 import { execIn } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { runIn, stockOf } from "../testing/ip_json.ts";
-import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
-import { MultusHost, onHost, TWO_NETWORKS } from "./_harness/multus_host.ts";
+import {
+  hostLimits,
+  WIDE,
+} from "../plugins/bandwidth/testing/limited_cable.ts";
+import {
+  MultusHost,
+  onHost,
+  TWO_NETWORKS,
+} from "../plugins/multus/testing/host.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import {

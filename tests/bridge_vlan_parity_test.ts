@@ -5,7 +5,10 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { needsBridgeVlans, switchConfig } from "./_harness/bridge_network.ts";
+import {
+  needsBridgeVlans,
+  switchConfig,
+} from "../plugins/bridge/testing/bridge_network.ts";
 import { changePortVlans, portVlans } from "./_harness/bridge_vlans.ts";
 import {
   allOf,

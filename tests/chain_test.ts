@@ -22,7 +22,10 @@ import { dualStack } from "./_harness/dual_stack.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { FaultInjector } from "../testing/fault_injector.ts";
 import { type Snapshot, snapshot } from "../testing/ip_json.ts";
-import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
+import {
+  hostLimits,
+  WIDE,
+} from "../plugins/bandwidth/testing/limited_cable.ts";
 import { hasEnded, killIfAlive } from "./_harness/process_group.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";

@@ -7,7 +7,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { canUseNetns, ignoreUnless } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { BIN, MultusHost, onHost } from "./_harness/multus_host.ts";
+import { BIN, MultusHost, onHost } from "../plugins/multus/testing/host.ts";
 import { type Spawned, spawnIn } from "./_harness/spawn_in.ts";
 
 /** The test's own mount namespace stands for the host's. */

@@ -17,7 +17,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import type { CallOutput } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
-import { DhcpScene, needsDnsmasq, needsUdhcpd } from "./_harness/dhcp.ts";
+import { DhcpScene, needsDnsmasq, needsUdhcpd } from "../ipam/dhcp/testing.ts";
 import { eventually } from "./_harness/eventually.ts";
 
 /** A server that is not there is given up soon. */

@@ -8,7 +8,7 @@ import { PacketSocket } from "../ffi/packet_socket.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { assertFailure } from "./_harness/call_outcome.ts";
-import { DhcpScene, needsDnsmasq } from "./_harness/dhcp.ts";
+import { DhcpScene, needsDnsmasq } from "../ipam/dhcp/testing.ts";
 import { eventually } from "./_harness/eventually.ts";
 import {
   callAs,

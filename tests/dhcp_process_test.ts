@@ -10,7 +10,7 @@ import { UnixListener } from "../ffi/unix_socket.ts";
 import { setCloseOnExec } from "../ffi/libc.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";
-import { DhcpScene, needsDnsmasq } from "./_harness/dhcp.ts";
+import { DhcpScene, needsDnsmasq } from "../ipam/dhcp/testing.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
 import { NodeDaemon } from "./_harness/node_daemon.ts";

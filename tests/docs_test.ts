@@ -3,6 +3,8 @@
  * links and examples.
  */
 
+import project from "../deno.json" with { type: "json" };
+import site from "../docs/site/package.json" with { type: "json" };
 import {
   assert,
   assertEquals,
@@ -10,19 +12,168 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { loadAll } from "js-yaml";
-import project from "../deno.json" with { type: "json" };
-import site from "../docs/site/package.json" with { type: "json" };
-import { ErrorCode } from "../cni/error.ts";
-import { findAbout } from "../plugins/abouts.ts";
-import { pluginNames } from "../plugins/registry.ts";
 import { makeSchemas } from "../cli/schema/make.ts";
+import { ErrorCode } from "../cni/error.ts";
+import { toPlainText } from "../cni/tools/json_schema.ts";
 import type { PluginKeys } from "../cni/tools/plugin_keys.ts";
+import { findAbout } from "../plugins/abouts.ts";
 import { KEYS } from "../plugins/lists/keys.ts";
-import { type KeyRow, parsePage } from "./_harness/plugin_page.ts";
-import { listErrorTexts } from "./_harness/error_texts.ts";
+import { pluginNames } from "../plugins/registry.ts";
+import { isTest } from "../scripts/lint/project_files.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { testRows } from "./_harness/table.ts";
 import { runCni } from "./_harness/tool_call.ts";
+
+/** A text; `…` stands for what varies. */
+interface ErrorText {
+  readonly path: string;
+  readonly code: number;
+  readonly text: string;
+}
+
+/** A literal of TypeScript, with a sum's other parts. */
+const LITERAL = /^\s*(?:\+\s*)?(["'`])((?:\\.|(?!\1)[^])*)\1/;
+
+/** The name, parameters, code and message of a function that makes errors. */
+const MAKER = new RegExp(
+  /(?:function (\w+)|const (\w+) =) ?\(([^)]*)\): (?:CniError|UsageError|never)/
+    .source +
+    /\s(?:(?!\n\})[^])*?new CniError\(\s*ErrorCode\.(\w+),\s*([^;]*)/.source,
+  "g",
+);
+
+/** Lists the texts in modules, given by path. */
+function listErrorTexts(
+  sources: ReadonlyMap<string, string>,
+): ErrorText[] {
+  return [...sources].flatMap(([path, source]) => [
+    ...listDirect(source).map((found) => ({ path, ...found })),
+    ...listByMakers(sources, path),
+  ]);
+}
+
+type Found = Omit<ErrorText, "path">;
+
+function listDirect(source: string): Found[] {
+  return [...source.matchAll(/(?:new CniError|super)\(\s*ErrorCode\.(\w+),/g)]
+    .map((match) => ({
+      code: codeOf(match[1]),
+      text: readText(source.slice(match.index + match[0].length)),
+    }))
+    .filter(({ text }) => text !== "");
+}
+
+/** Lists what this module and others give to its functions that make errors. */
+function listByMakers(
+  sources: ReadonlyMap<string, string>,
+  path: string,
+): ErrorText[] {
+  const file = path.slice(path.lastIndexOf("/") + 1);
+  return [...sources.get(path)?.matchAll(MAKER) ?? []].flatMap((match) => {
+    const [, declared, assigned, parameters = "", code, message = ""] = match;
+    const name = declared ?? assigned ?? "";
+    const names = parameters.split(",").map((one) => one.split(":")[0]?.trim());
+    const at = names.indexOf(/^\w+/.exec(message)?.[0]);
+    if (at === -1) return [];
+    const users = [...sources].filter(([other, source]) =>
+      other === path ||
+      new RegExp(`import[^;]*\\b${name}\\b[^;]*/${file}"`).test(source)
+    );
+    return users.flatMap(([user, source]) =>
+      listArguments(source, name, at)
+        .map((text) => ({ path: user, code: codeOf(code), text }))
+    );
+  });
+}
+
+/** Lists the literals that are a function's argument of a position. */
+function listArguments(source: string, name: string, at: number): string[] {
+  return [...source.matchAll(new RegExp(`\\b${name}\\(`, "g"))]
+    .map(({ index, 0: call }) => {
+      let rest = source.slice(index + call.length);
+      for (let skipped = 0; skipped < at; skipped++) {
+        rest = rest.slice(rest.indexOf(",") + 1);
+      }
+      return readText(rest);
+    })
+    .filter((text) => text !== "");
+}
+
+function codeOf(name = ""): number {
+  return ErrorCode[name as keyof typeof ErrorCode];
+}
+
+function readText(source: string): string {
+  let rest = source;
+  let text = "";
+  for (let part; (part = LITERAL.exec(rest)) !== null;) {
+    text += part[2] ?? "";
+    rest = rest.slice(part[0].length);
+  }
+  const plain = text.replace(/\$\{(?:[^{}]|\{[^}]*\})*\}/g, "…");
+  // A template in a template is not understood.
+  return plain.includes("${") ? "" : plain;
+}
+
+/** A key as a page describes it, in Markdown. */
+interface KeyRow {
+  readonly key: string;
+  /** "" if the table has no such column. */
+  readonly type: string;
+  readonly default: string;
+  readonly meaning: string;
+}
+
+/** A plugin's page. */
+interface Page {
+  /** The first paragraph. */
+  readonly about: string;
+  /** In the order of the page. */
+  readonly rows: readonly KeyRow[];
+  /** The configurations in the page. */
+  readonly examples: readonly Record<string, unknown>[];
+}
+
+/** Reads a plugin's page. */
+function parsePage(markdown: string): Page {
+  return {
+    about: parseAbout(markdown),
+    rows: parseTables(markdown),
+    examples: [...markdown.matchAll(/```json\n(.*?)```/gs)]
+      .map(([, block = ""]) => JSON.parse(block)),
+  };
+}
+
+function parseAbout(markdown: string): string {
+  const [, ...paragraphs] = markdown.split("\n\n");
+  const first = paragraphs.find((text) => /^[A-Z`[]/.test(text)) ?? "";
+  return toPlainText(first.replaceAll("\n", " "));
+}
+
+function parseTables(markdown: string): KeyRow[] {
+  const rows: KeyRow[] = [];
+  let columns: string[] = [];
+  for (const line of markdown.split("\n")) {
+    if (!line.startsWith("|")) {
+      columns = [];
+      continue;
+    }
+    const cells = line.split(/(?<!\\)\|/).slice(1, -1).map((cell) =>
+      cell.trim()
+    );
+    if (columns.length === 0) {
+      columns = cells.map((cell) => cell.toLowerCase());
+      continue;
+    }
+    if (!["key", "input"].includes(columns[0] ?? "")) continue;
+    const cell = (name: string): string => cells[columns.indexOf(name)] ?? "";
+    for (const [, key = ""] of (cells[0] ?? "").matchAll(/`([\w.[\]]+)`/g)) {
+      const [type, meaning] = [cell("type"), cell("meaning")];
+      rows.push({ key, type, default: cell("default"), meaning });
+    }
+  }
+  return rows;
+}
 
 const ROOT = new URL("../", import.meta.url).pathname;
 
@@ -60,7 +211,9 @@ Deno.test("docs: errors.md has every message, below its code", () => {
   const sources = directories.flatMap((directory) =>
     listFiles(directory, ".ts")
   )
-    .filter((path) => !/_(test|sample)\.ts$|\/templates\.ts$/.test(path));
+    .filter((path) =>
+      !isTest(path) && !/_sample\.ts$|\/templates\.ts$/.test(path)
+    );
   const texts = listErrorTexts(
     new Map(sources.map((path) => [path, read(path)])),
   );

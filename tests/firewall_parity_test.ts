@@ -11,7 +11,7 @@ import { allOf, rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import type { CallOptions, CallOutput } from "../testing/test_hosts.ts";
 import { FakeFirewalld } from "./_harness/fake_firewalld.ts";
-import { FirewallScene } from "./_harness/firewall_scene.ts";
+import { FirewallScene } from "../plugins/firewall/testing.ts";
 import { NEWEST_DIRECTORY, type Peer } from "./_harness/peers.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import {

@@ -10,7 +10,7 @@ import { allOf, rootTest } from "../testing/capabilities.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { FakeFirewalld } from "./_harness/fake_firewalld.ts";
-import { FirewallScene } from "./_harness/firewall_scene.ts";
+import { FirewallScene } from "../plugins/firewall/testing.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsBus } from "./_harness/private_bus.ts";

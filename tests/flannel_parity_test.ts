@@ -12,7 +12,7 @@ import {
   rootTest,
 } from "../testing/capabilities.ts";
 import type { CallOutput } from "../testing/test_hosts.ts";
-import { FlannelScene, SUBNET_ENV } from "./_harness/flannel_network.ts";
+import { FlannelScene, SUBNET_ENV } from "../plugins/flannel/testing.ts";
 import { NEWEST_DIRECTORY } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { RecordingPlugins } from "./_harness/recording_plugins.ts";

@@ -19,14 +19,14 @@ import { ipJson, runIn } from "../testing/ip_json.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { DIRECTORY as API_DIRECTORY } from "./_harness/kube_apiserver.ts";
 import { killIfAlive } from "./_harness/process_group.ts";
-import { MultusDaemon } from "./_harness/multus_daemon.ts";
+import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
 import {
   BIN,
   type HostCall,
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 
 const DIRECTORY = Deno.env.get("CNI_FOREIGN_PLUGINS") ?? "";
 

@@ -9,7 +9,11 @@ import { assert, assertEquals } from "@std/assert";
 import { isAtLeast } from "../cni/version.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
-import { DEVICE, DEVICE_MAC, DeviceScene } from "./_harness/device_scene.ts";
+import {
+  DEVICE,
+  DEVICE_MAC,
+  DeviceScene,
+} from "../plugins/host_device/testing.ts";
 import {
   callAs,
   listPeers,

@@ -5,7 +5,7 @@
 
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../testing/capabilities.ts";
-import { DEVICE, DeviceScene } from "./_harness/device_scene.ts";
+import { DEVICE, DeviceScene } from "../plugins/host_device/testing.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import { createRandom } from "./_harness/random.ts";

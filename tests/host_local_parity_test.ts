@@ -16,7 +16,7 @@ import {
   type Run,
   runAs,
   runInProcess as runOurs,
-} from "./_harness/host_local.ts";
+} from "../ipam/host_local/testing.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { eachRow } from "./_harness/table.ts";
 

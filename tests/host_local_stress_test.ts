@@ -19,20 +19,20 @@ import {
   type Needs,
   type TestHeader,
 } from "../testing/capabilities.ts";
-import { Disk } from "./_harness/disk.ts";
-import { needsBin } from "./_harness/executables.ts";
 import {
   addressesOf,
   assertFailure,
   assertSuccess,
   DataDirectory,
+  Disk,
   type Output,
   ownProgram,
   type Run,
   runAs,
   runInProcess,
   spawn,
-} from "./_harness/host_local.ts";
+} from "../ipam/host_local/testing.ts";
+import { needsBin } from "./_harness/executables.ts";
 import { howOften } from "./_harness/stress.ts";
 import { eachRow } from "./_harness/table.ts";
 

@@ -18,7 +18,7 @@ import {
   DataDirectory,
   ownProgram,
   runAs,
-} from "./_harness/host_local.ts";
+} from "../ipam/host_local/testing.ts";
 
 // The tests' own log would hide the node's.
 const program = ["env", "-u", "CNI_LOG_FILE", ...await ownProgram()];

@@ -5,7 +5,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { bridgeConfig } from "./_harness/bridge_network.ts";
+import { bridgeConfig } from "../plugins/bridge/testing/bridge_network.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";

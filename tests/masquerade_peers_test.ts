@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { bridgeConfig } from "./_harness/bridge_network.ts";
+import { bridgeConfig } from "../plugins/bridge/testing/bridge_network.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
 import { runIn } from "../testing/ip_json.ts";

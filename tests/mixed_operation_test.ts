@@ -20,7 +20,7 @@ import {
   type Row,
   stateOf,
 } from "./_harness/cross_attachment.ts";
-import { SUBNET_ENV } from "./_harness/flannel_network.ts";
+import { SUBNET_ENV } from "../plugins/flannel/testing.ts";
 import { listPeers, type Who } from "./_harness/parity.ts";
 import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
 import { needsRuleTools } from "./_harness/rules.ts";

@@ -23,7 +23,7 @@ import {
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { eachRow } from "./_harness/table.ts";
 
 /** How long an ADD waits for one request, in seconds. */

@@ -10,7 +10,7 @@ import {
   type HostCall,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 const isBegun = ({ name }: Deno.DirEntry): boolean => name === "begun";

@@ -7,17 +7,17 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
 import type { JsonObject } from "../cni/json/json.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
-import { instanceOf, machineOf } from "./_harness/ipam_claims.ts";
-import { MultusDaemon } from "./_harness/multus_daemon.ts";
+import { instanceOf, machineOf } from "../ipam/whereabouts/testing/claims.ts";
+import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
 import {
   BIN,
   type HostCall,
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { howOften } from "./_harness/stress.ts";
-import { ThickDaemon } from "./_harness/thick_daemon.ts";
+import { ThickDaemon } from "../plugins/multus/testing/thick_daemon.ts";
 
 /** A node with a network of whereabouts that lets pods name claims. */
 class Scene implements AsyncDisposable {

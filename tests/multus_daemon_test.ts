@@ -5,14 +5,14 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { MultusDaemon } from "./_harness/multus_daemon.ts";
+import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
 import {
   BIN,
   type HostOutput,
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { eachRow } from "./_harness/table.ts";
 
 /** What nothing may take, however slow the machine is, in ms. */

@@ -5,16 +5,20 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
-import { allocated, claimOf, sliceOf } from "./_harness/claims.ts";
-import { FakeKubelet } from "./_harness/kubelet.ts";
+import {
+  allocated,
+  claimOf,
+  sliceOf,
+} from "../plugins/multus/testing/claims.ts";
+import { FakeKubelet } from "../plugins/multus/testing/kubelet.ts";
 import {
   BIN,
   type HostOutput,
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
-import { listFiles } from "./_harness/multus_scene.ts";
+} from "../plugins/multus/testing/host.ts";
+import { listFiles } from "../plugins/multus/testing/scene.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 const DEVICE_INFO_DIR = "run/k8s.cni.cncf.io/devinfo";

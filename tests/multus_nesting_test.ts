@@ -11,7 +11,7 @@ import {
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 /** A node on which plugin `wrapper` calls multus with a configuration of its own. */

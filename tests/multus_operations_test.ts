@@ -14,7 +14,7 @@ import {
   MultusHost,
   POD_ANNOTATIONS,
   TWO_NETWORKS,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 

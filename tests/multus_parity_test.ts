@@ -12,7 +12,7 @@ import {
   type HostPod,
   MultusHost,
   onHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { listPeers } from "./_harness/parity.ts";
 import type { Peer } from "./_harness/peers.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";

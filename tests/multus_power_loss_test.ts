@@ -9,7 +9,7 @@ import type { Invocation, Invoker } from "../cni/call/surroundings.ts";
 import { dispatch } from "../cni/skel.ts";
 import { multus } from "../plugins/multus/plugin.ts";
 import { rootTest } from "../testing/capabilities.ts";
-import { listFiles } from "./_harness/multus_scene.ts";
+import { listFiles } from "../plugins/multus/testing/scene.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";
 

@@ -18,7 +18,7 @@ import {
   MultusHost,
   onHost,
   TWO_NETWORKS,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 
 /** What ADD of a pod left, without what differs from one to the next. */

@@ -6,15 +6,18 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
-import { MultusDaemon } from "./_harness/multus_daemon.ts";
+import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
 import {
   BIN,
   type HostCall,
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
-import { type Reply, ThickDaemon } from "./_harness/thick_daemon.ts";
+} from "../plugins/multus/testing/host.ts";
+import {
+  type Reply,
+  ThickDaemon,
+} from "../plugins/multus/testing/thick_daemon.ts";
 
 const ROUTES = "dev.cni.routes";
 

@@ -18,13 +18,13 @@ import {
   type HostPod,
   MultusHost,
   onHost,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import {
   GO_MULTUS,
   needsGoMultus,
   type Reply,
   ThickDaemon,
-} from "./_harness/thick_daemon.ts";
+} from "../plugins/multus/testing/thick_daemon.ts";
 
 const OURS = `${BIN}/multus-shim`;
 const REMOTE = `${BIN}/remote`;

@@ -3,8 +3,11 @@
 import { assertEquals } from "@std/assert";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import { ipJson } from "../testing/ip_json.ts";
-import type { HostPod } from "./_harness/multus_host.ts";
-import { hostTest, MultusHost } from "./_harness/multus_host.ts";
+import {
+  type HostPod,
+  hostTest,
+  MultusHost,
+} from "../plugins/multus/testing/host.ts";
 import { howOften } from "./_harness/stress.ts";
 
 const AT_ONCE = 10;

@@ -16,7 +16,7 @@ import {
   hostTest,
   MultusHost,
   POD_ANNOTATIONS,
-} from "./_harness/multus_host.ts";
+} from "../plugins/multus/testing/host.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 

@@ -4,13 +4,52 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { bridgeConfig } from "./_harness/bridge_network.ts";
+import { bridgeConfig } from "../plugins/bridge/testing/bridge_network.ts";
+import { IP4, SbrScene } from "../plugins/sbr/testing.ts";
 import { rootTest } from "../testing/capabilities.ts";
-import { FailingSend } from "./_harness/failing_send.ts";
+import type { CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { eachStep } from "./_harness/fault_steps.ts";
 import { type Keys, PluginScene } from "./_harness/plugin_scene.ts";
-import { IP4, SbrScene } from "./_harness/sbr_scene.ts";
-import type { CallOutput, TestHosts } from "../testing/test_hosts.ts";
+
+const ENOBUFS = 105;
+
+/** Counts sent messages, and makes one send(2) fail. */
+class FailingSend {
+  /** How many were sent. */
+  sent = 0;
+  /** Which one fails, from 1; none if 0. */
+  failing = 0;
+
+  private constructor() {}
+
+  /**
+   * Puts itself before send(2) of the C library, for good. The library must not
+   * have been opened yet.
+   */
+  static install(): FailingSend {
+    const self = new FailingSend();
+    const dlopen = Deno.dlopen;
+    // deno-lint-ignore no-explicit-any -- whichever symbols are asked for
+    Deno.dlopen = ((path: string, symbols: any): any => {
+      const library = dlopen(path, symbols);
+      if (!("send" in symbols)) return library;
+      return { symbols: self.#around(library.symbols) };
+    }) as typeof Deno.dlopen;
+    return self;
+  }
+
+  // deno-lint-ignore no-explicit-any -- as above
+  #around(symbols: any): unknown {
+    const send = (...args: unknown[]): unknown => {
+      if (++this.sent !== this.failing) return symbols.send(...args);
+      const location = symbols.__errno_location(args.at(-1));
+      new Int32Array(Deno.UnsafePointerView.getArrayBuffer(location, 4))[0] =
+        ENOBUFS;
+      return -1;
+    };
+    return { ...symbols, send };
+  }
+}
 
 /** Before anything opens the C library. */
 const sending = FailingSend.install();

@@ -9,7 +9,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { canPing, runIn } from "../testing/ip_json.ts";
 import type { TestHosts } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
-import { addDevice } from "./_harness/device_scene.ts";
+import { addDevice } from "../plugins/host_device/testing.ts";
 import { needsLinks } from "./_harness/link_kinds.ts";
 import { addMaster, MASTER, VLAN } from "./_harness/on_master.ts";
 import { type Keys, PluginScene } from "./_harness/plugin_scene.ts";

@@ -7,14 +7,14 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { eventually } from "./_harness/eventually.ts";
-import type { PodOptions } from "./_harness/host_pod.ts";
-import { MultusDaemon } from "./_harness/multus_daemon.ts";
 import {
   BIN,
   type HostPod,
   hostTest,
   MultusHost,
-} from "./_harness/multus_host.ts";
+  type PodOptions,
+} from "../plugins/multus/testing/host.ts";
+import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
 
 const VICTIM = { ip: "10.60.0.5/24", mac: "02:00:00:00:00:0a" };
 

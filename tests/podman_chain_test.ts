@@ -19,10 +19,10 @@ import {
 import { ipJson, linkNames, runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
-import { DhcpScene, needsDnsmasq } from "./_harness/dhcp.ts";
+import { DhcpScene, needsDnsmasq } from "../ipam/dhcp/testing.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { flannelConfig, SUBNET_ENV } from "./_harness/flannel_network.ts";
-import { MultusHost } from "./_harness/multus_host.ts";
+import { flannelConfig, SUBNET_ENV } from "../plugins/flannel/testing.ts";
+import { MultusHost } from "../plugins/multus/testing/host.ts";
 import { needsLinks } from "./_harness/link_kinds.ts";
 import { NodeDaemon } from "./_harness/node_daemon.ts";
 import { needsInetRules } from "./_harness/rules.ts";

@@ -8,7 +8,7 @@ import { allOf, rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { needsBin } from "./_harness/executables.ts";
 import { HostPrograms, OTHERS, PROGRAMS } from "./_harness/host_programs.ts";
-import { MappedPorts } from "./_harness/mapped_ports.ts";
+import { MappedPorts } from "../plugins/portmap/testing/mapped_ports.ts";
 import { needsLegacyIptables, needsRuleTools } from "./_harness/rules.ts";
 import { eachRow } from "./_harness/table.ts";
 

@@ -12,7 +12,7 @@ import {
   onePort,
   SAMPLE,
   withPorts,
-} from "./_harness/mapped_ports.ts";
+} from "../plugins/portmap/testing/mapped_ports.ts";
 import {
   listPeers,
   nameOf,

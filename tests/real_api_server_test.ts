@@ -17,10 +17,10 @@ import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { needsHelm, render, template } from "./_harness/chart.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { withClaim } from "./_harness/ipam_claims.ts";
+import { withClaim } from "../ipam/whereabouts/testing/claims.ts";
 import { needsApiServer } from "./_harness/kube_apiserver.ts";
-import { MultusDaemon } from "./_harness/multus_daemon.ts";
-import { BIN, hostTest } from "./_harness/multus_host.ts";
+import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
+import { BIN, hostTest } from "../plugins/multus/testing/host.ts";
 import { needsKubectl, RealApiServer } from "./_harness/real_api_server.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import {
@@ -28,7 +28,7 @@ import {
   type PodCall,
   RESERVATIONS,
   SharedCluster,
-} from "./_harness/whereabouts_cluster.ts";
+} from "../ipam/whereabouts/testing/cluster.ts";
 
 const DEPLOY = new URL("../deploy/", import.meta.url).pathname;
 const ANNOTATION = "k8s.v1.cni.cncf.io/networks";

@@ -7,9 +7,9 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
-import { type Run, runAs } from "./_harness/host_local.ts";
+import { type Run, runAs } from "../ipam/host_local/testing.ts";
 import { listPeers } from "./_harness/parity.ts";
-import { runStatic, staticConfig } from "./_harness/static.ts";
+import { runStatic, staticConfig } from "../ipam/static/testing.ts";
 
 /** The versions that every peer has. */
 const VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];

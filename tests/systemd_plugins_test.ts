@@ -9,7 +9,7 @@ import { assertEquals } from "@std/assert";
 import { inNetns, NetNs } from "../ffi/netns.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import { allOf } from "../testing/capabilities.ts";
-import { needsDnsmasq } from "./_harness/dhcp.ts";
+import { needsDnsmasq } from "../ipam/dhcp/testing.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { needsBin } from "./_harness/executables.ts";
 import { KubeApi } from "./_harness/kube_api.ts";

@@ -25,7 +25,7 @@ import {
   SYSCTL,
   TunedLink,
   withAllowlist,
-} from "./_harness/tuned_link.ts";
+} from "../plugins/tuning/testing.ts";
 
 /** Go 1.1.1 has no queue length, no allowlist, and no IFNAME in CHECK. */
 const isOld = ({ cniVersion }: Peer): boolean => cniVersion === "1.0.0";

@@ -20,20 +20,18 @@ import {
 import { BIN, needsBin } from "./_harness/executables.ts";
 import {
   comparable,
+  FIRST,
   makeState,
   type NodeState,
-  sh,
-} from "./_harness/node_state.ts";
-import { listPeers } from "./_harness/parity.ts";
-import { needsRuleTools } from "./_harness/rules.ts";
-import {
-  FIRST,
   OLD,
   pathOf,
   type Recording,
   ROWS,
+  sh,
   UpgradeNode,
-} from "./_harness/upgrade_nodes.ts";
+} from "./upgrade_nodes.ts";
+import { listPeers } from "./_harness/parity.ts";
+import { needsRuleTools } from "./_harness/rules.ts";
 
 const needs = allOf(
   needsBin,

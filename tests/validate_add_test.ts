@@ -8,7 +8,7 @@ import type { JsonObject } from "../cni/json/json.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
-import { SUBNET_ENV } from "./_harness/flannel_network.ts";
+import { SUBNET_ENV } from "../plugins/flannel/testing.ts";
 import { eachRow } from "./_harness/table.ts";
 import { runCni } from "./_harness/tool_call.ts";
 

@@ -12,7 +12,7 @@ import { listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import type { Peer } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { eachRow } from "./_harness/table.ts";
-import { needsVrf, VrfScene } from "./_harness/vrf.ts";
+import { needsVrf, VrfScene } from "../plugins/vrf/testing.ts";
 
 const LINES = [
   "address add 10.0.0.2/24 dev eth0",

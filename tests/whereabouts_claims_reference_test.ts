@@ -5,7 +5,7 @@ import { pause } from "../cni/call/deadline.ts";
 import type { IpPool, Reservation } from "../ipam/whereabouts/objects.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { withClaim } from "./_harness/ipam_claims.ts";
+import { withClaim } from "../ipam/whereabouts/testing/claims.ts";
 import { createAll } from "./_harness/kube_apiserver.ts";
 import { howOften, isLong } from "./_harness/stress.ts";
 import { runCni } from "./_harness/tool_call.ts";
@@ -16,8 +16,8 @@ import {
   type PodCall,
   RESERVATIONS,
   SharedCluster,
-} from "./_harness/whereabouts_cluster.ts";
-import { whileReconciling } from "./_harness/whereabouts_controllers.ts";
+  whileReconciling,
+} from "../ipam/whereabouts/testing/cluster.ts";
 
 const CLAIMS = "/apis/k8s.cni.cncf.io/v1alpha1/namespaces/test/ipamclaims";
 const RANGE = { range: "10.0.0.0/24" };

@@ -13,10 +13,13 @@ import {
   putRunningPod,
   setOf,
   withClaim,
-} from "./_harness/ipam_claims.ts";
+} from "../ipam/whereabouts/testing/claims.ts";
 import { howOften, isLong } from "./_harness/stress.ts";
 import { eachRow } from "./_harness/table.ts";
-import { type PodCall, WhereaboutsScene } from "./_harness/whereabouts.ts";
+import {
+  type PodCall,
+  WhereaboutsScene,
+} from "../ipam/whereabouts/testing/scene.ts";
 
 /** How many virtual machines are migrated, and how often each. */
 const MACHINES = isLong ? 50 : 10;

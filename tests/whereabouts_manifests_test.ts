@@ -18,10 +18,10 @@ import {
   putRunningPod,
   setOf,
   withClaim,
-} from "./_harness/ipam_claims.ts";
+} from "../ipam/whereabouts/testing/claims.ts";
 import { parseFlags, runCni } from "./_harness/tool_call.ts";
 import { CLUSTER_GC_FLAGS } from "../cli/cluster_gc/flags.ts";
-import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
+import { POOLS, WhereaboutsScene } from "../ipam/whereabouts/testing/scene.ts";
 
 const RESERVATIONS = "overlappingrangeipreservations";
 const DIRECTORY = new URL("../deploy/whereabouts/", import.meta.url);

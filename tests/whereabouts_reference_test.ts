@@ -10,16 +10,14 @@ import {
   NAMESPACE,
   needsSharedCluster,
   other,
+  reconcile,
   RESERVATIONS,
   SharedCluster,
   type Side,
   SIDES,
-} from "./_harness/whereabouts_cluster.ts";
-import {
-  reconcile,
   SLICED,
   sliceNodes,
-} from "./_harness/whereabouts_controllers.ts";
+} from "../ipam/whereabouts/testing/cluster.ts";
 
 /** Configurations that both must serve alike, and the address of a first pod. */
 const ALIKE: readonly (readonly [JsonObject, ...string[]])[] = [

@@ -2,11 +2,18 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
-import { claimStatus, putRunningPod, setOf } from "./_harness/ipam_claims.ts";
+import {
+  claimStatus,
+  putRunningPod,
+  setOf,
+} from "../ipam/whereabouts/testing/claims.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import { howOften, isLong } from "./_harness/stress.ts";
 import { runCni } from "./_harness/tool_call.ts";
-import { type PodCall, WhereaboutsScene } from "./_harness/whereabouts.ts";
+import {
+  type PodCall,
+  WhereaboutsScene,
+} from "../ipam/whereabouts/testing/scene.ts";
 
 const POOL = "10.0.0.0-24";
 const SET = { range: "10.0.0.0/24", stay: "statefulset" };

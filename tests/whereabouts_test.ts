@@ -10,7 +10,7 @@ import { KubeError } from "../kube/kube_error.ts";
 import type { KubeRequest } from "../kube/request.ts";
 import type { FaultRule } from "./_harness/kube_api.ts";
 import { eachRow } from "./_harness/table.ts";
-import { POOLS, WhereaboutsScene } from "./_harness/whereabouts.ts";
+import { POOLS, WhereaboutsScene } from "../ipam/whereabouts/testing/scene.ts";
 
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";

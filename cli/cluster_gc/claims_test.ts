@@ -7,9 +7,12 @@ import {
   putRunningPod,
   setOf,
   withClaim,
-} from "../../tests/_harness/ipam_claims.ts";
+} from "../../ipam/whereabouts/testing/claims.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
-import { POOLS, WhereaboutsScene } from "../../tests/_harness/whereabouts.ts";
+import {
+  POOLS,
+  WhereaboutsScene,
+} from "../../ipam/whereabouts/testing/scene.ts";
 
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";

@@ -2,7 +2,10 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { ApiClient } from "../../ipam/whereabouts/api.ts";
 import { openOwnClient } from "../../ipam/whereabouts/session.ts";
 import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
-import { POOLS, WhereaboutsScene } from "../../tests/_harness/whereabouts.ts";
+import {
+  POOLS,
+  WhereaboutsScene,
+} from "../../ipam/whereabouts/testing/scene.ts";
 import { findLasting, surveyPools } from "../../node/cluster_gc/survey.ts";
 
 const POOL = "10.0.0.0-24";

@@ -4,9 +4,9 @@ import {
   putIpamClaim,
   putRunningPod,
   withClaim,
-} from "../../tests/_harness/ipam_claims.ts";
+} from "../../ipam/whereabouts/testing/claims.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
-import { WhereaboutsScene } from "../../tests/_harness/whereabouts.ts";
+import { WhereaboutsScene } from "../../ipam/whereabouts/testing/scene.ts";
 
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";

@@ -1,11 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import {
-  familyOf,
-  GOLDEN,
-  readGolden,
-} from "../../tests/_harness/golden_results.ts";
+import { familyOf, GOLDEN, readGolden } from "./testing.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { type JsonObject, type JsonValue, omitAbsent } from "../json/json.ts";
 import {

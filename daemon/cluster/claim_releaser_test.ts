@@ -6,8 +6,8 @@ import {
   putIpamClaim,
   putRunningPod,
   withClaim,
-} from "../../tests/_harness/ipam_claims.ts";
-import { WhereaboutsScene } from "../../tests/_harness/whereabouts.ts";
+} from "../../ipam/whereabouts/testing/claims.ts";
+import { WhereaboutsScene } from "../../ipam/whereabouts/testing/scene.ts";
 import { ClaimReleaser } from "./claim_releaser.ts";
 import { ResidentClients } from "./resident_clients.ts";
 

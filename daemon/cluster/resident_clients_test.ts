@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { WhereaboutsScene } from "../../tests/_harness/whereabouts.ts";
+import { WhereaboutsScene } from "../../ipam/whereabouts/testing/scene.ts";
 import { ResidentClients } from "./resident_clients.ts";
 
 Deno.test("ResidentClients keeps one connection for the calls of a kubeconfig", async () => {

@@ -9,7 +9,7 @@ import { multus } from "../../plugins/multus/plugin.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
-import { CONTAINER, MultusScene } from "../../tests/_harness/multus_scene.ts";
+import { CONTAINER, MultusScene } from "../../plugins/multus/testing/scene.ts";
 import { ThickHandler, type ThickOptions } from "./handler.ts";
 
 const POD_ARGS =

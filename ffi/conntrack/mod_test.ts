@@ -4,7 +4,7 @@ import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { connectOutside } from "../../tests/_harness/outside.ts";
-import { UdpClient } from "../../tests/_harness/port_scene.ts";
+import { UdpClient } from "../../plugins/portmap/testing/port_scene.ts";
 import { needsInetRules } from "../../tests/_harness/rules.ts";
 import { Conntrack } from "./mod.ts";
 

@@ -151,7 +151,7 @@ rootTest(
 );
 
 const FORGE = new URL(
-  "../../tests/_harness/forge_answers.ts",
+  "./testing/forge_answers.ts",
   import.meta.url,
 ).pathname;
 

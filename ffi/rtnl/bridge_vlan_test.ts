@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { needsBridgeVlans } from "../../tests/_harness/bridge_network.ts";
+import { needsBridgeVlans } from "../../plugins/bridge/testing/bridge_network.ts";
 import {
   changePortVlans,
   portVlans,

@@ -9,7 +9,7 @@ import { Rtnl } from "./mod.ts";
 import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { startUserNamespace } from "../../tests/_harness/user_namespace.ts";
-import { needsVrf } from "../../tests/_harness/vrf.ts";
+import { needsVrf } from "../../plugins/vrf/testing.ts";
 
 /** Returns a link as `ip` shows it. */
 // deno-lint-ignore no-explicit-any -- tests look into it as they please

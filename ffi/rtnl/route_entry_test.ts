@@ -5,7 +5,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { TwoCables } from "../../tests/_harness/two_cables.ts";
+import { TwoCables } from "./testing.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { RouteEntry } from "./route_entry.ts";
 

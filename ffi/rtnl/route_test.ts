@@ -4,7 +4,7 @@ import { Ip } from "../../net/ip.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { TwoCables } from "../../tests/_harness/two_cables.ts";
+import { TwoCables } from "./testing.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { Route, RouteFilter, RouteRequests } from "./route.ts";
 

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
-import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
+import { simulateNewerKernel } from "./testing.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";

@@ -1,9 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import {
-  ControlledLink,
-  errnoOf,
-} from "../../tests/_harness/controlled_link.ts";
+import { ControlledLink, errnoOf } from "./testing.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 
 rootTest("ClassRequests adds, lists, replaces and deletes classes", () => {

@@ -1,10 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { rootTest } from "../../testing/capabilities.ts";
-import {
-  ControlledLink,
-  errnoOf,
-} from "../../tests/_harness/controlled_link.ts";
+import { ControlledLink, errnoOf } from "./testing.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 import { MATCH_ALL, matchNetwork, Protocol } from "./traffic_control_filter.ts";

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { EXHAUSTED, FIRST_FREE } from "../../tests/_harness/allocator_cases.ts";
+import { EXHAUSTED, FIRST_FREE } from "./testing.ts";
 import { allocate, allocateRequested, candidates } from "./allocator.ts";
 import {
   countAddresses,

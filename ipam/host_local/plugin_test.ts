@@ -7,7 +7,7 @@ import {
   assertSuccess,
   DataDirectory,
   runInProcess as run,
-} from "../../tests/_harness/host_local.ts";
+} from "./testing.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {

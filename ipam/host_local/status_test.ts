@@ -5,7 +5,7 @@ import {
   assertSuccess,
   DataDirectory,
   runInProcess as run,
-} from "../../tests/_harness/host_local.ts";
+} from "./testing.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const LEASED = "other\r\neth0";

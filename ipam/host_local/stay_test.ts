@@ -12,7 +12,7 @@ import {
   DataDirectory,
   type Output,
   runInProcess,
-} from "../../tests/_harness/host_local.ts";
+} from "./testing.ts";
 import { hideBootId } from "../../tests/_harness/boot_id.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

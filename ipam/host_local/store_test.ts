@@ -16,7 +16,7 @@ import {
   hasCommand,
   ignoreUnless,
 } from "../../testing/capabilities.ts";
-import { Disk } from "../../tests/_harness/disk.ts";
+import { Disk } from "./testing.ts";
 import type { Lease, Owner } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";

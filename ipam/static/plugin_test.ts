@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { assertFailure, SILENT } from "../../tests/_harness/recorder.ts";
-import { runStatic, staticConfig } from "../../tests/_harness/static.ts";
+import { runStatic, staticConfig } from "./testing.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const ADDRESS = { address: "10.10.0.1/24", gateway: "10.10.0.254" };

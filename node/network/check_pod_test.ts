@@ -1,6 +1,6 @@
 import { assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { CheckNotSupportedError } from "../../cni/libcni/mod.ts";
-import { TestNode } from "../../tests/_harness/test_node.ts";
+import { TestNode } from "./testing.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
 
 function nodeOf(keys: Readonly<Record<string, unknown>> = {}): TestNode {

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
-import { TestNode } from "../../tests/_harness/test_node.ts";
+import { TestNode } from "./testing.ts";
 import { chooseNetwork, type NetworkChoice } from "./choose_network.ts";
 import { FileStamps } from "../../cni/files/file_stamps.ts";
 import { buildLoopback } from "./loopback.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
 import { AttachmentLocks, lockDirectoryOf } from "../../cni/libcni/mod.ts";
-import { TestNode } from "../../tests/_harness/test_node.ts";
+import { TestNode } from "./testing.ts";
 import type { Pod } from "./pod.ts";
 
 function nodeOf(keys: Readonly<Record<string, unknown>> = {}): TestNode {

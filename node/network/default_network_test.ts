@@ -4,7 +4,7 @@ import { CniError } from "../../cni/error.ts";
 import { createLog } from "../../cni/log/log.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { TestNode } from "../../tests/_harness/test_node.ts";
+import { TestNode } from "./testing.ts";
 import { DefaultNetwork } from "./default_network.ts";
 
 const { signal } = new AbortController();

@@ -7,7 +7,7 @@ import {
 } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { TestNode } from "../../tests/_harness/test_node.ts";
+import { TestNode } from "./testing.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
 
 /** A node with one network of the plugin `a`. */

@@ -6,7 +6,7 @@ import {
 } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
 import { testRows } from "../../tests/_harness/table.ts";
-import { ADD, TestNode } from "../../tests/_harness/test_node.ts";
+import { ADD, TestNode } from "./testing.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
 
 /** A node with one network of the plugins `a` and `b`. */

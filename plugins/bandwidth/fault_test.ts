@@ -16,7 +16,7 @@ import {
   type HostLimits,
   LimitedCable,
   WIDE,
-} from "../../tests/_harness/limited_cable.ts";
+} from "./testing/limited_cable.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 

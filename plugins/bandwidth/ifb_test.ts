@@ -13,7 +13,7 @@ import {
   LimitedCable,
   LIMITS,
   WIDE,
-} from "../../tests/_harness/limited_cable.ts";
+} from "./testing/limited_cable.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

@@ -7,7 +7,7 @@ import {
   LimitedCable,
   tcJson,
   WIDE,
-} from "../../tests/_harness/limited_cable.ts";
+} from "./testing/limited_cable.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

@@ -7,7 +7,7 @@ import {
   measureFlows,
   type Measurement,
   measureUndisturbed,
-} from "../../tests/_harness/flows.ts";
+} from "./testing/flows.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";

@@ -10,7 +10,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
   needsBridgeVlans,
   needsNoBridgeVlans,
-} from "../../tests/_harness/bridge_network.ts";
+} from "./testing/bridge_network.ts";
 import { requireRoot, rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { ipJson, runIn, snapshot } from "../../testing/ip_json.ts";

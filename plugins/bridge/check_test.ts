@@ -1,7 +1,4 @@
-import {
-  bridgeConfig,
-  switchConfig,
-} from "../../tests/_harness/bridge_network.ts";
+import { bridgeConfig, switchConfig } from "./testing/bridge_network.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import {
   type Change,

@@ -1,6 +1,6 @@
 /** ADD that fails at any single step: nothing may be left. */
 
-import { bridgeConfig, occupy } from "../../tests/_harness/bridge_network.ts";
+import { bridgeConfig, occupy } from "./testing/bridge_network.ts";
 import {
   type FaultScene,
   testFaultsOfAdd,

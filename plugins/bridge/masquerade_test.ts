@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { bridgeConfig } from "../../tests/_harness/bridge_network.ts";
+import { bridgeConfig } from "./testing/bridge_network.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { canPing, runIn } from "../../testing/ip_json.ts";
 import {

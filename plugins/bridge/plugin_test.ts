@@ -15,7 +15,7 @@ import {
   bridgeConfig,
   occupy,
   switchConfig,
-} from "../../tests/_harness/bridge_network.ts";
+} from "./testing/bridge_network.ts";
 import {
   assertFailure,
   assertSuccess,

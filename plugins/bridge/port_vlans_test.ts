@@ -5,7 +5,7 @@ import type { PortVlans } from "../../ffi/rtnl/bridge_vlan.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
-import { FakeBridgeVlans } from "../../tests/_harness/fake_bridge_vlans.ts";
+import { FakeBridgeVlans } from "./testing/fake_vlans.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import {
   ensureVlanGateway,

@@ -10,13 +10,13 @@ import {
   needsNoBridgeVlans,
   occupy,
   switchConfig,
-} from "../../tests/_harness/bridge_network.ts";
+} from "./testing/bridge_network.ts";
 import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
 import { requireRoot, rootTest } from "../../testing/capabilities.ts";
-import { BridgeVlansInstead } from "../../tests/_harness/fake_bridge_vlans.ts";
+import { BridgeVlansInstead } from "./testing/fake_vlans.ts";
 import {
   canPing,
   ipJson,

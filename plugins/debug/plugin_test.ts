@@ -10,7 +10,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import type { Environment } from "../../cni/call/args.ts";
-import { writeDebugFile } from "../../tests/_harness/debug_file.ts";
+import { writeDebugFile } from "./testing.ts";
 import {
   ENV,
   type Outcome,

@@ -12,7 +12,7 @@ import {
   type FaultScene,
   testFaultsOfAdd,
 } from "../../tests/_harness/fault_steps.ts";
-import { FirewallScene } from "../../tests/_harness/firewall_scene.ts";
+import { FirewallScene } from "./testing.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
 import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
-import { FlannelScene } from "../../tests/_harness/flannel_network.ts";
+import { FlannelScene } from "./testing.ts";
 
 testFaultsOfAdd("flannel", "", {
   make: () => new FlannelScene(),

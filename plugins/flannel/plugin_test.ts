@@ -1,10 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames, runIn } from "../../testing/ip_json.ts";
-import {
-  FlannelScene,
-  SUBNET_ENV,
-} from "../../tests/_harness/flannel_network.ts";
+import { FlannelScene, SUBNET_ENV } from "./testing.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 

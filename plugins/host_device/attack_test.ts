@@ -8,11 +8,7 @@ import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { ipJson } from "../../testing/ip_json.ts";
-import {
-  DEVICE,
-  DEVICE_MAC,
-  DeviceScene,
-} from "../../tests/_harness/device_scene.ts";
+import { DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
 import { eachStep } from "../../tests/_harness/fault_steps.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
-import { DEVICE, DeviceScene } from "../../tests/_harness/device_scene.ts";
+import { DEVICE, DeviceScene } from "./testing.ts";
 import { FaultInjector } from "../../testing/fault_injector.ts";
 import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 

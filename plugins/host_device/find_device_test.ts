@@ -1,10 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import {
-  addDevice,
-  DEVICE_MAC,
-  DeviceScene,
-} from "../../tests/_harness/device_scene.ts";
+import { addDevice, DEVICE_MAC, DeviceScene } from "./testing.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

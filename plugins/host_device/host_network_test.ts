@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
-import { DEVICE, DeviceScene } from "../../tests/_harness/device_scene.ts";
+import { DEVICE, DeviceScene } from "./testing.ts";
 import { testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 

@@ -2,12 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
-import {
-  addDevice,
-  DEVICE,
-  DEVICE_MAC,
-  DeviceScene,
-} from "../../tests/_harness/device_scene.ts";
+import { addDevice, DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { hostDevice } from "./plugin.ts";
 

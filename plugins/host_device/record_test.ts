@@ -2,12 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
-import {
-  addDevice,
-  DEVICE,
-  DEVICE_MAC,
-  DeviceScene,
-} from "../../tests/_harness/device_scene.ts";
+import { addDevice, DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
 import { hideBootId } from "../../tests/_harness/boot_id.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { leftovers } from "./leftovers.ts";

@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { canPing, ipJson, runIn } from "../../testing/ip_json.ts";
-import { createHosts, isUp } from "../../tests/_harness/loopback.ts";
+import { createHosts, isUp } from "./testing.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

@@ -4,11 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { requireRoot } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
-import {
-  CONTAINER,
-  MultusScene,
-  resultOf,
-} from "../../tests/_harness/multus_scene.ts";
+import { CONTAINER, MultusScene, resultOf } from "./testing/scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 
 // tests/conformance has the tests with a cluster.

@@ -7,7 +7,7 @@ import type {
   DispatchOutput,
 } from "../../cni/call/surroundings.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { readDebug, writeDebug } from "../../tests/_harness/noop.ts";
+import { readDebug, writeDebug } from "./testing.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { createNoop, type Ending } from "./plugin.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

@@ -12,7 +12,7 @@ import {
   onePort,
   SAMPLE,
   withPorts,
-} from "../../tests/_harness/mapped_ports.ts";
+} from "./testing/mapped_ports.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import {
   needsLegacyIptables,

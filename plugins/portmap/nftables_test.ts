@@ -21,14 +21,10 @@ import {
   portElementsOf,
   SAMPLE,
   withPorts,
-} from "../../tests/_harness/mapped_ports.ts";
+} from "./testing/mapped_ports.ts";
 import { listPeers } from "../../tests/_harness/parity.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import {
-  isClosed,
-  PortScene,
-  TcpServer,
-} from "../../tests/_harness/port_scene.ts";
+import { isClosed, PortScene, TcpServer } from "./testing/port_scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";

@@ -3,11 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
-import {
-  MappedPorts,
-  onePort,
-  withPorts,
-} from "../../tests/_harness/mapped_ports.ts";
+import { MappedPorts, onePort, withPorts } from "./testing/mapped_ports.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

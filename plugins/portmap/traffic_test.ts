@@ -13,7 +13,7 @@ import {
   sendSctpInit,
   TcpServer,
   UdpClient,
-} from "../../tests/_harness/port_scene.ts";
+} from "./testing/port_scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

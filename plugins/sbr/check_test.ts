@@ -4,7 +4,7 @@ import {
 } from "../../tests/_harness/call_outcome.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { IP4, IP6, SbrScene } from "./testing.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";

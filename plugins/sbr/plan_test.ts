@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { IP4, IP6, SbrScene } from "./testing.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import {
   ETH0,

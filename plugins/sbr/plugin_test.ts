@@ -12,7 +12,7 @@ import { NetNs } from "../../ffi/netns.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { lockNetns } from "../parts/lock_netns.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { IP4, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { IP4, SbrScene } from "./testing.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, NET1 } from "../../tests/_harness/two_networks.ts";
 

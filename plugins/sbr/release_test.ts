@@ -4,8 +4,8 @@ import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
-import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { simulateNewerKernel } from "../../ffi/rtnl/testing.ts";
+import { IP4, IP6, SbrScene } from "./testing.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { IP4, IP6, SbrScene } from "./testing.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
 rootTest("sbr.add() gives hints without harm to other interfaces", async () => {

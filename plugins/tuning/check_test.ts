@@ -1,11 +1,6 @@
 import { rootTest } from "../../testing/capabilities.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import {
-  ALL_SETTINGS,
-  NEW_MAC,
-  SYSCTL,
-  TunedLink,
-} from "../../tests/_harness/tuned_link.ts";
+import { ALL_SETTINGS, NEW_MAC, SYSCTL, TunedLink } from "./testing.ts";
 import { runIn } from "../../testing/ip_json.ts";
 
 rootTest("tuning.check() notices what has been changed", async (t) => {

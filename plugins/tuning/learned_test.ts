@@ -5,7 +5,7 @@ import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { advertiseRouter } from "../../tests/_harness/router_advertisement.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { TunedLink } from "../../tests/_harness/tuned_link.ts";
+import { TunedLink } from "./testing.ts";
 
 /** Prefixes that the router advertises; the container has an address of the second one. */
 const PREFIX = "2001:db8:ffff::/64", SHARED = "2001:db8:eeee::/64";

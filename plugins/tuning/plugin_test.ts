@@ -9,7 +9,7 @@ import {
   OLD_MAC,
   SYSCTL,
   TunedLink,
-} from "../../tests/_harness/tuned_link.ts";
+} from "./testing.ts";
 
 const BACKUP = "test-container_eth0.json";
 

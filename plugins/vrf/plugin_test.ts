@@ -5,7 +5,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { ETH0, needsVrf, VrfScene } from "../../tests/_harness/vrf.ts";
+import { ETH0, needsVrf, VrfScene } from "./testing.ts";
 
 const KEYS = { vrfname: "blue" };
 

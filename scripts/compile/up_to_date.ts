@@ -62,7 +62,7 @@ async function findNewestChange(path: string): Promise<number> {
   if (time === 0 || !(await Deno.stat(path)).isDirectory) return time;
   let newest = time;
   for await (const { name } of Deno.readDir(path)) {
-    if (name.endsWith("_test.ts")) continue;
+    if (/^testing(\.ts)?$|_test\.ts$/.test(name)) continue;
     newest = Math.max(newest, await findNewestChange(`${path}/${name}`));
   }
   return newest;

@@ -40,8 +40,8 @@ export const CORE_FILTER = String.raw`/(?:, 1\.1\.0|[^.].|.[^0-9])$/`;
 
 /**
  * Lists the test files that work in network namespaces: those that say so by
- * `rootTest()` or the like, themselves or in a module of `tests/` or `testing/`
- * that they import, without tests of scripts.
+ * `rootTest()` or the like, themselves or in a module for tests that they
+ * import, without tests of scripts.
  */
 export function selectKernelPart(
   files: readonly TestFile[],

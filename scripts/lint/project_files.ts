@@ -82,9 +82,12 @@ export function isIn(path: string, patterns: readonly string[]): boolean {
   return patterns.some((pattern) => matchedPart(path, pattern) !== undefined);
 }
 
-/** Reports whether a file is a test, or serves only tests. */
+/**
+ * Reports whether a file is a test, or serves only tests: it is in `tests`, is
+ * called `testing.ts`, or is in a directory of that name.
+ */
 export function isTest(path: string): boolean {
-  return isIn(path, ["tests/", "testing/"]) || path.endsWith("_test.ts");
+  return /^tests\/|(^|\/)testing(\.ts$|\/)|_test\.ts$/.test(path);
 }
 
 /** Reports whether a file's code ends up in the executables. */

@@ -44,6 +44,8 @@ testRows<[string, boolean, boolean]>("isProduct() and isTest() sort files", [
   ["testing/mod.ts", false, true],
   ["net/ip_test.ts", false, true],
   ["testing/test_hosts.ts", false, true],
+  ["plugins/sbr/testing.ts", false, true],
+  ["plugins/multus/testing/scene.ts", false, true],
   ["scripts/ci.ts", false, false],
 ], ([path, product, test]) => {
   assertEquals([isProduct(path), isTest(path)], [product, test]);

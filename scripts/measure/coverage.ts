@@ -23,6 +23,7 @@ import {
 } from "./coverage/report.ts";
 import { installTestPackages } from "../debian_packages.ts";
 import { answerHelp } from "../help.ts";
+import { isTest } from "../lint/project_files.ts";
 import { importFlags } from "../net.ts";
 import { formatTally } from "../tally.ts";
 import { readDurations } from "../test/durations.ts";
@@ -56,7 +57,7 @@ const RAW = `${OUTPUT}raw`;
 /** A report and its subject. */
 const REPORT_FILTER = [
   `--include=^${ROOT_URL.href}(${DIRECTORIES.join("|")})/`,
-  "--exclude=_test\\.ts$",
+  "--exclude=(_test\\.ts$|/testing(\\.ts$|/))",
   RAW,
 ];
 
@@ -93,7 +94,8 @@ function listSources(): string[] {
   return DIRECTORIES.flatMap((directory) =>
     listFiles(ROOT_URL, `${directory}/`)
   )
-    .map(({ path }) => path).filter((path) => /(?<!_test)\.ts$/.test(path));
+    .map(({ path }) => path)
+    .filter((path) => path.endsWith(".ts") && !isTest(path));
 }
 
 /** Runs deno without output, unless it fails. */

@@ -5,8 +5,11 @@
  */
 
 import { loadAll } from "js-yaml";
-import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
-import type { Needs } from "../../testing/capabilities.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  type Needs,
+} from "../../testing/capabilities.ts";
 import { DEPLOY, type Ended, HELM, helm, run } from "./helm.ts";
 
 /** The chart's directory. */

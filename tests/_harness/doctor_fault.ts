@@ -8,8 +8,11 @@
 import type { NodeOptions } from "../../cli/doctor/node.ts";
 import { AttachmentCache } from "../../cni/libcni/mod.ts";
 import type { DoctorScene } from "./doctor_scene.ts";
-import { putIpamClaim, withClaim } from "./ipam_claims.ts";
-import { WhereaboutsScene } from "./whereabouts.ts";
+import {
+  putIpamClaim,
+  withClaim,
+} from "../../ipam/whereabouts/testing/claims.ts";
+import { WhereaboutsScene } from "../../ipam/whereabouts/testing/scene.ts";
 
 /** Mends what was broken. */
 export type Undo = () => void;

@@ -4,19 +4,19 @@
  * @module
  */
 
-import { writeDebugFile } from "./debug_file.ts";
+import { writeDebugFile } from "../../plugins/debug/testing.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Needs } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
-import { flannelConfig, SUBNET_ENV } from "./flannel_network.ts";
-import { WIDE } from "./limited_cable.ts";
+import { flannelConfig, SUBNET_ENV } from "../../plugins/flannel/testing.ts";
+import { WIDE } from "../../plugins/bandwidth/testing/limited_cable.ts";
 import { needsKind, type OnMasterType } from "./on_master.ts";
 import { needsOwnLink } from "./own_link_cases.ts";
 import type { Keys } from "./plugin_scene.ts";
 import { needsInetRules, needsRuleTools } from "./rules.ts";
-import { ALL_SETTINGS, SYSCTL } from "./tuned_link.ts";
-import { needsVrf } from "./vrf.ts";
+import { ALL_SETTINGS, SYSCTL } from "../../plugins/tuning/testing.ts";
+import { needsVrf } from "../../plugins/vrf/testing.ts";
 
 /** One plugin and its configuration. */
 export interface FaultRow {

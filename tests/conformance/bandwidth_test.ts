@@ -14,9 +14,13 @@ import {
   type Container,
   measureFlows,
   measureUndisturbed,
-} from "../_harness/flows.ts";
+} from "../../plugins/bandwidth/testing/flows.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
-import { LimitedCable, LIMITS, tcJson } from "../_harness/limited_cable.ts";
+import {
+  LimitedCable,
+  LIMITS,
+  tcJson,
+} from "../../plugins/bandwidth/testing/limited_cable.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../_harness/table.ts";
 

@@ -13,7 +13,7 @@ import {
   bridgeConfig,
   needsBridgeVlans,
   switchConfig,
-} from "../_harness/bridge_network.ts";
+} from "../../plugins/bridge/testing/bridge_network.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { writeFakeIpam } from "../_harness/fake_ipam.ts";

@@ -9,7 +9,7 @@ import {
   bridgeConfig,
   needsBridgeVlans,
   switchConfig,
-} from "../_harness/bridge_network.ts";
+} from "../../plugins/bridge/testing/bridge_network.ts";
 import { changePortVlans, portVlans } from "../_harness/bridge_vlans.ts";
 import { assertFailure, assertSuccess } from "../_harness/call_outcome.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";

@@ -17,7 +17,7 @@ import { conformance } from "../_harness/conformance.ts";
 import { dualStack } from "../_harness/dual_stack.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";
-import { writeDebugFile } from "../_harness/debug_file.ts";
+import { writeDebugFile } from "../../plugins/debug/testing.ts";
 import {
   type Keys,
   PluginScene,

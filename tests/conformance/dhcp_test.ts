@@ -11,7 +11,7 @@ import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { assertFailure } from "../_harness/call_outcome.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { DhcpScene, needsDnsmasq } from "../_harness/dhcp.ts";
+import { DhcpScene, needsDnsmasq } from "../../ipam/dhcp/testing.ts";
 
 const ADDRESS = "10.9.0.10/24";
 

@@ -12,7 +12,7 @@ import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../_harness/call_outcome.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { FakeFirewalld } from "../_harness/fake_firewalld.ts";
-import { ADDRESSES, FirewallScene } from "../_harness/firewall_scene.ts";
+import { ADDRESSES, FirewallScene } from "../../plugins/firewall/testing.ts";
 import { needsBus } from "../_harness/private_bus.ts";
 import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 import { spawnIn } from "../_harness/spawn_in.ts";

@@ -10,7 +10,7 @@ import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { ipJson, linkNames } from "../../testing/ip_json.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { FlannelScene, SUBNET_ENV } from "../_harness/flannel_network.ts";
+import { FlannelScene, SUBNET_ENV } from "../../plugins/flannel/testing.ts";
 import type { Keys } from "../_harness/plugin_scene.ts";
 import { RecordingPlugins } from "../_harness/recording_plugins.ts";
 import { expand } from "./rows.ts";

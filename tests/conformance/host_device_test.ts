@@ -10,7 +10,11 @@ import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { needsRoot } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { DEVICE, DEVICE_MAC, DeviceScene } from "../_harness/device_scene.ts";
+import {
+  DEVICE,
+  DEVICE_MAC,
+  DeviceScene,
+} from "../../plugins/host_device/testing.ts";
 import { eachRow } from "../_harness/table.ts";
 
 const PCI = "0000:00:1f.6";

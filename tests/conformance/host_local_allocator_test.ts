@@ -7,16 +7,17 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../cni/json/json.ts";
-import { EXHAUSTED, FIRST_FREE } from "../_harness/allocator_cases.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   addressesOf,
   assertFailure,
   assertSuccess,
   DataDirectory,
+  EXHAUSTED,
+  FIRST_FREE,
   type Output,
   runInProcess as run,
-} from "../_harness/host_local.ts";
+} from "../../ipam/host_local/testing.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
 import { eachRow } from "../_harness/table.ts";
 
 /** A network with containers `c1`, `c2`… in the order of their ADDs. */

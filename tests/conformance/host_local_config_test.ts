@@ -30,7 +30,7 @@ import {
   assertFailure,
   DataDirectory,
   runInProcess as run,
-} from "../_harness/host_local.ts";
+} from "../../ipam/host_local/testing.ts";
 import { eachRow } from "../_harness/table.ts";
 
 function decodeConfig(config: JsonObject): HostLocalConfig {

@@ -18,7 +18,7 @@ import {
   DataDirectory,
   type Output,
   runInProcess as run,
-} from "../_harness/host_local.ts";
+} from "../../ipam/host_local/testing.ts";
 
 const DNS = { nameservers: ["192.0.2.3"], domain: "example.test" };
 const RESOLV_CONF = "nameserver 192.0.2.3\ndomain example.test\n";

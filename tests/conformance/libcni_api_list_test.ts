@@ -18,9 +18,9 @@ import { PluginFailure } from "../../cni/libcni/operation.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";
-import type { Debug } from "../_harness/noop.ts";
 import {
   assertFails,
+  type Debug,
   failureOf,
   type Keys,
   NETWORK,
@@ -30,7 +30,7 @@ import {
   RESULT,
   row,
   RUNTIME_CONFIG,
-} from "../_harness/noop_network.ts";
+} from "../../plugins/noop/testing.ts";
 
 const MISSING = 'failed to find plugin "does-not-exist" in path [';
 const BANANA: Debug = { ReportError: "plugin error: banana" };

@@ -9,9 +9,9 @@ import type { NetworkConf } from "../../cni/libcni/conf.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import { CniError } from "../../cni/error.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import type { Debug } from "../_harness/noop.ts";
 import {
   assertFails,
+  type Debug,
   failureOf,
   type Keys,
   NETWORK,
@@ -20,7 +20,7 @@ import {
   RESULT,
   row,
   RUNTIME_CONFIG,
-} from "../_harness/noop_network.ts";
+} from "../../plugins/noop/testing.ts";
 
 const MISSING = 'failed to find plugin "does-not-exist" in path [';
 

@@ -5,7 +5,7 @@ import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { canPing } from "../../testing/ip_json.ts";
-import { createHosts, isUp } from "../_harness/loopback.ts";
+import { createHosts, isUp } from "../../plugins/loopback/testing.ts";
 
 const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
   "ADD brings lo up and answers it": (cniVersion) => async () => {

@@ -12,7 +12,7 @@ import {
   eachVersion,
   MultusScene,
   resultOf,
-} from "../_harness/multus_scene.ts";
+} from "../../plugins/multus/testing/scene.ts";
 import { assertFailure, runCommand } from "../_harness/recorder.ts";
 
 /** Builds a row of a scene with plugins weave-net and other-plugin. */

@@ -10,7 +10,7 @@ import type { JsonObject } from "../../cni/json/json.ts";
 import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { runIn } from "../../testing/ip_json.ts";
-import { CONTAINER, MultusScene } from "../_harness/multus_scene.ts";
+import { CONTAINER, MultusScene } from "../../plugins/multus/testing/scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 
 const AREA = "multus cluster";

@@ -30,7 +30,7 @@ import { readNetworkFile } from "../../plugins/multus/select/network_files.ts";
 import { resolveNetworks } from "../../plugins/multus/select/select.ts";
 import { ConfDirectory } from "../_harness/conf_directory.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { networksQuery } from "../_harness/networks_query.ts";
+import { networksQuery } from "../../plugins/multus/testing/definitions.ts";
 import { expand } from "./rows.ts";
 
 const WEAVE = { name: "weave1", cniVersion: "0.2.0", type: "weave-net" };

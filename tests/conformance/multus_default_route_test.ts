@@ -9,24 +9,149 @@ import type { JsonObject } from "../../cni/json/json.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
+import type { Delegate } from "../../plugins/multus/model/delegate.ts";
+import {
+  buildNetworkStatus,
+  type NetworkStatus,
+} from "../../plugins/multus/report/network_status.ts";
+import { applyDefaultRoute } from "../../plugins/multus/route/default_route.ts";
+import { setDefaultRoutes } from "../../plugins/multus/route/gateways.ts";
 import {
   addDefaultRoutes,
   dropDefaultRoutes,
 } from "../../plugins/multus/route/result_routes.ts";
-import { setDefaultRoutes } from "../../plugins/multus/route/gateways.ts";
 import { markDefaultRoutes } from "../../plugins/multus/select/default_route_marks.ts";
-import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
-import { defaultRoutes } from "../_harness/default_routes.ts";
-import { delegatesWith, type Gateways } from "../_harness/multus_delegates.ts";
 import {
-  type PodInterface,
-  type PodNetwork,
-  PodNetworks,
-} from "../_harness/pod_networks.ts";
+  defaultRoutes,
+  delegatesWith,
+  type Gateways,
+} from "../../plugins/multus/testing/default_routes.ts";
+import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
+import { ipJson } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { assertSuccess } from "../_harness/call_outcome.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
 import { IPV6, NET1, TwoNetworks } from "../_harness/two_networks.ts";
+
+const INTERFACES = ["eth0", "net1"] as const;
+
+/** One of the pod's interfaces. */
+type PodInterface = typeof INTERFACES[number];
+
+/** The properties of a network. */
+interface PodNetwork {
+  /** Of which the first address is the router's. */
+  readonly subnets: readonly string[];
+  /** The default routes that its plugin makes. */
+  readonly defaults?: readonly JsonObject[];
+  /** Version of its plugin's results; the newest if undefined. */
+  readonly cniVersion?: string;
+}
+
+/** The pod. */
+class PodNetworks implements Disposable {
+  readonly #hosts = TestHosts.create();
+  readonly #delegates: readonly Delegate[];
+  /** Where results are remembered. */
+  readonly cache: AttachmentCache = new AttachmentCache(this.#hosts.directory);
+  /** The annotation's entry for each attachment. */
+  readonly statuses: NetworkStatus[] = [];
+
+  /** @param requests The gateways that each network is asked to have */
+  constructor(requests: { readonly [Name in PodInterface]?: Gateways }) {
+    const { eth0, net1 } = requests;
+    this.#delegates = markDefaultRoutes(delegatesWith(eth0, net1));
+  }
+
+  /** Its namespace. */
+  get sandbox(): NetNs {
+    return this.#hosts.sandbox;
+  }
+
+  /**
+   * Runs ADD for an interface, and what comes after it.
+   *
+   * @returns What the plugin answered, with the default routes that there are
+   */
+  async attach(
+    ifName: PodInterface,
+    { subnets, defaults = [], cniVersion = "1.1.0" }: PodNetwork,
+  ): Promise<JsonObject> {
+    const network = `of-${ifName}`;
+    const ipam = { ...this.#hosts.hostLocal(...subnets), routes: defaults };
+    const config = {
+      cniVersion,
+      name: network,
+      type: "bridge",
+      bridge: `br-${ifName}`,
+      isGateway: true,
+      ipam,
+    };
+    const added = await this.#hosts.run("bridge", "ADD", config, { ifName });
+    assertSuccess(added);
+    const key = { network, containerId: "test-container", ifName };
+    this.cache.writeAttachment({
+      ...key,
+      netns: this.sandbox.path,
+      config: new TextEncoder().encode(JSON.stringify(config)),
+      cniArgs: [],
+      capabilityArgs: {},
+    }, added.json);
+    const index = INTERFACES.indexOf(ifName);
+    const document = this.#route(ifName, index, added.json);
+    this.cache.replaceResult(key, document);
+    return document;
+  }
+
+  #route(ifName: string, index: number, document: JsonObject): JsonObject {
+    const delegate = this.#delegates[index] as Delegate;
+    const routed = applyDefaultRoute({
+      args: { netns: this.sandbox.path },
+      ifName,
+      delegate,
+      delegates: this.#delegates,
+      document,
+      result: decodeResult(document),
+    });
+    this.statuses.push(...buildNetworkStatus({
+      delegate,
+      isMaster: index === 0,
+      result: decodeResult(routed),
+    }));
+    return routed;
+  }
+
+  /** Lists the default routes of the sandbox. */
+  defaults(): string[] {
+    return defaultRoutes(this.sandbox);
+  }
+
+  /** Returns the interface for packets to an address; undefined if unreachable. */
+  leavesBy(address: string): string | undefined {
+    try {
+      return ipJson(this.sandbox, "route", "get", address)[0].dev;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Reads the default routes of the remembered results, as `gateway destination`. */
+  remembered(): string[] {
+    return this.cache.listAttachments().flatMap(({ result = {} }) =>
+      decodeResult(result).routes
+        .filter(({ dst }) => dst.prefixLength === 0)
+        .map(({ dst, gw }) => `${gw ?? "-"} ${dst}`)
+    );
+  }
+
+  /** Removes everything. */
+  [Symbol.dispose](): void {
+    this.#hosts[Symbol.dispose]();
+  }
+}
 
 const AREA = "multus default-route";
 const root = ignoreUnless(canUseNetns, "needs root");

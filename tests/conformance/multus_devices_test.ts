@@ -6,24 +6,156 @@
 import {
   assert,
   assertEquals,
+  assertExists,
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { decode, type JsonObject } from "../../cni/json/json.ts";
-import type { Pod } from "../../kube/types.ts";
+import { type KubeClient, openKubeClient } from "../../kube/client.ts";
+import type { Pod, ResourceClaim, ResourceSlice } from "../../kube/types.ts";
 import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
-import type { ResourceMap } from "../../plugins/multus/devices/resource_map.ts";
+import {
+  readResourceMap,
+  type ResourceMap,
+} from "../../plugins/multus/devices/resource_map.ts";
 import { multusSchema } from "../../plugins/multus/model/config.ts";
 import type { Delegate } from "../../plugins/multus/model/delegate.ts";
 import {
   NETWORKS,
   resolveNetworks,
 } from "../../plugins/multus/select/select.ts";
-import { allocated, claimOf, DRIVER, sliceOf } from "../_harness/claims.ts";
+import {
+  allocated,
+  claimOf,
+  DRIVER,
+  type Put,
+  sliceOf,
+} from "../../plugins/multus/testing/claims.ts";
+import {
+  FakeKubelet,
+  type FakeKubeletOptions,
+} from "../../plugins/multus/testing/kubelet.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { DeviceNode, takeAll } from "../_harness/device_node.ts";
+import { KubeApi } from "../_harness/kube_api.ts";
 import { eachRow } from "../_harness/table.ts";
+
+/** The node `node1`, with an API server and what its kubelet leaves on disk. */
+class DeviceNode implements AsyncDisposable {
+  readonly api: KubeApi;
+  readonly client: KubeClient;
+  /** The warnings so far. */
+  readonly warnings: string[] = [];
+  readonly #dir: string;
+  readonly #stack: AsyncDisposableStack;
+
+  private constructor(
+    api: KubeApi,
+    client: KubeClient,
+    dir: string,
+    stack: AsyncDisposableStack,
+  ) {
+    this.api = api;
+    this.client = client;
+    this.#dir = dir;
+    this.#stack = stack;
+  }
+
+  /** Starts a node with a kubelet without devices. */
+  static async start(): Promise<DeviceNode> {
+    await using stack = new AsyncDisposableStack();
+    const api = stack.use(await KubeApi.start());
+    const dir = await Deno.makeTempDir({ prefix: "device-node-" });
+    stack.defer(() => Deno.remove(dir, { recursive: true }));
+    const kubeconfig = api.writeKubeconfig(dir, "token");
+    const client = await openKubeClient({ kubeconfig, env: {} });
+    assertExists(client);
+    stack.use(client);
+    const node = new DeviceNode(api, client, dir, stack.move());
+    await node.note("nobody", []);
+    return node;
+  }
+
+  /** Path of the kubelet's socket, which exists once it has started. */
+  get kubeletSocket(): string {
+    return `${this.#dir}/kubelet.sock`;
+  }
+
+  /** Path of the kubelet's checkpoint. */
+  get checkpointPath(): string {
+    return `${this.#dir}/kubelet_internal_checkpoint`;
+  }
+
+  /** Starts the kubelet's service. */
+  async startKubelet(options: FakeKubeletOptions = {}): Promise<FakeKubelet> {
+    const { kubeletSocket: socketPath } = this;
+    return await FakeKubelet.start({ socketPath, ...options });
+  }
+
+  /** Writes a checkpoint in which one pod has devices. */
+  async note(uid: string, ids: string[], resource = "a/b"): Promise<void> {
+    const PodDeviceEntries = [{
+      PodUID: uid,
+      ContainerName: "c1",
+      ResourceName: resource,
+      DeviceIDs: { "0": ids },
+      AllocResp: "",
+    }];
+    const Data = { PodDeviceEntries, RegisteredDevices: {} };
+    const text = JSON.stringify({ Data, Checksum: 1 });
+    await Deno.writeTextFile(this.checkpointPath, text);
+  }
+
+  /** Puts objects into the cluster. */
+  put(claims: Put<ResourceClaim>[], slices: Put<ResourceSlice>[] = []): void {
+    for (const claim of claims) this.api.putClaim({ ...claim });
+    for (const slice of slices) this.api.putSlice({ ...slice });
+  }
+
+  /** Adds a pod to the node, and returns it as the API server stores it. */
+  async pod(
+    status: ClaimStatus = {},
+    metadata: { readonly namespace?: string; readonly name?: string } = {},
+  ): Promise<Pod> {
+    const { namespace = "test", name = "p1" } = metadata;
+    const uid = `uid-of-${namespace}-${name}`;
+    this.api.putPod({
+      metadata: { namespace, name, uid },
+      spec: { nodeName: "node1", containers: [] },
+      status,
+    });
+    const pod = await this.client.getPod(namespace, name);
+    this.api.clearRequests();
+    return pod;
+  }
+
+  /** Reads the devices of a pod as multus does. */
+  read(pod: Pod, signal?: AbortSignal): Promise<ResourceMap> {
+    return readResourceMap({
+      pod,
+      client: this.client,
+      kubeletSocket: this.kubeletSocket,
+      checkpointPath: this.checkpointPath,
+      log: { warn: (message) => this.warnings.push(message) },
+      signal,
+    });
+  }
+
+  /** Stops the API server, and removes the files. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
+
+/** Takes all devices of a resource. */
+function takeAll(map: ResourceMap, resourceName: string): string[] {
+  const ids: string[] = [];
+  for (;;) {
+    const id = map.take(resourceName);
+    if (id === undefined) return ids;
+    ids.push(id);
+  }
+}
 
 const NIC = "vendor.com/nic";
 const FPGA = "vendor.com/fpga";

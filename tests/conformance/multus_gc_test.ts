@@ -14,7 +14,7 @@ import {
   eachVersion,
   listFiles,
   MultusScene,
-} from "../_harness/multus_scene.ts";
+} from "../../plugins/multus/testing/scene.ts";
 import type { PluginCall } from "../_harness/recording_plugins.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 

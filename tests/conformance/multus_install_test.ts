@@ -15,7 +15,7 @@ import {
 import { openKubeClient } from "../../kube/client.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { KubeApi } from "../_harness/kube_api.ts";
-import { MultusNode } from "../_harness/multus_node.ts";
+import { MultusNode } from "../../plugins/multus/testing/node.ts";
 
 /** Builds a row that has a node of its own. */
 function row(test: (node: MultusNode) => Promise<void>): () => Promise<void> {

@@ -22,8 +22,8 @@ import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   type DefinitionConfig,
   DefinitionStore,
-} from "../_harness/definition_store.ts";
-import { networksQuery } from "../_harness/networks_query.ts";
+  networksQuery,
+} from "../../plugins/multus/testing/definitions.ts";
 import { expand } from "./rows.ts";
 
 const STATIC = { delegates: [{ name: "weave1", type: "weave-net" }] };

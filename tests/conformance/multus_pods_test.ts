@@ -20,7 +20,7 @@ import {
   MultusScene,
   resultOf,
   type VersionRow,
-} from "../_harness/multus_scene.ts";
+} from "../../plugins/multus/testing/scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** The runtime hands the pod's annotations over, so that nobody asks for the pod. */

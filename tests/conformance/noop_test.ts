@@ -19,7 +19,7 @@ import {
   readDebug,
   writeCommandLog,
   writeDebug,
-} from "../_harness/noop.ts";
+} from "../../plugins/noop/testing.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import { surroundingsWith } from "../_harness/surroundings.ts";
 

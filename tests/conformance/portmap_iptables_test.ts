@@ -21,7 +21,11 @@ import type { Protocol } from "../../plugins/portmap/schema.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { MappedPorts, SAMPLE, withPorts } from "../_harness/mapped_ports.ts";
+import {
+  MappedPorts,
+  SAMPLE,
+  withPorts,
+} from "../../plugins/portmap/testing/mapped_ports.ts";
 import { needsRuleTools } from "../_harness/rules.ts";
 
 const CONTAINER =

@@ -18,7 +18,7 @@ import {
   portElementsOf,
   SAMPLE,
   withPorts,
-} from "../_harness/mapped_ports.ts";
+} from "../../plugins/portmap/testing/mapped_ports.ts";
 import type { Keys } from "../_harness/plugin_scene.ts";
 import {
   isClosed,
@@ -26,7 +26,7 @@ import {
   PortScene,
   TcpServer,
   UdpClient,
-} from "../_harness/port_scene.ts";
+} from "../../plugins/portmap/testing/port_scene.ts";
 import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 import { eachRow } from "../_harness/table.ts";
 

@@ -15,7 +15,7 @@ import { encodeResult, formatResult } from "../../cni/result/encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { familyOf, GOLDEN, goldenBetween } from "../_harness/golden_results.ts";
+import { familyOf, GOLDEN, goldenBetween } from "../../cni/result/testing.ts";
 import { expand, failureOf } from "./rows.ts";
 
 /** Reads a document and prints it in another version, or in none. */

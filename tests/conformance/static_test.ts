@@ -10,7 +10,11 @@ import type { JsonObject } from "../../cni/json/json.ts";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { assertFailure, SILENT } from "../_harness/recorder.ts";
-import { resultOf, runStatic, staticConfig } from "../_harness/static.ts";
+import {
+  resultOf,
+  runStatic,
+  staticConfig,
+} from "../../ipam/static/testing.ts";
 
 const IPV4 = { address: "10.10.0.1/24", gateway: "10.10.0.254" };
 const IPV6 = { address: "3ffe:ffff:0:1ff::1/64", gateway: "3ffe:ffff::1" };

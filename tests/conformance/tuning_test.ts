@@ -24,7 +24,7 @@ import {
   SYSCTL,
   TunedLink,
   withAllowlist,
-} from "../_harness/tuned_link.ts";
+} from "../../plugins/tuning/testing.ts";
 
 const BACKUP = "test-container_eth0.json";
 

@@ -10,7 +10,7 @@ import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import { freeTable } from "../../plugins/vrf/vrf_link.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { needsVrf, VrfScene } from "../_harness/vrf.ts";
+import { needsVrf, VrfScene } from "../../plugins/vrf/testing.ts";
 import type { Keys } from "../_harness/plugin_scene.ts";
 
 const ETH1 = { ifName: "eth1" };

@@ -11,7 +11,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { Allocation } from "../../ipam/whereabouts/objects.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { runCni } from "../_harness/tool_call.ts";
-import { WhereaboutsScene } from "../_harness/whereabouts.ts";
+import { WhereaboutsScene } from "../../ipam/whereabouts/testing/scene.ts";
 
 /** A row with a cluster of its own. */
 function inCluster(run: (scene: WhereaboutsScene) => Promise<void>): Row {

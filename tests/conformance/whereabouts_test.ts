@@ -8,7 +8,10 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../cni/json/json.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { POOLS, WhereaboutsScene } from "../_harness/whereabouts.ts";
+import {
+  POOLS,
+  WhereaboutsScene,
+} from "../../ipam/whereabouts/testing/scene.ts";
 
 /** A row with a cluster of its own. */
 function inCluster(

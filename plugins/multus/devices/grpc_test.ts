@@ -9,7 +9,7 @@ import {
   FakeKubelet,
   type FakeKubeletOptions,
   type KubeletFault,
-} from "../../../tests/_harness/kubelet.ts";
+} from "../testing/kubelet.ts";
 import { GrpcClient, GrpcError } from "./grpc.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 

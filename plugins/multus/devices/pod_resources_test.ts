@@ -4,7 +4,7 @@ import {
   FakeKubelet,
   type FakeKubeletOptions,
   type KubeletFault,
-} from "../../../tests/_harness/kubelet.ts";
+} from "../testing/kubelet.ts";
 import { readPodResources } from "./pod_resources.ts";
 import type { PodDevice } from "./pod_device.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";

@@ -3,12 +3,7 @@ import { CniError } from "../../../cni/error.ts";
 import type { LogFields } from "../../../cni/log/log.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { ResourceClaim, ResourceSlice } from "../../../kube/types.ts";
-import {
-  allocated,
-  claimOf,
-  DRIVER,
-  sliceOf,
-} from "../../../tests/_harness/claims.ts";
+import { allocated, claimOf, DRIVER, sliceOf } from "../testing/claims.ts";
 import type { ClaimClient } from "./published_devices.ts";
 import {
   type ClaimSource,

@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import type { Pod } from "../../../kube/types.ts";
-import { allocated, claimOf, sliceOf } from "../../../tests/_harness/claims.ts";
-import { FakeKubelet } from "../../../tests/_harness/kubelet.ts";
+import { allocated, claimOf, sliceOf } from "../testing/claims.ts";
+import { FakeKubelet } from "../testing/kubelet.ts";
 import {
   readResourceMap,
   ResourceMap,

@@ -4,11 +4,11 @@ import type { JsonObject } from "../../../cni/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip } from "../../../net/ip.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
 import {
+  defaultRoutes,
   delegatesWith,
   type Gateways,
-} from "../../../tests/_harness/multus_delegates.ts";
+} from "../testing/default_routes.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import {
   ETH0,

@@ -11,7 +11,7 @@ import { readSysctl } from "../../../ffi/sysctl.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { FaultInjector, type Moment } from "../../../testing/fault_injector.ts";
-import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
+import { defaultRoutes } from "../testing/default_routes.ts";
 import {
   ETH0,
   IPV6,

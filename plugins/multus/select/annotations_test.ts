@@ -4,7 +4,7 @@ import { Ip } from "../../../net/ip.ts";
 import { requireRoot } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
-import { networksQuery } from "../../../tests/_harness/networks_query.ts";
+import { networksQuery } from "../testing/definitions.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import type { AttachmentRequest, NetworkSelection } from "../model/delegate.ts";
 import {

@@ -6,7 +6,7 @@ import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import {
   type DefinitionConfig,
   DefinitionStore,
-} from "../../../tests/_harness/definition_store.ts";
+} from "../testing/definitions.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import type { AttachmentRequest, Delegate } from "../model/delegate.ts";
 import { NetworkError } from "../model/network_error.ts";

@@ -1,9 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import {
-  delegatesWith,
-  type Gateways,
-} from "../../../tests/_harness/multus_delegates.ts";
+import { delegatesWith, type Gateways } from "../testing/default_routes.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import type { Delegate } from "../model/delegate.ts";
 import { markDefaultRoutes } from "./default_route_marks.ts";

@@ -2,8 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
-import { DefinitionStore } from "../../../tests/_harness/definition_store.ts";
-import { networksQuery } from "../../../tests/_harness/networks_query.ts";
+import { DefinitionStore, networksQuery } from "../testing/definitions.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import { NetworkError } from "../model/network_error.ts";
 import {

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
-import { networksQuery } from "../../../tests/_harness/networks_query.ts";
+import { networksQuery } from "../testing/definitions.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import type { Selection } from "../model/delegate.ts";
 import {

@@ -1,0 +1,262 @@
+/**
+ * A throw-away host with a bridge, a DHCP server on it, and the DHCP daemon in
+ * this process: its leases are those of containers on the bridge.
+ *
+ * @module
+ */
+
+import { createLog } from "../../cni/log/log.ts";
+import { inNetns } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Lease } from "./lease.ts";
+import { LeaseDirectory } from "./lease_directory.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Mac } from "../../net/mac.ts";
+import { type DhcpOptions, runDhcp } from "../../daemon/dhcp/daemon.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  type Needs,
+} from "../../testing/capabilities.ts";
+import { ipJson } from "../../testing/ip_json.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "../../testing/test_hosts.ts";
+import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+
+/** For tests with a DHCP server. */
+export const needsDnsmasq: Needs = ignoreUnless(
+  hasCommand("dnsmasq"),
+  "needs dnsmasq",
+);
+/** For tests with leases of a few seconds. */
+export const needsUdhcpd: Needs = ignoreUnless(
+  hasCommand("udhcpd"),
+  "needs udhcpd",
+);
+
+/** A program in the background: a DHCP server, or a daemon. */
+class Background {
+  readonly #child: Deno.ChildProcess;
+  readonly #reading: Promise<void>;
+  /** Its stderr so far. */
+  log = "";
+
+  /** Starts a program on the bridge. */
+  constructor(hosts: TestHosts, program: string, args: readonly string[]) {
+    this.#child = inNetns(hosts.host, () =>
+      new Deno.Command(program, {
+        args: [...args],
+        stdin: "null",
+        stdout: "null",
+        stderr: "piped",
+      }).spawn());
+    this.#reading = this.#read();
+  }
+
+  async #read(): Promise<void> {
+    const text = this.#child.stderr.pipeThrough(new TextDecoderStream());
+    for await (const chunk of text) this.log += chunk;
+  }
+
+  /** Its process ID. */
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** Waits until its log has a text. */
+  async says(text: string): Promise<void> {
+    await eventually(`it says "${text}"`, () => this.log.includes(text));
+  }
+
+  /** Ends it, and waits until it is gone. */
+  async stop(signal: Deno.Signal = "SIGKILL"): Promise<void> {
+    try {
+      this.#child.kill(signal);
+    } catch {
+      // It has ended.
+    }
+    await this.#child.status;
+    await this.#reading;
+  }
+}
+
+/** The scene. */
+export class DhcpScene implements AsyncDisposable {
+  /** The host, with `br0` at 10.9.0.1/24. */
+  readonly hosts: TestHosts = TestHosts.create();
+  readonly #servers: Background[] = [];
+  #end: AbortController | undefined;
+  #running: Promise<void> | undefined;
+  /** Path of the daemon's socket. */
+  readonly socket: string = `${this.hosts.directory}/dhcp.sock`;
+  /** The daemon's leases on disk. */
+  readonly directory: LeaseDirectory = new LeaseDirectory(this.socket);
+  /** The daemon's log. */
+  log = "";
+
+  /** Makes the host. */
+  constructor() {
+    using host = Rtnl.open(this.hosts.host.path);
+    const { index: ifindex } = host.link.addBridge({
+      name: "br0",
+      mac: Mac.random(),
+    });
+    host.address.add({ ifindex, address: Cidr.parse("10.9.0.1/24") });
+  }
+
+  /** Creates a scene with a running daemon. */
+  static async start(options: Partial<DhcpOptions> = {}): Promise<DhcpScene> {
+    const scene = new DhcpScene();
+    await scene.startDaemon(options);
+    return scene;
+  }
+
+  /** Starts the daemon, and waits until it listens. */
+  async startDaemon(options: Partial<DhcpOptions> = {}): Promise<void> {
+    const end = new AbortController();
+    const { promise: ready, resolve: onReady } = Promise.withResolvers<void>();
+    const running = runDhcp({
+      socket: this.socket,
+      hostPrefix: "",
+      broadcast: false,
+      timeoutMs: 10_000,
+      resendMaxMs: 1000,
+      resendTimeoutMs: 60_000,
+      log: createLog({}, (line) => this.log += line),
+      signal: end.signal,
+      onReady,
+      ...options,
+    });
+    await Promise.race([ready, running]);
+    [this.#end, this.#running] = [end, running];
+  }
+
+  /** Ends the daemon. */
+  async stopDaemon(): Promise<void> {
+    this.#end?.abort();
+    await this.#running;
+  }
+
+  /** Starts a program on the host. */
+  spawn(program: string, ...args: string[]): Background {
+    const background = new Background(this.hosts, program, args);
+    this.#servers.push(background);
+    return background;
+  }
+
+  /** Starts dnsmasq, which keeps its leases if it is started again. */
+  async startDnsmasq(...more: string[]): Promise<Background> {
+    const server = this.spawn(
+      "dnsmasq",
+      "--keep-in-foreground",
+      "--conf-file=/dev/null",
+      "--user=root",
+      "--port=0",
+      "--pid-file=",
+      "--log-facility=-",
+      "--log-dhcp",
+      "--interface=br0",
+      "--bind-interfaces",
+      "--no-ping",
+      "--dhcp-authoritative",
+      "--leasefile-ro",
+      ...more.some((arg) => arg.startsWith("--dhcp-range"))
+        ? []
+        : ["--dhcp-range=10.9.0.10,10.9.0.99,255.255.255.0,1h"],
+      ...more,
+    );
+    await server.says("DHCP, ");
+    return server;
+  }
+
+  /** Starts udhcpd, with leases of so many seconds. */
+  async startUdhcpd(seconds: number, ...more: string[]): Promise<Background> {
+    const file = `${this.hosts.directory}/udhcpd.conf`;
+    const leases = `${this.hosts.directory}/udhcpd.leases`;
+    Deno.writeTextFileSync(
+      file,
+      [
+        "start 10.9.0.10",
+        "end 10.9.0.99",
+        "interface br0",
+        `lease_file ${leases}`,
+        `pidfile ${this.hosts.directory}/udhcpd.pid`,
+        "min_lease 1",
+        "opt subnet 255.255.255.0",
+        "opt router 10.9.0.1",
+        `opt lease ${seconds}`,
+        ...more,
+      ].join("\n") + "\n",
+    );
+    const server = this.spawn("udhcpd", "-f", "-a", "1", file);
+    await server.says("started");
+    return server;
+  }
+
+  /** The configuration of a bridge with this daemon. */
+  config(ipam: object = {}): Record<string, unknown> {
+    return {
+      cniVersion: "1.1.0",
+      name: "net1",
+      type: "bridge",
+      bridge: "br0",
+      ipam: { type: "dhcp", daemonSocketPath: this.socket, ...ipam },
+    };
+  }
+
+  /** Runs a command of the bridge. */
+  run(
+    command: string,
+    more: object = {},
+    options: CallOptions = {},
+  ): Promise<CallOutput> {
+    return this.hosts.run(
+      "bridge",
+      command,
+      { ...this.config(), ...more },
+      options,
+    );
+  }
+
+  /** Runs a command that must succeed; returns the result. */
+  async succeed(
+    ...args: Parameters<DhcpScene["run"]>
+  ): Promise<CallOutput["json"]> {
+    const output = await this.run(...args);
+    assertSuccess(output);
+    return output.json;
+  }
+
+  /** The leases on disk, by container. */
+  get leases(): Lease[] {
+    return this.directory.list();
+  }
+
+  /** Waits until the daemon's log has a text, so many times. */
+  async says(text: string, times = 1): Promise<void> {
+    await eventually(
+      `the daemon says "${text}": ${this.log}`,
+      () => this.log.split(text).length > times,
+    );
+  }
+
+  /** The IPv4 addresses of eth0 in the first container. */
+  addresses(sandbox = this.hosts.sandbox): string[] {
+    const [link] = ipJson(sandbox, "-4", "address", "show", "dev", "eth0");
+    return (link?.addr_info ?? [])
+      .map((address: { local: string; prefixlen: number }) =>
+        `${address.local}/${address.prefixlen}`
+      );
+  }
+
+  /** Ends servers and daemon, and removes the host. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stopDaemon();
+    for (const server of this.#servers) await server.stop();
+    this.hosts[Symbol.dispose]();
+  }
+}

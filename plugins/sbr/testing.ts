@@ -1,0 +1,86 @@
+/**
+ * A container on two networks; sbr is called for its interface `net1`.
+ *
+ * ```ts ignore
+ * using scene = new SbrScene([...ETH0, ...NET1], { ips: [IP4] });
+ * await scene.succeed("ADD");
+ * assertEquals(scene.table("100"), [...]);
+ * ```
+ *
+ * @module
+ */
+
+import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
+import {
+  ETH0,
+  type ListedIp,
+  NET1,
+  TwoNetworks,
+} from "../../tests/_harness/two_networks.ts";
+
+/** The part of a result about `net1`. */
+export const IP4 = { address: "192.168.1.209/24", gateway: "192.168.1.1" };
+/** As {@linkcode IP4}, of IPv6. */
+export const IP6 = { address: "2001:db8:1::209/64", gateway: "2001:db8:1::1" };
+
+/** A configuration's keys beside prevResult, and what that lists. */
+export type SceneKeys = Keys & {
+  readonly ips?: readonly ListedIp[];
+  readonly routes?: readonly unknown[];
+};
+
+/** The container, and calls of sbr with one configuration. */
+export class SbrScene implements Disposable {
+  /** Where it is. */
+  readonly networks: TwoNetworks;
+  /** The configuration's keys, prevResult included. */
+  readonly keys: Keys;
+
+  /** @param lines Arguments of `ip` that set up the interfaces */
+  constructor(
+    lines: readonly string[] = [...ETH0, ...NET1],
+    { ips, routes = [], ...others }: SceneKeys = {},
+  ) {
+    this.networks = new TwoNetworks(lines);
+    const prevResult = { ...this.networks.result(ips), routes };
+    this.keys = { prevResult, ...others };
+  }
+
+  /** Runs a command, with more keys or other ones. */
+  run(command: string, extras: Keys = {}): Promise<CallOutput> {
+    return this.networks.run("sbr", command, { ...this.keys, ...extras });
+  }
+
+  /** Runs a command that must succeed. */
+  async succeed(command: string, extras: Keys = {}): Promise<void> {
+    assertSuccess(await this.run(command, extras));
+  }
+
+  /** Runs command lines of `ip` in the container. */
+  ip(...lines: readonly string[]): void {
+    this.networks.ip(...lines);
+  }
+
+  /** Everything that decides where packets go, in whichever order. */
+  get state(): string[] {
+    return this.networks.state().sort();
+  }
+
+  /** Lists the routes of a table, without its name; of main those over net1. */
+  table(name: string): string[] {
+    const isMain = name === "main";
+    return this.networks.routes()
+      .filter((line) =>
+        isMain
+          ? / net1/.test(line) && !/ table /.test(line)
+          : line.includes(` table ${name}`)
+      ).map((line) => line.replace(` table ${name}`, ""));
+  }
+
+  /** Removes everything. */
+  [Symbol.dispose](): void {
+    this.networks[Symbol.dispose]();
+  }
+}
