@@ -22,6 +22,14 @@ export function findFileId(path: string): string | undefined {
   }
 }
 
+/**
+ * Reports whether a path still leads to the file that had an ID, such as the
+ * namespace of a living container. False for a file without one.
+ */
+export function isStillThere(path: string, id: string | undefined): boolean {
+  return id !== undefined && findFileId(path) === id;
+}
+
 /** Returns the same for a file whose attributes are known. */
 export function fileIdOf({ dev, ino }: Deno.FileInfo): string {
   return `${dev}:${ino}`;

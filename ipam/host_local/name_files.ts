@@ -19,7 +19,11 @@ import {
   withIoFailure,
 } from "../../cni/files/io.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
-import { findBootId, findFileId } from "../../cni/files/same_file.ts";
+import {
+  findBootId,
+  findFileId,
+  isStillThere,
+} from "../../cni/files/same_file.ts";
 import type { Holder } from "./holders.ts";
 import type { Owner } from "./lease.ts";
 
@@ -48,9 +52,8 @@ export function lookAt(netns: string): Sandbox {
 
 /** Reports whether a network namespace is still there. */
 export function isThere({ netns, id, boot }: Sandbox): boolean {
-  const now = lookAt(netns);
-  const isSameBoot = !boot || !now.boot || now.boot === boot;
-  return id !== undefined && now.id === id && isSameBoot;
+  const now = findBootId();
+  return isStillThere(netns, id) && (!boot || !now || now === boot);
 }
 
 /** The files of one network's names. Use them only while the network is locked. */

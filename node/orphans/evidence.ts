@@ -5,6 +5,7 @@
  * @module
  */
 
+import { isNamespace } from "../../cni/call/own_netns.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import type { FoundLease, Proofs } from "../../cni/tools/leftovers.ts";
 import type { Claim } from "../../cni/tools/orphan.ts";
@@ -112,7 +113,10 @@ export class Evidence implements Proofs {
     );
   }
 
-  /** Reports whether a path leads to a container's namespace. */
+  /**
+   * Reports whether a path leads to the namespace of some container: caches and
+   * records of the Go plugins do not have which one it was.
+   */
   isAlive(netns: string): boolean {
     // Other mount namespaces may have what this one lacks.
     return netns !== "" && ["", ...this.#processes.roots]
@@ -121,9 +125,7 @@ export class Evidence implements Proofs {
 
   #isNamespace(path: string): boolean {
     const id = findFileId(path);
-    // All namespaces are on one device; what a mount has left is on another.
-    return id !== undefined && id !== this.#hostId &&
-      id.split(":")[0] === this.#hostId?.split(":")[0];
+    return id !== this.#hostId && isNamespace(id);
   }
 
   /**

@@ -17,7 +17,7 @@ import {
 } from "../../cni/files/io.ts";
 import { listFiles } from "../../cni/files/listing.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { isStillThere } from "../../cni/files/same_file.ts";
 import { decode, parseJson, type SchemaOutput } from "../../cni/json/json.ts";
 import { once, optional, parsedText } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
@@ -159,7 +159,7 @@ export function listRecords(directory: string): FoundRecord[] {
 
 /** Reports whether the namespace of a record's container has ended. */
 export function isSandboxGone({ netns }: DeviceRecord): boolean {
-  return netns.file === undefined || findFileId(netns.path) !== netns.file;
+  return !isStillThere(netns.path, netns.file);
 }
 
 function parseRecord(bytes: Uint8Array): DeviceRecord | undefined {

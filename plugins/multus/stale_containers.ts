@@ -13,8 +13,10 @@ import type {
   CachedAttachment,
 } from "../../cni/libcni/cache.ts";
 import { dropRecycledNetns } from "../../cni/libcni/recycled_netns.ts";
+import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { ifPossible, unlessMissing } from "../../cni/files/io.ts";
+import { fileIdOf } from "../../cni/files/same_file.ts";
 import { describeAll, detachEach } from "./del.ts";
 import {
   joinAttachments,
@@ -182,7 +184,8 @@ function findOldest(
 /**
  * Reports whether a container's network namespace is gone. Its path may then be
  * missing, be the empty file that an unmounted namespace leaves, or resolve to
- * the host's namespace: /proc/PID/ns/net does if a host process reuses the PID.
+ * the host's namespace: /proc/PID/ns/net does if a host process reuses the PID. libcni's cache does not have which
+ * namespace it was.
  *
  * @param netns CNI_NETNS of ADD; for "" the result is false
  * @param hostNetns Path of the host's own namespace
@@ -190,9 +193,8 @@ function findOldest(
  */
 export function isSandboxGone(netns: string, hostNetns: string): boolean {
   return netns !== "" && (ifPossible(() => {
-    const host = Deno.statSync(hostNetns);
-    const sandbox = unlessMissing(() => Deno.statSync(netns));
-    // All namespaces are files of the same file system, nsfs.
-    return sandbox?.dev !== host.dev || sandbox.ino === host.ino;
+    const host = fileIdOf(Deno.statSync(hostNetns));
+    const id = unlessMissing(() => fileIdOf(Deno.statSync(netns)));
+    return id === host || !isNamespace(id);
   }) ?? false);
 }

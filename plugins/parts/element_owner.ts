@@ -9,7 +9,7 @@
  * @module
  */
 
-import { findFileId } from "../../cni/files/same_file.ts";
+import { findFileId, isStillThere } from "../../cni/files/same_file.ts";
 import { sha512 } from "../../cni/process/sha512.ts";
 import type { ElementTexts } from "../../ffi/nftables/comment.ts";
 import {
@@ -55,11 +55,11 @@ export async function ownerOf(
     namesOf(attachment),
     sha512(attachment.containerId),
   ]);
-  const words = [container.slice(0, HASH_DIGITS), findFileId(netns), netns];
-  const whole = words.join(" ");
+  const hash = container.slice(0, HASH_DIGITS);
+  const whole = `${hash} ${describeNamespace(netns)}`;
   const { length } = new TextEncoder().encode(whole);
   // A path that does not fit cannot be looked at: the owner counts as dead.
-  const label = length <= MAX_LABEL_BYTES ? whole : words[0] ?? "";
+  const label = length <= MAX_LABEL_BYTES ? whole : hash;
   const room = USER_DATA_MAX_BYTES - USER_DATA_OVERHEAD -
     Math.min(length, MAX_LABEL_BYTES);
   return {
@@ -82,8 +82,18 @@ export function isSameContainer(
 
 /** Reports whether the namespace of an element's owner still exists. */
 export function isAlive({ label = "" }: Labelled): boolean {
-  const [, id, ...path] = label.split(" ");
-  return id !== undefined && findFileId(path.join(" ")) === id;
+  return isNamespaceThere(label.slice(HASH_DIGITS + 1));
+}
+
+/** Returns a text about a namespace for {@linkcode isNamespaceThere}. */
+export function describeNamespace(netns: string): string {
+  return `${findFileId(netns)} ${netns}`;
+}
+
+/** Reports whether a namespace is still the one that a text describes. */
+export function isNamespaceThere(text: string): boolean {
+  const [id, ...path] = text.split(" ");
+  return isStillThere(path.join(" "), id);
 }
 
 /** Reports whether the owners of two elements are in one namespace. */

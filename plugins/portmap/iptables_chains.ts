@@ -9,7 +9,7 @@ import { CniError, describeError } from "../../cni/error.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Attachment } from "../parts/attachment.ts";
-import { isNeighbor } from "../parts/element_owner.ts";
+import { isNamespaceThere, isNeighbor } from "../parts/element_owner.ts";
 import { findVariant } from "../parts/iptables/find.ts";
 import { commentOf, type Iptables } from "../parts/iptables/program.ts";
 import { deletionOf, listRules } from "../parts/iptables/rules.ts";
@@ -19,7 +19,6 @@ import {
   type ChainNames,
   chainNamesOf,
   type Entry,
-  isGone,
   readEntries,
   readPorts,
   type Section,
@@ -109,7 +108,7 @@ export async function findRivals(
         target.equals(address.ip) ||
         !isNeighbor(iptables.netns.path, target)
       )
-      : isGone(section.netns);
+      : !isNamespaceThere(section.netns);
   const wanted = portsOf({ ...forwarding, addresses: [address] });
   const own = spellingOf(conditions[address.family]);
   const dead: Chain[] = [], living: Chain[] = [];

@@ -24,11 +24,11 @@
  * @module
  */
 
-import { findFileId } from "../../cni/files/same_file.ts";
 import { sha512 } from "../../cni/process/sha512.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
+import { describeNamespace } from "../parts/element_owner.ts";
 import {
   commentOf,
   optionsOf,
@@ -234,16 +234,10 @@ export function endOfSection(
   { owner: { ifName }, netns }: Pick<Forwarding, "owner" | "netns">,
   { chain }: ChainNames,
 ): Rule {
-  const text = `if: ${ifName}, netns: ${findFileId(netns)} ${netns}`;
+  const text = `if: ${ifName}, netns: ${describeNamespace(netns)}`;
   const isTooLong = new TextEncoder().encode(text).length > MAX_COMMENT_LENGTH;
   const comment = isTooLong ? `if: ${ifName}` : text;
   return { chain, args: withComment(comment) };
-}
-
-/** Reports whether a namespace is no longer where it was. */
-export function isGone(netns: string): boolean {
-  const [id, ...path] = netns.split(" ");
-  return findFileId(path.join(" ")) !== id;
 }
 
 /** Splits a container's chain by interfaces. */
