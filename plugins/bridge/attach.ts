@@ -57,21 +57,26 @@ export interface Adding {
 }
 
 /**
- * Refuses the MAC of another port of the bridge.
+ * Reserves the requested MAC among the ports of the bridge.
  *
- * @throws {CniError} 11
+ * @returns The lock, to be held until the port has the MAC
+ * @throws {CniError} 11 if another port has it
  */
-export async function refuseTakenMac(
+export async function reserveMac(
   call: Call<BridgeConfig>,
   host: Rtnl,
   { bridge: name, mac }: BridgeSettings,
-): Promise<void> {
+): Promise<Disposable> {
+  const { checkMacIsFree, lockMac } = await import("../parts/free_mac.ts");
+  using stack = new DisposableStack();
+  stack.use(await lockMac(host, { bridge: name, mac }, call));
   const bridge = host.link.find(name);
-  if (bridge === undefined) return;
-  const { checkMacIsFree } = await import("../parts/free_mac.ts");
-  // A cable that an earlier ADD has left is replaced.
-  const own = findOwnHostEnd(host, attachmentOf(call));
-  checkMacIsFree(host, { bridge, mac }, ({ index }) => index === own?.index);
+  if (bridge !== undefined) {
+    // A cable that an earlier ADD has left is replaced.
+    const own = findOwnHostEnd(host, attachmentOf(call));
+    checkMacIsFree(host, { bridge, mac }, ({ index }) => index === own?.index);
+  }
+  return stack.move();
 }
 
 /**

@@ -56,7 +56,7 @@ import {
   connectToBridge,
   dropSpoofedFrames,
   leaseAddresses,
-  refuseTakenMac,
+  reserveMac,
 } from "./attach.ts";
 import { deleteOwnRoutes } from "./gateway.ts";
 import { ensureBridge, keepMac } from "./bridge_link.ts";
@@ -74,7 +74,9 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
     checkIfNameIsFree(sandbox, call.args.ifName);
-    if (settings.hasChosenMac) await refuseTakenMac(call, host, settings);
+    using _mac = settings.hasChosenMac
+      ? await reserveMac(call, host, settings)
+      : undefined;
     await using rollback = new Rollback(call.log);
     const adding: Adding = { call, settings, host, sandbox, rollback };
 

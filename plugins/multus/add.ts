@@ -48,7 +48,8 @@ export async function add(session: Session): Promise<Result | ForeignResult> {
   const { call: { args, network }, k8s, scratch } = session;
   const found = await asMultus({ k8s }, () => findNetworks(session));
   if (found === POD_IS_GONE) return describeNothing(args);
-  const { pod, delegates } = found;
+  const { pod, delegates, reserved } = found;
+  using _reserved = reserved;
   checkNames(session, delegates);
   await asMultus(
     { k8s, action: "error saving the delegates" },
@@ -59,7 +60,7 @@ export async function add(session: Session): Promise<Result | ForeignResult> {
 
 /** Waits until the node is ready, then finds the pod and its networks. */
 async function findNetworks(session: Session): Promise<
-  | { readonly pod: KnownPod | undefined; readonly delegates: Delegate[] }
+  | Selected & { readonly pod: KnownPod | undefined }
   | typeof POD_IS_GONE
 > {
   const { call: { config, signal }, k8s, cluster, log } = session;
@@ -72,18 +73,24 @@ async function findNetworks(session: Session): Promise<
   } else if (k8s.podName !== "" && !cluster.isConfigured) {
     log.verbose("No kubeconfig, so the pod's annotations are not read");
   }
-  return { pod, delegates: await select(session, pod) };
+  return { pod, ...await select(session, pod) };
+}
+
+interface Selected {
+  readonly delegates: Delegate[];
+  /** What the pod requests; nobody else gets it meanwhile. */
+  readonly reserved: Disposable | undefined;
 }
 
 /** Selects the pod's networks; an event says why it does not get one. */
 async function select(
   session: Session,
   pod: KnownPod | undefined,
-): Promise<Delegate[]> {
+): Promise<Selected> {
   try {
     const delegates = await selectDelegates(session, pod);
-    await checkPermitted(session, delegates);
-    return delegates;
+    const reserved = await checkPermitted(session, delegates);
+    return { delegates, reserved };
   } catch (error) {
     if (pod !== undefined) {
       const { tellPodOf } = await import("./report/events.ts");

@@ -138,9 +138,10 @@ async function plugIn(
   const pod = await findPodOf(session);
   const place = await withAnnotated(session, given, pod);
   const delegate = delegateOf(place);
+  using reserved = new DisposableStack();
   try {
     await checkNetwork(session, given);
-    await checkPermitted(session, place.delegates);
+    reserved.use(await checkPermitted(session, place.delegates));
   } catch (error) {
     if (pod !== undefined) {
       const { tellPodOf } = await import("./report/events.ts");

@@ -18,6 +18,8 @@ import {
   type CachedAttachment,
   DEFAULT_CACHE_DIR,
 } from "../../cni/libcni/cache.ts";
+import { lockPrivately } from "../../cni/files/private_lock.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
@@ -31,6 +33,7 @@ import {
   requestedIps,
   requestedMacs,
 } from "./select/pod_requests.ts";
+import { isNested } from "./recursion.ts";
 import type { Session } from "./session.ts";
 import { isSandboxGone } from "./stale_containers.ts";
 
@@ -46,6 +49,41 @@ interface Holding {
   readonly subnets?: readonly Cidr[];
 }
 
+/** The addresses and MACs that a pod requests over one network. */
+interface Asked {
+  readonly delegate: Delegate;
+  readonly ips: readonly string[];
+  readonly macs: readonly string[];
+}
+
+/**
+ * Reserves the addresses and MACs that a pod requests, if nobody has them: two
+ * calls could both find one unused otherwise.
+ *
+ * @returns Locks, to be held until libcni's cache has the pod's attachments
+ * @throws {NetworkError} 7 If one is in use
+ * @throws {CniError} 11 if another call that gives one to a pod takes too long
+ */
+export async function reserve(
+  session: Session,
+  delegates: readonly Delegate[],
+): Promise<Disposable> {
+  using stack = new DisposableStack();
+  const { hostNetns, surroundings, signal } = session.call;
+  // The outer multus holds the locks of a nested one.
+  const values = isNested(surroundings.env)
+    ? []
+    : listAsked(delegates).flatMap(({ ips, macs }) => [...ips, ...macs]);
+  // Sorted, so that no two calls wait for each other.
+  for (const value of [...new Set(values)].sort()) {
+    const name = `request-${findFileId(hostNetns)}-${value}`;
+    const wait = { what: `request for ${value}`, log: session.log, signal };
+    stack.use(await lockPrivately(name, wait));
+  }
+  checkUnused(session, delegates);
+  return stack.move();
+}
+
 /**
  * Refuses addresses and MACs that another living container of this node has, or
  * the node itself. Containers of the same pod are the pod's earlier ones.
@@ -56,15 +94,7 @@ export function checkUnused(
   session: Session,
   delegates: readonly Delegate[],
 ): void {
-  const asked = delegates.map((delegate) => ({
-    delegate,
-    ips: requestedIps(delegate.request).flatMap((text) =>
-      parseIp(text)?.toString() ?? []
-    ),
-    macs: requestedMacs(delegate.request).flatMap((text) =>
-      parseMac(text) ?? []
-    ),
-  })).filter(({ ips, macs }) => ips.length + macs.length > 0);
+  const asked = listAsked(delegates);
   if (asked.length === 0) return;
   const holdings = listHoldings(session);
   for (const { delegate, ips, macs } of asked) {
@@ -78,6 +108,18 @@ export function checkUnused(
     }
     checkNeighbours(delegate, ips, holdings);
   }
+}
+
+function listAsked(delegates: readonly Delegate[]): Asked[] {
+  return delegates.map((delegate) => ({
+    delegate,
+    ips: requestedIps(delegate.request).flatMap((text) =>
+      parseIp(text)?.toString() ?? []
+    ),
+    macs: requestedMacs(delegate.request).flatMap((text) =>
+      parseMac(text) ?? []
+    ),
+  })).filter(({ ips, macs }) => ips.length + macs.length > 0);
 }
 
 function taken(

@@ -12,12 +12,13 @@ import type { Session } from "./session.ts";
  * Checks that a pod may have the routes, addresses and MACs that it requests.
  * Reads nothing for a pod that requests none.
  *
+ * @returns The locks on what it requests, to be held until it is attached
  * @throws {NetworkError} 7 If it may not
  */
 export async function checkPermitted(
   session: Session,
   delegates: readonly Delegate[],
-): Promise<void> {
+): Promise<Disposable | undefined> {
   const { call: { config } } = session;
   if (delegates.some(({ request }) => request.routes)) {
     const { checkPermittedRoutes } = await import("./select/pod_routes.ts");
@@ -26,7 +27,7 @@ export async function checkPermitted(
   const isAsked = delegates.some(({ request: { ips, mac, cniArgs } }) =>
     ips !== undefined || mac !== undefined || cniArgs !== undefined
   );
-  if (!isAsked || config.podRequests === "any") return;
-  const { checkUnused } = await import("./in_use.ts");
-  checkUnused(session, delegates);
+  if (!isAsked || config.podRequests === "any") return undefined;
+  const { reserve } = await import("./in_use.ts");
+  return await reserve(session, delegates);
 }

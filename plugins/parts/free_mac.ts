@@ -6,10 +6,30 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { lockPrivately } from "../../cni/files/private_lock.ts";
+import type { Call } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import type { Mac } from "../../net/mac.ts";
+import { netnsIdOf } from "./sandbox.ts";
+
+/**
+ * Waits until no other call gives the MAC to a port of the bridge: two calls
+ * could both find it free otherwise. Hold the lock until the port has the MAC.
+ *
+ * @param bridge The bridge's name; the bridge need not exist
+ * @throws {CniError} 11 if others take too long
+ */
+export function lockMac(
+  { netns }: Pick<Rtnl, "netns">,
+  { bridge, mac }: { readonly bridge: string; readonly mac: Mac },
+  { log, signal }: Pick<Call, "log" | "signal">,
+): Promise<Disposable> {
+  const what = `MAC ${mac} of "${bridge}"`;
+  const name = `mac-${netnsIdOf(netns)}-${bridge}-${mac}`;
+  return lockPrivately(name, { what, log, signal });
+}
 
 /**
  * Checks that no other port of a bridge has a MAC: neither the port nor its other

@@ -7,25 +7,35 @@
 import type { Call } from "../../cni/plugin.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import { checkMacIsFree } from "../parts/free_mac.ts";
+import { checkMacIsFree, lockMac } from "../parts/free_mac.ts";
 import type { TuningConfig } from "./schema.ts";
 
 /**
- * Refuses the MAC of another port of the bridge that the interface is behind.
+ * Reserves a MAC among the ports of the bridge that the interface is behind.
  *
- * @throws {CniError} 11
+ * @returns The lock, to be held until the interface has the MAC; undefined if
+ *   there is no bridge
+ * @throws {CniError} 11 if another port has it
  */
-export function refuseTakenMac(
-  { args: { ifName }, hostNetns }: Call<TuningConfig>,
+export async function reserveMac(
+  call: Call<TuningConfig>,
   sandbox: Rtnl,
   mac: Mac,
-): void {
+): Promise<Disposable | undefined> {
+  const { args: { ifName }, hostNetns } = call;
   const link = sandbox.link.find(ifName);
-  if (link?.kind !== "veth" || link.linkIndex === undefined) return;
+  if (link?.kind !== "veth" || link.linkIndex === undefined) {
+    return undefined;
+  }
   using host = Rtnl.open(hostNetns);
   const port = host.link.find(link.linkIndex);
-  if (port?.linkIndex !== link.index || port.masterIndex === undefined) return;
+  if (port?.linkIndex !== link.index || port.masterIndex === undefined) {
+    return undefined;
+  }
   const bridge = host.link.find(port.masterIndex);
-  if (bridge?.kind !== "bridge") return;
+  if (bridge?.kind !== "bridge") return undefined;
+  using stack = new DisposableStack();
+  stack.use(await lockMac(host, { bridge: bridge.name, mac }, call));
   checkMacIsFree(host, { bridge, mac }, ({ index }) => index === port.index);
+  return stack.move();
 }

@@ -46,10 +46,10 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
     await checkAllowed(sysctls);
     const prevResult = requirePrevResult(call, NOT_CHAINED);
     using sandbox = openSandbox(call.args);
-    if (link.mac !== undefined) {
-      const { refuseTakenMac } = await import("./free_mac.ts");
-      refuseTakenMac(call, sandbox, link.mac);
-    }
+    using _mac = link.mac === undefined
+      ? undefined
+      : await (await import("./free_mac.ts"))
+        .reserveMac(call, sandbox, link.mac);
     await using rollback = new Rollback(call.log);
     writeSysctls(sandbox.netns, sysctls, rollback);
     tuneLink(sandbox, link, call, rollback);
