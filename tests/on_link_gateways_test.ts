@@ -252,8 +252,16 @@ rootTest(
     const routed = (): string =>
       runIn(host, "ip", "route", "show", "10.7.7.7") +
       runIn(host, "ip", "-6", "route", "show", "2001:db8:7::7");
-    assertEquals(routed().match(/dev br0/g)?.length, 2);
+    const both = routed();
+    assertEquals(both.match(/dev br0/g)?.length, 2);
+    // A runtime repeats the DEL of a container whose addresses are given away.
+    const next = { sandbox: scene.hosts.addNetns(), containerId: "next" };
+    const { json: nextResult } = await scene.succeed("ADD", {}, next);
     await scene.succeed("DEL", { prevResult });
+    assertEquals(routed(), both);
+    await scene.succeed("DEL", { prevResult }, { env: { CNI_NETNS: "" } });
+    assertEquals(routed(), both);
+    await scene.succeed("DEL", { prevResult: nextResult }, next);
     assertEquals(routed(), "");
   },
 );

@@ -110,16 +110,23 @@ export class AddressRequests {
   /**
    * Lists the addresses of one link, or of one family, or all.
    *
-   * @throws {NetlinkError} ENODEV if the link does not exist
+   * @param filter `netnsId` is the number of another namespace, from Linux 4.20 on
+   * @throws {NetlinkError} ENODEV if the link does not exist; EINVAL or EACCES
+   * if the namespace does not, or is of another user
    */
-  list(filter: { ifindex?: number; family?: IpFamily } = {}): Address[] {
+  list(
+    filter: { ifindex?: number; family?: IpFamily; netnsId?: number } = {},
+  ): Address[] {
     const family = filter.family === undefined
       ? AF_UNSPEC
       : addressFamily(filter.family);
     const ifindex = filter.ifindex ?? 0;
     return this.#socket.dump(
       getAddress,
-      { header: { family, ifindex } },
+      {
+        header: { family, ifindex },
+        attributes: { targetNetnsId: filter.netnsId },
+      },
       newAddress,
     ).flatMap(({ header, attributes }) => {
       // On a point-to-point link IFA_ADDRESS is the other end's, and IFA_LOCAL

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { struct, u32, u8 } from "../../net/bytes.ts";
+import { i32, struct, u32, u8 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attributeSet, cstring, ip } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
@@ -27,6 +27,7 @@ const addressAttributes = attributeSet({
   label: [3, cstring],
   broadcast: [4, ip],
   flags: [8, u32],
+  targetNetnsId: [10, i32],
 });
 
 /** Names the address of a message in errors. */

@@ -24,6 +24,7 @@ function randomAddress(): Parameters<typeof newAddress.encode>[0] {
       ...maybe("label", () => randomText(15)),
       ...maybe("broadcast", randomIp),
       ...maybe("flags", () => randomBelow(2 ** 32)),
+      ...maybe("targetNetnsId", () => randomBelow(2 ** 31) - 1),
     },
   };
 }

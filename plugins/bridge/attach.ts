@@ -201,7 +201,7 @@ export async function becomeGateway(
     .ensureVlanGateway(host, bridge, settings, vlan);
   ensureGatewayAddresses(host, link, { gateways, force });
   rollback.onFailure("delete the routes to the addresses", () => {
-    deleteOwnRoutes(call.hostNetns, [link.name], ips);
+    deleteOwnRoutes(call, [link.name], ips);
   });
   ensureRoutes(host, link, routesToContainers(ips));
   return link === bridge ? [] : [describeLink(link)];

@@ -5,15 +5,21 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Call } from "../../cni/plugin.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Scope } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
+import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
+import { attachmentOf } from "../parts/attachment.ts";
 import { listAddresses, named } from "../parts/configure_link.ts";
+import { findSandbox } from "../parts/sandbox.ts";
+import { findOwnHostEnd } from "../parts/veth.ts";
+import type { BridgeConfig } from "./schema.ts";
 import type { BridgeSettings } from "./settings.ts";
 
 const DEFAULT_ROUTES: Readonly<Record<IpFamily, string>> = {
@@ -174,13 +180,14 @@ export function ensureRoutes(
 
 /**
  * Deletes the routes to a container's own addresses from links of the host.
- * Routes to subnets stay, because other containers need them.
+ * Routes to subnets stay, because other containers need them, and so does the
+ * route to an address that another container has by now: a runtime may repeat
+ * the DEL of a container whose address was given to the next one.
  *
- * @param hostNetns Path of the host's namespace
  * @param names The links' names
  */
 export function deleteOwnRoutes(
-  hostNetns: string,
+  call: Call<BridgeConfig>,
   names: readonly string[],
   ips: readonly IpConfig[],
 ): void {
@@ -188,11 +195,13 @@ export function deleteOwnRoutes(
     destination.equals(Cidr.host(destination.ip))
   );
   if (routes.length === 0) return;
-  using host = Rtnl.open(hostNetns);
-  for (const name of names) {
-    const ifindex = host.link.find(name)?.index;
-    if (ifindex === undefined) continue;
+  using host = Rtnl.open(call.hostNetns);
+  for (const link of names.flatMap((name) => host.link.find(name) ?? [])) {
+    const { index: ifindex, name } = link;
+    const others = listOtherContainers(host, call, link);
     for (const route of routes) {
+      const { ip } = route.destination;
+      if (others.some((netnsId) => hasAddress(host, netnsId, ip))) continue;
       named(`delete route ${route.destination} of "${name}"`, () => {
         try {
           host.route.del({ ...route, ifindex });
@@ -201,6 +210,37 @@ export function deleteOwnRoutes(
         }
       });
     }
+  }
+}
+
+/**
+ * Lists the namespaces of other containers on a bridge, by the numbers that the
+ * host has for them.
+ *
+ * @param link The bridge, or its interface of a VLAN
+ */
+function listOtherContainers(
+  host: Rtnl,
+  call: Call<BridgeConfig>,
+  { index, linkIndex }: Link,
+): number[] {
+  using sandbox = findSandbox(call);
+  const own = findOwnHostEnd(host, attachmentOf(call))?.linkNetnsId ??
+    (sandbox && numberOfNetns(host, sandbox.netns));
+  const ids = host.link.list({ mayBeIncomplete: true })
+    .filter(({ masterIndex = 0 }) => [index, linkIndex].includes(masterIndex))
+    .flatMap(({ linkNetnsId = -1 }) => linkNetnsId);
+  return [...new Set(ids)].filter((id) => id >= 0 && id !== own);
+}
+
+function hasAddress(host: Rtnl, netnsId: number, wanted: Ip): boolean {
+  try {
+    return host.address.list({ family: wanted.family, netnsId })
+      .some(({ address }) => address.ip.equals(wanted));
+  } catch (error) {
+    // The container has ended, or the kernel is older than 4.20.
+    if (isErrno(error, "EINVAL", "EACCES")) return false;
+    throw error;
   }
 }
 

@@ -150,7 +150,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         const names = prevResult.interfaces.filter(({ sandbox }) => !sandbox)
           .map(({ name }) => name);
         const ips = ownIpsOf(prevResult, call.args);
-        deleteOwnRoutes(call.hostNetns, names, ips);
+        deleteOwnRoutes(call, names, ips);
       }],
       // After the cable, so that no spoofed frame gets through meanwhile.
       ["remove the rules against MAC spoofing", async () => {
