@@ -12,7 +12,12 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listFiles } from "../../cni/files/listing.ts";
 import { recordOf } from "../parts/leftovers/records.ts";
 import { reclaim } from "./move.ts";
-import { DATA_DIR, isSandboxGone, listRecords } from "./record.ts";
+import {
+  DATA_DIR,
+  isSandboxGone,
+  listRecords,
+  livesElsewhere,
+} from "./record.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
@@ -35,7 +40,7 @@ function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
   return listRecords(directory).flatMap(({ path, record }) => {
     const { containerId: container, network } = record;
     const since = times.get(path);
-    const why = isSandboxGone(record)
+    const why = isSandboxGone(record) && !livesElsewhere(record)
       ? evidence.findProof({ container, since })
       : undefined;
     if (why === undefined) return [];

@@ -46,7 +46,12 @@ import {
 } from "./host_network.ts";
 import { isPhysical } from "./identity.ts";
 import { moveIn, reclaim } from "./move.ts";
-import { type DeviceRecord, isSandboxGone, RecordFile } from "./record.ts";
+import {
+  type DeviceRecord,
+  isSandboxGone,
+  livesElsewhere,
+  RecordFile,
+} from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** The plugin. */
@@ -191,8 +196,9 @@ function reclaimStale(
 ): void {
   for (const { path, record } of file.list()) {
     if (!isSandboxGone(record) || !isMeant(record)) continue;
-    const isHere = reclaim({ host, log }, record);
-    // Others have ended with their container.
-    if (isHere || !isPhysical(record)) removeIfThere(path);
+    const isOver = reclaim({ host, log }, record) ||
+      // A virtual device ends with its namespace.
+      !isPhysical(record) && !livesElsewhere(record);
+    if (isOver) removeIfThere(path);
   }
 }

@@ -17,7 +17,7 @@ import {
 } from "../../cni/files/io.ts";
 import { listFiles } from "../../cni/files/listing.ts";
 import { replaceFile } from "../../cni/files/replace.ts";
-import { isStillThere } from "../../cni/files/same_file.ts";
+import { findFileId, isStillThere } from "../../cni/files/same_file.ts";
 import { decode, parseJson, type SchemaOutput } from "../../cni/json/json.ts";
 import { once, optional, parsedText } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
@@ -157,9 +157,22 @@ export function listRecords(directory: string): FoundRecord[] {
   });
 }
 
-/** Reports whether the namespace of a record's container has ended. */
+/** Reports whether a record's path no longer leads to its container's namespace. */
 export function isSandboxGone({ netns }: DeviceRecord): boolean {
   return !isStillThere(netns.path, netns.file);
+}
+
+/**
+ * Reports whether a namespace whose path is gone lives on: a process is in it, or
+ * it is mounted elsewhere. A virtual device in it still exists.
+ */
+export function livesElsewhere({ netns: { file } }: DeviceRecord): boolean {
+  if (file === undefined) return false;
+  const root = ` net:[${file.slice(file.indexOf(":") + 1)}] `;
+  return Deno.readTextFileSync("/proc/self/mountinfo").includes(root) ||
+    [...Deno.readDirSync("/proc")].some(({ name }) =>
+      /^\d+$/.test(name) && findFileId(`/proc/${name}/ns/net`) === file
+    );
 }
 
 function parseRecord(bytes: Uint8Array): DeviceRecord | undefined {

@@ -4,6 +4,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { addDevice, DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
 import { hideBootId } from "../../tests/_harness/boot_id.ts";
+import { spawnIn } from "../../tests/_harness/spawn_in.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { leftovers } from "./leftovers.ts";
 
@@ -141,6 +142,39 @@ rootTest(
     assertEquals(exitCode, 0);
     assertStringIncludes(stderr, "keeping its record");
     assert((await Deno.stat(recordPath(scene))).isFile);
+  },
+);
+
+rootTest(
+  "host-device keeps the record of a virtual device in a living namespace",
+  async () => {
+    using scene = new DeviceScene();
+    await scene.succeed("ADD");
+    scene.ipInside("link set eth0 address 02:00:00:00:00:99");
+    rewrite(scene, (record) => ({
+      ...record,
+      netns: { ...record["netns"] as object, path: "/run/netns/none" },
+    }));
+    using stack = new DisposableStack();
+    const inside = spawnIn(scene.hosts.sandbox, {
+      path: "/bin/sleep",
+      args: ["600"],
+      env: {},
+      stdin: "",
+    });
+    stack.defer(() => inside.kill());
+    assertEquals(await findOrphans(scene), []);
+    addDevice(scene.hosts.host, "ens6", "c2:11:22:33:44:66");
+    const next = { sandbox: scene.hosts.addNetns(), containerId: "next" };
+    await scene.succeed("ADD", { device: "ens6" }, next);
+    await scene.succeed("GC", { "cni.dev/valid-attachments": [] });
+    await scene.run("DEL", {}, { env: { CNI_NETNS: "" } });
+    await scene.succeed("DEL", { device: "ens6" }, next);
+    await scene.succeed("DEL");
+    scene.ip("link del ens6");
+    assertRestored(scene);
+    inside.kill();
+    await inside.output;
   },
 );
 

@@ -14,13 +14,14 @@ import { isInterfaceName, lostNameOf } from "./find_device.ts";
 import { deleteRules } from "./host_network.ts";
 import { findInside, type Inside, isPhysical, lookInside } from "./identity.ts";
 import { type Home, moveOut, reclaim } from "./move.ts";
-import { type DeviceRecord, RecordFile } from "./record.ts";
+import { type DeviceRecord, livesElsewhere, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /**
  * Returns the device to the host, if the container or the kernel has it, and
  * removes its record. Keeps the record of a device with hardware that is nowhere:
- * the kernel returns it when its namespace ends, to the next ADD or GC.
+ * the kernel returns it when its namespace ends, to the next ADD or GC. Keeps that
+ * of a virtual device if its namespace lives, and this call does not lead to it.
  *
  * @param isOnHost Reports whether the host has the configured device
  * @throws {Error} If the kernel refuses
@@ -45,14 +46,18 @@ export function takeHome(
     moveOut({ host, sandbox, call }, device.link, device.home);
     return;
   }
-  const link = sandbox !== undefined && isSandboxOf(record, sandbox)
+  const isRight = sandbox !== undefined && isSandboxOf(record, sandbox);
+  const link = isRight
     ? findInside(lookInside(sandbox, host), record)
     : undefined;
   if (link !== undefined && sandbox !== undefined) {
     const { hostNetwork } = record;
     if (hostNetwork !== undefined) deleteRules(sandbox, hostNetwork);
     moveOut({ host, sandbox, call }, link, record);
-  } else if (!reclaim({ host, log: call.log }, record) && isPhysical(record)) {
+  } else if (
+    !reclaim({ host, log: call.log }, record) &&
+    (isPhysical(record) || !isRight && livesElsewhere(record))
+  ) {
     const { name: device } = record;
     call.log.warn("The device is not here yet: keeping its record", { device });
     return;
