@@ -1,10 +1,12 @@
 /**
- * The address limit of old results.
+ * The families of an IPAM plugin's addresses: how many addresses of one family an
+ * old result can have, and which gateways an address can have.
  *
  * @module
  */
 
-import type { IpFamily } from "../../net/ip.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { isAtLeast } from "../version.ts";
 
@@ -27,5 +29,21 @@ export function checkOnePerFamily(
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `CNI version ${cniVersion} does not support more than 1 address per family`,
+  );
+}
+
+/**
+ * Checks that a gateway is of the family of its address or subnet.
+ *
+ * @throws {CniError} 7 if it is not
+ */
+export function checkGatewayFamily(
+  address: Cidr,
+  gateway: Ip | undefined,
+): void {
+  if (gateway === undefined || gateway.family === address.family) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `gateway ${gateway} of ${address} is no IPv${address.family} address`,
   );
 }

@@ -8,6 +8,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { checkGatewayFamily } from "../../cni/result/one_per_family.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 
@@ -134,9 +135,7 @@ export function resolveRange(config: RangeConfig): Range {
     throw invalid(`RangeEnd ${end} not in network ${subnet}`);
   }
   const gateway = config.gateway ?? (hostBits === 0 ? undefined : first);
-  if (gateway !== undefined && gateway.family !== subnet.family) {
-    throw invalid(`Gateway ${gateway} is no IPv${subnet.family} address`);
-  }
+  checkGatewayFamily(subnet, gateway);
   const { exclude: excluded = [] } = config;
   for (const block of excluded) checkExcluded(block, subnet);
   return { subnet, start, end, gateway, excluded };

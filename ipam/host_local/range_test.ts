@@ -194,8 +194,16 @@ testRows(
   [
     ["192.0.2.0/24", "198.51.100.1", undefined],
     ["2001:db8::/64", "fe80::1", undefined],
-    ["192.0.2.0/24", "2001:db8::1", "Gateway 2001:db8::1 is no IPv4 address"],
-    ["2001:db8::/64", "192.0.2.1", "Gateway 192.0.2.1 is no IPv6 address"],
+    [
+      "192.0.2.0/24",
+      "2001:db8::1",
+      "gateway 2001:db8::1 of 192.0.2.0/24 is no IPv4 address",
+    ],
+    [
+      "2001:db8::/64",
+      "192.0.2.1",
+      "gateway 192.0.2.1 of 2001:db8::/64 is no IPv6 address",
+    ],
   ],
   ([subnet, ip, message]: [string, string, string | undefined]) => {
     const gateway = Ip.parse(ip);

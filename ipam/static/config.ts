@@ -6,7 +6,10 @@
 
 import { loadArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
+import {
+  checkGatewayFamily,
+  checkOnePerFamily,
+} from "../../cni/result/one_per_family.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
@@ -57,10 +60,7 @@ export function addressesOf(
     cniVersion,
   );
   for (const { address, gateway } of addresses) {
-    if (gateway === undefined || gateway.family === address.family) continue;
-    throw invalid(
-      `gateway ${gateway} of ${address} is no IPv${address.family} address`,
-    );
+    checkGatewayFamily(address, gateway);
   }
   return addresses;
 }

@@ -5,7 +5,10 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
+import {
+  checkGatewayFamily,
+  checkOnePerFamily,
+} from "../../cni/result/one_per_family.ts";
 import { CLAIM_REFERENCE } from "../../cni/config/pod_evidence.ts";
 import {
   emptyDns,
@@ -177,11 +180,7 @@ function listStatic(
   const { gateways } = parseArgs(call.args.args);
   const { addresses = [] } = settings;
   for (const { address, gateway } of addresses) {
-    if (gateway === undefined || gateway.family === address.family) continue;
-    throw new CniError(
-      ErrorCode.InvalidNetworkConfig,
-      `gateway ${gateway} of ${address} is no IPv${address.family} address`,
-    );
+    checkGatewayFamily(address, gateway);
   }
   return [
     ...addresses.map(({ address, gateway }) => ({ address, gateway })),
