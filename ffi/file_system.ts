@@ -25,6 +25,9 @@ const Layout = {
 /** Source: include/linux/statfs.h. */
 const ST_RDONLY = 1n, ST_NOEXEC = 8n;
 
+/** Most links on a path. Source: linux/namei.h `MAXSYMLINKS`. */
+export const MAX_LINKS = 40;
+
 /** The file system of a path. */
 export interface FileSystem {
   /** Its size in bytes. */

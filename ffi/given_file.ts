@@ -9,14 +9,12 @@
  */
 
 import { Fd } from "./fd.ts";
+import { MAX_LINKS } from "./file_system.ts";
 import * as libc from "./libc.ts";
 import { O_CLOEXEC, O_CREAT, O_NOFOLLOW, O_WRONLY } from "./regular_file.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_EXCL = 0o200, O_PATH = 0o10000000;
-
-/** Source: linux/namei.h `MAXSYMLINKS`. */
-const MAX_LINKS = 40;
 
 /** Permission bits of a new file. */
 const NEW_MODE = 0o644;

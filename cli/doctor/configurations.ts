@@ -11,7 +11,7 @@ import { listCapabilities } from "../../cni/libcni/conf.ts";
 import { formatFailureText } from "../program/failure.ts";
 import { isDirectory } from "../network.ts";
 import { findMissing } from "../plugin_file.ts";
-import { givenOf } from "../validation/document.ts";
+import { givenOf, isNamelessLoopback } from "../validation/document.ts";
 import { formatPlace, type Problem } from "../../cni/tools/problem.ts";
 import { ConfText } from "../validation/conf_text.ts";
 import { validateNetwork } from "../validation/validate.ts";
@@ -47,7 +47,10 @@ function findNoNetwork(
 
 function findUnreadable({ configuration }: Node): Findings {
   const { networks, unusable } = configuration;
-  return unusable.filter(({ path }) => !isNamelessLoopback(path)).map((
+  return unusable.filter(({ path }) => {
+    const document = ifPossible(() => parseJson(readTextFile(path), path));
+    return !isObject(document) || !isNamelessLoopback(document);
+  }).map((
     { path, error: cause, name },
   ) => {
     const next = networks.find((network) => network.path > path);
@@ -71,16 +74,6 @@ function findUnreadable({ configuration }: Node): Findings {
       },
     );
   });
-}
-
-/**
- * Reports whether a file is CRI-O's configuration of loopback, which needs no
- * name: CRI-O sets loopback up by itself.
- */
-function isNamelessLoopback(path: string): boolean {
-  const document = ifPossible(() => parseJson(readTextFile(path), path));
-  return isObject(document) && document["type"] === "loopback" &&
-    document["plugins"] === undefined && document["name"] === undefined;
 }
 
 /** Says what to correct in a file that is not JSON; undefined if it is. */

@@ -37,7 +37,7 @@ import {
 } from "../../cni/files/replace.ts";
 import { haveSameContent } from "../../cni/files/same_content.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import { checkWritable } from "../../ffi/file_system.ts";
+import { checkWritable, MAX_LINKS } from "../../ffi/file_system.ts";
 import { isObject, parseJson } from "../../cni/json/json.ts";
 
 /** The file that is locked, also by `cni multus install`; removed at the end. */
@@ -358,9 +358,6 @@ const OWN = ".cni-install";
 
 /** Other programs' files that links still lead to. */
 const OTHERS = `${OWN}/others/`;
-
-/** Most links on a path. Source: linux/namei.h `MAXSYMLINKS`. */
-const MAX_LINKS = 40;
 
 /** Identity of a link. */
 function linkTo(target: string): string {

@@ -60,6 +60,17 @@ export interface ReadConf {
   readonly problems: readonly Problem[];
 }
 
+/**
+ * Reports whether a document is CRI-O's configuration of loopback, which needs no
+ * name: CRI-O sets loopback up by itself.
+ */
+export function isNamelessLoopback(
+  document: Readonly<Record<string, unknown>>,
+): boolean {
+  return findType(document) === "loopback" && (document["name"] ?? "") === "" &&
+    document["plugins"] === undefined;
+}
+
 /** Reads a configuration and lists the problems that prevent it. */
 export function readConf(given: Given): ReadConf {
   const { document, form } = given;
@@ -75,9 +86,9 @@ export function readConf(given: Given): ReadConf {
   if (given.defaultName !== undefined && !document["name"]) {
     named["name"] = given.defaultName;
   }
-  const isLoopback = isBare && type === "loopback" && !document["name"];
+  const isLoopback = isBare && isNamelessLoopback(document);
   // Only the runtime uses it.
-  if (isLoopback && named["name"] === undefined) named["name"] = "lo";
+  if (isLoopback && !named["name"]) named["name"] = "lo";
   const problems = [
     ...checkName(named),
     ...isBare ? checkPlugin(named, []) : checkPlugins(named, given, type),
@@ -113,7 +124,7 @@ export function readConf(given: Given): ReadConf {
   }
 }
 
-function findType(document: JsonObject): JsonValue | undefined {
+function findType<T>(document: Readonly<Record<string, T>>): T | undefined {
   const key = Object.keys(document).find((key) => key.toLowerCase() === "type");
   return key === undefined ? undefined : document[key];
 }

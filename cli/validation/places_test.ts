@@ -668,6 +668,11 @@ const OTHERS:
     ],
     [
       "99-loopback.conf",
+      '{ "cniVersion": "1.0.0", "name": ▸"", "type": "loopback" }',
+      "warning name: missing: CRI-O names the network after the file; cni and multus do not find it",
+    ],
+    [
+      "99-loopback.conf",
       '▸{ "cniVersion": "1.0.0", "type": "loopback" }',
       "warning name: missing: CRI-O names the network after the file; cni and multus do not find it",
     ],

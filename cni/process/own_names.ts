@@ -13,22 +13,20 @@ const AT_EXECFN = 31n;
 /** Longest path, in bytes. Source: linux/limits.h. */
 const PATH_MAX = 4096;
 
-/** Most links on a path. Source: linux/namei.h `MAXSYMLINKS`. */
-const MAX_LINKS = 40;
-
 /**
  * Lists the names under which this process was started, without directories: what the
  * caller said, then the file that it ran, and each file that this one leads to as a
  * link.
  */
 export function listOwnNames(): string[] {
-  const names = [calledAs()];
+  const paths = new Set<string>();
   let path = findExecutedPath();
-  for (let links = 0; path !== undefined && links < MAX_LINKS; links++) {
-    names.push(path.slice(path.lastIndexOf("/") + 1));
+  while (path !== undefined && !paths.has(path)) {
+    paths.add(path);
     path = readLink(path);
   }
-  return [...new Set(names)];
+  const names = [...paths].map((one) => one.slice(one.lastIndexOf("/") + 1));
+  return [...new Set([calledAs(), ...names])];
 }
 
 /**
