@@ -7,7 +7,7 @@ import type { CniCall } from "../cli/flags.ts";
 import { ORPHAN_KINDS } from "../cni/tools/orphan.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { chooseStyle } from "../cli/program/style.ts";
-import { DoctorScene } from "./_harness/doctor_scene.ts";
+import { DoctorScene } from "./doctor/scene.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 import { callWith } from "./_harness/tool_call.ts";
 

@@ -1,16 +1,16 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 /** `cni doctor --try`: throw-away namespaces on each network. */
 import { assertEquals, assertMatch } from "@std/assert";
-import type { Trial } from "../cli/doctor/try/trial.ts";
-import { chooseStyle } from "../cli/program/style.ts";
-import { inNetns } from "../ffi/netns.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { DoctorScene } from "./_harness/doctor_scene.ts";
-import { needsBin } from "./_harness/executables.ts";
-import schema from "../cli/doctor/try/try.schema.json" with { type: "json" };
-import { validate } from "./_harness/json_schema.ts";
-import { ToolHost } from "./_harness/tool_host.ts";
-import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
+import type { Trial } from "../../cli/doctor/try/trial.ts";
+import { chooseStyle } from "../../cli/program/style.ts";
+import { inNetns } from "../../ffi/netns.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { DoctorScene } from "./scene.ts";
+import { needsBin } from "../_harness/executables.ts";
+import schema from "../../cli/doctor/try/try.schema.json" with { type: "json" };
+import { validate } from "../_harness/json_schema.ts";
+import { ToolHost } from "../_harness/tool_host.ts";
+import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const hasPerl = ((): boolean => {

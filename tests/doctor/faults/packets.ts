@@ -1,19 +1,10 @@
 /**
- * Faults of what the kernel has: routes, routing rules, ports of bridges, MACs,
- * and rules of nftables with sets, maps and states.
+ * Faults of packets that end on their way: rules of nftables, IPsec, routes, ARP.
  *
  * @module
  */
 
-import type { DoctorScene } from "./doctor_scene.ts";
-import {
-  type Fault,
-  inOther,
-  inPod,
-  ip,
-  network,
-  type Undo,
-} from "./doctor_fault.ts";
+import { type Fault, inOther, ip, type Seed, tunnel } from "../fault.ts";
 
 /** The port of the bridge. */
 const PORT = "$(ip -o link show master lan0 | sed 's/^[0-9]*: //; s/@.*//')";
@@ -22,7 +13,7 @@ const PORT = "$(ip -o link show master lan0 | sed 's/^[0-9]*: //; s/@.*//')";
 function table(
   family: string,
   content: string,
-): (scene: DoctorScene) => Undo {
+): Seed {
   return ip(
     `nft 'add table ${family} doctor { ${content} }'`,
     `nft delete table ${family} doctor || true`,
@@ -43,74 +34,86 @@ function untracked(rule: string): string {
   return `chain c { type filter hook prerouting priority raw; ${rule}; };`;
 }
 
-/** Has a tunnel of a VPN that takes packets. */
-function tunnel(
-  breaks: string,
-  mends = ":",
-): (scene: DoctorScene) => Undo {
-  return ip(
-    "ip link add tun9 type veth peer name tun8; ip link set tun9 up; " +
-      `ip link set tun8 up; ${breaks}`,
-    `ip link del tun9; ${mends}`,
-  );
-}
-
-/** Flannel's bridge has the address of an earlier lease of the node's subnet. */
-function flannel(scene: DoctorScene): Undo {
-  const subnetFile = `${scene.hosts.directory}/subnet.env`;
-  Deno.writeTextFileSync(
-    subnetFile,
-    "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\n" +
-      "FLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n",
-  );
-  const delegate = { isDefaultGateway: true };
-  const undo = network({ type: "flannel", subnetFile, delegate })(scene);
-  scene.sh(
-    "ip link add cni0 type bridge; ip addr add 10.244.0.1/24 dev cni0; " +
-      "ip link set cni0 up",
-  );
-  return () => {
-    undo();
-    Deno.removeSync(subnetFile);
-    scene.sh("ip link del cni0");
-  };
-}
-
-/** The MAC of the container behind the bridge. */
-function macOf(scene: DoctorScene): string {
-  return scene.sh(
-    "ip -o link show eth0 | sed 's/.*ether //; s/ .*//'",
-    scene.other,
-  ).trim();
-}
-
-/** Has a container behind the bridge with the MAC of `db`, which has another one for a moment. */
-async function attachTwin(scene: DoctorScene): Promise<Undo> {
-  const mac = macOf(scene);
-  const netns = scene.hosts.addNetns();
-  const file = "40-twin";
-  const path = scene.writeNetwork(file, [
-    { type: "bridge", bridge: "lan0", capabilities: { mac: true } },
-  ]);
-  const id = "0011223344556677";
-  scene.sh("ip link set eth0 address 02:00:00:00:00:01", scene.other);
-  await scene.attach(file, netns, id, "twin", { capabilityArgs: { mac } });
-  scene.sh(`ip link set eth0 address ${mac}`, scene.other);
-  return () => {
-    scene.sh("ip link del eth0", netns);
-    Deno.removeSync(path);
-    Deno.removeSync(`${scene.cacheDir}/results/twin-${id}-eth0`);
-  };
-}
-
-/** The faults. */
-export const KERNEL_FAULTS: readonly Fault[] = [
+/** Faults of packets that end on their way: rules of nftables, IPsec, routes, ARP. */
+export const PACKETS_FAULTS: readonly Fault[] = [
   {
-    name: "flannel's subnet is another one than its bridge's",
-    checks: ["bridge-address"],
+    name: "a rule of prerouting that drops a subnet",
+    checks: ["rule-drops"],
+    message: /chain "inet raw pre" \(prerouting\) drops packets of "lan"/,
+    command: /^nft delete rule inet raw pre handle \d+$/,
+    seed: ip(
+      "nft 'table inet raw { chain pre { type filter hook prerouting priority -300; ip saddr 10.2.0.0/24 counter drop; }; }'",
+      "nft delete table inet raw",
+    ),
+    follow: true,
+  },
+  {
+    name: "a rule that drops what a bridge sends",
+    checks: ["rule-drops"],
+    message: /chain "ip fw g" \(forward\) drops packets of "lan"/,
+    seed: ip(
+      "nft 'table ip fw { chain f { type filter hook forward priority 0; jump g; }; chain g { iifname \"lan0\" drop; }; }' 2>/dev/null || nft 'table ip fw { chain g { iifname \"lan0\" drop; }; chain f { type filter hook forward priority 0; jump g; }; }'",
+      "nft delete table ip fw",
+    ),
+    follow: true,
+  },
+  {
+    name: "a rule of iptables' raw table that drops a container",
+    checks: ["rule-drops"],
+    message: /chain "ip raw PREROUTING" \(prerouting\) drops packets of "pods"/,
+    seed: ip(
+      "iptables-nft -t raw -A PREROUTING -s 10.1.0.2 -j DROP",
+      "nft delete table ip raw",
+    ),
+    follow: true,
+  },
+  {
+    name: "a rule of routing that stops a container's packets",
+    checks: ["rule-stops"],
+    message: /the routing rule 100 of the host stops packets from 10.2.0.0\/24/,
+    command: /^ip rule del pref 100$/,
+    seed: ip(
+      "ip rule add from 10.2.0.0/24 pref 100 blackhole",
+      "ip rule del pref 100 || true",
+    ),
+    follow: true,
+  },
+  {
+    name: "forwarding is off for one interface",
+    checks: ["packet-ends"],
     message:
-      /bridge "cni0" has 10.244.0.1\/24, and "more" needs 10.244.1.1\/24/,
-    seed: flannel,
+      /default\/db eth0 end at forwarding: net.ipv4.conf.lan0.forwarding is 0/,
+    seed: ip(
+      "echo 0 > /proc/sys/net/ipv4/conf/lan0/forwarding",
+      "echo 1 > /proc/sys/net/ipv4/conf/lan0/forwarding",
+    ),
+    follow: true,
+  },
+  {
+    name: "two default routes in a container",
+    checks: ["packet-ends"],
+    message:
+      /default\/db eth0: default route .* by "two0": .* take another interface/,
+    seed: ip(
+      "ip link add two0 type veth peer name two1; ip link set two0 up; ip link set two1 up; ip addr add 10.77.0.2/24 dev two0; ip route prepend default via 10.77.0.1 dev two0",
+      "ip link del two0",
+      inOther,
+    ),
+  },
+  {
+    name: "a blackhole route to a container",
+    checks: ["packet-ends"],
+    message: /default\/web eth0 end at return-route/,
+    seed: ip(
+      "ip route add blackhole 10.1.0.2/32 metric 0 2>/dev/null || ip route prepend blackhole 10.1.0.2",
+      "ip route del blackhole 10.1.0.2",
+    ),
+  },
+  {
+    name: "a bridge that does not answer ARP",
+    checks: ["packet-ends"],
+    message: /default\/db eth0 end at arp: ARP is off on "lan0"/,
+    seed: ip("ip link set lan0 arp off", "ip link set lan0 arp on"),
     follow: true,
   },
   {
@@ -172,17 +175,6 @@ export const KERNEL_FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
-    name: "a container's route on the node is gone",
-    checks: ["attachment-changed"],
-    message: /default\/web eth0 on "pods": ptp: .* lacks route 10.1.0.2\/32/,
-    seed: ip(
-      "ip route show 10.1.0.2 > /run/doctor-route; ip route del 10.1.0.2",
-      "ip route replace $(cat /run/doctor-route); rm /run/doctor-route",
-    ),
-    command: /^ip route add 10.1.0.2 dev veth\S+$/m,
-    follow: true,
-  },
-  {
     name: "a blackhole route to a container behind a bridge",
     checks: ["packet-ends"],
     message: /the host has no route back to 10.2.0.2/,
@@ -192,32 +184,6 @@ export const KERNEL_FAULTS: readonly Fault[] = [
     ),
     command: /^ip route del 10.2.0.2\/32$/m,
     follow: true,
-  },
-  {
-    name: "an address of a container without its subnet",
-    checks: ["attachment-changed"],
-    message: /default\/db eth0 on "lan": bridge: .* lacks address 10.2.0.2\/24/,
-    seed: ip(
-      "ip addr del 10.2.0.2/24 dev eth0; ip addr add 10.2.0.2/32 dev eth0",
-      "ip addr del 10.2.0.2/32 dev eth0",
-      inOther,
-    ),
-    follow: true,
-  },
-  {
-    name: "IPv6 disabled in a container",
-    checks: ["attachment-changed"],
-    message: /default\/web eth0 on "pods": ptp: .* lacks address fd00:1::2\/64/,
-    seed: ip(
-      "ip -6 route save dev eth0 > /run/doctor-routes; " +
-        "sysctl -qw net/ipv6/conf/eth0/disable_ipv6=1",
-      "sysctl -qw net/ipv6/conf/eth0/disable_ipv6=0; " +
-        "ip addr replace fd00:1::2/64 dev eth0 nodad noprefixroute; " +
-        "ip -6 route restore < /run/doctor-routes; rm /run/doctor-routes",
-      inPod,
-    ),
-    command:
-      /sysctl -w net\/ipv6\/conf\/eth0\/disable_ipv6=0 && nsenter \S+ ip address add fd00:1::2\/64 dev eth0$/m,
   },
   {
     name: "a node that answers no ARP",
@@ -245,26 +211,6 @@ export const KERNEL_FAULTS: readonly Fault[] = [
       `bridge link set dev ${PORT} state 3`,
     ),
     follow: true,
-  },
-  {
-    name: "a static entry of a bridge that leads to another port",
-    checks: ["mac-twice"],
-    message:
-      /"lan0" sends frames for \S+, the MAC of default\/db eth0, to the port "tun9"/,
-    seed: (scene) => {
-      const mac = macOf(scene);
-      return tunnel(
-        "ip link set tun9 master lan0; " +
-          `bridge fdb replace ${mac} dev tun9 master static sticky`,
-      )(scene);
-    },
-    follow: true,
-  },
-  {
-    name: "two containers with one MAC behind a bridge",
-    checks: ["mac-twice"],
-    message: /default\/twin eth0 and default\/db eth0 both have MAC/,
-    seed: attachTwin,
   },
   {
     name: "the node's output drops what goes to containers",

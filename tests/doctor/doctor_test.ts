@@ -3,30 +3,50 @@
  * is broken and mended again.
  */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { CHECKS } from "../cli/doctor/checks.ts";
-import { formatFindingsPage } from "../scripts/schemas/findings_page.ts";
-import { collapse, diagnose, type Found } from "../cli/doctor/diagnose.ts";
-import { error, type Finding } from "../cli/doctor/finding.ts";
-import { parseNetworkConfList } from "../cni/libcni/mod.ts";
-import { SyscallError } from "../ffi/errno.ts";
-import type { Output } from "../cli/program/command.ts";
-import { chooseStyle } from "../cli/program/style.ts";
-import { allOf, ignoreUnless, rootTest } from "../testing/capabilities.ts";
-import trySchema from "../cli/doctor/try/try.schema.json" with { type: "json" };
-import jsonSchema from "../cli/doctor/doctor.schema.json" with { type: "json" };
-import { DoctorScene } from "./_harness/doctor_scene.ts";
-import {
-  attachmentOfNone,
-  network,
-  VERSIONS,
-} from "./_harness/doctor_fault.ts";
-import { FAULTS } from "./_harness/doctor_faults.ts";
-import { listPromises, validate } from "./_harness/json_schema.ts";
-import { KubeApi } from "./_harness/kube_api.ts";
-import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
-import { ToolHost } from "./_harness/tool_host.ts";
+import { CHECKS } from "../../cli/doctor/checks.ts";
+import { formatFindingsPage } from "../../scripts/schemas/findings_page.ts";
+import { collapse, diagnose, type Found } from "../../cli/doctor/diagnose.ts";
+import { error, type Finding } from "../../cli/doctor/finding.ts";
+import { parseNetworkConfList } from "../../cni/libcni/mod.ts";
+import { SyscallError } from "../../ffi/errno.ts";
+import type { Output } from "../../cli/program/command.ts";
+import { chooseStyle } from "../../cli/program/style.ts";
+import { allOf, ignoreUnless, rootTest } from "../../testing/capabilities.ts";
+import trySchema from "../../cli/doctor/try/try.schema.json" with {
+  type: "json",
+};
+import jsonSchema from "../../cli/doctor/doctor.schema.json" with {
+  type: "json",
+};
+import { DoctorScene } from "./scene.ts";
+import { attachmentOfNone, network, VERSIONS } from "./fault.ts";
+import { ATTACHMENTS_FAULTS } from "./faults/attachments.ts";
+import { CONFIGURATIONS_FAULTS } from "./faults/configurations.ts";
+import { FORWARDING_FAULTS } from "./faults/forwarding.ts";
+import { LINKS_FAULTS } from "./faults/links.ts";
+import { PACKETS_FAULTS } from "./faults/packets.ts";
+import { PLUGINS_FAULTS } from "./faults/plugins.ts";
+import { SERVICES_FAULTS } from "./faults/services.ts";
+import { STORAGE_FAULTS } from "./faults/storage.ts";
+import { listPromises, validate } from "../_harness/json_schema.ts";
+import { KubeApi } from "../_harness/kube_api.ts";
+import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
+import { ToolHost } from "../_harness/tool_host.ts";
 
-const DAEMON_SET = new URL("../deploy/multus/daemonset.yaml", import.meta.url);
+const DAEMON_SET = new URL(
+  "../../deploy/multus/daemonset.yaml",
+  import.meta.url,
+);
+const FAULTS = [
+  ...CONFIGURATIONS_FAULTS,
+  ...PLUGINS_FAULTS,
+  ...SERVICES_FAULTS,
+  ...STORAGE_FAULTS,
+  ...LINKS_FAULTS,
+  ...FORWARDING_FAULTS,
+  ...PACKETS_FAULTS,
+  ...ATTACHMENTS_FAULTS,
+];
 /** In a user namespace, root may not open it, and a check says so. */
 const mayOpenTun = ((): boolean => {
   try {
@@ -96,7 +116,7 @@ Deno.test("every check has a fault that it finds", () => {
   const others = CHECKS.map(({ name }) => name).filter((name) =>
     !found.has(name)
   );
-  assertEquals(others, [], "doctor_faults.ts has no fault for these checks");
+  assertEquals(others, [], "faults/ has no fault for these checks");
 });
 
 rootTest(

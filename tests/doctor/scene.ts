@@ -21,8 +21,8 @@ import type { NetNs } from "../../ffi/netns.ts";
 import type { Output } from "../../cli/program/command.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { connectOutside } from "./outside.ts";
-import { callWith } from "./tool_call.ts";
+import { connectOutside } from "../_harness/outside.ts";
+import { callWith } from "../_harness/tool_call.ts";
 
 /** A finding: its check, severity and text. */
 export type Seen = Pick<

@@ -1,10 +1,10 @@
 /** `cni doctor --pod`: where the packets of a container end. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { STEPS, type Way } from "../cli/doctor/way/walk.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { chooseStyle } from "../cli/program/style.ts";
-import { DoctorScene } from "./_harness/doctor_scene.ts";
-import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
+import { STEPS, type Way } from "../../cli/doctor/way/walk.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { chooseStyle } from "../../cli/program/style.ts";
+import { DoctorScene } from "./scene.ts";
+import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const WEB = "default/web", DB = "default/db";

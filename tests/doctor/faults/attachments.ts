@@ -1,0 +1,236 @@
+/**
+ * Faults of attachments that are not as they were.
+ *
+ * @module
+ */
+
+import { AttachmentCache } from "../../../cni/libcni/mod.ts";
+import {
+  putIpamClaim,
+  withClaim,
+} from "../../../ipam/whereabouts/testing/claims.ts";
+import { WhereaboutsScene } from "../../../ipam/whereabouts/testing/scene.ts";
+import { type Fault, inOther, inPod, ip, remove, type Undo } from "../fault.ts";
+import type { DoctorScene } from "../scene.ts";
+
+/** Makes an attachment's namespace a file where nothing is mounted. */
+function unmounted({ cacheDir, hosts }: DoctorScene): Undo {
+  const path = `${cacheDir}/results/lan-fedcba9876543210-eth0`;
+  const text = Deno.readTextFileSync(path);
+  const netns = `${hosts.directory}/netns-of-db`;
+  Deno.writeTextFileSync(netns, "");
+  const document = { ...JSON.parse(text), netns };
+  Deno.writeTextFileSync(path, JSON.stringify(document));
+  return () => {
+    Deno.writeTextFileSync(path, text);
+    Deno.removeSync(netns);
+  };
+}
+
+/** Attaches a pod with an IPAMClaim in a cluster, and breaks something there. */
+function claimed(
+  breaks: (cluster: WhereaboutsScene) => void,
+): (scene: DoctorScene) => Promise<Undo> {
+  return async ({ cacheDir }) => {
+    const cluster = await WhereaboutsScene.start();
+    putIpamClaim(cluster, "vm");
+    const ipam = { range: "10.0.0.0/24" };
+    const call = withClaim("vm", { pod: "vm-1", id: "feedfacefeed" });
+    const { json } = await cluster.call("ADD", ipam, call);
+    breaks(cluster);
+    const config = {
+      cniVersion: "1.0.0",
+      name: "net",
+      plugins: [{ type: "macvlan", ipam: cluster.ipam(ipam) }],
+    };
+    const cache = new AttachmentCache(cacheDir);
+    const key = { network: "net", containerId: "feedfacefeed", ifName: "net1" };
+    cache.writeAttachment({
+      ...key,
+      netns: "/run/netns/no-such-namespace",
+      config: new TextEncoder().encode(JSON.stringify(config)),
+      cniArgs: [],
+      capabilityArgs: {},
+    }, json);
+    return async () => {
+      remove(cache.pathOf(key));
+      await cluster[Symbol.asyncDispose]();
+    };
+  };
+}
+
+/** Faults of attachments that are not as they were. */
+export const ATTACHMENTS_FAULTS: readonly Fault[] = [
+  {
+    name: "an interface that is down",
+    checks: ["attachment-changed"],
+    message: /default\/db eth0 on "lan": bridge: /,
+    seed: ip(
+      "ip link set eth0 down",
+      "ip link set eth0 up; ip route replace default via 10.2.0.1",
+      inOther,
+    ),
+    follow: true,
+  },
+  {
+    name: "a route that is gone",
+    checks: ["attachment-changed"],
+    message: /default\/web eth0 on "pods": ptp: .*0.0.0.0\/0/,
+    seed: ip(
+      "ip route del default",
+      "ip route replace default via 10.1.0.1",
+      inPod,
+    ),
+    follow: true,
+  },
+  {
+    name: "an address that is gone",
+    checks: ["attachment-changed"],
+    message: /default\/db eth0 on "lan": bridge: .*10.2.0.2/,
+    seed: ip(
+      "ip addr del 10.2.0.2/24 dev eth0",
+      "ip addr replace 10.2.0.2/24 dev eth0; ip route replace default via 10.2.0.1",
+      inOther,
+    ),
+    follow: true,
+  },
+  {
+    name: "another MAC",
+    checks: ["attachment-changed"],
+    message: /default\/db eth0 on "lan": bridge: .*(MAC|mac)/,
+    seed: (scene) => {
+      const [{ address }] = JSON.parse(
+        scene.ip("-j link show eth0", scene.other),
+      );
+      scene.ip("link set eth0 address 02:00:00:00:00:09", scene.other);
+      return () =>
+        void scene.ip(`link set eth0 address ${address}`, scene.other);
+    },
+  },
+  {
+    name: "a lease that is gone",
+    checks: ["attachment-changed"],
+    message: /default\/db eth0 on "lan": bridge: .*10.2.0.2/,
+    seed: ({ hosts }) => {
+      const path = `${hosts.directory}/leases/lan/10.2.0.2`;
+      const lease = Deno.readTextFileSync(path);
+      Deno.removeSync(path);
+      return () => Deno.writeTextFileSync(path, lease);
+    },
+  },
+  {
+    name: "a masquerade that is gone",
+    checks: ["attachment-changed"],
+    message: /default\/web eth0 on "pods": ptp: The masquerade is gone/,
+    seed: (scene) => {
+      const table = "inet cni_plugins_masquerade";
+      const saved = scene.sh(`nft list table ${table}`);
+      const file = `${scene.hosts.directory}/saved.nft`;
+      Deno.writeTextFileSync(file, saved);
+      scene.sh(`nft delete table ${table}`);
+      return () => void scene.sh(`nft -f ${file}`);
+    },
+  },
+  {
+    name: "a rate limit that is gone",
+    checks: ["attachment-changed"],
+    message: /default\/web eth0 on "pods": bandwidth: /,
+    seed: (scene) => {
+      const [{ ifname }] = JSON.parse(scene.ip("-j link show type veth"))
+        .filter((link: { ifname: string; master?: string }) =>
+          link.ifname !== "out0" && link.master === undefined
+        );
+      const shown = scene.sh(`tc qdisc show dev ${ifname} root`);
+      const [, rate, burst, latency] =
+        /rate (\S+) burst (\S+) lat (\S+)/.exec(shown) ?? [];
+      scene.sh(`tc qdisc del dev ${ifname} root`);
+      return () =>
+        void scene.sh(
+          `tc qdisc add dev ${ifname} root handle 1: tbf rate ${rate} burst ${burst} latency ${latency}`,
+        );
+    },
+  },
+  {
+    name: "a bridge that is down",
+    checks: ["attachment-changed"],
+    message: /default\/db eth0 on "lan": bridge: Interface "lan0" is down/,
+    seed: ip("ip link set lan0 down", "ip link set lan0 up"),
+    follow: true,
+  },
+  {
+    name: "a bridge without its address",
+    checks: ["attachment-changed"],
+    message:
+      /default\/db eth0 on "lan": bridge: Interface "lan0" lacks address/,
+    seed: ip(
+      "ip addr del 10.2.0.1/24 dev lan0",
+      "ip addr replace 10.2.0.1/24 dev lan0",
+    ),
+    follow: true,
+  },
+  {
+    name: "a namespace that is not mounted any more",
+    checks: ["netns-unmounted"],
+    message:
+      /netns-of-db" of default\/db eth0 is not a network namespace any more/,
+    seed: unmounted,
+  },
+  {
+    name: "the loopback of a pod is down",
+    checks: ["loopback-down"],
+    message: /"lo" of default\/web is down/,
+    seed: ip("ip link set lo down", "ip link set lo up", inPod),
+    follow: true,
+  },
+  {
+    name: "an IPAMClaim that was deleted before its pod",
+    checks: ["claim-gone"],
+    message: /the IPAMClaim test\/vm of test\/vm-1 net1 is gone/,
+    seed: claimed(({ api }) => api.remove("ipamclaims", "test", "vm")),
+  },
+  {
+    name: "an IPAMClaim without its record",
+    checks: ["claim-unrecorded"],
+    message: /no IPPool has 10.0.0.1 for the IPAMClaim test\/vm of test\/vm-1/,
+    seed: claimed((cluster) =>
+      cluster.putPool("10.0.0.0-24", "10.0.0.0/24", {})
+    ),
+  },
+  {
+    name: "a container's route on the node is gone",
+    checks: ["attachment-changed"],
+    message: /default\/web eth0 on "pods": ptp: .* lacks route 10.1.0.2\/32/,
+    seed: ip(
+      "ip route show 10.1.0.2 > /run/doctor-route; ip route del 10.1.0.2",
+      "ip route replace $(cat /run/doctor-route); rm /run/doctor-route",
+    ),
+    command: /^ip route add 10.1.0.2 dev veth\S+$/m,
+    follow: true,
+  },
+  {
+    name: "an address of a container without its subnet",
+    checks: ["attachment-changed"],
+    message: /default\/db eth0 on "lan": bridge: .* lacks address 10.2.0.2\/24/,
+    seed: ip(
+      "ip addr del 10.2.0.2/24 dev eth0; ip addr add 10.2.0.2/32 dev eth0",
+      "ip addr del 10.2.0.2/32 dev eth0",
+      inOther,
+    ),
+    follow: true,
+  },
+  {
+    name: "IPv6 disabled in a container",
+    checks: ["attachment-changed"],
+    message: /default\/web eth0 on "pods": ptp: .* lacks address fd00:1::2\/64/,
+    seed: ip(
+      "ip -6 route save dev eth0 > /run/doctor-routes; " +
+        "sysctl -qw net/ipv6/conf/eth0/disable_ipv6=1",
+      "sysctl -qw net/ipv6/conf/eth0/disable_ipv6=0; " +
+        "ip addr replace fd00:1::2/64 dev eth0 nodad noprefixroute; " +
+        "ip -6 route restore < /run/doctor-routes; rm /run/doctor-routes",
+      inPod,
+    ),
+    command:
+      /sysctl -w net\/ipv6\/conf\/eth0\/disable_ipv6=0 && nsenter \S+ ip address add fd00:1::2\/64 dev eth0$/m,
+  },
+];
