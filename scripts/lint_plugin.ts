@@ -7,16 +7,11 @@
  * @module
  */
 
+import { errorMessage } from "./lint/error_message.ts";
 import { kernelIsSync } from "./lint/kernel_is_sync.ts";
 import { layers } from "./lint/layers.ts";
 import { netlinkDeclared } from "./lint/netlink_declared.ts";
 import { noAmbient } from "./lint/no_ambient.ts";
-import {
-  errorMessage,
-  noDefaultExport,
-  noEnum,
-  noPrivateKeyword,
-} from "./lint/style.ts";
 
 const plugin: Deno.lint.Plugin = {
   name: "cni",
@@ -26,9 +21,6 @@ const plugin: Deno.lint.Plugin = {
     "layers": layers,
     "netlink-declared": netlinkDeclared,
     "no-ambient": noAmbient,
-    "no-default-export": noDefaultExport,
-    "no-enum": noEnum,
-    "no-private-keyword": noPrivateKeyword,
   },
 };
 

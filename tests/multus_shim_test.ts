@@ -34,7 +34,13 @@ type Start = (host: MultusHost) => Promise<ThickDaemon>;
 
 /** A node with a daemon. */
 class Scene {
-  constructor(readonly host: MultusHost, readonly daemon: ThickDaemon) {}
+  readonly host: MultusHost;
+  readonly daemon: ThickDaemon;
+
+  constructor(host: MultusHost, daemon: ThickDaemon) {
+    this.host = host;
+    this.daemon = daemon;
+  }
 
   /** Has the daemon run a call, through a shim. */
   call(

@@ -65,7 +65,10 @@ class Secret {
   }
 }
 class Point {
-  constructor(readonly x: number) {}
+  readonly x: number;
+  constructor(x: number) {
+    this.x = x;
+  }
 }
 
 function viewOf(byte: number): DataView {
