@@ -16,19 +16,23 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { type Answer, measureAll, type Task } from "./bench/inside.ts";
-import { runIsolated } from "./bench/isolation.ts";
-import { describeMachine } from "./bench/machine.ts";
-import { type BenchOptions, parseOptions } from "./bench/options.ts";
-import type { Report } from "./bench/report.ts";
-import { findSubjects, GO_DIRECTORY } from "./bench/subject.ts";
-import { formatReport } from "./bench/table.ts";
-import { writeReport } from "./bench/write_report.ts";
 import { ensureCompiled } from "../compile.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";
-import { writeFigures } from "./bench/write_figures.ts";
 import { importFlags } from "../net.ts";
+import { chooseOverview, drawBars, drawCurves } from "./bench/charts.ts";
+import { writeFigures } from "./bench/figures.ts";
+import { type Answer, measureAll, type Task } from "./bench/inside.ts";
+import { runIsolated } from "./bench/isolation.ts";
+import { type BenchOptions, parseOptions } from "./bench/plan.ts";
+import {
+  describeLines,
+  describeMachine,
+  formatMarkdown,
+  formatReport,
+  type Report,
+} from "./bench/report.ts";
+import { findSubjects, GO_DIRECTORY } from "./bench/subject.ts";
 
 /** Marks a run that this script started, with a task. */
 const NESTED = "--in-namespaces";
@@ -116,4 +120,37 @@ if (import.meta.main) {
     console.error(describeError(error));
     Deno.exit(1);
   }
+}
+
+/**
+ * Writes the results: the document, tables and a chart, as `bench.*`, or
+ * `growth.*` if they are of growth, and a smaller chart of pods alone. Writes
+ * nothing without rows.
+ *
+ * @param directory Made if it is not there
+ * @returns The files
+ */
+async function writeReport(
+  report: Report,
+  directory: string,
+): Promise<string[]> {
+  const { growth, rows, machine } = report;
+  if (rows.length === 0) return [];
+  const draw = growth ? drawCurves : drawBars;
+  const lines = describeLines(machine);
+  const overview = growth ? [] : chooseOverview(rows);
+  const contents = {
+    "json": JSON.stringify(report, null, 2) + "\n",
+    "md": formatMarkdown(report),
+    "svg": draw(rows, lines),
+    ...overview.length > 0 ? { "overview.svg": drawBars(overview, lines) } : {},
+  };
+  await Deno.mkdir(directory, { recursive: true });
+  const files: string[] = [];
+  for (const [extension, text] of Object.entries(contents)) {
+    const file = `${directory}/${growth ? "growth" : "bench"}.${extension}`;
+    await Deno.writeTextFile(file, text);
+    files.push(file);
+  }
+  return files;
 }

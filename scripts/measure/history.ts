@@ -13,15 +13,15 @@
  */
 
 import { parseArgs } from "@std/cli/parse-args";
+import { escapeXml } from "../../cli/program/svg.ts";
 import { describeError } from "../../cni/error.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";
-import { type CurvePanel, drawCurvePanels } from "./bench/curve_chart.ts";
+import { type CurvePanel, drawCurvePanels } from "./bench/charts.ts";
 import type { Report } from "./bench/report.ts";
-import { escapeXml } from "./bench/svg.ts";
 
 /** The record of a run. */
-export interface Entry {
+interface Entry {
   readonly commit: string;
   readonly machine: Pick<Report["machine"], "date" | "kernel" | "cpu">;
   readonly figures: readonly Figure[];

@@ -5,8 +5,8 @@
  * @module
  */
 
-import { type CurvePoint, drawCurvePanels } from "./bench/curve_chart.ts";
 import { answerHelp } from "../help.ts";
+import { type CurvePoint, drawCurvePanels } from "./bench/charts.ts";
 import { type Outcome, simulate } from "./scale/simulation.ts";
 
 answerHelp(`Usage: deno task scale

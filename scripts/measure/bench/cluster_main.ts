@@ -15,7 +15,7 @@ import {
   needsApiServer,
 } from "../../../tests/_harness/kube_apiserver.ts";
 import { ROOT } from "../../compile/project.ts";
-import { type ClusterAccess, READY } from "./cluster.ts";
+import { type ClusterAccess, READY } from "./daemon.ts";
 import { POD } from "./route.ts";
 
 const SPEC = { nodeName: "bench", containers: [{ name: "c", image: "none" }] };

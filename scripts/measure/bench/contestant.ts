@@ -5,30 +5,35 @@
  */
 
 import type { NetNs } from "../../../ffi/netns.ts";
-import { type Job, runJob, runJobs } from "./attach.ts";
 import {
   type Call,
   CallFailure,
   type CallRunner,
   type Outcome,
 } from "./call.ts";
-import { type ChainName, CHAINS } from "./chain.ts";
-import { combineMeasures, type Measures } from "./measures.ts";
-import type { BenchNode } from "./node.ts";
-import { FILL_WIDTH } from "./node.ts";
 import { pause } from "./netns.ts";
-import { SETTLE_MS } from "./workbench.ts";
+import {
+  type BenchNode,
+  FILL_WIDTH,
+  type Job,
+  runJob,
+  runJobs,
+} from "./node.ts";
 import {
   type Attachment,
+  type ChainName,
+  CHAINS,
   oneByOne,
   type Route,
   ROUTES,
   type Verb,
 } from "./route.ts";
 import { hasExecutable, OURS } from "./subject.ts";
+import { combineMeasures, type Measures } from "./summary.ts";
+import { SETTLE_MS } from "./workbench.ts";
 
 /** Receives the measurements of a step. */
-export type Recorder = (step: string, measures: Measures) => void;
+type Recorder = (step: string, measures: Measures) => void;
 
 /** How to run a call, which decides on the measurement. */
 export type Run = (call: Call, host: NetNs) => Outcome;

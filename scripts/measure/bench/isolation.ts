@@ -6,6 +6,8 @@
  * @module
  */
 
+import * as libc from "../../../ffi/libc.ts";
+
 /** Ways to isolate: as root, or as root of a new user namespace. */
 const UNSHARE = [
   "--net --mount --pid --fork --kill-child --mount-proc",
@@ -16,7 +18,7 @@ const UNSHARE = [
 const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
 /** The outcome of an isolated process. */
-export interface Isolated {
+interface Isolated {
   /** Its exit status; 128 and the signal's number if a signal ended it. */
   readonly code: number;
   readonly stdout: string;
@@ -90,5 +92,35 @@ function kill(child: Deno.ChildProcess): void {
     child.kill("SIGKILL");
   } catch {
     // It has ended.
+  }
+}
+
+/** Default directories of plugins and iptables. */
+const SHARED_DIRECTORIES = ["/run", "/var/lib/cni"] as const;
+
+/**
+ * Puts empty directories in memory over the directories that would be shared with
+ * the machine, and of `directory`. Only for a process that is isolated.
+ *
+ * @param needed Paths that have to stay as they are
+ */
+export function hideSharedDirectories(
+  directory: string,
+  needed: readonly string[],
+): void {
+  libc.mountNew("tmpfs", directory, 0);
+  for (const shared of SHARED_DIRECTORIES) {
+    if (!isDirectory(shared)) continue;
+    const path = Deno.realPathSync(shared);
+    if (needed.some((other) => `${other}/`.startsWith(`${path}/`))) continue;
+    libc.mountNew("tmpfs", path, 0);
+  }
+}
+
+function isDirectory(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false;
   }
 }

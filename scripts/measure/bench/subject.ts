@@ -24,7 +24,7 @@ export const GO = "go";
 export const GO_DIRECTORY = "/usr/lib/cni";
 
 /** The subjects found, and notes on the others. */
-export interface Subjects {
+interface Subjects {
   readonly subjects: readonly Subject[];
   readonly notes: readonly string[];
 }

@@ -6,8 +6,8 @@
 
 import { CallFailure, type CallRunner } from "./call.ts";
 import type { Rounds } from "./plan.ts";
-import type { Series } from "./recording.ts";
 import type { Subject } from "./subject.ts";
+import type { Series } from "./summary.ts";
 
 /** The environment of a measurement. */
 export interface Workbench {

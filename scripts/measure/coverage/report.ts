@@ -5,7 +5,7 @@
  */
 
 /** Lines of code, and how many of them ran. */
-export interface Lines {
+interface Lines {
   readonly covered: number;
   readonly total: number;
 }

@@ -19,7 +19,7 @@ import { Cidr } from "../../../net/cidr.ts";
 import { createRandom } from "../../../tests/_harness/random.ts";
 
 /** The attachments of a simulation. */
-export interface Scenario {
+interface Scenario {
   /** Attachments. */
   readonly adds: number;
   /** Pools, to which the attachments are distributed evenly. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { formatMarkdown, formatReport, formatTable } from "./report.ts";
 import { sampleReport, sampleRow } from "./report_sample.ts";
-import { formatMarkdown, formatReport, formatTable } from "./table.ts";
 
 const SPREAD = { median: 2.5, q1: 2, q3: 3, min: 1 };
 const RATIO = { to: "go", wallMs: SPREAD, cpuMs: SPREAD };

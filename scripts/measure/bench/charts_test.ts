@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { chooseOverview, drawBars } from "./bar_chart.ts";
+import { chooseOverview, drawBars } from "./charts.ts";
 import { sampleRow } from "./report_sample.ts";
 
 /** Lists the widths of the bars; the first rectangle is the background. */

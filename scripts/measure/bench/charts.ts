@@ -1,0 +1,390 @@
+/**
+ * The charts: times as bars, those of one step beside each other, and curves over the
+ * number of containers or runs.
+ *
+ * @module
+ */
+
+import {
+  CHARACTER_WIDTH,
+  chooseTicks,
+  element,
+  type Frame,
+  line,
+  picture as format,
+  textAt,
+} from "../../../cli/program/svg.ts";
+import { formatMs } from "./report.ts";
+import type { Row, Spread } from "./summary.ts";
+
+/** Colours that follow the viewer's: light, or dark. */
+const STYLE = `
+  svg { color-scheme: light dark; }
+  .page { fill: #ffffff; } text { fill: #1f2328; } .dim { fill: #57606a; }
+  .grid { stroke: #d8dee4; } .spread { stroke: #1f2328; }
+  @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117; } text { fill: #e6edf3; } .dim { fill: #9198a1; }
+    .grid { stroke: #30363d; } .spread { stroke: #e6edf3; }
+  }
+`;
+
+/** Formats a whole picture, in the viewer's light or dark colours. */
+export function picture(
+  frame: Omit<Frame, "style">,
+  shapes: readonly string[],
+): string {
+  return format({ ...frame, style: STYLE, font: "monospace" }, shapes);
+}
+
+/** What {@linkcode drawHead} takes at the top. */
+const HEAD_HEIGHT = 84;
+
+/** Draws a picture's title, with up to three lines below it. */
+function drawHead(title: string, lines: readonly string[]): string[] {
+  return [
+    textAt([12, 18], title, { "font-weight": "bold" }),
+    ...lines.map((text, at) =>
+      textAt([12, 36 + 16 * at], text, { class: "dim" })
+    ),
+  ];
+}
+
+const COLORS = [
+  "#1f77b4",
+  "#ff7f0e",
+  "#2ca02c",
+  "#9467bd",
+  "#8c564b",
+  "#17becf",
+  "#7f7f7f",
+] as const;
+
+/** Gives each name a colour, the same in every picture with the same names. */
+function chooseColors(
+  names: readonly string[],
+): ReadonlyMap<string, string> {
+  const distinct = [...new Set(names)];
+  return new Map(
+    distinct.map((name, at) => [name, COLORS[at % COLORS.length] ?? "black"]),
+  );
+}
+
+const MARGIN = 12;
+const PANEL = { width: 360, height: 200 } as const;
+const LEFT = 52, TOP = HEAD_HEIGHT + 48, PANEL_GAP = 64, COLUMNS = 2;
+
+/** A point of a curve. */
+export interface CurvePoint {
+  /** The curve's name. */
+  readonly who: string;
+  readonly x: number;
+  readonly y: number;
+}
+
+/** The content of a panel. */
+export interface CurvePanel {
+  readonly label: string;
+  readonly points: readonly CurvePoint[];
+}
+
+/** A place on the picture. */
+type Point = readonly [x: number, y: number];
+
+/**
+ * Draws how the median of the wall time grows: a panel for each step of a chain.
+ *
+ * @param subtitle Where it was measured
+ */
+export function drawCurves(
+  rows: readonly Row[],
+  subtitle: readonly string[],
+): string {
+  const title = "Wall time of a step, ms (median), by containers on the node";
+  return drawCurvePanels(title, subtitle, listPanels(rows));
+}
+
+/** Draws panels of curves; a curve has the same colour in all of them. */
+export function drawCurvePanels(
+  title: string,
+  subtitle: readonly string[],
+  panels: readonly CurvePanel[],
+): string {
+  const names = panels.flatMap(({ points }) => points.map(({ who }) => who));
+  const colors = chooseColors(names);
+  const shapes = panels.flatMap((panel, at) => {
+    const x = LEFT + (at % COLUMNS) * (PANEL.width + PANEL_GAP);
+    const y = TOP + Math.floor(at / COLUMNS) * (PANEL.height + PANEL_GAP);
+    return drawPanel(panel, [x, y], colors);
+  });
+  const lines = Math.ceil(panels.length / COLUMNS);
+  const size = {
+    width: LEFT + COLUMNS * (PANEL.width + PANEL_GAP),
+    height: TOP + lines * (PANEL.height + PANEL_GAP) + MARGIN,
+  };
+  return picture({ ...size, title }, [
+    ...drawHead(title, subtitle),
+    ...drawLegend(colors),
+    ...shapes,
+  ]);
+}
+
+function drawLegend(colors: ReadonlyMap<string, string>): string[] {
+  return [...colors].flatMap(([name, fill], at) => {
+    const x = MARGIN + at * 140;
+    const box = { x, y: HEAD_HEIGHT, width: 10, height: 10, fill };
+    return [element("rect", box), textAt([x + 16, HEAD_HEIGHT + 9], name)];
+  });
+}
+
+/** Has a panel for each step of a chain, and for each of its plugins. */
+function listPanels(rows: readonly Row[]): CurvePanel[] {
+  const panels = Map.groupBy(rows, ({ chain, masquerade, step }) => {
+    const variant = masquerade ? `${chain}, masquerade` : chain;
+    return `${variant}: ${step}`;
+  });
+  return [...panels].map(([label, rows]) => ({
+    label,
+    points: rows.map(({ who, containers = 0, wallMs }) => ({
+      who,
+      x: containers,
+      y: wallMs.median,
+    })),
+  }));
+}
+
+function drawPanel(
+  { label, points }: CurvePanel,
+  [x, y]: Point,
+  colors: ReadonlyMap<string, string>,
+): string[] {
+  const levels = [...new Set(points.map(({ x }) => x))];
+  const most = Math.max(1, ...levels);
+  const ticks = chooseTicks(Math.max(...points.map(({ y }) => y)));
+  const top = ticks.at(-1) ?? 1;
+  const at: Place = (across, up) => [
+    x + across / most * PANEL.width,
+    y + PANEL.height - up / top * PANEL.height,
+  ];
+  const curves = [...Map.groupBy(points, ({ who }) => who)]
+    .flatMap(([who, points]) => {
+      const places = points.map(({ x, y }) => at(x, y));
+      return drawCurve(places, colors.get(who) ?? "black");
+    });
+  return [
+    textAt([x, y - 8], label, { "font-weight": "bold" }),
+    ...drawGrid(ticks, at),
+    ...drawAxis(thinOut(levels, most), at),
+    ...curves,
+  ];
+}
+
+/** Says where a value is on the picture. */
+type Place = (across: number, up: number) => Point;
+
+function drawGrid(ticks: readonly number[], at: Place): string[] {
+  return ticks.flatMap((tick) => {
+    const [x, y] = at(0, tick);
+    return [
+      line([x, y], [x + PANEL.width, y], { class: "grid" }),
+      textAt([x - 6, y + 4], `${tick}`, { "text-anchor": "end" }),
+    ];
+  });
+}
+
+function drawAxis(levels: readonly number[], at: Place): string[] {
+  return levels.map((level) => {
+    const [x, y] = at(level, 0);
+    return textAt([x, y + 16], `${level}`, { "text-anchor": "middle" });
+  });
+}
+
+/** Omits numbers that would overlap. */
+function thinOut(levels: readonly number[], most: number): number[] {
+  return levels.filter((level) => level === 0 || level >= most / 8);
+}
+
+function drawCurve(points: readonly Point[], color: string): string[] {
+  const list = points.map((point) =>
+    point.map((value) => value.toFixed(1)).join()
+  ).join(" ");
+  const curve = { points: list, fill: "none", stroke: color };
+  return [
+    element("polyline", { ...curve, "stroke-width": 2 }),
+    ...points.map(([cx, cy]) =>
+      element("circle", { cx, cy, r: 3, fill: color })
+    ),
+  ];
+}
+
+const BAR = 14, GAP = 10, PLOT = 480, AXIS = 44;
+
+/** Bars of one kind, on one scale. */
+interface Section {
+  readonly heading: string;
+  readonly isMember: (row: Row) => boolean;
+  /** The length of a bar, and its spread. */
+  readonly measure: (row: Row) => Omit<Spread, "min">;
+}
+
+const SECTIONS: readonly Section[] = [
+  {
+    heading: "One at a time: wall time, ms",
+    isMember: ({ perSecond }) => perSecond === undefined,
+    measure: ({ wallMs }) => wallMs,
+  },
+  {
+    heading: "Several at once: attachments per second",
+    isMember: ({ perSecond }) => perSecond !== undefined,
+    measure: ({ wallMs, parallel = 1 }) => {
+      const perSecond = (ms: number): number => 1000 * parallel / ms;
+      // The quickest round is the one with the most in a second.
+      return {
+        median: perSecond(wallMs.median),
+        q1: perSecond(wallMs.q3),
+        q3: perSecond(wallMs.q1),
+      };
+    },
+  },
+];
+
+/** Where the bars begin, what they are painted with, and what they are called. */
+interface BarFrame {
+  readonly left: number;
+  readonly labelOf: (row: Row) => string;
+  readonly colors: ReadonlyMap<string, string>;
+}
+
+/** Something drawn, and where it ends. */
+interface Drawn {
+  readonly shapes: readonly string[];
+  readonly bottom: number;
+}
+
+/**
+ * Draws medians as bars, and quartiles as lines over their ends. Whole steps
+ * only: what its plugins take one by one is in the tables.
+ *
+ * @param subtitle Where it was measured
+ */
+export function drawBars(
+  rows: readonly Row[],
+  subtitle: readonly string[],
+): string {
+  const whole = rows.filter(isWhole);
+  const isEmpty = whole.every(({ containers }) => containers === 0);
+  const where = isEmpty ? " on an empty node" : "";
+  const title = `What a step takes${where} (median; line: quartiles)`;
+  const labelOf = ({ cell, step }: Row): string =>
+    `${isEmpty ? cell.replace(", 0 containers", "") : cell}: ${step}`;
+  const left = MARGIN * 2 + measureWidest(whole.map(labelOf));
+  const colors = chooseColors(whole.map(({ who }) => who));
+  const frame = { left, colors, labelOf };
+  let bottom = HEAD_HEIGHT;
+  const shapes = SECTIONS.flatMap((section) => {
+    const members = whole.filter(section.isMember);
+    if (members.length === 0) return [];
+    const drawn = drawSection(section, members, { ...frame, top: bottom });
+    bottom = drawn.bottom;
+    return drawn.shapes;
+  });
+  const names = measureWidest(whole.map(({ who }) => `12345.6 ${who}`));
+  const width = left + PLOT + names + MARGIN * 2;
+  return picture({ width, height: bottom + MARGIN, title }, [
+    ...drawHead(title, subtitle),
+    ...shapes,
+  ]);
+}
+
+/** "ADD ptp" is a part of "ADD"; "DEL, all at once" is not. */
+function isWhole({ chain, step }: Row): boolean {
+  return chain === undefined || !/^\w+ /.test(step);
+}
+
+/** Those who are shown side by side at a glance, and what they do. */
+const OVERVIEW = {
+  who: ["go", "go multus", "ours daemon", "ours"],
+  steps: /^(ADD|DEL)\b/,
+};
+
+/**
+ * Chooses the rows for a chart at a glance: the pods of an empty node, attached and
+ * detached by the Go plugins, and by ours with and without the daemon.
+ */
+export function chooseOverview(rows: readonly Row[]): Row[] {
+  return rows.filter(({ chain, containers, who, step }) =>
+    chain === "pod" && containers === 0 && OVERVIEW.who.includes(who) &&
+    OVERVIEW.steps.test(step)
+  );
+}
+
+function measureWidest(texts: readonly string[]): number {
+  return CHARACTER_WIDTH * Math.max(0, ...texts.map(({ length }) => length));
+}
+
+function drawSection(
+  { heading, measure }: Section,
+  rows: readonly Row[],
+  { left, colors, labelOf, top }: BarFrame & { readonly top: number },
+): Drawn {
+  const ticks = chooseTicks(Math.max(...rows.map((row) => measure(row).q3)));
+  const scale = PLOT / (ticks.at(-1) ?? 1);
+  const bars: string[] = [];
+  let y = top + AXIS;
+  for (const [label, members] of Map.groupBy(rows, labelOf)) {
+    const middle = y + members.length * BAR / 2 + 4;
+    const end = { "text-anchor": "end" };
+    bars.push(textAt([left - MARGIN, middle], label, end));
+    for (const row of members) {
+      const fill = colors.get(row.who) ?? "black";
+      const bar = { ...measure(row), name: row.who };
+      bars.push(...drawBar(bar, { left, y, scale, fill }));
+      y += BAR;
+    }
+    y += GAP;
+  }
+  const shapes = [
+    textAt([left, top + 16], heading, { "font-weight": "bold" }),
+    ...drawScale(ticks, { left, scale, top: top + AXIS, bottom: y }),
+    ...bars,
+  ];
+  return { shapes, bottom: y };
+}
+
+function drawScale(
+  ticks: readonly number[],
+  { left, scale, top, bottom }: {
+    readonly left: number;
+    readonly scale: number;
+    readonly top: number;
+    readonly bottom: number;
+  },
+): string[] {
+  return ticks.flatMap((tick) => {
+    const x = left + tick * scale;
+    return [
+      line([x, top - 4], [x, bottom], { class: "grid" }),
+      textAt([x, top - 8], `${tick}`, { "text-anchor": "middle" }),
+    ];
+  });
+}
+
+/** Draws a bar, how far it spreads, and its value behind it. */
+function drawBar(
+  { median, q1, q3, name }: Omit<Spread, "min"> & { readonly name: string },
+  { left, y, scale, fill }: {
+    readonly left: number;
+    readonly y: number;
+    readonly scale: number;
+    readonly fill: string;
+  },
+): string[] {
+  const middle = y + BAR / 2;
+  const end = left + q3 * scale;
+  const box = { x: left, y: y + 1, width: median * scale, height: BAR - 2 };
+  const label = `${formatMs(median)} ${name}`;
+  return [
+    element("rect", { ...box, fill }),
+    line([left + q1 * scale, middle], [end, middle], { class: "spread" }),
+    textAt([end + 5, middle + 4], label),
+  ];
+}
