@@ -13,29 +13,29 @@
  * @module
  */
 
-import { basename } from "@std/path/posix";
 import { parseArgs } from "@std/cli/parse-args";
+import { basename } from "@std/path/posix";
+import { describeError } from "../cni/error.ts";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
-import { describeError } from "../cni/error.ts";
 import { checkRuntime } from "./compile/denort.ts";
 import { compile } from "./compile/executables.ts";
 import { ROOT } from "./compile/project.ts";
 import { parseTarget, type Target, TARGETS } from "./compile/target.ts";
 import {
+  allEnded,
   ARCHIVE_KINDS,
   type ArchiveKind,
   formatChecksum,
+  run,
   writeArchive,
+  writeChart,
 } from "./release/archive.ts";
-import { writeRepository } from "./release/apt.ts";
-import { writeChart } from "./release/chart.ts";
 import { type Component, listComponents } from "./release/components.ts";
 import { addDocuments } from "./release/content.ts";
-import { writeDeb } from "./release/deb.ts";
+import { writeDeb, writeRepository } from "./release/debian.ts";
 import { Images } from "./release/images.ts";
 import { addLibraries } from "./release/libraries.ts";
-import { allEnded, run } from "./release/run.ts";
 import { formatSbom, NAME, type Release } from "./release/sbom.ts";
 
 const USAGE = `Usage: deno task release [--target TARGET]... [--out DIRECTORY]

@@ -5,24 +5,24 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import node from "../package.json" with { type: "json" };
-import { checkDirectory, replaceFiles } from "./release.ts";
+import { hasCommand } from "../testing/capabilities.ts";
 import { hexOfFile } from "./compile/digest.ts";
 import { ROOT } from "./compile/project.ts";
-import { hasCommand } from "../testing/capabilities.ts";
+import { checkDirectory, replaceFiles } from "./release.ts";
 import {
+  allEnded,
   ARCHIVE_KINDS,
   type ArchiveKind,
   formatChecksum,
+  run,
   writeArchive,
+  writeChart,
 } from "./release/archive.ts";
 import { listComponents, listJsr } from "./release/components.ts";
-import { listCrates, readCargoLock } from "./release/crates.ts";
-import { writeRepository } from "./release/apt.ts";
-import { writeChart } from "./release/chart.ts";
 import { addDocuments } from "./release/content.ts";
-import { writeDeb } from "./release/deb.ts";
+import { listCrates, readCargoLock } from "./release/crates.ts";
+import { writeDeb, writeRepository } from "./release/debian.ts";
 import { Images } from "./release/images.ts";
-import { allEnded, run } from "./release/run.ts";
 import { formatNotices, formatSbom } from "./release/sbom.ts";
 
 const release = { name: "cni-plugins", version: "1.2.3", epoch: 1_700_000_000 };

@@ -13,6 +13,7 @@
 import {
   type Elf,
   HeaderField,
+  type Machine,
   PT_LOAD,
   roundUp,
   SEGMENT_HEADER_SIZE,
@@ -20,6 +21,16 @@ import {
   viewOf,
   writeU64,
 } from "../mkdenort/elf.ts";
+import { readObject } from "../mkdenort/object.ts";
+
+/** Returns the machine code of a program, which runs from the start of any page. */
+export function readLauncher(
+  program: "call" | "libc" | "testing/engine" | "testing/sender",
+  machine: Machine,
+): Uint8Array<ArrayBuffer> {
+  const path = `../../launcher/objects/${program}.${machine}.txt`;
+  return readObject(new URL(path, import.meta.url));
+}
 
 const PT_PHDR = 6;
 const PF_R_X = 5;

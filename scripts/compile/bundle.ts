@@ -179,7 +179,7 @@ async function rewriteChunks(
 }
 
 /** How to bundle. */
-export interface BundleOptions {
+interface BundleOptions {
   /** Makes a script of chunks; without it there is one chunk. */
   readonly link?: LinkStep | undefined;
   /** What is to be its `buildIdentity`; by default the digest of its chunks. */

@@ -12,11 +12,10 @@
 
 import { type Machine, parseElf } from "../mkdenort/elf.ts";
 import { withFacts } from "../mkdenort/object.ts";
-import { addCode } from "./add_code.ts";
-import { readLauncher } from "./launcher.ts";
+import { addCode, readLauncher } from "./add_code.ts";
 
 /** Facts about the stub's executable. */
-export interface StubFacts {
+interface StubFacts {
   /** Identifies the code, as `buildIdentity` does. */
   readonly build: string;
 }

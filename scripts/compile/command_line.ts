@@ -12,7 +12,7 @@ import { STEP_NAMES } from "./steps.ts";
 import { parseTarget } from "./target.ts";
 
 /** The options of the command line. */
-export interface CommandLine {
+interface CommandLine {
   readonly options: CompileOptions;
   /** Whether every plugin becomes a separate executable. */
   readonly each: boolean;

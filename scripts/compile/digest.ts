@@ -10,7 +10,7 @@ import known from "./digests.json" with { type: "json" };
 import type { Target } from "./target.ts";
 
 /** A file of Deno's. */
-export interface DenoFile {
+interface DenoFile {
   readonly kind: keyof typeof known;
   readonly version: string;
   readonly target: Target;

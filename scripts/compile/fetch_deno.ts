@@ -9,7 +9,7 @@ import { ROOT, runDeno } from "./project.ts";
 import { npmPackageOf, type Target } from "./target.ts";
 
 /** A deno, and its version. */
-export interface FetchedDeno {
+interface FetchedDeno {
   readonly path: string;
   readonly version: string;
 }

@@ -11,10 +11,10 @@ import { isOffline, OFFLINE_IMPORT_MAP } from "../net.ts";
 import { ROOT } from "./project.ts";
 
 /** Targets of imports, by specifier or prefix. */
-export type Imports = Readonly<Record<string, string>>;
+type Imports = Readonly<Record<string, string>>;
 
 /** The format of `--import-map`. */
-export interface ImportMap {
+interface ImportMap {
   readonly imports: Imports;
   /** Overrides for a directory, by its URL. */
   readonly scopes: Readonly<Record<string, Imports>>;

@@ -26,8 +26,7 @@ import {
   viewOf,
 } from "../mkdenort/elf.ts";
 import { withFacts } from "../mkdenort/object.ts";
-import { addCode } from "./add_code.ts";
-import { readLauncher } from "./launcher.ts";
+import { addCode, readLauncher } from "./add_code.ts";
 
 /** Where glibc's dynamic linker is, which every executable for it names. */
 export const LINKERS: Readonly<Record<Machine, string>> = {

@@ -17,7 +17,7 @@ import { attachLinkerStub } from "./linker_stub.ts";
 import { prelink } from "./prelink.ts";
 
 /** Facts about an executable that steps may need. */
-export interface StepFacts {
+interface StepFacts {
   /** Its `buildIdentity`, if a node daemon may run its calls. */
   readonly build?: string;
 }
@@ -81,7 +81,7 @@ export const STEP_NAMES: readonly string[] = [LINK, ...STEPS]
   .map(({ name }) => name);
 
 /** An executable after the steps. */
-export interface Changed {
+interface Changed {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Steps that are left out, with the reason. */
   readonly leftOut: readonly LeftOut[];

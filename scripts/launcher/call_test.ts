@@ -1,10 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { concat } from "../../net/bytes.ts";
-import { encodeMessage, type Message } from "../../daemon/protocol/request.ts";
-import { FakeDaemon, type Reply } from "../../tests/_harness/fake_daemon.ts";
-import { eventually } from "../../tests/_harness/eventually.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
 import {
   HURRIED_TAKE_MS,
   TAKE_MS,
@@ -12,9 +7,14 @@ import {
 } from "../../daemon/protocol/call_format.ts";
 import { LOSS_PERIOD_MS } from "../../daemon/protocol/daemon_losses.ts";
 import { lossesFile } from "../../daemon/protocol/daemon_socket.ts";
+import { encodeMessage, type Message } from "../../daemon/protocol/request.ts";
 import { StdinName } from "../../daemon/protocol/stdin_name.ts";
+import { concat } from "../../net/bytes.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { FakeDaemon, type Reply } from "../../tests/_harness/fake_daemon.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { readLauncher } from "../compile/add_code.ts";
 import { makeCallStub } from "../compile/call_stub.ts";
-import { readLauncher } from "../compile/launcher.ts";
 import { type Machine, roundUp } from "../mkdenort/elf.ts";
 import { withFacts } from "../mkdenort/object.ts";
 import { makeProgram, ProgramFile, testMachines } from "./program_sample.ts";

@@ -1,12 +1,57 @@
 /**
- * Archives with the same bytes wherever they are made: entries are sorted, and
- * belong to root, with the same time and modes.
+ * Archives with the same bytes wherever they are made, by tar, gzip and zstd: entries
+ * are sorted, and belong to root, with the same time and modes.
  *
  * @module
  */
 
 import { hexOfFile } from "../compile/digest.ts";
-import { run } from "./run.ts";
+import { ROOT } from "../compile/project.ts";
+import type { Release } from "./sbom.ts";
+
+/**
+ * Runs a program and returns its stdout.
+ *
+ * @throws {Error} If it is not installed or fails; the message has its stderr
+ */
+export async function run(
+  program: string,
+  args: readonly string[],
+  options: Pick<Deno.CommandOptions, "cwd" | "env"> = {},
+): Promise<string> {
+  const command = new Deno.Command(program, {
+    args: [...args],
+    ...options,
+    stdin: "null",
+  });
+  const { success, stdout, stderr } = await command.output()
+    .catch((cause) => {
+      throw new Error(`Cannot run "${program}": is it installed?`, { cause });
+    });
+  const decoder = new TextDecoder();
+  if (success) return decoder.decode(stdout);
+  throw new Error(
+    `Cannot run "${program} ${args.join(" ")}": ${
+      decoder.decode(stderr).trim()
+    }`,
+  );
+}
+
+/**
+ * Waits until all have ended, even if one fails: none goes on in a directory that
+ * is then removed.
+ *
+ * @throws What the first of them threw, by their order
+ */
+export async function allEnded<T>(
+  promises: readonly Promise<T>[],
+): Promise<T[]> {
+  const outcomes = await Promise.allSettled(promises);
+  return outcomes.map((outcome) => {
+    if (outcome.status === "rejected") throw outcome.reason;
+    return outcome.value;
+  });
+}
 
 /** How an archive is compressed, by the end of its name. */
 const COMPRESSORS = {
@@ -74,4 +119,48 @@ export async function writeTar(
 export async function formatChecksum(path: string): Promise<string> {
   const digest = await hexOfFile(path);
   return `${digest}  ${path.slice(path.lastIndexOf("/") + 1)}\n`;
+}
+
+/** What Helm reads of the chart. */
+const FILES = [
+  "Chart.yaml",
+  "README.md",
+  "templates",
+  "values.schema.json",
+  "values.yaml",
+];
+
+/**
+ * Writes the archive, and returns its path. `helm package` would write the time of
+ * the build into it.
+ *
+ * @param staging An empty directory
+ */
+export async function writeChart(
+  { name, version, epoch }: Release,
+  staging: string,
+  out: string,
+): Promise<string> {
+  const from = `${ROOT}deploy/chart`;
+  const to = `${staging}/${name}`;
+  await Deno.mkdir(`${to}/manifests`, { recursive: true });
+  const paths = FILES.map((file) => `${from}/${file}`);
+  await run("cp", ["-R", ...paths, to]);
+  await Deno.copyFile(`${ROOT}LICENSE`, `${to}/LICENSE`);
+  for await (const { name } of Deno.readDir(`${from}/manifests`)) {
+    await copyManifests(`${from}/manifests/${name}`, `${to}/manifests/${name}`);
+  }
+  return await writeArchive(to, `${out}/${name}-${version}`, ".tgz", epoch);
+}
+
+/** Copies the objects of a directory of deploy/, and of those below it. */
+async function copyManifests(from: string, to: string): Promise<void> {
+  await Deno.mkdir(to);
+  for await (const { name, isDirectory } of Deno.readDir(from)) {
+    const paths = [`${from}/${name}`, `${to}/${name}`] as const;
+    if (isDirectory) await copyManifests(...paths);
+    else if (name.endsWith(".yaml") && name !== "kustomization.yaml") {
+      await Deno.copyFile(...paths);
+    }
+  }
 }

@@ -6,8 +6,8 @@
 
 import { ROOT } from "../compile/project.ts";
 import { importFlags } from "../net.ts";
+import { run } from "./archive.ts";
 import { listCrates } from "./crates.ts";
-import { run } from "./run.ts";
 
 /** A piece of software: its name, version and license. */
 export interface Component {

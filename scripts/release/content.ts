@@ -6,8 +6,8 @@
 
 import { ROOT } from "../compile/project.ts";
 import { writeSchemas } from "../schemas/write.ts";
+import { run } from "./archive.ts";
 import type { Component } from "./components.ts";
-import { run } from "./run.ts";
 import { formatNotices, formatSbom, type Release } from "./sbom.ts";
 
 /** Directories with the units of systemd. */

@@ -13,8 +13,8 @@
  */
 
 import node from "../../package.json" with { type: "json" };
+import { run } from "./archive.ts";
 import type { Part } from "./components.ts";
-import { run } from "./run.ts";
 
 /** First the version of Deno; then a name, a version and a SHA-256 in each line. */
 const PATH = new URL("crates.txt", import.meta.url);

@@ -10,7 +10,9 @@
  * /opt/cni/bin/.cni-lib  glibc, also for the node  a layer of :VERSION-any
  * ```
  *
- * They are one archive in OCI's image layout, in which a layer is there once.
+ * They are one archive in OCI's image layout, in which a layer is there once. buildah and
+ * skopeo write the time of the build into such an archive, and umoci makes no image of
+ * several machines.
  *
  * Source: https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md
  *
@@ -23,8 +25,7 @@ import { hexOfFile } from "../compile/digest.ts";
 import { LINKERS } from "../compile/linker_stub.ts";
 import { ROOT } from "../compile/project.ts";
 import { machineOf, type Target } from "../compile/target.ts";
-import { writeTar } from "./archive.ts";
-import { run } from "./run.ts";
+import { run, writeTar } from "./archive.ts";
 import type { Release } from "./sbom.ts";
 
 /** The images, and the directories of deploy/ with their Containerfiles. */

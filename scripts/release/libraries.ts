@@ -6,10 +6,10 @@
  */
 
 import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
-import { getOwnTarget, type Target } from "../compile/target.ts";
 import { hexOfFile } from "../compile/digest.ts";
+import { getOwnTarget, type Target } from "../compile/target.ts";
+import { run } from "./archive.ts";
 import type { Component, Part } from "./components.ts";
-import { run } from "./run.ts";
 
 /** A Debian package, and the files of it that an executable needs. */
 interface LibraryPackage {

@@ -1,5 +1,7 @@
 /**
- * The documents of a release that name the software of others.
+ * The documents of a release that name the software of others. CycloneDX's own library
+ * (npm) would need as many lines to be given the same, and scanners of npm packages or
+ * files do not see what is inside of Deno.
  *
  * @module
  */

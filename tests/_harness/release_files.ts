@@ -9,11 +9,10 @@
 
 import project from "../../deno.json" with { type: "json" };
 import { getOwnTarget } from "../../scripts/compile/target.ts";
-import { writeRepository } from "../../scripts/release/apt.ts";
+import { run } from "../../scripts/release/archive.ts";
 import { addDocuments } from "../../scripts/release/content.ts";
-import { writeDeb } from "../../scripts/release/deb.ts";
+import { writeDeb, writeRepository } from "../../scripts/release/debian.ts";
 import { addLibraries } from "../../scripts/release/libraries.ts";
-import { run } from "../../scripts/release/run.ts";
 import { NAME, type Release } from "../../scripts/release/sbom.ts";
 import type { Needs } from "../../testing/capabilities.ts";
 import { BIN } from "./executables.ts";

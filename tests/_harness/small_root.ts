@@ -5,7 +5,7 @@
  */
 
 import { ensureUnpacked } from "../../scripts/debian_packages.ts";
-import { run } from "../../scripts/release/run.ts";
+import { run } from "../../scripts/release/archive.ts";
 import { unpackRelease, type Which } from "./release_files.ts";
 import { withMounts } from "./with_mounts.ts";
 

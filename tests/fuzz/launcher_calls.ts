@@ -7,13 +7,13 @@
 import { assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { buildIdentity } from "../../cni/process/build_identity.ts";
+import { handOver } from "../../daemon/client/hand_over.ts";
 import { SENT_VARIABLES } from "../../daemon/protocol/call_format.ts";
+import { isForDaemon } from "../../daemon/protocol/daemon_socket.ts";
+import { decodeRequest } from "../../daemon/protocol/request.ts";
 import { UnixStream } from "../../ffi/unix_stream.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
-import { decodeRequest } from "../../daemon/protocol/request.ts";
-import { isForDaemon } from "../../daemon/protocol/daemon_socket.ts";
-import { handOver } from "../../daemon/client/hand_over.ts";
-import { readLauncher } from "../../scripts/compile/launcher.ts";
+import { readLauncher } from "../../scripts/compile/add_code.ts";
 import {
   makeProgram,
   ProgramFile,

@@ -1,20 +1,25 @@
 /**
- * A package for Debian and Ubuntu, made by Debian's `dpkg-deb`.
+ * A package for Debian and Ubuntu, made by Debian's `dpkg-deb`, and the index of a
+ * repository: the directory of a release is one. `apt-ftparchive` would write the time
+ * of the build into the index.
  *
- * It replaces no plugin of the machine: `cni install` does that, from the
+ * The package replaces no plugin of the machine: `cni install` does that, from the
  * package's directory. A newer package then updates what is installed.
+ *
+ * Source: https://wiki.debian.org/DebianRepository/Format (flat repository format)
  *
  * @module
  */
 
-import { run } from "./run.ts";
+import { hexOfFile } from "../compile/digest.ts";
+import { run } from "./archive.ts";
 import type { Release } from "./sbom.ts";
 
 /** The directory of the plugins in the package. */
 const PLUGINS = "usr/lib/cni-plugins";
 
 /** The parts of a package. */
-export interface DebOptions {
+interface DebOptions {
   readonly release: Release;
   /** As Debian calls it: `amd64` or `arm64`. */
   readonly architecture: string;
@@ -130,5 +135,51 @@ Description: network plugins for containers (CNI)
  "cni install /opt/cni/bin", and "cni uninstall /opt/cni/bin" to go back.
  After that, a newer package also updates what is installed and the node
  daemon, and removing the package goes back.
+`;
+}
+
+/**
+ * Writes `Packages` and `Release` for packages of a directory.
+ *
+ * @param debs Names of the packages
+ * @returns Paths of both files
+ */
+export async function writeRepository(
+  { name, version, epoch }: Release,
+  debs: readonly string[],
+  out: string,
+): Promise<string[]> {
+  const entries = await Promise.all(
+    debs.map((deb) => describePackage(deb, out)),
+  );
+  const packages = `${out}/Packages`;
+  await Deno.writeTextFile(packages, entries.join("\n"));
+  const architectures = debs.map((deb) => /_([^_]+)\.deb$/.exec(deb)?.[1]);
+  const { size } = await Deno.stat(packages);
+  const release = `${out}/Release`;
+  await Deno.writeTextFile(
+    release,
+    `Origin: ${name}
+Label: ${name}
+Version: ${version}
+Date: ${new Date(epoch * 1000).toUTCString().replace("GMT", "UTC")}
+Architectures: ${architectures.join(" ")}
+Description: Network plugins for containers (CNI)
+SHA256:
+ ${await hexOfFile(packages)} ${size} Packages
+`,
+  );
+  return [packages, release];
+}
+
+/** Formats the entry of a package in `Packages`. */
+async function describePackage(deb: string, out: string): Promise<string> {
+  const path = `${out}/${deb}`;
+  const control = await run("dpkg-deb", ["--field", path]);
+  const { size } = await Deno.stat(path);
+  return `Filename: ./${deb}
+Size: ${size}
+SHA256: ${await hexOfFile(path)}
+${control.trimEnd()}
 `;
 }
