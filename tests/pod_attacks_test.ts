@@ -144,6 +144,12 @@ const ATTACKS: readonly Attack[] = [
     "the node's network 192.0.2.0/24 has it",
   ),
   attack(
+    "a network of the node by the gateway of an address",
+    on("gateway", { ips: ["10.60.0.9/8"] }),
+    'Cannot give "br-gw" 10.0.0.1/8: the host reaches 10.',
+    false,
+  ),
+  attack(
     "another pod's lease",
     on("leases", { ips: ["10.63.0.2"] }),
     TAKEN,
@@ -330,6 +336,7 @@ class Node implements AsyncDisposable {
     put("lan", lan);
     put("same-lan", lan);
     put("routed", { ...lan, type: "ptp" });
+    put("gateway", { ...lan, bridge: "br-gw", isGateway: true });
     put("fixed", { ...lan, capabilities: {} });
     put("bounded", {
       ...lan,

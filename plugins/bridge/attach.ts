@@ -17,6 +17,7 @@ import { isQuiet } from "../../cni/result/quiet.ts";
 import { announce } from "../parts/announce.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { checkRouteValues, named } from "../parts/configure_link.ts";
+import { requestedIpsOf } from "../parts/free_ip.ts";
 import { ensureForwarding } from "../parts/ip_forward.ts";
 import {
   awaitDetection,
@@ -82,10 +83,11 @@ export async function reserveMac(
 /**
  * Requests addresses, if the container gets any.
  *
- * @throws {CniError} The IPAM plugin's; 7 if its result is invalid
+ * @throws {CniError} The IPAM plugin's; 7 if its result is invalid, or 7 and 11
+ *   if the call asked for an address that another has
  */
 export async function leaseAddresses(
-  { call, settings, rollback }: Adding,
+  { call, settings, host, rollback }: Adding,
 ): Promise<Result> {
   if (!settings.isLayer3) return emptyResult();
   const lease = await call.ipam.add();
@@ -95,7 +97,12 @@ export async function leaseAddresses(
     const { hideFromNeighbours } = await import("../parts/quiet.ts");
     hideFromNeighbours(call, lease, rollback);
   }
-  return { ...lease, ...routedThroughBridge(lease, settings) };
+  const routed = { ...lease, ...routedThroughBridge(lease, settings) };
+  if (call.config.ipam?.type === "static") {
+    const { checkRequested } = await import("./requested.ts");
+    checkRequested({ call, settings, host }, routed);
+  }
+  return routed;
 }
 
 /**
@@ -193,8 +200,11 @@ export async function becomeGateway(
   bridge: Link,
   { ips }: Result,
 ): Promise<Interface[]> {
-  const { isGateway, vlan, forceAddress: force } = settings;
+  const { isGateway, vlan, forceAddress } = settings;
   if (!isGateway || ips.length === 0) return [];
+  // What a call asks for replaces no gateway.
+  const force = forceAddress &&
+    requestedIpsOf({ ips }, call.config).length === 0;
   const gateways = gatewayAddressesOf(ips);
   ensureForwarding(host.netns, gateways);
   const link = vlan === undefined ? bridge : (await import("./port_vlans.ts"))

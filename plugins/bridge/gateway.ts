@@ -201,7 +201,7 @@ export function deleteOwnRoutes(
     const others = listOtherContainers(host, call, link);
     for (const route of routes) {
       const { ip } = route.destination;
-      if (others.some((netnsId) => hasAddress(host, netnsId, ip))) continue;
+      if (others.some((netnsId) => hasAddress(host, { netnsId }, ip))) continue;
       named(`delete route ${route.destination} of "${name}"`, () => {
         try {
           host.route.del({ ...route, ifindex });
@@ -233,13 +233,18 @@ function listOtherContainers(
   return [...new Set(ids)].filter((id) => id >= 0 && id !== own);
 }
 
-function hasAddress(host: Rtnl, netnsId: number, wanted: Ip): boolean {
+/** Reports whether a container, or one of its links, has an address. */
+export function hasAddress(
+  host: Rtnl,
+  place: { readonly netnsId: number; readonly ifindex?: number },
+  wanted: Ip,
+): boolean {
   try {
-    return host.address.list({ family: wanted.family, netnsId })
+    return host.address.list({ family: wanted.family, ...place })
       .some(({ address }) => address.ip.equals(wanted));
   } catch (error) {
-    // The container has ended, or the kernel is older than 4.20.
-    if (isErrno(error, "EINVAL", "EACCES")) return false;
+    // The container or its link has ended, or the kernel is older than 4.20.
+    if (isErrno(error, "EINVAL", "EACCES", "ENODEV")) return false;
     throw error;
   }
 }

@@ -34,7 +34,7 @@ export interface VlanPlan {
 }
 
 /** The default VLAN of a trunk's untagged frames. */
-const NATIVE_VLAN = 1;
+export const NATIVE_VLAN = 1;
 
 /**
  * Plans which VLANs a port still needs, and which ones to remove: those that

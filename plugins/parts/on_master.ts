@@ -16,6 +16,7 @@ import type { KindData } from "../../ffi/rtnl/link_kinds.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
+import { checkIsNotOfHost, requestedIpsOf } from "./free_ip.ts";
 import { awaitDetection, configureInterface } from "./sandbox_addresses.ts";
 import { createSandboxLink, resultOf } from "./sandbox_link.ts";
 import { checkIfNameIsFree, openSandbox } from "./sandbox.ts";
@@ -53,7 +54,8 @@ export interface Planned {
  * ADD: creates the link in the sandbox and configures it.
  *
  * @throws {CniError} 4 if the interface's name is taken, 7 if the master does
- *   not exist or its MTU is smaller, or the IPAM plugin's error
+ *   not exist, its MTU is smaller, or the call asks for an address of the host,
+ *   or the IPAM plugin's error
  * @throws {Error} If the kernel refuses
  */
 export async function attachToMaster(
@@ -84,6 +86,12 @@ export async function attachToMaster(
       }),
   );
   const lease = await obtain(rollback);
+  // A VLAN is a network of its own.
+  if (host !== undefined && info.kind !== "vlan") {
+    for (const ip of requestedIpsOf(lease, config)) {
+      checkIsNotOfHost(host, ip, lower);
+    }
+  }
   const detectsDuplicates = config.enabledad === false ? false : "default";
   explained(
     planned,

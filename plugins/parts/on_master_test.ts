@@ -110,3 +110,49 @@ for (const [type, keys, before, msg, details] of ROWS) {
     assertEquals(scene.state, state);
   });
 }
+
+for (const type of ["macvlan", "ipvlan"]) {
+  rootTest(
+    `${type} gives no container what the host has on the master`,
+    needsLinks(type),
+    async () => {
+      using scene = new PluginScene(type, () => ({
+        cniVersion: "1.1.0",
+        name: "net1",
+        type,
+        master: "eth9",
+        ipam: { type: "static" },
+      }));
+      for (
+        const command of [
+          "link add eth9 type veth peer name up9",
+          "link set up9 up",
+          "link set eth9 up",
+          "address add 192.0.2.7/24 dev eth9",
+          "route add default via 192.0.2.254",
+        ]
+      ) runIn(scene.hosts.host, "ip", ...command.split(" "));
+      const { state } = scene;
+      /** What a pod asks for, as Go's multus hands it over. */
+      const asking = (ip: string): { env: Record<string, string> } => ({
+        env: { CNI_ARGS: `IgnoreUnknown=true;K8S_POD_NAME=web;IP=${ip}` },
+      });
+      for (
+        const [ip, why] of [
+          ["192.0.2.7", 'the host has it on "eth9"'],
+          ["192.0.2.255", 'the host has it on "eth9"'],
+          ["192.0.2.254", "the host has routes through it"],
+        ] as const
+      ) {
+        const text = `Cannot give the container ${ip}: ${why}`;
+        await scene.fail("ADD", [7, text], {}, asking(`${ip}/24`));
+        assertEquals(scene.state, state);
+      }
+      await scene.succeed("ADD", {}, asking("192.0.2.60/24"));
+      await scene.succeed("DEL");
+      // What the configuration has is its author's.
+      const addresses = [{ address: "192.0.2.254/24" }];
+      await scene.succeed("ADD", { ipam: { type: "static", addresses } });
+    },
+  );
+}

@@ -9,7 +9,6 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
@@ -21,6 +20,7 @@ import {
   aliasPrefixOf,
   type Attachment,
 } from "../parts/attachment.ts";
+import { describeUser, hasIt, ipInUse, isNextHop } from "../parts/free_ip.ts";
 
 /** Reports whether the container of a cable no longer has its addresses. */
 export type CableTest = (cable: Pick<Link, "alias">) => boolean;
@@ -50,9 +50,7 @@ export function checkIsFree(host: Rtnl, ip: Ip, isLeft: CableTest): void {
   if (entry === undefined) return;
   const { destination, isUnicast, hasGateway } = entry;
   // The other types that are found are those of table local.
-  if (!isUnicast) {
-    throw refused(ip, `the host has it on "${nameOf(host, entry)}"`);
-  }
+  if (!isUnicast) throw hasIt(host, ip, entry);
   if (destination.equals(Cidr.host(ip))) {
     return refuseTaken(host, ip, entry, isLeft);
   }
@@ -74,7 +72,7 @@ export function refuseTaken(
 ): void {
   for (const { ifindex = 0 } of nextHops) {
     const user = findUser(host, ifindex, isLeft);
-    if (user !== undefined) throw inUse(ip, user);
+    if (user !== undefined) throw ipInUse(ip, user);
   }
 }
 
@@ -84,13 +82,13 @@ function checkIsNoNeighbor(host: Rtnl, ip: Ip, isLeft: CableTest): void {
       gateway?.equals(ip) && findUser(host, ifindex, isLeft) !== undefined
     )
   );
-  if (isRouter) throw refused(ip, "the host has routes through it");
+  if (isRouter) throw isNextHop(ip);
   const { family } = ip;
   const neighbor = new NeighborRequests(host.socket).list({ family })
     .find((one) => one.ip.equals(ip) && (one.isReachable || one.isPermanent));
   if (neighbor?.mac === undefined) return;
   const user = findUser(host, neighbor.ifindex, isLeft);
-  if (user !== undefined) throw inUse(ip, `${neighbor.mac} on ${user}`);
+  if (user !== undefined) throw ipInUse(ip, `${neighbor.mac} on ${user}`);
 }
 
 /**
@@ -105,27 +103,9 @@ function findUser(
 ): string | undefined {
   const link = host.link.find(ifindex);
   if (link === undefined) return undefined;
-  const { name, kind, alias, isOperational } = link;
+  const { kind, isOperational } = link;
   const isDead = kind === "veth" &&
     !(isOperational && host.link.hasLivePeer(link));
   if (isDead || isLeft(link)) return undefined;
-  return `"${name}"${alias ? ` (${alias})` : ""}`;
-}
-
-function nameOf(host: Rtnl, { nextHops: [hop] }: RouteEntry): string {
-  return host.link.find(hop?.ifindex ?? 0)?.name ?? "";
-}
-
-function refused(ip: Ip, why: string): CniError {
-  return new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    `Cannot give the container ${ip}: ${why}`,
-  );
-}
-
-function inUse(ip: Ip, user: string): CniError {
-  return new CniError(
-    ErrorCode.TryAgainLater,
-    `Cannot give the container ${ip}: ${ip} is in use by ${user}`,
-  );
+  return describeUser(link);
 }

@@ -1,0 +1,108 @@
+/**
+ * Which addresses a call may ask for: with the address of another container or
+ * of the host, the container would get the frames of its owner; and a gateway
+ * that nobody has configured must not take the host's networks.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Result } from "../../cni/result/result.ts";
+import { BridgeVlanRequests } from "../../ffi/rtnl/bridge_vlan.ts";
+import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
+import { attachmentOf } from "../parts/attachment.ts";
+import {
+  checkIsNotOfHost,
+  describeUser,
+  ipInUse,
+  requestedIpsOf,
+} from "../parts/free_ip.ts";
+import { findOwnHostEnd } from "../parts/veth.ts";
+import type { Adding } from "./attach.ts";
+import { gatewayAddressesOf, hasAddress } from "./gateway.ts";
+import { NATIVE_VLAN } from "./port_vlans.ts";
+import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";
+
+type Asking = Pick<Adding, "call" | "settings" | "host">;
+
+/**
+ * Refuses requested addresses that another container of the bridge or the host
+ * has, and gateways whose subnets are the host's elsewhere.
+ *
+ * @throws {CniError} 7 if it is the host's, 11 if it is a container's
+ */
+export function checkRequested(asking: Asking, lease: Result): void {
+  const { call, settings, host } = asking;
+  const requested = requestedIpsOf(lease, call.config);
+  if (requested.length === 0) return;
+  const bridge = host.link.find(settings.bridge);
+  const own = findOwnHostEnd(host, attachmentOf(call));
+  const ports = bridge === undefined
+    ? []
+    : host.link.list().filter((port) =>
+      port.masterIndex === bridge.index && port.index !== own?.index
+    );
+  for (const ip of requested) {
+    checkIsNotOfHost(host, ip, bridge);
+    const port = ports.find((port) =>
+      isOfPeer(host, port, ip) && isInVlan(host, { port, bridge, settings })
+    );
+    if (port !== undefined) throw ipInUse(ip, describeUser(port));
+  }
+  if (!settings.isGateway) return;
+  const ips = lease.ips.filter(({ address }) =>
+    requested.some((ip) => ip.equals(address.ip))
+  );
+  for (const gateway of gatewayAddressesOf(ips)) {
+    checkTakesNoNetwork(host, settings, gateway);
+  }
+}
+
+/** Reports whether the other end of a port has an address. */
+function isOfPeer(host: Rtnl, port: Link, ip: Ip): boolean {
+  const { kind, linkIndex: ifindex, linkNetnsId: netnsId = -1 } = port;
+  return kind === "veth" && ifindex !== undefined && netnsId >= 0 &&
+    hasAddress(host, { netnsId, ifindex }, ip);
+}
+
+/** Reports whether a port is in the VLAN of the call. */
+function isInVlan(
+  host: Rtnl,
+  { port, bridge, settings: { vlan = NATIVE_VLAN } }: {
+    readonly port: Link;
+    readonly bridge: Link | undefined;
+    readonly settings: BridgeSettings;
+  },
+): boolean {
+  if (bridge === undefined || !filtersVlans(bridge)) return true;
+  return new BridgeVlanRequests(host.socket).list(port.index)
+    .some(({ first, isPvid }) => isPvid && first === vlan);
+}
+
+/** Refuses a subnet that has networks of the host, or is a part of one. */
+function checkTakesNoNetwork(
+  host: Rtnl,
+  settings: BridgeSettings,
+  gateway: Cidr,
+): void {
+  const { bridge, vlan } = settings;
+  const name = vlan === undefined ? bridge : vlanGatewayNameOf(settings, vlan);
+  const own = host.link.find(name)?.index;
+  const route = host.route.list().find((
+    { destination, ifindex, gateway: via },
+  ) =>
+    ifindex !== undefined && ifindex !== own && destination.prefixLength > 0 &&
+    !destination.ip.isLinkLocal &&
+    (gateway.containsCidr(destination) ||
+      via === undefined && destination.containsCidr(gateway))
+  );
+  if (route === undefined) return;
+  const user = host.link.find(route.ifindex ?? 0)?.name ?? "";
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot give "${name}" ${gateway}: the host reaches ${route.destination} by "${user}"`,
+  );
+}

@@ -1,0 +1,88 @@
+/**
+ * Which addresses a container may ask for: not those that the host has itself.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { findValue, isObject, type JsonObject } from "../../cni/json/json.ts";
+import type { NetConf } from "../../cni/config/types.ts";
+import type { Result } from "../../cni/result/result.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { type Ip, unlessNoAddress } from "../../net/ip.ts";
+
+/**
+ * Lists the addresses that the call asked for and the configuration does not
+ * have. `static` hands them out unseen; other IPAM plugins have ranges.
+ */
+export function requestedIpsOf(
+  { ips }: Pick<Result, "ips">,
+  { ipam }: Pick<NetConf, "ipam">,
+): Ip[] {
+  if (ipam?.type !== "static") return [];
+  const list = findValue(ipam as JsonObject, "addresses");
+  const configured = (Array.isArray(list) ? list : []).flatMap((item) => {
+    const text = isObject(item) ? findValue(item, "address") : undefined;
+    if (typeof text !== "string") return [];
+    return unlessNoAddress(() => Cidr.parse(text).ip) ?? [];
+  });
+  return ips.map(({ address }) => address.ip)
+    .filter((ip) => !configured.some((own) => own.equals(ip)));
+}
+
+/**
+ * Refuses an address of the host, which answers for it on each of its links, and
+ * that of a router which the host reaches by a link.
+ *
+ * @param segment The link that leads to the container's neighbours
+ * @throws {CniError} 7
+ */
+export function checkIsNotOfHost(
+  host: Rtnl,
+  ip: Ip,
+  segment: Link | undefined,
+): void {
+  const entry = host.route.findMatch(ip);
+  if (entry !== undefined && !entry.isUnicast) throw hasIt(host, ip, entry);
+  const isRouter = segment !== undefined &&
+    host.route.listEntries().some(({ nextHops }) =>
+      nextHops.some(({ gateway, ifindex }) =>
+        ifindex === segment.index && gateway?.equals(ip)
+      )
+    );
+  if (isRouter) throw isNextHop(ip);
+}
+
+/** Builds the error for an address of the host itself. */
+export function hasIt(host: Rtnl, ip: Ip, { nextHops }: RouteEntry): CniError {
+  const name = host.link.find(nextHops[0]?.ifindex ?? 0)?.name ?? "";
+  return refused(ip, `the host has it on "${name}"`);
+}
+
+/** Builds the error for the address of a router. */
+export function isNextHop(ip: Ip): CniError {
+  return refused(ip, "the host has routes through it");
+}
+
+function refused(ip: Ip, why: string): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot give the container ${ip}: ${why}`,
+  );
+}
+
+/** Builds the error for an address that somebody else uses. */
+export function ipInUse(ip: Ip, user: string): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `Cannot give the container ${ip}: ${ip} is in use by ${user}`,
+  );
+}
+
+/** Names a link of the host in errors, with whom it belongs to. */
+export function describeUser({ name, alias }: Link): string {
+  return `"${name}"${alias ? ` (${alias})` : ""}`;
+}
