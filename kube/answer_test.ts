@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
+import { kubeErrorOf } from "./testing/kube_scene.ts";
 import { type Exchange, readAnswer, readChunks } from "./answer.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 

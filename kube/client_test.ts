@@ -3,8 +3,8 @@ import { pause } from "../cni/call/deadline.ts";
 import { CniError } from "../cni/error.ts";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
-import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
-import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import type { KubeconfigKind } from "./testing/kubeconfig.ts";
+import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import { openKubeClient } from "./client.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
 Deno.test("Connection renews refused credentials", async (t) => {

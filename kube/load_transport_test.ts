@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
-import type { KubeApiOptions } from "../tests/_harness/kube_api.ts";
-import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
-import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import type { KubeApiOptions } from "./testing/kube_api.ts";
+import type { KubeconfigKind } from "./testing/kubeconfig.ts";
+import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { type KubeClient, openKubeClient } from "./client.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import { KubeApi } from "../tests/_harness/kube_api.ts";
-import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import { KubeApi } from "./testing/kube_api.ts";
+import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import type { KubeClient } from "./client.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 

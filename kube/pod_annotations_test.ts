@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
-import type { FaultRule } from "../tests/_harness/kube_api.ts";
+import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
+import type { FaultRule } from "./testing/kube_api.ts";
 import type { KubeClient } from "./client.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 

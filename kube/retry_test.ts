@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { waitUntil } from "../cni/call/deadline.ts";
-import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
+import { kubeErrorOf } from "./testing/kube_scene.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";
 import { limitOverall, retry, type TimeLimits } from "./retry.ts";

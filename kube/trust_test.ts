@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
-import { CertificateAuthority } from "../tests/_harness/kube_api/certificates.ts";
-import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
-import { KubeApi } from "../tests/_harness/kube_api.ts";
-import { KubeScene } from "../tests/_harness/kube_scene.ts";
+import { CertificateAuthority } from "./testing/certificates.ts";
+import type { KubeconfigKind } from "./testing/kubeconfig.ts";
+import { KubeApi } from "./testing/kube_api.ts";
+import { KubeScene } from "./testing/kube_scene.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 /** Keys of a cluster without its own authorities. */

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import type { KubeClient } from "./client.ts";
 import type { Pod, WatchEvent } from "./types.ts";
 import { eachRow } from "../tests/_harness/table.ts";

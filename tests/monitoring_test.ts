@@ -17,7 +17,7 @@ import { leaseOfNone, LONG_AGO } from "./doctor/fault.ts";
 import { DoctorScene } from "./doctor/scene.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { needsBin } from "./_harness/executables.ts";
-import { KubeApi } from "./_harness/kube_api.ts";
+import { KubeApi } from "../kube/testing/kube_api.ts";
 import { type HandedCall, NodeDaemon } from "./_harness/node_daemon.ts";
 import {
   MONITORING,

@@ -14,8 +14,8 @@ import type {
   FaultRule,
   KubeApi,
   KubeconfigKind,
-} from "./_harness/kube_api.ts";
-import { CertificateAuthority } from "./_harness/kube_api/certificates.ts";
+} from "../kube/testing/kube_api.ts";
+import { CertificateAuthority } from "../kube/testing/certificates.ts";
 import {
   BIN,
   type HostCall,

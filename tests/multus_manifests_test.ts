@@ -14,8 +14,8 @@ import { INSTALL_FLAGS } from "../cli/multus/install/install_flags.ts";
 import { readInstallOptions } from "../cli/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
 import { deadlineWhen } from "./_harness/eventually.ts";
-import { KubeApi } from "./_harness/kube_api.ts";
-import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
+import { KubeApi } from "../kube/testing/kube_api.ts";
+import { findTarget, verbOf } from "../kube/testing/target.ts";
 import { ConfDirectory } from "./_harness/conf_directory.ts";
 
 const DIRECTORY = new URL("../deploy/multus/", import.meta.url);

@@ -12,7 +12,7 @@ import { allOf } from "../testing/capabilities.ts";
 import { needsDnsmasq } from "../ipam/dhcp/testing.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { needsBin } from "./_harness/executables.ts";
-import { KubeApi } from "./_harness/kube_api.ts";
+import { KubeApi } from "../kube/testing/kube_api.ts";
 import {
   type Ended,
   needsSystemd,

@@ -9,7 +9,7 @@ import { createLog } from "../cni/log/log.ts";
 import { ClaimReleaser } from "../daemon/cluster/claim_releaser.ts";
 import { ResidentClients } from "../daemon/cluster/resident_clients.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
+import { findTarget, verbOf } from "../kube/testing/target.ts";
 import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
 import {
   instanceOf,

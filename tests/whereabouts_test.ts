@@ -8,7 +8,7 @@ import type { JsonObject } from "../cni/json/json.ts";
 import { openKubeClient } from "../kube/client.ts";
 import { KubeError } from "../kube/kube_error.ts";
 import type { KubeRequest } from "../kube/request.ts";
-import type { FaultRule } from "./_harness/kube_api.ts";
+import type { FaultRule } from "../kube/testing/kube_api.ts";
 import { eachRow } from "./_harness/table.ts";
 import { POOLS, WhereaboutsScene } from "../ipam/whereabouts/testing/scene.ts";
 

@@ -9,8 +9,8 @@ import type { Cluster } from "../../plugins/multus/pod/cluster.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { eachAtOnce } from "../../tests/_harness/at_once.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import type { KubeApi } from "../../tests/_harness/kube_api.ts";
-import { kubeErrorOf, KubeScene } from "../../tests/_harness/kube_scene.ts";
+import type { KubeApi } from "../../kube/testing/kube_api.ts";
+import { kubeErrorOf, KubeScene } from "../../kube/testing/kube_scene.ts";
 import { ResidentCluster } from "./resident_cluster.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

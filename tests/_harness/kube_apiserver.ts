@@ -16,8 +16,8 @@ import {
   type Needs,
 } from "../../testing/capabilities.ts";
 import { eventually } from "./eventually.ts";
-import { CertificateAuthority } from "./kube_api/certificates.ts";
-import { writeKubeconfig } from "./kube_api/kubeconfig.ts";
+import { CertificateAuthority } from "../../kube/testing/certificates.ts";
+import { writeKubeconfig } from "../../kube/testing/kubeconfig.ts";
 import { killIfAlive } from "./process_group.ts";
 
 /** Directory of the executables. */

@@ -26,7 +26,7 @@ import {
   type ProgramPlace,
   type Programs,
 } from "./kube_apiserver.ts";
-import { writeKubeconfig } from "./kube_api/kubeconfig.ts";
+import { writeKubeconfig } from "../../kube/testing/kubeconfig.ts";
 import { until } from "./eventually.ts";
 
 const PORTS = [6443, 2379, 2380] as const;

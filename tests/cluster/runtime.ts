@@ -5,7 +5,7 @@
  */
 
 import type { RealApiServer } from "../_harness/real_api_server.ts";
-import { writeKubeconfig } from "../_harness/kube_api/kubeconfig.ts";
+import { writeKubeconfig } from "../../kube/testing/kubeconfig.ts";
 import type { Node } from "./node.ts";
 import { until } from "../_harness/eventually.ts";
 

@@ -37,7 +37,7 @@ import {
   type FakeKubeletOptions,
 } from "../../plugins/multus/testing/kubelet.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { KubeApi } from "../_harness/kube_api.ts";
+import { KubeApi } from "../../kube/testing/kube_api.ts";
 import { eachRow } from "../_harness/table.ts";
 
 /** The node `node1`, with an API server and what its kubelet leaves on disk. */

@@ -14,7 +14,7 @@ import {
 } from "@std/assert";
 import { openKubeClient } from "../../kube/client.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { KubeApi } from "../_harness/kube_api.ts";
+import { KubeApi } from "../../kube/testing/kube_api.ts";
 import { MultusNode } from "../../plugins/multus/testing/node.ts";
 
 /** Builds a row that has a node of its own. */

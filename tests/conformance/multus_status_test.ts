@@ -17,8 +17,8 @@ import {
   postEvents,
 } from "../../plugins/multus/report/events.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { Asker } from "../_harness/kube_api/asker.ts";
-import { KubeApi } from "../_harness/kube_api.ts";
+import { Asker } from "../../kube/testing/asker.ts";
+import { KubeApi } from "../../kube/testing/kube_api.ts";
 
 const AREA = "multus status";
 

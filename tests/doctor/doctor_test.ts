@@ -29,7 +29,7 @@ import { PLUGINS_FAULTS } from "./faults/plugins.ts";
 import { SERVICES_FAULTS } from "./faults/services.ts";
 import { STORAGE_FAULTS } from "./faults/storage.ts";
 import { listPromises, validate } from "../_harness/json_schema.ts";
-import { KubeApi } from "../_harness/kube_api.ts";
+import { KubeApi } from "../../kube/testing/kube_api.ts";
 import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 import { ToolHost } from "../_harness/tool_host.ts";
 

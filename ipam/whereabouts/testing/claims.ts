@@ -6,7 +6,7 @@
 
 import type { JsonObject } from "../../../cni/json/json.ts";
 import { type PodEvidence } from "../../../cni/config/pod_evidence.ts";
-import type { KubeObject } from "../../../tests/_harness/kube_api/objects.ts";
+import type { KubeObject } from "../../../kube/testing/objects.ts";
 import type { PodCall, WhereaboutsScene } from "./scene.ts";
 
 /** Properties of a claim that differ from the usual. */

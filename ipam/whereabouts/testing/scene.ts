@@ -13,7 +13,7 @@ import type { OpenClient } from "../session.ts";
 import {
   KubeApi,
   type KubeApiOptions,
-} from "../../../tests/_harness/kube_api.ts";
+} from "../../../kube/testing/kube_api.ts";
 import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { type Outcome, run } from "../../../tests/_harness/recorder.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
-import { KubeScene } from "../../../tests/_harness/kube_scene.ts";
+import { KubeScene } from "../../../kube/testing/kube_scene.ts";
 import { openProcessCluster } from "./cluster.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 

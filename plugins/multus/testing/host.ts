@@ -27,10 +27,7 @@ import type { ExecOutput } from "../../../testing/exec_in.ts";
 import { ipJson, runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { BIN, needsBin } from "../../../tests/_harness/executables.ts";
-import {
-  KubeApi,
-  type LoggedRequest,
-} from "../../../tests/_harness/kube_api.ts";
+import { KubeApi, type LoggedRequest } from "../../../kube/testing/kube_api.ts";
 import { type Spawned, spawnIn } from "../../../tests/_harness/spawn_in.ts";
 import { listFiles } from "./scene.ts";
 

@@ -14,7 +14,7 @@
 
 import type { JsonObject } from "../../../cni/json/json.ts";
 import type { Row } from "../../../tests/_harness/conformance.ts";
-import { KubeApi } from "../../../tests/_harness/kube_api.ts";
+import { KubeApi } from "../../../kube/testing/kube_api.ts";
 import {
   type Answers,
   type PluginCall,

@@ -8,7 +8,7 @@
  * @module
  */
 
-import { KubeApi } from "../../../tests/_harness/kube_api.ts";
+import { KubeApi } from "../../../kube/testing/kube_api.ts";
 import {
   createAll,
   KubeApiServer,

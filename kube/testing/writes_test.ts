@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { ApiScene } from "./kube_api/scene.ts";
-import { eachRow } from "./table.ts";
+import { ApiScene } from "./asker.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const PODS = "/api/v1/namespaces/n/pods";
 const NADS =

@@ -9,15 +9,15 @@ import {
   ignoreUnless,
   rootTest,
 } from "../../testing/capabilities.ts";
-import { Asker, type AskerOptions } from "./kube_api/asker.ts";
+import { Asker, type AskerOptions } from "./asker.ts";
 import {
   KubeApi,
   type KubeApiOptions,
   type KubeconfigKind,
 } from "./kube_api.ts";
-import { spawnIn } from "./spawn_in.ts";
+import { spawnIn } from "../../tests/_harness/spawn_in.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { eachRow } from "./table.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const POD = "/api/v1/namespaces/n/pods/p";
 const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";

@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { Asker } from "./kube_api/asker.ts";
-import { ApiScene } from "./kube_api/scene.ts";
+import { ApiScene, Asker } from "./asker.ts";
 import { KubeApi, type KubeObject } from "./kube_api.ts";
-import { eachRow, testRows } from "./table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const PODS = "/api/v1/namespaces/n/pods";
 const NADS =

@@ -27,39 +27,31 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { NetNs } from "../../ffi/netns.ts";
-import { FIRST_PAUSE_MS } from "../../kube/retry.ts";
-import { AccessControl } from "./kube_api/access.ts";
-import type { Certificate } from "./kube_api/certificates.ts";
-import { ClusterObjects } from "./kube_api/cluster_objects.ts";
+import { FIRST_PAUSE_MS } from "../retry.ts";
+import { AccessControl } from "./access.ts";
 import {
+  type Certificate,
   type Credentials,
   issueServerCertificate,
   SERVER_NAME,
   sharedCredentials,
-} from "./kube_api/credentials.ts";
-import { Exchange } from "./kube_api/exchange.ts";
-import { type Fault, FaultList, type FaultRule } from "./kube_api/faults.ts";
+} from "./certificates.ts";
+import { ObjectStore } from "./store.ts";
+import { Exchange, Listener } from "./http.ts";
+import { type Fault, FaultList, type FaultRule } from "./faults.ts";
 import {
   type KubeconfigKind,
   type KubeconfigOverrides,
   writeKubeconfig,
-} from "./kube_api/kubeconfig.ts";
-import { Listener } from "./kube_api/listener.ts";
-import type { ResourceName } from "./kube_api/objects.ts";
-import { type LoggedRequest, RequestHandler } from "./kube_api/requests.ts";
+} from "./kubeconfig.ts";
+import type { ResourceName } from "./objects.ts";
+import { type LoggedRequest, RequestHandler } from "./requests.ts";
 
-export type { Certificate } from "./kube_api/certificates.ts";
-export type { Fault, FaultRule } from "./kube_api/faults.ts";
-export type {
-  KubeconfigKind,
-  KubeconfigOverrides,
-} from "./kube_api/kubeconfig.ts";
-export type {
-  KubeObject,
-  NewObject,
-  ResourceName,
-} from "./kube_api/objects.ts";
-export type { LoggedRequest } from "./kube_api/requests.ts";
+export type { Certificate } from "./certificates.ts";
+export type { Fault, FaultRule } from "./faults.ts";
+export type { KubeconfigKind, KubeconfigOverrides } from "./kubeconfig.ts";
+export type { KubeObject, NewObject, ResourceName } from "./objects.ts";
+export type { LoggedRequest } from "./requests.ts";
 
 /** How an API server is reached. */
 export interface KubeApiOptions {
@@ -80,7 +72,7 @@ export interface KubeApiOptions {
 }
 
 /** An API server. */
-export class KubeApi extends ClusterObjects implements AsyncDisposable {
+export class KubeApi extends ObjectStore implements AsyncDisposable {
   /** A name that the server's certificate has besides its addresses. */
   static readonly serverName = SERVER_NAME;
 
@@ -94,7 +86,7 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
   readonly #access = new AccessControl();
   readonly #faults = new FaultList();
   readonly #handler = new RequestHandler(
-    this.store,
+    this,
     this.#access,
     this.#faults,
   );
@@ -291,7 +283,7 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
   /** Listens again on the same port, with the same objects. Watches from earlier versions get 410. */
   async restart(): Promise<void> {
     await this.stop();
-    this.store.restartWatchCache();
+    this.restartWatchCache();
     await this.#listener.open();
   }
 

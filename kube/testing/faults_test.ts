@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { deadlineWhen } from "./eventually.ts";
-import { Asker } from "./kube_api/asker.ts";
+import { deadlineWhen } from "../../tests/_harness/eventually.ts";
+import { Asker } from "./asker.ts";
 import { type FaultRule, KubeApi, type KubeApiOptions } from "./kube_api.ts";
-import { eachRow, testRows } from "./table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const POD = "/api/v1/namespaces/n/pods/p";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { eventually } from "./eventually.ts";
-import { Asker } from "./kube_api/asker.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { Asker } from "./asker.ts";
 import { KubeApi } from "./kube_api.ts";
 
 const PODS = "/api/v1/namespaces/n/pods";

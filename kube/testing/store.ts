@@ -14,6 +14,8 @@ import {
   resources,
 } from "./objects.ts";
 
+const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+
 /** A change of an object. */
 export interface Change {
   readonly version: number;
@@ -43,7 +45,10 @@ export interface WatchWindow {
  * `getAllEventsSinceLocked`.
  */
 export class ObjectStore {
-  /** How many changes of a resource the watch cache holds. Source: `defaultLowerBoundCapacity`. */
+  /**
+   * How many changes of a resource the watch cache holds: a watch from before
+   * them gets 410. Source: `defaultLowerBoundCapacity`.
+   */
   watchCapacity = 100;
   readonly #objects = new Map<string, KubeObject>();
   readonly #listeners = new Set<(change: Change) => void>();
@@ -62,7 +67,11 @@ export class ObjectStore {
     return this.#compacted;
   }
 
-  /** Returns an object, if there is one. */
+  /**
+   * Returns an object, or undefined.
+   *
+   * @param namespace Empty if the resource has none
+   */
   find(
     resource: ResourceName,
     namespace: string,
@@ -129,7 +138,7 @@ export class ObjectStore {
     return sorted.map(([, object]) => object);
   }
 
-  /** Forgets what has happened so far, but not what there is. */
+  /** Forgets all earlier versions: watches and lists that go on from one get 410. */
   compact(): void {
     this.#changes = [];
     this.#compacted = this.#version;
@@ -159,6 +168,87 @@ export class ObjectStore {
   listen(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Puts a pod, into namespace `default` if it does not say. It is pending on
+   * node `node1` unless it says otherwise. One of its name is written over
+   * and stays the same pod, unless the new one has another UID.
+   *
+   * @returns The current pod
+   */
+  putPod(pod: NewObject): KubeObject {
+    return this.put("pods", pod);
+  }
+
+  /** Returns a pod, or undefined. */
+  pod(namespace: string, name: string): KubeObject | undefined {
+    return this.find("pods", namespace, name);
+  }
+
+  /** Removes a pod if it exists. */
+  removePod(namespace: string, name: string): void {
+    this.remove("pods", namespace, name);
+  }
+
+  /** Returns what a pod's annotation `network-status` says; undefined if it has none. */
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  networkStatus(namespace: string, name: string): any {
+    const text = this.pod(namespace, name)?.metadata
+      .annotations?.[NETWORK_STATUS];
+    return text === undefined ? undefined : JSON.parse(text);
+  }
+
+  /**
+   * Puts a network attachment definition.
+   *
+   * @param config Text, or an object; none if undefined
+   */
+  putNad(
+    namespace: string,
+    name: string,
+    config?: string | object,
+    annotations: Record<string, string> = {},
+  ): KubeObject {
+    const text = typeof config === "object" ? JSON.stringify(config) : config;
+    return this.put("network-attachment-definitions", {
+      metadata: { namespace, name, annotations },
+      spec: text === undefined ? {} : { config: text },
+    });
+  }
+
+  /** Removes a network attachment definition if it exists. */
+  removeNad(namespace: string, name: string): void {
+    this.remove("network-attachment-definitions", namespace, name);
+  }
+
+  /** Puts a resource claim, into namespace `default` if it does not say. */
+  putClaim(claim: NewObject): KubeObject {
+    return this.put("resourceclaims", claim);
+  }
+
+  /** Puts a resource slice. */
+  putSlice(slice: NewObject): KubeObject {
+    return this.put("resourceslices", slice);
+  }
+
+  /** Lists the names of a resource's objects in order. */
+  listNames(resource: ResourceName): string[] {
+    return this.list(resource).map(({ metadata }) => metadata.name);
+  }
+
+  /** Lists the events, in order of arrival. */
+  get events(): KubeObject[] {
+    const version = ({ metadata }: KubeObject): number =>
+      Number(metadata.resourceVersion);
+    return this.list("events").sort((a, b) => version(a) - version(b));
+  }
+
+  /** Lists the texts of the events, as `Normal AddedInterface Add eth0 ...`. */
+  get eventTexts(): string[] {
+    return this.events.map((event) =>
+      `${event["type"]} ${event["reason"]} ${event["message"]}`
+    );
   }
 
   #removeAt(place: string, resource: ResourceName): KubeObject | undefined {

@@ -8,9 +8,17 @@
  */
 
 import { listObjects } from "./listing.ts";
-import { readObject, readPatch, tryToParse } from "./bodies.ts";
-import { findMissing, prune } from "./custom_schemas.ts";
-import { isObject } from "./merge_patch.ts";
+import { isObject, readObject, readPatch, tryToParse } from "./bodies.ts";
+import {
+  checkAnnotations,
+  checkNewObject,
+  checkPlace,
+  checkUid,
+  checkVersion,
+  findMissing,
+  isSame,
+  prune,
+} from "./validation.ts";
 import {
   type KubeObject,
   type NewObject,
@@ -27,14 +35,6 @@ import {
 } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
 import type { Target, Verb } from "./target.ts";
-import {
-  checkAnnotations,
-  checkNewObject,
-  checkPlace,
-  checkUid,
-  checkVersion,
-  isSame,
-} from "./validation.ts";
 
 /** A request, understood. */
 export interface ApiCall extends Target {

@@ -5,16 +5,12 @@
  */
 
 import { assert } from "@std/assert";
-import type { KubeClient } from "../../kube/client.ts";
-import { openKubeClient } from "../../kube/client.ts";
-import type { TransportOptions } from "../../kube/transport.ts";
-import { KubeError } from "../../kube/kube_error.ts";
+import { type KubeClient, openKubeClient } from "../client.ts";
+import type { TransportOptions } from "../transport.ts";
+import { KubeError } from "../kube_error.ts";
 import { KubeApi, type KubeApiOptions } from "./kube_api.ts";
-import type {
-  KubeconfigKind,
-  KubeconfigOverrides,
-} from "./kube_api/kubeconfig.ts";
-import { PluginDirectory } from "./plugin_directory.ts";
+import type { KubeconfigKind, KubeconfigOverrides } from "./kubeconfig.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 
 /** An API server with the pod `test/p1` of UID `u1`. */
 export class KubeScene implements AsyncDisposable {
