@@ -10,7 +10,6 @@ import type { ValidAttachment } from "../../cni/config/types.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import { attachmentOf, staleLinkTest } from "./attachment.ts";
 import { deleteNow } from "./delete_links.ts";
 import { readablePrevResult } from "./prev_result.ts";
@@ -53,7 +52,7 @@ async function findGoHostEnd(
   using sandbox = findSandbox(call);
   if (sandbox === undefined) return undefined;
   return await findByName(host, sandbox, call, isLikelyPeer) ??
-    findByResult(host, sandbox, call, isLikelyPeer);
+    await findByResult(host, sandbox, call, isLikelyPeer);
 }
 
 async function findByName(
@@ -85,17 +84,19 @@ async function findByName(
  * Finds the host's end by its name in prevResult: the container may have renamed
  * its own.
  */
-function findByResult(
+async function findByResult(
   host: Rtnl,
   sandbox: Rtnl,
   call: Call,
   isLikelyPeer: PeerTest,
-): Link | undefined {
+): Promise<Link | undefined> {
   const { interfaces = [] } = readablePrevResult(call) ?? {};
   const isListed = interfaces.some(({ name, sandbox }) =>
     name === call.args.ifName && sandbox
   );
-  const number = isListed ? numberOfNetns(host, sandbox.netns) : undefined;
+  if (!isListed) return undefined;
+  const { numberOfNetns } = await import("../../ffi/rtnl/netns_number.ts");
+  const number = numberOfNetns(host, sandbox.netns);
   if (number === undefined) return undefined;
   return interfaces.filter(({ sandbox }) => !sandbox)
     .flatMap(({ name }) => host.link.find(name) ?? [])

@@ -24,6 +24,18 @@ const BANNED_GLOBALS: ReadonlyMap<string, string> = new Map([
   ["console", "stdout belongs to the result, stderr to the logger"],
 ]);
 
+/** Members of globals and packages that product code does without. */
+const BANNED_MEMBERS: ReadonlyMap<string, string> = new Map([
+  [
+    "AbortSignal.any",
+    "AbortSignal.any() leaks in a process that stays; use JoinedSignal",
+  ],
+  [
+    "z.catch",
+    "z.catch() makes 10 KB more of zod part of each call; decode() may fail",
+  ],
+]);
+
 /** Files that may use a banned global. */
 const GLOBAL_HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   // It takes the console away from stdout.
@@ -68,10 +80,8 @@ export const noAmbient: Deno.lint.Rule = {
       MemberExpression(node): void {
         const member = findDenoMember(node);
         if (member) checkMember(node, member);
-        if (!isAbortSignalAny(node)) return;
-        const message = "AbortSignal.any() leaks in a process that stays; " +
-          "use JoinedSignal";
-        context.report({ node, message });
+        const message = BANNED_MEMBERS.get(nameOf(node) ?? "");
+        if (message !== undefined) context.report({ node, message });
       },
       VariableDeclarator(node): void {
         for (const member of listDestructuredDenoMembers(node)) {
@@ -82,9 +92,10 @@ export const noAmbient: Deno.lint.Rule = {
   },
 };
 
-function isAbortSignalAny(
+function nameOf(
   { object, property }: Deno.lint.MemberExpression,
-): boolean {
-  return object.type === "Identifier" && object.name === "AbortSignal" &&
-    property.type === "Identifier" && property.name === "any";
+): string | undefined {
+  return object.type === "Identifier" && property.type === "Identifier"
+    ? `${object.name}.${property.name}`
+    : undefined;
 }

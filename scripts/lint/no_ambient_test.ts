@@ -44,6 +44,7 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
       "AbortSignal.any([left, right]);",
       "AbortSignal.any() leaks in a process that stays",
     ],
+    ["cni/config/types.ts", "z.catch(schema, 1);", "z.catch() makes 10 KB"],
     ["ffi/fd.ts", 'require("fs");', 'Product code may not use "require"'],
     ["cli/main.ts", 'console.log("a");', 'Product code may not use "console"'],
     [

@@ -218,35 +218,30 @@ const entrySchema = once(() => {
     deviceID: text,
     resourceName: text,
     Bytes: z.string(),
-    CNINetworkConfigList: z.catch(optional(wholeListSchema()), undefined),
+    CNINetworkConfigList: optional(z.unknown()),
   });
 });
 
 /** Go's `NetworkConfigList`. The plugins are complete, unlike those in its bytes. */
-function wholeListSchema(): z.ZodMiniType<WholeList> {
-  return z.looseObject({
+const wholeListSchema = once(() =>
+  z.looseObject({
     Bytes: z.string(),
     Plugins: z.array(z.looseObject({ Bytes: z.string() })).check(
       z.minLength(1),
     ),
-  });
-}
+  })
+);
 
-interface WholeList {
-  readonly Bytes: string;
-  readonly Plugins: readonly { readonly Bytes: string }[];
-}
-
-/** Joins the parts of a whole list; undefined if they are damaged. */
-function joinList({ Bytes, Plugins }: WholeList): Uint8Array | undefined {
+/** Joins the parts of a whole list; undefined if they are missing or damaged. */
+function joinList(list: unknown): Uint8Array | undefined {
+  const what = "CNINetworkConfigList";
   const parse = (base64: string): JsonObject =>
-    parseJson(decodeBase64(base64), "CNINetworkConfigList") as JsonObject;
-  return ifPossible(() =>
-    encodeJson({
-      ...parse(Bytes),
-      plugins: Plugins.map((plugin) => parse(plugin.Bytes)),
-    })
-  );
+    parseJson(decodeBase64(base64), what) as JsonObject;
+  return ifPossible(() => {
+    const { Bytes, Plugins } = decode(wholeListSchema(), list, what);
+    const plugins = Plugins.map((plugin) => parse(plugin.Bytes));
+    return encodeJson({ ...parse(Bytes), plugins });
+  });
 }
 
 /** A decoded network of a file, or the error. */
@@ -286,8 +281,7 @@ function decodeEntry(value: unknown, what: string): ScratchEntry {
     const entry = decode(entrySchema(), value, what);
     const { deviceID: deviceId, resourceName, IsFilterGateway: both } = entry;
     const { IsFilterV4Gateway = both, IsFilterV6Gateway = both } = entry;
-    const whole = entry.CNINetworkConfigList &&
-      joinList(entry.CNINetworkConfigList);
+    const whole = joinList(entry.CNINetworkConfigList);
     const delegate = loadDelegate(whole ?? decodeBase64(entry.Bytes), {
       ...entry.Name && { name: entry.Name },
       request: decodeRequest(entry),
