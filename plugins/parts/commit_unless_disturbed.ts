@@ -18,18 +18,19 @@ const ATTEMPTS = 1000;
  * Commits changes that depend on the current state. If the state changes while
  * it is read or before the commit, starts again.
  *
- * @param plan Reads the current state and returns the changes
+ * @param plan Reads the current state and returns the changes. What has been read
+ * in this generation is still so
  * @throws {NetlinkError} If the kernel refuses a change, which the error names;
  * ERESTART or EINTR if other programs keep committing
  */
 export function commitUnlessDisturbed(
   nftables: Pick<Nftables, "commit" | "generation">,
-  plan: () => readonly Change[],
+  plan: (generation: number) => readonly Change[],
 ): void {
   for (let attempt = 1;; attempt++) {
     const generation = nftables.generation();
     try {
-      return nftables.commit(plan(), generation);
+      return nftables.commit(plan(generation), generation);
     } catch (error) {
       const isDisturbed = isErrno(error, "ERESTART", "EINTR");
       if (!isDisturbed || attempt === ATTEMPTS) throw error;

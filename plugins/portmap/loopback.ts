@@ -193,38 +193,68 @@ export function findLocalnetProblem(
 /** What a removal of containers does to links. */
 export interface Leaving {
   readonly changes: readonly Change[];
-  /** The links to the containers that leave. */
-  readonly left: readonly string[];
   /** The links that need not let 127.0.0.0/8 pass any more. */
   readonly closed: readonly Element[];
   /** Whether other containers or links stay. */
   readonly hasOthers: boolean;
 }
 
+/** What the table has of containers that leave, and of their links. */
+export interface LeavingState {
+  /** Of nf_tables, when it was so. */
+  readonly generation: number;
+  readonly leaving: readonly Element[];
+  /** Whether no other container has a link in the table. */
+  readonly isLast: boolean;
+  /** The links to the containers that leave. */
+  readonly left: readonly string[];
+  /** The links that other containers need. */
+  readonly needed: readonly string[];
+  readonly links: FoundElements;
+}
+
 /**
- * Lists the changes that remove containers, and the links that nobody needs
- * without them. Decodes nothing of containers behind other links.
+ * Reads what the table has of containers. Decodes nothing of containers behind
+ * other links.
  *
- * @param busy Links that are needed nevertheless
+ * @param generation Of nf_tables, read before
  */
-export function planLeaving(
+export function readLeaving(
   nftables: Nftables,
   { tag, isMeant }: Owned,
-  busy: ReadonlySet<string>,
-): Leaving {
+  generation: number,
+): LeavingState {
   const find = (set: string, parts: readonly Bytes[]): FoundElements =>
     nftables.findElements(TABLE, set, parts);
   const users = find(LOOPBACK_USERS, [tag]);
   const leaving = users.elements.filter(isMeant);
   const isLast = !users.hasOthers && leaving.length === users.elements.length;
   const left = leaving.map(({ key }) => decodeUsedLink(key));
-  const neighbors = find(LOOPBACK_USERS, left.map(encodeLink)).elements
-    .filter((one) => !isMeant(one)).map(({ key }) => decodeUsedLink(key));
-  const used = new Set([...busy, ...neighbors]);
-  const links = find(LOOPBACK_LINKS, isLast ? ANY : left.map(encodeLink));
+  const others = isLast || left.length === 0
+    ? []
+    : find(LOOPBACK_USERS, left.map(encodeLink)).elements;
+  const needed = others.filter((one) => !isMeant(one))
+    .map(({ key }) => decodeUsedLink(key));
+  const links = isLast || left.length > 0
+    ? find(LOOPBACK_LINKS, isLast ? ANY : left.map(encodeLink))
+    : { elements: [], hasOthers: true };
+  return { generation, leaving, isLast, left, needed, links };
+}
+
+/**
+ * Lists the changes that remove containers, and the links that nobody needs
+ * without them.
+ *
+ * @param busy Links that are needed nevertheless
+ */
+export function planLeaving(
+  { leaving, isLast, left, needed, links }: LeavingState,
+  busy: ReadonlySet<string>,
+): Leaving {
   const closed = links.elements.filter(({ key }) => {
     const link = decodeLink(key);
-    return (isLast || left.includes(link)) && !used.has(link);
+    return (isLast || left.includes(link)) && !busy.has(link) &&
+      !needed.includes(link);
   });
   return {
     changes: [
@@ -235,7 +265,6 @@ export function planLeaving(
         ? [delElementsOf(TABLE, LOOPBACK_LINKS, closed)]
         : [],
     ],
-    left,
     closed,
     hasOthers: !isLast || links.hasOthers ||
       closed.length < links.elements.length,
@@ -247,14 +276,17 @@ export function planLeaving(
  * are the Go plugin's, or of 0.1.0. Looks, and runs programs, only if a link that
  * several containers share would be closed.
  *
- * @param owned What leaves; `leaving` is the container's ID
+ * @param state What leaves
+ * @param owned The same; `leaving` is the container's ID
  */
 export async function findBusyLinks(
   nftables: Nftables,
   host: PortmapHost,
+  state: LeavingState,
   { leaving, ...owned }: Owned & { readonly leaving?: string | undefined },
 ): Promise<ReadonlySet<string>> {
-  const { left, closed } = planLeaving(nftables, owned, new Set());
+  const { left } = state;
+  const { closed } = planLeaving(state, new Set());
   const shared = closed.map(({ key }) => decodeLink(key)).filter((link) =>
     !left.includes(link) || !isOfOneContainer(host.hostNetns, link)
   );

@@ -36,6 +36,7 @@ import {
   type LoopbackUser,
   planLeaving,
   planUser,
+  readLeaving,
   restoreLinks,
 } from "./loopback.ts";
 import {
@@ -319,10 +320,12 @@ async function remove(
   { owned, others, named, leaving }: Removal,
 ): Promise<ForwardedPort[]> {
   const { tag, isMeant } = owned;
-  const busy = await findBusyLinks(nftables, host, { ...owned, leaving });
+  const before = readLeaving(nftables, owned, nftables.generation());
+  const all = { ...owned, leaving };
+  const busy = await findBusyLinks(nftables, host, before, all);
   let gone: ForwardedPort[] = [];
   let closed: readonly Element[] = [];
-  commitUnlessDisturbed(nftables, () => {
+  commitUnlessDisturbed(nftables, (generation) => {
     const found = listMaps(nftables)
       .map((set) => ({ set, ...findIn(nftables, set, [tag]) }));
     const meant = found.flatMap(({ elements }) => elements.filter(isMeant));
@@ -331,7 +334,10 @@ async function remove(
     ).map(({ set }) => set);
     const more = others();
     gone = [...portsIn(meant), ...more.length > 0 ? named : []];
-    const links = planLeaving(nftables, owned, busy);
+    const state = generation === before.generation
+      ? before
+      : readLeaving(nftables, owned, generation);
+    const links = planLeaving(state, busy);
     closed = links.closed;
     const isLast = used.length === 0 && !links.hasOthers;
     if (isLast && nftables.hasTable(TABLE)) {
