@@ -26,6 +26,25 @@ Deno.test("isOfNetns() compares paths and namespaces", () => {
   assertEquals(isOfNetns({ netns: "" }, ""), false);
 });
 
+Deno.test("isOfNetns() knows a deleted namespace by each of its paths", () => {
+  const directory = Deno.makeTempDirSync();
+  try {
+    Deno.mkdirSync(`${directory}/run/netns`, { recursive: true });
+    Deno.mkdirSync(`${directory}/var`);
+    Deno.symlinkSync("../run", `${directory}/var/run`);
+    const made = { netns: `${directory}/var/run/netns/a` };
+    const isOf = (path: string): boolean => isOfNetns(made, directory + path);
+    assertEquals(isOf("/run/netns/a"), true);
+    assertEquals(isOf("/run/netns/b"), false);
+    assertEquals(isOf("/a"), false);
+    // The directory of names disappears, too.
+    Deno.removeSync(`${directory}/run/netns`);
+    assertEquals(isOf("/run/netns/a"), true);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
 Deno.test("describeAttachment() derives the ID from the path unless one is given", async () => {
   const made = await describeAttachment(callWith({}), "/var/run/netns/testing");
   assertEquals(made.containerId, "cnitool-77383ca0a0715733ca6f");
@@ -41,17 +60,23 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
   const directory = Deno.makeTempDirSync();
   try {
     const cache = new AttachmentCache(directory);
-    const attach = (containerId: string, ifName: string): void =>
+    const attach = (
+      containerId: string,
+      ifName: string,
+      netns = OWN_NETNS,
+    ): void =>
       cache.writeAttachment({
         network: "net",
         containerId,
         ifName,
-        netns: OWN_NETNS,
+        netns,
         config: new TextEncoder().encode("{}"),
         cniArgs: [],
         capabilityArgs: {},
       }, undefined);
     attach("runtime", "eth0");
+    attach("gone", "eth0", `${directory}/netns/a`);
+    Deno.symlinkSync(directory, `${directory}/link`);
     attach("one", "net1");
     attach("two", "net1");
     const describe = async (
@@ -75,6 +100,9 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
     await eachRow(t, rows, async ([, flags, id]) => {
       const found = await describe("/proc/thread-self/ns/net", flags);
       assertEquals(found.slice(0, id.length), id);
+    });
+    await t.step("a deleted namespace by another path", async () => {
+      assertEquals(await describe(`${directory}/link/netns/a`), "gone");
     });
     await t.step("another namespace", async () => {
       assertEquals((await describe("/nowhere")).slice(0, 8), "cnitool-");

@@ -8,7 +8,7 @@
  * @module
  */
 
-import { join } from "@std/path/posix";
+import { basename, dirname, join } from "@std/path/posix";
 import { ifPossible, readFile } from "../../cni/files/io.ts";
 import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
 import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
@@ -62,12 +62,27 @@ function findSandbox({ ifName, result }: CachedAttachment): string {
   }
 }
 
-/** Reports whether an attachment belongs to the namespace at a path, even if it was made under another path. */
+/**
+ * Reports whether an attachment belongs to the namespace at a path, even if it was
+ * made under another path. Of a deleted namespace, only the paths are left:
+ * `/run/netns/a` is `/var/run/netns/a`.
+ */
 export function isOfNetns(
   { netns }: Pick<CachedAttachment, "netns">,
   path: string,
 ): boolean {
-  return netns !== "" && (netns === path || isSameFile(netns, path));
+  return netns !== "" && (netns === path || isSameFile(netns, path) ||
+    basename(netns) === basename(path) &&
+      resolveLinks(netns) === resolveLinks(path));
+}
+
+/** Resolves the links among the directories of a path that exist. */
+function resolveLinks(path: string): string {
+  const directory = dirname(path);
+  if (directory === path) return path;
+  const resolved = ifPossible(() => Deno.realPathSync(directory)) ??
+    resolveLinks(directory);
+  return join(resolved, basename(path));
 }
 
 /**

@@ -63,7 +63,7 @@ export function findTarget(
   const netns = pathOfName(text);
   if (exists(netns)) return netnsTarget(text, netns);
   const all = listNodeAttachments(directories);
-  const isGone = all.some((one) => one.netns === netns);
+  const isGone = all.some((one) => isOfNetns(one, netns));
   return (isGone ? undefined : findContainer(text, all)) ??
     netnsTarget(text, netns);
 }

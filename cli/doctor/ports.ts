@@ -5,7 +5,10 @@
  */
 
 import { objectOf } from "../../cni/json/json.ts";
-import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import {
+  isOfNetns,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
 import { type Check, error, type Findings } from "./finding.ts";
 import { nameAttachment } from "./live.ts";
 import type { Node } from "./node.ts";
@@ -39,7 +42,7 @@ function findTwice(node: Node): Findings {
   return asked.flatMap((one, at) => {
     const earlier = asked.slice(0, at).find((other) =>
       other.port === one.port && other.protocol === one.protocol &&
-      other.attachment.netns !== one.attachment.netns &&
+      !isOfNetns(other.attachment, one.attachment.netns) &&
       (other.address === one.address || other.address === "" ||
         one.address === "")
     );
