@@ -18,7 +18,9 @@ import { ifPossible, unlessMissing } from "../cni/files/io.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { haveSameContent } from "../cni/files/same_content.ts";
 import { isSameFile } from "../cni/files/same_file.ts";
-import { findPlugin, pluginNames } from "../plugins/registry.ts";
+import { listNamesOf } from "../cni/process/own_names.ts";
+import { findPlugin, pluginNames, unknownName } from "../plugins/registry.ts";
+import { findByName } from "../plugins/renamed.ts";
 import { formatFailureText } from "./program/failure.ts";
 import { didYouMean } from "./program/suggest.ts";
 
@@ -37,6 +39,8 @@ export interface PluginFile {
   readonly name: string;
   readonly path: string;
   readonly origin: Origin;
+  /** The plugin of this project that it is; undefined for other programs. */
+  readonly plugin: string | undefined;
   /** The versions of the specification that it supports; empty if unknown. */
   readonly versions: readonly string[];
   /** The file of the same name in an earlier directory, which is used instead. */
@@ -130,10 +134,17 @@ async function inspect(
   const shadowedBy = first === candidate ? undefined : first?.path;
   const problem = findFileProblem(path);
   if (problem !== undefined) {
-    const origin = "other";
-    return { ...candidate, origin, versions: [], shadowedBy, problem };
+    const nothing = {
+      origin: "other",
+      plugin: undefined,
+      versions: [],
+    } as const;
+    return { ...candidate, ...nothing, shadowedBy, problem };
   }
-  const file = { ...candidate, origin: await findOrigin(path), shadowedBy };
+  const origin = await findOrigin(path);
+  const isPlugin = origin !== "other" && !isTool({ name, origin });
+  const plugin = isPlugin ? findOwnName(path) : undefined;
+  const file = { ...candidate, origin, plugin, shadowedBy };
   try {
     const versions = await askVersions(file, probe);
     return { ...file, versions, problem: undefined };
@@ -169,12 +180,12 @@ export function isTool(
 }
 
 async function askVersions(
-  file: Pick<PluginFile, "name" | "path" | "origin">,
+  file: Pick<PluginFile, "name" | "path" | "origin" | "plugin">,
   { env, interrupt, timeoutMs }: Probe,
 ): Promise<readonly string[]> {
   if (isTool(file)) return [];
-  const { name, path, origin } = file;
-  const own = origin === "ours" ? await findPlugin(name) : undefined;
+  const { path, origin, plugin = "" } = file;
+  const own = origin === "ours" ? await findPlugin(plugin) : undefined;
   if (own !== undefined) return own.versions;
   const limit = timeoutMs === 0 ? undefined : deadline(timeoutMs);
   using end = new JoinedSignal(limit, interrupt);
@@ -189,22 +200,57 @@ async function findOrigin(path: string): Promise<Origin> {
   return await isCopy(path) ? "copy" : "other";
 }
 
+/** Finds the plugin that this executable is at a path; undefined unless its names say one. */
+function findOwnName(path: string): string | undefined {
+  const [name = "", ...others] = findByName(listNamesOf(path));
+  return others.length === 0 && pluginNames.includes(name) ? name : undefined;
+}
+
 /**
- * Finds this project's plugin for a type in a configuration.
+ * Finds which of this project's plugins runs for a type in a configuration: the one
+ * of that name, or the one that the names of its executable say.
  *
  * @returns Undefined for other plugins, and if another executable has that
  *   name. A plugin that is not installed counts, because it may be installed
  *   later.
  */
+export async function findOwnType(
+  type: string,
+  directories: readonly string[],
+): Promise<string | undefined> {
+  const path = ifPossible(() => findExecutable(type, directories));
+  const own = pluginNames.includes(type) ? type : path && findOwnName(path);
+  const isForeign = own === undefined ||
+    path !== undefined && await findOrigin(path) === "other";
+  return isForeign ? undefined : own;
+}
+
+/** Finds the same plugin. */
 export async function findOwnPlugin(
   type: string,
   directories: readonly string[],
 ): Promise<Plugin | undefined> {
-  const plugin = findPlugin(type);
+  const own = await findOwnType(type, directories);
+  return own === undefined ? undefined : await findPlugin(own);
+}
+
+/**
+ * Returns the error that each call of a type gets: its executable is this one, and no
+ * name says a plugin.
+ *
+ * @returns Undefined if there is no such executable, or it is a plugin
+ */
+export async function findNameless(
+  type: string,
+  directories: readonly string[],
+): Promise<CniError | undefined> {
   const path = ifPossible(() => findExecutable(type, directories));
-  const isForeign = plugin === undefined ||
-    path !== undefined && await findOrigin(path) === "other";
-  return isForeign ? undefined : await plugin;
+  if (path === undefined || pluginNames.includes(type)) return undefined;
+  const found = findByName(listNamesOf(path));
+  if (found.length === 1 || await findOrigin(path) === "other") {
+    return undefined;
+  }
+  return unknownName(type, found);
 }
 
 /**

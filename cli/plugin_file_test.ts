@@ -1,8 +1,13 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
-import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
+import {
+  findNameless,
+  findOwnType,
+  listPluginFiles,
+  type PluginFile,
+} from "./plugin_file.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 const VERSION = `echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'`;
@@ -86,4 +91,48 @@ Deno.test("listPluginFiles() recognizes a copy of its own executable", async () 
   file.writeSync(Uint8Array.of(0xff));
   const [changed] = await list([directory.path], 1);
   assertEquals(changed?.origin, "other");
+});
+
+Deno.test("findOwnType() finds the plugin of an executable with another name", async (t) => {
+  using directory = new PluginDirectory();
+  const { path } = directory;
+  for (const name of ["vlan", "acme-ptp", "acme", "ptp-bridge"]) {
+    directory.addOwnExecutable(name);
+  }
+  Deno.symlinkSync("vlan", `${path}/tagged`);
+  Deno.copyFileSync("/proc/self/exe", `${path}/copied.tap`);
+  Deno.chmodSync(`${path}/copied.tap`, 0o755);
+  directory.add("their-ptp", VERSION);
+  directory.add("bridge", VERSION);
+  const nameless = /^no plugin is named/;
+  const ambiguous = /it has the names of bridge and ptp/;
+  const rows: [type: string, own: string | undefined, error?: RegExp][] = [
+    ["vlan", "vlan"],
+    ["acme-ptp", "ptp"],
+    ["tagged", "vlan"],
+    ["copied.tap", "tap"],
+    ["acme", undefined, nameless],
+    ["ptp-bridge", undefined, ambiguous],
+    ["their-ptp", undefined],
+    ["bridge", undefined],
+    ["not-there", undefined],
+    // It may be installed later.
+    ["macvlan", "macvlan"],
+  ];
+  await eachRow(t, rows, async ([type, own, error]) => {
+    assertEquals(await findOwnType(type, [path]), own);
+    const found = await findNameless(type, [path]);
+    const text = found && `${found.message}; ${found.details}`;
+    assertEquals(text !== undefined, error !== undefined);
+    assertMatch(text ?? "", error ?? /^$/);
+  });
+  const plugins = new Map(
+    (await list([path])).map(({ name, plugin }) => [name, plugin]),
+  );
+  assertEquals(
+    ["acme-ptp", "copied.tap", "acme", "bridge"].map((name) =>
+      plugins.get(name)
+    ),
+    ["ptp", "tap", undefined, undefined],
+  );
 });

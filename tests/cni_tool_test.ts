@@ -15,6 +15,7 @@ import { needsRoot, rootTest } from "../testing/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN } from "./_harness/executables.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
 
@@ -62,6 +63,48 @@ const NETNS = "/var/run/netns/testing";
 function failed(stderr: string): ToolEnded {
   return { code: 1, stdout: "", stderr };
 }
+
+onNode(
+  "validate and plugins know the executable under other names",
+  async (host, t) => {
+    // From sources, the executable is deno.
+    if (BIN === "") return;
+    using directory = new PluginDirectory();
+    const { path } = directory;
+    for (const name of ["acme-ptp", "acme", "host-local"]) {
+      Deno.symlinkSync(`${BIN}/cni`, `${path}/${name}`);
+    }
+    Deno.copyFileSync(`${BIN}/cni`, `${path}/ptp.real`);
+    const validate = (type: string): Promise<ToolEnded> => {
+      const ipam = host.hostLocal("10.1.2.0/24");
+      host.addNetwork("renamed", [{ type, ipMask: true, mtu: "x", ipam }]);
+      return host.cni("validate renamed", `--cni-path=${path}`);
+    };
+    for (const type of ["acme-ptp", "ptp.real"]) {
+      await t.step(type, async () => {
+        const { code, stdout } = await validate(type);
+        assertEquals(code, 1);
+        assertMatch(
+          stdout,
+          /ipMask: \S+ has no such key; did you mean "ipMasq"/,
+        );
+        assertMatch(stdout, /mtu: expected a number, got a string/);
+        assert(!stdout.includes("keys not checked"), stdout);
+      });
+    }
+    await t.step("a name that is no plugin's", async () => {
+      const { code, stdout } = await validate("acme");
+      assertEquals(code, 1);
+      assertMatch(stdout, /\.type: no plugin is named "acme"/);
+    });
+    await t.step("cni plugins", async () => {
+      const { stdout } = await host.cni("plugins", `--cni-path=${path}`);
+      assertMatch(stdout, /^acme-ptp +0\.1\.0-1\.1\.0 +ours \(ptp\) /m);
+      assertMatch(stdout, /^ptp\.real +0\.1\.0-1\.1\.0 +copy \(ptp\) /m);
+      assertMatch(stdout, /^acme +0\.4\.0-1\.1\.0 +ours  /m);
+    });
+  },
+);
 
 conformance("cnitool", {
   "add prints the result, indented by 4, no newline": row(async (host) => {

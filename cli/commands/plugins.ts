@@ -15,8 +15,9 @@ import { type Column, formatListing } from "../program/table.ts";
 export async function plugins(call: CniCall): Promise<Output> {
   const { pluginDirs } = readDirectories(call);
   const files = await listPluginFiles(pluginDirs, call);
-  const json = files.map(({ shadowedBy, problem, ...file }) => ({
+  const json = files.map(({ plugin, shadowedBy, problem, ...file }) => ({
     ...file,
+    plugin: plugin ?? null,
     shadowedBy: shadowedBy ?? null,
     problem: problem ?? null,
   }));
@@ -54,6 +55,11 @@ function formatVersions(versions: readonly string[]): string {
     : versions.join(",");
 }
 
+/** Names the plugin, too, where the file has another name. */
+function describeOrigin({ name, origin, plugin = name }: PluginFile): string {
+  return plugin === name ? origin : `${origin} (${plugin})`;
+}
+
 function describeProblem({ problem, shadowedBy }: PluginFile): string {
   return [problem, shadowedBy && `not used: ${shadowedBy} comes first`]
     .filter((text) => text !== undefined).join("; ");
@@ -67,7 +73,7 @@ const COLUMNS: readonly Column<PluginFile>[] = [
     cell: ({ versions }) => formatVersions(versions),
     dropped: 2,
   },
-  { heading: "ORIGIN", cell: ({ origin }) => origin, dropped: 1 },
+  { heading: "ORIGIN", cell: describeOrigin, dropped: 1 },
   { heading: "PATH", cell: ({ path }) => path },
   {
     heading: "PROBLEMS",

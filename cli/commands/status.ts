@@ -17,7 +17,7 @@ import { unfoldChains } from "../chain_form.ts";
 import type { Output } from "../program/command.ts";
 import type { CniCall } from "../flags.ts";
 import { createRuntime, getNetwork, readDirectories } from "../network.ts";
-import { findMissing, findOwnPlugin } from "../plugin_file.ts";
+import { findMissing, findOwnType } from "../plugin_file.ts";
 
 /** Runs STATUS of the plugins that have it, and checks that the others exist. */
 export async function status(call: CniCall): Promise<Output> {
@@ -96,9 +96,9 @@ async function listAskable(
   for (const plugin of plugins) {
     const types = listInvolved([plugin]);
     const own = await Promise.all(
-      types.map((type) => findOwnPlugin(type, pluginDirs)),
+      types.map((type) => findOwnType(type, pluginDirs)),
     );
-    if (own.every(Boolean) && !types.includes("multus")) askable.push(plugin);
+    if (own.every(Boolean) && !own.includes("multus")) askable.push(plugin);
   }
   return askable;
 }

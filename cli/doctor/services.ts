@@ -13,7 +13,7 @@ import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
 import { formatFailureText, isDenied } from "../program/failure.ts";
 import { listNetworkNames } from "../network.ts";
-import { findOwnPlugin } from "../plugin_file.ts";
+import { findOwnType } from "../plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import {
@@ -84,11 +84,11 @@ async function askStatus(
 ): Promise<string | undefined> {
   const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
   for (const plugin of plugins) {
-    if (DELEGATING.includes(plugin.type)) continue;
     const types = [plugin.type, ipamTypeOf(plugin) ?? plugin.type];
     const own = await Promise.all(
-      types.map((type) => findOwnPlugin(type, pluginDirs)),
+      types.map((type) => findOwnType(type, pluginDirs)),
     );
+    if (DELEGATING.includes(own[0] ?? plugin.type)) continue;
     if (!hasStatus && !own.every(Boolean)) continue;
     const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
     const asked = { ...list, cniVersion, plugins: [plugin] };

@@ -30,7 +30,7 @@ import {
 import { formatFailureText, hintAtRoot } from "../program/failure.ts";
 import { didYouMean } from "../program/suggest.ts";
 import { ifPossible } from "../../cni/files/io.ts";
-import { findMissing } from "../plugin_file.ts";
+import { findMissing, findNameless, findOwnPlugin } from "../plugin_file.ts";
 import { advise } from "./advice.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
 import {
@@ -66,6 +66,15 @@ export async function checkExecutables(
   const missing = findMissing(conf.type, pluginDirs);
   const problems = ipam ? [errorAt([...path, "ipam", "type"], ipam)] : [];
   if (missing) return [errorAt([...path, "type"], missing), ...problems];
+  for (
+    const [type, place] of [
+      [conf.type, [...path, "type"]],
+      [ipamType ?? "", [...path, "ipam", "type"]],
+    ] as const
+  ) {
+    const nameless = await findNameless(type, pluginDirs);
+    if (nameless) problems.push(errorAt(place, formatFailureText(nameless)));
+  }
   try {
     const network = { plugin: conf, cniVersion, name, bytes };
     await runtime.validateNetwork(network, { signal });
@@ -124,9 +133,9 @@ async function askStatus(
     readonly list: NetworkConfList;
     readonly conf: PluginConf;
   },
-  { signal }: Validator,
+  { signal, pluginDirs }: Validator,
 ): Promise<CniError | undefined> {
-  const plugin = await findPlugin(type);
+  const plugin = await findOwnPlugin(type, pluginDirs);
   if (plugin === undefined) return undefined;
   const document = {
     ...conf.document,

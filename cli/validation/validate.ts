@@ -23,7 +23,7 @@ import {
 import { type PlacedPlugin, placePlugins } from "../chain_form.ts";
 import { formatFailureText } from "../program/failure.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { findOwnPlugin } from "../plugin_file.ts";
+import { findOwnPlugin, findOwnType } from "../plugin_file.ts";
 import { findTold, type ToldPlugin } from "../told_plugin.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { checkAddresses, listRanges } from "./addresses.ts";
@@ -213,10 +213,15 @@ class NetworkChecks {
     await this.#checkDelegates(checked);
   }
 
-  /** Asks a plugin outside of this project for facts about itself. */
+  /** Learns what is known of a type; asks a plugin outside of this project. */
   async learn(type: string): Promise<ToldPlugin | undefined> {
     const { pluginDirs, signal, env } = this.#validator;
     if (pluginNames.includes(type)) return undefined;
+    const own = findAbout(await findOwnType(type, pluginDirs) ?? "");
+    if (own !== undefined) {
+      this.#abouts.set(type, own);
+      return undefined;
+    }
     const told = this.#told.get(type) ??
       findTold(type, pluginDirs, { signal, env });
     this.#told.set(type, told);

@@ -19,14 +19,18 @@ const PATH_MAX = 4096;
  * link.
  */
 export function listOwnNames(): string[] {
+  return [...new Set([calledAs(), ...listNamesOf(findExecutedPath())])];
+}
+
+/** Lists the name of a file, and of each file that this one leads to as a link. */
+export function listNamesOf(file: string | undefined): string[] {
   const paths = new Set<string>();
-  let path = findExecutedPath();
+  let path = file;
   while (path !== undefined && !paths.has(path)) {
     paths.add(path);
     path = readLink(path);
   }
-  const names = [...paths].map((one) => one.slice(one.lastIndexOf("/") + 1));
-  return [...new Set([calledAs(), ...names])];
+  return [...paths].map((one) => one.slice(one.lastIndexOf("/") + 1));
 }
 
 /**

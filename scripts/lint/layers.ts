@@ -178,6 +178,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/abouts.ts",
     "plugins/lists/",
     "plugins/registry.ts",
+    "plugins/renamed.ts",
     "node/",
     "daemon/",
     "deploy/daemon/",
