@@ -14,7 +14,7 @@ import {
 import { needsRoot, rootTest } from "../testing/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { BIN } from "./_harness/executables.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { eachRow } from "./_harness/table.ts";
 import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
@@ -64,11 +64,11 @@ function failed(stderr: string): ToolEnded {
   return { code: 1, stdout: "", stderr };
 }
 
-onNode(
+rootTest(
   "validate and plugins know the executable under other names",
-  async (host, t) => {
-    // From sources, the executable is deno.
-    if (BIN === "") return;
+  needsBin,
+  async (t) => {
+    await using host = await ToolHost.create();
     using directory = new PluginDirectory();
     const { path } = directory;
     for (const name of ["acme-ptp", "acme", "host-local"]) {
@@ -101,7 +101,7 @@ onNode(
       const { stdout } = await host.cni("plugins", `--cni-path=${path}`);
       assertMatch(stdout, /^acme-ptp +0\.1\.0-1\.1\.0 +ours \(ptp\) /m);
       assertMatch(stdout, /^ptp\.real +0\.1\.0-1\.1\.0 +copy \(ptp\) /m);
-      assertMatch(stdout, /^acme +0\.4\.0-1\.1\.0 +ours  /m);
+      assertMatch(stdout, /^acme +0\.4\.0-1\.1\.0 +ours +\//m);
     });
   },
 );
