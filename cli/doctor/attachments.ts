@@ -31,7 +31,7 @@ import {
 import { adviseRestart, listLive, nameAttachment } from "./live.ts";
 import { ipamTypeOf, type Node, typesOf } from "./node.ts";
 import { listHeldLocks } from "./storage.ts";
-import { findUplink } from "./subnets.ts";
+import { listUplinks } from "./subnets.ts";
 import { CONTAINER_STEPS } from "./way/container.ts";
 import { HOST_STEPS } from "./way/host.ts";
 import { type Made, walkAll } from "./way/walk.ts";
@@ -290,7 +290,8 @@ const LEAST_MTU_IPV6 = 1280;
 
 /** Finds links that drop packets which others send. */
 function findMtu(node: Node): Findings {
-  const uplink = findUplink(node);
+  const [uplink] = listUplinks(node)
+    .sort((left, right) => left.mtu - right.mtu);
   return listLive(node).flatMap(({ attachment, link, hostEnd, ...live }) => {
     if (link === undefined) return [];
     const { name, mtu } = link;

@@ -18,7 +18,7 @@ import {
 } from "./finding.ts";
 import type { Node, PlacedConf } from "./node.ts";
 import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
-import { findUplink } from "./subnets.ts";
+import { listUplinks } from "./subnets.ts";
 import { nameOfSysctl, readHostSysctl } from "./sysctls.ts";
 
 /** A plugin, and the link that it needs. */
@@ -41,7 +41,7 @@ function listNeeded(node: Node): Needed[] {
     const lower = about?.lowerLink?.(conf.document);
     if (lower === undefined) return [];
     const link = lower.name === undefined
-      ? findUplink(node)
+      ? listUplinks(node)[0]
       : node.host.link.find(lower.name);
     return [{ network, conf, lower, link }];
   });
@@ -108,14 +108,14 @@ function findUnusableLinks(node: Node): Findings {
 }
 
 function findUnusable(node: Node): Findings {
-  const uplink = findUplink(node);
+  const uplinks = listUplinks(node);
   return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
     if (link === undefined) return [];
     const { name } = link;
     const what = `"${name}", the ${lower.key} of "${network.name}",`;
     const findings: Finding[] = [];
     if (lower.use === "moved") {
-      if (link.index !== uplink?.index) return [];
+      if (!uplinks.some(({ index }) => index === link.index)) return [];
       return [error(
         `${what} is the uplink of this node`,
         "the first container takes it away, and the node is cut off",

@@ -5,6 +5,8 @@
  */
 
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ABOUTS } from "../../plugins/lists/abouts.ts";
@@ -82,7 +84,9 @@ function isSameBridge(one: PlacedConf, other: PlacedConf): boolean {
 /** Reports whether plugins made a link on the host, rather than another program. */
 function isMade(node: Node, link: Link | undefined): boolean {
   if (link === undefined) return false;
-  if (link.kind === "veth") return link.index !== findUplink(node)?.index;
+  if (link.kind === "veth") {
+    return !listUplinks(node).some(({ index }) => index === link.index);
+  }
   return isBridge(link) && listSharedLinks(node).includes(link.name);
 }
 
@@ -94,16 +98,24 @@ function listSharedLinks({ networks }: Node): string[] {
   ].filter((name) => name !== undefined);
 }
 
-/** Returns the link of the default route; undefined without one. */
-export function findUplink({ host }: Pick<Node, "host">): Link | undefined {
-  const [route] = host.route.list({})
-    .filter(({ destination, ifindex }) =>
-      destination.prefixLength === 0 && ifindex !== undefined
-    )
-    .sort((left, right) => (left.priority ?? 0) - (right.priority ?? 0));
-  return route?.ifindex === undefined
-    ? undefined
-    : host.link.find(route.ifindex);
+/**
+ * Lists the links of the default route: several if it has several next hops, none
+ * without one.
+ */
+export function listUplinks({ host }: Pick<Node, "host">): Link[] {
+  const [route] = listDefaultRoutes(host)
+    .sort((left, right) => left.priority - right.priority);
+  const indices = new Set(route?.nextHops.map(({ ifindex }) => ifindex));
+  return [...indices].flatMap((ifindex) =>
+    ifindex === undefined ? [] : host.link.find(ifindex) ?? []
+  );
+}
+
+/** Lists the default routes of table main. */
+export function listDefaultRoutes({ route }: Node["host"]): RouteEntry[] {
+  return route.listEntries().filter(({ isDefault, isUnicast, table }) =>
+    isDefault && isUnicast && table === Table.Main
+  );
 }
 
 /** Finds networks with addresses that the host or its neighbours have. */

@@ -14,7 +14,7 @@ import { isTool } from "../plugin_file.ts";
 import type { Node } from "./node.ts";
 import { isBuiltByGo } from "./plugins.ts";
 import { countPools, findPoolProblem } from "./pools.ts";
-import { findUplink } from "./subnets.ts";
+import { listUplinks } from "./subnets.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { hasLegacyTable } from "./forward_chains.ts";
 import { openNftables } from "../../plugins/parts/open_nftables.ts";
@@ -136,8 +136,6 @@ function describeRules({ hostNetns }: Node): string {
 }
 
 function describeUplink(node: Node): string {
-  const uplink = findUplink(node);
-  return uplink === undefined
-    ? "no default route"
-    : `${uplink.name}, MTU ${uplink.mtu}`;
+  return listUplinks(node).map(({ name, mtu }) => `${name}, MTU ${mtu}`)
+    .join("; ") || "no default route";
 }

@@ -19,32 +19,37 @@ import { listCachedPlugins, listLive, type LiveInterface } from "./live.ts";
 import type { Node } from "./node.ts";
 import { RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { listRouted } from "./routed.ts";
-import { findUplink } from "./subnets.ts";
+import { listDefaultRoutes, listUplinks } from "./subnets.ts";
 
 function findNoUplink(node: Node): Findings {
   const users = listRouted(node).filter(({ subnet }) => subnet.family === 4);
   const [user] = users;
   if (user === undefined) return [];
-  const { host } = node;
-  const routes = host.route.list({ family: 4 })
-    .filter(({ destination }) => destination.prefixLength === 0);
-  const uplink = findUplink(node);
-  if (routes.length === 0) return findNoRoute(node, user.network.name);
-  if (uplink === undefined || !uplink.isUp || uplink.isOperational) {
-    return findTwoRoutes(node, routes);
-  }
-  return [
-    error(
-      `the uplink "${uplink.name}" is without carrier`,
-      "containers reach nobody outside of the node",
-      {
-        advice: "look at the cable or at the other end: nothing on this node " +
-          "fixes it",
-        look: `ip -details link show ${uplink.name}`,
-      },
-    ),
-    ...findTwoRoutes(node, routes),
-  ];
+  const hasRoute = listDefaultRoutes(node.host)
+    .some(({ family }) => family === 4);
+  return hasRoute
+    ? [...findWithoutCarrier(node), ...findTwoRoutes(node)]
+    : findNoRoute(node, user.network.name);
+}
+
+/** Finds links of the default route whose cable is out. */
+export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
+  const uplinks = listUplinks(node);
+  return uplinks.filter(({ isUp, isOperational }) => isUp && !isOperational)
+    .map(({ name }) =>
+      error(
+        `the uplink "${name}" is without carrier`,
+        uplinks.length === 1
+          ? "containers reach nobody outside of the node"
+          : "packets of containers that leave by it are lost",
+        {
+          advice:
+            "look at the cable or at the other end: nothing on this node " +
+            "fixes it",
+          look: `ip -details link show ${name}`,
+        },
+      )
+    );
 }
 
 /** Kinds of links that programs make for containers and tunnels. */
@@ -124,23 +129,23 @@ function findStoppingRules(node: Node): Findings {
     });
 }
 
-type Routes = ReturnType<Node["host"]["route"]["list"]>;
-
-/** Finds default routes among which the kernel does not choose by priority. */
-function findTwoRoutes(
-  { host }: Node,
-  routes: Routes,
-): Findings {
-  const byPriority = Map.groupBy(routes, ({ priority = 0 }) => priority);
+/**
+ * Finds default routes among which the kernel does not choose by priority. Among
+ * the next hops of one route it chooses for each connection, as is meant.
+ */
+export function findTwoRoutes({ host }: Pick<Node, "host">): Findings {
+  const routes = listDefaultRoutes(host).filter(({ family }) => family === 4);
+  const byPriority = Map.groupBy(routes, ({ priority }) => priority);
   return [...byPriority].flatMap(([priority, some]) => {
+    const hops = some.flatMap(({ nextHops }) => nextHops);
     const names = [
       ...new Set(
-        some.flatMap(({ ifindex }) =>
+        hops.flatMap(({ ifindex }) =>
           ifindex === undefined ? [] : host.link.find(ifindex)?.name ?? []
         ),
       ),
     ];
-    if (names.length < 2) return [];
+    if (some.length < 2 || names.length < 2) return [];
     return [warning(
       `the node has ${some.length} default routes of metric ${priority}, by "${
         names.join('" and "')

@@ -106,9 +106,13 @@ function explain(trip: Trip): Help {
       look,
     };
   }
-  const other = nameOf(trip, first.nextHops[0]?.ifindex);
+  const others = first.nextHops.filter(({ ifindex }) =>
+    ifindex !== entry?.index
+  )
+    .map(({ ifindex }) => nameOf(trip, ifindex));
+  const by = [...new Set(others)].join('" and "');
   return {
-    advice: `remove the route to ${destination} by "${other}", or give the ` +
+    advice: `remove the route to ${destination} by "${by}", or give the ` +
       "network another subnet: a VPN or another program has added it",
     look,
   };
