@@ -27,7 +27,7 @@ import { HeaderField, viewOf, writeU64 } from "./mkdenort/elf.ts";
 import { makeProbe, tryProbe } from "./mkdenort/probe_sample.ts";
 import { importFlags, OFFLINE_IMPORT_MAP } from "./net.ts";
 import { hasCommand } from "../testing/capabilities.ts";
-import { FakeDaemon } from "../tests/_harness/fake_daemon.ts";
+import { FakeDaemon } from "../tests/_harness/unix_server.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 /** A program that says by what name it was called, with what arguments, and waits for its stdin to end. */

@@ -7,7 +7,12 @@ import { assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { Cidr } from "../net/cidr.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
+import {
+  createRandom,
+  eachAtOnce,
+  howOften,
+  type Random,
+} from "./_harness/repetition.ts";
 import {
   allOf,
   hasCommand,
@@ -18,10 +23,8 @@ import type { ExecOutput } from "../testing/exec_in.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { findReached, ipJson, linkNames } from "../testing/ip_json.ts";
 import { killByTurns } from "./_harness/kills.ts";
-import { createRandom, type Random } from "./_harness/random.ts";
 import { nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
-import { howOften } from "./_harness/stress.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";
 

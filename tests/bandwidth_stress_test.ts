@@ -11,7 +11,7 @@ import {
   LimitedCable,
   WIDE,
 } from "../plugins/bandwidth/testing/limited_cable.ts";
-import { createRandom } from "./_harness/random.ts";
+import { createRandom } from "./_harness/repetition.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";

@@ -28,7 +28,7 @@ import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import {
   type BareHostOptions,
   withoutPrograms,
-} from "./_harness/without_programs.ts";
+} from "./_harness/host_programs.ts";
 
 const needs = allOf(
   needsBin,

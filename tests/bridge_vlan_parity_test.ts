@@ -6,10 +6,11 @@
 
 import { assertEquals } from "@std/assert";
 import {
+  changePortVlans,
   needsBridgeVlans,
+  portVlans,
   switchConfig,
 } from "../plugins/bridge/testing/bridge_network.ts";
-import { changePortVlans, portVlans } from "./_harness/bridge_vlans.ts";
 import {
   allOf,
   ignoreUnless,

@@ -8,13 +8,15 @@ import { load, loadAll } from "js-yaml";
 import project from "../deno.json" with { type: "json" };
 import {
   CHART,
+  helm,
+  isCurrent,
   kustomize,
   type Manifest,
   needsKubectl,
   render,
   template,
-} from "./_harness/chart.ts";
-import { helm, isCurrent, UNKNOWN } from "./_harness/helm.ts";
+  UNKNOWN,
+} from "./_harness/helm.ts";
 import { eachRow, testRows } from "./_harness/table.ts";
 
 const ALL = { plugins: { enabled: true }, multus: { enabled: true } };

@@ -29,11 +29,10 @@ import type { ExecOutput } from "../testing/exec_in.ts";
 import { ipJson, runIn, snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
+import { createRandom, eachAtOnce } from "./_harness/repetition.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { NodeDaemon } from "./_harness/node_daemon.ts";
-import { createRandom } from "./_harness/random.ts";
 import { needsInetRules, nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 

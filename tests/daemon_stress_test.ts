@@ -28,20 +28,23 @@ import type { ExecOutput } from "../testing/exec_in.ts";
 import { snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
+import {
+  createRandom,
+  eachAtOnce,
+  howOften,
+  isLong,
+} from "./_harness/repetition.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import {
   type Conversation,
   FakeDaemon,
   type Reply,
-} from "./_harness/fake_daemon.ts";
+} from "./_harness/unix_server.ts";
 import { NodeDaemon } from "./_harness/node_daemon.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
-import { createRandom } from "./_harness/random.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
-import { howOften, isLong } from "./_harness/stress.ts";
 
 const PODS = howOften(16);
 const AT_ONCE = 4;

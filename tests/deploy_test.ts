@@ -12,8 +12,12 @@ import { cni } from "../cli/commands.ts";
 import { canUseNetns, hasCommand } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
 import { parseCommandLine } from "../cli/program/parse.ts";
-import { CHART, needsKubectl } from "./_harness/chart.ts";
-import { DEPLOY, listDeployFiles } from "./_harness/helm.ts";
+import {
+  CHART,
+  DEPLOY,
+  listDeployFiles,
+  needsKubectl,
+} from "./_harness/helm.ts";
 import { findTool } from "./_harness/peers.ts";
 import { eachRow } from "./_harness/table.ts";
 

@@ -10,7 +10,7 @@ import { NetNs } from "../ffi/netns.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import type { CallOptions, CallOutput } from "../testing/test_hosts.ts";
-import { FakeFirewalld } from "./_harness/fake_firewalld.ts";
+import { FakeFirewalld, needsBus } from "./_harness/fake_firewalld.ts";
 import { FirewallScene } from "../plugins/firewall/testing.ts";
 import { NEWEST_DIRECTORY, type Peer } from "./_harness/peers.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
@@ -23,7 +23,6 @@ import {
   type Who,
 } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsBus } from "./_harness/private_bus.ts";
 import { needsRuleTools } from "./_harness/rules.ts";
 import { eachRow } from "./_harness/table.ts";
 

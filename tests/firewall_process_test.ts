@@ -9,15 +9,14 @@ import type { NetNs } from "../ffi/netns.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { FakeFirewalld } from "./_harness/fake_firewalld.ts";
+import { FakeFirewalld, needsBus } from "./_harness/fake_firewalld.ts";
 import { FirewallScene } from "../plugins/firewall/testing.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsBus } from "./_harness/private_bus.ts";
-import { createRandom } from "./_harness/random.ts";
+import { createRandom } from "./_harness/repetition.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
-import { withoutPrograms } from "./_harness/without_programs.ts";
+import { withoutPrograms } from "./_harness/host_programs.ts";
 import type { CallOptions } from "../testing/test_hosts.ts";
 
 const needs = allOf(needsBin, needsRuleTools, needsInetRules);

@@ -31,7 +31,7 @@ import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsBus, PrivateBus } from "./_harness/private_bus.ts";
+import { needsBus, PrivateBus } from "./_harness/fake_firewalld.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 
 const NAME = "org.fedoraproject.FirewallD1";

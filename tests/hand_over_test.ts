@@ -21,10 +21,9 @@ import {
 import { concat } from "../net/bytes.ts";
 import { encodeMessage, type Message } from "../daemon/protocol/request.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
-import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
+import { FakeDaemon, leaveSocket, type Reply } from "./_harness/unix_server.ts";
 import { needsOtherCaller, needsOtherUser } from "./_harness/other_user.ts";
 import { eachRow } from "./_harness/table.ts";
-import { leaveSocket } from "./_harness/unix_server.ts";
 
 /** Defines a test that runs executables. */
 function test(

@@ -8,7 +8,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { DEVICE, DeviceScene } from "../plugins/host_device/testing.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { killByTurns } from "./_harness/kills.ts";
-import { createRandom } from "./_harness/random.ts";
+import { createRandom } from "./_harness/repetition.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 
 /** How many operations are killed. */

@@ -9,7 +9,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
 import type { Environment } from "../cni/call/args.ts";
 import type { JsonObject } from "../cni/json/json.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
+import { eachAtOnce, howOften } from "./_harness/repetition.ts";
 import {
   allOf,
   canUseNetns,
@@ -33,7 +33,6 @@ import {
   spawn,
 } from "../ipam/host_local/testing.ts";
 import { needsBin } from "./_harness/executables.ts";
-import { howOften } from "./_harness/stress.ts";
 import { eachRow } from "./_harness/table.ts";
 
 /** How many of them come and go; there are a thousand addresses. */

@@ -15,7 +15,7 @@ import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
 import { eachRow } from "./_harness/table.ts";
-import { withMounts } from "./_harness/with_mounts.ts";
+import { withMounts } from "./_harness/host_programs.ts";
 
 const needs = allOf(
   needsBin,

@@ -5,7 +5,7 @@ import { allOf, rootTest } from "../testing/capabilities.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import { MasterScene, needsKind } from "./_harness/on_master.ts";
-import { createRandom } from "./_harness/random.ts";
+import { createRandom } from "./_harness/repetition.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 
 /** How many operations are killed. */

@@ -16,7 +16,7 @@ import {
   hostTest,
   MultusHost,
 } from "../plugins/multus/testing/host.ts";
-import { howOften } from "./_harness/stress.ts";
+import { howOften } from "./_harness/repetition.ts";
 import { ThickDaemon } from "../plugins/multus/testing/thick_daemon.ts";
 
 /** A node with a network of whereabouts that lets pods name claims. */

@@ -20,7 +20,7 @@ import { runIn } from "../testing/ip_json.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import { hostTest, MultusHost } from "../plugins/multus/testing/host.ts";
 import { CONTAINER, MultusScene } from "../plugins/multus/testing/scene.ts";
-import { createRandom } from "./_harness/random.ts";
+import { createRandom } from "./_harness/repetition.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";
 

@@ -11,7 +11,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
 import type { Needs } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { FakeDaemon } from "./_harness/fake_daemon.ts";
+import { FakeDaemon } from "./_harness/unix_server.ts";
 import {
   BIN,
   type HostOutput,

@@ -15,7 +15,7 @@ import { allOf } from "../testing/capabilities.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
-import { needsHelm, render, template } from "./_harness/chart.ts";
+import { needsHelm, render, template } from "./_harness/helm.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { withClaim } from "../ipam/whereabouts/testing/claims.ts";
 import { needsApiServer } from "./_harness/kube_apiserver.ts";

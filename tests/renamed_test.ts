@@ -8,7 +8,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
 import { BIN, needsBin } from "./_harness/executables.ts";
-import { FakeDaemon } from "./_harness/fake_daemon.ts";
+import { FakeDaemon } from "./_harness/unix_server.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const ENV = {

@@ -8,7 +8,7 @@ import type { NetNs } from "../ffi/netns.ts";
 import { goPlugin, rootTest } from "../testing/capabilities.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { runIn } from "../testing/ip_json.ts";
-import { createRandom } from "./_harness/random.ts";
+import { createRandom } from "./_harness/repetition.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";

@@ -3,11 +3,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { pause } from "../cni/call/deadline.ts";
 import type { IpPool, Reservation } from "../ipam/whereabouts/objects.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
+import { eachAtOnce, howOften, isLong } from "./_harness/repetition.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { withClaim } from "../ipam/whereabouts/testing/claims.ts";
 import { createAll } from "./_harness/kube_apiserver.ts";
-import { howOften, isLong } from "./_harness/stress.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import {
   GROUP,

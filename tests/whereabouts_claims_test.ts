@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
 import { type KubeClient, openKubeClient } from "../kube/client.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
+import { eachAtOnce, howOften, isLong } from "./_harness/repetition.ts";
 import {
   claimStatus,
   heldRecord,
@@ -14,7 +14,6 @@ import {
   setOf,
   withClaim,
 } from "../ipam/whereabouts/testing/claims.ts";
-import { howOften, isLong } from "./_harness/stress.ts";
 import { eachRow } from "./_harness/table.ts";
 import {
   type PodCall,

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JsonObject } from "../cni/json/json.ts";
 import type { IpPool } from "../ipam/whereabouts/objects.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
+import { eachAtOnce } from "./_harness/repetition.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import {

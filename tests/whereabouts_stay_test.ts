@@ -7,8 +7,7 @@ import {
   putRunningPod,
   setOf,
 } from "../ipam/whereabouts/testing/claims.ts";
-import { eachAtOnce } from "./_harness/at_once.ts";
-import { howOften, isLong } from "./_harness/stress.ts";
+import { eachAtOnce, howOften, isLong } from "./_harness/repetition.ts";
 import { runCni } from "./_harness/tool_call.ts";
 import {
   type PodCall,

@@ -6,7 +6,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import { importFlags } from "../../scripts/net.ts";
-import { eachAtOnce } from "../../tests/_harness/at_once.ts";
+import { eachAtOnce } from "../../tests/_harness/repetition.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { surroundingsWith } from "../../tests/_harness/surroundings.ts";
 import { CniError } from "../error.ts";

@@ -7,7 +7,7 @@ import type { Pod } from "../../kube/types.ts";
 import { createMultus } from "../../plugins/multus/plugin.ts";
 import type { Cluster } from "../../plugins/multus/pod/cluster.ts";
 import { rootTest } from "../../testing/capabilities.ts";
-import { eachAtOnce } from "../../tests/_harness/at_once.ts";
+import { eachAtOnce } from "../../tests/_harness/repetition.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import type { KubeApi } from "../../kube/testing/kube_api.ts";
 import { kubeErrorOf, KubeScene } from "../../kube/testing/kube_scene.ts";

@@ -7,7 +7,7 @@ import {
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { needsUserNamespaces, rootTest } from "../../testing/capabilities.ts";
-import { startUserNamespace } from "../../tests/_harness/user_namespace.ts";
+import { startUserNamespace } from "../testing.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { SyscallError } from "../errno.ts";

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { needsBridgeVlans } from "../../plugins/bridge/testing/bridge_network.ts";
 import {
   changePortVlans,
+  needsBridgeVlans,
   portVlans,
-} from "../../tests/_harness/bridge_vlans.ts";
+} from "../../plugins/bridge/testing/bridge_network.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";

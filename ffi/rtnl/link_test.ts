@@ -8,7 +8,7 @@ import { NetNs } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
 import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { startUserNamespace } from "../../tests/_harness/user_namespace.ts";
+import { startUserNamespace } from "../testing.ts";
 import { needsVrf } from "../../plugins/vrf/testing.ts";
 
 /** Returns a link as `ip` shows it. */

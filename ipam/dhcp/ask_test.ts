@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { say, TalkServer } from "../../tests/_harness/talk_server.ts";
+import { say, TalkServer } from "../../tests/_harness/unix_server.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { CniError } from "../../cni/error.ts";
 import { ask, NoDaemonError } from "./ask.ts";

@@ -14,7 +14,7 @@ import {
   resolveRange,
   resolveRangeSet,
 } from "./range.ts";
-import { createRandom } from "../../tests/_harness/random.ts";
+import { createRandom } from "../../tests/_harness/repetition.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** `subnet [start]-[end] [gateway]`, the form of ranges in the rows below. */

@@ -5,8 +5,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
 import {
+  Crash,
   eachStep,
   type FaultScene,
   testFaultsOfAdd,

@@ -6,8 +6,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
 import {
+  Crash,
   eachStep,
   type FaultScene,
   testFaultsOfAdd,

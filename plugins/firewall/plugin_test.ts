@@ -7,10 +7,12 @@ import {
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
-import { FakeFirewalld } from "../../tests/_harness/fake_firewalld.ts";
+import {
+  FakeFirewalld,
+  needsBus,
+} from "../../tests/_harness/fake_firewalld.ts";
 import { ADDRESSES, FirewallScene } from "./testing.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { needsBus } from "../../tests/_harness/private_bus.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

@@ -2,10 +2,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { CallOptions } from "../../testing/test_hosts.ts";
-import { FakeFirewalld } from "../../tests/_harness/fake_firewalld.ts";
+import {
+  FakeFirewalld,
+  needsBus,
+} from "../../tests/_harness/fake_firewalld.ts";
 import { FirewallScene } from "./testing.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { needsBus } from "../../tests/_harness/private_bus.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 
 /** A host with containers that have the same addresses. */

@@ -2,8 +2,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
-import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
+import {
+  Crash,
+  eachStep,
+  testFaultsOfAdd,
+} from "../../tests/_harness/fault_steps.ts";
 import { FlannelScene } from "./testing.ts";
 
 testFaultsOfAdd("flannel", "", {

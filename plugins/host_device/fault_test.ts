@@ -2,10 +2,13 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
+import {
+  Crash,
+  eachStep,
+  testFaultsOfAdd,
+} from "../../tests/_harness/fault_steps.ts";
 import { DEVICE, DeviceScene } from "./testing.ts";
 import { FaultInjector } from "../../testing/fault_injector.ts";
-import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 
 /** A device that is up and a port of a bridge. */
 function makeScene(): DeviceScene {

@@ -1,6 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { FakeFirewalld } from "../../tests/_harness/fake_firewalld.ts";
-import { needsBus } from "../../tests/_harness/private_bus.ts";
+import {
+  FakeFirewalld,
+  needsBus,
+} from "../../tests/_harness/fake_firewalld.ts";
 import { BusError, BusTimeout, BusUnusable, SystemBus } from "./system_bus.ts";
 
 const FIREWALLD = "org.fedoraproject.FirewallD1";

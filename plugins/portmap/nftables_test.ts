@@ -7,13 +7,13 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
-import { intercept } from "../../testing/fault_injector.ts";
 import {
+  Crash,
   eachStep,
   type FaultScene,
   testFaultsOfAdd,
 } from "../../tests/_harness/fault_steps.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import {
   type MappedCall,
   MappedPorts,

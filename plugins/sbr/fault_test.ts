@@ -5,8 +5,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
-import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
+import {
+  Crash,
+  eachStep,
+  testFaultsOfAdd,
+} from "../../tests/_harness/fault_steps.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "./testing.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";

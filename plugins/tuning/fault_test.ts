@@ -5,9 +5,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
+import {
+  Crash,
+  eachStep,
+  testFaultsOfAdd,
+} from "../../tests/_harness/fault_steps.ts";
 import { intercept } from "../../testing/fault_injector.ts";
-import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 import { ALL_SETTINGS, SYSCTL, TunedLink } from "./testing.ts";
 
 const KEYS = { ...ALL_SETTINGS, sysctl: { [SYSCTL]: "1" } };

@@ -18,7 +18,7 @@ import { Mac } from "../../net/mac.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
-import { withMounts } from "../../tests/_harness/with_mounts.ts";
+import { withMounts } from "../../tests/_harness/host_programs.ts";
 
 /** The interface's MAC, and one to change it to. */
 export const OLD_MAC = "0a:58:0a:01:02:03", NEW_MAC = "c2:11:22:33:44:55";

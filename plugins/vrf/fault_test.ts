@@ -5,8 +5,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { canUseNetns, rootTest } from "../../testing/capabilities.ts";
-import { Crash } from "../../tests/_harness/crash.ts";
-import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
+import {
+  Crash,
+  eachStep,
+  testFaultsOfAdd,
+} from "../../tests/_harness/fault_steps.ts";
 import { ETH0, ETH1, needsVrf, VrfScene } from "./testing.ts";
 
 const KEYS = { vrfname: "blue" };

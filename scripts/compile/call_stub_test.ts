@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { FakeDaemon } from "../../tests/_harness/fake_daemon.ts";
+import { FakeDaemon } from "../../tests/_harness/unix_server.ts";
 import { makeSampleElf, SAMPLE_ENTRY } from "../mkdenort/elf_sample.ts";
 import { type Machine, parseElf, SegmentField } from "../mkdenort/elf.ts";
 import { prelink } from "./prelink.ts";

@@ -11,7 +11,7 @@ import { encodeMessage, type Message } from "../../daemon/protocol/request.ts";
 import { StdinName } from "../../daemon/protocol/stdin_name.ts";
 import { concat } from "../../net/bytes.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { FakeDaemon, type Reply } from "../../tests/_harness/fake_daemon.ts";
+import { FakeDaemon, type Reply } from "../../tests/_harness/unix_server.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { readLauncher } from "../compile/add_code.ts";
 import { makeCallStub } from "../compile/call_stub.ts";

@@ -1,15 +1,104 @@
 /**
- * Hosts that have few programs: other directories lie over those of the machine's
- * programs, in a mount namespace.
+ * Programs that see other files than the machine's: without network programs, with
+ * other ones, or with a /run that cannot be written.
  *
  * @module
  */
 
+import { unlessMissing } from "../../cni/files/io.ts";
 import { execIn, type ExecOutput } from "../../testing/exec_in.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { BIN } from "./executables.ts";
 import type { Keys } from "./plugin_scene.ts";
+
+/**
+ * Returns the path of a script that runs a program in a mount namespace of its
+ * own. Network namespaces are not changed.
+ *
+ * @param directory Where the script is written; the caller removes it
+ * @param program Path of the program
+ * @param mounts Lines of shell, without single quotes
+ * @param root The root directory of the program; the machine's by default
+ */
+export function withMounts(
+  directory: string,
+  program: string,
+  mounts: readonly string[],
+  root?: string,
+): string {
+  const script = Deno.makeTempFileSync({ dir: directory, prefix: "mounts-" });
+  const enter = root === undefined ? "" : `chroot "${root}" `;
+  Deno.writeTextFileSync(
+    script,
+    `#!/bin/sh
+exec unshare --mount --propagation private sh -ec '
+${mounts.join("\n")}
+exec ${enter}"$0" "$@"' '${program}' "$@"
+`,
+  );
+  Deno.chmodSync(script, 0o755);
+  return script;
+}
+
+/** Programs of the network, wherever a host has them. */
+const NETWORK_PROGRAMS = [
+  "arptables",
+  "bridge",
+  "conntrack",
+  "ebtables",
+  "ip",
+  "ip6tables",
+  "iptables",
+  "modprobe",
+  "nft",
+  "sysctl",
+  "tc",
+] as const;
+
+/** Further programs that the host lacks. */
+export interface BareHostOptions {
+  /** Whether /run is read-only. */
+  readonly readOnlyRun?: boolean;
+}
+
+/**
+ * Returns the path of a script that runs a program in a mount namespace where
+ * the directories of system programs are empty, and the network's programs
+ * elsewhere cannot be executed. Network namespaces are not changed.
+ *
+ * @param directory Where the script is written; the caller removes it
+ * @param program Path of the program
+ */
+export function withoutPrograms(
+  directory: string,
+  program: string,
+  { readOnlyRun = false }: BareHostOptions = {},
+): string {
+  const empty = Deno.makeTempDirSync({ dir: directory });
+  const mounts = `${empty}.fstab`;
+  Deno.writeTextFileSync(mounts, listMasks(empty).join("\n"));
+  return withMounts(directory, program, [
+    `mount -n -a -T "${mounts}"`,
+    ...readOnlyRun
+      ? ["mount --bind /run /run", "mount -o remount,bind,ro /run"]
+      : [],
+  ]);
+}
+
+/** Lists what lies over the programs, as mount(8) reads it. */
+function listMasks(empty: string): string[] {
+  const isThere = (path: string): boolean =>
+    unlessMissing(() => Deno.statSync(path)) !== undefined;
+  const files = ["/usr/bin", "/bin", "/usr/local/bin"].flatMap((directory) =>
+    NETWORK_PROGRAMS.map((name) => `${directory}/${name}`)
+  );
+  return [
+    ...["/usr/sbin", "/sbin", "/usr/local/sbin"].filter(isThere)
+      .map((path) => `${empty} ${path} none bind`),
+    ...files.filter(isThere).map((path) => `/dev/null ${path} none bind`),
+  ];
+}
 
 /** Where a host has its iptables, nft and iproute2. */
 const PROGRAM_DIRECTORIES: readonly string[] = [

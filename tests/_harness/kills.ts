@@ -5,7 +5,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Random } from "./random.ts";
+import type { Random } from "./repetition.ts";
 import type { Spawned } from "./spawn_in.ts";
 
 /** An attachment with a plugin that is killed. */

@@ -9,8 +9,7 @@ import { assert, assertEquals } from "@std/assert";
 import { type Needs, rootTest } from "../../testing/capabilities.ts";
 import { linkNames, runIn } from "../../testing/ip_json.ts";
 import { checkPrevResults } from "./check_cases.ts";
-import { Crash } from "./crash.ts";
-import { eachStep, testFaultsOfAdd } from "./fault_steps.ts";
+import { Crash, eachStep, testFaultsOfAdd } from "./fault_steps.ts";
 import type { Keys, PluginScene } from "./plugin_scene.ts";
 
 /** The tests of one plugin. */

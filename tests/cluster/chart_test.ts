@@ -6,7 +6,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { allOf } from "../../testing/capabilities.ts";
 import { execIn } from "../../testing/exec_in.ts";
-import { CHART, needsHelm } from "../_harness/chart.ts";
+import { CHART, needsHelm } from "../_harness/helm.ts";
 import { BIN } from "../_harness/executables.ts";
 import { type Image, listLibraries, writeImage } from "../_harness/image.ts";
 import { DIRECTORY } from "../_harness/kube_apiserver.ts";

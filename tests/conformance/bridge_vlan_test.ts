@@ -7,10 +7,11 @@ import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
 import {
   bridgeConfig,
+  changePortVlans,
   needsBridgeVlans,
+  portVlans,
   switchConfig,
 } from "../../plugins/bridge/testing/bridge_network.ts";
-import { changePortVlans, portVlans } from "../_harness/bridge_vlans.ts";
 import { assertFailure, assertSuccess } from "../_harness/call_outcome.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

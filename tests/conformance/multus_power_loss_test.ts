@@ -27,7 +27,7 @@ import {
 import { needsRoot } from "../../testing/capabilities.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { conformance } from "../_harness/conformance.ts";
-import { createRandom } from "../_harness/random.ts";
+import { createRandom } from "../_harness/repetition.ts";
 import {
   type PluginCall,
   RecordingPlugins,

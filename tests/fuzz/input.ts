@@ -8,7 +8,7 @@
 import { COMMANDS } from "../../cni/call/args.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { createRandom, type Random } from "../_harness/random.ts";
+import { createRandom, type Random } from "../_harness/repetition.ts";
 import { damage, mutate, rewrite } from "./mutation.ts";
 import { TEXTS } from "./values.ts";
 

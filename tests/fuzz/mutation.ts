@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Random } from "../_harness/random.ts";
+import type { Random } from "../_harness/repetition.ts";
 import { TEXTS, VALUES } from "./values.ts";
 
 /** Changes one thing somewhere in a value. */

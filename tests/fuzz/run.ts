@@ -15,7 +15,7 @@ import { CniError, describeError } from "../../cni/error.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";
-import { createRandom, type Random } from "../_harness/random.ts";
+import { createRandom, type Random } from "../_harness/repetition.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { checkOutput, KNOWN_CODES } from "./check_output.ts";
 import { listHardInputs } from "./hard_inputs.ts";

@@ -5,10 +5,11 @@
  */
 
 import type { NetNs } from "../../../ffi/netns.ts";
-import { assertSuccess } from "../../../tests/_harness/call_outcome.ts";
 import { canUseNetns, ignoreUnless } from "../../../testing/capabilities.ts";
-import type { Keys } from "../../../tests/_harness/plugin_scene.ts";
+import { runIn } from "../../../testing/ip_json.ts";
 import type { TestHosts } from "../../../testing/test_hosts.ts";
+import { assertSuccess } from "../../../tests/_harness/call_outcome.ts";
+import type { Keys } from "../../../tests/_harness/plugin_scene.ts";
 
 /** A configuration of a switch and no more. */
 export function switchConfig(extras: Keys = {}): Keys {
@@ -71,4 +72,42 @@ function tryBridgeVlans(): boolean {
   const args = "-n ip link add br0 type bridge vlan_filtering 1".split(" ");
   const options = { args, stderr: "null", stdout: "null" } as const;
   return new Deno.Command("unshare", options).outputSync().success;
+}
+
+/** A port's VLANs as `bridge -j -compressvlans vlan` prints them. */
+interface PrintedPort {
+  readonly ifname: string;
+  readonly vlans: readonly {
+    readonly vlan: number;
+    readonly vlanEnd?: number;
+    readonly flags?: readonly string[];
+  }[];
+}
+
+/**
+ * Lists the VLANs of a port, as `100 PVID Egress Untagged` and `200-210`.
+ *
+ * @param ifName The port's name; iproute2 does not print a port without VLANs
+ */
+export function portVlans(host: NetNs, ifName: string): string[] {
+  const text = runIn(host, "bridge", "-j", "-compressvlans", "vlan", "show");
+  const ports: PrintedPort[] = JSON.parse(text);
+  const port = ports.find(({ ifname }) => ifname === ifName);
+  return (port?.vlans ?? []).map(({ vlan, vlanEnd, flags = [] }) =>
+    [vlanEnd ? `${vlan}-${vlanEnd}` : `${vlan}`, ...flags].join(" ")
+  );
+}
+
+/**
+ * Changes a port as an operator would.
+ *
+ * @param change For example `add vid 7 pvid`
+ */
+export function changePortVlans(
+  host: NetNs,
+  ifName: string,
+  change: string,
+): void {
+  const [verb = "", ...rest] = change.split(" ");
+  runIn(host, "bridge", "vlan", verb, "dev", ifName, ...rest);
 }

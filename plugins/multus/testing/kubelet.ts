@@ -13,34 +13,19 @@
  */
 
 import { dirname } from "@std/path/posix";
-import {
-  type HeaderRecord,
-  type Http2Request,
-  Http2Server,
-  type SendReply,
-} from "./kubelet/http2_server.ts";
-import {
-  decodePodRequest,
-  encodeGet,
-  encodeList,
-  type PodDevices,
-  type PodResources,
-} from "./kubelet/messages.ts";
-import {
-  formatReply,
-  frameMessage,
-  type KubeletFault,
-  overrideReply,
-  type Reply,
-} from "./kubelet/replies.ts";
+import { type Bytes, concat } from "../../../net/bytes.ts";
 import {
   readToEnd,
   say,
   TalkServer,
-} from "../../../tests/_harness/talk_server.ts";
-
-export type { KubeletFault, PodResourcesMethod } from "./kubelet/replies.ts";
-export type { ContainerDevices, PodDevices } from "./kubelet/messages.ts";
+} from "../../../tests/_harness/unix_server.ts";
+import {
+  type HeaderRecord,
+  type Http2Reply,
+  type Http2Request,
+  Http2Server,
+  type SendReply,
+} from "./http2_server.ts";
 
 const SERVICE = "/v1.PodResourcesLister/";
 const GARBAGE = new TextEncoder().encode("not HTTP/2\r\n\0\xff");
@@ -235,4 +220,205 @@ function readCall({ headers, body }: Http2Request): KubeletCall {
   const method = path.startsWith(SERVICE) ? path.slice(SERVICE.length) : path;
   const message = method === "Get" ? body.subarray(5) : new Uint8Array();
   return { method, ...decodePodRequest(message), headers };
+}
+
+/** Devices by resource; pairs allow a resource twice. */
+export type ContainerDevices =
+  | Readonly<Record<string, readonly string[]>>
+  | readonly (readonly [resource: string, ids: readonly string[]])[];
+
+/** The devices of a pod, by container. */
+export type PodDevices = Readonly<Record<string, ContainerDevices>>;
+
+/** A pod and what it has. */
+export interface PodResources {
+  readonly namespace: string;
+  readonly name: string;
+  readonly devices: PodDevices;
+}
+
+const VARINT = 0;
+const LENGTH_DELIMITED = 2;
+
+/**
+ * Encodes ListPodResourcesResponse.
+ *
+ * Source: k8s.io/kubelet/pkg/apis/podresources/v1/api.proto
+ */
+export function encodeList(pods: Iterable<PodResources>): Bytes {
+  return concat([...pods].map((pod) => field(1, encodePod(pod))));
+}
+
+/** Encodes GetPodResourcesResponse. Source: as above. */
+export function encodeGet(pod: PodResources): Bytes {
+  return field(1, encodePod(pod));
+}
+
+/** Decodes GetPodResourcesRequest; what it does not say is empty. Source: as above. */
+export function decodePodRequest(
+  message: Uint8Array,
+): { readonly podName: string; readonly podNamespace: string } {
+  const texts = new Map<number, string>();
+  let at = 0;
+  while (at < message.length) {
+    const [tag, afterTag] = readVarint(message, at);
+    const [length, start] = readVarint(message, afterTag);
+    at = start + length;
+    texts.set(tag >> 3, new TextDecoder().decode(message.subarray(start, at)));
+  }
+  return { podName: texts.get(1) ?? "", podNamespace: texts.get(2) ?? "" };
+}
+
+function encodePod({ namespace, name, devices }: PodResources): Bytes {
+  const containers = Object.entries(devices);
+  return concat([
+    field(1, text(name)),
+    field(2, text(namespace)),
+    ...containers.map((container) => field(3, encodeContainer(...container))),
+  ]);
+}
+
+/** Has CPUs, memory and claims too, which a client must skip. */
+function encodeContainer(name: string, devices: ContainerDevices): Bytes {
+  const pairs: readonly (readonly [string, readonly string[]])[] =
+    Array.isArray(devices) ? devices : Object.entries(devices);
+  return concat([
+    field(1, text(name)),
+    ...pairs.map((pair) => field(2, encodeDevices(...pair))),
+    field(3, concat([varint(0), varint(300)])),
+    field(4, concat([field(1, text("memory")), number(2, 1 << 30)])),
+    field(5, concat([field(1, text("claim1")), field(2, text(name))])),
+  ]);
+}
+
+function encodeDevices(resource: string, ids: readonly string[]): Bytes {
+  const numaNode = field(1, number(1, 1));
+  return concat([
+    field(1, text(resource)),
+    ...ids.map((id) => field(2, text(id))),
+    field(3, numaNode),
+  ]);
+}
+
+function field(number: number, content: Bytes): Bytes {
+  const tag = varint(number << 3 | LENGTH_DELIMITED);
+  return concat([tag, varint(content.length), content]);
+}
+
+function number(field: number, value: number): Bytes {
+  return concat([varint(field << 3 | VARINT), varint(value)]);
+}
+
+function text(value: string): Bytes {
+  return new TextEncoder().encode(value);
+}
+
+function varint(value: number): Bytes {
+  const bytes: number[] = [];
+  let rest = value;
+  while (rest > 0x7f) {
+    bytes.push(rest % 0x80 + 0x80);
+    rest = Math.floor(rest / 0x80);
+  }
+  return Uint8Array.from([...bytes, rest]);
+}
+
+/** Returns a number and the place after it. */
+function readVarint(message: Uint8Array, at: number): [number, number] {
+  let value = 0;
+  let scale = 1;
+  for (let next = at;; next++, scale *= 0x80) {
+    const byte = message[next];
+    if (byte === undefined) throw new RangeError("The message is cut off");
+    value += (byte % 0x80) * scale;
+    if (byte < 0x80) return [value, next + 1];
+  }
+}
+
+/** A method of the service. */
+export type PodResourcesMethod = "List" | "Get";
+
+/** A fault that replaces a kubelet's reply. */
+export interface KubeletFault {
+  /** Any method if undefined. */
+  readonly method?: PodResourcesMethod;
+  /** How many calls fail; all if undefined. */
+  readonly times?: number;
+  /** Delay before the reply, in ms. */
+  readonly delayMs?: number;
+  /** Never replies, and keeps the stream open. */
+  readonly hang?: boolean;
+  /** Fails with this gRPC status, such as 14 (UNAVAILABLE). */
+  readonly grpcStatus?: number;
+  /** grpc-message; percent-encoded on the wire. */
+  readonly grpcMessage?: string;
+  /** Where the status of an error is: in the only headers (the default, as in Go), or in trailers. */
+  readonly where?: "trailers-only" | "trailers";
+  /** HTTP status instead of 200, without gRPC. */
+  readonly httpStatus?: number;
+  /** The message instead of the right one; framed as gRPC does. */
+  readonly message?: Bytes;
+  /** The whole body instead of the right one. */
+  readonly body?: Bytes;
+  /** Ends the stream without trailers. */
+  readonly withoutTrailers?: boolean;
+  /** Resets the stream, or closes the connection, halfway through the body. */
+  readonly drop?: "stream" | "connection";
+}
+
+/** A reply of the service. */
+export interface Reply {
+  readonly status: number;
+  readonly message?: string;
+  /** The framed message; undefined for an error. */
+  readonly body?: Bytes;
+}
+
+/** Returns the reply that a fault asks for. */
+export function overrideReply(reply: Reply, fault: KubeletFault): Reply {
+  const { grpcStatus, grpcMessage, message, body } = fault;
+  if (grpcStatus !== undefined) {
+    return { status: grpcStatus, message: grpcMessage ?? "" };
+  }
+  if (message !== undefined) return { status: 0, body: frameMessage(message) };
+  return body === undefined ? reply : { status: 0, body };
+}
+
+/** Frames a message as gRPC does: an uncompressed flag and the length come first. */
+export function frameMessage(message: Bytes): Bytes {
+  const framed = new Uint8Array(5 + message.length);
+  new DataView(framed.buffer).setUint32(1, message.length);
+  framed.set(message, 5);
+  return framed;
+}
+
+/** Builds what goes over the wire, as much of it as a fault leaves. */
+export function formatReply(
+  { status, message = "", body }: Reply,
+  fault: KubeletFault,
+): Http2Reply {
+  const { httpStatus, drop, where, withoutTrailers } = fault;
+  if (httpStatus !== undefined) {
+    const body = new TextEncoder().encode("not gRPC\n");
+    return { headers: { ":status": String(httpStatus) }, body };
+  }
+  const headers = { ":status": "200", "content-type": "application/grpc" };
+  const trailers = {
+    "grpc-status": String(status),
+    ...(message === "" ? {} : { "grpc-message": encodeMessage(message) }),
+  };
+  if (body === undefined && where !== "trailers") {
+    return { headers: { ...headers, ...trailers } };
+  }
+  const bytes = body ?? new Uint8Array();
+  if (drop !== undefined) {
+    const half = bytes.slice(0, Math.ceil(bytes.length / 2));
+    return { headers, body: half, drop };
+  }
+  return { headers, body: bytes, ...(withoutTrailers ? {} : { trailers }) };
+}
+
+/** Leaves printable characters alone, spaces too, unlike a URL. */
+function encodeMessage(text: string): string {
+  return text.replace(/[^ -~]|%/gu, encodeURIComponent);
 }

@@ -4,10 +4,10 @@ import {
   type FakeKubeletOptions,
   type KubeletFault,
 } from "./kubelet.ts";
-import type { HeaderRecord } from "./kubelet/http2_server.ts";
+import type { HeaderRecord } from "./http2_server.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
-const CLIENT = new URL("kubelet/http2_client.mjs", import.meta.url).pathname;
+const CLIENT = new URL("http2_client.mjs", import.meta.url).pathname;
 
 /** How a call ended. */
 interface Ending {

@@ -1,5 +1,5 @@
 /**
- * Random numbers that a seed repeats.
+ * Doing something often: at once, by chance that a seed repeats, and for how long.
  *
  * @module
  */
@@ -29,4 +29,28 @@ export function createRandom(seed: number): Random {
     once: (times) => below(times) === 0,
     pick: (items) => items[below(items.length)] ?? items[0],
   };
+}
+
+/** Does something with all items, so many at a time. */
+export async function eachAtOnce<T>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const queue = items.values();
+  const workers = Array.from({ length: atOnce }, async () => {
+    for (const item of queue) await work(item);
+  });
+  await Promise.all(workers);
+}
+
+/** `CNI_STRESS`; undefined if it is not set. */
+const WANTED = Number(Deno.env.get("CNI_STRESS") || 0);
+
+/** Whether more was asked for than the suite needs. */
+export const isLong: boolean = WANTED > 0;
+
+/** Returns how often a test does something: as often as `CNI_STRESS` says, if it does. */
+export function howOften(inSuite: number): number {
+  return isLong ? WANTED : inSuite;
 }

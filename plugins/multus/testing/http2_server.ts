@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Bytes } from "../../../../net/bytes.ts";
+import type { Bytes } from "../../../net/bytes.ts";
 
 const SCRIPT = new URL("http2_server.mjs", import.meta.url).pathname;
 
