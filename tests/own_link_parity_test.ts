@@ -10,7 +10,7 @@ import { isExecutable, rootTest } from "../testing/capabilities.ts";
 import { ipJson, linkNames, runIn } from "../testing/ip_json.ts";
 import {
   needsOwnLink,
-  OwnLinkScene,
+  ownLinkScene,
   type OwnLinkType,
 } from "./_harness/own_link_cases.ts";
 import {
@@ -22,7 +22,7 @@ import {
   type Who,
 } from "./_harness/parity.ts";
 import type { Peer } from "./_harness/peers.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
+import type { Keys, PluginScene } from "./_harness/plugin_scene.ts";
 import type { CallOutput } from "../testing/test_hosts.ts";
 import { eachRow } from "./_harness/table.ts";
 
@@ -52,7 +52,7 @@ const ERRORS: Readonly<Record<OwnLinkType, readonly [Keys, string][]>> = {
 
 async function succeed(
   who: Who,
-  scene: OwnLinkScene,
+  scene: PluginScene,
   command: string,
   extras: Keys = {},
 ): Promise<CallOutput> {
@@ -61,8 +61,8 @@ async function succeed(
   return output;
 }
 
-function makeScene(type: OwnLinkType, keys: Keys): OwnLinkScene {
-  const scene = new OwnLinkScene(type, keys);
+function makeScene(type: OwnLinkType, keys: Keys): PluginScene {
+  const scene = ownLinkScene(type, keys);
   const add = ["ip", "link", "add", "br0", "type", "bridge"] as const;
   if (keys["bridge"] === "br0") runIn(scene.hosts.sandbox, ...add);
   return scene;

@@ -3,10 +3,10 @@ import { allOf, ignoreUnless, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import {
   needsOwnLink,
-  OwnLinkScene,
+  ownLinkScene,
   testOwnLink,
 } from "../../tests/_harness/own_link_cases.ts";
-import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import type { Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 testOwnLink("tap", {
@@ -25,7 +25,7 @@ const MAC = "c2:11:22:33:44:55", OTHER = "c2:11:22:33:44:66";
 
 /** Returns the tap device of a scene, as `ip` shows it. */
 // deno-lint-ignore no-explicit-any -- tests look into it as they please
-function show({ hosts }: OwnLinkScene): any {
+function show({ hosts }: PluginScene): any {
   return ipJson(hosts.sandbox, "link", "show", "eth0")[0];
 }
 
@@ -42,7 +42,7 @@ rootTest("tap.add() creates the device as configured", needs, async (t) => {
     }],
   ];
   await eachRow(t, rows, async ([keys, expected]) => {
-    using scene = new OwnLinkScene("tap", { ipam: undefined, ...keys });
+    using scene = ownLinkScene("tap", { ipam: undefined, ...keys });
     const { json } = await scene.succeed("ADD");
     const { address, flags, linkinfo, mtu } = show(scene);
     const { type, persist, pi, multi_queue, user, group } = linkinfo.info_data;
@@ -72,14 +72,14 @@ rootTest(
       [{ mac: OTHER, runtimeConfig: { mac: MAC } }, `MAC=${OTHER}`, MAC],
     ];
     await eachRow(t, rows, async ([keys, args, mac]) => {
-      using scene = new OwnLinkScene("tap", { ipam: undefined, ...keys });
+      using scene = ownLinkScene("tap", { ipam: undefined, ...keys });
       const { json } = await scene.succeed("ADD", {}, {
         env: { CNI_ARGS: args },
       });
       assertEquals([json.interfaces[0].mac, show(scene).address], [mac, mac]);
     }, ([keys, args]) => JSON.stringify([keys, args]));
     await t.step("and refuses one that is not valid", async () => {
-      using scene = new OwnLinkScene("tap");
+      using scene = ownLinkScene("tap");
       const before = scene.state;
       await scene.fail("ADD", [7, 'Cannot use MAC "x"'], { mac: "x" });
       assertEquals(scene.state, before);
@@ -91,7 +91,7 @@ rootTest(
   "tap.add() makes the device a port of a bridge in the container",
   needs,
   async () => {
-    using scene = new OwnLinkScene("tap", { ipam: undefined, bridge: "br0" });
+    using scene = ownLinkScene("tap", { ipam: undefined, bridge: "br0" });
     const { sandbox } = scene.hosts;
     const text = "failed to get bridge br0: Link not found";
     await scene.fail("ADD", [7, text]);
@@ -118,7 +118,7 @@ rootTest(
       [{ bridge: "lo" }, 7, '"lo" of the container is not a bridge'],
     ];
     await eachRow(t, rows, async ([keys, code, text]) => {
-      using scene = new OwnLinkScene("tap");
+      using scene = ownLinkScene("tap");
       const before = scene.state;
       await scene.fail("ADD", [code, text], keys);
       assertEquals(scene.state, before);
@@ -133,7 +133,7 @@ rootTest("tap.add() refuses an SELinux context without SELinux", {
   ignore: needs.ignore || hasSelinux,
   suffix: needs.suffix,
 }, async () => {
-  using scene = new OwnLinkScene("tap");
+  using scene = ownLinkScene("tap");
   const before = scene.state;
   const selinuxContext = "system_u:system_r:container_t:s0";
   const text = `cannot use SELinux context "${selinuxContext}"`;
@@ -145,7 +145,7 @@ rootTest(
   "a program opens the tap device, and its frames arrive",
   needs,
   async () => {
-    using scene = new OwnLinkScene("tap");
+    using scene = ownLinkScene("tap");
     await scene.succeed("ADD");
     // The program sends a frame with an address of its own.
     const program = `
@@ -178,7 +178,7 @@ rootTest(
   async () => {
     const selinuxContext = "system_u:system_r:container_t:s0";
     const keys = { selinuxContext, owner: 4242, group: 4243, multiQueue: true };
-    using scene = new OwnLinkScene("tap", keys);
+    using scene = ownLinkScene("tap", keys);
     const before = scene.state;
     const { json: prevResult } = await scene.succeed("ADD");
     const { user, group, multi_queue } = show(scene).linkinfo.info_data;

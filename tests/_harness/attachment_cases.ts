@@ -4,7 +4,6 @@
  * @module
  */
 
-import type { NetConf } from "../../cni/config/types.ts";
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { writeFakeIpam } from "./fake_ipam.ts";
@@ -18,20 +17,21 @@ import type { TestHosts } from "../../testing/test_hosts.ts";
  * @param makeConfig Returns one that attaches by 10.1.2.2/24 and
  * 2001:db8:1::2/64, or by what another IPAM plugin says
  * @param routeFlags What `ip` says of routes over other gateways
- * @param Scene A scene that reads its state in another way
+ * @param stateOf Reads the state in another way
  */
 export function testAttaching(
   type: string,
   makeConfig: (hosts: TestHosts, extras?: Keys) => Keys,
   routeFlags: readonly string[],
-  Scene: typeof PluginScene<NetConf> = PluginScene,
+  stateOf?: (hosts: TestHosts) => unknown,
 ): void {
-  const makeScene = (): PluginScene => new Scene(type, makeConfig);
+  const makeScene = (): PluginScene =>
+    new PluginScene(type, makeConfig, stateOf);
   const makeSceneWith = (result: unknown): PluginScene =>
-    new Scene(type, (hosts) => {
+    new PluginScene(type, (hosts) => {
       const ipam = writeFakeIpam(hosts.path, { ADD: { stdout: result } });
       return makeConfig(hosts, { ipam: { type: ipam.type } });
-    });
+    }, stateOf);
   const test = (name: string, fn: () => Promise<void>): void =>
     rootTest(`${type}.add() ${name}`, fn);
 
@@ -75,10 +75,10 @@ export function testAttaching(
             { dst: "10.1.0.0/16" },
             { dst: "10.2.0.0/16", ...keys },
           ];
-          using scene = new Scene(type, (hosts) => {
+          using scene = new PluginScene(type, (hosts) => {
             const ipam = { ...hosts.hostLocal("10.1.2.0/24"), routes };
             return makeConfig(hosts, { ipam });
-          });
+          }, stateOf);
           const before = scene.state;
           const text = `IPAM plugin returned route 10.2.0.0/16 with ${message}`;
           await scene.fail("ADD", [7, text]);

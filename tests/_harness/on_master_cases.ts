@@ -17,7 +17,7 @@ import {
   needsKind,
   onMaster,
   type OnMasterType,
-  QuickScene,
+  readQuickly,
 } from "./on_master.ts";
 import { testSandboxLink } from "./sandbox_link_cases.ts";
 
@@ -83,7 +83,7 @@ export function testOnMaster(
         return onMaster(type, hosts, extras);
       },
       [],
-      QuickScene,
+      readQuickly,
     );
   }
 

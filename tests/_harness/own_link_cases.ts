@@ -19,11 +19,15 @@ import { testSandboxLink } from "./sandbox_link_cases.ts";
 /** The plugins. */
 export type OwnLinkType = "dummy" | "tap";
 
-/** A host and calls of one of the plugins, with addresses of both families. */
-export class OwnLinkScene extends PluginScene {
-  constructor(type: OwnLinkType, extras: Keys = {}) {
-    super(type, (hosts) => ({ ...dualStack(hosts), type, ...extras }));
-  }
+/** Creates a host to call one of the plugins on, with addresses of both families. */
+export function ownLinkScene(
+  type: OwnLinkType,
+  extras: Keys = {},
+): PluginScene {
+  return new PluginScene(
+    type,
+    (hosts) => ({ ...dualStack(hosts), type, ...extras }),
+  );
 }
 
 /** Skips what needs links that this kernel does not have. */
@@ -57,7 +61,7 @@ export function testOwnLink(
     name: string,
     body: (t: Deno.TestContext) => void | Promise<void>,
   ): void => rootTest(`${type}.${name}`, needs, body);
-  const make = (): OwnLinkScene => new OwnLinkScene(type, keys);
+  const make = (): PluginScene => ownLinkScene(type, keys);
 
   testSandboxLink(type, {
     needs,

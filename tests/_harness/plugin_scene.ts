@@ -35,6 +35,7 @@ export interface SceneCall extends CallOptions {
 export class PluginScene<Config extends NetConf = NetConf>
   implements Disposable {
   readonly #plugin: string | Plugin<Config>;
+  readonly #stateOf: (hosts: TestHosts) => unknown;
   /** The host and its sandbox. */
   readonly hosts: TestHosts = TestHosts.create();
   /** The defaults of calls. */
@@ -45,18 +46,21 @@ export class PluginScene<Config extends NetConf = NetConf>
    *
    * @param plugin A type, or what makes a plugin for that host
    * @param makeConfig Returns the configuration on that host
+   * @param stateOf Reads all that an attachment changes
    */
   constructor(
     plugin: string | ((hosts: TestHosts) => Plugin<Config>),
     makeConfig: (hosts: TestHosts) => Keys,
+    stateOf: (hosts: TestHosts) => unknown = stockAndLeases,
   ) {
+    this.#stateOf = stateOf;
     this.#plugin = typeof plugin === "string" ? plugin : plugin(this.hosts);
     this.config = makeConfig(this.hosts);
   }
 
   /** All that an attachment changes. */
   get state(): unknown {
-    return [stockOf(this.hosts), this.hosts.leases()];
+    return this.#stateOf(this.hosts);
   }
 
   /** Runs a command, with more keys or other ones. */
@@ -97,4 +101,8 @@ export class PluginScene<Config extends NetConf = NetConf>
   [Symbol.dispose](): void {
     this.hosts[Symbol.dispose]();
   }
+}
+
+function stockAndLeases(hosts: TestHosts): unknown {
+  return [stockOf(hosts), hosts.leases()];
 }

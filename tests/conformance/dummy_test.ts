@@ -8,10 +8,10 @@ import { assertEquals } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { needsOwnLink, OwnLinkScene } from "../_harness/own_link_cases.ts";
+import { needsOwnLink, ownLinkScene } from "../_harness/own_link_cases.ts";
 
 const EACH = (cniVersion: string): Row => async () => {
-  using scene = new OwnLinkScene("dummy", { cniVersion });
+  using scene = ownLinkScene("dummy", { cniVersion });
   const { host, sandbox } = scene.hosts;
   // A link of that name on the host makes no difference.
   runIn(host, "ip", ..."link add eth0 type dummy".split(" "));
@@ -43,7 +43,7 @@ const rows = SPEC_VERSIONS.map((cniVersion) =>
 
 const ONCE: Readonly<Record<string, Row>> = {
   "DU-2 a configuration without IPAM is refused": async () => {
-    using scene = new OwnLinkScene("dummy", { ipam: undefined });
+    using scene = ownLinkScene("dummy", { ipam: undefined });
     const text = "dummy interface requires an IPAM configuration";
     await scene.fail("ADD", [7, text]);
     await scene.fail("CHECK", [7, text]);
@@ -52,7 +52,7 @@ const ONCE: Readonly<Record<string, Row>> = {
   },
 
   "DU-3 DEL without an interface, a namespace, or the path": async () => {
-    using scene = new OwnLinkScene("dummy");
+    using scene = ownLinkScene("dummy");
     for (const env of [{}, { CNI_NETNS: "" }, { CNI_NETNS: "/run/netns/x" }]) {
       await scene.succeed("DEL", {}, { env });
     }

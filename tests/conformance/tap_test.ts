@@ -8,8 +8,8 @@ import { assertEquals } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { needsOwnLink, OwnLinkScene } from "../_harness/own_link_cases.ts";
-import type { Keys } from "../_harness/plugin_scene.ts";
+import { needsOwnLink, ownLinkScene } from "../_harness/own_link_cases.ts";
+import type { Keys, PluginScene } from "../_harness/plugin_scene.ts";
 
 /** The keys of the Go plugin's tests. */
 const KEYS: Keys = {
@@ -20,7 +20,7 @@ const KEYS: Keys = {
   group: 0,
 };
 
-async function addCheckDel(scene: OwnLinkScene): Promise<unknown> {
+async function addCheckDel(scene: PluginScene): Promise<unknown> {
   const { cniVersion } = scene.config as { cniVersion: string };
   const { sandbox } = scene.hosts;
   const before = [linkNames(sandbox), scene.hosts.leases()];
@@ -47,27 +47,27 @@ async function addCheckDel(scene: OwnLinkScene): Promise<unknown> {
 
 const EACH: readonly (readonly [string, Row])[] = SPEC_VERSIONS.map(
   (cniVersion) => [`TA-1 ADD, CHECK and DEL, ${cniVersion}`, async () => {
-    using scene = new OwnLinkScene("tap", { ...KEYS, cniVersion });
+    using scene = ownLinkScene("tap", { ...KEYS, cniVersion });
     await addCheckDel(scene);
   }],
 );
 
 const ONCE: Readonly<Record<string, Row>> = {
   "TA-2 a port of a bridge in the container": async () => {
-    using scene = new OwnLinkScene("tap", { ...KEYS, bridge: "br0" });
+    using scene = ownLinkScene("tap", { ...KEYS, bridge: "br0" });
     runIn(scene.hosts.sandbox, "ip", "link", "add", "br0", "type", "bridge");
     assertEquals(await addCheckDel(scene), "br0");
   },
 
   "TA-3 a link of that name on the host makes no difference": async () => {
-    using scene = new OwnLinkScene("tap", KEYS);
+    using scene = ownLinkScene("tap", KEYS);
     const add = "tuntap add mode tap name eth0";
     runIn(scene.hosts.host, "ip", ...add.split(" "));
     await addCheckDel(scene);
   },
 
   "TA-4 no IPAM": async () => {
-    using scene = new OwnLinkScene("tap", { ...KEYS, ipam: undefined });
+    using scene = ownLinkScene("tap", { ...KEYS, ipam: undefined });
     await addCheckDel(scene);
   },
 };
