@@ -24,10 +24,10 @@
  * @module
  */
 
-export * from "./cni/libcni/mod.ts";
+export * from "./libcni/mod.ts";
 
 // Pods on a node.
-export * from "./node/network/mod.ts";
+export * from "./node/mod.ts";
 
 // Runs plugins: as processes, or this project's plugins in this process.
 export { execInvoker } from "./cni/invoke/exec_invoker.ts";
@@ -44,4 +44,4 @@ export {
   type CniServer,
   serveCni,
   type ServeOptions,
-} from "./daemon/serve/serve_cni.ts";
+} from "./daemon/server/serve_cni.ts";

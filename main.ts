@@ -13,13 +13,13 @@ import {
   readEnvironment,
   readStdinSoon,
   writeStderr,
-} from "./cni/process/stdio.ts";
+} from "./base/process/stdio.ts";
 import {
   askDaemon,
   readOnce,
   runPlugin,
   SHIM,
-} from "./daemon/client/ask_daemon.ts";
+} from "./daemon/caller/ask_daemon.ts";
 import {
   findPlugin,
   findVersions,
@@ -43,9 +43,9 @@ const programs: Readonly<
  * Commands of plugins, which run if there are arguments. Runtimes pass none.
  */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
-  "dhcp": () => import("./cli/dhcp/command.ts"),
-  "multus": () => import("./cli/multus/command.ts"),
-  "multus-shim": () => import("./cli/multus/command.ts"),
+  "dhcp": () => import("./ipam/dhcp/command.ts"),
+  "multus": () => import("./plugins/multus/command.ts"),
+  "multus-shim": () => import("./plugins/multus/command.ts"),
 };
 
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
@@ -53,7 +53,7 @@ async function runShim(renamed?: () => Uint8Array): Promise<void> {
   const stdin = renamed ?? readOnce();
   const handed = await askDaemon(SHIM, stdin, renamed !== undefined);
   if (handed !== undefined) printAndExit(handed);
-  const { shim } = await import("./daemon/thick/shim.ts");
+  const { shim } = await import("./plugins/multus/thick/shim.ts");
   const answer = await shim({ env: readEnvironment(), stdin });
   if (answer !== undefined) printAndExit(answer);
   const plugin = findPlugin("multus");
@@ -110,7 +110,7 @@ async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
   }
   if (pluginNames.includes(name)) {
     if (Deno.args[0] === "--help") {
-      const { printHelp } = await import("./cli/plugin_help.ts");
+      const { printHelp } = await import("./cli/plugins/plugin_help.ts");
       await printHelp(name);
     }
     await runPlugin(name, () => loadPlugin(name), findPlugin, renamed);

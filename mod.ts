@@ -140,8 +140,8 @@ export {
   ErrorCode,
   type ErrorObject,
   toCniError,
-} from "./cni/error.ts";
-export type { Log, LogFields, LogLevel } from "./cni/log/log.ts";
+} from "./base/error.ts";
+export type { Log, LogFields, LogLevel } from "./base/log/log.ts";
 
 // Configurations.
 export {
@@ -160,7 +160,7 @@ export type {
   JsonValue,
   Schema,
   SchemaOutput,
-} from "./cni/json/json.ts";
+} from "./base/json/json.ts";
 
 // Results.
 export {
@@ -185,7 +185,7 @@ export {
   checkIfNameIsFree,
   findSandbox,
   openSandbox,
-} from "./plugins/parts/sandbox.ts";
+} from "./plugins/parts/sandbox/sandbox.ts";
 export { inNetns, isMissingNetns, NetNs, type Sync } from "./ffi/netns.ts";
 
 // The contents of a namespace: by an open `Rtnl`, or its socket for rare
@@ -211,7 +211,7 @@ export * from "./ffi/rtnl/bridge_vlan.ts";
 export { ensureSysctl, readSysctl, writeSysctl } from "./ffi/sysctl.ts";
 
 // The host's end of a link needs a name that DEL can compute again.
-export { stableName } from "./plugins/parts/stable_name.ts";
+export { stableName } from "./plugins/parts/owner/stable_name.ts";
 
 // CHECK: compares the kernel's state with a result.
 export {
@@ -220,16 +220,16 @@ export {
   checkLink,
   checkRoutes,
   sandboxInterfaceOf,
-} from "./plugins/parts/check_link.ts";
+} from "./plugins/parts/link/check_link.ts";
 export {
   addressesOf,
   ownIpsOf,
   readablePrevResult,
-} from "./plugins/parts/prev_result.ts";
+} from "./plugins/parts/sandbox/prev_result.ts";
 
 // Errors of the kernel: compare `errno`, never messages.
 export { isErrno, SyscallError } from "./ffi/errno.ts";
 export { NetlinkError } from "./ffi/netlink/error.ts";
 
 // State in files, shared with other processes.
-export { FileLock } from "./cni/files/lock.ts";
+export { FileLock } from "./base/files/lock.ts";

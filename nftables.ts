@@ -54,4 +54,4 @@ export {
   type Verdict,
 } from "./ffi/nftables/expression.ts";
 export type { TableFamilyName } from "./ffi/nftables/message.ts";
-export type { AddressField } from "./ffi/ip_header.ts";
+export type { AddressField } from "./ffi/socket/ip_header.ts";

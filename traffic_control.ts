@@ -9,4 +9,4 @@ export * from "./ffi/rtnl/traffic_control.ts";
 export * from "./ffi/rtnl/traffic_control_class.ts";
 export * from "./ffi/rtnl/traffic_control_filter.ts";
 export * from "./ffi/rtnl/traffic_control_qdisc.ts";
-export type { AddressField } from "./ffi/ip_header.ts";
+export type { AddressField } from "./ffi/socket/ip_header.ts";

@@ -14,13 +14,13 @@ import {
   type NetworkConfList,
   NetworkRuntime,
   type RuntimeConf,
-} from "../cni/libcni/mod.ts";
-import type { CommandRow, Output, Program, Run } from "./program/command.ts";
+} from "../libcni/mod.ts";
+import type { CommandRow, Output, Program, Run } from "../base/command_line/command.ts";
 import { type CniCall, pick } from "./flags.ts";
-import { readArgs, readDirectories } from "./network.ts";
-import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
-import { arrangeResult, makeContainerId } from "./attachment.ts";
-import { OWN_ROWS } from "./program/own_rows.ts";
+import { readArgs, readDirectories } from "./networks/network.ts";
+import { createNodeInvoker, readPluginEnv } from "./daemon/node_invoker.ts";
+import { arrangeResult, makeContainerId } from "./attachments/attachment.ts";
+import { OWN_ROWS } from "../base/command_line/own_rows.ts";
 
 /** A network, the attachment from the command line, and the runtime. */
 interface Setting {

@@ -4,10 +4,10 @@
  * @module
  */
 
-import { describeClusterGc, RELEASE } from "./cluster_gc/row.ts";
+import { describeClusterGc, RELEASE } from "../ipam/whereabouts/cluster_gc/row.ts";
 import { describeDaemon } from "./daemon/row.ts";
-import type { Argument, CommandRow, Program } from "./program/command.ts";
-import { OWN_ROWS } from "./program/own_rows.ts";
+import type { Argument, CommandRow, Program } from "../base/command_line/command.ts";
+import { OWN_ROWS } from "../base/command_line/own_rows.ts";
 import { DIRECTORIES, FLAGS, INIT_ANSWERS, LISTING, pick } from "./flags.ts";
 
 /** A network. */
@@ -46,7 +46,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       ...DIRECTORIES,
     ),
     timeout: TIMEOUT,
-    load: async () => (await import("./commands/add.ts")).add,
+    load: async () => (await import("./add/command.ts")).add,
   },
   {
     name: "check",
@@ -54,7 +54,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     args: [NETWORK, ATTACHED],
     flags: pick(...ATTACHMENT, "no-daemon", ...DIRECTORIES),
     timeout: TIMEOUT,
-    load: async () => (await import("./commands/check.ts")).check,
+    load: async () => (await import("./check/command.ts")).check,
   },
   {
     name: "del",
@@ -62,7 +62,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     args: [NETWORK, ATTACHED],
     flags: pick(...ATTACHMENT, "strict", "no-daemon", ...DIRECTORIES),
     timeout: TIMEOUT,
-    load: async () => (await import("./commands/del.ts")).del,
+    load: async () => (await import("./del/command.ts")).del,
   },
   {
     name: "gc",
@@ -88,7 +88,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       ...LISTING,
     },
     timeout: TIMEOUT,
-    load: async () => (await import("./commands/gc.ts")).gc,
+    load: async () => (await import("./gc/command.ts")).gc,
   },
   {
     name: "trace",
@@ -100,7 +100,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       ...pick(...ATTACHMENT, "undo-timeout", ...DIRECTORIES),
     },
     timeout: TIMEOUT,
-    load: async () => (await import("./commands/trace.ts")).trace,
+    load: async () => (await import("./trace/command.ts")).trace,
   },
   {
     name: "status",
@@ -108,7 +108,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
     flags: pick("no-daemon", ...DIRECTORIES),
     timeout: TIMEOUT,
-    load: async () => (await import("./commands/status.ts")).status,
+    load: async () => (await import("./status/command.ts")).status,
   },
   {
     name: "validate",
@@ -125,7 +125,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       ...pick("strict", "format", ...DIRECTORIES),
     },
     timeout: TIMEOUT,
-    load: async () => (await import("./commands/validate.ts")).validate,
+    load: async () => (await import("./validate/command.ts")).validate,
   },
   {
     name: "init",
@@ -138,7 +138,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "cni-path",
       "conf-dir",
     ),
-    load: async () => (await import("./commands/init.ts")).init,
+    load: async () => (await import("./init/command.ts")).init,
   },
   {
     name: "explain",
@@ -152,7 +152,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       isOptional: true,
     }],
     flags: { ...LISTING, ...pick("cni-path") },
-    load: async () => (await import("./commands/explain.ts")).explain,
+    load: async () => (await import("./explain/command.ts")).explain,
   },
   {
     name: "schema",
@@ -167,7 +167,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "all": { summary: "print or write all schemas" },
       ...pick("output", "cni-path"),
     },
-    load: async () => (await import("./commands/explain.ts")).schema,
+    load: async () => (await import("./explain/command.ts")).schema,
   },
   {
     name: "convert",
@@ -184,7 +184,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "no-daemon": { summary: "remove daemonSocket" },
       ...pick("diff", "output", "write", "cni-path", "conf-dir"),
     },
-    load: async () => (await import("./commands/convert.ts")).convert,
+    load: async () => (await import("./convert/command.ts")).convert,
   },
 ];
 
@@ -193,22 +193,22 @@ const SERVICE_COMMANDS: readonly CommandRow[] = [
   {
     name: "daemon enable",
     summary: "Start the node daemon, now and at each boot",
-    load: async () => (await import("./commands/daemon.ts")).enable,
+    load: async () => (await import("./daemon/node_command.ts")).enable,
   },
   {
     name: "daemon disable",
     summary: "Stop the node daemon, now and at each boot",
-    load: async () => (await import("./commands/daemon.ts")).disable,
+    load: async () => (await import("./daemon/node_command.ts")).disable,
   },
   {
     name: "daemon restart",
     summary: "Start the node daemon again",
-    load: async () => (await import("./commands/daemon.ts")).restart,
+    load: async () => (await import("./daemon/node_command.ts")).restart,
   },
   {
     name: "daemon status",
     summary: "Show whether the node daemon listens",
-    load: async () => (await import("./commands/daemon.ts")).status,
+    load: async () => (await import("./daemon/node_command.ts")).status,
   },
 ];
 
@@ -219,7 +219,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     summary: "Show the attachments on this node",
     args: [{ ...NETWORK, isOptional: true }],
     flags: { ...LISTING, ...pick("pod", "exit-code", ...DIRECTORIES) },
-    load: async () => (await import("./commands/list.ts")).list,
+    load: async () => (await import("./list/command.ts")).list,
   },
   {
     name: "show",
@@ -238,21 +238,21 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       "cache-dir",
     ),
     isService: true,
-    load: async () => (await import("./commands/show.ts")).show,
+    load: async () => (await import("./show/command.ts")).show,
   },
   {
     name: "networks",
     summary: "Show the configured networks and their problems",
     args: [{ ...NETWORK, isOptional: true }],
     flags: { ...LISTING, ...pick("exit-code", ...DIRECTORIES) },
-    load: async () => (await import("./commands/networks.ts")).networks,
+    load: async () => (await import("./networks/command.ts")).networks,
   },
   {
     name: "plugins",
     summary: "Show the installed plugins and whether they work",
     flags: { ...LISTING, ...pick("exit-code", ...DIRECTORIES) },
     timeout: "5s",
-    load: async () => (await import("./commands/plugins.ts")).plugins,
+    load: async () => (await import("./plugins/command.ts")).plugins,
   },
   {
     name: "logs",
@@ -264,7 +264,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       isOptional: true,
     }],
     flags: pick("log-file", "level", "tail", "raw", "wide", "cache-dir"),
-    load: async () => (await import("./commands/logs.ts")).logs,
+    load: async () => (await import("./logs/command.ts")).logs,
   },
   {
     name: "doctor",
@@ -279,7 +279,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       ...pick("fix", "wait", "try", "svg", "strict", ...DIRECTORIES),
     },
     timeout: "2m",
-    load: async () => (await import("./commands/doctor.ts")).doctor,
+    load: async () => (await import("./doctor/command.ts")).doctor,
   },
   {
     name: "probe",
@@ -295,14 +295,14 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     ],
     flags: pick("cache-dir", "conf-dir", "cni-path"),
     timeout: "1m",
-    load: async () => (await import("./commands/probe.ts")).probe,
+    load: async () => (await import("./probe/command.ts")).probe,
   },
   {
     name: "metrics",
     summary: "Show pools, attachments and leftovers as metrics",
     flags: pick("textfile", "findings", ...DIRECTORIES),
     timeout: "2m",
-    load: async () => (await import("./commands/metrics.ts")).metrics,
+    load: async () => (await import("./metrics/command.ts")).metrics,
   },
   describeClusterGc("cni"),
   RELEASE,
@@ -317,7 +317,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     }],
     flags: pick(...DIRECTORIES),
     timeout: "2m",
-    load: async () => (await import("./commands/report.ts")).report,
+    load: async () => (await import("./report/command.ts")).report,
   },
   describeDaemon("/run/cni"),
   ...SERVICE_COMMANDS,
@@ -340,14 +340,14 @@ const INSTALL_COMMANDS: readonly CommandRow[] = [
       "no-daemon": { summary: "do not install or restart the node daemon" },
       ...pick("dry-run", "rollback", "force", "conf-dir", "cache-dir"),
     },
-    load: async () => (await import("./commands/install.ts")).install,
+    load: async () => (await import("./install/command.ts")).install,
   },
   {
     name: "uninstall",
     summary: "Undo cni install: restore the files that it replaced",
     args: [DIRECTORY],
     flags: pick("dry-run", "if-installed", "force", "conf-dir", "cache-dir"),
-    load: async () => (await import("./commands/install.ts")).uninstall,
+    load: async () => (await import("./install/command.ts")).uninstall,
   },
 ];
 
@@ -363,20 +363,20 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
     name: "netns add",
     summary: "Create a named network namespace",
     args: [{ name: "NAME", summary: "name of the namespace" }],
-    load: async () => (await import("./commands/netns.ts")).addNetns,
+    load: async () => (await import("./netns/command.ts")).addNetns,
   },
   {
     name: "netns del",
     summary: "Delete a named network namespace",
     args: [NAME],
     flags: pick("force", "cache-dir"),
-    load: async () => (await import("./commands/netns.ts")).delNetns,
+    load: async () => (await import("./netns/command.ts")).delNetns,
   },
   {
     name: "netns list",
     summary: "Show the named network namespaces",
     flags: { ...LISTING, ...pick("cache-dir") },
-    load: async () => (await import("./commands/netns.ts")).listNetns,
+    load: async () => (await import("./netns/command.ts")).listNetns,
   },
   {
     name: "netns exec",
@@ -389,7 +389,7 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
     }],
     flags: pick("cache-dir"),
     isWrapper: true,
-    load: async () => (await import("./commands/netns.ts")).execNetns,
+    load: async () => (await import("./netns/command.ts")).execNetns,
   },
 ];
 
@@ -400,7 +400,7 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
     summary: "Create a project with a plugin and its test",
     args: [{ name: "NAME", summary: "type of the plugin, such as my-plugin" }],
     flags: pick("chained", "ipam", "checkout"),
-    load: async () => (await import("./commands/new.ts")).newPlugin,
+    load: async () => (await import("./new/command.ts")).newPlugin,
   },
   {
     name: "conform",
@@ -425,7 +425,7 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
       },
     },
     timeout: "0",
-    load: async () => (await import("./commands/conform.ts")).conform,
+    load: async () => (await import("./conform/command.ts")).conform,
   },
 ];
 
@@ -440,7 +440,7 @@ const OWN_COMMANDS: readonly CommandRow[] = [
       summary: "bash, zsh or fish",
       completes: ["bash", "zsh", "fish"],
     }],
-    load: async () => (await import("./commands/completion.ts")).completion,
+    load: async () => (await import("./completion/command.ts")).completion,
   },
   ...OWN_ROWS,
   {
@@ -453,7 +453,7 @@ const OWN_COMMANDS: readonly CommandRow[] = [
       isRepeated: true,
     }],
     isHidden: true,
-    load: async () => (await import("./commands/completion.ts")).complete,
+    load: async () => (await import("./completion/command.ts")).complete,
   },
 ];
 

@@ -4,13 +4,13 @@
  * @module
  */
 
-import { DEFAULT_SOCKET } from "../daemon/protocol/daemon_socket.ts";
+import { DEFAULT_SOCKET } from "../daemon/wire/daemon_socket.ts";
 import type {
   CommandCall,
   FlagTable,
   FlagValues,
   STANDARD_FLAGS,
-} from "./program/command.ts";
+} from "../base/command_line/command.ts";
 
 /** All flags by long name. */
 export const FLAGS = {

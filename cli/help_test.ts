@@ -2,15 +2,15 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { cnitool } from "./cnitool.ts";
 import { cni } from "./commands.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
-import { flagsOf } from "./program/command.ts";
+import { flagsOf } from "../base/command_line/command.ts";
 import {
   formatCommandHelp,
   formatProgramHelp,
   withTexts,
-} from "./program/help.ts";
-import { parseCommandLine } from "./program/parse.ts";
+} from "../base/command_line/help.ts";
+import { parseCommandLine } from "../base/command_line/parse.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
-import { chooseStyle } from "./program/style.ts";
+import { chooseStyle } from "../base/command_line/style.ts";
 
 const plain = chooseStyle(false);
 const shown = await Promise.all(

@@ -5,8 +5,8 @@
  * @module
  */
 
-import { DEFAULT_SOCKET } from "../daemon/protocol/daemon_socket.ts";
-import type { HelpTexts } from "./program/command.ts";
+import { DEFAULT_SOCKET } from "../daemon/wire/daemon_socket.ts";
+import type { HelpTexts } from "../base/command_line/command.ts";
 
 const TEXTS: HelpTexts = {
   "add": {

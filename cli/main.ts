@@ -5,12 +5,12 @@
  * @module
  */
 
-import { formatFailure } from "../cni/error.ts";
+import { formatFailure } from "../base/error.ts";
 import { printAndExit } from "../cni/call/answer.ts";
-import { calledAs } from "../cni/process/stdio.ts";
+import { calledAs } from "../base/process/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import { unknownName } from "../plugins/registry.ts";
-import { runMain } from "./program/run.ts";
+import { runMain } from "../base/command_line/run.ts";
 
 /** Runs the program for the name that the tool was invoked as. */
 async function main(): Promise<void> {

@@ -5,11 +5,11 @@
  */
 
 import { dirname, resolve } from "@std/path/posix";
-import { CniError, ErrorCode } from "../cni/error.ts";
-import { unlessMissing, withIoFailure } from "../cni/files/io.ts";
-import { replaceGivenFile } from "../ffi/given_file.ts";
+import { CniError, ErrorCode } from "../base/error.ts";
+import { unlessMissing, withIoFailure } from "../base/files/io.ts";
+import { replaceGivenFile } from "../ffi/file/given_file.ts";
 import type { CniCall } from "./flags.ts";
-import { UsageError } from "./program/usage_error.ts";
+import { UsageError } from "../base/command_line/usage_error.ts";
 
 /**
  * Finds the file for `--output` and `--write`.

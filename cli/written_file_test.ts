@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { CniError } from "../cni/error.ts";
+import { CniError } from "../base/error.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { checkTarget, writeTarget } from "./written_file.ts";
 

@@ -6,8 +6,8 @@
 
 import type { CmdArgs, Command } from "./call/args.ts";
 import type { Delegate } from "./invoke/delegate.ts";
-import type { JsonObject, Schema } from "./json/json.ts";
-import type { Log } from "./log/log.ts";
+import type { JsonObject, Schema } from "../base/json/json.ts";
+import type { Log } from "../base/log/log.ts";
 import type { Result } from "./result/result.ts";
 import type { Surroundings } from "./call/surroundings.ts";
 import type { Question } from "./tools/tool_question.ts";

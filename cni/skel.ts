@@ -7,7 +7,7 @@
 
 import { formatVersions, printAndExit } from "./call/answer.ts";
 import { missingVariables, readCmdArgs } from "./call/args.ts";
-import { CniError, ErrorCode, formatFailure } from "./error.ts";
+import { CniError, ErrorCode, formatFailure } from "../base/error.ts";
 import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./call/surroundings.ts";
 import { OWN_NETNS, shareNetnsId } from "./call/own_netns.ts";
@@ -20,7 +20,7 @@ import {
   readStdinSoon,
   sendConsoleToStderr,
   writeStderr,
-} from "./process/stdio.ts";
+} from "../base/process/stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
 
 /** The release of these plugins. */

@@ -22,7 +22,7 @@ import { OWN_NETNS } from "../tests/_harness/surroundings.ts";
 import { importFlags } from "../scripts/net.ts";
 import { Cidr } from "../net/cidr.ts";
 import { type Command, COMMANDS, type Environment } from "./call/args.ts";
-import { CniError } from "./error.ts";
+import { CniError } from "../base/error.ts";
 import type { Invocation, Invoker } from "./call/surroundings.ts";
 import type { Call } from "./plugin.ts";
 import { emptyResult, type Result } from "./result/result.ts";
@@ -564,7 +564,7 @@ Deno.test("runMain() prints a result that is larger than a pipe", async () => {
 Deno.test("VERSION does not wait for a stdin that stays open", async () => {
   const script = `
     import { readStdinSoon } from "${
-    import.meta.resolve("./process/stdio.ts")
+    import.meta.resolve("../base/process/stdio.ts")
   }";
     console.log((await readStdinSoon()).length);
     Deno.exit(0);`;

@@ -8,7 +8,7 @@
  * @module
  */
 
-import { Fd } from "./fd.ts";
+import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
 
 /** Source: include/uapi/linux/eventpoll.h. */

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
-import { Fd } from "./fd.ts";
+import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";

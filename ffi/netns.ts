@@ -9,7 +9,7 @@
  */
 
 import { SyscallError } from "./errno.ts";
-import { Fd } from "./fd.ts";
+import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
 
 /** Source: include/uapi/linux/sched.h. */

@@ -5,7 +5,7 @@
  */
 
 import { struct, u16 } from "../net/bytes.ts";
-import { Fd } from "./fd.ts";
+import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
 import { inNetns, type NetNs } from "./netns.ts";
 

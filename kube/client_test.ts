@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { pause } from "../cni/call/deadline.ts";
-import { CniError } from "../cni/error.ts";
+import { pause } from "../base/deadline.ts";
+import { CniError } from "../base/error.ts";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import type { KubeconfigKind } from "./testing/kubeconfig.ts";

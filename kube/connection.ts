@@ -4,8 +4,8 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../cni/error.ts";
-import { waitUntil } from "../cni/call/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../base/error.ts";
+import { waitUntil } from "../base/deadline.ts";
 import type {
   Access,
   ClientCertificate,

@@ -9,15 +9,15 @@
 
 import * as z from "zod/mini";
 import type { Environment } from "../cni/call/args.ts";
-import { describeError } from "../cni/error.ts";
+import { describeError } from "../base/error.ts";
 import { type Ending, runToEnd } from "../cni/invoke/child.ts";
-import { deadline } from "../cni/call/deadline.ts";
+import { deadline } from "../base/deadline.ts";
 import {
   decode,
   type JsonObject,
   omitAbsent,
   type SchemaOutput,
-} from "../cni/json/json.ts";
+} from "../base/json/json.ts";
 import { once, optional } from "../cni/config/types.ts";
 import type {
   ClientCertificate,

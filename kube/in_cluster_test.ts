@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../cni/call/args.ts";
-import { CniError } from "../cni/error.ts";
-import { deadline } from "../cni/call/deadline.ts";
+import { CniError } from "../base/error.ts";
+import { deadline } from "../base/deadline.ts";
 import { KubeScene } from "./testing/kube_scene.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { readAnswer } from "./answer.ts";

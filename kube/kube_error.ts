@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ErrorCode } from "../cni/error.ts";
+import { ErrorCode } from "../base/error.ts";
 
 /** The details of a failure. */
 export interface KubeFailure {

@@ -8,7 +8,7 @@
 
 import { dirname, resolve } from "@std/path/posix";
 import type { Environment } from "../cni/call/args.ts";
-import { decode, omitAbsent } from "../cni/json/json.ts";
+import { decode, omitAbsent } from "../base/json/json.ts";
 import type { Access } from "./access.ts";
 import {
   type ClusterEntry,

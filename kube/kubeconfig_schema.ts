@@ -7,7 +7,7 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../cni/json/json.ts";
+import type { SchemaOutput } from "../base/json/json.ts";
 import { once, optional } from "../cni/config/types.ts";
 
 export type Kubeconfig = SchemaOutput<ReturnType<typeof kubeconfigSchema>>;

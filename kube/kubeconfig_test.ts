@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { CniError } from "../cni/error.ts";
+import { CniError } from "../base/error.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import type { Access } from "./access.ts";
 import { readKubeconfig } from "./kubeconfig.ts";

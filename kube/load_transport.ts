@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../cni/call/args.ts";
-import { describeError } from "../cni/error.ts";
+import { describeError } from "../base/error.ts";
 import type { Access, ClientCertificate } from "./access.ts";
 import type {
   HttpAnswer,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { describeError } from "../cni/error.ts";
-import { formatAbort, isTimeout } from "../cni/call/deadline.ts";
+import { describeError } from "../base/error.ts";
+import { formatAbort, isTimeout } from "../base/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 import type { HttpRequest } from "./transport.ts";
 

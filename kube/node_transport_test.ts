@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { CniError } from "../cni/error.ts";
+import { CniError } from "../base/error.ts";
 import { KubeApi } from "./testing/kube_api.ts";
 import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import type { KubeClient } from "./client.ts";

@@ -5,7 +5,7 @@
  */
 
 import { join } from "@std/path/posix";
-import { CniError, ErrorCode } from "../cni/error.ts";
+import { CniError, ErrorCode } from "../base/error.ts";
 
 /** The source of a configuration. */
 export interface Origin {

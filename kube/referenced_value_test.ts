@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../cni/error.ts";
+import { CniError } from "../base/error.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { checkToken, readNamedFile, readPem } from "./referenced_value.ts";
 import { eachRow } from "../tests/_harness/table.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { JoinedSignal, pause } from "../cni/call/deadline.ts";
+import { JoinedSignal, pause } from "../base/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 
 /**

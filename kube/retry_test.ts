@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { waitUntil } from "../cni/call/deadline.ts";
+import { waitUntil } from "../base/deadline.ts";
 import { kubeErrorOf } from "./testing/kube_scene.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";

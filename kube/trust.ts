@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../cni/call/args.ts";
-import { ifPossible } from "../cni/files/io.ts";
+import { ifPossible } from "../base/files/io.ts";
 import type { Access } from "./access.ts";
 
 /**

@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../cni/call/args.ts";
-import { omitAbsent } from "../cni/json/json.ts";
+import { omitAbsent } from "../base/json/json.ts";
 import type {
   ClientCertificate,
   Credentials,

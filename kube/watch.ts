@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../cni/call/deadline.ts";
+import { deadline, JoinedSignal } from "../base/deadline.ts";
 import type { Channel } from "./connection.ts";
 import { type Exchange, MAX_BYTES, readAnswer, readChunks } from "./answer.ts";
 import { KubeError } from "./kube_error.ts";

@@ -5,7 +5,7 @@
  */
 
 import { JSON_SCHEMA, load, YAMLException } from "js-yaml";
-import { CniError, ErrorCode } from "../cni/error.ts";
+import { CniError, ErrorCode } from "../base/error.ts";
 
 /** The details of a YAMLException. */
 interface Problem {

@@ -3,7 +3,7 @@
  * the engine takes some 15 ms to start, and a call that the daemon runs does not
  * need it.
  *
- * It does what daemon/client/hand_over.ts does, for the usual case:
+ * It does what daemon/caller/hand_over.ts does, for the usual case:
  *
  * 1. The program has no arguments, the variables that the command needs are set,
  *    CNI_TRACE is not set, and CNI_NO_DAEMON is unset or empty.
@@ -12,7 +12,7 @@
  *
  * In any other case the engine starts as if this program had not run. What was
  * read from stdin is then put back, as a file in memory, whose name tells the
- * engine how far the call came (`told`, and daemon/protocol/stdin_name.ts).
+ * engine how far the call came (`told`, and daemon/wire/stdin_name.ts).
  *
  * It makes one mapping and uses system calls only. The functions are in the order
  * in which they run; run() is at the end.
@@ -440,7 +440,7 @@ static bool set_path(struct call *call, const char *path, size_t length,
   return true;
 }
 
-/* Finds the socket: the first that `listSockets` of daemon/protocol/daemon_socket.ts has. */
+/* Finds the socket: the first that `listSockets` of daemon/wire/daemon_socket.ts has. */
 static bool find_socket(struct call *call) {
   const struct value socket = call->values[KEY_SOCKET];
   const struct value directory = call->values[KEY_DIRECTORY];

@@ -1,6 +1,6 @@
 /*
  * What call.c shares with the node daemon and with the engine. Written by
- * `deno task launcher` from the tables in daemon/protocol and cni/call.
+ * `deno task launcher` from the tables in daemon/wire and cni/call.
  *
  * Tables have no pointers: the code may run at any address.
  */

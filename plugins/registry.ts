@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../cni/error.ts";
+import { CniError, ErrorCode } from "../base/error.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { listVersionsFrom } from "../cni/version.ts";
 import { LOADERS, SERVED_SINCE } from "./lists/loaders.ts";

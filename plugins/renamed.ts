@@ -7,9 +7,9 @@
  */
 
 import { formatVersions, printAndExit } from "../cni/call/answer.ts";
-import { formatFailure } from "../cni/error.ts";
-import { listOwnNames } from "../cni/process/own_names.ts";
-import { readStdinSoon } from "../cni/process/stdio.ts";
+import { formatFailure } from "../base/error.ts";
+import { listOwnNames } from "../base/process/own_names.ts";
+import { readStdinSoon } from "../base/process/stdio.ts";
 import {
   compareVersions,
   CURRENT_VERSION,

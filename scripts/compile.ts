@@ -26,9 +26,9 @@
  * @module
  */
 
-import { describeError } from "../cni/error.ts";
-import { writeStderr } from "../cni/process/stdio.ts";
-import { findColumns, Progress } from "../cli/program/progress.ts";
+import { describeError } from "../base/error.ts";
+import { writeStderr } from "../base/process/stdio.ts";
+import { findColumns, Progress } from "../base/command_line/progress.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { compile, type Executable } from "./compile/executables.ts";

@@ -10,7 +10,7 @@
 
 import { parseArgs } from "@std/cli/parse-args";
 import { dirname } from "@std/path/posix";
-import { describeError } from "../cni/error.ts";
+import { describeError } from "../base/error.ts";
 import { answerHelp } from "./help.ts";
 import { formatCallFormat } from "./launcher/call_format.ts";
 import {

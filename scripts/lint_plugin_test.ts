@@ -6,7 +6,7 @@ import { eachRow } from "../tests/_harness/table.ts";
 const SAMPLES: Readonly<Record<string, string>> = {
   "cni/error-message": 'new Error("Cannot parse it.");',
   "cni/kernel-is-sync": "inNetns(ns, async () => {});",
-  "cni/layers": 'import { open } from "../ffi/fd.ts";',
+  "cni/layers": 'import { open } from "../ffi/file/fd.ts";',
   "cni/netlink-declared": "new DataView(buffer);",
   "cni/no-ambient": "Deno.exit(1);",
 };

@@ -15,7 +15,7 @@
 
 import { parseArgs } from "@std/cli/parse-args";
 import { basename } from "@std/path/posix";
-import { describeError } from "../cni/error.ts";
+import { describeError } from "../base/error.ts";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
 import { checkRuntime } from "./compile/denort.ts";

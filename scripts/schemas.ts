@@ -6,7 +6,7 @@
  * @module
  */
 
-import { ifPossible } from "../cni/files/io.ts";
+import { ifPossible } from "../base/files/io.ts";
 import { answerHelp } from "./help.ts";
 import { writePluginLists } from "./schemas/plugin_lists.ts";
 

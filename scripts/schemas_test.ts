@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import * as z from "zod/mini";
-import { decode } from "../cni/json/json.ts";
+import { decode } from "../base/json/json.ts";
 import {
   getLanguageService,
   type JSONDocument,
@@ -13,8 +13,8 @@ import {
   type JsonSchema,
 } from "../cni/tools/json_schema.ts";
 import { schemaOfKeys } from "../cni/tools/key_schema.ts";
-import { typeOf } from "../cli/schema/explain.ts";
-import { makeSchemas } from "../cli/schema/make.ts";
+import { typeOf } from "../cli/explain/explain.ts";
+import { makeSchemas } from "../cli/explain/make.ts";
 import { KEYS } from "../plugins/lists/keys.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { listChanged } from "./schemas.ts";

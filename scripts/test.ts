@@ -19,13 +19,13 @@
  * @module
  */
 
-import { writeStderr } from "../cni/process/stdio.ts";
+import { writeStderr } from "../base/process/stdio.ts";
 import {
   canUseNetns,
   missingForNetns,
   needsUserNamespaces,
 } from "../testing/capabilities.ts";
-import { findColumns, Progress } from "../cli/program/progress.ts";
+import { findColumns, Progress } from "../base/command_line/progress.ts";
 import { ensureCompiled } from "./compile.ts";
 import { findDenoDirectory } from "./deno_directory.ts";
 import { installTestPackages } from "./debian_packages.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { ifPossible } from "../cni/files/io.ts";
+import { ifPossible } from "../base/files/io.ts";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
 import { NetlinkSocket, Protocol } from "../ffi/netlink/mod.ts";
 import { AF_INET6 } from "../ffi/rtnl/constants.ts";

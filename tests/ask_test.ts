@@ -41,7 +41,7 @@ for (
     name: `findAsk() ${name}`,
     ignore: !hasCommand("python3"),
     fn: async () => {
-      const module = new URL("../cli/program/ask.ts", import.meta.url);
+      const module = new URL("../base/command_line/ask.ts", import.meta.url);
       const script = `import { findAsk } from "${module}";
         Deno.addSignalListener("SIGINT", () => {}); // as the tool does
         const ask = findAsk() ?? (() => { throw new Error("nobody") });

@@ -5,11 +5,11 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { makeChain } from "../cli/chain_form.ts";
-import { ifPossible } from "../cni/files/io.ts";
-import type { JsonObject } from "../cni/json/json.ts";
-import { decodePluginConf, decodePluginConfs } from "../cni/libcni/conf.ts";
-import { buildRequest, type RequestExtras } from "../cni/libcni/request.ts";
+import { makeChain } from "../cli/networks/chain_form.ts";
+import { ifPossible } from "../base/files/io.ts";
+import type { JsonObject } from "../base/json/json.ts";
+import { decodePluginConf, decodePluginConfs } from "../libcni/conf.ts";
+import { buildRequest, type RequestExtras } from "../libcni/request.ts";
 import {
   allOf,
   hasCommand,

@@ -11,8 +11,8 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { join } from "@std/path/posix";
-import { pause } from "../cni/call/deadline.ts";
-import { ifPossible } from "../cni/files/io.ts";
+import { pause } from "../base/deadline.ts";
+import { ifPossible } from "../base/files/io.ts";
 import { allOf, ignoreUnless } from "../testing/capabilities.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 

@@ -1,11 +1,11 @@
 /** `cni conform` names the defect of an executable that has one, and no other. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { Interruption } from "../cli/program/interrupt.ts";
+import { Interruption } from "../base/command_line/interrupt.ts";
 import jsonSchema from "../cli/conform/conform.schema.json" with {
   type: "json",
 };
-import { ifPossible } from "../cni/files/io.ts";
+import { ifPossible } from "../base/files/io.ts";
 import { inNetns } from "../ffi/netns.ts";
 import { type Sandbox, ThrowAwayNode } from "../testing/conform/place.ts";
 import { type Needs, rootTest } from "../testing/capabilities.ts";

@@ -3,8 +3,8 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { ifPossible } from "../cni/files/io.ts";
-import { findListener } from "../ffi/unix_socket.ts";
+import { ifPossible } from "../base/files/io.ts";
+import { findListener } from "../ffi/socket/unix_socket.ts";
 import { allOf, needsRoot } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";

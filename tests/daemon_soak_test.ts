@@ -13,12 +13,12 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { pause } from "../cni/call/deadline.ts";
-import { ifPossible } from "../cni/files/io.ts";
-import { readLocks } from "../cni/files/lock_holders.ts";
-import { SILENCE_MS } from "../daemon/protocol/call_format.ts";
+import { pause } from "../base/deadline.ts";
+import { ifPossible } from "../base/files/io.ts";
+import { readLocks } from "../base/files/lock_holders.ts";
+import { SILENCE_MS } from "../daemon/wire/call_format.ts";
 import type { NetNs } from "../ffi/netns.ts";
-import { stableName } from "../plugins/parts/stable_name.ts";
+import { stableName } from "../plugins/parts/owner/stable_name.ts";
 import {
   allOf,
   hasCommand,

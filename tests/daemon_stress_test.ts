@@ -12,12 +12,12 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { lossesFile, offFile } from "../daemon/protocol/daemon_socket.ts";
-import { pause } from "../cni/call/deadline.ts";
-import { findFileId } from "../cni/files/same_file.ts";
+import { lossesFile, offFile } from "../daemon/wire/daemon_socket.ts";
+import { pause } from "../base/deadline.ts";
+import { findFileId } from "../base/files/same_file.ts";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
-import { UnixStream } from "../ffi/unix_stream.ts";
-import { encodeMessage, type Message } from "../daemon/protocol/request.ts";
+import { UnixStream } from "../ffi/socket/unix_stream.ts";
+import { encodeMessage, type Message } from "../daemon/wire/request.ts";
 import {
   allOf,
   hasCommand,

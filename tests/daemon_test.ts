@@ -8,9 +8,9 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { lossesFile, offFile } from "../daemon/protocol/daemon_socket.ts";
-import { pause } from "../cni/call/deadline.ts";
-import { findFileId } from "../cni/files/same_file.ts";
+import { lossesFile, offFile } from "../daemon/wire/daemon_socket.ts";
+import { pause } from "../base/deadline.ts";
+import { findFileId } from "../base/files/same_file.ts";
 import { inNetns } from "../ffi/netns.ts";
 import {
   allOf,
@@ -28,9 +28,9 @@ import {
   lengthAt,
   MAGIC,
   WORD_BYTES,
-} from "../daemon/protocol/call_format.ts";
+} from "../daemon/wire/call_format.ts";
 import { concat } from "../net/bytes.ts";
-import type { Message } from "../daemon/protocol/request.ts";
+import type { Message } from "../daemon/wire/request.ts";
 import type { StateDocument } from "../daemon/server/state_handler.ts";
 import { decodeMessages, encodeRequest } from "./_harness/call_format.ts";
 import { eventually } from "./_harness/eventually.ts";

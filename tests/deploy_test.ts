@@ -11,7 +11,7 @@ import node from "../package.json" with { type: "json" };
 import { cni } from "../cli/commands.ts";
 import { canUseNetns, hasCommand } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/net.ts";
-import { parseCommandLine } from "../cli/program/parse.ts";
+import { parseCommandLine } from "../base/command_line/parse.ts";
 import {
   CHART,
   DEPLOY,

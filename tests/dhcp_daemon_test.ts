@@ -11,8 +11,8 @@ import {
 import type { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { Events } from "../daemon/service/events.ts";
-import { DEFAULT_TIMING } from "../daemon/dhcp/client.ts";
-import { KeptLease } from "../daemon/dhcp/kept_lease.ts";
+import { DEFAULT_TIMING } from "../ipam/dhcp/daemon/client.ts";
+import { KeptLease } from "../ipam/dhcp/daemon/kept_lease.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import type { CallOutput } from "../testing/test_hosts.ts";
@@ -465,7 +465,7 @@ rootTest("a second daemon waits for the first one's leases", async () => {
     warn(): void {},
     error(): void {},
   };
-  const { runDhcp } = await import("../daemon/dhcp/daemon.ts");
+  const { runDhcp } = await import("../ipam/dhcp/daemon/daemon.ts");
   const second = runDhcp({
     socket: scene.socket,
     hostPrefix: "",

@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { PacketSocket } from "../ffi/packet_socket.ts";
+import { PacketSocket } from "../ffi/socket/packet_socket.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { assertFailure } from "./_harness/call_outcome.ts";

@@ -5,8 +5,8 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
-import { findFileId } from "../cni/files/same_file.ts";
-import { UnixListener } from "../ffi/unix_socket.ts";
+import { findFileId } from "../base/files/same_file.ts";
+import { UnixListener } from "../ffi/socket/unix_socket.ts";
 import { setCloseOnExec } from "../ffi/libc.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";

@@ -12,8 +12,8 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { loadAll } from "js-yaml";
-import { makeSchemas } from "../cli/schema/make.ts";
-import { ErrorCode } from "../cni/error.ts";
+import { makeSchemas } from "../cli/explain/make.ts";
+import { ErrorCode } from "../base/error.ts";
 import { toPlainText } from "../cni/tools/json_schema.ts";
 import type { PluginKeys } from "../cni/tools/plugin_keys.ts";
 import { findAbout } from "../plugins/abouts.ts";

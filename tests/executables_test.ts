@@ -11,8 +11,8 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { makeSchemas } from "../cli/schema/make.ts";
-import { selectSchema } from "../cli/schema/schemas.ts";
+import { makeSchemas } from "../cli/explain/make.ts";
+import { selectSchema } from "../cli/explain/schemas.ts";
 import { findPlugin, pluginNames } from "../plugins/registry.ts";
 import {
   goPlugin,

@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { findFileId } from "../cni/files/same_file.ts";
+import { findFileId } from "../base/files/same_file.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";

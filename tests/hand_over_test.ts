@@ -6,11 +6,11 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { pause } from "../cni/call/deadline.ts";
-import { HURRIED_TAKE_MS, TAKE_MS } from "../daemon/protocol/call_format.ts";
-import { LOSS_PERIOD_MS } from "../daemon/protocol/daemon_losses.ts";
-import { lossesFile, offFile } from "../daemon/protocol/daemon_socket.ts";
-import { UnixStream } from "../ffi/unix_stream.ts";
+import { pause } from "../base/deadline.ts";
+import { HURRIED_TAKE_MS, TAKE_MS } from "../daemon/wire/call_format.ts";
+import { LOSS_PERIOD_MS } from "../daemon/wire/daemon_losses.ts";
+import { lossesFile, offFile } from "../daemon/wire/daemon_socket.ts";
+import { UnixStream } from "../ffi/socket/unix_stream.ts";
 import {
   allOf,
   hasCommand,
@@ -19,7 +19,7 @@ import {
   needsRoot,
 } from "../testing/capabilities.ts";
 import { concat } from "../net/bytes.ts";
-import { encodeMessage, type Message } from "../daemon/protocol/request.ts";
+import { encodeMessage, type Message } from "../daemon/wire/request.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, leaveSocket, type Reply } from "./_harness/unix_server.ts";
 import { needsOtherCaller, needsOtherUser } from "./_harness/other_user.ts";

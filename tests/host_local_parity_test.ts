@@ -7,7 +7,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../cni/call/args.ts";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { isAtLeast } from "../cni/version.ts";
 import {
   DataDirectory,

@@ -8,7 +8,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
 import type { Environment } from "../cni/call/args.ts";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { eachAtOnce, howOften } from "./_harness/repetition.ts";
 import {
   allOf,

@@ -6,7 +6,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { ifPossible } from "../cni/files/io.ts";
+import { ifPossible } from "../base/files/io.ts";
 import { importFlags } from "../scripts/net.ts";
 import {
   allOf,

@@ -26,7 +26,7 @@ const PARTS = [
 const LOCKING =
   /\b(FileLock\.(acquire|tryAcquire)\w*|InheritedLock\.tryAcquire|lockPrivately|\w+\.lockSync)\(/;
 /** Files that make locks of others, or count them. */
-const MAKERS = ["cni/files/lock.ts", "cni/files/private_lock.ts"];
+const MAKERS = ["base/files/lock.ts", "base/files/private_lock.ts"];
 
 /** Lists the files of the product that lock something. */
 function listLockers(directory: string): string[] {

@@ -5,12 +5,12 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { metrics } from "../cli/commands/metrics.ts";
+import { metrics } from "../cli/metrics/command.ts";
 import { CHECKS } from "../cli/doctor/checks.ts";
-import { pause } from "../cni/call/deadline.ts";
-import { FileLock } from "../cni/files/lock.ts";
-import { isObject } from "../cni/json/json.ts";
-import { encodeRequest } from "../daemon/protocol/call_format.ts";
+import { pause } from "../base/deadline.ts";
+import { FileLock } from "../base/files/lock.ts";
+import { isObject } from "../base/json/json.ts";
+import { encodeRequest } from "../daemon/wire/call_format.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { ALERT_CASES, END, HEALTHY } from "./_harness/alert_cases.ts";
 import { leaseOfNone, LONG_AGO } from "./doctor/fault.ts";

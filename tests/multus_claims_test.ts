@@ -4,8 +4,8 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
-import type { JsonObject } from "../cni/json/json.ts";
+import { CREATED_BY, MIGRATION_JOB } from "../kube/pod_evidence.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import { instanceOf, machineOf } from "../ipam/whereabouts/testing/claims.ts";
 import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";

@@ -3,7 +3,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
 import {

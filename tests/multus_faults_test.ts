@@ -11,7 +11,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { FaultInjector, type Moment } from "../testing/fault_injector.ts";

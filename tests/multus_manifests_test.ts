@@ -5,13 +5,13 @@
 
 import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
-import { createLog } from "../cni/log/log.ts";
+import { createLog } from "../base/log/log.ts";
 import { openKubeClient } from "../kube/client.ts";
 import { eachRow } from "./_harness/table.ts";
 import { parseFlags } from "./_harness/tool_call.ts";
-import { Executable } from "../cli/multus/install/executable.ts";
-import { INSTALL_FLAGS } from "../cli/multus/install/install_flags.ts";
-import { readInstallOptions } from "../cli/multus/install/options.ts";
+import { Executable } from "../plugins/multus/install/executable.ts";
+import { INSTALL_FLAGS } from "../plugins/multus/install/install_flags.ts";
+import { readInstallOptions } from "../plugins/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
 import { deadlineWhen } from "./_harness/eventually.ts";
 import { KubeApi } from "../kube/testing/kube_api.ts";

@@ -6,8 +6,8 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { FileLock } from "../cni/files/lock.ts";
-import { findFileId } from "../cni/files/same_file.ts";
+import { FileLock } from "../base/files/lock.ts";
+import { findFileId } from "../base/files/same_file.ts";
 import {
   hostTest,
   LIMITED,

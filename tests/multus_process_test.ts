@@ -6,7 +6,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
 import { runIn, snapshot } from "../testing/ip_json.ts";
 import {

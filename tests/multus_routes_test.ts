@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
 import {

@@ -8,7 +8,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import type { Needs } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { FakeDaemon } from "./_harness/unix_server.ts";

@@ -6,8 +6,8 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { encodeJson } from "../cni/libcni/json_bytes.ts";
-import type { JsonObject } from "../cni/json/json.ts";
+import { encodeJson } from "../base/json/json_bytes.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import {
   BIN,

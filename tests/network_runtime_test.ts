@@ -12,7 +12,7 @@ import {
   NetworkRuntime,
   parseNetworkConfList,
   type RuntimeConf,
-} from "../cni/libcni/mod.ts";
+} from "../libcni/mod.ts";
 import { dispatch } from "../cni/skel.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { findPlugin } from "../plugins/registry.ts";

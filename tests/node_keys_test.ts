@@ -1,8 +1,8 @@
 /** Every key of every plugin's schema is known to name something of the node, or not to. */
 
 import { assertEquals } from "@std/assert";
-import { makeSchemas } from "../cli/schema/make.ts";
-import { foldKey, isObject } from "../cni/json/json.ts";
+import { makeSchemas } from "../cli/explain/make.ts";
+import { foldKey, isObject } from "../base/json/json.ts";
 import { PLUGIN_NODE_KEYS } from "../cni/config/node_key_table.ts";
 import { findNodeKey, isUsual, NODE_KEYS } from "../cni/config/node_keys.ts";
 import { pluginNames } from "../plugins/registry.ts";

@@ -18,7 +18,7 @@ import {
   type NodeNetworkOptions,
   type Pod,
   PodNetworkError,
-} from "../node/network/mod.ts";
+} from "../node/mod.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { canPing, ipJson, runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";

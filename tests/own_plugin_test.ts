@@ -4,12 +4,12 @@
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { findTold } from "../cli/told_plugin.ts";
+import { findTold } from "../cli/plugins/told_plugin.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
-import { createLog } from "../cni/log/log.ts";
+import { createLog } from "../base/log/log.ts";
 import type { Orphan } from "../cni/tools/orphan.ts";
 import { dispatch } from "../cni/skel.ts";
-import { findOrphans } from "../node/orphans/mod.ts";
+import { findOrphans } from "../cli/orphans/mod.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import { ROOT } from "../scripts/compile/project.ts";
 import { rootTest } from "../testing/capabilities.ts";

@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { eventually } from "./_harness/eventually.ts";
 import {

@@ -1,12 +1,12 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 /** `cni probe` and `cni metrics` on a node with two networks. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { metrics } from "../cli/commands/metrics.ts";
-import { probe } from "../cli/commands/probe.ts";
+import { metrics } from "../cli/metrics/command.ts";
+import { probe } from "../cli/probe/command.ts";
 import type { CniCall } from "../cli/flags.ts";
 import { ORPHAN_KINDS } from "../cni/tools/orphan.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
-import { chooseStyle } from "../cli/program/style.ts";
+import { chooseStyle } from "../base/command_line/style.ts";
 import { DoctorScene } from "./doctor/scene.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 import { callWith } from "./_harness/tool_call.ts";

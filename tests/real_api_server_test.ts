@@ -4,10 +4,10 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
-import { createLog } from "../cni/log/log.ts";
-import { ClaimReleaser } from "../daemon/cluster/claim_releaser.ts";
-import { ResidentClients } from "../daemon/cluster/resident_clients.ts";
+import type { JsonObject } from "../base/json/json.ts";
+import { createLog } from "../base/log/log.ts";
+import { ClaimReleaser } from "../ipam/whereabouts/claim_releaser.ts";
+import { ResidentClients } from "../ipam/whereabouts/resident_clients.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import type { IpamClaim } from "../ipam/whereabouts/ipam_claim.ts";
 import type { Reservation } from "../ipam/whereabouts/objects.ts";

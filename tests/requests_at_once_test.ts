@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { assertSuccess } from "./_harness/call_outcome.ts";

@@ -3,10 +3,10 @@
 /** `serveCni()`, called by the plugin remote, and the example of it. */
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { findFileId } from "../cni/files/same_file.ts";
+import { findFileId } from "../base/files/same_file.ts";
 import { emptyResult, type Result } from "../cni/result/result.ts";
 import { serve } from "../docs/examples/daemon/main.ts";
-import { serveCni } from "../daemon/serve/serve_cni.ts";
+import { serveCni } from "../daemon/server/serve_cni.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { linkNames } from "../testing/ip_json.ts";

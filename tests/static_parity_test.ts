@@ -6,7 +6,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { type Run, runAs } from "../ipam/host_local/testing.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { runStatic, staticConfig } from "../ipam/static/testing.ts";

@@ -1,7 +1,7 @@
 /** The picture of docs/addresses-that-stay.md is what is drawn; `CNI_DRAW=1` writes it. */
 
 import { assertEquals } from "@std/assert";
-import { element, line, picture, textAt } from "../cli/program/svg.ts";
+import { element, line, picture, textAt } from "../base/command_line/svg.ts";
 
 /** Something that exists for a time, from 0 to 100. */
 type Bar = readonly [from: number, to: number, text: string, kind: Kind];

@@ -1,7 +1,7 @@
 /** IPAMClaims in pools that the reference uses and cleans up, on a real API server. */
 
 import { assert, assertEquals } from "@std/assert";
-import { pause } from "../cni/call/deadline.ts";
+import { pause } from "../base/deadline.ts";
 import type { IpPool, Reservation } from "../ipam/whereabouts/objects.ts";
 import { eachAtOnce, howOften, isLong } from "./_harness/repetition.ts";
 import { eventually } from "./_harness/eventually.ts";

@@ -1,7 +1,7 @@
 /** whereabouts and IPAMClaims: addresses that outlive their pods. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
+import { CREATED_BY, MIGRATION_JOB } from "../kube/pod_evidence.ts";
 import { type KubeClient, openKubeClient } from "../kube/client.ts";
 import { eachAtOnce, howOften, isLong } from "./_harness/repetition.ts";
 import {

@@ -5,12 +5,12 @@
 
 import { assertEquals } from "@std/assert";
 import { loadAll } from "js-yaml";
-import { createLog } from "../cni/log/log.ts";
-import { ClaimReleaser } from "../daemon/cluster/claim_releaser.ts";
-import { ResidentClients } from "../daemon/cluster/resident_clients.ts";
+import { createLog } from "../base/log/log.ts";
+import { ClaimReleaser } from "../ipam/whereabouts/claim_releaser.ts";
+import { ResidentClients } from "../ipam/whereabouts/resident_clients.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { findTarget, verbOf } from "../kube/testing/target.ts";
-import { CREATED_BY, MIGRATION_JOB } from "../cni/config/pod_evidence.ts";
+import { CREATED_BY, MIGRATION_JOB } from "../kube/pod_evidence.ts";
 import {
   instanceOf,
   machineOf,
@@ -20,7 +20,7 @@ import {
   withClaim,
 } from "../ipam/whereabouts/testing/claims.ts";
 import { parseFlags, runCni } from "./_harness/tool_call.ts";
-import { CLUSTER_GC_FLAGS } from "../cli/cluster_gc/flags.ts";
+import { CLUSTER_GC_FLAGS } from "../ipam/whereabouts/cluster_gc/flags.ts";
 import { POOLS, WhereaboutsScene } from "../ipam/whereabouts/testing/scene.ts";
 
 const RESERVATIONS = "overlappingrangeipreservations";

@@ -1,7 +1,7 @@
 /** whereabouts and its reference on one real API server. */
 
 import { assert, assertEquals } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import type { IpPool } from "../ipam/whereabouts/objects.ts";
 import { eachAtOnce } from "./_harness/repetition.ts";
 import { eventually } from "./_harness/eventually.ts";

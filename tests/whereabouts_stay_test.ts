@@ -1,7 +1,7 @@
 /** whereabouts with the key `stay`: StatefulSets and names that keep addresses. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import {
   claimStatus,
   putRunningPod,

@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../cni/json/json.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import { openKubeClient } from "../kube/client.ts";
 import { KubeError } from "../kube/kube_error.ts";
 import type { KubeRequest } from "../kube/request.ts";

@@ -4,19 +4,19 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { decode, objectOf } from "../../cni/json/json.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { decode, objectOf } from "../../base/json/json.ts";
 import {
   type CachedAttachment,
   parseNetworkConf,
   parseNetworkConfList,
   type PluginConf,
-} from "../../cni/libcni/mod.ts";
+} from "../../libcni/mod.ts";
 import { about } from "../../ipam/whereabouts/about.ts";
 import { type HeldClaim, Receipts } from "../../ipam/whereabouts/receipts.ts";
 import { whereaboutsSchema } from "../../ipam/whereabouts/schema.ts";
 import { readSettings } from "../../ipam/whereabouts/settings.ts";
-import { unfoldChains } from "../chain_form.ts";
+import { unfoldChains } from "../networks/chain_form.ts";
 
 /** The claim that an attachment's addresses belong to. */
 export interface AttachedClaim extends HeldClaim {

@@ -9,17 +9,17 @@
  */
 
 import { basename, dirname, join } from "@std/path/posix";
-import { ifPossible, readFile } from "../../cni/files/io.ts";
-import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
+import { ifPossible, readFile } from "../../base/files/io.ts";
+import { findFileId, isSameFile } from "../../base/files/same_file.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
-} from "../../cni/libcni/mod.ts";
-import { MULTUS_CACHE_DIR } from "../../cni/libcni/cache.ts";
+} from "../../libcni/mod.ts";
+import { MULTUS_CACHE_DIR } from "../../libcni/cache.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isNetns } from "../netns/named.ts";
-import type { Directories } from "../network.ts";
+import type { Directories } from "../networks/network.ts";
 
 /** An attachment on this node. */
 export interface NodeAttachment extends CachedAttachment {

@@ -5,11 +5,11 @@
  */
 
 import { resolve } from "@std/path/posix";
-import { ifPossible } from "../../cni/files/io.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
-import { findNearest } from "../program/suggest.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { findFileId } from "../../base/files/same_file.ts";
+import { findNearest } from "../../base/command_line/suggest.ts";
 import { findNetnsProblem, listNamed, pathOfName } from "../netns/named.ts";
-import type { Directories } from "../network.ts";
+import type { Directories } from "../networks/network.ts";
 import {
   isOfNetns,
   listNodeAttachments,

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { AttachmentCache } from "../../cni/libcni/mod.ts";
+import { AttachmentCache } from "../../libcni/mod.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 import { isCovered, listNodeAttachments } from "./node_attachments.ts";

@@ -5,9 +5,9 @@
  */
 
 import { basename } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { readTextFile, withIoFailure } from "../../cni/files/io.ts";
-import { isObject, parseJson } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { readTextFile, withIoFailure } from "../../base/files/io.ts";
+import { isObject, parseJson } from "../../base/json/json.ts";
 import { type Profile, PROFILES } from "../../testing/conform/profiles.ts";
 import type { Candidate } from "../../testing/conform/report.ts";
 import { DEMANDS } from "../../testing/conform/rows/all.ts";

@@ -7,7 +7,7 @@
 import { count, type Report } from "../../testing/conform/report.ts";
 import type { Row } from "../../testing/conform/run.ts";
 import { TOPICS } from "../../testing/conform/rows/all.ts";
-import { escapeXml } from "../program/svg.ts";
+import { escapeXml } from "../../base/command_line/svg.ts";
 
 const STYLE = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882;

@@ -6,8 +6,8 @@
 
 import { count, type Report } from "../../testing/conform/report.ts";
 import type { Row } from "../../testing/conform/run.ts";
-import { showControls, type Style } from "../program/style.ts";
-import { formatTable, wrap } from "../program/table.ts";
+import { showControls, type Style } from "../../base/command_line/style.ts";
+import { formatTable, wrap } from "../../base/command_line/table.ts";
 
 const WIDTH = 80;
 const WORDS = { kept: "ok", broken: "broken", untried: "-" } as const;

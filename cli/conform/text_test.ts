@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { Report } from "../../testing/conform/report.ts";
 import type { Row } from "../../testing/conform/run.ts";
-import { chooseStyle } from "../program/style.ts";
+import { chooseStyle } from "../../base/command_line/style.ts";
 import { formatReports } from "./text.ts";
 
 /** Formats a report on lo, with demands that were not tried for these reasons. */

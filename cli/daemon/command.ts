@@ -7,9 +7,9 @@
 import type { Environment } from "../../cni/call/args.ts";
 import { mayHaveSpans } from "../../cni/call/variables.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
-import { describeError } from "../../cni/error.ts";
-import { buildIdentity } from "../../cni/process/build_identity.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { describeError } from "../../base/error.ts";
+import { buildIdentity } from "../../base/process/build_identity.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { createWhereabouts } from "../../ipam/whereabouts/plugin.ts";
@@ -18,10 +18,10 @@ import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
 import { createMultus } from "../../plugins/multus/plugin.ts";
 import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
-import type { CommandCall, FlagValues, Output } from "../program/command.ts";
-import { ClaimReleaser } from "../../daemon/cluster/claim_releaser.ts";
-import { ResidentClients } from "../../daemon/cluster/resident_clients.ts";
-import { ResidentCluster } from "../../daemon/cluster/resident_cluster.ts";
+import type { CommandCall, FlagValues, Output } from "../../base/command_line/command.ts";
+import { ClaimReleaser } from "../../ipam/whereabouts/claim_releaser.ts";
+import { ResidentClients } from "../../ipam/whereabouts/resident_clients.ts";
+import { ResidentCluster } from "../../kube/resident/resident_cluster.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
 import type { DaemonSpans } from "../trace/daemon_spans.ts";
 import { detach } from "./detach.ts";
@@ -34,8 +34,8 @@ import {
   exitAsStranded,
   exitWhenStranded,
 } from "../../daemon/service/stranded.ts";
-import { answerThick, readOverlay } from "../../daemon/thick/serve.ts";
-import { translateShimCall } from "../../daemon/thick/shim_call.ts";
+import { answerThick, readOverlay } from "../../plugins/multus/thick/serve.ts";
+import { translateShimCall } from "../../plugins/multus/thick/shim_call.ts";
 import { warmUp } from "../../daemon/server/warm_up.ts";
 
 /**
@@ -144,8 +144,8 @@ async function serveDhcp(
   log: OperationLog,
   signal: AbortSignal,
 ): Promise<void> {
-  const { runDhcp } = await import("../../daemon/dhcp/daemon.ts");
-  const { DEFAULT_TIMING } = await import("../../daemon/dhcp/client.ts");
+  const { runDhcp } = await import("../../ipam/dhcp/daemon/daemon.ts");
+  const { DEFAULT_TIMING } = await import("../../ipam/dhcp/daemon/client.ts");
   const own = { broadcast: false, hostPrefix: "" };
   await runDhcp({ ...DEFAULT_TIMING, ...own, socket, log, signal });
 }

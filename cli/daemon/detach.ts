@@ -4,9 +4,9 @@
  * @module
  */
 
-import { JoinedSignal, pause } from "../../cni/call/deadline.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Output } from "../program/command.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Output } from "../../base/command_line/command.ts";
 import { readPidFile } from "../../daemon/service/pid_file.ts";
 
 /** How long to wait until the daemon listens, in ms. It takes a second or two. */

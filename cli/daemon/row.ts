@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { CommandRow } from "../program/command.ts";
+import type { CommandRow } from "../../base/command_line/command.ts";
 import { DAEMON_FLAGS } from "./options.ts";
 
 /**

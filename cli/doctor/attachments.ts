@@ -6,20 +6,20 @@
 
 import { join } from "@std/path/posix";
 import { listDifferences } from "../../cni/call/differences.ts";
-import { ifPossible, readTextFile } from "../../cni/files/io.ts";
+import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import {
   CheckNotSupportedError,
   type Network,
   parseNetworkConf,
   parseNetworkConfList,
-} from "../../cni/libcni/mod.ts";
+} from "../../libcni/mod.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
   isCovered,
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
-import { findMissing } from "../plugin_file.ts";
+import { findMissing } from "../plugins/plugin_file.ts";
 import { listNotForwarded } from "./sysctls.ts";
 import {
   type Check,

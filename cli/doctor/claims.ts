@@ -4,7 +4,7 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
 import { ClaimApi } from "../../ipam/whereabouts/claim_api.ts";
 import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
 import { findHeld } from "../../ipam/whereabouts/held_records.ts";

@@ -4,17 +4,17 @@
  * @module
  */
 
-import { ErrorCode } from "../../cni/error.ts";
-import { isObject, parseJson } from "../../cni/json/json.ts";
-import { ifPossible, readTextFile } from "../../cni/files/io.ts";
-import { listCapabilities } from "../../cni/libcni/conf.ts";
-import { formatFailureText } from "../program/failure.ts";
-import { isDirectory } from "../network.ts";
-import { findMissing } from "../plugin_file.ts";
-import { givenOf, isNamelessLoopback } from "../validation/document.ts";
+import { ErrorCode } from "../../base/error.ts";
+import { isObject, parseJson } from "../../base/json/json.ts";
+import { ifPossible, readTextFile } from "../../base/files/io.ts";
+import { listCapabilities } from "../../libcni/conf.ts";
+import { formatFailureText } from "../../base/command_line/failure.ts";
+import { isDirectory } from "../networks/network.ts";
+import { findMissing } from "../plugins/plugin_file.ts";
+import { givenOf, isNamelessLoopback } from "../validate/document.ts";
 import { formatPlace, type Problem } from "../../cni/tools/problem.ts";
-import { ConfText } from "../validation/conf_text.ts";
-import { validateNetwork } from "../validation/validate.ts";
+import { ConfText } from "../validate/conf_text.ts";
+import { validateNetwork } from "../validate/validate.ts";
 import {
   type Check,
   error,

@@ -5,7 +5,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { buildIdentity } from "../../cni/process/build_identity.ts";
+import { buildIdentity } from "../../base/process/build_identity.ts";
 import {
   DEFAULT_SOCKET,
   httpSocketIn,
@@ -15,9 +15,9 @@ import {
   SHIM,
   SHIM_DIRECTORY,
   SocketKey,
-} from "../../daemon/protocol/daemon_socket.ts";
-import { ifPossible } from "../../cni/files/io.ts";
-import { type NodeDaemon, type ReasonRow } from "../node_daemon.ts";
+} from "../../daemon/wire/daemon_socket.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { type NodeDaemon, type ReasonRow } from "../daemon/node_daemon.ts";
 import {
   type Check,
   error,
@@ -27,7 +27,7 @@ import {
 } from "./finding.ts";
 import { listRuntimes } from "./limits.ts";
 import type { Node } from "./node.ts";
-import { findOwnPlugin } from "../plugin_file.ts";
+import { findOwnPlugin } from "../plugins/plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 
 /** The command that starts a daemon anew, by the unit of `cni install`. */

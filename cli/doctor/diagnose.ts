@@ -4,8 +4,8 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
-import { formatFailureText, isDenied } from "../program/failure.ts";
+import { pause } from "../../base/deadline.ts";
+import { formatFailureText, isDenied } from "../../base/command_line/failure.ts";
 import { CHECKS } from "./checks.ts";
 import type { Check, Finding } from "./finding.ts";
 import type { Node } from "./node.ts";

@@ -14,7 +14,7 @@ import type { Table } from "../../ffi/nftables/change.ts";
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import type { Ip } from "../../net/ip.ts";
-import { openNftables } from "../../plugins/parts/open_nftables.ts";
+import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import {
   type Check,
   error,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import {
   comparedValues,
   encodeName,
@@ -18,12 +18,12 @@ import type { HookedChain, Nftables } from "../../ffi/nftables/mod.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import { findVariant } from "../../plugins/parts/iptables/find.ts";
+import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
 import {
   runIptables,
   type TableName,
-} from "../../plugins/parts/iptables/program.ts";
-import { openNftables } from "../../plugins/parts/open_nftables.ts";
+} from "../../plugins/parts/firewall/iptables/program.ts";
+import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import type { Node } from "./node.ts";
 
 /**

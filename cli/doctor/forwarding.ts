@@ -6,9 +6,9 @@
 
 import { findAbout } from "../../plugins/abouts.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { findVariant } from "../../plugins/parts/iptables/find.ts";
-import { runIptables } from "../../plugins/parts/iptables/program.ts";
-import { openNftables } from "../../plugins/parts/open_nftables.ts";
+import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
+import { runIptables } from "../../plugins/parts/firewall/iptables/program.ts";
+import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import {
   type Check,
   error,

@@ -12,8 +12,8 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { NEEDS } from "../../plugins/lists/needs.ts";
 import { CONNTRACK } from "../../plugins/parts/kernel_needs.ts";
-import { openNftables } from "../../plugins/parts/open_nftables.ts";
-import { probeOfMasquerade } from "../../plugins/parts/masquerade/nftables.ts";
+import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
+import { probeOfMasquerade } from "../../plugins/parts/firewall/masquerade/nftables.ts";
 import { type Check, error, type Findings, listed } from "./finding.ts";
 import type { Node, PlacedConf } from "./node.ts";
 

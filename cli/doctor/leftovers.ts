@@ -10,9 +10,9 @@ import {
   GRACE_MS,
   type Orphan,
   type OrphanSearch,
-} from "../../node/orphans/mod.ts";
-import { removeOrphans } from "../../node/orphans/remove.ts";
-import { createLog } from "../../cni/log/log.ts";
+} from "../orphans/mod.ts";
+import { removeOrphans } from "../orphans/remove.ts";
+import { createLog } from "../../base/log/log.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";

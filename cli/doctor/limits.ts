@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { type Check, error, type Finding } from "./finding.ts";
 import type { Node } from "./node.ts";
 

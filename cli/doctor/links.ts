@@ -8,7 +8,7 @@ import type { LowerLink } from "../../cni/tools/about.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { didYouMean } from "../program/suggest.ts";
+import { didYouMean } from "../../base/command_line/suggest.ts";
 import {
   type Check,
   error,

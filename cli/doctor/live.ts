@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "./live.ts";

@@ -4,10 +4,10 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { pause } from "../../base/deadline.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
-import { ArpSocket } from "../../ffi/arp_socket.ts";
+import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";

@@ -6,17 +6,17 @@
 
 import { basename } from "@std/path/posix";
 import type { Environment } from "../../cni/call/args.ts";
-import { type CniError, toCniError } from "../../cni/error.ts";
-import { DEFAULT_SOCKET } from "../../daemon/protocol/daemon_socket.ts";
+import { type CniError, toCniError } from "../../base/error.ts";
+import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import { objectOf } from "../../cni/json/json.ts";
-import { decodePluginConfs } from "../../cni/libcni/conf.ts";
+import { objectOf } from "../../base/json/json.ts";
+import { decodePluginConfs } from "../../libcni/conf.ts";
 import {
   type NetworkConfList,
   NetworkRuntime,
   type PluginConf,
   readNetworks,
-} from "../../cni/libcni/mod.ts";
+} from "../../libcni/mod.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -26,10 +26,10 @@ import {
   listNodeAttachments,
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
-import { unfoldChains } from "../chain_form.ts";
-import type { Directories } from "../network.ts";
-import { type NodeDaemon, readNodeDaemon } from "../node_daemon.ts";
-import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
+import { unfoldChains } from "../networks/chain_form.ts";
+import type { Directories } from "../networks/network.ts";
+import { type NodeDaemon, readNodeDaemon } from "../daemon/node_daemon.ts";
+import { listPluginFiles, type PluginFile } from "../plugins/plugin_file.ts";
 
 /** How to ask neighbours. */
 export interface Patience {

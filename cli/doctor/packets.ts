@@ -5,7 +5,7 @@
  */
 
 import { type Comparison, encodeName } from "../../ffi/nftables/expression.ts";
-import { ADDRESS_OFFSETS } from "../../ffi/ip_header.ts";
+import { ADDRESS_OFFSETS } from "../../ffi/socket/ip_header.ts";
 import type { Element } from "../../ffi/nftables/change.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";

@@ -5,10 +5,10 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { findMissing, type PluginFile } from "../plugin_file.ts";
-import { isDirectory } from "../network.ts";
+import { findMissing, type PluginFile } from "../plugins/plugin_file.ts";
+import { isDirectory } from "../networks/network.ts";
 import {
   type Check,
   error,

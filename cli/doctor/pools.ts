@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { decode } from "../../cni/json/json.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { decode } from "../../base/json/json.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
 import { isStaying } from "../../ipam/host_local/holders.ts";
@@ -20,7 +20,7 @@ import {
   listStaying,
   type StayingLease,
 } from "../../ipam/host_local/staying.ts";
-import { formatFailureText } from "../program/failure.ts";
+import { formatFailureText } from "../../base/command_line/failure.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import {
   type ConfiguredNetwork,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { objectOf } from "../../cni/json/json.ts";
+import { objectOf } from "../../base/json/json.ts";
 import {
   isOfNetns,
   type NodeAttachment,

@@ -7,8 +7,8 @@
 import { valueOf } from "../../cni/tools/about.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { findIptables } from "../../plugins/parts/iptables/find.ts";
-import { formatFailureText } from "../program/failure.ts";
+import { findIptables } from "../../plugins/parts/firewall/iptables/find.ts";
+import { formatFailureText } from "../../base/command_line/failure.ts";
 import {
   type Check,
   error,

@@ -4,13 +4,13 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { objectOf } from "../../cni/json/json.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { objectOf } from "../../base/json/json.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import type { ConfiguredNetwork, Node } from "./node.ts";
-import type { PluginConf } from "../../cni/libcni/mod.ts";
+import type { PluginConf } from "../../libcni/mod.ts";
 
 /** One subnet of such a network. */
 export interface RoutedNetwork {

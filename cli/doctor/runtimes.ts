@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { type Check, type Finding, type Findings, warning } from "./finding.ts";
 import { listRuntimes } from "./limits.ts";
 import type { Node } from "./node.ts";

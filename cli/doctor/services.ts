@@ -4,16 +4,16 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/call/deadline.ts";
-import { ifPossible } from "../../cni/files/io.ts";
-import { ErrorCode, toCniError } from "../../cni/error.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { ErrorCode, toCniError } from "../../base/error.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
-import { mayHaveVersion } from "../../cni/libcni/operation.ts";
+import { mayHaveVersion } from "../../libcni/operation.ts";
 import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
-import { formatFailureText, isDenied } from "../program/failure.ts";
-import { listNetworkNames } from "../network.ts";
-import { findOwnType } from "../plugin_file.ts";
+import { formatFailureText, isDenied } from "../../base/command_line/failure.ts";
+import { listNetworkNames } from "../networks/network.ts";
+import { findOwnType } from "../plugins/plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import {

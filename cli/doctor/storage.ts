@@ -5,19 +5,19 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { ifPossible } from "../../cni/files/io.ts";
-import { FileLock } from "../../cni/files/lock.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { FileLock } from "../../base/files/lock.ts";
 import {
   findLockHolders,
   type LockHolder,
-} from "../../cni/files/lock_holders.ts";
-import { pause } from "../../cni/call/deadline.ts";
+} from "../../base/files/lock_holders.ts";
+import { pause } from "../../base/deadline.ts";
 import {
   type FileSystem,
   findMount,
   type Mount,
   readFileSystem,
-} from "../../ffi/file_system.ts";
+} from "../../ffi/file/file_system.ts";
 import { LOCK_FILE } from "../../ipam/host_local/lease_files.ts";
 import {
   type Check,

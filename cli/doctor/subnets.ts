@@ -14,7 +14,7 @@ import {
   gatewayAddressesOf,
   isInTheWay,
 } from "../../plugins/bridge/gateway.ts";
-import { listAddresses } from "../../plugins/parts/configure_link.ts";
+import { listAddresses } from "../../plugins/parts/link/configure_link.ts";
 import type { Range } from "../../ipam/host_local/range.ts";
 import {
   type Check,

@@ -9,16 +9,16 @@ import { findDefault } from "./configurations.ts";
 import { listed } from "./finding.ts";
 import { summarizeKernel } from "./kernel.ts";
 import { listRuntimes } from "./limits.ts";
-import { describeNodeDaemon } from "../node_daemon.ts";
-import { isTool } from "../plugin_file.ts";
+import { describeNodeDaemon } from "../daemon/node_daemon.ts";
+import { isTool } from "../plugins/plugin_file.ts";
 import type { Node } from "./node.ts";
 import { isBuiltByGo } from "./plugins.ts";
 import { countPools, findPoolProblem } from "./pools.ts";
 import { listUplinks } from "./subnets.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { hasLegacyTable } from "./forward_chains.ts";
-import { openNftables } from "../../plugins/parts/open_nftables.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
+import { ifPossible } from "../../base/files/io.ts";
 
 /** A line of the summary. */
 export interface Line {

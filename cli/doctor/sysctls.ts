@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { PluginConf } from "../../cni/libcni/mod.ts";
+import type { PluginConf } from "../../libcni/mod.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 import type { IpFamily } from "../../net/ip.ts";
@@ -16,8 +16,8 @@ import {
   enableForwarding,
   FORWARDING,
   listLearnedAddresses,
-} from "../../plugins/parts/ip_forward.ts";
-import { openNftables } from "../../plugins/parts/open_nftables.ts";
+} from "../../plugins/parts/address/ip_forward.ts";
+import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import { listLive } from "./live.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import type { Node } from "./node.ts";

@@ -5,7 +5,7 @@
  */
 
 import { Node } from "./node.ts";
-import type { Directories } from "../network.ts";
+import type { Directories } from "../networks/network.ts";
 
 /** Creates a node that has only these directories. */
 export function createNode(directories: Partial<Directories>): Node {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { valueOf } from "../../cni/tools/about.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { findMount, readFileSystem } from "../../ffi/file_system.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { findMount, readFileSystem } from "../../ffi/file/file_system.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import type { Node } from "./node.ts";
 

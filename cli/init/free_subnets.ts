@@ -8,11 +8,11 @@ import type { IpFamily } from "../../net/ip.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { listNetworks } from "../network.ts";
-import { unfoldChains } from "../chain_form.ts";
+import { listNetworks } from "../networks/network.ts";
+import { unfoldChains } from "../networks/chain_form.ts";
 import { findAbout } from "../../plugins/abouts.ts";
-import { listRanges } from "../validation/addresses.ts";
-import { findIpamType } from "../validation/keys.ts";
+import { listRanges } from "../validate/addresses.ts";
+import { findIpamType } from "../validate/keys.ts";
 
 /** Subnets in use on a node. */
 export interface NodeSubnets {

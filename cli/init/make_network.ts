@@ -5,7 +5,7 @@
  */
 
 import type { About } from "../../cni/tools/about.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { ABOUTS } from "../../plugins/lists/abouts.ts";

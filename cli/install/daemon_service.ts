@@ -6,16 +6,16 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../../cni/call/deadline.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { deadline, JoinedSignal } from "../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   ifPossible,
   removeIfThere,
   removeQuietly,
   withIoFailure,
-} from "../../cni/files/io.ts";
-import { replaceFile } from "../../cni/files/replace.ts";
-import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
+} from "../../base/files/io.ts";
+import { replaceFile } from "../../base/files/replace.ts";
+import { findFileId, isSameFile } from "../../base/files/same_file.ts";
 import unitOfProject from "../../deploy/daemon/cni-daemon.service" with {
   type: "text",
 };

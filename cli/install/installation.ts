@@ -22,23 +22,23 @@
  */
 
 import { basename, dirname, join, resolve } from "@std/path/posix";
-import { copyExecutable } from "../../cni/files/copy_executable.ts";
-import { FileLock } from "../../cni/files/lock.ts";
+import { copyExecutable } from "../../base/files/copy_executable.ts";
+import { FileLock } from "../../base/files/lock.ts";
 import {
   ifPossible,
   removeIfThere,
   unlessMissing,
   withIoFailure,
-} from "../../cni/files/io.ts";
+} from "../../base/files/io.ts";
 import {
   keepReplaced,
   replaceByLink,
   replaceFile,
-} from "../../cni/files/replace.ts";
-import { haveSameContent } from "../../cni/files/same_content.ts";
+} from "../../base/files/replace.ts";
+import { haveSameContent } from "../../base/files/same_content.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import { checkWritable, MAX_LINKS } from "../../ffi/file_system.ts";
-import { isObject, parseJson } from "../../cni/json/json.ts";
+import { checkWritable, MAX_LINKS } from "../../ffi/file/file_system.ts";
+import { isObject, parseJson } from "../../base/json/json.ts";
 
 /** The file that is locked, also by `cni multus install`; removed at the end. */
 const LOCK = ".cni-install.lock";

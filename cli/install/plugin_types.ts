@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isObject } from "../../cni/json/json.ts";
+import { isObject } from "../../base/json/json.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 
 /** Lists the types of all plugins in a configuration, of IPAM plugins and delegates too. */

@@ -4,21 +4,21 @@
  * @module
  */
 
-import { isObject, type JsonObject } from "../../cni/json/json.ts";
-import type { PluginConf } from "../../cni/libcni/mod.ts";
+import { isObject, type JsonObject } from "../../base/json/json.ts";
+import type { PluginConf } from "../../libcni/mod.ts";
 import { findAbout } from "../../plugins/abouts.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/limits.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
 import type { CniCall } from "../flags.ts";
-import { readDirectories } from "../network.ts";
-import { givenOf } from "../validation/document.ts";
+import { readDirectories } from "../networks/network.ts";
+import { givenOf } from "../validate/document.ts";
 import {
   formatPlace,
   type Place,
   type Problem,
 } from "../../cni/tools/problem.ts";
-import { validateNetwork } from "../validation/validate.ts";
+import { validateNetwork } from "../validate/validate.ts";
 import type { Change, Undone } from "./installation.ts";
 import { listTypes } from "./plugin_types.ts";
 

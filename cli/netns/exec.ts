@@ -9,11 +9,11 @@
  */
 
 import type { Bytes } from "../../net/bytes.ts";
-import { describeError } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { describeError } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { ExitError } from "../program/failure.ts";
+import { ExitError } from "../../base/command_line/failure.ts";
 import { isErrno } from "../../ffi/errno.ts";
 
 /** Source: include/uapi/linux/sched.h. */

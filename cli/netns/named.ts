@@ -7,11 +7,11 @@
  * @module
  */
 
-import { ifPossible, unlessMissing } from "../../cni/files/io.ts";
-import { lockPrivately } from "../../cni/files/private_lock.ts";
-import { FileLock } from "../../cni/files/lock.ts";
+import { ifPossible, unlessMissing } from "../../base/files/io.ts";
+import { lockPrivately } from "../../base/files/private_lock.ts";
+import { FileLock } from "../../base/files/lock.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import { Fd } from "../../ffi/fd.ts";
+import { Fd } from "../../ffi/file/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs, unbindNetNs } from "../../ffi/netns.ts";
 

@@ -4,15 +4,15 @@
  * @module
  */
 
-import { ifPossible, readTextFile } from "../../cni/files/io.ts";
+import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import {
   isObject,
   type JsonObject,
   type JsonValue,
   parseJson,
-} from "../../cni/json/json.ts";
+} from "../../base/json/json.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
-import { formatFailureText } from "../program/failure.ts";
+import { formatFailureText } from "../../base/command_line/failure.ts";
 import { formatMasked, maskSecrets } from "./mask.ts";
 
 /** Longest file, in characters; the rest is cut. */

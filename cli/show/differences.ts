@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { CachedAttachment } from "../../cni/libcni/mod.ts";
+import type { CachedAttachment } from "../../libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";

@@ -4,10 +4,10 @@
  * @module
  */
 
-import { isObject, type JsonObject } from "../../cni/json/json.ts";
-import type { CachedAttachment } from "../../cni/libcni/mod.ts";
-import { ifPossible } from "../../cni/files/io.ts";
-import { sha512 } from "../../cni/process/sha512.ts";
+import { isObject, type JsonObject } from "../../base/json/json.ts";
+import type { CachedAttachment } from "../../libcni/mod.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { sha512 } from "../../base/process/sha512.ts";
 import { splitValues, type Table } from "../../ffi/nftables/change.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { BridgeVlanRequests } from "../../ffi/rtnl/bridge_vlan.ts";

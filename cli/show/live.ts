@@ -5,7 +5,7 @@
  */
 
 import { basename } from "@std/path/posix";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { CURRENT_NETNS, isMissingNetns } from "../../ffi/netns.ts";
 import { filtersVlans } from "../../ffi/rtnl/link.ts";

@@ -1,12 +1,12 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { AttachmentCache } from "../../cni/libcni/mod.ts";
+import { AttachmentCache } from "../../libcni/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { chooseStyle } from "../program/style.ts";
+import { chooseStyle } from "../../base/command_line/style.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { listWanted } from "./host.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";

@@ -13,8 +13,8 @@ import {
   line,
   picture,
   textAt,
-} from "../program/svg.ts";
-import { shorten } from "../program/table.ts";
+} from "../../base/command_line/svg.ts";
+import { shorten } from "../../base/command_line/table.ts";
 import { shortenId } from "../attachments/target.ts";
 import {
   describeInterface,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { showControls, type Style } from "../program/style.ts";
-import { shorten } from "../program/table.ts";
+import { showControls, type Style } from "../../base/command_line/style.ts";
+import { shorten } from "../../base/command_line/table.ts";
 import { shortenId } from "../attachments/target.ts";
 import {
   describeInterface,

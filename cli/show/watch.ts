@@ -4,8 +4,8 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../../cni/call/deadline.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { deadline, JoinedSignal } from "../../base/deadline.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Sandbox } from "./live.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { KIND_NAMES, type Step } from "./timeline.ts";
 
 /** Builds the document. Times are in microseconds. */

@@ -6,9 +6,9 @@
 
 import type { Environment } from "../../cni/call/args.ts";
 import type { LinkDeletion } from "../../cni/call/link_deletion.ts";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import type { CallTrace } from "../../daemon/server/call_trace.ts";
 import type { EndedCall } from "../../daemon/server/calls.ts";

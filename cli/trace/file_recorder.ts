@@ -4,9 +4,9 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
-import { openRegularFile } from "../../ffi/regular_file.ts";
+import { describeError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { openRegularFile } from "../../ffi/file/regular_file.ts";
 import { formatRecord, maskSecrets, type TraceRecord } from "./record.ts";
 import { type Begun, type Ending, Recorder, type Subject } from "./recorder.ts";
 

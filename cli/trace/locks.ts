@@ -4,7 +4,7 @@
  * @module
  */
 
-import { FileLock } from "../../cni/files/lock.ts";
+import { FileLock } from "../../base/files/lock.ts";
 import type { Recorder } from "./recorder.ts";
 
 /**

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { ControlType, Flag } from "../../ffi/netlink/message.ts";
 import { type Exchange, observeNetlink } from "../../ffi/netlink/observer.ts";
 import type { EncodedRequest } from "../../ffi/netlink/request.ts";

@@ -9,7 +9,7 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import type { SpanContext } from "./span.ts";
 
 /** The settings in the variables. */

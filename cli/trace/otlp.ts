@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
 import type { Span, SpanAttributes } from "./span.ts";
 

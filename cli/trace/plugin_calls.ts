@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs } from "../../cni/call/args.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { toJson } from "./record.ts";
 import type { Recorder } from "./recorder.ts";

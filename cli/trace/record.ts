@@ -5,7 +5,7 @@
  * @module
  */
 
-import { isObject, type JsonObject } from "../../cni/json/json.ts";
+import { isObject, type JsonObject } from "../../base/json/json.ts";
 
 /** Kinds of records. */
 export type Kind =

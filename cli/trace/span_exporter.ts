@@ -5,10 +5,10 @@
  * @module
  */
 
-import { pause, waitUntil } from "../../cni/call/deadline.ts";
-import { describeError } from "../../cni/error.ts";
-import { isObject } from "../../cni/json/json.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { pause, waitUntil } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import { isObject } from "../../base/json/json.ts";
+import type { Log } from "../../base/log/log.ts";
 import { encodeSpans } from "./otlp.ts";
 import type { OtelSettings } from "./otel_settings.ts";
 import type { Span } from "./span.ts";

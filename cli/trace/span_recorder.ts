@@ -7,7 +7,7 @@
 
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Environment } from "../../cni/call/args.ts";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import type { Kind } from "./record.ts";
 import { maskSecrets } from "./record.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { writeStderr, writeStdout } from "../process/stdio.ts";
+import { writeStderr, writeStdout } from "../../base/process/stdio.ts";
 import { CURRENT_VERSION } from "../version.ts";
 
 /**

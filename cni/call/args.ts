@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { listNeeded, type NeededVariable } from "./variables.ts";
 
 /** Environment variables by name. */

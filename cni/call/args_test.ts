@@ -9,7 +9,7 @@ import {
   readCmdArgs,
 } from "./args.ts";
 import { Ip } from "../../net/ip.ts";
-import { CniError } from "../error.ts";
+import { CniError } from "../../base/error.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** A whole environment, as a runtime sets it. */

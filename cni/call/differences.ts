@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, toCniError } from "../error.ts";
+import { CniError, toCniError } from "../../base/error.ts";
 import type { MaybePromise } from "../plugin.ts";
 
 /** Starts each further difference in an error's details. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Differences, formatDetails, listDifferences } from "./differences.ts";
-import { CniError } from "../error.ts";
+import { CniError } from "../../base/error.ts";
 
 /** Collects what checks throw that find these. */
 async function collect(...errors: Error[]): Promise<Differences> {

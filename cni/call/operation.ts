@@ -4,12 +4,12 @@
  * @module
  */
 
-import { CallLog } from "../log/call_log.ts";
+import { CallLog } from "./call_log.ts";
 import type { CmdArgs, Command } from "./args.ts";
-import { formatFailure } from "../error.ts";
+import { formatFailure } from "../../base/error.ts";
 import { type Delegate, delegateTo } from "../invoke/delegate.ts";
-import { decode, decodeLeniently } from "../json/json.ts";
-import type { Log } from "../log/log.ts";
+import { decode, decodeLeniently } from "../../base/json/json.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Call, Plugin } from "../plugin.ts";
 import {
   checkNetns,

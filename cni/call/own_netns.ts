@@ -5,8 +5,8 @@
  */
 
 import type { CmdArgs } from "./args.ts";
-import { CniError, ErrorCode } from "../error.ts";
-import { findFileId } from "../files/same_file.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 
 /** Path of the network namespace that the calling thread is in. */
 export const OWN_NETNS = "/proc/thread-self/ns/net";

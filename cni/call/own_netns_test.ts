@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { readCmdArgs } from "./args.ts";
-import { CniError, ErrorCode } from "../error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { isOwnNetns } from "./own_netns.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 

@@ -11,8 +11,8 @@ import {
   type Command,
   COMMANDS,
 } from "./args.ts";
-import { CniError, describeError, ErrorCode } from "../error.ts";
-import { foldKey, isObject, parseJson } from "../json/json.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { foldKey, isObject, parseJson } from "../../base/json/json.ts";
 import { isOwnNetns } from "./own_netns.ts";
 import type { Plugin } from "../plugin.ts";
 import { COMMAND_SINCE, DEFAULT_VERSION, isAtLeast } from "../version.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { type Command, COMMANDS } from "./args.ts";
-import { CniError } from "../error.ts";
+import { CniError } from "../../base/error.ts";
 import type { Plugin } from "../plugin.ts";
 import {
   checkVersion,

@@ -10,14 +10,14 @@ import {
   VALID_KEYS,
   type ValidAttachment,
 } from "../config/types.ts";
-import { CniError } from "../error.ts";
-import { ifPossible } from "../files/io.ts";
+import { CniError } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
   MULTUS_CACHE_DIR,
-} from "../libcni/cache.ts";
-import { encodeJson } from "../libcni/json_bytes.ts";
+} from "../../libcni/cache.ts";
+import { encodeJson } from "../../base/json/json_bytes.ts";
 
 /**
  * Lists what the runtime calls valid, and what multus has attached to the network.

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ignoreUnless } from "../../testing/capabilities.ts";
-import { AttachmentCache } from "../libcni/cache.ts";
-import { CniError } from "../error.ts";
+import { AttachmentCache } from "../../libcni/cache.ts";
+import { CniError } from "../../base/error.ts";
 import { configOfGc, listValidAttachments } from "./valid_attachments.ts";
 
 /** Caches attachments as multus does, of container `c1` to `pods` and `blue`. */

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { foldKey } from "../json/json.ts";
+import { foldKey } from "../../base/json/json.ts";
 import type { NodeKey } from "./node_key.ts";
 import { PLUGIN_NODE_KEYS } from "./node_key_table.ts";
 

@@ -5,7 +5,7 @@
  */
 
 import type * as z from "zod/mini";
-import { foldKeys, isObject, type Schema } from "../json/json.ts";
+import { foldKeys, isObject, type Schema } from "../../base/json/json.ts";
 
 /** A key that no schema knows. */
 export interface UnknownKey {

@@ -14,7 +14,7 @@ import {
   omitAbsent,
   type Schema,
   type SchemaOutput,
-} from "../json/json.ts";
+} from "../../base/json/json.ts";
 import type { Dns, Route } from "../result/result.ts";
 
 /**
@@ -237,7 +237,7 @@ export interface NetConf {
   readonly prevResult?: Readonly<Record<string, unknown>> | undefined;
   /**
    * Socket of the node daemon that runs the plugin's calls, an absolute path;
-   * empty for none, `/run/cni/daemon.sock` by default. The process that is called reads it (`daemon/client/hand_over.ts`).
+   * empty for none, `/run/cni/daemon.sock` by default. The process that is called reads it (`daemon/caller/hand_over.ts`).
    */
   readonly daemonSocket?: string | undefined;
   /** Whether pods may name IPAMClaims; IPAM plugins that know them read it. */

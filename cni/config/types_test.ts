@@ -2,8 +2,8 @@ import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import * as z from "zod/mini";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { CniError, ErrorCode } from "../error.ts";
-import { decode } from "../json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { decode } from "../../base/json/json.ts";
 import {
   cidrSchema,
   decodeValidAttachments,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { JoinedSignal } from "../call/deadline.ts";
-import { isObject, type JsonObject, parseJson } from "../json/json.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import type { Surroundings } from "../call/surroundings.ts";
 import {
   type Description,

@@ -6,7 +6,7 @@
  */
 
 import { type ExitStatus, waitForExit } from "./exit_status.ts";
-import { deadline, JoinedSignal, waitUntil } from "../call/deadline.ts";
+import { deadline, JoinedSignal, waitUntil } from "../../base/deadline.ts";
 
 /**
  * How long to keep reading after a process has ended while another process holds

@@ -5,12 +5,12 @@
  */
 
 import type { Command } from "../call/args.ts";
-import { CniError, ErrorCode } from "../error.ts";
-import type { Log } from "../log/log.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Result } from "../result/result.ts";
 import { Rollback } from "../call/rollback.ts";
 import type { Surroundings } from "../call/surroundings.ts";
-import { deadline } from "../call/deadline.ts";
+import { deadline } from "../../base/deadline.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface Delegate {

@@ -5,8 +5,8 @@ import {
   assertStrictEquals,
 } from "@std/assert";
 import { COMMANDS } from "../call/args.ts";
-import { CniError, ErrorCode, toCniError } from "../error.ts";
-import { createLog } from "../log/log.ts";
+import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
+import { createLog } from "../../base/log/log.ts";
 import { emptyResult } from "../result/result.ts";
 import { type Delegate, delegateTo } from "./delegate.ts";
 import type { Invocation, Surroundings } from "../call/surroundings.ts";

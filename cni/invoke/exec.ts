@@ -5,7 +5,7 @@
  */
 
 import { runToEnd } from "./child.ts";
-import { pause } from "../call/deadline.ts";
+import { pause } from "../../base/deadline.ts";
 import type { Invocation, Starter } from "../call/surroundings.ts";
 import { readFormat } from "./program_format.ts";
 

@@ -11,8 +11,8 @@ import {
   killIfAlive,
   waitUntilDead,
 } from "../../tests/_harness/process_group.ts";
-import { CniError } from "../error.ts";
-import { deadline } from "../call/deadline.ts";
+import { CniError } from "../../base/error.ts";
+import { deadline } from "../../base/deadline.ts";
 import { execPlugin } from "./exec.ts";
 import { execInvoker } from "./exec_invoker.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeError } from "../error.ts";
+import { describeError } from "../../base/error.ts";
 
 /**
  * The signals that end a process.

@@ -5,8 +5,8 @@
  */
 
 import { join } from "@std/path/posix";
-import { CniError, ErrorCode } from "../error.ts";
-import { fileIdOf } from "../files/same_file.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { fileIdOf } from "../../base/files/same_file.ts";
 
 /** Splits CNI_PATH. Drops empty elements, which would mean the current directory. */
 export function splitPath(path: string): string[] {

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import { CniError } from "../error.ts";
+import { CniError } from "../../base/error.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 

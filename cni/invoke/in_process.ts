@@ -8,7 +8,7 @@
  */
 
 import type { Plugin } from "../plugin.ts";
-import { findFileId } from "../files/same_file.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { findPluginFile, type PluginFile, splitPath } from "./find.ts";
 import type {
   DispatchInput,

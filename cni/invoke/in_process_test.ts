@@ -8,10 +8,10 @@ import {
 import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import type { Environment } from "../call/args.ts";
-import { CniError, type ErrorObject } from "../error.ts";
+import { CniError, type ErrorObject } from "../../base/error.ts";
 import type { Plugin } from "../plugin.ts";
 import { emptyResult, type Result } from "../result/result.ts";
-import { findFileId } from "../files/same_file.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { dispatch } from "../skel.ts";
 import { netConf } from "../config/types.ts";
 import { createInvoker } from "./in_process.ts";

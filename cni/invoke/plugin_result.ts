@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import { CniError, describeError, ErrorCode } from "../error.ts";
-import { decode, type JsonObject, parseJson } from "../json/json.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { decode, type JsonObject, parseJson } from "../../base/json/json.ts";
 import type { Result } from "../result/result.ts";
 import { decodeResult } from "../result/decoding.ts";
 import { once } from "../config/types.ts";

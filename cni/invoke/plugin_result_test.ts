@@ -1,6 +1,6 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { CniError } from "../error.ts";
-import type { JsonObject } from "../json/json.ts";
+import { CniError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { emptyResult } from "../result/result.ts";
 import { parsePluginResult, readPluginResult } from "./plugin_result.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";

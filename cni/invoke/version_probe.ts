@@ -6,8 +6,8 @@
 
 import * as z from "zod/mini";
 import type { Environment } from "../call/args.ts";
-import { CniError, describeError, ErrorCode } from "../error.ts";
-import { decode, parseJson, type SchemaOutput } from "../json/json.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
 import { once, optional } from "../config/types.ts";
 import { CURRENT_VERSION } from "../version.ts";
 import { execPlugin } from "./exec.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import { CniError } from "../error.ts";
-import { deadline } from "../call/deadline.ts";
+import { CniError } from "../../base/error.ts";
+import { deadline } from "../../base/deadline.ts";
 import {
   decodeVersionInfo,
   getVersionInfo,

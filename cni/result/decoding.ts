@@ -7,8 +7,8 @@
  */
 
 import * as z from "zod/mini";
-import { CniError, ErrorCode } from "../error.ts";
-import { decode, omitAbsent } from "../json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { decode, omitAbsent } from "../../base/json/json.ts";
 import {
   emptyDns,
   type Interface,

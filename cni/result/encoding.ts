@@ -5,13 +5,13 @@
  */
 
 import type { IpFamily } from "../../net/ip.ts";
-import { CniError, ErrorCode } from "../error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   type JsonObject,
   type JsonValue,
   omitAbsent,
   sortKeys,
-} from "../json/json.ts";
+} from "../../base/json/json.ts";
 import {
   type Dns,
   type Interface,

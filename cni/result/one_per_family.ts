@@ -7,7 +7,7 @@
 
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { CniError, ErrorCode } from "../error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { isAtLeast } from "../version.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { assertThrows } from "@std/assert";
-import { CniError } from "../error.ts";
+import { CniError } from "../../base/error.ts";
 import { checkOnePerFamily } from "./one_per_family.ts";
 
 Deno.test("checkOnePerFamily() refuses what a result has no room for", () => {

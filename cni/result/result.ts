@@ -12,7 +12,7 @@
 
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { JsonObject } from "../json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 
 /** A network interface that belongs to an attachment. */
 export interface Interface {

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { JsonObject } from "../json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import type { Result } from "./result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";

@@ -12,7 +12,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 
 /** The shapes and their versions, oldest first. */
 const VERSIONS = {

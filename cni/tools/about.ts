@@ -7,7 +7,7 @@
 
 import type { Ip } from "../../net/ip.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { JsonObject } from "../json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import type { Problem } from "./problem.ts";
 
 /**

@@ -6,10 +6,10 @@
  */
 
 import type { About } from "./about.ts";
-import { foldKeys, type JsonObject, listIssues } from "../json/json.ts";
+import { foldKeys, type JsonObject, listIssues } from "../../base/json/json.ts";
 import { describePlugin } from "./json_schema.ts";
 import type { Leftovers, LeftoverSearch, Proofs } from "./leftovers.ts";
-import { createLog } from "../log/log.ts";
+import { createLog } from "../../base/log/log.ts";
 import type { Claim, Orphan } from "./orphan.ts";
 import type { Plugin } from "../plugin.ts";
 import type { KeyFacts } from "./plugin_keys.ts";

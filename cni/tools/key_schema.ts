@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import type { Schema } from "../json/json.ts";
+import type { Schema } from "../../base/json/json.ts";
 import { isTuple, type JsonSchema } from "./json_schema.ts";
 
 /** Builds the schema, at every depth. */

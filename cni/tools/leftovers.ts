@@ -5,8 +5,8 @@
  * @module
  */
 
-import type { NetworkRuntime } from "../libcni/mod.ts";
-import type { Log } from "../log/log.ts";
+import type { NetworkRuntime } from "../../libcni/mod.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Claim, Orphan } from "./orphan.ts";
 import type { MaybePromise } from "../plugin.ts";
 import type { Invoker, Surroundings } from "../call/surroundings.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { JsonValue } from "../json/json.ts";
+import type { JsonValue } from "../../base/json/json.ts";
 import type { Named } from "../config/node_key.ts";
 
 /** A key. */

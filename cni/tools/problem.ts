@@ -4,7 +4,7 @@
  * @module
  */
 
-import { formatPath } from "../json/json.ts";
+import { formatPath } from "../../base/json/json.ts";
 
 /** Error: the network cannot work. Warning: it works, but probably not as intended. */
 export type Severity = "error" | "warning";

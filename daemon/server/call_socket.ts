@@ -4,11 +4,11 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
-import { describeError } from "../../cni/error.ts";
+import { pause } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
-import type { Log } from "../../cni/log/log.ts";
-import type { Peer } from "../../ffi/unix_socket.ts";
+import type { Log } from "../../base/log/log.ts";
+import type { Peer } from "../../ffi/socket/unix_socket.ts";
 import type { Admission } from "../service/admission.ts";
 import type { Answer, Call, Outcome } from "./calls.ts";
 import { type Exchange, OwnSocket } from "../service/own_socket.ts";
@@ -23,7 +23,7 @@ import {
   type CallRequest,
   decodeRequest,
   encodeMessage,
-} from "../protocol/request.ts";
+} from "../wire/request.ts";
 import type { Reason } from "../service/reasons.ts";
 import { RequestBuffer } from "./request_buffer.ts";
 import type { Connection } from "../service/unix_server.ts";

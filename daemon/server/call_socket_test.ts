@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { UnixStream } from "../../ffi/unix_stream.ts";
+import { UnixStream } from "../../ffi/socket/unix_stream.ts";
 import { encodeRequest } from "../../tests/_harness/call_format.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import { MessageAt } from "../protocol/call_format.ts";
+import { MessageAt } from "../wire/call_format.ts";
 import type { Reason } from "../service/reasons.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import { readOwnWorld } from "./own_world.ts";

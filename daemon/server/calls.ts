@@ -5,10 +5,10 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import type { UnaskedCall } from "../protocol/daemon_losses.ts";
-import { NO_DAEMON } from "../protocol/daemon_socket.ts";
-import { JoinedSignal, waitUntil } from "../../cni/call/deadline.ts";
-import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
+import type { UnaskedCall } from "../wire/daemon_losses.ts";
+import { NO_DAEMON } from "../wire/daemon_socket.ts";
+import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
+import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
 import {
   createInvoker,
   type PluginLookup,
@@ -19,8 +19,8 @@ import type {
   GiveWay,
   Invocation,
 } from "../../cni/call/surroundings.ts";
-import { isObject } from "../../cni/json/json.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { isObject } from "../../base/json/json.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { alone, type LinkDeletion } from "../../cni/call/link_deletion.ts";

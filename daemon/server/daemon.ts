@@ -6,21 +6,21 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { takeUnasked } from "../protocol/daemon_losses.ts";
+import { takeUnasked } from "../wire/daemon_losses.ts";
 import {
   HTTP_SOCKET_NAME,
   lossesFile,
   offFile,
   SOCKET_NAME,
-} from "../protocol/daemon_socket.ts";
-import { describeError } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+} from "../wire/daemon_socket.ts";
+import { describeError } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import { PLUGINS_VERSION } from "../../cni/skel.ts";
-import { exists } from "../../ffi/unix_stream.ts";
+import { exists } from "../../ffi/socket/unix_stream.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
-import { LinkRemover } from "../../plugins/parts/link_remover.ts";
+import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 import { Admission, MAX_CONNECTIONS } from "../service/admission.ts";
 import { CallHistory } from "./call_history.ts";
 import type { CallTrace } from "./call_trace.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
 import { trimMemory } from "../../ffi/libc.ts";
 
 /** How many calls make a collection worth while, and how many force one. */

@@ -9,8 +9,8 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import * as libc from "../../ffi/libc.ts";
 
 /** Directory of a pod's service account. */

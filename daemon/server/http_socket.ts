@@ -10,8 +10,8 @@
  */
 
 import { concat } from "../../net/bytes.ts";
-import { describeError } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Caller } from "./calls.ts";
 import { type Exchange, OwnSocket } from "../service/own_socket.ts";
 import type { Admission } from "../service/admission.ts";

@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import {
   type CallerWorld,
   findDifference,
   readCallerWorld,
   readOwnWorld,
 } from "./own_world.ts";
-import type { CallRequest } from "../protocol/request.ts";
+import type { CallRequest } from "../wire/request.ts";
 
 const own = readOwnWorld("b1", "/proc/self/ns/net");
 const { build: _, ...shared } = own;

@@ -9,7 +9,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 
 /** Where cgroups are, and which one is this process's. */
 export interface CgroupPlace {

@@ -5,7 +5,7 @@
  */
 
 import { concat } from "../../net/bytes.ts";
-import { sizeOfRequest } from "../protocol/request.ts";
+import { sizeOfRequest } from "../wire/request.ts";
 
 const LONGER = "It is longer than it says";
 

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
+import { pause } from "../../base/deadline.ts";
 
 /** Adds up by how much pauses last longer than they should. */
 export class Standstill {

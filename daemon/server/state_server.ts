@@ -5,9 +5,9 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
-import { describeError } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { pause } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 
 /** Between two attempts to listen, in ms. */
 const RETRY_MS = 5000;

@@ -5,17 +5,17 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
-import { describeError } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { pause } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import {
   createInvoker,
   type PluginLookup,
 } from "../../cni/invoke/in_process.ts";
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { LinkRemover } from "../../plugins/parts/link_remover.ts";
+import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 
 /**
  * Attachments to make. V8 optimizes a function that has run 2000 times, and
@@ -131,7 +131,7 @@ async function call(
       CNI_NETNS: sandbox.path,
       CNI_IFNAME: "eth0",
       CNI_PATH: directory,
-      // No log file: see `cni/log/log_file.ts`.
+      // No log file: see `base/log/log_file.ts`.
       CNI_LOG_FILE: "stderr",
     },
     stdin: () => new TextEncoder().encode(stdin),

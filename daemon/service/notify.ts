@@ -5,10 +5,10 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { pause } from "../../cni/call/deadline.ts";
-import { describeError } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
-import { sendDatagram } from "../../ffi/unix_socket.ts";
+import { pause } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
+import { sendDatagram } from "../../ffi/socket/unix_socket.ts";
 
 /** The process that started this one as a service, if it wants to know. */
 export class ServiceManager {

@@ -4,11 +4,11 @@
  * @module
  */
 
-import { deadline, JoinedSignal, waitUntil } from "../../cni/call/deadline.ts";
-import { describeError } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { deadline, JoinedSignal, waitUntil } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import { SyscallError } from "../../ffi/errno.ts";
-import type { Fd } from "../../ffi/fd.ts";
+import type { Fd } from "../../ffi/file/fd.ts";
 import type { Reason } from "./reasons.ts";
 import { Admission, type Admitted } from "./admission.ts";
 import {

@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { Fd } from "../../ffi/fd.ts";
+import type { Fd } from "../../ffi/file/fd.ts";
 import { isReadable } from "../../ffi/libc.ts";
-import type { Peer } from "../../ffi/unix_socket.ts";
+import type { Peer } from "../../ffi/socket/unix_socket.ts";
 
 /** The identity of a peer. */
 export interface PeerSource {

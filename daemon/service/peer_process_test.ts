@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { UnixListener, type UnixStream } from "../../ffi/unix_socket.ts";
+import { UnixListener, type UnixStream } from "../../ffi/socket/unix_socket.ts";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { PeerProcess, type PeerSource } from "./peer_process.ts";
 

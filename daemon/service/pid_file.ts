@@ -4,13 +4,13 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   ifPossible,
   removeQuietly,
   withIoFailure,
-} from "../../cni/files/io.ts";
-import { replaceGivenFile } from "../../ffi/given_file.ts";
+} from "../../base/files/io.ts";
+import { replaceGivenFile } from "../../ffi/file/given_file.ts";
 
 /**
  * Writes this process's ID into a file.

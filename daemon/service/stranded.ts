@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { whenStranded } from "../../ffi/netns.ts";
 
 /**

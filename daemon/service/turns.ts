@@ -5,7 +5,7 @@
  * @module
  */
 
-import { waitUntil } from "../../cni/call/deadline.ts";
+import { waitUntil } from "../../base/deadline.ts";
 import type { GiveWay } from "../../cni/call/surroundings.ts";
 
 const NEVER = new AbortController().signal;

@@ -4,14 +4,14 @@
  * @module
  */
 
-import { deadline } from "../../cni/call/deadline.ts";
+import { deadline } from "../../base/deadline.ts";
 import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
-import type { Fd } from "../../ffi/fd.ts";
+import type { Fd } from "../../ffi/file/fd.ts";
 import {
   type Peer,
   UnixListener,
   type UnixStream,
-} from "../../ffi/unix_socket.ts";
+} from "../../ffi/socket/unix_socket.ts";
 import { Events } from "./events.ts";
 
 /** Pause after accept4(2) failed, such as with EMFILE, in ms. */

@@ -6,7 +6,7 @@
  */
 
 import { type Bytes, concat } from "../../net/bytes.ts";
-import type { Fd } from "../fd.ts";
+import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { dropAnswers, makeRoom, receive } from "./datagram.ts";
 import { decodeDone, decodeError } from "./error.ts";

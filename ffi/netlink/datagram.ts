@@ -6,7 +6,7 @@
 
 import { type Bytes, struct, u16, u32, u64 } from "../../net/bytes.ts";
 import { isErrno, SyscallError } from "../errno.ts";
-import { Fd } from "../fd.ts";
+import { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { inNetns, type NetNs } from "../netns.ts";
 

@@ -6,7 +6,7 @@
 
 import type { Fields } from "../../net/bytes.ts";
 import { isErrno, SyscallError } from "../errno.ts";
-import type { Fd } from "../fd.ts";
+import type { Fd } from "../file/fd.ts";
 import type { NetNs } from "../netns.ts";
 import type { Rows } from "./attribute.ts";
 import { BackgroundRequests } from "./background.ts";

@@ -11,7 +11,7 @@ import { startUserNamespace } from "../testing.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { SyscallError } from "../errno.ts";
-import { Fd } from "../fd.ts";
+import { Fd } from "../file/fd.ts";
 import { inNetns, NetNs } from "../netns.ts";
 import { getAddress, newAddress } from "../rtnl/address_message.ts";
 import { AF_INET } from "../rtnl/constants.ts";

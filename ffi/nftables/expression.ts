@@ -19,7 +19,7 @@ import {
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
-import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
+import { ADDRESS_OFFSETS, type AddressField } from "../socket/ip_header.ts";
 import {
   attributeSet,
   cstring,

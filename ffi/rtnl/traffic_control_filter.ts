@@ -6,7 +6,7 @@
 
 import { u32be } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
+import { ADDRESS_OFFSETS, type AddressField } from "../socket/ip_header.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import type { KindOptions, SelectorKey } from "./traffic_control_kinds.ts";

@@ -4,9 +4,9 @@
  * @module
  */
 
-import { JoinedSignal, waitUntil } from "../../cni/call/deadline.ts";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { isObject } from "../../cni/json/json.ts";
+import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { isObject } from "../../base/json/json.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 
 /** Where a daemon listens unless configured. */

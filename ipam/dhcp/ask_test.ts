@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { say, TalkServer } from "../../tests/_harness/unix_server.ts";
 import { testRows } from "../../tests/_harness/table.ts";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { ask, NoDaemonError } from "./ask.ts";
 
 /** Asks a program that answers each line of a request like this. */

@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { emptyDns, type Result, type Route } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";

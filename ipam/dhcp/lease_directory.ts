@@ -5,10 +5,10 @@
  * @module
  */
 
-import { readTextFile, unlessUnreachable } from "../../cni/files/io.ts";
-import { removeIfThere, withIoFailure } from "../../cni/files/io.ts";
-import { replaceFile } from "../../cni/files/replace.ts";
-import { sha512 } from "../../cni/process/sha512.ts";
+import { readTextFile, unlessUnreachable } from "../../base/files/io.ts";
+import { removeIfThere, withIoFailure } from "../../base/files/io.ts";
+import { replaceFile } from "../../base/files/replace.ts";
+import { sha512 } from "../../base/process/sha512.ts";
 import type { Lease, LeaseKey } from "./lease.ts";
 
 /** Longest name of a file, without its suffix. */

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { type Lease, resultOf } from "./lease.ts";
 
 /** A lease that a server acknowledged by these options. */

@@ -17,7 +17,7 @@
  */
 
 import { resolve } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Result } from "../../cni/result/result.ts";

@@ -5,14 +5,14 @@
  * @module
  */
 
-import { createLog } from "../../cni/log/log.ts";
+import { createLog } from "../../base/log/log.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Lease } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Mac } from "../../net/mac.ts";
-import { type DhcpOptions, runDhcp } from "../../daemon/dhcp/daemon.ts";
+import { type DhcpOptions, runDhcp } from "./daemon/daemon.ts";
 import {
   hasCommand,
   ignoreUnless,

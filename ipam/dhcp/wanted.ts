@@ -7,7 +7,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Code, OPTIONS, Options } from "../../net/dhcp/options.ts";
 import type { DhcpConfig } from "./schema.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
   countAddresses,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { dataDirOf, rangeSetsOf } from "./config.ts";
 import { findRange } from "./range.ts";

@@ -5,7 +5,7 @@
  */
 
 import { type CmdArgs, loadArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
 import type { Ip } from "../../net/ip.ts";
 import {

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { readCmdArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { decode, type JsonObject } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { decode, type JsonObject } from "../../base/json/json.ts";
 import { rangeSetsOf, requestedIpsOf } from "./config.ts";
 import { type HostLocalConfig, hostLocalSchema } from "./schema.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";

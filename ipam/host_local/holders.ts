@@ -10,7 +10,7 @@
  */
 
 import { parseArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { HostLocalConfig } from "./schema.ts";
 

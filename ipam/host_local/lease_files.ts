@@ -27,8 +27,8 @@ import {
   unlessUnreachable,
   withIoFailure,
   writeAll,
-} from "../../cni/files/io.ts";
-import { FileLock, type LockWait } from "../../cni/files/lock.ts";
+} from "../../base/files/io.ts";
+import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import { findHolder, normalizeContent } from "./holders.ts";
 
 /** Name of the lock file. */

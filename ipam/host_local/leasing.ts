@@ -4,8 +4,8 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
 import type { Holder } from "./holders.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { listFiles } from "../../cni/files/listing.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { listFiles } from "../../base/files/listing.ts";
 import type {
   FoundLease,
   Leftovers,

@@ -6,7 +6,7 @@
 
 import type { GivenRange, GivenSubnet, Linted } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
-import { type JsonObject, objectOf } from "../../cni/json/json.ts";
+import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import {
   errorAt,
   formatPlace,

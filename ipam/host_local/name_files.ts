@@ -17,13 +17,13 @@ import {
   ifPossible,
   removeQuietly,
   withIoFailure,
-} from "../../cni/files/io.ts";
-import { replaceFile } from "../../cni/files/replace.ts";
+} from "../../base/files/io.ts";
+import { replaceFile } from "../../base/files/replace.ts";
 import {
   findBootId,
   findFileId,
   isStillThere,
-} from "../../cni/files/same_file.ts";
+} from "../../base/files/same_file.ts";
 import type { Holder } from "./holders.ts";
 import type { Owner } from "./lease.ts";
 

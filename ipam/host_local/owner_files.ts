@@ -26,7 +26,7 @@ import {
   removeQuietly,
   unlessUnreachable,
   withIoFailure,
-} from "../../cni/files/io.ts";
+} from "../../base/files/io.ts";
 import { formatContainer, type Owner } from "./lease.ts";
 
 /** The directory for all networks, next to those of their leases. */

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path/posix";
-import { CniError } from "../../cni/error.ts";
-import { createLog } from "../../cni/log/log.ts";
+import { CniError } from "../../base/error.ts";
+import { createLog } from "../../base/log/log.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { formatOwner, type Lease, type Owner } from "./lease.ts";

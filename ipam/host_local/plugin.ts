@@ -14,7 +14,7 @@
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { dataDirOf } from "./config.ts";
 import { holderOf, isStaying } from "./holders.ts";
 import type { HostLocalConfig } from "./schema.ts";

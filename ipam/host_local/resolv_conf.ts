@@ -4,9 +4,9 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Dns } from "../../cni/result/result.ts";
-import { readTextFile } from "../../cni/files/io.ts";
+import { readTextFile } from "../../base/files/io.ts";
 
 /**
  * Reads resolver settings from a file.

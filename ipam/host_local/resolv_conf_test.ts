@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Dns, emptyDns } from "../../cni/result/result.ts";
 import { parseResolvConf, readResolvConf } from "./resolv_conf.ts";
 import { testRows } from "../../tests/_harness/table.ts";

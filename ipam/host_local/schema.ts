@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import {
   cidrSchema,
   netConf,
@@ -15,7 +15,7 @@ import {
   parsedText,
   routeSchema,
 } from "../../cni/config/types.ts";
-import { parseStayTime } from "../../cni/config/duration.ts";
+import { parseStayTime } from "../../base/duration.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { parseBlock } from "./range.ts";

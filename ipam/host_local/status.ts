@@ -6,12 +6,12 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf } from "./config.ts";
-import { unlessUnreachable, withIoFailure } from "../../cni/files/io.ts";
+import { unlessUnreachable, withIoFailure } from "../../base/files/io.ts";
 import { findIp } from "./lease.ts";
 import {
   isBlank,

@@ -4,7 +4,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import {
   addressesOf,
   assertFailure,

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { findHolder, type Holder } from "./holders.ts";
 import { findIp } from "./lease.ts";
 import { readLease } from "./lease_files.ts";

@@ -5,9 +5,9 @@
  */
 
 import { throwAll } from "../../cni/call/rollback.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible, isUnreachable } from "../../cni/files/io.ts";
-import type { FileLock } from "../../cni/files/lock.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible, isUnreachable } from "../../base/files/io.ts";
+import type { FileLock } from "../../base/files/lock.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
   describeOwner,

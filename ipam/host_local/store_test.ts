@@ -6,9 +6,9 @@ import {
   assertThrows,
 } from "@std/assert";
 import { join } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { FileLock } from "../../cni/files/lock.ts";
-import { createLog } from "../../cni/log/log.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { FileLock } from "../../base/files/lock.ts";
+import { createLog } from "../../base/log/log.ts";
 import { Ip } from "../../net/ip.ts";
 import {
   allOf,

@@ -6,7 +6,7 @@
 
 import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
 import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
-import { isObject, type JsonObject, objectOf } from "../../cni/json/json.ts";
+import { isObject, type JsonObject, objectOf } from "../../base/json/json.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */

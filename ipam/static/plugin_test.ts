@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { assertFailure, SILENT } from "../../tests/_harness/recorder.ts";
 import { runStatic, staticConfig } from "./testing.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";

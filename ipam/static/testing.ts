@@ -6,7 +6,7 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import { staticIpam } from "./plugin.ts";
 import { Cidr } from "../../net/cidr.ts";

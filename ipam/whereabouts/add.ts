@@ -4,12 +4,12 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import {
   checkGatewayFamily,
   checkOnePerFamily,
 } from "../../cni/result/one_per_family.ts";
-import { CLAIM_REFERENCE } from "../../cni/config/pod_evidence.ts";
+import { CLAIM_REFERENCE } from "../../kube/pod_evidence.ts";
 import {
   emptyDns,
   type IpConfig,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { listRecords } from "./pools.ts";
 import { isOwned } from "./release.ts";
 import type { Session } from "./session.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { RequestOptions } from "../../kube/client.ts";
 import { deleteObject } from "../../kube/delete_object.ts";
 import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";

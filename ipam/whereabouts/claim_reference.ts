@@ -4,13 +4,13 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import {
   ALLOWS_CLAIMS,
   CLAIM_REFERENCE,
   evidenceOf,
   type PodEvidence,
-} from "../../cni/config/pod_evidence.ts";
+} from "../../kube/pod_evidence.ts";
 import type { Pod } from "../../kube/types.ts";
 import type { ClaimApi } from "./claim_api.ts";
 import { unfit } from "./claim_errors.ts";

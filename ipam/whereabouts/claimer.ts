@@ -7,9 +7,9 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { pause } from "../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { chooseAddress } from "./allocator.ts";
 import type { WhereaboutsApi } from "./api.ts";

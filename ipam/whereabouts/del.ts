@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { type Step, tryAll } from "../../cni/call/rollback.ts";
 import { SANDBOX_PATH, unusedNow } from "./ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";

@@ -9,7 +9,7 @@
  * @module
  */
 
-import { CniError, describeError } from "../../cni/error.ts";
+import { CniError, describeError } from "../../base/error.ts";
 import type { IpConfig } from "../../cni/result/result.ts";
 import { asQuiet } from "../../cni/result/quiet.ts";
 import {
@@ -17,7 +17,7 @@ import {
   evidenceOf,
   MIGRATION_JOB,
   type PodEvidence,
-} from "../../cni/config/pod_evidence.ts";
+} from "../../kube/pod_evidence.ts";
 import type { Pod } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { ClaimApi } from "./claim_api.ts";

@@ -11,8 +11,8 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import { unlessUnreachable } from "../../cni/files/io.ts";
+import { describeError } from "../../base/error.ts";
+import { unlessUnreachable } from "../../base/files/io.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";

@@ -5,8 +5,8 @@
  */
 
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { WhereaboutsApi } from "./api.ts";

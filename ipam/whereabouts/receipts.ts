@@ -8,13 +8,13 @@
  */
 
 import { join } from "@std/path/posix";
-import { replaceFile } from "../../cni/files/replace.ts";
+import { replaceFile } from "../../base/files/replace.ts";
 import {
   ifPossible,
   removeIfThere,
   unlessUnreachable,
   withIoFailure,
-} from "../../cni/files/io.ts";
+} from "../../base/files/io.ts";
 import type { ClaimKey } from "./ipam_claim.ts";
 import type { Allocation } from "./objects.ts";
 

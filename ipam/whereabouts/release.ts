@@ -4,9 +4,9 @@
  * @module
  */
 
-import { pause } from "../../cni/call/deadline.ts";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { pause } from "../../base/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import { isNotFound } from "../../kube/kube_error.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import { reservationName } from "./names.ts";

@@ -6,8 +6,8 @@
  */
 
 import * as z from "zod/mini";
-import { parseStayTime } from "../../cni/config/duration.ts";
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import { parseStayTime } from "../../base/duration.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import {
   cidrSchema,
   dnsSchema,

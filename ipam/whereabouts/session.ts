@@ -4,10 +4,10 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
 import type { Command } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import type { ClientOptions } from "../../kube/client.ts";
 import { type ApiClient, WhereaboutsApi } from "./api.ts";
 import { parseArgs } from "./args.ts";

@@ -8,9 +8,9 @@
 
 import { join } from "@std/path/posix";
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { readTextFile, unlessUnreachable } from "../../cni/files/io.ts";
-import { decode, parseJson } from "../../cni/json/json.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { readTextFile, unlessUnreachable } from "../../base/files/io.ts";
+import { decode, parseJson } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { type Range, type RangeText, resolveRange } from "./range.ts";

@@ -12,7 +12,7 @@ import type {
   NewFilter,
 } from "../../ffi/rtnl/traffic_control_filter.ts";
 import type { Qdisc } from "../../ffi/rtnl/traffic_control_qdisc.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
 import type { Cable } from "./directions.ts";
 import { findIfb } from "./ifb.ts";
 import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { sha512 } from "../../cni/process/sha512.ts";
+import { sha512 } from "../../base/process/sha512.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewIfb } from "../../ffi/rtnl/link.ts";
@@ -15,8 +15,8 @@ import {
   aliasOf,
   type Attachment,
   staleLinkTest,
-} from "../parts/attachment.ts";
-import { stableName } from "../parts/stable_name.ts";
+} from "../parts/owner/attachment.ts";
+import { stableName } from "../parts/owner/stable_name.ts";
 import { isRedirected } from "./redirect.ts";
 
 const PREFIX = "bwp", HASH_DIGITS = 12;

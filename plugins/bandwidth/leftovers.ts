@@ -9,7 +9,7 @@ import type { Orphan } from "../../cni/tools/orphan.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import { linkOrphan } from "../parts/leftovers/links.ts";
+import { linkOrphan } from "../parts/owner/leftover_links.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { BandwidthConfig } from "./schema.ts";
 

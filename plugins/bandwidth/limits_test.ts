@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
-import { decode } from "../../cni/json/json.ts";
+import { CniError } from "../../base/error.ts";
+import { decode } from "../../base/json/json.ts";
 import { bandwidthSchema } from "./schema.ts";
 import { type Limits, limitsOf } from "./limits.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 import { frameBytes } from "./token_bucket.ts";
 

@@ -21,18 +21,18 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { aliasOf, attachmentOf } from "../parts/attachment.ts";
-import { deleteLater, deleteNow } from "../parts/delete_links.ts";
-import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
-import { findSandbox, openSandbox } from "../parts/sandbox.ts";
-import { describeLink } from "../parts/veth.ts";
+import { aliasOf, attachmentOf } from "../parts/owner/attachment.ts";
+import { deleteLater, deleteNow } from "../parts/link/delete_links.ts";
+import { readablePrevResult, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
+import { describeLink } from "../parts/link/veth.ts";
 import type { BandwidthConfig } from "./schema.ts";
 import {
   directionsOf,

@@ -6,7 +6,7 @@
 
 import { type About, valueOf } from "../../cni/tools/about.ts";
 import { listOf } from "../../cni/tools/given_values.ts";
-import { type JsonObject, objectOf } from "../../cni/json/json.ts";
+import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { lint } from "./lint.ts";
 import { vlanGatewayNameOf } from "./settings.ts";
 

@@ -14,15 +14,15 @@ import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isQuiet } from "../../cni/result/quiet.ts";
-import { announce } from "../parts/announce.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { checkRouteValues, named } from "../parts/configure_link.ts";
+import { announce } from "../parts/address/announce.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { checkRouteValues, named } from "../parts/link/configure_link.ts";
 import { requestedIpsOf } from "../parts/free_ip.ts";
-import { ensureForwarding } from "../parts/ip_forward.ts";
+import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import {
   awaitDetection,
   configureInterface,
-} from "../parts/sandbox_addresses.ts";
+} from "../parts/address/sandbox_addresses.ts";
 import {
   type ConnectedVeth,
   connectVeth,
@@ -30,7 +30,7 @@ import {
   findOwnHostEnd,
   settleVeth,
   type Veth,
-} from "../parts/veth.ts";
+} from "../parts/link/veth.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { settlePort } from "./container.ts";
 import {
@@ -68,7 +68,7 @@ export async function reserveMac(
   host: Rtnl,
   { bridge: name, mac }: BridgeSettings,
 ): Promise<Disposable> {
-  const { checkMacIsFree, lockMac } = await import("../parts/free_mac.ts");
+  const { checkMacIsFree, lockMac } = await import("../parts/link/free_mac.ts");
   using stack = new DisposableStack();
   stack.use(await lockMac(host, { bridge: name, mac }, call));
   const bridge = host.link.find(name);
@@ -94,7 +94,7 @@ export async function leaseAddresses(
   rollback.onFailure("release the addresses", () => call.ipam.del());
   checkRouteValues(lease.routes);
   if (isQuiet(lease)) {
-    const { hideFromNeighbours } = await import("../parts/quiet.ts");
+    const { hideFromNeighbours } = await import("../parts/address/quiet.ts");
     hideFromNeighbours(call, lease, rollback);
   }
   const routed = { ...lease, ...routedThroughBridge(lease, settings) };
@@ -123,7 +123,7 @@ export async function connectToBridge(
     masterIndex: bridge.index,
   });
   rollback.onFailure(`delete "${veth.host.name}"`, async () => {
-    const { deleteNow } = await import("../parts/delete_links.ts");
+    const { deleteNow } = await import("../parts/link/delete_links.ts");
     await deleteNow([veth.host], call);
   });
   if (hairpin || isolated) {

@@ -5,14 +5,14 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { NetlinkError } from "../../ffi/netlink/error.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
-import { named } from "../parts/configure_link.ts";
-import { readyHostEndForIpv6 } from "../parts/ipv6.ts";
+import { named } from "../parts/link/configure_link.ts";
+import { readyHostEndForIpv6 } from "../parts/address/ipv6.ts";
 import { type BridgeSettings, hasVlans } from "./settings.ts";
 
 /** The bridge's part of the settings. */

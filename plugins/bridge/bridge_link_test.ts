@@ -4,7 +4,7 @@ import {
   assertNotEquals,
   assertThrows,
 } from "@std/assert";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { NetlinkError } from "../../ffi/netlink/error.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {

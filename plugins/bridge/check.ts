@@ -18,9 +18,9 @@ import {
   checkLinkThere,
   checkRoutes,
   sandboxInterfaceOf,
-} from "../parts/check_link.ts";
+} from "../parts/link/check_link.ts";
 import type { Differences } from "../../cni/call/differences.ts";
-import { named } from "../parts/configure_link.ts";
+import { named } from "../parts/link/configure_link.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { gatewayAddressesOf, routesToContainers } from "./gateway.ts";
 import {

@@ -4,10 +4,10 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/call/deadline.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { settleVeth, type Veth } from "../parts/veth.ts";
+import { settleVeth, type Veth } from "../parts/link/veth.ts";
 
 /** Time limit for the bridge's port to start forwarding, in ms. */
 const PORT_TIMEOUT_MS = 2_500;
@@ -26,7 +26,7 @@ export async function settlePort(
 ): Promise<Veth<Link>> {
   const ends = settleVeth(host, sandbox, veth);
   if (ends.host.isOperational) return ends;
-  const { pollUntil } = await import("../../cni/libcni/waiting.ts");
+  const { pollUntil } = await import("../../base/waiting.ts");
   using limit = new JoinedSignal(PORT_TIMEOUT_MS);
   return await pollUntil(() => {
     const ends = settleVeth(host, sandbox, veth);

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
@@ -15,10 +15,10 @@ import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { listAddresses, named } from "../parts/configure_link.ts";
-import { findSandbox } from "../parts/sandbox.ts";
-import { findOwnHostEnd } from "../parts/veth.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { listAddresses, named } from "../parts/link/configure_link.ts";
+import { findSandbox } from "../parts/sandbox/sandbox.ts";
+import { findOwnHostEnd } from "../parts/link/veth.ts";
 import type { BridgeConfig } from "./schema.ts";
 import type { BridgeSettings } from "./settings.ts";
 

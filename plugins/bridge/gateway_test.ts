@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import type { IpConfig } from "../../cni/result/result.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";

@@ -16,9 +16,9 @@ import {
 import { inputNameOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { commitIn } from "../parts/leftovers/elements.ts";
-import { MASQUERADES } from "../parts/masquerade/leftovers.ts";
-import { openNftables } from "../parts/open_nftables.ts";
+import { commitIn } from "../parts/firewall/leftover_elements.ts";
+import { MASQUERADES } from "../parts/firewall/masquerade/leftovers.ts";
+import { openNftables } from "../parts/firewall/open_nftables.ts";
 
 const SPOOFING: Table = { family: "bridge", name: "nat" };
 const SPOOFING_COMMENT = "macspoofchk-", SPOOFING_CHAIN = "cni-br-iface-";

@@ -5,18 +5,18 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { tryAll } from "../../cni/call/rollback.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import type { Attachment } from "../parts/attachment.ts";
-import { checkFailure } from "../parts/check_link.ts";
-import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { NO_NFTABLES, openNftables } from "../parts/open_nftables.ts";
-import { hostIfNameOf } from "../parts/veth.ts";
+import type { Attachment } from "../parts/owner/attachment.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
+import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
+import { NO_NFTABLES, openNftables } from "../parts/firewall/open_nftables.ts";
+import { hostIfNameOf } from "../parts/link/veth.ts";
 import {
   additionOf,
   type AllowedSender,

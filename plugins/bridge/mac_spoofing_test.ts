@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import {
@@ -9,7 +9,7 @@ import {
 } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { hostIfNameOf } from "../parts/veth.ts";
+import { hostIfNameOf } from "../parts/link/veth.ts";
 import {
   checkCanCheckSpoofing,
   checkSpoofCheck,

@@ -27,28 +27,28 @@ import type { Result } from "../../cni/result/result.ts";
 import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { attachmentOf } from "../parts/attachment.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
 import {
   deleteStaleVeths,
   deleteVeth,
   type PeerTest,
-} from "../parts/delete_veth.ts";
+} from "../parts/link/delete_veth.ts";
 import {
   checkCanMasquerade,
   checkMasqueraded,
   endMasquerade,
   endStaleMasquerades,
   startMasquerade,
-} from "../parts/masquerade/steps.ts";
+} from "../parts/firewall/masquerade/steps.ts";
 import {
   ownIpsOf,
   ownPartOf,
   readablePrevResult,
   requirePrevResult,
-} from "../parts/prev_result.ts";
-import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
-import { asksOverLink, withRelease } from "../parts/sandbox_addresses.ts";
-import { describeLink, describeVeth } from "../parts/veth.ts";
+} from "../parts/sandbox/prev_result.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
+import { asksOverLink, withRelease } from "../parts/address/sandbox_addresses.ts";
+import { describeLink, describeVeth } from "../parts/link/veth.ts";
 import {
   type Adding,
   becomeGateway,

@@ -12,10 +12,10 @@ import {
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
-import { named } from "../parts/configure_link.ts";
-import { readyHostEndForIpv6 } from "../parts/ipv6.ts";
-import { stableName } from "../parts/stable_name.ts";
-import type { LinkEnd } from "../parts/veth.ts";
+import { named } from "../parts/link/configure_link.ts";
+import { readyHostEndForIpv6 } from "../parts/address/ipv6.ts";
+import { stableName } from "../parts/owner/stable_name.ts";
+import type { LinkEnd } from "../parts/link/veth.ts";
 import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";
 import type { VlanRange } from "./trunk.ts";
 

@@ -6,21 +6,21 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { BridgeVlanRequests } from "../../ffi/rtnl/bridge_vlan.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import { attachmentOf } from "../parts/attachment.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
 import {
   checkIsNotOfHost,
   describeUser,
   ipInUse,
   requestedIpsOf,
 } from "../parts/free_ip.ts";
-import { findOwnHostEnd } from "../parts/veth.ts";
+import { findOwnHostEnd } from "../parts/link/veth.ts";
 import type { Adding } from "./attach.ts";
 import { gatewayAddressesOf, hasAddress } from "./gateway.ts";
 import { NATIVE_VLAN } from "./port_vlans.ts";

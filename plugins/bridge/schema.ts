@@ -5,13 +5,13 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import { mtuSchema, netConf, once, optional } from "../../cni/config/types.ts";
-import { dnsOverrideSchema } from "../parts/dns_override.ts";
+import { dnsOverrideSchema } from "../parts/address/dns_override.ts";
 import {
   masqueradeKeys,
   withKnownBackend,
-} from "../parts/masquerade/schema.ts";
+} from "../parts/firewall/masquerade/schema.ts";
 
 /**
  * Builds the schema of the network configuration.

@@ -5,10 +5,10 @@
  */
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Mac } from "../../net/mac.ts";
-import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { MAX_VLAN, trunkRangesOf, type VlanRange } from "./trunk.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
-import { decode } from "../../cni/json/json.ts";
+import { CniError } from "../../base/error.ts";
+import { decode } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { type BridgeConfig, bridgeSchema } from "./schema.ts";
 import { type BridgeSettings, hasVlans, settingsOf } from "./settings.ts";

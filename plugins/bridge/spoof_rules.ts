@@ -45,8 +45,8 @@ import {
 } from "../../ffi/nftables/expression.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import type { Attachment } from "../parts/attachment.ts";
-import { stableName } from "../parts/stable_name.ts";
+import type { Attachment } from "../parts/owner/attachment.ts";
+import { stableName } from "../parts/owner/stable_name.ts";
 
 /** Table of the rules. */
 export const TABLE: Table = { family: "bridge", name: "nat" };

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { TrunkItem } from "./schema.ts";
 
 /** The highest VLAN ID; 4095 is reserved. */

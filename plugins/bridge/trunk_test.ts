@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { trunkRangesOf, type VlanRange } from "./trunk.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 

@@ -4,19 +4,19 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import {
   type JsonObject,
   type JsonValue,
   objectOf,
-} from "../../cni/json/json.ts";
-import { decodePluginConfs, type PluginConf } from "../../cni/libcni/conf.ts";
-import type { AttachedOptions } from "../../cni/libcni/each_plugin.ts";
-import type { PluginList } from "../../cni/libcni/operation.ts";
-import { injectConf } from "../../cni/libcni/request.ts";
-import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import type { PluginTools } from "../../cni/libcni/tools.ts";
+} from "../../base/json/json.ts";
+import { decodePluginConfs, type PluginConf } from "../../libcni/conf.ts";
+import type { AttachedOptions } from "../../libcni/each_plugin.ts";
+import type { PluginList } from "../../libcni/operation.ts";
+import { injectConf } from "../../libcni/request.ts";
+import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
+import type { PluginTools } from "../../libcni/tools.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { ChainConfig } from "./schema.ts";
 

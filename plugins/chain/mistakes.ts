@@ -5,9 +5,9 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { listCapabilities, type PluginConf } from "../../cni/libcni/conf.ts";
-import type { PluginList } from "../../cni/libcni/operation.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { listCapabilities, type PluginConf } from "../../libcni/conf.ts";
+import type { PluginList } from "../../libcni/operation.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { ChainConfig } from "./schema.ts";
 

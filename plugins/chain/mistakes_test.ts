@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { decodePluginConfs } from "../../cni/libcni/conf.ts";
+import { decodePluginConfs } from "../../libcni/conf.ts";
 import { listMistakes } from "./mistakes.ts";
 
 const plugins = decodePluginConfs([

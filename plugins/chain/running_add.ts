@@ -9,17 +9,17 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { JoinedSignal, pause } from "../../cni/call/deadline.ts";
-import { ifPossible, removeQuietly } from "../../cni/files/io.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
+import { ifPossible, removeQuietly } from "../../base/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { describeHolders } from "../../cni/files/lock_holders.ts";
-import { isSameFile } from "../../cni/files/same_file.ts";
+import { describeHolders } from "../../base/files/lock_holders.ts";
+import { isSameFile } from "../../base/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import { InheritedLock } from "../../ffi/inherited_lock.ts";
-import { attachmentOf } from "../parts/attachment.ts";
+import { InheritedLock } from "../../ffi/file/inherited_lock.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
 import type { Starter } from "../../cni/call/surroundings.ts";
-import { stableName } from "../parts/stable_name.ts";
+import { stableName } from "../parts/owner/stable_name.ts";
 
 /** Directory of the locks. */
 const DIRECTORY = "/run/cni/chain";

@@ -7,9 +7,9 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
-import { createLog } from "../../cni/log/log.ts";
+import { CniError } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { createLog } from "../../base/log/log.ts";
 import {
   type Running,
   RunningAdd,

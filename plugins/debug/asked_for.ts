@@ -6,10 +6,10 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible, readTextFile } from "../../cni/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
-import { foldKey } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible, readTextFile } from "../../base/files/io.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
+import { foldKey } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";
 

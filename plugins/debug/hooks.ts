@@ -4,13 +4,13 @@
  * @module
  */
 
-import { CniError, describeError } from "../../cni/error.ts";
+import { CniError, describeError } from "../../base/error.ts";
 import { type Ending, runToEnd } from "../../cni/invoke/child.ts";
-import { deadline } from "../../cni/call/deadline.ts";
+import { deadline } from "../../base/deadline.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { inNetns, type NetNs, StrandedThreadError } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findSandbox } from "../parts/sandbox.ts";
+import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import type { DebugConfig } from "./schema.ts";
 
 /** A program and its arguments. */

@@ -5,9 +5,9 @@
  */
 
 import type { Command } from "../../cni/call/args.ts";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { openRegularFile } from "../../ffi/regular_file.ts";
+import { openRegularFile } from "../../ffi/file/regular_file.ts";
 import type { DebugConfig } from "./schema.ts";
 
 /** The first line of a record. */

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { COMMANDS } from "../../cni/call/args.ts";
-import { createLog } from "../../cni/log/log.ts";
+import { createLog } from "../../base/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { formatRecord, recordCall } from "./record.ts";
 import type { DebugConfig } from "./schema.ts";

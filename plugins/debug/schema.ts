@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import { netConf, once, optional } from "../../cni/config/types.ts";
 
 /** Builds the schema of the network configuration. */

@@ -15,7 +15,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
@@ -24,9 +24,9 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   configureInterface,
   leaseAddresses,
-} from "../parts/sandbox_addresses.ts";
-import { createSandboxLink, detach, resultOf } from "../parts/sandbox_link.ts";
-import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
+} from "../parts/address/sandbox_addresses.ts";
+import { createSandboxLink, detach, resultOf } from "../parts/link/sandbox_link.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 
 /** The kind of link. */
 const KIND = "dummy";
@@ -55,7 +55,7 @@ export const dummy: Plugin = definePlugin({
   async check(call): Promise<void> {
     checkHasIpam(call.config);
     using sandbox = openSandbox(call.args);
-    const { checkSandboxLink } = await import("../parts/check_sandbox_link.ts");
+    const { checkSandboxLink } = await import("../parts/link/check_sandbox_link.ts");
     const missing = "dummy: Required prevResult missing";
     await checkSandboxLink(call, { sandbox, kind: KIND, missing });
   },

@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Environment } from "../../cni/call/args.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { Owner } from "../parts/element_owner.ts";
+import type { Owner } from "../parts/owner/element_owner.ts";
 
 /** The names of the backends. */
 export type BackendName = "iptables" | "firewalld" | "nftables";

@@ -11,7 +11,7 @@
 
 import { tryAll } from "../../cni/call/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
 import type { Backend, FirewallHost } from "./backend.ts";
 import { withRules } from "./rule_backends.ts";
 import {
@@ -20,7 +20,7 @@ import {
   BusUnusable,
   SystemBus,
   type Value,
-} from "../parts/system_bus.ts";
+} from "./system_bus.ts";
 
 const FIREWALLD = "org.fedoraproject.FirewallD1";
 /** The answers of firewalld if a zone does not have a source. */

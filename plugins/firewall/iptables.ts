@@ -31,9 +31,9 @@
 
 import { NetNs } from "../../ffi/netns.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { checkFailure } from "../parts/check_link.ts";
-import { getIptables } from "../parts/iptables/find.ts";
-import { eachIptables } from "../parts/iptables/places.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
+import { getIptables } from "../parts/firewall/iptables/find.ts";
+import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import {
   failureOf,
   type Iptables,
@@ -41,7 +41,7 @@ import {
   runIptables,
   splitRule,
   withComment,
-} from "../parts/iptables/program.ts";
+} from "../parts/firewall/iptables/program.ts";
 import {
   additionOf,
   changeRules,
@@ -51,7 +51,7 @@ import {
   type Plan,
   type Rule,
   type Wanted,
-} from "../parts/iptables/rules.ts";
+} from "../parts/firewall/iptables/rules.ts";
 import type {
   Backend,
   FirewallHost,

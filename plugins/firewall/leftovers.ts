@@ -8,16 +8,16 @@
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import { eachIptables } from "../parts/iptables/places.ts";
-import type { Iptables } from "../parts/iptables/program.ts";
-import { changeRules, deletionOf } from "../parts/iptables/rules.ts";
-import { elementFinder } from "../parts/leftovers/elements.ts";
+import { eachIptables } from "../parts/firewall/iptables/places.ts";
+import type { Iptables } from "../parts/firewall/iptables/program.ts";
+import { changeRules, deletionOf } from "../parts/firewall/iptables/rules.ts";
+import { elementFinder } from "../parts/firewall/leftover_elements.ts";
 import {
   addressIn,
   listTable,
   placeOf,
   searchIptables,
-} from "../parts/leftovers/iptables.ts";
+} from "../parts/firewall/leftover_iptables.ts";
 
 const FORWARD = "CNI-FORWARD";
 /** The two rules for an address. */

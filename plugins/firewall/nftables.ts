@@ -74,16 +74,16 @@ import {
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
 import {
   isAlive,
   isInSameNamespace,
   type Owner,
-} from "../parts/element_owner.ts";
-import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import type { MasqueradeNames } from "../parts/masquerade/names.ts";
-import { getNftables, openNftables } from "../parts/open_nftables.ts";
-import { type Owned, ownedBy } from "../parts/owned.ts";
+} from "../parts/owner/element_owner.ts";
+import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
+import type { MasqueradeNames } from "../parts/firewall/masquerade/names.ts";
+import { getNftables, openNftables } from "../parts/firewall/open_nftables.ts";
+import { type Owned, ownedBy } from "../parts/owner/owned.ts";
 import type { Backend, IngressPolicy } from "./backend.ts";
 
 const TABLE: Table = { family: "inet", name: "cni_firewall" };

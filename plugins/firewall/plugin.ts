@@ -19,7 +19,7 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, tryAll } from "../../cni/call/rollback.ts";
@@ -27,15 +27,15 @@ import { listVersionsFrom } from "../../cni/version.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../net/ip.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { listAddresses } from "../parts/configure_link.ts";
-import { ownerOf } from "../parts/element_owner.ts";
-import { isLacking } from "../parts/iptables/find.ts";
-import { namesOf } from "../parts/masquerade/names.ts";
-import { openNftables } from "../parts/open_nftables.ts";
-import { type Owned, ownedBy, staleOf } from "../parts/owned.ts";
-import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
-import { findSandbox } from "../parts/sandbox.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { listAddresses } from "../parts/link/configure_link.ts";
+import { ownerOf } from "../parts/owner/element_owner.ts";
+import { isLacking } from "../parts/firewall/iptables/find.ts";
+import { namesOf } from "../parts/firewall/masquerade/names.ts";
+import { openNftables } from "../parts/firewall/open_nftables.ts";
+import { type Owned, ownedBy, staleOf } from "../parts/owner/owned.ts";
+import { readablePrevResult, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import type { FirewallHost, IngressPolicy, Protection } from "./backend.ts";
 import { backends, withBackend } from "./choose_backend.ts";
 import {

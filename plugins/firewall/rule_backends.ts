@@ -4,8 +4,8 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import { isLacking } from "../parts/iptables/find.ts";
+import { describeError } from "../../base/error.ts";
+import { isLacking } from "../parts/firewall/iptables/find.ts";
 import type { Backend } from "./backend.ts";
 
 /** Both, loaded on use. The default comes first. */

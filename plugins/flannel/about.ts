@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
-import { decode } from "../../cni/json/json.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { decode } from "../../base/json/json.ts";
 import type { About } from "../../cni/tools/about.ts";
 import { buildDelegateConf } from "./delegate_conf.ts";
 import { lint } from "./lint.ts";

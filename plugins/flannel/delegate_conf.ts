@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
+import type { JsonObject, JsonValue } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { FlannelConfig } from "./schema.ts";
 import type { SubnetEnv } from "./subnet_env.ts";

@@ -5,10 +5,10 @@
  */
 
 import { checkContainerId } from "../../cni/call/args.ts";
-import { listFiles } from "../../cni/files/listing.ts";
+import { listFiles } from "../../base/files/listing.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
-import { readJson, recordOf } from "../parts/leftovers/records.ts";
+import { readJson, recordOf } from "../parts/owner/leftover_records.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {

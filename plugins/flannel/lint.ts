@@ -5,7 +5,7 @@
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import { objectOf } from "../../cni/json/json.ts";
+import { objectOf } from "../../base/json/json.ts";
 import { errorAt, type Problem } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */

@@ -16,22 +16,22 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible, removeIfThere } from "../../cni/files/io.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible, removeIfThere } from "../../base/files/io.ts";
 import {
   checkCaller,
   type Delegate,
   delegateTo,
 } from "../../cni/invoke/delegate.ts";
 import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
-import { encodeJson } from "../../cni/libcni/json_bytes.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { encodeJson } from "../../base/json/json_bytes.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, type Step, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { readablePrevResult } from "../parts/prev_result.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { readablePrevResult } from "../parts/sandbox/prev_result.ts";
 import { buildDelegateConf, type DelegateConf } from "./delegate_conf.ts";
 import {
   encodeSaved,

@@ -16,11 +16,11 @@ import {
   readFile,
   unlessUnreachable,
   withIoFailure,
-} from "../../cni/files/io.ts";
-import { replaceFile } from "../../cni/files/replace.ts";
-import { isObject, type JsonObject, parseJson } from "../../cni/json/json.ts";
-import { encodeJson } from "../../cni/libcni/json_bytes.ts";
-import type { Attachment } from "../parts/attachment.ts";
+} from "../../base/files/io.ts";
+import { replaceFile } from "../../base/files/replace.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
+import { encodeJson } from "../../base/json/json_bytes.ts";
+import type { Attachment } from "../parts/owner/attachment.ts";
 import type { DelegateConf } from "./delegate_conf.ts";
 
 /** A file, and the attachment that it belongs to. */

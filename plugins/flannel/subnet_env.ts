@@ -13,9 +13,9 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { readTextFile } from "../../cni/files/io.ts";
+import { readTextFile } from "../../base/files/io.ts";
 
 /** Where flanneld writes if not told otherwise. */
 export const SUBNET_FILE = "/run/flannel/subnet.env";

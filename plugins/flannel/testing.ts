@@ -4,7 +4,7 @@
  * @module
  */
 
-import { unlessMissing } from "../../cni/files/io.ts";
+import { unlessMissing } from "../../base/files/io.ts";
 import { linkNames } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";

@@ -7,9 +7,9 @@
 import type { Call } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/check_link.ts";
-import { checkSandboxLink } from "../parts/check_sandbox_link.ts";
-import { requirePrevResult } from "../parts/prev_result.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
+import { checkSandboxLink } from "../parts/link/check_sandbox_link.ts";
+import { requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import { findMissingRules } from "./host_network.ts";
 import { RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";

@@ -5,8 +5,8 @@
  */
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";

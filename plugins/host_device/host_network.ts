@@ -5,9 +5,9 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
@@ -16,7 +16,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { listAddresses, named } from "../parts/configure_link.ts";
+import { listAddresses, named } from "../parts/link/configure_link.ts";
 import type { DeviceRecord } from "./record.ts";
 
 /** The network of a device, as in its record. */

@@ -5,12 +5,12 @@
  * @module
  */
 
-import { removeIfThere } from "../../cni/files/io.ts";
+import { removeIfThere } from "../../base/files/io.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { listFiles } from "../../cni/files/listing.ts";
-import { recordOf } from "../parts/leftovers/records.ts";
+import { listFiles } from "../../base/files/listing.ts";
+import { recordOf } from "../parts/owner/leftover_records.ts";
 import { reclaim } from "./move.ts";
 import {
   DATA_DIR,

@@ -8,21 +8,21 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { named } from "../parts/configure_link.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { named } from "../parts/link/configure_link.ts";
 import {
   type LinkSettings,
   readAllSettings,
   restoreSettings,
-} from "../parts/link_settings.ts";
-import { lastingIdOf } from "../parts/sandbox.ts";
+} from "../parts/link/link_settings.ts";
+import { lastingIdOf } from "../parts/sandbox/sandbox.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Device } from "./find_device.ts";
 import { factsOf, findInside, findOutside, lookInside } from "./identity.ts";

@@ -21,9 +21,9 @@
  * @module
  */
 
-import { ifPossible, removeIfThere } from "../../cni/files/io.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { ifPossible, removeIfThere } from "../../base/files/io.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { Rollback, tryAll } from "../../cni/call/rollback.ts";
@@ -34,9 +34,9 @@ import {
   configureInterface,
   leaseAddresses,
   withRelease,
-} from "../parts/sandbox_addresses.ts";
-import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
-import { describeLink } from "../parts/veth.ts";
+} from "../parts/address/sandbox_addresses.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
+import { describeLink } from "../parts/link/veth.ts";
 import { deviceKeysOf, getDevice, isDrivenByProgram } from "./find_device.ts";
 import {
   addRoutesAndRules,

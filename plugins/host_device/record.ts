@@ -14,15 +14,15 @@ import {
   removeIfThere,
   unlessUnreachable,
   withIoFailure,
-} from "../../cni/files/io.ts";
-import { listFiles } from "../../cni/files/listing.ts";
-import { replaceFile } from "../../cni/files/replace.ts";
-import { findFileId, isStillThere } from "../../cni/files/same_file.ts";
-import { decode, parseJson, type SchemaOutput } from "../../cni/json/json.ts";
+} from "../../base/files/io.ts";
+import { listFiles } from "../../base/files/listing.ts";
+import { replaceFile } from "../../base/files/replace.ts";
+import { findFileId, isStillThere } from "../../base/files/same_file.ts";
+import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
 import { once, optional, parsedText } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Mac } from "../../net/mac.ts";
-import { attachmentOf } from "../parts/attachment.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** Default directory of the files. It is empty after a start of the machine. */

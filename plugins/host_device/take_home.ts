@@ -4,12 +4,12 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { hasMac, readablePrevResult } from "../parts/prev_result.ts";
-import { findSandbox, lastingIdOf } from "../parts/sandbox.ts";
+import { hasMac, readablePrevResult } from "../parts/sandbox/prev_result.ts";
+import { findSandbox, lastingIdOf } from "../parts/sandbox/sandbox.ts";
 import { isInterfaceName, lostNameOf } from "./find_device.ts";
 import { deleteRules } from "./host_network.ts";
 import { findInside, type Inside, isPhysical, lookInside } from "./identity.ts";

@@ -22,14 +22,14 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { IpvlanMode } from "../../ffi/rtnl/link_kinds.ts";
-import { attachToMaster, modeOf, nameOfMode } from "../parts/on_master.ts";
-import { leaseAddresses } from "../parts/sandbox_addresses.ts";
-import { detach } from "../parts/sandbox_link.ts";
+import { attachToMaster, modeOf, nameOfMode } from "../parts/link/on_master.ts";
+import { leaseAddresses } from "../parts/address/sandbox_addresses.ts";
+import { detach } from "../parts/link/sandbox_link.ts";
 import type { IpvlanConfig } from "./schema.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/main/ipvlan/ipvlan.go. */
@@ -52,7 +52,7 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
 
   async check(call): Promise<void> {
     const mode = modeOf("ipvlan", MODES, call.config.mode);
-    const { checkOnMaster } = await import("../parts/check_on_master.ts");
+    const { checkOnMaster } = await import("../parts/link/check_on_master.ts");
     await checkOnMaster(call, {
       kind: "ipvlan",
       missing: "Required prevResult missing",

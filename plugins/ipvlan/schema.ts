@@ -5,9 +5,9 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import { netConf, once, optional } from "../../cni/config/types.ts";
-import { masterKeys } from "../parts/on_master_schema.ts";
+import { masterKeys } from "../parts/link/on_master_schema.ts";
 
 /**
  * Builds the schema of the network configuration.

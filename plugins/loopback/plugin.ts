@@ -10,22 +10,22 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { checkAddresses, checkFailure } from "../parts/check_link.ts";
+import { checkAddresses, checkFailure } from "../parts/link/check_link.ts";
 import {
   bringingUp,
   listAddresses,
   makeChanges,
   named,
-} from "../parts/configure_link.ts";
-import { isOfAnotherPod, readablePrevResult } from "../parts/prev_result.ts";
-import { findSandbox, openSandbox } from "../parts/sandbox.ts";
+} from "../parts/link/configure_link.ts";
+import { isOfAnotherPod, readablePrevResult } from "../parts/sandbox/prev_result.ts";
+import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 
 /** Exists in every namespace and cannot be deleted. */
 const NAME = "lo";

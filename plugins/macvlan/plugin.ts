@@ -24,10 +24,10 @@ import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { MacvlanMode } from "../../ffi/rtnl/link_kinds.ts";
 import type { Mac } from "../../net/mac.ts";
-import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
-import { attachToMaster, modeOf, nameOfMode } from "../parts/on_master.ts";
-import { leaseAddresses } from "../parts/sandbox_addresses.ts";
-import { detach } from "../parts/sandbox_link.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";
+import { attachToMaster, modeOf, nameOfMode } from "../parts/link/on_master.ts";
+import { leaseAddresses } from "../parts/address/sandbox_addresses.ts";
+import { detach } from "../parts/link/sandbox_link.ts";
 import type { MacvlanConfig } from "./schema.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/main/macvlan/macvlan.go. */
@@ -53,7 +53,7 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
 
   async check(call): Promise<void> {
     const mode = modeOf("macvlan", MODES, call.config.mode);
-    const { checkOnMaster } = await import("../parts/check_on_master.ts");
+    const { checkOnMaster } = await import("../parts/link/check_on_master.ts");
     await checkOnMaster(call, {
       kind: "macvlan",
       missing: "required prevResult missing",

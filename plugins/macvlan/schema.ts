@@ -5,14 +5,14 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import {
   netConf,
   once,
   optional,
   uint32Schema,
 } from "../../cni/config/types.ts";
-import { masterKeys } from "../parts/on_master_schema.ts";
+import { masterKeys } from "../parts/link/on_master_schema.ts";
 
 /**
  * Builds the schema of the network configuration.

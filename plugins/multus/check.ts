@@ -4,7 +4,7 @@
  * @module
  */
 
-import { mayHaveVersion } from "../../cni/libcni/operation.ts";
+import { mayHaveVersion } from "../../libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
 import { recall } from "./attach/detach.ts";
 import { describeAll, findOwn } from "./del.ts";

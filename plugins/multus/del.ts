@@ -5,7 +5,7 @@
  */
 
 import { throwAll } from "../../cni/call/rollback.ts";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { detach, isCached } from "./attach/detach.ts";
 import {
   findBesideOthers,

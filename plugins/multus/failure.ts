@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, toCniError } from "../../cni/error.ts";
+import { CniError, toCniError } from "../../base/error.ts";
 import type { K8sArgs } from "./model/k8s_args.ts";
 
 /** The parts of an error text that precede the cause. */

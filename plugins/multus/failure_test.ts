@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { asMultus, multusFailure } from "./failure.ts";
 import { parseK8sArgs } from "./model/k8s_args.ts";

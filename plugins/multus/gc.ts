@@ -6,9 +6,9 @@
 
 import { throwAll } from "../../cni/call/rollback.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
-import { describeError } from "../../cni/error.ts";
-import { toNetworkConfList } from "../../cni/libcni/conf.ts";
-import { AttachmentLocks, lockDirectoryOf } from "../../cni/libcni/lock.ts";
+import { describeError } from "../../base/error.ts";
+import { toNetworkConfList } from "../../libcni/conf.ts";
+import { AttachmentLocks, lockDirectoryOf } from "../../libcni/lock.ts";
 import { isList } from "./model/delegate.ts";
 import { waitUntilReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";

@@ -12,11 +12,11 @@
  * @module
  */
 
-import { deadline } from "../../cni/call/deadline.ts";
+import { deadline } from "../../base/deadline.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { omitAbsent } from "../../cni/json/json.ts";
-import { toNetworkConfList } from "../../cni/libcni/conf.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { omitAbsent } from "../../base/json/json.ts";
+import { toNetworkConfList } from "../../libcni/conf.ts";
 import {
   type Call,
   definePlugin,
@@ -24,7 +24,7 @@ import {
   type Plugin,
 } from "../../cni/plugin.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { CLAIM_REFERENCE } from "../../cni/config/pod_evidence.ts";
+import { CLAIM_REFERENCE } from "../../kube/pod_evidence.ts";
 import { attach, attachmentFailure } from "./attach/attach.ts";
 import { checkInterfaceNames } from "./attach/interface_names.ts";
 import { detach, isCached, recall } from "./attach/detach.ts";

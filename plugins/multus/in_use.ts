@@ -12,14 +12,14 @@ import {
   type JsonObject,
   type JsonValue,
   objectOf,
-} from "../../cni/json/json.ts";
+} from "../../base/json/json.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
   DEFAULT_CACHE_DIR,
-} from "../../cni/libcni/cache.ts";
-import { lockPrivately } from "../../cni/files/private_lock.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+} from "../../libcni/cache.ts";
+import { lockPrivately } from "../../base/files/private_lock.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { AttachmentCache } from "../../cni/libcni/cache.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import { AttachmentCache } from "../../libcni/cache.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";

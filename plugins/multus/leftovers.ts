@@ -5,8 +5,8 @@
  * @module
  */
 
-import { listFiles } from "../../cni/files/listing.ts";
-import { MULTUS_CACHE_DIR } from "../../cni/libcni/cache.ts";
+import { listFiles } from "../../base/files/listing.ts";
+import { MULTUS_CACHE_DIR } from "../../libcni/cache.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import { interfaceNameOf, networkOf } from "./model/attachment.ts";

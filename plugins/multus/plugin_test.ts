@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { requireRoot } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { CONTAINER, MultusScene, resultOf } from "./testing/scene.ts";

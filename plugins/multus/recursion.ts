@@ -8,7 +8,7 @@
  */
 
 import type { CmdArgs, Environment } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 
 /** The attachments in progress above a delegate, outermost first. */
 const VARIABLE = "CNI_MULTUS_ATTACHMENTS";

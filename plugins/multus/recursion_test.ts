@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { enterRecursion, isRecursion } from "./recursion.ts";
 

@@ -5,9 +5,9 @@
  */
 
 import { join } from "@std/path/posix";
-import { describeError } from "../../cni/error.ts";
-import { JoinedSignal } from "../../cni/call/deadline.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { describeError } from "../../base/error.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import type { Delegate } from "./model/delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import { selectDelegates } from "./select/select.ts";

@@ -6,11 +6,11 @@
  */
 
 import type { Command } from "../../cni/call/args.ts";
-import { JoinedSignal, noteTurn } from "../../cni/call/deadline.ts";
-import { describeError } from "../../cni/error.ts";
+import { JoinedSignal, noteTurn } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
-import { NetworkRuntime } from "../../cni/libcni/api.ts";
-import { AttachmentCache } from "../../cni/libcni/cache.ts";
+import { NetworkRuntime } from "../../libcni/api.ts";
+import { AttachmentCache } from "../../libcni/cache.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { asMultus } from "./failure.ts";
 import { OperationLog } from "./log/operation_log.ts";
@@ -141,7 +141,7 @@ export async function lockContainer(
   const { config, command, surroundings, signal } = call;
   if (isNested(surroundings.env)) return undefined;
   const { AttachmentLocks, lockDirectoryOf } = await import(
-    "../../cni/libcni/lock.ts"
+    "../../libcni/lock.ts"
   );
   const locks = new AttachmentLocks(lockDirectoryOf(config.cniDir));
   using limit = new JoinedSignal(PATIENCE_MS, signal);

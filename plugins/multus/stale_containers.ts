@@ -11,12 +11,12 @@
 import type {
   AttachmentCache,
   CachedAttachment,
-} from "../../cni/libcni/cache.ts";
-import { dropRecycledNetns } from "../../cni/libcni/recycled_netns.ts";
+} from "../../libcni/cache.ts";
+import { dropRecycledNetns } from "../../libcni/recycled_netns.ts";
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
-import { ifPossible, unlessMissing } from "../../cni/files/io.ts";
-import { fileIdOf } from "../../cni/files/same_file.ts";
+import { ifPossible, unlessMissing } from "../../base/files/io.ts";
+import { fileIdOf } from "../../base/files/same_file.ts";
 import { describeAll, detachEach } from "./del.ts";
 import {
   joinAttachments,

@@ -4,9 +4,9 @@
  * @module
  */
 
-import { JoinedSignal } from "../../cni/call/deadline.ts";
-import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
-import { toNetworkConfList } from "../../cni/libcni/conf.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
+import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
+import { toNetworkConfList } from "../../libcni/conf.ts";
 import { type Delegate, isList } from "./model/delegate.ts";
 import { requireReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";

@@ -9,8 +9,8 @@
 
 import * as z from "zod/mini";
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { decode, parseJson, type Schema } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { decode, parseJson, type Schema } from "../../base/json/json.ts";
 import { once, optional } from "../../cni/config/types.ts";
 
 /** Instructions for noop. Missing or empty ones are skipped. */

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { logCall, readScript, recordCall, writeCall } from "./debug_file.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

@@ -1,4 +1,4 @@
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { printAndExit } from "../../cni/call/answer.ts";
 import { dispatch, processInput } from "../../cni/skel.ts";
 import { once } from "../../cni/config/types.ts";

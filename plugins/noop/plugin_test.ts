@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import type {
   DispatchInput,

@@ -19,17 +19,17 @@
 
 import { assertRejects, assertStringIncludes } from "@std/assert";
 import type { ValidAttachment } from "../../cni/config/types.ts";
-import { describeError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
-import { NetworkRuntime } from "../../cni/libcni/api.ts";
-import type { AttachmentResult } from "../../cni/libcni/attachment_result.ts";
+import { describeError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { NetworkRuntime } from "../../libcni/api.ts";
+import type { AttachmentResult } from "../../libcni/attachment_result.ts";
 import {
   type NetworkConf,
   type NetworkConfList,
   parseNetworkConf,
   parseNetworkConfList,
-} from "../../cni/libcni/conf.ts";
-import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+} from "../../libcni/conf.ts";
+import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
 import { OFFLINE_FLAGS } from "../../scripts/net.ts";
 import type { Row } from "../../tests/_harness/conformance.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 
 /** Parses an object; undefined if the text is not one. */
 export function parseObject(text: string): Record<string, unknown> | undefined {

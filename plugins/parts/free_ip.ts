@@ -4,8 +4,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { findValue, isObject, type JsonObject } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { findValue, isObject, type JsonObject } from "../../base/json/json.ts";
 import type { NetConf } from "../../cni/config/types.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";

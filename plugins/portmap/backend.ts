@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { Log } from "../../cni/log/log.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import type { Attachment } from "../parts/attachment.ts";
+import type { Attachment } from "../parts/owner/attachment.ts";
 import type { ForwardedPort, Forwarding } from "./mapping.ts";
 import type { BackendName } from "./schema.ts";
 

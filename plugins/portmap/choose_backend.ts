@@ -5,7 +5,7 @@
  */
 
 import type { IpFamily } from "../../net/ip.ts";
-import { isLacking } from "../parts/iptables/find.ts";
+import { isLacking } from "../parts/firewall/iptables/find.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import type { BackendName } from "./schema.ts";
 

@@ -15,7 +15,7 @@ import {
 import { verdictOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { BackendMissing, findProgram } from "../parts/iptables/find.ts";
+import { BackendMissing, findProgram } from "../parts/firewall/iptables/find.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
   CONDITIONAL,
@@ -41,7 +41,7 @@ export async function ensureConditions(
   if (program === undefined) {
     throw new BackendMissing("the host has no nft, which conditions need");
   }
-  const { execute } = await import("../parts/iptables/program.ts");
+  const { execute } = await import("../parts/firewall/iptables/program.ts");
   using netns = NetNs.open(hostNetns);
   const { success, stderr } = await execute(
     { netns, path: program.path },

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { type Connection, Conntrack } from "../../ffi/conntrack/mod.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

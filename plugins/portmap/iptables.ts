@@ -12,18 +12,18 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import { BackendMissing, getIptables } from "../parts/iptables/find.ts";
-import { checkIptables, eachIptables } from "../parts/iptables/places.ts";
+import { BackendMissing, getIptables } from "../parts/firewall/iptables/find.ts";
+import { checkIptables, eachIptables } from "../parts/firewall/iptables/places.ts";
 import {
   commentOf,
   type Iptables,
   joinRule,
   splitRule,
-} from "../parts/iptables/program.ts";
+} from "../parts/firewall/iptables/program.ts";
 import {
   additionOf,
   changeRules,
@@ -32,8 +32,8 @@ import {
   findMissingRule,
   listRules,
   type Rule,
-} from "../parts/iptables/rules.ts";
-import { openNftables } from "../parts/open_nftables.ts";
+} from "../parts/firewall/iptables/rules.ts";
+import { openNftables } from "../parts/firewall/open_nftables.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
   type Chain,

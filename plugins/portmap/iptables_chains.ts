@@ -5,15 +5,15 @@
  * @module
  */
 
-import { CniError, describeError } from "../../cni/error.ts";
+import { CniError, describeError } from "../../base/error.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { Attachment } from "../parts/attachment.ts";
-import { isNamespaceThere, isNeighbor } from "../parts/element_owner.ts";
-import { findVariant } from "../parts/iptables/find.ts";
-import { commentOf, type Iptables } from "../parts/iptables/program.ts";
-import { deletionOf, listRules } from "../parts/iptables/rules.ts";
-import { parseQuoted } from "../parts/leftovers/owners.ts";
+import type { Attachment } from "../parts/owner/attachment.ts";
+import { isNamespaceThere, isNeighbor } from "../parts/owner/element_owner.ts";
+import { findVariant } from "../parts/firewall/iptables/find.ts";
+import { commentOf, type Iptables } from "../parts/firewall/iptables/program.ts";
+import { deletionOf, listRules } from "../parts/firewall/iptables/rules.ts";
+import { parseQuoted } from "../parts/owner/leftover_owners.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
   type ChainNames,

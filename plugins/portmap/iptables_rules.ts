@@ -24,18 +24,18 @@
  * @module
  */
 
-import { sha512 } from "../../cni/process/sha512.ts";
+import { sha512 } from "../../base/process/sha512.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import type { Attachment } from "../parts/attachment.ts";
-import { describeNamespace } from "../parts/element_owner.ts";
+import type { Attachment } from "../parts/owner/attachment.ts";
+import { describeNamespace } from "../parts/owner/element_owner.ts";
 import {
   commentOf,
   optionsOf,
   splitRule,
   withComment,
-} from "../parts/iptables/program.ts";
-import type { Rule, Wanted } from "../parts/iptables/rules.ts";
+} from "../parts/firewall/iptables/program.ts";
+import type { Rule, Wanted } from "../parts/firewall/iptables/rules.ts";
 import {
   type ForwardedPort,
   type Forwarding,

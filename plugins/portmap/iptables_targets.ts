@@ -5,8 +5,8 @@
  */
 
 import type { Ip } from "../../net/ip.ts";
-import { eachIptables } from "../parts/iptables/places.ts";
-import { failureOf, runIptables } from "../parts/iptables/program.ts";
+import { eachIptables } from "../parts/firewall/iptables/places.ts";
+import { failureOf, runIptables } from "../parts/firewall/iptables/program.ts";
 import type { PortmapHost } from "./backend.ts";
 import { readPorts } from "./iptables_rules.ts";
 import { IPTABLES_HOSTPORTS as HOSTPORTS } from "./mapping.ts";

@@ -10,32 +10,32 @@ import type { Orphan } from "../../cni/tools/orphan.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { delRuleOf, type Table } from "../../ffi/nftables/change.ts";
 import type { Ip } from "../../net/ip.ts";
-import { eachIptables } from "../parts/iptables/places.ts";
+import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import {
   commentOf,
   type Iptables,
   optionsOf,
   runIptables,
   type TableName,
-} from "../parts/iptables/program.ts";
-import { changeRules, deletionOf } from "../parts/iptables/rules.ts";
+} from "../parts/firewall/iptables/program.ts";
+import { changeRules, deletionOf } from "../parts/firewall/iptables/rules.ts";
 import {
   addressesIn,
   commitIn,
   elementFinder,
-} from "../parts/leftovers/elements.ts";
+} from "../parts/firewall/leftover_elements.ts";
 import {
   addressIn,
   listTable,
   placeOf,
   searchIptables,
-} from "../parts/leftovers/iptables.ts";
+} from "../parts/firewall/leftover_iptables.ts";
 import {
   type Owner,
   parseQuoted,
   uniqueIps,
-} from "../parts/leftovers/owners.ts";
-import { openNftables } from "../parts/open_nftables.ts";
+} from "../parts/owner/leftover_owners.ts";
+import { openNftables } from "../parts/firewall/open_nftables.ts";
 import { IPTABLES_HOSTPORTS as HOSTPORTS } from "./mapping.ts";
 
 /** A container's chain of port mappings, or of a masquerade. */

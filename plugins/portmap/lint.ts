@@ -6,8 +6,8 @@
 
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import type { Linted } from "../../cni/tools/about.ts";
-import type { JsonValue } from "../../cni/json/json.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import type { JsonValue } from "../../base/json/json.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */

@@ -10,7 +10,7 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import {
   addNewElements,
   type Change,
@@ -21,11 +21,11 @@ import type { FoundElements, Nftables } from "../../ffi/nftables/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
-import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { type Owner, ownerOf } from "../parts/element_owner.ts";
-import { isLacking } from "../parts/iptables/find.ts";
-import { NO_NFTABLES, openNftables } from "../parts/open_nftables.ts";
-import { type Owned, ownedBy } from "../parts/owned.ts";
+import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
+import { type Owner, ownerOf } from "../parts/owner/element_owner.ts";
+import { isLacking } from "../parts/firewall/iptables/find.ts";
+import { NO_NFTABLES, openNftables } from "../parts/firewall/open_nftables.ts";
+import { type Owned, ownedBy } from "../parts/owner/owned.ts";
 import type { PortmapHost } from "./backend.ts";
 import { hasAnyGoRules } from "./go_nftables.ts";
 import { type Forwarding, portsOf } from "./mapping.ts";

@@ -4,12 +4,12 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { type Ip, type IpFamily } from "../../net/ip.ts";
-import { type Attachment, attachmentOf } from "../parts/attachment.ts";
+import { type Attachment, attachmentOf } from "../parts/owner/attachment.ts";
 import type {
   BackendName,
   GivenMapping,

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { emptyResult } from "../../cni/result/result.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { Cidr } from "../../net/cidr.ts";

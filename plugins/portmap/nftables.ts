@@ -7,7 +7,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   addNewElements,
   type Change,
@@ -18,9 +18,9 @@ import {
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
-import { getNftables, openNftables } from "../parts/open_nftables.ts";
-import { type Owned, ownedBy, staleOf } from "../parts/owned.ts";
+import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
+import { getNftables, openNftables } from "../parts/firewall/open_nftables.ts";
+import { type Owned, ownedBy, staleOf } from "../parts/owner/owned.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
   delUnusedGroups,
@@ -49,7 +49,7 @@ import {
   isSameContainer,
   type Owner,
   ownerOf,
-} from "../parts/element_owner.ts";
+} from "../parts/owner/element_owner.ts";
 import { setLocalnet } from "./route_localnet.ts";
 import {
   decodePort,

@@ -15,13 +15,13 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { readablePrevResult, requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import { backends, chooseBackend } from "./choose_backend.ts";
 import {

@@ -41,7 +41,7 @@
  * @module
  */
 
-import { sha512 } from "../../cni/process/sha512.ts";
+import { sha512 } from "../../base/process/sha512.ts";
 import {
   addChain,
   addDormantTable,

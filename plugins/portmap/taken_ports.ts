@@ -14,8 +14,8 @@ import {
   isNeighbor,
   isSameContainer,
   ownerOf,
-} from "../parts/element_owner.ts";
-import { nftTableOf } from "../parts/iptables/nft_table.ts";
+} from "../parts/owner/element_owner.ts";
+import { nftTableOf } from "../parts/firewall/iptables/nft_table.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
   type Forwarding,

@@ -17,9 +17,9 @@ import {
   checkLink,
   checkRoutes,
   sandboxInterfaceOf,
-} from "../parts/check_link.ts";
+} from "../parts/link/check_link.ts";
 import type { Differences } from "../../cni/call/differences.ts";
-import { ownPartOf } from "../parts/prev_result.ts";
+import { ownPartOf } from "../parts/sandbox/prev_result.ts";
 import {
   containerRoute,
   gatewayRoutes,

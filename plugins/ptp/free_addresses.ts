@@ -19,7 +19,7 @@ import {
   aliasOf,
   aliasPrefixOf,
   type Attachment,
-} from "../parts/attachment.ts";
+} from "../parts/owner/attachment.ts";
 import { describeUser, hasIt, ipInUse, isNextHop } from "../parts/free_ip.ts";
 
 /** Reports whether the container of a cable no longer has its addresses. */

@@ -5,7 +5,7 @@
  */
 
 import type { Leftovers } from "../../cni/tools/leftovers.ts";
-import { MASQUERADES } from "../parts/masquerade/leftovers.ts";
+import { MASQUERADES } from "../parts/firewall/masquerade/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { sha512 } from "../../cni/process/sha512.ts";
+import { sha512 } from "../../base/process/sha512.ts";
 import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { runIn } from "../../testing/ip_json.ts";

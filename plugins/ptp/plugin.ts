@@ -24,19 +24,19 @@ import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { checkRouteValues } from "../parts/configure_link.ts";
-import { ensureForwarding } from "../parts/ip_forward.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { checkRouteValues } from "../parts/link/configure_link.ts";
+import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import {
   checkCanMasquerade,
   checkMasqueraded,
   endMasquerade,
   endStaleMasquerades,
   startMasquerade,
-} from "../parts/masquerade/steps.ts";
-import { addressesOf, requirePrevResult } from "../parts/prev_result.ts";
-import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
-import { connectVeth, describeVeth, settleVeth } from "../parts/veth.ts";
+} from "../parts/firewall/masquerade/steps.ts";
+import { addressesOf, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
+import { connectVeth, describeVeth, settleVeth } from "../parts/link/veth.ts";
 import { checkIsFree, leftCableTest } from "./free_addresses.ts";
 import type { PtpConfig } from "./schema.ts";
 import {
@@ -68,7 +68,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const { mtu } = call.config;
     const veth = connectVeth(host, sandbox, attachment, { mtu });
     rollback.onFailure(`delete "${veth.host.name}"`, async () => {
-      const { deleteNow } = await import("../parts/delete_links.ts");
+      const { deleteNow } = await import("../parts/link/delete_links.ts");
       await deleteNow([veth.host], call);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
@@ -118,7 +118,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       // The cable before the lease: once an address is handed out again, it
       // must not be routed to the old container any more.
       [`delete interface "${call.args.ifName}"`, async () => {
-        const { deleteVeth } = await import("../parts/delete_veth.ts");
+        const { deleteVeth } = await import("../parts/link/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         await deleteVeth(host, call, isNoPort);
       }],
@@ -140,7 +140,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       // As on DEL, the cables before the leases.
       ["delete stale interfaces", async () => {
         if (validAttachments === undefined) return;
-        const { deleteStaleVeths } = await import("../parts/delete_veth.ts");
+        const { deleteStaleVeths } = await import("../parts/link/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         await deleteStaleVeths(host, call, validAttachments);
       }],

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { Scope, Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -19,9 +19,9 @@ import {
   type Change,
   kernelRouteOf,
   makeChanges,
-} from "../parts/configure_link.ts";
-import { enableIpv6 } from "../parts/ipv6.ts";
-import type { LinkEnd } from "../parts/veth.ts";
+} from "../parts/link/configure_link.ts";
+import { enableIpv6 } from "../parts/address/ipv6.ts";
+import type { LinkEnd } from "../parts/link/veth.ts";
 
 /** An address with the gateway for all its traffic. */
 export interface RoutedIp extends IpConfig {

@@ -4,13 +4,13 @@
  * @module
  */
 
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import { mtuSchema, netConf, once, optional } from "../../cni/config/types.ts";
-import { dnsOverrideSchema } from "../parts/dns_override.ts";
+import { dnsOverrideSchema } from "../parts/address/dns_override.ts";
 import {
   masqueradeKeys,
   withKnownBackend,
-} from "../parts/masquerade/schema.ts";
+} from "../parts/firewall/masquerade/schema.ts";
 
 /** Builds the schema of the network configuration. */
 export const ptpSchema = once(() =>

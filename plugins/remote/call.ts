@@ -5,8 +5,8 @@
  */
 
 import type { CmdArgs, Environment } from "../../cni/call/args.ts";
-import { JoinedSignal } from "../../cni/call/deadline.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { toDaemonError } from "./daemon_errors.ts";

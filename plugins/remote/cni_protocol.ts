@@ -7,8 +7,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { isObject, type JsonObject } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { isObject, type JsonObject } from "../../base/json/json.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isSpecVersion } from "../../cni/version.ts";

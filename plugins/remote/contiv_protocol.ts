@@ -7,7 +7,7 @@
  */
 
 import { loadArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   emptyResult,
   type IpConfig,

@@ -7,8 +7,8 @@
 
 import { inNetns, isMissingNetns, NetNs } from "../../ffi/netns.ts";
 import type { CmdArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { checkSeen } from "../parts/sandbox.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { checkSeen } from "../parts/sandbox/sandbox.ts";
 import type { RemoteCall } from "./call.ts";
 
 /** A path of the namespace, until disposal. */

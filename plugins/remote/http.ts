@@ -8,8 +8,8 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { pause, waitUntil } from "../../cni/call/deadline.ts";
-import { CniError, describeError } from "../../cni/error.ts";
+import { pause, waitUntil } from "../../base/deadline.ts";
+import { CniError, describeError } from "../../base/error.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
 import {
   AnswerLost,

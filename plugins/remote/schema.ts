@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import type { Schema, SchemaOutput } from "../../cni/json/json.ts";
+import type { Schema, SchemaOutput } from "../../base/json/json.ts";
 import { netConf, once, optional } from "../../cni/config/types.ts";
 
 /** Below the time limit of the kubelet and of runtimes, which is 220 s. */

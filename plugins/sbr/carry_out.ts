@@ -4,8 +4,8 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import type { Log } from "../../cni/log/log.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -11,7 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Rule } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
 import type { SbrConfig } from "./schema.ts";
 import {
   listedDefaults,

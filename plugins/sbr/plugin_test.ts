@@ -1,16 +1,16 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { FileLock } from "../../cni/files/lock.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { FileLock } from "../../base/files/lock.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { isAnyWaiting } from "../../cni/files/lock_queue.ts";
+import { isAnyWaiting } from "../../base/files/lock_queue.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { rootTest } from "../../testing/capabilities.ts";
-import { lockNetns } from "../parts/lock_netns.ts";
+import { lockNetns } from "../parts/sandbox/lock_netns.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, SbrScene } from "./testing.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

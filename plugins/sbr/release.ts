@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
@@ -13,9 +13,9 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { listAddresses } from "../parts/configure_link.ts";
+import { listAddresses } from "../parts/link/configure_link.ts";
 import { isDoneAlready, type Step } from "../parts/planned_steps.ts";
-import { readablePrevResult } from "../parts/prev_result.ts";
+import { readablePrevResult } from "../parts/sandbox/prev_result.ts";
 import {
   addingRoute,
   deletingRoute,

@@ -9,7 +9,7 @@ import { Table } from "../../ffi/rtnl/constants.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { isOutside } from "../parts/configure_link.ts";
+import { isOutside } from "../parts/link/configure_link.ts";
 import type { Gateways } from "./schema.ts";
 import { routerOf, type Routing } from "./routing.ts";
 import { isHint } from "./source_hints.ts";

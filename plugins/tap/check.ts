@@ -7,7 +7,7 @@
 import type { Differences } from "../../cni/call/differences.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
 import type { TapConfig } from "./schema.ts";
 
 /**

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
@@ -12,9 +12,9 @@ import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { createTap, type NewTap } from "../../ffi/tun.ts";
 import type { Mac } from "../../net/mac.ts";
-import { attachmentOf } from "../parts/attachment.ts";
-import { named } from "../parts/configure_link.ts";
-import { firstNameOf, nameSandboxLink } from "../parts/sandbox_link.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { named } from "../parts/link/configure_link.ts";
+import { firstNameOf, nameSandboxLink } from "../parts/link/sandbox_link.ts";
 import type { TapConfig } from "./schema.ts";
 import { createTapAs } from "./selinux.ts";
 

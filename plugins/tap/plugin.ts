@@ -24,13 +24,13 @@ import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Mac } from "../../net/mac.ts";
-import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";
 import {
   configureInterface,
   leaseAddresses,
-} from "../parts/sandbox_addresses.ts";
-import { detach, resultOf } from "../parts/sandbox_link.ts";
-import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
+} from "../parts/address/sandbox_addresses.ts";
+import { detach, resultOf } from "../parts/link/sandbox_link.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { createTapLink, KIND } from "./create.ts";
 import type { TapConfig } from "./schema.ts";
 
@@ -59,7 +59,7 @@ export const tap: Plugin<TapConfig> = definePlugin({
 
   async check(call): Promise<void> {
     using sandbox = openSandbox(call.args);
-    const { checkSandboxLink } = await import("../parts/check_sandbox_link.ts");
+    const { checkSandboxLink } = await import("../parts/link/check_sandbox_link.ts");
     const { checkSettings } = await import("./check.ts");
     await checkSandboxLink(call, {
       sandbox,

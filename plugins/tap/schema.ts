@@ -5,14 +5,14 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../cni/json/json.ts";
+import type { SchemaOutput } from "../../base/json/json.ts";
 import {
   netConf,
   once,
   optional,
   uint32Schema,
 } from "../../cni/config/types.ts";
-import { dnsOverrideSchema } from "../parts/dns_override.ts";
+import { dnsOverrideSchema } from "../parts/address/dns_override.ts";
 
 /**
  * Builds the schema of the network configuration.

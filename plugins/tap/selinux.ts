@@ -8,7 +8,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import type { NewTap } from "../../ffi/tun.ts";
 

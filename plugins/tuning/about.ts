@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type JsonValue, objectOf } from "../../cni/json/json.ts";
+import { type JsonValue, objectOf } from "../../base/json/json.ts";
 import { type About, valueOf } from "../../cni/tools/about.ts";
 import { lint } from "./lint.ts";
 

@@ -4,12 +4,12 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   readTextFile,
   unlessMissing,
   withIoFailure,
-} from "../../cni/files/io.ts";
+} from "../../base/files/io.ts";
 import type { Sysctl } from "./sysctls.ts";
 
 /** The file. Without it all sysctls are allowed. */
@@ -28,7 +28,7 @@ export async function checkAllowed(sysctls: readonly Sysctl[]): Promise<void> {
     () => unlessMissing(() => readTextFile(ALLOWLIST)),
   );
   if (text === undefined) return;
-  const { compileRe2 } = await import("../parts/re2.ts");
+  const { compileRe2 } = await import("./re2.ts");
   checkAgainst(text, sysctls.map(({ name }) => name), compileRe2);
 }
 

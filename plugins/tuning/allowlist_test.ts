@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { checkAgainst } from "./allowlist.ts";
-import { compileRe2 } from "../parts/re2.ts";
+import { compileRe2 } from "./re2.ts";
 
 testRows("checkAgainst() needs a line that matches each name", [
   ["one line", "^net\\.a$", ["net.a"], ""],

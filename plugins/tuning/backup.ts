@@ -14,12 +14,12 @@ import {
   removeIfThere,
   unlessUnreachable,
   withIoFailure,
-} from "../../cni/files/io.ts";
-import { replaceFile } from "../../cni/files/replace.ts";
-import { decodeLeniently, isObject, parseJson } from "../../cni/json/json.ts";
-import type { Log } from "../../cni/log/log.ts";
+} from "../../base/files/io.ts";
+import { replaceFile } from "../../base/files/replace.ts";
+import { decodeLeniently, isObject, parseJson } from "../../base/json/json.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { LinkSettings } from "../parts/link_settings.ts";
+import type { LinkSettings } from "../parts/link/link_settings.ts";
 import { backupSchema, type TuningConfig } from "./schema.ts";
 
 /** Default directory of the files. */

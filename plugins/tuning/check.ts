@@ -6,12 +6,12 @@
 
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
 import {
   keysOf,
   type LinkSettings,
   readSettings,
-} from "../parts/link_settings.ts";
+} from "../parts/link/link_settings.ts";
 import { readValue, type Sysctl } from "./sysctls.ts";
 
 /**

@@ -7,7 +7,7 @@
 import type { Call } from "../../cni/plugin.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import { checkMacIsFree, lockMac } from "../parts/free_mac.ts";
+import { checkMacIsFree, lockMac } from "../parts/link/free_mac.ts";
 import type { TuningConfig } from "./schema.ts";
 
 /**

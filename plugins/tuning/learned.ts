@@ -8,7 +8,7 @@
 import { isErrno } from "../../ffi/errno.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
-import { listAddresses, named } from "../parts/configure_link.ts";
+import { listAddresses, named } from "../parts/link/configure_link.ts";
 
 /** What a parameter has the kernel ignore if it is 0. */
 interface Ignored {

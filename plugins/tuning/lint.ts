@@ -4,8 +4,8 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import { type JsonValue, objectOf } from "../../cni/json/json.ts";
+import { describeError } from "../../base/error.ts";
+import { type JsonValue, objectOf } from "../../base/json/json.ts";
 import { type Linted, valueOf } from "../../cni/tools/about.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 import { sysctlOf } from "./sysctls.ts";

@@ -19,17 +19,17 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { requirePrevResult } from "../parts/prev_result.ts";
-import { openSandbox } from "../parts/sandbox.ts";
+import { requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import { openSandbox } from "../parts/sandbox/sandbox.ts";
 import { checkAllowed } from "./allowlist.ts";
 import { removeStaleBackups } from "./backup.ts";
-import type { LinkSettings } from "../parts/link_settings.ts";
+import type { LinkSettings } from "../parts/link/link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 import { settingsOf } from "./settings.ts";
 import { type Sysctl, writeSysctls } from "./sysctls.ts";

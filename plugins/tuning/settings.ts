@@ -4,13 +4,13 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { omitAbsent } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { omitAbsent } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { findRepeatedKey } from "../../cni/json/repeated_keys.ts";
+import { findRepeatedKey } from "../../base/json/repeated_keys.ts";
 import type { Mac } from "../../net/mac.ts";
-import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
-import type { LinkSettings } from "../parts/link_settings.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";
+import type { LinkSettings } from "../parts/link/link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 import { type Sysctl, sysctlOf } from "./sysctls.ts";
 

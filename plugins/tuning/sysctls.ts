@@ -4,8 +4,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible, withIoFailure } from "../../base/files/io.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { isReadableSysctl, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";

@@ -4,12 +4,12 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { type Rollback, throwAll } from "../../cni/call/rollback.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { isOfAnotherPod } from "../parts/prev_result.ts";
-import { findSandbox, lastingIdOf } from "../parts/sandbox.ts";
+import { isOfAnotherPod } from "../parts/sandbox/prev_result.ts";
+import { findSandbox, lastingIdOf } from "../parts/sandbox/sandbox.ts";
 import { Backup, type Place } from "./backup.ts";
 import {
   changeSetting,
@@ -17,7 +17,7 @@ import {
   type LinkSettings,
   readSettings,
   restoreSettings,
-} from "../parts/link_settings.ts";
+} from "../parts/link/link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 
 /**

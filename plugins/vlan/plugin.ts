@@ -20,13 +20,13 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { attachToMaster } from "../parts/on_master.ts";
-import { leaseAddresses } from "../parts/sandbox_addresses.ts";
-import { detach } from "../parts/sandbox_link.ts";
+import { attachToMaster } from "../parts/link/on_master.ts";
+import { leaseAddresses } from "../parts/address/sandbox_addresses.ts";
+import { detach } from "../parts/link/sandbox_link.ts";
 import type { VlanConfig } from "./schema.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/main/vlan/vlan.go. */
@@ -54,7 +54,7 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
 
   async check(call): Promise<void> {
     const { id, mtu } = settingsOf(call.config);
-    const { checkOnMaster } = await import("../parts/check_on_master.ts");
+    const { checkOnMaster } = await import("../parts/link/check_on_master.ts");
     await checkOnMaster(call, {
       kind: "vlan",
       missing: "vlan: Required prevResult missing",

@@ -6,7 +6,7 @@
 
 import type { CmdArgs } from "../../cni/call/args.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/check_link.ts";
+import { checkFailure } from "../parts/link/check_link.ts";
 import { findVrf, portsOf } from "./vrf_link.ts";
 
 /**

@@ -15,7 +15,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { kernelRoutesOf, listAddresses } from "../parts/configure_link.ts";
+import { kernelRoutesOf, listAddresses } from "../parts/link/configure_link.ts";
 
 /** Addresses and routes that an interface keeps when it moves. */
 export interface Configuration {

@@ -25,18 +25,18 @@
  */
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
-import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, throwAll, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
-import { lockSandbox, lockSandboxIfPossible } from "../parts/lock_sandbox.ts";
+import { lockSandbox, lockSandboxIfPossible } from "../parts/sandbox/lock_sandbox.ts";
 import {
   isOfAnotherPod,
   ownPartOf,
   requirePrevResult,
-} from "../parts/prev_result.ts";
-import { findSandbox, openSandbox } from "../parts/sandbox.ts";
+} from "../parts/sandbox/prev_result.ts";
+import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import { changeMaster, configurationOf, readConfiguration } from "./master.ts";
 import type { VrfConfig } from "./schema.ts";

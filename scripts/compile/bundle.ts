@@ -5,11 +5,11 @@
  */
 
 import { basename, extname, isAbsolute } from "@std/path/posix";
-import { DIGEST_PLACEHOLDER } from "../../cni/process/build_identity.ts";
-import { loadScripts } from "../../cli/completion_scripts.ts";
+import { DIGEST_PLACEHOLDER } from "../../base/process/build_identity.ts";
+import { loadScripts } from "../../cli/completion/scripts.ts";
 import { loadHelpTexts } from "../../cli/help_texts.ts";
-import { loadTemplates } from "../../cli/new_plugin/templates.ts";
-import { makeSchemas } from "../../cli/schema/make.ts";
+import { loadTemplates } from "../../cli/new/templates.ts";
+import { makeSchemas } from "../../cli/explain/make.ts";
 import { exists } from "../exists.ts";
 import { GO_ENV } from "../go_env.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
@@ -58,10 +58,10 @@ async function copySources(directory: string): Promise<void> {
 
 /** Puts what functions return in place of them, compressed: few calls need it. */
 async function packValues(directory: string): Promise<void> {
-  await pack(directory, "cli/schema/make.ts", makeSchemas);
-  await pack(directory, "cli/new_plugin/templates.ts", loadTemplates);
+  await pack(directory, "cli/explain/make.ts", makeSchemas);
+  await pack(directory, "cli/new/templates.ts", loadTemplates);
   await pack(directory, "cli/help_texts.ts", loadHelpTexts);
-  await pack(directory, "cli/completion_scripts.ts", loadScripts);
+  await pack(directory, "cli/completion/scripts.ts", loadScripts);
 }
 
 async function pack(
@@ -85,8 +85,8 @@ async function ensureEntry(path: string): Promise<void> {
   if (await findChangeTime(path) !== undefined) return;
   await Deno.writeTextFile(
     path,
-    `import { calledAs } from "../../cni/process/stdio.ts";
-     import { runPlugin } from "../../daemon/client/ask_daemon.ts";
+    `import { calledAs } from "../../base/process/stdio.ts";
+     import { runPlugin } from "../../daemon/caller/ask_daemon.ts";
      import * as exported from "./plugin.ts";
      for (const one of Object.values(exported)) {
        if (one?.configSchema) runPlugin(calledAs(), () => one);

@@ -21,7 +21,7 @@
  */
 
 import { brotliCompressSync } from "node:zlib";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { LINKED_HEAD, LINKED_TAIL } from "../mkdenort/mod.ts";
 
 /** A chunk's text, by its file name. */

@@ -12,7 +12,7 @@
  * @module
  */
 
-import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
+import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import {
   type DynamicEntry,
   type Elf,

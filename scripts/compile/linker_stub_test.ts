@@ -4,7 +4,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
+import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import { makeSampleElf } from "../mkdenort/elf_sample.ts";
 import { parseElf } from "../mkdenort/elf.ts";
 import { attachCallStub } from "./call_stub.ts";

@@ -8,7 +8,7 @@ import {
   decodeRequest,
   encodeMessage,
   sizeOfRequest,
-} from "../../daemon/protocol/request.ts";
+} from "../../daemon/wire/request.ts";
 import { concat } from "../../net/bytes.ts";
 
 /** An executable's tasks, by call. */

@@ -9,7 +9,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { attachCallStub } from "./call_stub.ts";
 import { hideSections } from "./hide_sections.ts";
 import { linkChunks } from "./link.ts";

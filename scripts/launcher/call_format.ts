@@ -5,7 +5,7 @@
  * @module
  */
 
-import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
+import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
 import {
   COMMAND,
   listNeeded,
@@ -28,8 +28,8 @@ import {
   SILENCE_MS,
   TAKE_MS,
   TIMEOUT_MS,
-} from "../../daemon/protocol/call_format.ts";
-import { LOSS_PERIOD_MS } from "../../daemon/protocol/daemon_losses.ts";
+} from "../../daemon/wire/call_format.ts";
+import { LOSS_PERIOD_MS } from "../../daemon/wire/daemon_losses.ts";
 import {
   DEFAULT_SOCKET,
   DIRECTORY_PROGRAMS,
@@ -38,8 +38,8 @@ import {
   OFF,
   SOCKET_NAME,
   SocketKey,
-} from "../../daemon/protocol/daemon_socket.ts";
-import { REFUSED_FLAG, StdinName } from "../../daemon/protocol/stdin_name.ts";
+} from "../../daemon/wire/daemon_socket.ts";
+import { REFUSED_FLAG, StdinName } from "../../daemon/wire/stdin_name.ts";
 
 /** Names in C of the variables that decide who runs a call, and their names. */
 const VARIABLES: readonly (readonly [string, string])[] = [
@@ -64,7 +64,7 @@ export function formatCallFormat(): string {
   return [
     "/*",
     " * What call.c shares with the node daemon and with the engine. Written by",
-    " * `deno task launcher` from the tables in daemon/protocol and cni/call.",
+    " * `deno task launcher` from the tables in daemon/wire and cni/call.",
     " *",
     " * Tables have no pointers: the code may run at any address.",
     " */",

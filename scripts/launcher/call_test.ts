@@ -4,11 +4,11 @@ import {
   HURRIED_TAKE_MS,
   TAKE_MS,
   TIMEOUT_MS,
-} from "../../daemon/protocol/call_format.ts";
-import { LOSS_PERIOD_MS } from "../../daemon/protocol/daemon_losses.ts";
-import { lossesFile } from "../../daemon/protocol/daemon_socket.ts";
-import { encodeMessage, type Message } from "../../daemon/protocol/request.ts";
-import { StdinName } from "../../daemon/protocol/stdin_name.ts";
+} from "../../daemon/wire/call_format.ts";
+import { LOSS_PERIOD_MS } from "../../daemon/wire/daemon_losses.ts";
+import { lossesFile } from "../../daemon/wire/daemon_socket.ts";
+import { encodeMessage, type Message } from "../../daemon/wire/request.ts";
+import { StdinName } from "../../daemon/wire/stdin_name.ts";
 import { concat } from "../../net/bytes.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { FakeDaemon, type Reply } from "../../tests/_harness/unix_server.ts";

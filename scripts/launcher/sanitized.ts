@@ -5,7 +5,7 @@
  * @module
  */
 
-import { buildIdentity } from "../../cni/process/build_identity.ts";
+import { buildIdentity } from "../../base/process/build_identity.ts";
 import { ROOT } from "../compile/project.ts";
 import { COMPILER } from "./objects.ts";
 

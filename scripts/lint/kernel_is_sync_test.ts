@@ -5,7 +5,7 @@ Deno.test("cni/kernel-is-sync accepts synchronous kernel code", async (t) => {
   await testRows(t, kernelIsSync, [
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
     ["ffi/sysctl.ts", "for (const key of keys) { write(key); }"],
-    ["ffi/fd.ts", "using fd = open(path);"],
+    ["ffi/file/fd.ts", "using fd = open(path);"],
     ["ffi/libc.ts", "const a = { nonblocking: false };"],
     ["ffi/libc.ts", "new Deno.Command(path).outputSync();"],
     ["scripts/demo.ts", "inNetns(ns, () => new Deno.Command(path).spawn());"],
@@ -26,14 +26,14 @@ Deno.test("cni/kernel-is-sync accepts synchronous kernel code", async (t) => {
 
 Deno.test("cni/kernel-is-sync refuses asynchrony in ffi/", async (t) => {
   await testRows(t, kernelIsSync, [
-    ["ffi/fd.ts", "async function f() {}", "ffi/ is synchronous: an async"],
-    ["ffi/fd.ts", "const f = async () => {};", "ffi/ is synchronous: an async"],
-    ["ffi/fd.ts", "class A { async f() {} }", "ffi/ is synchronous: an async"],
-    ["ffi/fd.ts", "await f();", "ffi/ is synchronous: await"],
-    ["ffi/fd.ts", "for await (const a of b) {}", "ffi/ is synchronous: for"],
-    ["ffi/fd.ts", "await using a = b;", "ffi/ is synchronous: await using"],
+    ["ffi/file/fd.ts", "async function f() {}", "ffi/ is synchronous: an async"],
+    ["ffi/file/fd.ts", "const f = async () => {};", "ffi/ is synchronous: an async"],
+    ["ffi/file/fd.ts", "class A { async f() {} }", "ffi/ is synchronous: an async"],
+    ["ffi/file/fd.ts", "await f();", "ffi/ is synchronous: await"],
+    ["ffi/file/fd.ts", "for await (const a of b) {}", "ffi/ is synchronous: for"],
+    ["ffi/file/fd.ts", "await using a = b;", "ffi/ is synchronous: await using"],
     [
-      "ffi/fd.ts",
+      "ffi/file/fd.ts",
       "function f(): Promise<void> { return g(); }",
       "ffi/ is synchronous: a Promise",
     ],
@@ -47,8 +47,8 @@ Deno.test("cni/kernel-is-sync refuses asynchrony in ffi/", async (t) => {
       "Deno.readTextFile(path).then(f);",
       "ffi/ is synchronous: Deno.readTextFile()",
     ],
-    ["ffi/fd.ts", "Deno.open(path);", "ffi/ is synchronous: Deno.open()"],
-    ["ffi/fd.ts", "command.output();", "ffi/ is synchronous: output()"],
+    ["ffi/file/fd.ts", "Deno.open(path);", "ffi/ is synchronous: Deno.open()"],
+    ["ffi/file/fd.ts", "command.output();", "ffi/ is synchronous: output()"],
   ]);
 });
 

@@ -33,8 +33,8 @@ const LAYERS: readonly Layer[] = [
   layer("net/", []),
   layer("ffi/", ["net/"]),
   layer("cni/", ["net/"], [
-    "ffi/journal.ts",
-    "ffi/regular_file.ts",
+    "ffi/socket/journal.ts",
+    "ffi/file/regular_file.ts",
   ]),
   layer("kube/", ["net/", "cni/"]),
   layer("plugins/parts/", ["net/", "ffi/", "cni/"]),
@@ -56,23 +56,23 @@ const LAYERS: readonly Layer[] = [
       `ipam/*/${file}.ts`,
     ])
   ),
-  layer("daemon/protocol/", ["net/", "cni/"], ["ffi/regular_file.ts"]),
-  layer("daemon/client/", ["cni/", "daemon/protocol/", "ffi/unix_stream.ts"], [
-    "daemon/thick/client.ts",
+  layer("daemon/wire/", ["net/", "cni/"], ["ffi/file/regular_file.ts"]),
+  layer("daemon/caller/", ["cni/", "daemon/wire/", "ffi/socket/unix_stream.ts"], [
+    "plugins/multus/thick/client.ts",
   ]),
   layer("main.ts", [
     "net/",
     "ffi/",
     "cni/",
-    "daemon/client/ask_daemon.ts",
+    "daemon/caller/ask_daemon.ts",
     "plugins/registry.ts",
   ], [
-    "daemon/thick/shim.ts",
+    "plugins/multus/thick/shim.ts",
     "cli/main.ts",
-    "cli/plugin_help.ts",
+    "cli/plugins/plugin_help.ts",
     "plugins/renamed.ts",
-    "cli/multus/command.ts",
-    "cli/dhcp/command.ts",
+    "plugins/multus/command.ts",
+    "ipam/dhcp/command.ts",
     "plugins/noop/main.ts",
     "cli/trace/start.ts",
     "cli/trace/start_spans.ts",
@@ -131,7 +131,7 @@ const LAYERS: readonly Layer[] = [
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("ipam/whereabouts/", ["net/", "cni/", "kube/"]),
   layer("ipam/*/", ["net/", "cni/"]),
-  layer("node/network/", ["net/", "ffi/", "cni/"]),
+  layer("node/", ["net/", "ffi/", "cni/"]),
   layer("node/", [
     "net/",
     "ffi/",
@@ -152,7 +152,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/multus/",
     "ipam/",
   ]),
-  layer("cli/program/", ["ffi/", "cni/"]),
+  layer("base/command_line/", ["ffi/", "cni/"]),
   // What `cni conform` and tests of plugins share.
   layer("testing/conform/in_process_way.ts", [
     "cni/",
@@ -190,9 +190,9 @@ const LAYERS: readonly Layer[] = [
   layer("libcni.ts", [
     "net/",
     "cni/",
-    "node/network/",
+    "node/",
     "plugins/registry.ts",
-    "daemon/serve/",
+    "daemon/server/",
   ]),
 ];
 
@@ -204,7 +204,7 @@ const ZOD_PLACES = [
   "ipam/*/",
   "daemon/",
   "node/",
-  "cli/multus/",
+  "plugins/multus/",
 ];
 
 /** Files that may import Node modules, because Deno has no other way. */

@@ -58,7 +58,7 @@ Deno.test("cni/layers refuses imports against the layering", async (t) => {
 });
 
 Deno.test("cni/layers sees every form of import", async (t) => {
-  const message = '"net/" may not import "ffi/fd.ts"';
+  const message = '"net/" may not import "ffi/file/fd.ts"';
   await testRows(t, layers, [
     ["net/ip.ts", 'import "../ffi/fd.ts";', message],
     ["net/ip.ts", 'import type { Fd } from "../ffi/fd.ts";', message],

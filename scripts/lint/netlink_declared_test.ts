@@ -19,10 +19,10 @@ Deno.test("cni/netlink-declared refuses bytes elsewhere", async (t) => {
     ["ffi/rtnl/link.ts", "new DataView(buffer);", "DataView outside a codec"],
     ["ffi/rtnl/link.ts", "let view: DataView;", "DataView outside a codec"],
     ["net/ip.ts", "globalThis.DataView;", "DataView outside a codec"],
-    ["ffi/fd.ts", "const a = (b + 3) & ~3;", "Alignment outside a codec"],
-    ["ffi/fd.ts", "const a = ~7 & (b + 7);", "Alignment outside a codec"],
+    ["ffi/file/fd.ts", "const a = (b + 3) & ~3;", "Alignment outside a codec"],
+    ["ffi/file/fd.ts", "const a = ~7 & (b + 7);", "Alignment outside a codec"],
     [
-      "cni/log/log.ts",
+      "base/log/log.ts",
       "const a = b & ~(align - 1);",
       "Alignment outside a codec",
     ],

@@ -39,10 +39,10 @@ const BANNED_MEMBERS: ReadonlyMap<string, string> = new Map([
 /** Files that may use a banned global. */
 const GLOBAL_HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   // It takes the console away from stdout.
-  ["console", ["cni/process/stdio.ts"]],
+  ["console", ["base/process/stdio.ts"]],
 ]);
 
-const LIBC = ["ffi/epoll.ts", "ffi/libc.ts", "ffi/unix_stream.ts"];
+const LIBC = ["ffi/epoll.ts", "ffi/libc.ts", "ffi/socket/unix_stream.ts"];
 
 /** Members of `Deno` that have a home. */
 const DENO_HOMES: ReadonlyMap<string, readonly string[]> = new Map([

@@ -4,14 +4,14 @@ import { testRows } from "./diagnose.ts";
 Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) => {
   await testRows(t, noAmbient, [
     ["cni/skel.ts", "Deno.exit(1);"],
-    ["cni/process/stdio.ts", "Deno.stdout.writeSync(bytes);"],
-    ["cni/process/stdio.ts", "console.log = console.error;"],
+    ["base/process/stdio.ts", "Deno.stdout.writeSync(bytes);"],
+    ["base/process/stdio.ts", "console.log = console.error;"],
     ["main.ts", "const [command] = Deno.args;"],
     ["main.ts", 'Deno.env.get("CNI_COMMAND");'],
     ["cli/main.ts", "Deno.stdin.readable;"],
     ["ffi/libc.ts", "Deno.dlopen(path, symbols);"],
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
-    ["cni/log/log.ts", "Deno.stderr.writeSync(bytes);"],
+    ["base/log/log.ts", "Deno.stderr.writeSync(bytes);"],
     ["cni/invoke/exec.ts", "child.process;"],
     ["cni/call/args.ts", 'env.get("CNI_COMMAND");'],
     ["net/ip_test.ts", "console.log(process.argv, Deno.env);"],
@@ -45,7 +45,7 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
       "AbortSignal.any() leaks in a process that stays",
     ],
     ["cni/config/types.ts", "z.catch(schema, 1);", "z.catch() makes 10 KB"],
-    ["ffi/fd.ts", 'require("fs");', 'Product code may not use "require"'],
+    ["ffi/file/fd.ts", 'require("fs");', 'Product code may not use "require"'],
     ["cli/main.ts", 'console.log("a");', 'Product code may not use "console"'],
     [
       "cni/skel.ts",
@@ -61,11 +61,11 @@ Deno.test("cni/no-ambient refuses the process's state outside its owners", async
     ["plugins/ptp/plugin.ts", "Deno.exitCode = 1;", `Deno.exitCode belongs to`],
     ["cni/call/args.ts", "Deno.args;", `Deno.args belongs to`],
     ["cni/call/args.ts", 'Deno.env.get("A");', `Deno.env belongs to`],
-    ["cni/log/log.ts", "Deno.stdout.writeSync(a);", `Deno.stdout belongs to`],
+    ["base/log/log.ts", "Deno.stdout.writeSync(a);", `Deno.stdout belongs to`],
     ["ipam/static/plugin.ts", "Deno.stdin.readable;", `Deno.stdin belongs to`],
-    ["cni/log/log.ts", 'Deno["stdout"];', `Deno.stdout belongs to`],
-    ["cni/log/log.ts", "globalThis.Deno.stdout;", `Deno.stdout belongs to`],
-    ["cni/log/log.ts", "const { stdout } = Deno;", `Deno.stdout belongs to`],
+    ["base/log/log.ts", 'Deno["stdout"];', `Deno.stdout belongs to`],
+    ["base/log/log.ts", "globalThis.Deno.stdout;", `Deno.stdout belongs to`],
+    ["base/log/log.ts", "const { stdout } = Deno;", `Deno.stdout belongs to`],
     ["ffi/netns.ts", "Deno.dlopen(a, b);", "Deno.dlopen belongs to ffi/"],
   ]);
 });

@@ -15,7 +15,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { ensureCompiled } from "../compile.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";

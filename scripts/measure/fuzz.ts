@@ -11,7 +11,7 @@
  */
 
 import { parseArgs } from "@std/cli/parse-args";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import {
   fuzz,
   type FuzzOptions,

@@ -13,8 +13,8 @@
  */
 
 import { parseArgs } from "@std/cli/parse-args";
-import { escapeXml } from "../../cli/program/svg.ts";
-import { describeError } from "../../cni/error.ts";
+import { escapeXml } from "../../base/command_line/svg.ts";
+import { describeError } from "../../base/error.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";
 import { type CurvePanel, drawCurvePanels } from "./bench/charts.ts";

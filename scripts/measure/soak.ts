@@ -7,7 +7,7 @@
  */
 
 import { parseArgs } from "@std/cli/parse-args";
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";
 

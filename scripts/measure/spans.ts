@@ -17,8 +17,8 @@ import {
   line,
   picture,
   textAt,
-} from "../../cli/program/svg.ts";
-import { shorten } from "../../cli/program/table.ts";
+} from "../../base/command_line/svg.ts";
+import { shorten } from "../../base/command_line/table.ts";
 import type { Kind } from "../../cli/trace/record.ts";
 import { STYLE } from "../../cli/trace/svg.ts";
 import { formatMs } from "../../cli/trace/timeline.ts";

@@ -20,7 +20,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
+import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import { hexOfFile } from "../compile/digest.ts";
 import { LINKERS } from "../compile/linker_stub.ts";
 import { ROOT } from "../compile/project.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { LIBRARY_DIRECTORY } from "../../cni/files/libraries.ts";
+import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import { hexOfFile } from "../compile/digest.ts";
 import { getOwnTarget, type Target } from "../compile/target.ts";
 import { run } from "./archive.ts";

@@ -5,8 +5,8 @@
  * @module
  */
 
-import { makeSchemas } from "../../cli/schema/make.ts";
-import { selectSchema } from "../../cli/schema/schemas.ts";
+import { makeSchemas } from "../../cli/explain/make.ts";
+import { selectSchema } from "../../cli/explain/schemas.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { formatFindingsPage } from "./findings_page.ts";
 import { formatKeyTables } from "./key_tables.ts";

@@ -5,11 +5,11 @@
  */
 
 import { CURRENT_NETNS, inNetns, NetNs, type Sync } from "../../ffi/netns.ts";
-import { Fd } from "../../ffi/fd.ts";
+import { Fd } from "../../ffi/file/fd.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import * as libc from "../../ffi/libc.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 
 /** A node for one try. Whatever happens on it is gone afterwards. */
 export interface Place extends Disposable {

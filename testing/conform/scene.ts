@@ -6,7 +6,7 @@
 
 import { dirname } from "@std/path/posix";
 import { inNetns } from "../../ffi/netns.ts";
-import { pause } from "../../cni/call/deadline.ts";
+import { pause } from "../../base/deadline.ts";
 import { COMMAND_SINCE, isAtLeast } from "../../cni/version.ts";
 import type { Place, Sandbox } from "./place.ts";
 import { differences, type State, stateOf, stateOfNode } from "./state.ts";

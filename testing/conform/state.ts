@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { Untried } from "./verdict.ts";
 import type { Attachment, Scene } from "./scene.ts";
 import { type Executable, PLUGIN_PATH } from "./call.ts";

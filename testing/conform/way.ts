@@ -5,9 +5,9 @@
  */
 
 import { inNetns } from "../../ffi/netns.ts";
-import { JoinedSignal } from "../../cni/call/deadline.ts";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { runToEnd } from "../../cni/invoke/child.ts";
 import { COPIED, type Place } from "./place.ts";
 import {

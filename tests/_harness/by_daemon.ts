@@ -11,7 +11,7 @@ import type {
   DispatchInput,
   DispatchOutput,
 } from "../../cni/call/surroundings.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { dispatch } from "../../cni/skel.ts";
 import {
   CallSocket,
@@ -20,10 +20,10 @@ import {
 import { Calls } from "../../daemon/server/calls.ts";
 import { type OwnWorld, readOwnWorld } from "../../daemon/server/own_world.ts";
 import { eventually } from "./eventually.ts";
-import type { Message } from "../../daemon/protocol/request.ts";
+import type { Message } from "../../daemon/wire/request.ts";
 import { concat } from "../../net/bytes.ts";
 import { decodeMessages, encodeRequest } from "./call_format.ts";
-import { LinkRemover } from "../../plugins/parts/link_remover.ts";
+import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 

@@ -9,8 +9,8 @@ import {
   MessageAt,
   MessageKind,
   readMessageHead,
-} from "../../daemon/protocol/call_format.ts";
-import type { CallRequest, Message } from "../../daemon/protocol/request.ts";
+} from "../../daemon/wire/call_format.ts";
+import type { CallRequest, Message } from "../../daemon/wire/request.ts";
 
 /** Encodes a request, with nothing in the parts that are not given. */
 export function encodeRequest(

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { unlessMissing } from "../../cni/files/io.ts";
+import { unlessMissing } from "../../base/files/io.ts";
 import { execIn, type ExecOutput } from "../../testing/exec_in.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";

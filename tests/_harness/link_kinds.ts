@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import {
   canUseNetns,

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { isObject } from "../../cni/json/json.ts";
+import { isObject } from "../../base/json/json.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { eventually } from "./eventually.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 
 /** A directory of CNI_PATH, removed in the end. */
 export class PluginDirectory implements Disposable {

@@ -11,13 +11,13 @@
  * @module
  */
 
-import { type NetworkRuntimeOptions } from "../../cni/libcni/tools.ts";
-import { NetworkRuntime } from "../../cni/libcni/api.ts";
+import { type NetworkRuntimeOptions } from "../../libcni/tools.ts";
+import { NetworkRuntime } from "../../libcni/api.ts";
 import {
   type NetworkConfList,
   parseNetworkConfList,
-} from "../../cni/libcni/conf.ts";
-import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+} from "../../libcni/conf.ts";
+import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
 import { PluginDirectory } from "./plugin_directory.ts";
 
 /** One call of a plugin. */

@@ -6,8 +6,8 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { pause } from "../../cni/call/deadline.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { pause } from "../../base/deadline.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import {
   allOf,
   hasCommand,

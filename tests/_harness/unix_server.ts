@@ -11,7 +11,7 @@ import {
   encodeMessage,
   type Message,
   sizeOfRequest,
-} from "../../daemon/protocol/request.ts";
+} from "../../daemon/wire/request.ts";
 import { concat } from "../../net/bytes.ts";
 
 /** Handles a connection, which is closed afterwards. */

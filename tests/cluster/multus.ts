@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { BIN } from "../_harness/executables.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Node } from "./node.ts";

@@ -4,7 +4,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { allOf } from "../../testing/capabilities.ts";
 import { type Cluster, ptpNetwork } from "./cluster.ts";
 import { clusterTest } from "./cluster_test_case.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { killIfAlive } from "../_harness/process_group.ts";
 import { DIRECTORY } from "../_harness/kube_apiserver.ts";

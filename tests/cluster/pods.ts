@@ -5,7 +5,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { findReached, ipJson, linkNames } from "../../testing/ip_json.ts";
 import { actingRules } from "../_harness/acting_rules.ts";

@@ -6,17 +6,17 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { makeChain } from "../../cli/chain_form.ts";
-import { describeError, toCniError } from "../../cni/error.ts";
+import { makeChain } from "../../cli/networks/chain_form.ts";
+import { describeError, toCniError } from "../../base/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
-import type { NetworkRuntime } from "../../cni/libcni/api.ts";
+import type { JsonObject, JsonValue } from "../../base/json/json.ts";
+import type { NetworkRuntime } from "../../libcni/api.ts";
 import {
   decodePluginConfs,
   type NetworkConfList,
   parseNetworkConfList,
-} from "../../cni/libcni/conf.ts";
-import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+} from "../../libcni/conf.ts";
+import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

@@ -7,10 +7,10 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readCmdArgs } from "../../cni/call/args.ts";
-import { CniError } from "../../cni/error.ts";
-import { decode, type JsonObject } from "../../cni/json/json.ts";
+import { CniError } from "../../base/error.ts";
+import { decode, type JsonObject } from "../../base/json/json.ts";
 import { emptyDns } from "../../cni/result/result.ts";
-import { FileLock } from "../../cni/files/lock.ts";
+import { FileLock } from "../../base/files/lock.ts";
 import { rangeSetsOf, requestedIpsOf } from "../../ipam/host_local/config.ts";
 import {
   findRange,

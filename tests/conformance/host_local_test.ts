@@ -6,7 +6,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Owner } from "../../ipam/host_local/lease.ts";
 import { LeaseStore } from "../../ipam/host_local/store.ts";

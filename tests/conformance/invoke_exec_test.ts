@@ -6,11 +6,11 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../cni/call/deadline.ts";
+import { CniError } from "../../base/error.ts";
+import { deadline, pause, waitUntil } from "../../base/deadline.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import type { Invocation } from "../../cni/call/surroundings.ts";
-import { ifPossible } from "../../cni/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";

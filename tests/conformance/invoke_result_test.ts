@@ -4,7 +4,7 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { toCniError } from "../../cni/error.ts";
+import { toCniError } from "../../base/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
 import { dispatch } from "../../cni/skel.ts";

@@ -4,7 +4,7 @@ import {
   assertRejects,
   assertThrows,
 } from "@std/assert";
-import { CniError, toCniError } from "../../cni/error.ts";
+import { CniError, toCniError } from "../../base/error.ts";
 import type { Delegate } from "../../cni/invoke/delegate.ts";
 import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
 import { runtimeEnv } from "../../cni/invoke/runtime_env.ts";

@@ -5,7 +5,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import {
   decodeVersionInfo,
   getVersionInfo,

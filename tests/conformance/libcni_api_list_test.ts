@@ -10,12 +10,12 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { CniError, toCniError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
-import { CheckNotSupportedError } from "../../cni/libcni/check.ts";
-import type { NetworkConf, NetworkConfList } from "../../cni/libcni/conf.ts";
-import { PluginFailure } from "../../cni/libcni/operation.ts";
-import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+import { CniError, toCniError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { CheckNotSupportedError } from "../../libcni/check.ts";
+import type { NetworkConf, NetworkConfList } from "../../libcni/conf.ts";
+import { PluginFailure } from "../../libcni/operation.ts";
+import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";
 import {

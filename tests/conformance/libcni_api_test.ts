@@ -5,9 +5,9 @@
  */
 
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { NetworkConf } from "../../cni/libcni/conf.ts";
-import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import { CniError } from "../../cni/error.ts";
+import type { NetworkConf } from "../../libcni/conf.ts";
+import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
+import { CniError } from "../../base/error.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   assertFails,

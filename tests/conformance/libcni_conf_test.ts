@@ -5,14 +5,14 @@
  */
 
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { CniError, describeError } from "../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../cni/json/json.ts";
+import { CniError, describeError } from "../../base/error.ts";
+import type { JsonObject, JsonValue } from "../../base/json/json.ts";
 import {
   type NetworkConfList,
   parseNetworkConf,
   parseNetworkConfList,
   toNetworkConfList,
-} from "../../cni/libcni/conf.ts";
+} from "../../libcni/conf.ts";
 import {
   findDefaultNetwork,
   findNetworkConf,
@@ -21,9 +21,9 @@ import {
   NoConfigsFoundError,
   readNetworkConf,
   readNetworkConfList,
-} from "../../cni/libcni/conf_files.ts";
-import { encodeJson } from "../../cni/libcni/json_bytes.ts";
-import { buildRequest, injectConf } from "../../cni/libcni/request.ts";
+} from "../../libcni/conf_files.ts";
+import { encodeJson } from "../../base/json/json_bytes.ts";
+import { buildRequest, injectConf } from "../../libcni/request.ts";
 import { ConfDirectory, type ConfFiles } from "../_harness/conf_directory.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 

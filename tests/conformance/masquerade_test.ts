@@ -1,7 +1,7 @@
 /** Behaviour of nftables masquerading that operators and the Go plugins rely on. */
 
 import { assert, assertEquals, fail } from "@std/assert";
-import { createLog } from "../../cni/log/log.ts";
+import { createLog } from "../../base/log/log.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Cidr } from "../../net/cidr.ts";
 import {
@@ -9,9 +9,9 @@ import {
   type MasqueradeHost,
   setUpMasquerade,
   tearDownMasquerade,
-} from "../../plugins/parts/masquerade/mod.ts";
-import type { Attachment } from "../../plugins/parts/attachment.ts";
-import { namesOf } from "../../plugins/parts/masquerade/names.ts";
+} from "../../plugins/parts/firewall/masquerade/mod.ts";
+import type { Attachment } from "../../plugins/parts/owner/attachment.ts";
+import { namesOf } from "../../plugins/parts/firewall/masquerade/names.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { runIn } from "../../testing/ip_json.ts";

@@ -6,9 +6,9 @@
  */
 
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
-import { decode, type JsonObject, parseJson } from "../../cni/json/json.ts";
-import { parseNetworkConfList } from "../../cni/libcni/conf.ts";
+import { CniError } from "../../base/error.ts";
+import { decode, type JsonObject, parseJson } from "../../base/json/json.ts";
+import { parseNetworkConfList } from "../../libcni/conf.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import {
   type MultusConfig,

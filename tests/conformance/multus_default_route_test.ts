@@ -4,9 +4,9 @@
  */
 
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
-import { AttachmentCache } from "../../cni/libcni/cache.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { AttachmentCache } from "../../libcni/cache.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { NetNs } from "../../ffi/netns.ts";

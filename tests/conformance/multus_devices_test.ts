@@ -10,8 +10,8 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
-import { decode, type JsonObject } from "../../cni/json/json.ts";
+import { CniError } from "../../base/error.ts";
+import { decode, type JsonObject } from "../../base/json/json.ts";
 import { type KubeClient, openKubeClient } from "../../kube/client.ts";
 import type { Pod, ResourceClaim, ResourceSlice } from "../../kube/types.ts";
 import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";

@@ -7,7 +7,7 @@
  */
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { type Delegate, isList } from "../../plugins/multus/model/delegate.ts";
 import { parseNetworks } from "../../plugins/multus/select/annotations.ts";
 import {

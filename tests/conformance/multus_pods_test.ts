@@ -11,7 +11,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import {

@@ -5,9 +5,9 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path/posix";
-import type { JsonObject } from "../../cni/json/json.ts";
-import { AttachmentCache } from "../../cni/libcni/cache.ts";
-import { describeAttachment } from "../../cni/libcni/runtime_conf.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { AttachmentCache } from "../../libcni/cache.ts";
+import { describeAttachment } from "../../libcni/runtime_conf.ts";
 import {
   joinAttachments,
   listCachedAttachments,

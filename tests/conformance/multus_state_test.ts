@@ -5,8 +5,8 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
-import { CniError } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import { CniError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { checkInterfaceNames } from "../../plugins/multus/attach/interface_names.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";

@@ -3,8 +3,8 @@
  */
 
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { Cidr } from "../../net/cidr.ts";
 import {

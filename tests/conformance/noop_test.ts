@@ -8,7 +8,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { delegateTo } from "../../cni/invoke/delegate.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import { createLog } from "../../cni/log/log.ts";
+import { createLog } from "../../base/log/log.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { conformance } from "../_harness/conformance.ts";

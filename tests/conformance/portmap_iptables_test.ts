@@ -8,7 +8,7 @@
 import { assertEquals } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import type { Rule } from "../../plugins/parts/iptables/rules.ts";
+import type { Rule } from "../../plugins/parts/firewall/iptables/rules.ts";
 import {
   type ChainNames,
   chainNamesOf,

@@ -8,7 +8,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { encodeResult, formatResult } from "../../cni/result/encoding.ts";

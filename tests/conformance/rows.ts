@@ -6,7 +6,7 @@
 
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import type { DispatchInput } from "../../cni/call/surroundings.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import type { Row } from "../_harness/conformance.ts";

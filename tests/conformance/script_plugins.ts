@@ -5,12 +5,12 @@
  */
 
 import { assertRejects } from "@std/assert";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import type { Invocation, Invoker } from "../../cni/call/surroundings.ts";
-import { createLog } from "../../cni/log/log.ts";
+import { createLog } from "../../base/log/log.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";
 import { surroundingsWith } from "../_harness/surroundings.ts";

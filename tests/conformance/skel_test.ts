@@ -10,7 +10,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { CmdArgs, Environment } from "../../cni/call/args.ts";
-import { CniError } from "../../cni/error.ts";
+import { CniError } from "../../base/error.ts";
 import { emptyResult } from "../../cni/result/result.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {

@@ -8,8 +8,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { loadArgs, parseArgBoolean } from "../../cni/call/args.ts";
-import { CniError } from "../../cni/error.ts";
-import { decode } from "../../cni/json/json.ts";
+import { CniError } from "../../base/error.ts";
+import { decode } from "../../base/json/json.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
 import { cidrSchema, routeSchema } from "../../cni/config/types.ts";

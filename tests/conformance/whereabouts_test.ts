@@ -6,7 +6,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../../cni/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   POOLS,

@@ -7,10 +7,10 @@ import { CHECKS } from "../../cli/doctor/checks.ts";
 import { formatFindingsPage } from "../../scripts/schemas/findings_page.ts";
 import { collapse, diagnose, type Found } from "../../cli/doctor/diagnose.ts";
 import { error, type Finding } from "../../cli/doctor/finding.ts";
-import { parseNetworkConfList } from "../../cni/libcni/mod.ts";
+import { parseNetworkConfList } from "../../libcni/mod.ts";
 import { SyscallError } from "../../ffi/errno.ts";
-import type { Output } from "../../cli/program/command.ts";
-import { chooseStyle } from "../../cli/program/style.ts";
+import type { Output } from "../../base/command_line/command.ts";
+import { chooseStyle } from "../../base/command_line/style.ts";
 import { allOf, ignoreUnless, rootTest } from "../../testing/capabilities.ts";
 import trySchema from "../../cli/doctor/try/try.schema.json" with {
   type: "json",

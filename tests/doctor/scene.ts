@@ -10,15 +10,15 @@
  * @module
  */
 
-import { doctor } from "../../cli/commands/doctor.ts";
+import { doctor } from "../../cli/doctor/command.ts";
 import type { CniFlags } from "../../cli/flags.ts";
 import { CHECKS } from "../../cli/doctor/checks.ts";
 import { diagnose } from "../../cli/doctor/diagnose.ts";
 import { Node, type NodeOptions } from "../../cli/doctor/node.ts";
-import type { JsonObject } from "../../cni/json/json.ts";
-import { parseNetworkConfList } from "../../cni/libcni/mod.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { parseNetworkConfList } from "../../libcni/mod.ts";
 import type { NetNs } from "../../ffi/netns.ts";
-import type { Output } from "../../cli/program/command.ts";
+import type { Output } from "../../base/command_line/command.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { connectOutside } from "../_harness/outside.ts";

@@ -2,7 +2,7 @@
 /** `cni doctor --try`: throw-away namespaces on each network. */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { Trial } from "../../cli/doctor/try/trial.ts";
-import { chooseStyle } from "../../cli/program/style.ts";
+import { chooseStyle } from "../../base/command_line/style.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { DoctorScene } from "./scene.ts";

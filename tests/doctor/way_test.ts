@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { STEPS, type Way } from "../../cli/doctor/way/walk.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
-import { chooseStyle } from "../../cli/program/style.ts";
+import { chooseStyle } from "../../base/command_line/style.ts";
 import { DoctorScene } from "./scene.ts";
 import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 

@@ -6,7 +6,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Environment } from "../../cni/call/args.ts";
-import { ErrorCode } from "../../cni/error.ts";
+import { ErrorCode } from "../../base/error.ts";
 import type { DispatchOutput } from "../../cni/call/surroundings.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 

@@ -6,12 +6,12 @@
 
 import { assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { buildIdentity } from "../../cni/process/build_identity.ts";
-import { handOver } from "../../daemon/client/hand_over.ts";
-import { SENT_VARIABLES } from "../../daemon/protocol/call_format.ts";
-import { isForDaemon } from "../../daemon/protocol/daemon_socket.ts";
-import { decodeRequest } from "../../daemon/protocol/request.ts";
-import { UnixStream } from "../../ffi/unix_stream.ts";
+import { buildIdentity } from "../../base/process/build_identity.ts";
+import { handOver } from "../../daemon/caller/hand_over.ts";
+import { SENT_VARIABLES } from "../../daemon/wire/call_format.ts";
+import { isForDaemon } from "../../daemon/wire/daemon_socket.ts";
+import { decodeRequest } from "../../daemon/wire/request.ts";
+import { UnixStream } from "../../ffi/socket/unix_stream.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
 import { readLauncher } from "../../scripts/compile/add_code.ts";
 import {

@@ -11,7 +11,7 @@
 import { assertEquals } from "@std/assert";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import type { DispatchOutput, Invoker } from "../../cni/call/surroundings.ts";
-import { CniError, describeError } from "../../cni/error.ts";
+import { CniError, describeError } from "../../base/error.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";

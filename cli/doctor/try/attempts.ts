@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible, readTextFile } from "../../../cni/files/io.ts";
+import { ifPossible, readTextFile } from "../../../base/files/io.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { valueOf } from "../../../cni/tools/about.ts";
 import type { NetNs } from "../../../ffi/netns.ts";

@@ -7,7 +7,7 @@
 import { isErrno, SyscallError } from "../../../ffi/errno.ts";
 import { waitReadable } from "../../../ffi/libc.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
-import { UdpSocket } from "../../../ffi/udp_socket.ts";
+import { UdpSocket } from "../../../ffi/socket/udp_socket.ts";
 import { type Bytes, viewOf } from "../../../net/bytes.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { sendPing } from "../way/neighbor.ts";

@@ -12,8 +12,8 @@ import {
   escapeXml,
   line,
   textAt,
-} from "../../program/svg.ts";
-import { shorten } from "../../program/table.ts";
+} from "../../../base/command_line/svg.ts";
+import { shorten } from "../../../base/command_line/table.ts";
 import type { Party, Reach } from "./reach.ts";
 import type { Trial } from "./trial.ts";
 

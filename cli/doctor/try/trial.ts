@@ -5,19 +5,19 @@
  * @module
  */
 
-import { deadline, JoinedSignal } from "../../../cni/call/deadline.ts";
+import { deadline, JoinedSignal } from "../../../base/deadline.ts";
 import {
   CheckNotSupportedError,
   NetworkRuntime,
   type RuntimeConf,
-} from "../../../cni/libcni/mod.ts";
+} from "../../../libcni/mod.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { valueOf } from "../../../cni/tools/about.ts";
 import { sharedLinkOf } from "../routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import { findAbout } from "../../../plugins/abouts.ts";
-import { formatFailureText } from "../../program/failure.ts";
-import { createNodeInvoker } from "../../node_invoker.ts";
+import { formatFailureText } from "../../../base/command_line/failure.ts";
+import { createNodeInvoker } from "../../daemon/node_invoker.ts";
 import { DROP_CHECKS, findDroppingRules } from "../drops.ts";
 import { IPSEC_CHECKS } from "../ipsec.ts";
 import type { Findings } from "../finding.ts";

@@ -4,13 +4,13 @@
  * @module
  */
 
-import { createLog } from "../../../cni/log/log.ts";
+import { createLog } from "../../../base/log/log.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import type { Ip } from "../../../net/ip.ts";
-import { FORWARDING } from "../../../plugins/parts/ip_forward.ts";
-import { checkMasquerade } from "../../../plugins/parts/masquerade/mod.ts";
-import { formatFailureText } from "../../program/failure.ts";
+import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
+import { checkMasquerade } from "../../../plugins/parts/firewall/masquerade/mod.ts";
+import { formatFailureText } from "../../../base/command_line/failure.ts";
 import { listForwardChains } from "../forward_chains.ts";
 import { adviseRestart } from "../live.ts";
 import { nameOfSysctl, readHostSysctl } from "../sysctls.ts";

@@ -6,7 +6,7 @@
 
 import { isErrno, SyscallError } from "../../../ffi/errno.ts";
 import { waitReadable } from "../../../ffi/libc.ts";
-import { EchoSocket, type EchoTarget } from "../../../ffi/ping.ts";
+import { EchoSocket, type EchoTarget } from "../../../ffi/socket/ping.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
 import type { Ip } from "../../../net/ip.ts";

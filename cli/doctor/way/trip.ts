@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ifPossible } from "../../../cni/files/io.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import type { NetworkFacts } from "../../../cni/tools/about.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import type { Result } from "../../../cni/result/result.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { JsonObject } from "../../../cni/json/json.ts";
-import { type PodEvidence } from "../../../cni/config/pod_evidence.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { type PodEvidence } from "../../../kube/pod_evidence.ts";
 import type { KubeObject } from "../../../kube/testing/objects.ts";
 import type { PodCall, WhereaboutsScene } from "./scene.ts";
 

@@ -5,7 +5,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import type { Plugin } from "../../../cni/plugin.ts";
 import type { Allocations } from "../objects.ts";
 import { createWhereabouts, type WhereaboutsOptions } from "../plugin.ts";

@@ -4,13 +4,13 @@
  * @module
  */
 
-import { CniError } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
-import type { NetworkRuntime } from "../../../cni/libcni/api.ts";
-import type { AttachmentResult } from "../../../cni/libcni/attachment_result.ts";
-import { sayWhichFailed } from "../../../cni/libcni/operation.ts";
-import type { RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { CniError } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import type { NetworkRuntime } from "../../../libcni/api.ts";
+import type { AttachmentResult } from "../../../libcni/attachment_result.ts";
+import { sayWhichFailed } from "../../../libcni/operation.ts";
+import type { RuntimeConf } from "../../../libcni/runtime_conf.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { Attached } from "../model/attachment.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";
 import { type Delegate, isList } from "../model/delegate.ts";

@@ -10,7 +10,7 @@ import {
   describeError,
   ErrorCode,
   toCniError,
-} from "../../../cni/error.ts";
+} from "../../../base/error.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { interfaceNameOf } from "../model/attachment.ts";
 import { type Delegate, isList } from "../model/delegate.ts";

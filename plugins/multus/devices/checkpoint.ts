@@ -6,11 +6,11 @@
  */
 
 import * as z from "zod/mini";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { decode, parseJson } from "../../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { decode, parseJson } from "../../../base/json/json.ts";
 import { once, optional } from "../../../cni/config/types.ts";
 import type { PodDevice } from "./pod_device.ts";
-import { readFile } from "../../../cni/files/io.ts";
+import { readFile } from "../../../base/files/io.ts";
 
 /**
  * The file. Devices are lists by NUMA node since Kubernetes 1.20, and one list

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { readCheckpoint } from "./checkpoint.ts";
 import type { PodDevice } from "./pod_device.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";

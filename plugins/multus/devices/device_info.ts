@@ -11,18 +11,18 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import {
   readFile,
   removeIfThere,
   unlessMissing,
   withIoFailure,
-} from "../../../cni/files/io.ts";
+} from "../../../base/files/io.ts";
 import {
   isObject,
   type JsonObject,
   parseJson,
-} from "../../../cni/json/json.ts";
+} from "../../../base/json/json.ts";
 import { DEVICE_INFO_DIR } from "../model/attachment.ts";
 
 /**

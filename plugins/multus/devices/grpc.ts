@@ -7,7 +7,7 @@
  */
 
 import { type Bytes, concat, u32be, u8 } from "../../../net/bytes.ts";
-import { formatAbort } from "../../../cni/call/deadline.ts";
+import { formatAbort } from "../../../base/deadline.ts";
 
 /** Names of the status codes. Source: google.golang.org/grpc codes/codes.go. */
 const STATUSES = [

@@ -7,8 +7,8 @@
  */
 
 import type { Bytes } from "../../../net/bytes.ts";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { JoinedSignal, pause } from "../../../cni/call/deadline.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { JoinedSignal, pause } from "../../../base/deadline.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
 import type { PodDevice, PodName } from "./pod_device.ts";

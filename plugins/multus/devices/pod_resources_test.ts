@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import {
   FakeKubelet,
   type FakeKubeletOptions,

@@ -10,7 +10,7 @@
 
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import type { Bytes } from "../../../net/bytes.ts";
-import { describeError } from "../../../cni/error.ts";
+import { describeError } from "../../../base/error.ts";
 
 /** Encodes and decodes one kind of value. */
 export interface Codec<T> {

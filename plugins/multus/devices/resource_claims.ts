@@ -4,9 +4,9 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { JoinedSignal } from "../../../cni/call/deadline.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { JoinedSignal } from "../../../base/deadline.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { AllocatedDevice } from "../../../kube/types.ts";
 import {
   DEVICE_ID,

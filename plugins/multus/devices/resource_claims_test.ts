@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
-import type { LogFields } from "../../../cni/log/log.ts";
+import { CniError } from "../../../base/error.ts";
+import type { LogFields } from "../../../base/log/log.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { ResourceClaim, ResourceSlice } from "../../../kube/types.ts";
 import { allocated, claimOf, DRIVER, sliceOf } from "../testing/claims.ts";

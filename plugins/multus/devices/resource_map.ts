@@ -4,9 +4,9 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { ifPossible } from "../../../cni/files/io.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { ObjectMeta, Pod } from "../../../kube/types.ts";
 import type { PodDevice, PodName } from "./pod_device.ts";
 import type { ClaimClient } from "./published_devices.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import type { Pod } from "../../../kube/types.ts";
 import { allocated, claimOf, sliceOf } from "../testing/claims.ts";
 import { FakeKubelet } from "../testing/kubelet.ts";

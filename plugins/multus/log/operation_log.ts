@@ -9,14 +9,14 @@
  */
 
 import type { CmdArgs, Command } from "../../../cni/call/args.ts";
-import { describeError, toCniError } from "../../../cni/error.ts";
+import { describeError, toCniError } from "../../../base/error.ts";
 import {
   createLog,
   formatFields,
   type Log,
   type LogFields,
-} from "../../../cni/log/log.ts";
-import { compressFiles, LogFile } from "../../../cni/log/rotated_file.ts";
+} from "../../../base/log/log.ts";
+import { compressFiles, LogFile } from "../../../base/log/rotated_file.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";
 import type { MultusConfig } from "../model/config.ts";
 

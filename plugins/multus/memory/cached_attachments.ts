@@ -9,13 +9,13 @@
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
-import { describeError } from "../../../cni/error.ts";
+import { describeError } from "../../../base/error.ts";
 import type {
   AttachmentCache,
   CachedAttachment,
-} from "../../../cni/libcni/cache.ts";
-import { restoreArgs } from "../../../cni/libcni/runtime_conf.ts";
-import type { Log } from "../../../cni/log/log.ts";
+} from "../../../libcni/cache.ts";
+import { restoreArgs } from "../../../libcni/runtime_conf.ts";
+import type { Log } from "../../../base/log/log.ts";
 import {
   asAdded,
   type KnownAttachment,

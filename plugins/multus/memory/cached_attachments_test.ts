@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
-import type { JsonObject } from "../../../cni/json/json.ts";
-import { AttachmentCache } from "../../../cni/libcni/cache.ts";
-import type { CniArgs } from "../../../cni/libcni/runtime_conf.ts";
-import type { LogFields } from "../../../cni/log/log.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { AttachmentCache } from "../../../libcni/cache.ts";
+import type { CniArgs } from "../../../libcni/runtime_conf.ts";
+import type { LogFields } from "../../../base/log/log.ts";
 import {
   findBesideOthers,
   joinAttachments,

@@ -13,15 +13,15 @@
  */
 
 import { join } from "@std/path/posix";
-import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import {
   ifPossible,
   removeIfThere,
   unlessMissing,
   withIoFailure,
-} from "../../../cni/files/io.ts";
-import { replaceFile } from "../../../cni/files/replace.ts";
-import type { Log } from "../../../cni/log/log.ts";
+} from "../../../base/files/io.ts";
+import { replaceFile } from "../../../base/files/replace.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { Delegate } from "../model/delegate.ts";
 import { nameByPlace } from "../model/attachment.ts";
 import {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
-import { CniError } from "../../../cni/error.ts";
-import type { LogFields } from "../../../cni/log/log.ts";
+import { CniError } from "../../../base/error.ts";
+import type { LogFields } from "../../../base/log/log.ts";
 import { type Delegate, loadDelegate } from "../model/delegate.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";

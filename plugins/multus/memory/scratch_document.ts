@@ -16,7 +16,7 @@
  */
 
 import * as z from "zod/mini";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import {
   decode,
   decodeLeniently,
@@ -25,10 +25,10 @@ import {
   type JsonValue,
   omitAbsent,
   parseJson,
-} from "../../../cni/json/json.ts";
-import { ifPossible } from "../../../cni/files/io.ts";
-import type { NetworkConfList } from "../../../cni/libcni/conf.ts";
-import { encodeJson, formatJson } from "../../../cni/libcni/json_bytes.ts";
+} from "../../../base/json/json.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import type { NetworkConfList } from "../../../libcni/conf.ts";
+import { encodeJson, formatJson } from "../../../base/json/json_bytes.ts";
 import {
   givenDnsSchema,
   once,

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import { delegateArgs, interfaceNameOf, runtimeConfOf } from "./attachment.ts";
 import type { K8sArgs } from "./k8s_args.ts";

@@ -17,14 +17,14 @@ import {
   once,
   optional,
 } from "../../../cni/config/types.ts";
-import { ifPossible } from "../../../cni/files/io.ts";
+import { ifPossible } from "../../../base/files/io.ts";
 import {
   type JsonObject,
   omitAbsent,
   type Schema,
-} from "../../../cni/json/json.ts";
-import { MULTUS_CACHE_DIR } from "../../../cni/libcni/cache.ts";
-import type { LogOptions } from "../../../cni/log/rotated_file.ts";
+} from "../../../base/json/json.ts";
+import { MULTUS_CACHE_DIR } from "../../../libcni/cache.ts";
+import type { LogOptions } from "../../../base/log/rotated_file.ts";
 import { apiTimeoutSchema } from "../../../kube/api_timeout.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
-import { decode, decodeLeniently } from "../../../cni/json/json.ts";
+import { CniError } from "../../../base/error.ts";
+import { decode, decodeLeniently } from "../../../base/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { type MultusConfig, multusSchema, nodePath } from "./config.ts";
 

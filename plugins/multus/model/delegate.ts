@@ -8,20 +8,20 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import {
   foldKey,
   type JsonObject,
   type JsonValue,
-} from "../../../cni/json/json.ts";
+} from "../../../base/json/json.ts";
 import {
   type NetworkConf,
   type NetworkConfList,
   parseNetworkConf,
   parseNetworkConfList,
   type PluginConf,
-} from "../../../cni/libcni/conf.ts";
-import { parseDocument } from "../../../cni/libcni/conf_document.ts";
+} from "../../../libcni/conf.ts";
+import { parseDocument } from "../../../libcni/conf_document.ts";
 import type { Route } from "../../../cni/result/result.ts";
 import type { Ip } from "../../../net/ip.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import { type Delegate, isList, loadDelegate, refuseSelf } from "./delegate.ts";
 

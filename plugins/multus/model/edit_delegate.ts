@@ -10,8 +10,8 @@ import {
   CLAIM_REFERENCE,
   POD_EVIDENCE,
   type PodEvidence,
-} from "../../../cni/config/pod_evidence.ts";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+} from "../../../kube/pod_evidence.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import {
   findValue,
   foldKey,
@@ -19,15 +19,15 @@ import {
   type JsonObject,
   type JsonValue,
   objectOf,
-} from "../../../cni/json/json.ts";
+} from "../../../base/json/json.ts";
 import {
   type NetworkConfList,
   parseNetworkConf,
   parseNetworkConfList,
-} from "../../../cni/libcni/conf.ts";
-import { parseDocument } from "../../../cni/libcni/conf_document.ts";
-import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
-import { injectConf, setKeys } from "../../../cni/libcni/request.ts";
+} from "../../../libcni/conf.ts";
+import { parseDocument } from "../../../libcni/conf_document.ts";
+import { encodeJson } from "../../../base/json/json_bytes.ts";
+import { injectConf, setKeys } from "../../../libcni/request.ts";
 import {
   type Delegate,
   type DelegateDevice,

@@ -4,7 +4,7 @@ import {
   assertStrictEquals,
   assertThrows,
 } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import { type Delegate, isList, loadDelegate } from "./delegate.ts";
 import {

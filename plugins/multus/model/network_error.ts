@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
+import { CniError, ErrorCode, toCniError } from "../../../base/error.ts";
 
 /** The event about a network that a pod does not get. */
 export interface NetworkEvent {

@@ -1,5 +1,5 @@
 import { assertEquals, assertInstanceOf } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { inContext, NetworkError } from "./network_error.ts";
 
 const EVENT = { reason: "NoNetworkFound", message: "event" } as const;

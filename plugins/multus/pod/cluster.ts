@@ -5,7 +5,7 @@
  */
 
 import type { Command, Environment } from "../../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 
 /** How to reach the API. */

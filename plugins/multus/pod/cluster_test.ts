@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { KubeScene } from "../../../kube/testing/kube_scene.ts";
 import { openProcessCluster } from "./cluster.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";

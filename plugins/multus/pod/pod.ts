@@ -5,14 +5,14 @@
  * @module
  */
 
-import { pause } from "../../../cni/call/deadline.ts";
-import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
-import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
+import { pause } from "../../../base/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
+import { unlessMissing, withIoFailure } from "../../../base/files/io.ts";
 import {
   isObject,
   type JsonObject,
   type JsonValue,
-} from "../../../cni/json/json.ts";
+} from "../../../base/json/json.ts";
 import type { Pod } from "../../../kube/types.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";
 import { nodePath } from "../model/config.ts";

@@ -7,9 +7,9 @@
  * @module
  */
 
-import { deadline, waitUntil } from "../../../cni/call/deadline.ts";
-import { describeError, ErrorCode } from "../../../cni/error.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { deadline, waitUntil } from "../../../base/deadline.ts";
+import { describeError, ErrorCode } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { IpConfig } from "../../../cni/result/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";

@@ -13,7 +13,7 @@
  * @module
  */
 
-import { type JsonObject, omitAbsent } from "../../../cni/json/json.ts";
+import { type JsonObject, omitAbsent } from "../../../base/json/json.ts";
 import type {
   Dns,
   Interface,

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import {
   buildNetworkStatus,

@@ -6,8 +6,8 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { PodKey } from "../../../kube/pod_annotations.ts";
 import type { Attached } from "../model/attachment.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";

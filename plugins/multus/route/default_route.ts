@@ -18,10 +18,10 @@
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
-import { openSandbox } from "../../parts/sandbox.ts";
+import { openSandbox } from "../../parts/sandbox/sandbox.ts";
 import type { Delegate } from "../model/delegate.ts";
 import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
 import { gatewaysOf } from "./steps.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { inNetns, StrandedThreadError } from "../../../ffi/netns.ts";
 import { Table } from "../../../ffi/rtnl/constants.ts";

@@ -4,7 +4,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { readSysctl } from "../../../ffi/sysctl.ts";

@@ -9,8 +9,8 @@
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import type { Result, Route } from "../../../cni/result/result.ts";
 import { RouteScope, RouteTable } from "../../../cni/result/route.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
@@ -18,10 +18,10 @@ import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../../ffi/rtnl/route.ts";
 import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import type { IpFamily } from "../../../net/ip.ts";
-import { checkFailure } from "../../parts/check_link.ts";
-import { kernelRouteOf } from "../../parts/configure_link.ts";
+import { checkFailure } from "../../parts/link/check_link.ts";
+import { kernelRouteOf } from "../../parts/link/configure_link.ts";
 import type { Step } from "../../parts/planned_steps.ts";
-import { openSandbox } from "../../parts/sandbox.ts";
+import { openSandbox } from "../../parts/sandbox/sandbox.ts";
 import { ROUTES } from "../model/delegate.ts";
 import { addRoutes } from "./result_routes.ts";
 import {

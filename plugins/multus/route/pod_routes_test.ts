@@ -4,8 +4,8 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import type { Route } from "../../../cni/result/result.ts";
 import { Cidr } from "../../../net/cidr.ts";

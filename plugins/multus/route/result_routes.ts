@@ -5,12 +5,12 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import {
   isObject,
   type JsonObject,
   type JsonValue,
-} from "../../../cni/json/json.ts";
+} from "../../../base/json/json.ts";
 import { encodeRoute } from "../../../cni/result/encoding.ts";
 import type { Route } from "../../../cni/result/result.ts";
 import { listVersionsOf } from "../../../cni/result/versions.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { JsonObject, JsonValue } from "../../../base/json/json.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";

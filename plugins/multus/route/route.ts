@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
-import type { AttachmentCache } from "../../../cni/libcni/cache.ts";
+import type { AttachmentCache } from "../../../libcni/cache.ts";
 import {
   type Attached,
   type KnownAttachment,

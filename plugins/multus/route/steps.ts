@@ -5,7 +5,7 @@
  */
 
 import { throwAll } from "../../../cni/call/rollback.ts";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { AddressError, Ip } from "../../../net/ip.ts";
 

@@ -29,13 +29,13 @@ import {
   describeError,
   ErrorCode,
   toCniError,
-} from "../../../cni/error.ts";
+} from "../../../base/error.ts";
 import {
   decode,
   type JsonObject,
   omitAbsent,
   parseJson,
-} from "../../../cni/json/json.ts";
+} from "../../../base/json/json.ts";
 import {
   bandwidthSchema,
   type MultusConfig,

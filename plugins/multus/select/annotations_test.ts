@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { Ip } from "../../../net/ip.ts";
 import { requireRoot } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";

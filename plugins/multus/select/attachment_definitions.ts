@@ -4,12 +4,12 @@
  * @module
  */
 
-import { JoinedSignal } from "../../../cni/call/deadline.ts";
-import { describeError, toCniError } from "../../../cni/error.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { JoinedSignal } from "../../../base/deadline.ts";
+import { describeError, toCniError } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
-import type { PodEvidence } from "../../../cni/config/pod_evidence.ts";
+import type { PodEvidence } from "../../../kube/pod_evidence.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {

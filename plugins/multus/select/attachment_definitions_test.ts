@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import { CniError } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Ip } from "../../../net/ip.ts";
 import type { Delegate } from "../model/delegate.ts";
 

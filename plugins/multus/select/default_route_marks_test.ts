@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import { delegatesWith, type Gateways } from "../testing/default_routes.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import type { Delegate } from "../model/delegate.ts";

@@ -15,8 +15,8 @@ import {
   isObject,
   type JsonObject,
   type JsonValue,
-} from "../../../cni/json/json.ts";
-import { parseDocument } from "../../../cni/libcni/conf_document.ts";
+} from "../../../base/json/json.ts";
+import { parseDocument } from "../../../libcni/conf_document.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
   type Delegate,

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import { loadDelegate } from "../model/delegate.ts";
 import { NetworkError } from "../model/network_error.ts";

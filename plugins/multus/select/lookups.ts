@@ -5,8 +5,8 @@
  * @module
  */
 
-import type { PodEvidence } from "../../../cni/config/pod_evidence.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import type { PodEvidence } from "../../../kube/pod_evidence.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
 import type { Cluster } from "../pod/cluster.ts";
@@ -56,7 +56,7 @@ export function evidenceFinder(
 ): () => Promise<PodEvidence> {
   let evidence: Promise<PodEvidence> | undefined;
   const find = async (): Promise<PodEvidence> => {
-    const { evidenceOf } = await import("../../../cni/config/pod_evidence.ts");
+    const { evidenceOf } = await import("../../../kube/pod_evidence.ts");
     return evidenceOf(await readObject(session, pod));
   };
   return () => evidence ??= find();

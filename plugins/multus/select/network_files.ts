@@ -20,21 +20,21 @@ import {
   describeError,
   ErrorCode,
   toCniError,
-} from "../../../cni/error.ts";
+} from "../../../base/error.ts";
 import {
   appendPlugins,
   type NetworkConf,
   type NetworkConfList,
   parseNetworkConfList,
-} from "../../../cni/libcni/conf.ts";
+} from "../../../libcni/conf.ts";
 import {
   listConfFiles,
   readConfFile,
   readNetworkConf,
   readNetworkConfList,
-} from "../../../cni/libcni/conf_files.ts";
-import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
-import type { Log } from "../../../cni/log/log.ts";
+} from "../../../libcni/conf_files.ts";
+import { encodeJson } from "../../../base/json/json_bytes.ts";
+import type { Log } from "../../../base/log/log.ts";
 import { type MultusConfig, nodePath } from "../model/config.ts";
 import {
   type Delegate,

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
-import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
+import { CniError } from "../../../base/error.ts";
+import type { NetworkConf, NetworkConfList } from "../../../libcni/conf.ts";
 import {
   ConfDirectory,
   type ConfFiles,

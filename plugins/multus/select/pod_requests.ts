@@ -18,7 +18,7 @@ import {
   type JsonObject,
   type JsonValue,
   objectOf,
-} from "../../../cni/json/json.ts";
+} from "../../../base/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import type { MultusConfig } from "../model/config.ts";

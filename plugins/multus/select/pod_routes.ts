@@ -14,7 +14,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Route } from "../../../cni/result/result.ts";
 import {
   findUnfitValue,

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { testRows } from "../../../tests/_harness/table.ts";
 import { type Delegate, ROUTES } from "../model/delegate.ts";

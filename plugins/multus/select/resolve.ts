@@ -11,12 +11,12 @@
  * @module
  */
 
-import { giveTurn } from "../../../cni/call/deadline.ts";
-import { describeError } from "../../../cni/error.ts";
-import { ifPossible } from "../../../cni/files/io.ts";
-import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
-import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { giveTurn } from "../../../base/deadline.ts";
+import { describeError } from "../../../base/error.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import type { NetworkConf, NetworkConfList } from "../../../libcni/conf.ts";
+import { encodeJson } from "../../../base/json/json_bytes.ts";
+import type { Log } from "../../../base/log/log.ts";
 import { type MultusConfig, nodePath } from "../model/config.ts";
 import {
   type Delegate,

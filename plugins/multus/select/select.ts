@@ -9,8 +9,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { Log } from "../../../cni/log/log.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";
 import type { MultusConfig } from "../model/config.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 import { DefinitionStore, networksQuery } from "../testing/definitions.ts";

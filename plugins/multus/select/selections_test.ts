@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { networksQuery } from "../testing/definitions.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import type { Selection } from "../model/delegate.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../../cni/files/io.ts";
+import { ifPossible } from "../../../base/files/io.ts";
 import { inNetns } from "../../../ffi/netns.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
 import { BIN, type MultusHost } from "./host.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { parseNetworkConf } from "../../../cni/libcni/conf.ts";
+import { parseNetworkConf } from "../../../libcni/conf.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
 import { Ip } from "../../../net/ip.ts";
 import { ipJson } from "../../../testing/ip_json.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { decode } from "../../../cni/json/json.ts";
+import { decode } from "../../../base/json/json.ts";
 import type { RequestOptions } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";

@@ -14,8 +14,8 @@
 
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../../../cni/call/args.ts";
-import { unlessMissing } from "../../../cni/files/io.ts";
-import type { JsonObject } from "../../../cni/json/json.ts";
+import { unlessMissing } from "../../../base/files/io.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import {
   type Needs,

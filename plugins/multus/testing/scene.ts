@@ -12,7 +12,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../../cni/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import type { Row } from "../../../tests/_harness/conformance.ts";
 import { KubeApi } from "../../../kube/testing/kube_api.ts";
 import {

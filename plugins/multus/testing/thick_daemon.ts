@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { JsonObject } from "../../../cni/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import {
   ignoreUnless,
   isExecutable,

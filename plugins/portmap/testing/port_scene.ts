@@ -7,7 +7,7 @@
 
 import { assertEquals } from "@std/assert";
 import { isErrno } from "../../../ffi/errno.ts";
-import { Fd } from "../../../ffi/fd.ts";
+import { Fd } from "../../../ffi/file/fd.ts";
 import * as libc from "../../../ffi/libc.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import {

@@ -10,8 +10,8 @@ import type { NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip } from "../../../net/ip.ts";
-import { ensureForwarding } from "../../../plugins/parts/ip_forward.ts";
-import { connectVeth, settleVeth } from "../../../plugins/parts/veth.ts";
+import { ensureForwarding } from "../../../plugins/parts/address/ip_forward.ts";
+import { connectVeth, settleVeth } from "../../../plugins/parts/link/veth.ts";
 import {
   configureContainerEnd,
   routeToContainer,

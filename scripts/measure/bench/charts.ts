@@ -13,7 +13,7 @@ import {
   line,
   picture as format,
   textAt,
-} from "../../../cli/program/svg.ts";
+} from "../../../base/command_line/svg.ts";
 import { formatMs } from "./report.ts";
 import type { Row, Spread } from "./summary.ts";
 

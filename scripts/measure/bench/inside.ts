@@ -4,8 +4,8 @@
  * @module
  */
 
-import { findColumns, Progress } from "../../../cli/program/progress.ts";
-import { writeStderr } from "../../../cni/process/stdio.ts";
+import { findColumns, Progress } from "../../../base/command_line/progress.ts";
+import { writeStderr } from "../../../base/process/stdio.ts";
 import { measureKernelRequests, measureStarts } from "./alone.ts";
 import { CallRunner, findStrace, PATH } from "./call.ts";
 import {

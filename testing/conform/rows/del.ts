@@ -4,7 +4,7 @@
  * @module
  */
 
-import { pause } from "../../../cni/call/deadline.ts";
+import { pause } from "../../../base/deadline.ts";
 import type { Demand } from "../demand.ts";
 import { demand, Untried } from "../verdict.ts";
 import {

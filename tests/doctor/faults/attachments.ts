@@ -4,7 +4,7 @@
  * @module
  */
 
-import { AttachmentCache } from "../../../cni/libcni/mod.ts";
+import { AttachmentCache } from "../../../libcni/mod.ts";
 import {
   putIpamClaim,
   withClaim,

@@ -37,7 +37,7 @@ import {
 import { Rule } from "../../../ffi/nftables/mod.ts";
 import { decodeRoutes } from "../../../ffi/rtnl/route_body.ts";
 import { newRoute } from "../../../ffi/rtnl/route_message.ts";
-import { decodeDatagram, encodeDatagram } from "../../../ffi/udp_frame.ts";
+import { decodeDatagram, encodeDatagram } from "../../../ffi/socket/udp_frame.ts";
 import type { Bytes, Fields } from "../../../net/bytes.ts";
 import {
   decodeMessage,
@@ -60,7 +60,7 @@ import {
 import { decodeAnswer } from "../../../plugins/remote/http.ts";
 import type { Golden } from "../../../scripts/capture_netlink.ts";
 import type { Rows } from "../../../ffi/netlink/attribute.ts";
-import { decodeRequest } from "../../../daemon/protocol/request.ts";
+import { decodeRequest } from "../../../daemon/wire/request.ts";
 import { encodeRequest } from "../../_harness/call_format.ts";
 import { findMessageType } from "../../_harness/netlink_rendering.ts";
 import { bytesParser, type Parser } from "./parser.ts";

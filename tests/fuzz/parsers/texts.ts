@@ -5,24 +5,24 @@
  */
 
 import { parseArgs } from "../../../cni/call/args.ts";
-import { CniError } from "../../../cni/error.ts";
+import { CniError } from "../../../base/error.ts";
 import { decodeVersionInfo } from "../../../cni/invoke/version_probe.ts";
 import { readPluginResult } from "../../../cni/invoke/plugin_result.ts";
 import {
   decodeDocument,
   decodeResult,
-} from "../../../cni/libcni/cache_file.ts";
+} from "../../../libcni/cache_file.ts";
 import {
   parseNetworkConf,
   parseNetworkConfList,
-} from "../../../cni/libcni/conf.ts";
-import { parseJson } from "../../../cni/json/json.ts";
+} from "../../../libcni/conf.ts";
+import { parseJson } from "../../../base/json/json.ts";
 import { decodeConfigVersion, readRequest } from "../../../cni/call/request.ts";
 import { parsePrevResult } from "../../../cni/result/decoding.ts";
 import { encodeResult } from "../../../cni/result/encoding.ts";
 import { decodeValidAttachments } from "../../../cni/config/types.ts";
-import { parseWritten } from "../../../cli/chain_form.ts";
-import { ConfText } from "../../../cli/validation/conf_text.ts";
+import { parseWritten } from "../../../cli/networks/chain_form.ts";
+import { ConfText } from "../../../cli/validate/conf_text.ts";
 import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
 import { describeOwner, findIp } from "../../../ipam/host_local/lease.ts";
 import { decodeExecCredential } from "../../../kube/exec_credential.ts";
@@ -34,11 +34,11 @@ import { Mac } from "../../../net/mac.ts";
 import {
   readRequest as readThickRequest,
   RequestError,
-} from "../../../daemon/thick/request.ts";
+} from "../../../plugins/multus/thick/request.ts";
 import {
   parseInstance,
   parseQuoted,
-} from "../../../plugins/parts/leftovers/owners.ts";
+} from "../../../plugins/parts/owner/leftover_owners.ts";
 import { readSubnetEnv } from "../../../plugins/flannel/subnet_env.ts";
 import { readCheckpoint } from "../../../plugins/multus/devices/checkpoint.ts";
 import { decodeScratch } from "../../../plugins/multus/memory/scratch_document.ts";
@@ -50,10 +50,10 @@ import {
   parseK8sArgs,
   parseK8sArgsLeniently,
 } from "../../../plugins/multus/model/k8s_args.ts";
-import { splitRule } from "../../../plugins/parts/iptables/program.ts";
+import { splitRule } from "../../../plugins/parts/firewall/iptables/program.ts";
 import { readEntries } from "../../../plugins/portmap/iptables_rules.ts";
-import { parseQuantity } from "../../../node/network/quantity.ts";
-import { parseDuration } from "../../../cni/config/duration.ts";
+import { parseQuantity } from "../../../node/quantity.ts";
+import { parseDuration } from "../../../base/duration.ts";
 import { type Parser, textParser } from "./parser.ts";
 
 const utf8 = new TextEncoder();

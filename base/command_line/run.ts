@@ -1,0 +1,235 @@
+/**
+ * One run of a program, from its arguments to its output.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/call/args.ts";
+import { deadline, JoinedSignal } from "../deadline.ts";
+import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import {
+  readEnvironment,
+  writeStderr,
+  writeStdout,
+} from "../process/stdio.ts";
+import {
+  type AnyFlagValues,
+  type CommandCall,
+  type Output,
+  type Program,
+  readTimeLimit,
+} from "./command.ts";
+import {
+  ExitError,
+  formatFailureText,
+  hintAtRoot,
+  toFailureDocument,
+} from "./failure.ts";
+import { formatCommandHelp, formatProgramHelp, withTexts } from "./help.ts";
+import {
+  endAfter,
+  Interruption,
+  listenToSignals,
+  whileSignalsKill,
+} from "./interrupt.ts";
+import { type CommandLine, parseCommandLine } from "./parse.ts";
+import { findColumns, Progress } from "./progress.ts";
+import {
+  chooseStyle,
+  measureTerminal,
+  showControls,
+  type Style,
+  wantsColor,
+} from "./style.ts";
+import { UsageError } from "./usage_error.ts";
+
+/** Runs this process as a program. */
+export async function runMain(program: Program): Promise<never> {
+  // If the event loop runs empty during a wait, the process must not exit with
+  // 0.
+  Deno.exitCode = 1;
+  const env = readEnvironment();
+  const columns = findColumns(env);
+  const progress = columns === undefined
+    ? undefined
+    : new Progress(writeStderr, columns);
+  const { stdout, exitCode } = await runTool(program, Deno.args, {
+    env,
+    isTerminal: Deno.stdout.isTerminal(),
+    width: measureTerminal(),
+    onStderr: (text) => {
+      progress?.clear();
+      writeStderr(text);
+    },
+    onProgress: progress && ((text): void => progress.show(text)),
+    interrupt: listenToSignals(),
+  });
+  progress?.clear();
+  const problem = whileSignalsKill(() => writeStdout(stdout));
+  if (problem === undefined) Deno.exit(exitCode);
+  // Only the error's text is available here; EPIPE is 32 on all architectures.
+  // If the reader is gone, as with `head`, the shell expects SIGPIPE's code.
+  if (problem.endsWith("(os error 32)")) Deno.exit(128 + 13);
+  writeStderr(`Cannot write to stdout: ${problem}\n`);
+  Deno.exit(1);
+}
+
+/** The surroundings of a program. */
+export interface World {
+  readonly env: Environment;
+  /** Whether stdout is a terminal. */
+  readonly isTerminal: boolean;
+  /** Width of the terminal in characters; absent if stdout is not a terminal. */
+  readonly width?: number | undefined;
+  /** Receives text for people as it is written. */
+  readonly onStderr: (text: string) => void;
+  /** Shows progress on a terminal; undefined without one. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+  /** Aborted by an {@linkcode Interruption} when the user interrupts the tool. */
+  readonly interrupt: AbortSignal;
+}
+
+/** The outcome of a run. */
+export interface Ended {
+  readonly stdout: string;
+  readonly exitCode: number;
+}
+
+/** Runs a program. Never throws: a failure becomes text on stderr, or a document. */
+export async function runTool(
+  program: Program,
+  given: readonly string[],
+  world: World,
+): Promise<Ended> {
+  const argv = program.hasGoFlags
+    ? given.map((arg) => arg.replace(/^-(?=[a-z]{2})/, "--"))
+    : given;
+  // Needed even if the command line is invalid.
+  const end = argv.indexOf("--");
+  const wantsJson = argv.slice(0, end < 0 ? argv.length : end).includes(
+    "--json",
+  );
+  const shown = new Set<unknown>();
+  const showFailure = (error: unknown): void => {
+    if (!wantsJson && !shown.has(error)) {
+      world.onStderr(`${explain(error)}\n`);
+    }
+    shown.add(error);
+  };
+  try {
+    const line = parseCommandLine(program, argv);
+    const output = await runLine(program, line, world, showFailure);
+    return print(output, line.flags, world);
+  } catch (error) {
+    const exitCode = chooseExitCode(error, world);
+    if (wantsJson) {
+      return { stdout: formatJson(toFailureDocument(error)), exitCode };
+    }
+    showFailure(error);
+    return { stdout: "", exitCode };
+  }
+}
+
+function explain(error: unknown): string {
+  // A plugin's text must not contain terminal control codes.
+  return formatFailureText(error).split("\n").map(showControls).join("\n") +
+    hintAtRoot(error);
+}
+
+/** After an interruption, exits as if killed by the signal. */
+function chooseExitCode(error: unknown, { interrupt }: World): number {
+  const { aborted, reason } = interrupt;
+  if (aborted && reason instanceof Interruption) return reason.exitCode;
+  return error instanceof ExitError ? error.exitCode : 1;
+}
+
+function print(output: Output, flags: AnyFlagValues, world: World): Ended {
+  const { json, text, isBare = false, note, exitCode = 0 } = output;
+  if (flags["json"]) return { stdout: formatJson(json), exitCode };
+  const format = (given: NonNullable<Output["note"]>): string =>
+    typeof given === "string" ? given : given(styleOf(world));
+  if (note !== undefined) world.onStderr(`${format(note)}\n`);
+  const plain = format(text);
+  const isOpen = plain === "" || isBare && !world.isTerminal;
+  const newline = isOpen ? "" : "\n";
+  return { stdout: plain + newline, exitCode };
+}
+
+function formatJson(document: unknown): string {
+  return JSON.stringify(document, null, 4) + "\n";
+}
+
+function styleOf({ env, isTerminal, width }: World): Style {
+  return chooseStyle(wantsColor(env, isTerminal), width);
+}
+
+async function runLine(
+  program: Program,
+  { words, row, args, flags }: CommandLine,
+  world: World,
+  showFailure: CommandCall["showFailure"],
+): Promise<Output> {
+  if (row === undefined) return runProgram(program, { words, flags }, world);
+  if (flags["help"]) {
+    const whole = await withTexts(program, row);
+    const text = formatCommandHelp(program.name, whole, styleOf(world));
+    return { json: { help: text }, text };
+  }
+  const { env, onStderr, onProgress, interrupt } = world;
+  const command = `${program.name} ${row.name}`;
+  const timeoutMs = row.timeout === undefined
+    ? 0
+    : readTimeLimit({ command, flags }, "timeout");
+  const limit = timeoutMs === 0 ? undefined : deadline(timeoutMs);
+  using end = new JoinedSignal(limit, interrupt);
+  const call: CommandCall = {
+    program,
+    command,
+    args,
+    flags,
+    env,
+    onStderr,
+    onProgress: flags["json"] ? undefined : onProgress,
+    showFailure,
+    timeoutMs,
+    interrupt,
+    signal: end.signal,
+  };
+  const run = await row.load();
+  if (!row.isService) {
+    interrupt.addEventListener("abort", () => {
+      const { reason } = interrupt;
+      // The command may end with the same error.
+      if (flags["json"]) onStderr(`${formatFailureText(reason)}\n`);
+      else showFailure(reason);
+    });
+  }
+  const { graceMs } = row;
+  return graceMs === undefined
+    ? await run(call)
+    : await Promise.race([run(call), endAfter(interrupt, graceMs)]);
+}
+
+/** Runs the program without a command. */
+function runProgram(
+  program: Program,
+  { words, flags }: Pick<CommandLine, "words" | "flags">,
+  world: World,
+): Output {
+  if (flags["version"]) return describeVersion(program);
+  const [group] = words;
+  const help = formatProgramHelp(program, styleOf(world), group);
+  if (flags["help"] || program.helpsWithoutCommand) {
+    return { json: { help }, text: help };
+  }
+  if (!flags["json"]) world.onStderr(`${help}\n\n`);
+  throw new UsageError(
+    `Cannot run "${[program.name, ...words].join(" ")}": a command is missing`,
+  );
+}
+
+/** Returns the version of the tool. */
+export function describeVersion({ name }: Program): Output {
+  const version = PLUGINS_VERSION;
+  return { json: { name, version }, text: `${name} ${version}` };
+}

@@ -1,0 +1,270 @@
+/**
+ * Advisory locks on files, shared with other programs that use flock(2).
+ *
+ * @module
+ */
+
+import { formatAbort, JoinedSignal, waitUntil } from "../deadline.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import type { Log } from "../log/log.ts";
+import { unlessMissing, writeAll } from "./io.ts";
+import { describeHolders, Tenure } from "./lock_holders.ts";
+import { countTurns, isAnyWaiting, lockInTurn } from "./lock_queue.ts";
+
+/**
+ * How long a process may hold a lock that others wait for, and when to look who
+ * does, in ms.
+ */
+const LIMIT_MS = 60_000, NOTICE_MS = 5000;
+/**
+ * Time limit of a wait during which other processes get the lock, in ms: below the
+ * two minutes after which runtimes give up a call.
+ */
+const TOTAL_MS = 110_000;
+/** Shortest time between two looks, in ms. */
+const LOOK_MS = 100;
+
+/** Options of a wait for a lock. */
+export interface LockWait {
+  /** The locked object's name in messages; the quoted path by default. */
+  readonly what?: string;
+  /**
+   * When to give up because the same process holds the lock, in ms; 60 s by
+   * default. A caller that waits behind others gives up after 110 s.
+   */
+  readonly limitMs?: number;
+  /** Gives up earlier. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * When to log the lock's holder, and after which time to look again, in ms; 5 s
+   * by default.
+   */
+  readonly noticeMs?: number;
+  readonly log?: Log | undefined;
+}
+
+/** Options of a lock that is taken at once or not at all. */
+export interface LockTry {
+  /** Whether others may hold the lock as well; false by default. */
+  readonly shared?: boolean;
+  /** Whether to create the file, with mode 0600; true by default. */
+  readonly create?: boolean;
+}
+
+/** A flock(2) on a file, held until disposal. */
+export class FileLock implements Disposable {
+  readonly #file: Deno.FsFile;
+  /** The file's path. */
+  readonly path: string;
+
+  private constructor(file: Deno.FsFile, path: string) {
+    this.#file = file;
+    this.path = path;
+  }
+
+  /**
+   * Opens `path`, creating it with `mode`, and waits for the exclusive lock on it.
+   * Tasks of this process get the lock in order of arrival.
+   *
+   * @param mode Permission bits of a new file
+   * @throws {Deno.errors.NotFound} If the directory does not exist
+   * @throws {CniError} 11 if the lock is not released; the details name its
+   *   holders: process IDs, programs, and whether they are stopped
+   */
+  static async acquire(
+    path: string,
+    mode: number,
+    wait: LockWait = {},
+  ): Promise<FileLock> {
+    // Writing alone, the open(2) of a pipe waits for a reader.
+    const options = { read: true, write: true, create: true, mode };
+    const file = Deno.openSync(path, options);
+    return await FileLock.#lock(file, path, wait);
+  }
+
+  /**
+   * Waits for the exclusive lock on an existing file, opened read-only.
+   *
+   * @throws {Deno.errors.NotFound} If the file does not exist
+   * @throws {CniError} 11 if the lock is not released; the details name its
+   *   holders
+   */
+  static async acquireExisting(
+    path: string,
+    wait: LockWait = {},
+  ): Promise<FileLock> {
+    return await FileLock.#lock(Deno.openSync(path), path, wait);
+  }
+
+  /**
+   * Like {@linkcode FileLock.acquire}, with mode 0600, for a file that its holders
+   * remove with {@linkcode FileLock.remove}.
+   *
+   * @throws {Deno.errors.NotFound} If the directory does not exist
+   * @throws {CniError} 11 if the lock is not released; the details name its
+   *   holders
+   */
+  static async acquireTemporary(
+    path: string,
+    wait: LockWait = {},
+  ): Promise<FileLock> {
+    for (;;) {
+      const lock = await FileLock.acquire(path, 0o600, wait);
+      if (isAt(lock.#file, path)) return lock;
+      lock[Symbol.dispose]();
+    }
+  }
+
+  /**
+   * Locks a file without waiting, even if the last holder has removed or renamed it
+   * meanwhile.
+   *
+   * @returns Undefined if the file is locked elsewhere
+   * @throws {Deno.errors.NotFound} If the directory does not exist, or the
+   *   file,
+   *   unless it may be created
+   */
+  static tryAcquire(
+    path: string,
+    { shared = false, create = true }: LockTry = {},
+  ): FileLock | undefined {
+    const options = { read: true, write: create, create, mode: 0o600 };
+    for (;;) {
+      using stack = new DisposableStack();
+      const file = stack.use(Deno.openSync(path, options));
+      if (!file.tryLockSync(!shared)) return undefined;
+      if (!isAt(file, path)) continue;
+      stack.move();
+      return new FileLock(file, path);
+    }
+  }
+
+  static async #lock(
+    file: Deno.FsFile,
+    path: string,
+    wait: LockWait,
+  ): Promise<FileLock> {
+    const isFree = !isAnyWaiting() && tryLock(file);
+    const locked = isFree ? file : await waitForLock(file, path, wait);
+    return new FileLock(locked, path);
+  }
+
+  /** Replaces the content. */
+  write(bytes: Uint8Array): void {
+    // A file that was truncated, even from 0 bytes, is written to the disk by
+    // ext4 when it is closed.
+    if (this.#file.seekSync(0, Deno.SeekMode.End) > 0) {
+      this.#file.truncateSync();
+      this.#file.seekSync(0, Deno.SeekMode.Start);
+    }
+    writeAll(this.#file, bytes);
+  }
+
+  /** Writes the content to the disk. */
+  sync(): void {
+    this.#file.syncDataSync();
+  }
+
+  /** Removes the file if possible, and unlocks it. */
+  remove(): void {
+    try {
+      // Must happen before unlocking, or the next holder would lose its file.
+      Deno.removeSync(this.path);
+    } catch {
+      // It stays and will be reused.
+    } finally {
+      this[Symbol.dispose]();
+    }
+  }
+
+  /** Releases the lock by closing the file. A second call does nothing. */
+  [Symbol.dispose](): void {
+    try {
+      this.#file.close();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.BadResource)) throw error;
+    }
+  }
+}
+
+/** Locks a file if it is free; closes it if it cannot be locked at all. */
+function tryLock(file: Deno.FsFile): boolean {
+  try {
+    return file.tryLockSync(true);
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** Reports whether a path resolves to an open file. */
+function isAt(file: Deno.FsFile, path: string): boolean {
+  const named = unlessMissing(() => Deno.statSync(path));
+  const open = file.statSync();
+  return named?.ino === open.ino && named.dev === open.dev;
+}
+
+/**
+ * Waits for a lock, on another thread. A process that holds it for long may be
+ * stopped, and come back: nothing is taken from it.
+ *
+ * @param file Open; it is closed unless it is returned
+ * @throws {CniError} 11 at the time limit or the signal
+ */
+async function waitForLock(
+  file: Deno.FsFile,
+  path: string,
+  { what = `"${path}"`, limitMs = LIMIT_MS, noticeMs = NOTICE_MS, ...wait }:
+    LockWait,
+): Promise<Deno.FsFile> {
+  const { signal, log } = wait;
+  const info = file.statSync();
+  const totalMs = Math.max(limitMs, TOTAL_MS);
+  const stuck = new AbortController();
+  using end = new JoinedSignal(totalMs, signal, stuck.signal);
+  const locking = lockInTurn(file, info, end.signal);
+  const isOver = locking.then(() => true);
+  const tenure = new Tenure(limitMs);
+  let lookMs = Math.min(noticeMs, limitMs), isFirst = true;
+  while (!await endsWithin(lookMs, isOver, end.signal)) {
+    const holder = describeHolders(info);
+    if (isFirst && lookMs < limitMs) {
+      log?.warn(`Waiting for the lock on ${what}`, { holder });
+    }
+    isFirst = false;
+    tenure.note(`${holder} ${countTurns(info)}`, lookMs);
+    if (tenure.leftMs <= 0) stuck.abort();
+    lookMs = Math.min(Math.max(noticeMs, LOOK_MS), tenure.leftMs);
+  }
+  const locked = await locking;
+  if (locked !== undefined) return locked;
+  const afterMs = stuck.signal.aborted ? limitMs : totalMs;
+  const when = signal?.aborted
+    ? `${formatAbort(signal)}:`
+    : `after ${afterMs} ms`;
+  const isNamed = what.includes(path) || path.startsWith("/proc/");
+  const held = isNamed ? "it" : `"${path}"`;
+  throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
+    details: `${when} ${held} is still held by ${describeHolders(info)}`,
+  });
+}
+
+/** Waits for a time in milliseconds. @returns Whether the wait is over before */
+async function endsWithin(
+  ms: number,
+  isOver: Promise<boolean>,
+  end: AbortSignal,
+): Promise<boolean> {
+  using look = new JoinedSignal(ms, end);
+  return await waitUntil(isOver, look.signal) ?? end.aborted;
+}
+
+/** Reads a file if it is exclusively locked; returns "" if it is not. */
+export function readIfLocked(path: string): string {
+  try {
+    using file = Deno.openSync(path);
+    return file.tryLockSync(false) ? "" : Deno.readTextFileSync(path);
+  } catch {
+    return ""; // The file is gone, so its lock is too.
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The log of all plugins of a node: runtimes drop what a plugin writes to stderr,
+ * unless the plugin fails.
+ *
+ * `CNI_LOG_FILE`, or `logFile` in `/etc/cni/log.json`, names a file; `journal`
+ * stands for systemd's journal, `stderr` for no log. Both are looked up only by a
+ * call that has something to log. The file is renamed to `<path>.1` before it
+ * would exceed 1 MiB, so it takes 2 MiB at most.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import type { Environment } from "../../cni/call/args.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { FileLock } from "../files/lock.ts";
+import {
+  ifPossible,
+  readFile,
+  unlessMissing,
+  withIoFailure,
+  writeAll,
+} from "../files/io.ts";
+import { isObject, type JsonObject, parseJson } from "../json/json.ts";
+import { formatRecord, type LogLevel, type LogRecord } from "./log.ts";
+
+/** The settings of a node. */
+const SETTINGS_FILE = "/etc/cni/log.json";
+/** Longest record and file, in bytes. */
+const MAX_RECORD_BYTES = 8 * 1024, MAX_FILE_BYTES = 1024 * 1024;
+
+/** The log of a node without settings. */
+export const DEFAULT_LOG = "/var/log/cni/plugins.log";
+/** Stand for systemd's journal and for no log, instead of a path. */
+export const JOURNAL = "journal", NO_LOG = "stderr";
+
+/**
+ * Appends records to the node's log.
+ *
+ * @param options.usesDefault Whether to use {@linkcode DEFAULT_LOG} if no log is
+ *   configured
+ * @returns Whether the log has the records
+ * @throws {CniError} As {@linkcode findLogPath} and {@linkcode appendToLog};
+ *   nothing if only the default log cannot be written
+ */
+export async function keepLog(
+  records: readonly LogRecord[],
+  env: Environment,
+  { usesDefault = false }: { usesDefault?: boolean | undefined } = {},
+): Promise<boolean> {
+  const path = findLogPath(env);
+  if (path === undefined && !usesDefault) return true;
+  if (path === NO_LOG) return false;
+  const { openRegularFile } = await import("../../ffi/file/regular_file.ts");
+  const append = (file: string): void => {
+    const lines = records.map((record) => formatRecord(record, env));
+    appendToLog(file, lines, openRegularFile);
+  };
+  if (path === undefined) {
+    return ifPossible(() => append(DEFAULT_LOG) ?? true) ?? false;
+  }
+  if (path === JOURNAL) {
+    const { sendToJournal } = await import("../../ffi/socket/journal.ts");
+    sendToJournal(records.map((record) => toJournalFields(record, env)));
+  } else {
+    append(path);
+  }
+  return true;
+}
+
+/** Levels as syslog numbers them. Source: syslog(3). */
+const PRIORITIES: Readonly<Record<LogLevel, number>> = {
+  debug: 7,
+  info: 6,
+  warn: 4,
+  error: 3,
+};
+
+function toJournalFields(
+  record: LogRecord,
+  env: Environment,
+): Record<string, string> {
+  const { plugin, command, containerId, ifName, network } = record;
+  const own = { plugin, command, containerId, ifName, network };
+  const line = formatRecord({ ...record, time: undefined }, env);
+  const message = new TextDecoder().decode(encodeRecord(line)).trimEnd();
+  return {
+    MESSAGE: message,
+    PRIORITY: String(PRIORITIES[record.level]),
+    SYSLOG_IDENTIFIER: "cni",
+    ...Object.fromEntries(
+      Object.entries(own).filter(([, value]) => value !== undefined)
+        .map(([key, value]) => [`CNI_${key.toUpperCase()}`, String(value)]),
+    ),
+  };
+}
+
+/**
+ * Returns where to log, if configured: a path, {@linkcode JOURNAL} or
+ * {@linkcode NO_LOG}.
+ *
+ * @throws {CniError} 5 if the settings cannot be read, 6 if they are not JSON, 7
+ *   if they name no absolute path
+ */
+export function findLogPath(
+  env: Environment,
+  settings: string = SETTINGS_FILE,
+): string | undefined {
+  const path = env["CNI_LOG_FILE"] || readSettings(settings);
+  if (path === undefined || path === JOURNAL || path === NO_LOG) return path;
+  if (path.startsWith("/")) return path;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot log to ${JSON.stringify(path)}: it is not an absolute path`,
+  );
+}
+
+function readSettings(settings: string): string | undefined {
+  const bytes = withIoFailure(
+    `read "${settings}"`,
+    () => unlessMissing(() => readFile(settings)),
+  );
+  if (bytes === undefined) return undefined;
+  const document = parseJson(bytes, `"${settings}"`);
+  if (isObject(document)) {
+    const { logFile } = document as JsonObject;
+    if (typeof logFile === "string") return logFile;
+    // As everywhere, null is absent.
+    if (logFile === undefined || logFile === null) return undefined;
+  }
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot decode "${settings}": logFile: expected a string`,
+  );
+}
+
+/**
+ * Appends records to a log file, each by one write, so that records of several
+ * processes do not mix. Missing directories are created.
+ *
+ * @param records With line ends; longer ones than 8 KiB are cut
+ * @param open Does not follow links
+ * @throws {CniError} 5 if the file cannot be written, or the path is a symbolic
+ *   link
+ */
+export function appendToLog(
+  path: string,
+  records: readonly string[],
+  open: OpenFile,
+): void {
+  withIoFailure(`write the log file "${path}"`, () => {
+    for (const record of records) {
+      appendRecord(path, encodeRecord(record), open);
+    }
+  });
+}
+
+/** Opens a file to append to it, and creates it if it is missing. */
+type OpenFile = (path: string) => Deno.FsFile;
+
+function encodeRecord(record: string): Uint8Array {
+  const bytes = new TextEncoder().encode(record);
+  if (bytes.length <= MAX_RECORD_BYTES) return bytes;
+  const cut = bytes.slice(0, MAX_RECORD_BYTES);
+  cut[MAX_RECORD_BYTES - 1] = 0x0a;
+  return cut;
+}
+
+function appendRecord(path: string, bytes: Uint8Array, open: OpenFile): void {
+  {
+    using file = openLog(path, open);
+    if (!isFull(file.statSync(), bytes)) return writeAll(file, bytes);
+  }
+  setAside(path, bytes);
+  using file = openLog(path, open);
+  writeAll(file, bytes);
+}
+
+function openLog(path: string, open: OpenFile): Deno.FsFile {
+  const file = unlessMissing(() => open(path));
+  if (file !== undefined) return file;
+  Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+  return open(path);
+}
+
+function isFull({ size }: Deno.FileInfo, { length }: Uint8Array): boolean {
+  return size + length > MAX_FILE_BYTES;
+}
+
+/** Renames a full file, unless another process does or did. */
+function setAside(path: string, bytes: Uint8Array): void {
+  using lock = unlessMissing(() =>
+    FileLock.tryAcquire(path, { create: false })
+  );
+  if (lock === undefined) return;
+  // Another process may have set it aside meanwhile.
+  const info = unlessMissing(() => Deno.statSync(path));
+  if (info && isFull(info, bytes)) Deno.renameSync(path, `${path}.1`);
+}

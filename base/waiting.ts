@@ -1,0 +1,86 @@
+/**
+ * Waiting for other processes and for other tasks of this one.
+ *
+ * @module
+ */
+
+import { pause, waitUntil } from "./deadline.ts";
+
+/** Time limit of a wait, and what happens then. */
+export interface Patience {
+  /** Ends the wait; undefined to wait forever. */
+  readonly signal: AbortSignal | undefined;
+  /** Creates the error that ends the wait. */
+  readonly giveUp: () => Error;
+  /** Called once if the wait takes long. */
+  readonly notice?: () => void;
+  /** When a wait counts as long, in ms; 5 s by default. */
+  readonly noticeMs?: number;
+}
+
+const NOTICE_MS = 5000;
+
+/** The first and the longest pause between two attempts. */
+const FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 50;
+
+/**
+ * Polls until an attempt succeeds. The pause between attempts grows to 50 ms.
+ * The event loop keeps running.
+ *
+ * @throws The error from `giveUp` on the signal, or an error from `attempt`
+ */
+export async function pollUntil<T>(
+  attempt: () => T | undefined,
+  patience: Patience,
+): Promise<T> {
+  const { notice, noticeMs = NOTICE_MS } = patience;
+  const noticeAtMs = performance.now() + noticeMs;
+  let isNoticed = false;
+  for (let pauseMs = FIRST_PAUSE_MS;; pauseMs *= 2) {
+    throwIfEnded(patience);
+    const outcome = attempt();
+    if (outcome !== undefined) return outcome;
+    if (!isNoticed && performance.now() >= noticeAtMs) {
+      isNoticed = true;
+      notice?.();
+    }
+    await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), patience.signal);
+  }
+}
+
+/** Queues, one for each name. */
+export class TurnQueues {
+  /** The end of the last turn in each queue. */
+  readonly #tails = new Map<string, Promise<void>>();
+
+  /**
+   * Waits until all earlier turns are done.
+   *
+   * @returns The turn, which ends when disposed of
+   * @throws The error from `giveUp` on the signal
+   */
+  async takeTurn(name: string, patience: Patience): Promise<Disposable> {
+    const before = this.#tails.get(name) ?? Promise.resolve();
+    const { promise: done, resolve: leave } = Promise.withResolvers<void>();
+    // A waiter that gives up leaves; later ones still wait for earlier ones.
+    const tail = before.then(() => done);
+    this.#tails.set(name, tail);
+    tail.then(() => this.#forget(name, tail));
+    try {
+      await (patience.signal ? waitUntil(before, patience.signal) : before);
+      throwIfEnded(patience);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    return { [Symbol.dispose]: leave };
+  }
+
+  #forget(name: string, tail: Promise<void>): void {
+    if (this.#tails.get(name) === tail) this.#tails.delete(name);
+  }
+}
+
+function throwIfEnded({ signal, giveUp }: Patience): void {
+  if (signal?.aborted) throw giveUp();
+}

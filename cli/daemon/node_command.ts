@@ -1,0 +1,198 @@
+/**
+ * `cni daemon enable`, `disable`, `restart` and `status`: the node daemon as a
+ * service of this node.
+ *
+ * @module
+ */
+
+import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { exists } from "../../ffi/socket/unix_stream.ts";
+import type { Output } from "../../base/command_line/command.ts";
+import { type Column, formatTable } from "../../base/command_line/table.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  findDaemonProcess,
+  type NodeDaemon,
+  readExecutable,
+  readNodeDaemon,
+  readStart,
+  type StateDocument,
+} from "./node_daemon.ts";
+import {
+  DaemonService,
+  noteNotStarted,
+  noteStillRuns,
+} from "../install/daemon_service.ts";
+import { requireExecutable } from "../install/command.ts";
+
+/** Has this node run the daemon of this executable, now and from each boot on. */
+export async function enable(call: CniCall): Promise<Output> {
+  const service = getService(call);
+  requireExecutable();
+  const executable = Deno.execPath();
+  await service.enable(executable);
+  if (service.isLive) return report("started");
+  const pid = await findDaemonProcess(call.signal);
+  return { ...report("installed"), note: noteNotStarted(executable, pid) };
+}
+
+/** Stops the daemon, now and at each boot. Fails if one runs that systemd did not start. */
+export async function disable(call: CniCall): Promise<Output> {
+  const { signal } = call;
+  await DaemonService.find(signal)?.disable();
+  const pid = await findDaemonProcess(signal);
+  if (pid === undefined) {
+    getService(call);
+    return report("disabled");
+  }
+  return {
+    json: { daemon: "running", pid },
+    text: `daemon running, process ${pid}`,
+    note: noteStillRuns(pid),
+    exitCode: 1,
+  };
+}
+
+/** Starts the daemon again. */
+export async function restart(call: CniCall): Promise<Output> {
+  const service = getService(call);
+  if (!service.isLive) throw refuse(call, "systemd does not run here");
+  await service.restart();
+  return report("restarted");
+}
+
+function report(change: string): Output {
+  return { json: { daemon: change }, text: `daemon ${change}` };
+}
+
+/** @throws {CniError} 999 if systemd does not run this node */
+function getService(call: CniCall): DaemonService {
+  const service = DaemonService.find(call.signal);
+  if (service !== undefined) return service;
+  throw refuse(call, "this node has no systemd");
+}
+
+function refuse({ command }: CniCall, why: string): CniError {
+  return new CniError(
+    ErrorCode.Internal,
+    `Cannot run "${command}": ${why}; run cni daemon --detach, or have the ` +
+      "node's service manager run cni daemon",
+  );
+}
+
+/** The daemon that listens, and its service. */
+interface Row {
+  /** Whether it answers. */
+  readonly running: boolean;
+  /** What listens. */
+  readonly state: NodeDaemon["is"];
+  /** Whether it starts at boot; null without systemd. */
+  readonly enabled: boolean | null;
+  readonly pid: number | null;
+  /** When its process began. */
+  readonly since: string | null;
+  readonly memoryBytes: number | null;
+  readonly executable: string | null;
+  /** Outcomes of its calls; null if it does not tell. */
+  readonly calls: StateDocument["calls"] | null;
+  /** Where it serves its metrics, and why it does not now; null if nowhere. */
+  readonly metrics: StateDocument["metrics"] | null;
+}
+
+/** Shows who listens on the daemon's socket. */
+export async function status({ signal }: CniCall): Promise<Output> {
+  const service = DaemonService.find(signal);
+  const file = service?.isLive ? (await service.read()).file : undefined;
+  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal });
+  const pid = daemon.is === "absent" ? undefined : daemon.pid;
+  const { executable, isDeleted } = readExecutable(pid);
+  const state = daemon.is === "running" ? daemon.state : undefined;
+  const row: Row = {
+    running: daemon.is === "running",
+    state: daemon.is,
+    enabled: file === undefined ? null : file === "enabled",
+    pid: pid ?? null,
+    // As cni doctor says.
+    since: state ? readStart(state) : pid ? findStart(pid) : null,
+    memoryBytes: pid ? findMemory(pid) : null,
+    executable: executable ?? null,
+    calls: state?.calls ?? null,
+    metrics: state?.metrics ?? null,
+  };
+  const notes = [
+    ...state?.metrics?.problem
+      ? [describeMetrics(state.metrics.address, state.metrics.problem)]
+      : [],
+    ...isDeleted ? [describeDeleted(executable, pid)] : [],
+    ...row.calls?.reasons.map(({ reason, count, advice }) =>
+      `${
+        count === 1
+          ? "1 call did the work itself"
+          : `${count} calls did the work themselves`
+      }, ${reason}: ${advice}`
+    ) ?? [],
+  ];
+  return {
+    json: row,
+    text: (style) => formatTable(COLUMNS, [row], style),
+    note: notes.length === 0 ? undefined : notes.join("\n"),
+    exitCode: row.running ? 0 : 1,
+  };
+}
+
+function describeMetrics(address: string, problem: string): string {
+  return `It does not serve its metrics at ${address}: ${problem}; calls go ` +
+    "on, and it tries again";
+}
+
+function describeDeleted(
+  executable: string | undefined,
+  pid: number | undefined,
+): string {
+  return executable !== undefined && exists(executable)
+    ? "It runs an executable that has been replaced: cni daemon restart"
+    : `It runs an executable that has been removed; to stop it: kill ${pid}`;
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: "STATE", cell: ({ state }) => state },
+  { heading: "ENABLED", cell: ({ enabled }) => toWord(enabled) },
+  { heading: "PID", cell: ({ pid }) => `${pid ?? ""}` },
+  { heading: "SINCE", cell: ({ since }) => since ?? "" },
+  {
+    heading: "MEMORY",
+    cell: ({ memoryBytes }) =>
+      memoryBytes === null ? "" : `${Math.round(memoryBytes / 2 ** 20)} MiB`,
+  },
+  { heading: "CALLS", cell: ({ calls }) => `${calls?.done ?? ""}` },
+  { heading: "LEFT", cell: ({ calls }) => `${calls?.left ?? ""}` },
+  { heading: "EXECUTABLE", cell: ({ executable }) => executable ?? "" },
+];
+
+function toWord(value: boolean | null): string {
+  return value === null ? "" : value ? "yes" : "no";
+}
+
+/** Ticks a second of times in /proc, on all architectures of Linux. Source: proc(5), time(7). */
+const TICKS = 100;
+
+/** Returns when a process began; null if it has ended. */
+function findStart(pid: number): string | null {
+  const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
+  // The name, in parentheses, may have blanks.
+  const ticks = stat?.replace(/^.*\) /s, "").split(" ")[19];
+  const [, boot] = /^btime (\d+)$/m
+    .exec(Deno.readTextFileSync("/proc/stat")) ?? [];
+  if (ticks === undefined || boot === undefined) return null;
+  const seconds = Math.floor(Number(boot) + Number(ticks) / TICKS);
+  return new Date(seconds * 1000).toISOString().replace(".000", "");
+}
+
+/** Returns the memory of a process that no other shares, in bytes; null if it has ended. */
+function findMemory(pid: number): number | null {
+  const status = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/status`));
+  const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(status ?? "") ?? [];
+  return kibibytes === undefined ? null : Number(kibibytes) * 1024;
+}

@@ -1,0 +1,315 @@
+/**
+ * `cni doctor`: finds what is wrong with the node, and mends what is safe to mend.
+ *
+ * @module
+ */
+
+import { deadline, JoinedSignal, pause } from "../../base/deadline.ts";
+import { type Output, readTimeLimit } from "../../base/command_line/command.ts";
+import { refuse } from "../../base/command_line/usage_error.ts";
+import { showControls, type Style } from "../../base/command_line/style.ts";
+import { wrap } from "../../base/command_line/table.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  collapse,
+  type Collapsed,
+  diagnose,
+  type Diagnosis,
+  type Found,
+  mendAll,
+  type Mended,
+  type Unchecked,
+} from "./diagnose.ts";
+import { Node, type Replaced } from "./node.ts";
+import { addressOf } from "./page_address.ts";
+import { type Line, summarize } from "./summary.ts";
+import { readDirectories } from "../networks/network.ts";
+
+/** Runs all checks, or what else the flags say. */
+export async function doctor(
+  call: CniCall,
+  replaced: Replaced = {},
+): Promise<Output> {
+  const { flags } = call;
+  const modes = [flags.pod !== undefined, flags.fix, flags.wait, flags.try];
+  if (modes.filter(Boolean).length > 1) {
+    throw refuse(
+      call.command,
+      "use only one of --pod, --fix, --wait and --try",
+    );
+  }
+  if (flags.svg !== undefined && !flags.try) {
+    throw refuse(call.command, "--svg draws what --try finds");
+  }
+  if (flags.try) {
+    const { tryNetworks } = await import("./try/command.ts");
+    return await tryNetworks(call, replaced);
+  }
+  if (flags.wait === undefined) return await look(call, replaced);
+  return await waitUntilWell(call, replaced);
+}
+
+async function look(
+  call: CniCall,
+  { patience, resolvConf: _, ...replaced }: Replaced,
+): Promise<Output> {
+  const { env, signal, flags } = call;
+  const options = {
+    directories: readDirectories(call),
+    env,
+    signal,
+    ...replaced,
+    ...patience && { patience },
+  };
+  using node = new Node(options);
+  if (flags.pod !== undefined) {
+    const { showWay } = await import("./way/command.ts");
+    const isStrict = flags.strict === true;
+    return await showWay(node, flags.pod, { isStrict, patience });
+  }
+  call.onProgress?.("Checking the node");
+  const found = await diagnose(node);
+  const mended = flags.fix ? await mendAll(found.findings) : [];
+  // What was mended is looked at again, with fresh eyes.
+  using again = new Node(options);
+  const left = mended.length === 0 ? found : await diagnose(again);
+  return report(call, left, mended, await summarize(again));
+}
+
+/** How long to wait between two looks, in ms. */
+const BETWEEN_LOOKS_MS = 2000;
+
+/** Looks again and again, until nothing is wrong or the time is up. */
+async function waitUntilWell(
+  call: CniCall,
+  replaced: Replaced,
+): Promise<Output> {
+  const waitMs = readTimeLimit(call, "wait");
+  const end = performance.now() + waitMs;
+  for (;;) {
+    // The time limit is that of one look.
+    using limit = new JoinedSignal(
+      call.timeoutMs === 0 ? undefined : deadline(call.timeoutMs),
+      call.interrupt,
+    );
+    const output = await look({ ...call, signal: limit.signal }, replaced);
+    const leftMs = end - performance.now();
+    if (output.exitCode === EXIT.well || leftMs <= 0) return output;
+    if (call.interrupt.aborted) return output;
+    call.onProgress?.("Waiting until nothing is wrong");
+    await pause(Math.min(BETWEEN_LOOKS_MS, leftMs), call.interrupt);
+  }
+}
+
+/** Returns the place of a code in the documentation. */
+function urlOf(code: string): string {
+  return addressOf("findings", code.toLowerCase());
+}
+
+function report(
+  { flags }: Pick<CniCall, "flags">,
+  { findings, unchecked }: Diagnosis,
+  mended: readonly Mended[],
+  summary: readonly Line[],
+): Output {
+  const count = (severity: Found["severity"]): number =>
+    findings.filter((finding) => finding.severity === severity).length;
+  const [errors, warnings] = [count("error"), count("warning")];
+  const isWrong = errors > 0 || flags.strict === true && warnings > 0 ||
+    mended.some(({ failure }) => failure !== undefined);
+  const isWhole = unchecked.length === 0;
+  const shown = collapse(findings);
+  return {
+    json: {
+      version: JSON_VERSION,
+      ok: !isWrong && isWhole,
+      errors,
+      warnings,
+      summary: Object.fromEntries(
+        summary.map(({ label, text }) => [label.toLowerCase(), text]),
+      ),
+      findings: shown.map(toDocument),
+      mended: mended.map(({ check, did, failure }) => ({
+        check,
+        did: did ?? null,
+        failure: failure ?? null,
+      })),
+      unchecked: unchecked.map(({ check, reason }) => ({ check, reason })),
+    },
+    text: (style) =>
+      [
+        formatSummary(summary, style),
+        ...mended.map((one) => formatMended(one, style)),
+        ...shown.map((finding) => formatFinding(finding, style)),
+        ...formatUnchecked(unchecked, style),
+        formatVerdict({ errors, warnings, isWhole }, style),
+      ].join("\n\n"),
+    exitCode: isWrong ? EXIT.wrong : isWhole ? EXIT.well : EXIT.unchecked,
+  };
+}
+
+/** Version of the document: it grows if something is removed or changes its meaning. */
+const JSON_VERSION = 1;
+
+/** Exit codes, for scripts. */
+export const EXIT = {
+  /** Everything was checked, and nothing is wrong. */
+  well: 0,
+  /** Something is wrong. */
+  wrong: 1,
+  /** Nothing wrong was found, but something could not be checked. */
+  unchecked: 3,
+} as const;
+
+function toDocument(
+  { check, code, severity, message, consequence, ...more }: Collapsed,
+): Record<string, unknown> {
+  const { command, advice, look, mend, count, also } = more;
+  return {
+    check,
+    code,
+    severity,
+    message,
+    consequence,
+    command: command ?? look ?? null,
+    fix: command ?? null,
+    advice: advice ?? null,
+    look: look ?? null,
+    fixable: mend !== undefined,
+    count,
+    also: also.map(({ message, command }) => ({
+      message,
+      fix: command ?? null,
+    })),
+    url: urlOf(code),
+  };
+}
+
+function formatSummary(summary: readonly Line[], style: Style): string {
+  const width = Math.max(...summary.map(({ label }) => label.length)) + 2;
+  return summary.map(({ label, text }) =>
+    hang(style.bold(label.padEnd(width)), width, text, style)
+  ).join("\n");
+}
+
+/** Puts a text behind its heading; further lines begin below the text. */
+function hang(
+  heading: string,
+  indent: number,
+  text: string,
+  { width = Infinity }: Style,
+): string {
+  const room = Math.max(width - indent, LEAST_ROOM);
+  return heading + wrap(showControls(text), room).join(
+    `\n${" ".repeat(indent)}`,
+  );
+}
+
+/** A terminal that is narrower breaks words. */
+const LEAST_ROOM = 20;
+const INDENT = 4, LABEL = 6;
+/** How many of the findings that one stands for are shown. */
+const MOST_ALSO = 2;
+
+function formatFinding(
+  { check, code, severity, message, consequence, ...more }: Collapsed,
+  style: Style,
+): string {
+  const { command, advice, look, mend, count, also } = more;
+  const mark = severity === "error"
+    ? style.red
+    : severity === "warning"
+    ? style.yellow
+    : style.bold;
+  const times = count > 1 ? ` (${count} times)` : "";
+  const head = `${mark(severity)} ${style.bold(`${code} ${check}`)}${times}: `;
+  const plain = `${severity} ${code} ${check}${times}: `;
+  const room = Math.max((style.width ?? Infinity) - INDENT, LEAST_ROOM);
+  // The first line is shorter by its heading.
+  const [first = "", ...rest] = wrap(plain + showControls(message), room)
+    .map((line, at) => at === 0 ? line.slice(plain.length) : line);
+  const labelled = (label: string, text: string): string =>
+    hang(
+      " ".repeat(INDENT) + label.padEnd(LABEL),
+      INDENT + LABEL,
+      text,
+      style,
+    );
+  // Commands are pasted, so they stay in one line.
+  const literal = (label: string, text: string): string =>
+    " ".repeat(INDENT) + label.padEnd(LABEL) + showControls(text);
+  const hint = mend === undefined ? "" : "  (or: cni doctor --fix)";
+  const left = also.length - MOST_ALSO;
+  return [
+    head + first,
+    ...rest.map((line) => " ".repeat(INDENT) + line),
+    ...also.slice(0, MOST_ALSO).map(({ message }) =>
+      labelled("also:", message)
+    ),
+    ...left > 0 ? [labelled("also:", `${left} more, which --json lists`)] : [],
+    labelled("so:", consequence),
+    ...command === undefined ? [] : [literal("fix:", command + hint)],
+    ...command !== undefined && also.length > 0
+      ? [labelled("", "and so on for the others: --json lists each fix")]
+      : [],
+    ...advice === undefined
+      ? []
+      : [labelled(command === undefined ? "fix:" : "note:", advice)],
+    ...look === undefined ? [] : [literal("look:", look)],
+    literal("see:", `cni explain ${code}, ${urlOf(code)}`),
+  ].join("\n");
+}
+
+function formatMended(
+  { check, did, failure }: Mended,
+  style: Style,
+): string {
+  return failure === undefined
+    ? `${style.green("mended")} ${style.bold(check)}: ${
+      showControls(did ?? "")
+    }`
+    : `${style.red("not mended")} ${style.bold(check)}: ${
+      showControls(failure)
+    }`;
+}
+
+/** Formats the checks that could not run, by reason. */
+function formatUnchecked(
+  unchecked: readonly Unchecked[],
+  style: Style,
+): string[] {
+  const byReason = Map.groupBy(
+    unchecked,
+    ({ reason, isDenied }) => isDenied ? "run it as root" : reason,
+  );
+  return [...byReason].map(([reason, some]) =>
+    hang(
+      "Not checked: ",
+      INDENT,
+      `${some.map(({ check }) => check).join(", ")}; ${reason}`,
+      style,
+    )
+  );
+}
+
+function formatVerdict(
+  { errors, warnings, isWhole }: {
+    readonly errors: number;
+    readonly warnings: number;
+    readonly isWhole: boolean;
+  },
+  style: Style,
+): string {
+  if (errors + warnings === 0) {
+    return isWhole
+      ? style.green("Nothing is wrong")
+      : style.yellow("Nothing is wrong in what was checked");
+  }
+  const plural = (count: number, word: string): string =>
+    `${count} ${word}${count === 1 ? "" : "s"}`;
+  const text = [
+    ...errors === 0 ? [] : [plural(errors, "error")],
+    ...warnings === 0 ? [] : [plural(warnings, "warning")],
+  ].join(", ");
+  return errors === 0 ? style.yellow(text) : style.red(text);
+}

@@ -1,0 +1,445 @@
+/**
+ * `cni install` and `cni uninstall`: put this executable on a node, and remove
+ * it again.
+ *
+ * @module
+ */
+
+import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
+import { join, resolve } from "@std/path/posix";
+import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import { listCachedPlugins, nameAttachment } from "../doctor/live.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible, withIoFailure } from "../../base/files/io.ts";
+import {
+  compareLibraries,
+  copyLibraries,
+  LIBRARY_DIRECTORY,
+  removeLibraries,
+} from "../../base/files/libraries.ts";
+import { findAbout } from "../../plugins/abouts.ts";
+import { pluginNames, programNames } from "../../plugins/registry.ts";
+import type { Output } from "../../base/command_line/command.ts";
+import { formatFailureText } from "../../base/command_line/failure.ts";
+import { didYouMean } from "../../base/command_line/suggest.ts";
+import { type Column, formatTable } from "../../base/command_line/table.ts";
+import { refuse } from "../../base/command_line/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  DaemonService,
+  noteNotStarted,
+  noteStillRuns,
+  type ServiceChange,
+} from "./daemon_service.ts";
+import {
+  type Change,
+  EXECUTABLE,
+  type Form,
+  Installation,
+  requireWritable,
+  type Undone,
+} from "./installation.ts";
+import { listTypes } from "./plugin_types.ts";
+import { judgeNode, type NodeVerdict } from "./verdict.ts";
+import { isDirectory, listNetworks, readDirectories } from "../networks/network.ts";
+import { findDaemonProcess, readExecutable } from "../daemon/node_daemon.ts";
+
+/** This executable. */
+const SOURCE = "/proc/self/exe";
+
+/** The executable of `multus install`. */
+const MULTUS = "cni-multus";
+
+/** Programs that are not plugins, installed only if they are named. */
+const ON_REQUEST: readonly string[] = ["multus-shim", "noop"];
+
+/**
+ * Directories of plugins that runtimes use. Source: defaults of containerd, CRI-O,
+ * podman, k3s, RKE2 and GKE.
+ */
+const RUNTIME_DIRECTORIES: readonly string[] = [
+  "/opt/cni/bin",
+  "/usr/libexec/cni",
+  "/usr/lib/cni",
+  "/usr/local/libexec/cni",
+  "/usr/local/lib/cni",
+  "/var/lib/rancher/k3s/data/cni",
+  "/var/lib/rancher/k3s/data/current/bin",
+  "/home/kubernetes/bin",
+];
+
+/** A file, and what was done to it. */
+interface Row {
+  readonly name: string;
+  readonly change: Change | Undone;
+}
+
+/** The change to the node daemon, or why it could not be made. */
+interface DaemonReport {
+  readonly change: ServiceChange | "failed" | "running";
+  readonly problem?: string;
+  /** The process that goes on, because systemd does not run it. */
+  readonly pid?: number;
+}
+
+/** Installs this executable. With `--rollback`, does the same as {@linkcode uninstall}. */
+export async function install(call: CniCall): Promise<Output> {
+  if (call.flags.rollback) return await uninstall(call);
+  const [directory = ""] = call.args;
+  const names = chooseNames(call);
+  const chosen = chooseForm(call);
+  requireExecutable();
+  const isDryRun = call.flags["dry-run"];
+  requireWritable(directory);
+  if (!isDirectory(directory)) {
+    if (isDryRun) {
+      const rows = installedRows(names);
+      return await reportPlan(call, rows, await updateDaemon(call, rows));
+    }
+    withIoFailure(
+      `create the directory "${directory}"`,
+      () => Deno.mkdirSync(directory, { recursive: true }),
+    );
+  }
+  using installation = await Installation.open(directory, SOURCE);
+  const pruned = call.flags.prune
+    ? compareUndo(installation, installation.listPlugins())
+      .filter(({ name }) => !names.includes(name))
+    : [];
+  if (!call.flags.force) refuseIfNeeded(call, pruned);
+  const changes = new Map<string, Change>();
+  const formOf = (name: string): Form =>
+    findAbout(name)?.install?.isCopy ? "copy" : chosen;
+  for (const name of names) {
+    const form = formOf(name);
+    changes.set(name, await installation.compare(SOURCE, name, form));
+  }
+  const others = installation.listOtherLinks(changes);
+  const rows: Row[] = [];
+  // First: without them the executable may not start.
+  const libraries = isDryRun
+    ? await compareLibraries(SOURCE, directory)
+    : await copyLibraries(SOURCE, directory);
+  if (libraries !== undefined) {
+    rows.push({ name: LIBRARY_DIRECTORY, change: libraries });
+  }
+  if (!isDryRun) installation.prepare(changes);
+  for (const [name, change] of changes) {
+    call.onProgress?.(`${rows.length + 1}/${names.length} ${name}`);
+    if (!isDryRun) {
+      await installation.install(SOURCE, name, formOf(name), change);
+    }
+    rows.push({ name, change });
+  }
+  rows.push(...others.map((name) => ({ name, change: "repointed" as const })));
+  for (const { name } of isDryRun ? [] : pruned) installation.undo(name);
+  const daemon = await updateDaemon(call, rows);
+  return isDryRun
+    ? await reportPlan(call, [...rows, ...pruned], daemon)
+    : report(call, [...rows, ...pruned], daemon);
+}
+
+/** Lists what is installed, and what removing it would do. */
+function compareUndo(
+  installation: Installation,
+  names: readonly string[] = installation.list(),
+): Row[] {
+  return names
+    .map((name) => ({ name, change: installation.compareUndo(name) }));
+}
+
+/** Reports whether runtimes use a directory by default. */
+function isOfRuntimes(directory: string): boolean {
+  return RUNTIME_DIRECTORIES.includes(resolve(directory));
+}
+
+/** Has the node run the daemon of what was installed, if it is one that systemd runs. */
+async function updateDaemon(
+  call: CniCall,
+  rows: readonly Row[],
+): Promise<DaemonReport | undefined> {
+  const directory = resolve(call.args[0] ?? "");
+  const { flags, signal } = call;
+  if (flags["no-daemon"] || !isOfRuntimes(directory)) return undefined;
+  const service = DaemonService.find(signal);
+  const isReplaced = rows.some(({ name, change }) =>
+    name === EXECUTABLE && change !== "unchanged"
+  );
+  const options = { executable: join(directory, EXECUTABLE), isReplaced };
+  return service &&
+    await tryDaemon(() =>
+      flags["dry-run"] ? service.compare(options) : service.update(options)
+    );
+}
+
+/** Plugins work without the daemon, so its failure does not fail them. */
+async function tryDaemon(
+  change: () => Promise<ServiceChange>,
+): Promise<DaemonReport> {
+  try {
+    return { change: await change() };
+  } catch (error) {
+    return { change: "failed", problem: formatFailureText(error) };
+  }
+}
+
+/** Stops and removes the daemon that runs from a directory. */
+async function removeDaemon(
+  { args: [directory = ""], flags, signal }: CniCall,
+): Promise<DaemonReport | undefined> {
+  const service = DaemonService.find(signal);
+  const executable = join(resolve(directory), EXECUTABLE);
+  const isService = service?.executable === executable;
+  const removed = isService
+    ? await tryDaemon(async () => {
+      if (!flags["dry-run"]) await service.remove();
+      return "removed";
+    })
+    : undefined;
+  if (isService && service.isLive) return removed;
+  const pid = await findDaemonOf(executable, signal);
+  return pid === undefined ? removed : { ...removed, change: "running", pid };
+}
+
+/** Finds the process of a daemon that listens. */
+async function findDaemonOf(
+  executable: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const path = ifPossible(() => Deno.realPathSync(executable));
+  const pid = await findDaemonProcess(signal);
+  const isOf = path !== undefined && readExecutable(pid).executable === path;
+  return isOf ? pid : undefined;
+}
+
+function installedRows(names: readonly string[]): Row[] {
+  return names.map((name) => ({ name, change: "installed" }));
+}
+
+/** Removes this executable, and restores what it has replaced. */
+export async function uninstall(call: CniCall): Promise<Output> {
+  const [directory = ""] = call.args;
+  using installation = await Installation.open(directory);
+  const rows = compareUndo(installation);
+  if (rows.length === 0 && !call.flags["if-installed"]) {
+    throw new CniError(
+      ErrorCode.Internal,
+      `Nothing is installed in "${directory}" by cni install`,
+    );
+  }
+  if (!call.flags.force) refuseIfNeeded(call, rows);
+  // First: its unit must not name a file that is gone.
+  const daemon = await removeDaemon(call);
+  if (!call.flags["dry-run"]) {
+    for (const { name } of rows) installation.undo(name);
+    // Those of multus are the same.
+    const multus = ifPossible(() => Deno.statSync(join(directory, MULTUS)));
+    if (multus === undefined) removeLibraries(directory);
+    installation.forget();
+  }
+  return report(call, rows, daemon);
+}
+
+/** Refuses to remove plugins that a configuration uses. */
+function refuseIfNeeded(call: CniCall, rows: readonly Row[]): void {
+  const removed = rows.filter(({ change }) => change === "removed")
+    .map(({ name }) => name);
+  const { confDir, cacheDir } = readDirectories(call);
+  refuseIfAttached(cacheDir, removed);
+  for (const { file, list } of listNetworks(confDir)) {
+    const types = list.plugins.flatMap(({ document }) => listTypes(document));
+    const missing = types.find((type) => removed.includes(type));
+    if (missing === undefined) continue;
+    const hint = missing === "chain"
+      ? `; run cni convert --to list --write ${file}`
+      : "; use --force to remove it nevertheless";
+    throw new CniError(
+      ErrorCode.Internal,
+      `Cannot uninstall: ${file} needs ${missing}, which would be missing${hint}`,
+    );
+  }
+}
+
+/** Refuses to remove plugins that DEL of an attachment needs. */
+function refuseIfAttached(cacheDir: string, removed: readonly string[]): void {
+  for (const one of listNodeAttachments({ cacheDir })) {
+    const missing = listCachedPlugins(one).flatMap(listTypes)
+      .find((type) => removed.includes(type));
+    if (missing === undefined) continue;
+    throw new CniError(
+      ErrorCode.Internal,
+      `Cannot uninstall: ${nameAttachment(one)} of "${one.network}" was ` +
+        `attached with ${missing}, which would be missing for DEL; remove the ` +
+        "container first, run cni gc --orphans if it is gone, or use --force",
+    );
+  }
+}
+
+/** Chooses the files: the executable first, because links lead to it. */
+function chooseNames(call: CniCall): string[] {
+  const { only } = call.flags;
+  const known = [...pluginNames, ...programNames]
+    .filter((name) => name !== EXECUTABLE);
+  if (only === undefined) {
+    const usual = known.filter((name) =>
+      !ON_REQUEST.includes(name) && !findAbout(name)?.install?.onRequest
+    );
+    return [EXECUTABLE, ...usual.sort()];
+  }
+  const named = only.split(",").map((name) => name.trim())
+    .filter((name) => name !== "" && name !== EXECUTABLE);
+  for (const name of named) {
+    if (known.includes(name)) continue;
+    const hint = didYouMean(name, known);
+    throw refuse(call.command, `no plugin is named "${name}"${hint}`);
+  }
+  return [EXECUTABLE, ...new Set(named)];
+}
+
+function chooseForm({ command, flags }: CniCall): Form {
+  if (!flags.copy) return "link";
+  if (!flags.link) return "copy";
+  throw refuse(command, "--copy and --link contradict each other");
+}
+
+/** @throws {CniError} 999 if this is run from its sources */
+export function requireExecutable(): void {
+  if (import.meta.dirname === undefined) return;
+  throw new CniError(
+    ErrorCode.Internal,
+    "Cannot install: this is cni from its sources; run deno task compile " +
+      "and then dist/bin/cni install",
+  );
+}
+
+const COLUMNS: readonly Column<
+  & Pick<DaemonReport | Row, "change">
+  & Pick<DaemonReport, "pid">
+  & Pick<Row, "name">
+>[] = [
+  { heading: "NAME", cell: ({ name }) => name },
+  {
+    heading: "CHANGE",
+    cell: ({ change, pid }) =>
+      pid === undefined ? change : `${change}, process ${pid}`,
+  },
+];
+
+function report(
+  call: CniCall,
+  rows: readonly Row[],
+  daemon: DaemonReport | undefined,
+): Output {
+  const [directory = ""] = call.args;
+  const isDryRun = call.flags["dry-run"] === true;
+  const shown = daemon ? [...rows, { ...daemon, name: "daemon" }] : rows;
+  return {
+    json: { directory, dryRun: isDryRun, files: rows, ...daemon && { daemon } },
+    text: (style) => formatTable(COLUMNS, shown, style),
+    note: [
+      ...explainOthers(directory, rows),
+      ...isDryRun
+        ? ["Nothing was changed (--dry-run)"]
+        : explainFiles(directory, rows, daemon),
+      ...explainDaemon(call, daemon),
+    ].join("\n") || undefined,
+  };
+}
+
+/** Reports what would change, and what it means for the node's networks. */
+async function reportPlan(
+  call: CniCall,
+  rows: readonly Row[],
+  daemon: DaemonReport | undefined,
+): Promise<Output> {
+  const { json, text, ...others } = report(call, rows, daemon);
+  const changes = new Map(rows.map(({ name, change }) => [name, change]));
+  const verdict = await judgeNode(call, changes);
+  return {
+    ...others,
+    json: { ...json as object, ...verdict },
+    text: (style) =>
+      [
+        typeof text === "string" ? text : text(style),
+        ...formatVerdict(verdict),
+      ].join("\n"),
+  };
+}
+
+function formatVerdict({ networks, limits }: NodeVerdict): string[] {
+  return [
+    ...networks.flatMap(({
+      network,
+      file,
+      plugins,
+      unknownKeys,
+      differences,
+      errors,
+    }) => [
+      `\n${network} (${file})`,
+      ...Object.entries(
+        Object.groupBy(Object.keys(plugins), (type) => plugins[type] ?? ""),
+      ).map(([change, types]) => `  ${change} ${types?.join(", ")}`),
+      ...errors.map((text) => `  error ${text}`),
+      ...unknownKeys.map((text) => `  unknown ${text}`),
+      ...differences.map((text) => `  differs ${text}`),
+    ]),
+    ...limits.map((text) => `\nerror ${text}`),
+  ];
+}
+
+/** Explains what becomes of plugins that are links to another program's executable. */
+function explainOthers(directory: string, rows: readonly Row[]): string[] {
+  const links = rows.filter(({ change }) => change === "repointed")
+    .map(({ name }) => name);
+  return links.length === 0 ? [] : [
+    `In "${directory}", ${links.join(", ")} lead to another program that is ` +
+    "replaced; they keep running that program, from a copy in .cni-install",
+  ];
+}
+
+/** Explains how to go back, and that a daemon runs another executable. */
+function explainFiles(
+  directory: string,
+  rows: readonly Row[],
+  daemon: DaemonReport | undefined,
+): string[] {
+  const notes: string[] = [];
+  if (rows.some(({ change }) => change === "replaced")) {
+    notes.push(`To restore the replaced files: cni uninstall ${directory}`);
+  }
+  const isUpdate = rows.some(({ name, change }) =>
+    name === EXECUTABLE && (change === "updated" || change === "replaced")
+  );
+  if (
+    daemon === undefined && isUpdate &&
+    ifPossible(() => Deno.lstatSync(DEFAULT_SOCKET))
+  ) {
+    notes.push("Restart the node daemon: it still runs the old executable");
+  }
+  return notes;
+}
+
+/** Explains what the node daemon needs, or why it is left out. */
+function explainDaemon(
+  { args: [directory = ""], command, flags }: CniCall,
+  daemon: DaemonReport | undefined,
+): string[] {
+  const executable = join(resolve(directory), EXECUTABLE);
+  const isInstall = / install$/.test(command) && !flags.rollback;
+  if (daemon === undefined) {
+    return !isInstall || flags["no-daemon"] || isOfRuntimes(directory) ? [] : [
+      `The node daemon is left out: no runtime uses "${directory}" by ` +
+      `default. To have it: ${executable} daemon enable`,
+    ];
+  }
+  const { change, pid, problem } = daemon;
+  return [
+    ...change === "installed" ? [noteNotStarted(executable)] : [],
+    ...pid === undefined ? [] : [noteStillRuns(pid)],
+    ...problem === undefined ? [] : [
+      `The node daemon: ${problem}; plugins work without it. To see why: ` +
+      "journalctl -u cni-daemon -n 20. Then: cni daemon restart",
+    ],
+  ];
+}

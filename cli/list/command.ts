@@ -1,0 +1,138 @@
+/**
+ * `cni list`: shows the attachments of the node.
+ *
+ * @module
+ */
+
+import {
+  isCovered,
+  listAddresses,
+  listNodeAttachments,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
+import { getPod, shortenId } from "../attachments/target.ts";
+import type { Output } from "../../base/command_line/command.ts";
+import type { CniCall } from "../flags.ts";
+import { chooseExitCode, getNetwork, readDirectories } from "../networks/network.ts";
+import { type Column, formatListing } from "../../base/command_line/table.ts";
+
+/** An attachment, as shown. */
+export interface AttachmentRow {
+  readonly network: string;
+  /** Namespace and name of the Kubernetes pod; null if unknown. */
+  readonly pod: string | null;
+  /** The multus network that made it; null if a runtime did. */
+  readonly via: string | null;
+  /** Namespace and name of the NetworkAttachmentDefinition; null if unknown. */
+  readonly definition: string | null;
+  readonly containerID: string;
+  readonly ifname: string;
+  readonly addresses: readonly string[];
+  readonly netns: string;
+  /** Null if unknown. */
+  readonly netnsExists: boolean | null;
+  /** The time of ADD, in UTC. */
+  readonly since: string;
+}
+
+/** Reads the attachment cache. */
+export function list(call: CniCall): Output {
+  const directories = readDirectories(call);
+  const [network] = call.args;
+  const name = network?.includes("/")
+    ? getNetwork(directories, network).name
+    : network;
+  const all = listNodeAttachments(directories);
+  const { pod } = call.flags;
+  const rows = all
+    .filter((one) => name === undefined || one.network === name)
+    .filter((one) => pod === undefined || one.pod === pod)
+    .filter((one) => name !== undefined || !isCovered(one, all))
+    .map(toRow);
+  // A network without attachments is fine, but an unknown network is a mistake.
+  if (rows.length === 0 && name !== undefined) getNetwork(directories, name);
+  if (rows.length === 0 && pod !== undefined) getPod(pod, directories);
+  const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
+  const such = name === undefined && pod === undefined ? "" : "such ";
+  return {
+    json: rows,
+    text: formatListing(
+      call.flags,
+      chooseColumns(call, rows),
+      rows,
+      ({ network, containerID, ifname }) =>
+        [network, containerID, ifname].join("/"),
+    ),
+    exitCode: chooseExitCode(call, hasProblem),
+    note: rows.length === 0
+      ? `There are no ${such}attachments in "${directories.cacheDir}"`
+      : undefined,
+  };
+}
+
+/** Describes an attachment. */
+export function toRow(cached: NodeAttachment): AttachmentRow {
+  const { netns, pod, via, definition, isLive } = cached;
+  return {
+    network: cached.network,
+    pod: pod ?? null,
+    via: via ?? null,
+    definition: definition ?? null,
+    containerID: cached.containerId,
+    ifname: cached.ifName,
+    addresses: listAddresses(cached),
+    netns,
+    netnsExists: isLive ?? null,
+    since: cached.since.toISOString().replace(/\.\d+Z$/, "Z"),
+  };
+}
+
+/** Chooses the columns that say something; container IDs are short unless it is wide. */
+export function chooseColumns(
+  { flags }: Pick<CniCall, "flags">,
+  rows: readonly AttachmentRow[],
+): Column<AttachmentRow>[] {
+  const isWide = flags.wide || flags.output === "wide";
+  return COLUMNS.filter(({ heading }) =>
+    heading === "POD"
+      ? rows.some(({ pod }) => pod !== null)
+      : heading !== "VIA" || rows.some(({ via }) => via !== null)
+  ).map((column) =>
+    column.heading === "CONTAINER" && !isWide
+      ? { ...column, cell: (row) => shortenId(column.cell(row)) }
+      : column
+  );
+}
+
+// NETWORK, POD, CONTAINER and INTERFACE identify an attachment.
+const COLUMNS: readonly Column<AttachmentRow>[] = [
+  { heading: "NETWORK", cell: ({ network }) => network },
+  { heading: "POD", cell: ({ pod }) => pod ?? "", narrow: "middle" },
+  {
+    heading: "CONTAINER",
+    cell: ({ containerID }) => containerID,
+    narrow: "middle",
+    fair: 16,
+  },
+  { heading: "INTERFACE", cell: ({ ifname }) => ifname },
+  {
+    heading: "ADDRESSES",
+    cell: ({ addresses }) => addresses.join(","),
+    narrow: "wrap",
+  },
+  { heading: "VIA", cell: ({ via }) => via ?? "", dropped: 2 },
+  { heading: "NETNS", cell: ({ netns }) => netns, dropped: 3 },
+  {
+    heading: "EXISTS",
+    cell: ({ netnsExists }) =>
+      netnsExists === null ? "unknown" : netnsExists ? "yes" : "no",
+    mark: ({ netnsExists }, style) =>
+      netnsExists === false ? style.red : undefined,
+    dropped: 4,
+  },
+  {
+    heading: "SINCE",
+    cell: ({ since }) => since.replace(/:\d\dZ$/, "Z"),
+    dropped: 1,
+  },
+];

@@ -1,0 +1,200 @@
+/**
+ * Evidence that containers are alive: namespaces, their addresses, processes
+ * and cached attachments. It needs no container runtime.
+ *
+ * @module
+ */
+
+import { isNamespace } from "../../cni/call/own_netns.ts";
+import { findFileId } from "../../base/files/same_file.ts";
+import type { FoundLease, Proofs } from "../../cni/tools/leftovers.ts";
+import type { Claim } from "../../cni/tools/orphan.ts";
+import type { CachedAttachment } from "../../libcni/mod.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
+import type { Ip } from "../../net/ip.ts";
+import { findHostEnds, type HostEnds } from "./host_ends.ts";
+import { listNamespaceAddresses, readProcesses } from "./processes.ts";
+
+/** Options of the search for evidence. */
+export interface EvidenceOptions {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** The cached attachments of all runtimes. */
+  readonly cached: readonly CachedAttachment[];
+  /** The leases of all networks. */
+  readonly leases: readonly FoundLease[];
+  /** Younger leftovers are kept, in ms. */
+  readonly graceMs: number;
+}
+
+/** Processes name a container by its ID if that has so many characters. */
+const LONG_ID = 12;
+
+/** The living containers of this node, at one time. */
+export class Evidence implements Proofs {
+  readonly #hostId: string | undefined;
+  readonly #graceMs: number;
+  readonly #live = new Set<string>();
+  readonly #dead = new Map<string, string>();
+  readonly #addresses: Set<string>;
+  /** How many namespaces have an address. */
+  readonly #uses: Map<string, number>;
+  /** The living containers that are known to have an address. */
+  readonly #holders = new Map<string, Set<string>>();
+  readonly #processes: ReturnType<typeof readProcesses>;
+
+  /**
+   * Looks at all processes, namespaces and cached attachments.
+   *
+   * @throws {Error} If some processes or namespaces cannot be looked at
+   */
+  constructor({ hostNetns, cached, leases, graceMs }: EvidenceOptions) {
+    this.#hostId = findFileId(hostNetns);
+    this.#graceMs = graceMs;
+    this.#processes = readProcesses();
+    const used = listNamespaceAddresses(
+      this.#processes.namespaces,
+      this.#hostId,
+    ).map(String);
+    this.#addresses = new Set(used);
+    this.#uses = new Map(
+      [...Map.groupBy(used, (ip) => ip)].map(([ip, all]) => [ip, all.length]),
+    );
+    const hostEnds = findHostEnds(hostNetns);
+    for (const id of hostEnds.containers) this.#live.add(id);
+    for (const attachment of cached) {
+      const { containerId, since } = attachment;
+      const netns = netnsOf(attachment);
+      const isAlive = this.#isYoung(since) || this.isAlive(netns) ||
+        hasHostEnd(attachment, hostEnds);
+      if (!isAlive) {
+        if (netns !== "") this.#dead.set(containerId, netns);
+        continue;
+      }
+      this.#live.add(containerId);
+      for (const ip of addressesOf(attachment)) {
+        this.#addresses.add(String(ip));
+        this.#noteHolder(String(ip), containerId);
+      }
+    }
+    for (const { container, address, since } of leases) {
+      const isLive = this.#isYoung(since) || this.#addresses.has(address);
+      if (!isLive) continue;
+      this.#live.add(container);
+      this.#noteHolder(address, container);
+    }
+    // A virtual machine has its address inside, where no namespace shows it.
+    for (const { container, address } of leases) {
+      if (this.#isKnown({ container })) this.#addresses.add(address);
+    }
+  }
+
+  #noteHolder(address: string, container: string): void {
+    const holders = this.#holders.get(address) ?? new Set();
+    this.#holders.set(address, holders.add(container));
+  }
+
+  /** Returns the containers to which each use of an address is known to belong. */
+  #findHolders(ip: Ip): string[] {
+    const holders = this.#holders.get(String(ip)) ?? new Set();
+    return holders.size >= (this.#uses.get(String(ip)) ?? 0)
+      ? [...holders]
+      : [];
+  }
+
+  #isYoung(since: Date): boolean {
+    return Date.now() - since.getTime() < this.#graceMs;
+  }
+
+  /** Whether a CNI plugin is running on this host, of any program. */
+  get isBusy(): boolean {
+    return this.#processes.plugins.some(({ namespaceId }) =>
+      namespaceId === this.#hostId
+    );
+  }
+
+  /**
+   * Reports whether a path leads to the namespace of some container: caches and
+   * records of the Go plugins do not have which one it was.
+   */
+  isAlive(netns: string): boolean {
+    // Other mount namespaces may have what this one lacks.
+    return netns !== "" && ["", ...this.#processes.roots]
+      .some((root) => this.#isNamespace(root + netns));
+  }
+
+  #isNamespace(path: string): boolean {
+    const id = findFileId(path);
+    return id !== this.#hostId && isNamespace(id);
+  }
+
+  /**
+   * Explains why a leftover's container is gone.
+   *
+   * @returns Undefined if it is alive, or nothing proves that it is gone
+   */
+  findProof(claim: Claim): string | undefined {
+    const { container = "", addresses = [], netns = "", since } = claim;
+    if (since !== undefined && this.#isYoung(since)) return undefined;
+    if (netns !== "" && this.isAlive(netns)) return undefined;
+    if (container !== "" && this.#isKnown(claim)) return undefined;
+    const used = addresses.filter((ip) => this.#addresses.has(String(ip)));
+    // A container without an ID may be any of the holders.
+    const others = used.map((ip) => container ? this.#findHolders(ip) : []);
+    if (others.some(({ length }) => length === 0)) return undefined;
+    const gone = netns || this.#dead.get(container);
+    if (gone) return `namespace ${gone} is gone`;
+    if (used.length > 0) {
+      return `${used.join(", ")} is of container ${others.flat().join(", ")}`;
+    }
+    if (addresses.length > 0) return `no namespace has ${addresses.join(", ")}`;
+    return container === ""
+      ? undefined
+      : "no process or attachment of the container";
+  }
+
+  /** Reports whether a container is attached, or named by a process. */
+  #isKnown({ container = "", isCut = false }: Claim): boolean {
+    const { plugins, texts } = this.#processes;
+    const ids = [...this.#live, ...plugins.map((one) => one.container)];
+    if (ids.some((id) => isCut ? id.startsWith(container) : id === container)) {
+      return true;
+    }
+    return container.length >= LONG_ID &&
+      texts.some((text) => text.includes(container));
+  }
+}
+
+/** Returns the namespace of an attachment, which old caches have in the result only. */
+export function netnsOf({ netns, ifName, result }: CachedAttachment): string {
+  if (netns !== "") return netns;
+  try {
+    return decodeResult(result ?? {}).interfaces
+      .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** Reports whether a host end of an attachment's veths is left: the other end is, too. */
+function hasHostEnd(
+  { containerId, result }: CachedAttachment,
+  { containers, names }: HostEnds,
+): boolean {
+  if (containers.has(containerId)) return true;
+  try {
+    return decodeResult(result ?? {}).interfaces
+      .some(({ name, sandbox }) => !sandbox && names.has(name));
+  } catch {
+    return false;
+  }
+}
+
+/** Lists the addresses of a cached result; empty if it cannot be decoded. */
+export function addressesOf({ result }: CachedAttachment): Ip[] {
+  try {
+    return decodeResult(result ?? {}).ips.map(({ address }) => address.ip);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * The processes and network namespaces of this machine.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../base/files/io.ts";
+import { fileIdOf, findFileId } from "../../base/files/same_file.ts";
+import { isMissingNetns } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Ip } from "../../net/ip.ts";
+
+/** A view of this machine's processes. */
+export interface Processes {
+  /** A path of each network namespace, by the namespace's device and inode. */
+  readonly namespaces: ReadonlyMap<string, string>;
+  /** The containers for which a CNI plugin is running, and in which namespace. */
+  readonly plugins: readonly {
+    readonly container: string;
+    readonly namespaceId: string | undefined;
+  }[];
+  /**
+   * The roots of other mount namespaces in which namespaces are mounted: the
+   * host's as a container sees it, or a runtime's whose service has its own.
+   */
+  readonly roots: readonly string[];
+  /** Command lines and control groups, in which runtimes name containers. */
+  readonly texts: readonly string[];
+}
+
+/**
+ * Reads what the processes show, other than this one.
+ *
+ * @throws {Error} If some may not be looked at
+ */
+export function readProcesses(): Processes {
+  const namespaces = new Map<string, string>();
+  const plugins: Processes["plugins"][number][] = [], texts: string[] = [];
+  const mounts = new Map([[findFileId("/proc/self/ns/mnt"), "/proc/self"]]);
+  for (const { name } of Deno.readDirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const path = `/proc/${name}/ns/net`;
+    const id = findIdOrRefuse(path);
+    if (id !== undefined && !namespaces.has(id)) namespaces.set(id, path);
+    if (Number(name) === Deno.pid) continue;
+    const mountId = findFileId(`/proc/${name}/ns/mnt`);
+    if (!mounts.has(mountId)) mounts.set(mountId, `/proc/${name}`);
+    const read = (file: string): string =>
+      ifPossible(() => Deno.readTextFileSync(`/proc/${name}/${file}`)) ?? "";
+    texts.push(read("cmdline"), read("cgroup"));
+    const environment = `\0${read("environ")}`;
+    const container = /\0CNI_CONTAINERID=([^\0]+)/.exec(environment)?.[1];
+    const isPlugin = /\0CNI_COMMAND=[^\0]/.test(environment);
+    if (container !== undefined && isPlugin) {
+      plugins.push({ container, namespaceId: id });
+    }
+  }
+  const roots: string[] = [], mounted = new Map<string, string>();
+  for (const directory of mounts.values()) {
+    const root = directory === "/proc/self" ? "" : `${directory}/root`;
+    const points = listMounted(directory);
+    if (root !== "" && points.length > 0) roots.push(root);
+    for (const point of points) {
+      const id = findFileId(root + point);
+      if (id !== undefined && !mounted.has(id)) mounted.set(id, root + point);
+    }
+  }
+  // A mount outlives the processes in its namespace.
+  const all = new Map([...namespaces, ...mounted]);
+  return { namespaces: all, roots, plugins, texts };
+}
+
+/** Returns undefined for a process that has ended. */
+function findIdOrRefuse(path: string): string | undefined {
+  try {
+    return fileIdOf(Deno.statSync(path));
+  } catch (cause) {
+    const isRefused = cause instanceof Deno.errors.PermissionDenied ||
+      cause instanceof Deno.errors.NotCapable;
+    // The first process is not in a container's namespace. It may have
+    // capabilities that root lacks.
+    if (!isRefused || path === "/proc/1/ns/net") return undefined;
+    throw new Error(
+      "Cannot tell which containers are gone: processes of other users are " +
+        "hidden; run it as root",
+      { cause },
+    );
+  }
+}
+
+/** Lists the paths at which a process has namespaces mounted. */
+function listMounted(directory: string): string[] {
+  const table = ifPossible(() =>
+    Deno.readTextFileSync(`${directory}/mountinfo`)
+  );
+  return (table ?? "").split("\n").flatMap((line) => {
+    const [, , , root = "", point = ""] = line.split(" ");
+    if (!root.startsWith("net:[")) return [];
+    return point.replaceAll(
+      /\\(\d{3})/g,
+      (_, octal) => String.fromCharCode(parseInt(octal, 8)),
+    );
+  });
+}
+
+/**
+ * Lists the addresses in all namespaces but the host's.
+ *
+ * @throws {SyscallError} If a namespace cannot be entered
+ */
+export function listNamespaceAddresses(
+  namespaces: Processes["namespaces"],
+  hostId: string | undefined,
+): Ip[] {
+  return [...namespaces].filter(([id]) => id !== hostId)
+    .flatMap(([, path]) => listAddresses(path));
+}
+
+function listAddresses(path: string): Ip[] {
+  try {
+    using rtnl = Rtnl.open(path);
+    return rtnl.address.list().map(({ address }) => address.ip)
+      .filter((ip) => !ip.isLoopback);
+  } catch (error) {
+    // It has ended since.
+    if (isMissingNetns(error) || findFileId(path) === undefined) return [];
+    throw error;
+  }
+}

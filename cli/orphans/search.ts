@@ -1,0 +1,129 @@
+/**
+ * Where to search, and what the searches of all kinds share.
+ *
+ * @module
+ */
+
+import { ifPossible, readFile } from "../../base/files/io.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
+import {
+  AttachmentCache,
+  type CachedAttachment,
+  listConfFiles,
+  NetworkRuntime,
+  type NetworkRuntimeOptions,
+} from "../../libcni/mod.ts";
+import type { LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Log } from "../../base/log/log.ts";
+import type { Invoker } from "../../cni/call/surroundings.ts";
+import { LEFTOVERS } from "../../plugins/lists/leftovers.ts";
+import type { Evidence } from "./evidence.ts";
+
+/** Where leftovers may be, and what removes them. */
+export interface OrphanSearch
+  extends Pick<NetworkRuntimeOptions, "env" | "pluginDirs"> {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** The runtimes' cache directory. */
+  readonly cacheDir: string;
+  /** The directory of configurations; they name directories with leases and records. */
+  readonly confDir: string;
+  /** Leftovers that are younger are kept, in ms. */
+  readonly graceMs: number;
+  /** Runs plugins of this project in this process. */
+  readonly invoker: Invoker;
+  readonly log: Log;
+  readonly onStderr?: (text: string) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** Where plugins keep state, by type. */
+export type StatePlaces = ReadonlyMap<string, readonly string[]>;
+
+/** A search that runs. */
+export interface Scene extends OrphanSearch, Omit<LeftoverSearch, "places"> {
+  readonly evidence: Evidence;
+  /** The directories with caches of attachments: the runtimes' and multus'. */
+  readonly caches: readonly string[];
+}
+
+/** The state of plugins that keep any. */
+const STATES = new Map(
+  LEFTOVERS.flatMap(({ type, state }) =>
+    state === undefined ? [] : [[type, state]]
+  ),
+);
+
+/** Reads the configurations, those of attachments too. */
+export function readConfs(
+  { confDir, cacheDir }: Pick<OrphanSearch, "confDir" | "cacheDir">,
+): unknown[] {
+  const files =
+    ifPossible(() => listConfFiles(confDir, [".conflist", ".conf", ".json"])) ??
+      [];
+  const cached =
+    ifPossible(() => new AttachmentCache(cacheDir).listAttachments()) ?? [];
+  const texts = [
+    ...files.map((file) => ifPossible(() => readFile(file))),
+    ...cached.map(({ config }) => config),
+  ];
+  return texts.flatMap((text) =>
+    text === undefined ? [] : [ifPossible(() => parseJson(text))]
+  );
+}
+
+/** Lists the places that configurations name, and the default ones. */
+export function listStatePlaces(
+  search: Pick<OrphanSearch, "confDir" | "cacheDir">,
+): StatePlaces {
+  const plugins = readConfs(search).flatMap(listPlugins);
+  return new Map(
+    [...STATES].map(([type, { key, usual }]) => {
+      const named = plugins.filter((plugin) => plugin["type"] === type)
+        .map((plugin) => plugin[key])
+        .filter((place) => typeof place === "string" && place.startsWith("/"));
+      return [type, [...new Set([usual, ...named as string[]])]];
+    }),
+  );
+}
+
+/** Lists the plugins in a configuration, however deep they are nested. */
+export function listPlugins(value: unknown): JsonObject[] {
+  if (Array.isArray(value)) return value.flatMap(listPlugins);
+  if (!isObject(value)) return [];
+  const own = typeof value["type"] === "string" ? [value as JsonObject] : [];
+  return [...own, ...Object.values(value).flatMap(listPlugins)];
+}
+
+/** Lists the directories with caches of attachments: the runtimes' and multus'. */
+export function listCacheDirectories(
+  { cacheDir }: Pick<OrphanSearch, "cacheDir">,
+  places: StatePlaces,
+): string[] {
+  const own = [...STATES].flatMap(([type, { isCache }]) =>
+    isCache ? places.get(type) ?? [] : []
+  );
+  return [...new Set([cacheDir, ...own])];
+}
+
+/** Lists the cached attachments of several directories. */
+export function listCached(directories: readonly string[]): CachedAttachment[] {
+  return directories.flatMap((directory) =>
+    new AttachmentCache(directory).listAttachments()
+  );
+}
+
+/** Creates a runtime on a cache directory. It takes no locks: the remover holds them. */
+export function createRuntime(
+  { env, pluginDirs, invoker, hostNetns, onStderr }: OrphanSearch,
+  cacheDir: string,
+): NetworkRuntime {
+  return new NetworkRuntime({
+    env,
+    pluginDirs,
+    cacheDir,
+    hostNetns,
+    invoker,
+    ...onStderr && { onStderr },
+  });
+}

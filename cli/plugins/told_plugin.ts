@@ -1,0 +1,59 @@
+/**
+ * Plugins outside of this project that tell tools of themselves.
+ *
+ * @module
+ */
+
+import type { About } from "../../cni/tools/about.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
+import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
+import type { Schema } from "../../base/json/json.ts";
+import type { JsonSchema } from "../../cni/tools/json_schema.ts";
+import { schemaOfKeys } from "../../cni/tools/key_schema.ts";
+import type { PluginConf } from "../../libcni/mod.ts";
+import type { Problem } from "../../cni/tools/problem.ts";
+import type { Surroundings } from "../../cni/call/surroundings.ts";
+
+/** The answers of such a plugin. */
+export interface ToldPlugin {
+  readonly about: About;
+  /** Of its configuration; of an IPAM plugin, what is in `ipam`. */
+  readonly jsonSchema: JsonSchema;
+  /** Knows the keys, but not what their values may be. */
+  readonly schema: Schema<unknown>;
+  /** Keys that are secret. */
+  readonly secrets: readonly string[];
+  /** Lists what is wrong with a configuration, from its own place on. */
+  lint(conf: PluginConf, hasDevice: boolean): Promise<readonly Problem[]>;
+}
+
+/** Finds what the executable of a type tells; undefined if it tells nothing. */
+export async function findTold(
+  type: string,
+  directories: readonly string[],
+  options: Pick<Surroundings, "env" | "signal">,
+): Promise<ToldPlugin | undefined> {
+  const path = ifPossible(() => findExecutable(type, directories));
+  if (path === undefined) return undefined;
+  const told = await askPlugin(path, { ask: "describe" }, options);
+  if (told === undefined) return undefined;
+  const { about, schema, secrets } = told;
+  const keys = about.kind === "ipam"
+    ? { type: "object", properties: { ipam: schema } }
+    : schema;
+  return {
+    about,
+    jsonSchema: schema,
+    secrets,
+    schema: schemaOfKeys(keys),
+    async lint(
+      { document: conf, capabilities },
+      hasDevice,
+    ): Promise<readonly Problem[]> {
+      const question = { ask: "lint", conf, capabilities, hasDevice } as const;
+      const answer = await askPlugin(path, question, options);
+      return answer?.problems ?? [];
+    },
+  };
+}

@@ -1,0 +1,104 @@
+/**
+ * `cni status`: checks whether a network is ready for another container.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { objectOf } from "../../base/json/json.ts";
+import type { NetworkConfList, PluginConf } from "../../libcni/mod.ts";
+import { mayHaveVersion } from "../../libcni/operation.ts";
+import {
+  COMMAND_SINCE,
+  CURRENT_VERSION,
+  isSpecVersion,
+} from "../../cni/version.ts";
+import { unfoldChains } from "../networks/chain_form.ts";
+import type { Output } from "../../base/command_line/command.ts";
+import type { CniCall } from "../flags.ts";
+import { createRuntime, getNetwork, readDirectories } from "../networks/network.ts";
+import { findMissing, findOwnType } from "../plugins/plugin_file.ts";
+
+/** Runs STATUS of the plugins that have it, and checks that the others exist. */
+export async function status(call: CniCall): Promise<Output> {
+  const [network = ""] = call.args;
+  const directories = readDirectories(call);
+  const list = getNetwork(directories, network);
+  const { pluginDirs } = directories;
+  refuseMissing(list, pluginDirs);
+  const runtime = createRuntime(call, directories);
+  const { signal } = call;
+  const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
+  const asked = hasStatus ? list.plugins : await listAskable(list, pluginDirs);
+  const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
+  const askable = { ...list, cniVersion, plugins: asked };
+  // Plugins would say that they have no STATUS.
+  if (hasStatus && !isSpecVersion(cniVersion)) {
+    for (const plugin of list.plugins) {
+      await runtime.validateNetwork({ ...list, plugin }, { signal });
+    }
+  }
+  await runtime.statusNetworkList(askable, { signal });
+  const others = list.plugins.filter((plugin) => !asked.includes(plugin));
+  const reason = others.length === 0
+    ? undefined
+    : `Not asked: ${listTypes(others).join(", ")}; version ` +
+      `"${list.cniVersion}" of "${list.name}" has no STATUS`;
+  return {
+    json: {
+      network: list.name,
+      ready: reason === undefined ? true : null,
+      asked: listTypes(asked),
+      ...reason !== undefined && { reason },
+    },
+    text: "",
+    note: reason,
+  };
+}
+
+function listTypes(plugins: readonly PluginConf[]): string[] {
+  return plugins.map(({ type }) => type);
+}
+
+/** Lists the types of the plugin, the plugins that it runs, and its IPAM plugin. */
+function listInvolved(plugins: readonly PluginConf[]): string[] {
+  const types = unfoldChains(plugins).flatMap(({ type, document }) => {
+    const { type: ipam } = objectOf(document["ipam"]);
+    return typeof ipam === "string" && ipam !== "" ? [type, ipam] : [type];
+  });
+  return [...new Set(types)];
+}
+
+/** @throws {CniError} 50 If a plugin is missing, so that ADD would fail */
+function refuseMissing(
+  { name, plugins }: NetworkConfList,
+  pluginDirs: readonly string[],
+): void {
+  const missing = listInvolved(plugins)
+    .flatMap((type) => findMissing(type, pluginDirs) ?? []);
+  if (missing.length === 0) return;
+  throw new CniError(
+    ErrorCode.PluginNotAvailable,
+    `Cannot attach to "${name}": ${missing.join("; ")}`,
+  );
+}
+
+/**
+ * Lists the plugins that can be asked although the network's version has no
+ * STATUS: this project's plugins, if all that they run are this project's too.
+ * For multus, networks have versions of their own.
+ */
+async function listAskable(
+  { plugins }: NetworkConfList,
+  pluginDirs: readonly string[],
+): Promise<PluginConf[]> {
+  const askable: PluginConf[] = [];
+  for (const plugin of plugins) {
+    const types = listInvolved([plugin]);
+    const own = await Promise.all(
+      types.map((type) => findOwnType(type, pluginDirs)),
+    );
+    if (own.every(Boolean) && !own.includes("multus")) askable.push(plugin);
+  }
+  return askable;
+}

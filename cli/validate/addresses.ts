@@ -1,0 +1,171 @@
+/**
+ * Problems with ranges, addresses, routes and name servers.
+ *
+ * @module
+ */
+
+import { findUnfitValue } from "../../cni/result/route.ts";
+import type { GivenRange } from "../../cni/tools/about.ts";
+import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../base/json/json.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { NetworkConfList } from "../../libcni/conf.ts";
+import { isAtLeast, isSpecVersion } from "../../cni/version.ts";
+import type { CheckedPlugin } from "./keys.ts";
+import {
+  errorAt,
+  type Place,
+  type Problem,
+  warningAt,
+} from "../../cni/tools/problem.ts";
+
+/** Lists addresses and routes that make no sense for any plugin. */
+export function checkAddresses(
+  checked: CheckedPlugin,
+  { cniVersion }: Pick<NetworkConfList, "cniVersion">,
+): Problem[] {
+  const { folded, place, conf, ipamAbout } = checked;
+  const ipam = objectOf(folded["ipam"]);
+  const at = [...place, "ipam"];
+  const subnets = (ipamAbout?.subnets?.(ipam) ?? []).flat()
+    .map(({ subnet }) => subnet);
+  // A runtime may pass addresses of other subnets.
+  const isComplete = Object.values(conf.capabilities).every((is) => !is);
+  return [
+    ...checkRoutes(
+      ipam["routes"],
+      [...at, "routes"],
+      isComplete ? subnets : [],
+    ),
+    ...checkFamilies(checked, cniVersion),
+    ...checkNameservers([...place, "dns"], folded["dns"]),
+    ...checkNameservers([...at, "dns"], ipam["dns"]),
+  ];
+}
+
+/** Lists the ranges of the IPAM plugin that are valid. */
+export function listRanges(
+  { folded, ipamAbout }: Pick<CheckedPlugin, "folded" | "ipamAbout">,
+): GivenRange[] {
+  const ipam = objectOf(folded["ipam"]);
+  return (ipamAbout?.ranges?.(ipam) ?? [])
+    .filter(({ subnet }) => !subnet.hasHostBits)
+    .map((range) => ({ ...range, place: ["ipam", ...range.place] }));
+}
+
+/** The first version whose results have any number of addresses. */
+const LISTS_SINCE = "0.3.0";
+
+/** Finds addresses that a result of an old version has no room for. */
+function checkFamilies(
+  { folded, place, conf, ipamAbout }: CheckedPlugin,
+  cniVersion: string,
+): Problem[] {
+  const isOld = (cniVersion === "" || isSpecVersion(cniVersion)) &&
+    !isAtLeast(cniVersion, LISTS_SINCE);
+  if (!isOld) return [];
+  const sets = ipamAbout?.subnets?.(objectOf(folded["ipam"])) ?? [];
+  const firsts = sets.flatMap(([first]) => first ?? []);
+  // A runtime may request others in their place.
+  const problemAt = conf.capabilities["ips"] ? warningAt : errorAt;
+  return firsts.filter(({ subnet: { family } }, index) =>
+    firsts.findIndex((other) => other.subnet.family === family) < index
+  ).map(({ place: at, subnet: { family } }) =>
+    problemAt(
+      [...place, "ipam", ...at],
+      `a second IPv${family} address: before version ${LISTS_SINCE}, results ` +
+        "have one of each family",
+    )
+  );
+}
+
+/** @param subnets Those of the container; empty if unknown */
+function checkRoutes(
+  routes: JsonValue | undefined,
+  place: Place,
+  subnets: readonly Cidr[],
+): Problem[] {
+  return listOf(routes).flatMap((route, index, all) => {
+    const at = [...place, index];
+    const dst = readCidr(route["dst"]);
+    if (dst === undefined) return [];
+    const isSame = (other: JsonObject): boolean =>
+      readCidr(other["dst"])?.equals(dst) === true &&
+      ["table", "priority"].every((key) => other[key] === route[key]);
+    const repeated = all.findIndex(isSame) === index ? [] : [
+      warningAt(
+        at,
+        `a second route to ${dst}; only one of them takes effect`,
+      ),
+    ];
+    const bits = dst.hasHostBits
+      ? [warningAt([...at, "dst"], `${dst} has host bits set: ${dst.masked()}`)]
+      : [];
+    return [...repeated, ...bits, ...checkGateway(route, at, subnets)];
+  });
+}
+
+function checkGateway(
+  route: JsonObject,
+  at: Place,
+  subnets: readonly Cidr[],
+): Problem[] {
+  const dst = readCidr(route["dst"]), gw = readIp(route["gw"]);
+  if (dst === undefined) return [];
+  if (gw !== undefined && gw.family !== dst.family) {
+    const problem = `${gw} is not an IPv${dst.family} address, as ${dst} is`;
+    return [errorAt([...at, "gw"], problem)];
+  }
+  const unfit = findUnfitValue({ ...listNumbers(route), dst, gw });
+  if (unfit !== undefined) {
+    const [key = "", ...problem] = unfit.split(" ");
+    return [errorAt([...at, key], problem.join(" "))];
+  }
+  if (subnets.length === 0) return [];
+  const silent = subnets.find(({ broadcast }) =>
+    gw !== undefined && broadcast?.equals(gw)
+  );
+  if (silent !== undefined) {
+    const problem = `the broadcast address of ${silent} is no gateway`;
+    return [errorAt([...at, "gw"], problem)];
+  }
+  if (!subnets.some(({ family }) => family === dst.family)) {
+    const problem = `the container has no IPv${dst.family} address`;
+    return [warningAt([...at, "dst"], problem)];
+  }
+  const isReachable = gw === undefined || gw.isLinkLocal ||
+    subnets.some((subnet) => subnet.contains(gw));
+  return isReachable ? [] : [
+    warningAt(
+      [...at, "gw"],
+      `${gw} is in none of the container's subnets: ${subnets.join(", ")}; ` +
+        "containers look for it on the link",
+    ),
+  ];
+}
+
+/** Lists the numbers of a route, such as its MTU. */
+function listNumbers(route: JsonObject): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(route).filter((entry): entry is [string, number] =>
+      typeof entry[1] === "number"
+    ),
+  );
+}
+
+function checkNameservers(
+  place: Place,
+  dns: JsonValue | undefined,
+): Problem[] {
+  const { nameservers } = objectOf(dns);
+  return (Array.isArray(nameservers) ? nameservers : [])
+    .flatMap((server, index) => {
+      if (typeof server !== "string" || readIp(server)) return [];
+      const path = [...place, "nameservers", index];
+      return [warningAt(path, `"${server}" is not an IP address`)];
+    });
+}

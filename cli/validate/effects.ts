@@ -1,0 +1,148 @@
+/**
+ * Keys without effect, and keys that contradict each other, in one plugin.
+ *
+ * @module
+ */
+
+import { objectOf } from "../../base/json/json.ts";
+import { listKnownKeys } from "../../cni/config/schema_keys.ts";
+import { listRanges } from "./addresses.ts";
+import type { CheckedPlugin } from "./keys.ts";
+import {
+  errorAt,
+  keyWarningAt,
+  type Problem,
+  under,
+  warningAt,
+} from "../../cni/tools/problem.ts";
+
+/** Lists keys that have no effect, or contradict each other. */
+export function checkEffects(
+  checked: CheckedPlugin,
+  list: { readonly name: string; readonly cniVersion: string },
+): Problem[] {
+  const { own } = checked;
+  return [
+    ...checkOverrides(checked, list),
+    ...checkDataDir(checked),
+    ...own === undefined ? [] : [
+      ...checkUnused(checked),
+      ...checkMtu(checked),
+      ...checkMasquerade(checked),
+    ],
+    ...lint(checked),
+  ];
+}
+
+/** Has the plugin and its IPAM plugin say what is wrong. */
+function lint(
+  { conf, folded, place, own, ipam, about, ipamAbout, hasDevice = false }:
+    CheckedPlugin,
+): Problem[] {
+  const { capabilities } = conf;
+  const given = { conf: folded, capabilities, hasDevice };
+  return under(place, [
+    ...own === undefined ? [] : about?.lint?.({ ...given, isOurs: true }) ?? [],
+    ...ipamAbout?.lint?.({ ...given, isOurs: ipam !== undefined }) ?? [],
+  ]);
+}
+
+/** Directories where nothing can be created. */
+const PSEUDO_DIRECTORY = /^\/(proc|sys)(\/|$)/;
+
+function checkDataDir({ folded, place, ipam }: CheckedPlugin): Problem[] {
+  const { dataDir } = objectOf(folded["ipam"]);
+  if (ipam === undefined || typeof dataDir !== "string" || dataDir === "") {
+    return [];
+  }
+  const at = [...place, "ipam", "dataDir"];
+  if (!dataDir.startsWith("/")) {
+    return [
+      warningAt(at, "a relative path depends on the runtime's directory"),
+    ];
+  }
+  return PSEUDO_DIRECTORY.test(dataDir)
+    ? [warningAt(at, `nothing can be written to "${dataDir}"`)]
+    : [];
+}
+
+/** Keys that the runtime overwrites. */
+function checkOverrides(
+  { conf: { document }, place, own }: CheckedPlugin,
+  list: { readonly cniVersion: string },
+): Problem[] {
+  // Many networks name their plugins, which does no harm.
+  const { cniVersion } = document;
+  const isOther = own !== undefined && typeof cniVersion === "string" &&
+    cniVersion !== "" && cniVersion !== list.cniVersion;
+  return [
+    ...isOther
+      ? [
+        keyWarningAt(
+          [...place, "cniVersion"],
+          `no effect: the plugin gets the list's, "${list.cniVersion}"`,
+        ),
+      ]
+      : [],
+    ...document["prevResult"] === undefined
+      ? []
+      : [keyWarningAt([...place, "prevResult"], "the runtime sets it")],
+  ];
+}
+
+/** `ipam` and `dns` of plugins that do not read them. */
+function checkUnused({ conf, place, own, about }: CheckedPlugin): Problem[] {
+  const { type, document } = conf;
+  if (about === undefined || about.passesOn) return [];
+  const isUsed: Readonly<Record<string, boolean>> = {
+    "ipam": about.ipam !== undefined,
+    "dns": about.runs !== undefined ||
+      own !== undefined && listKnownKeys(own).includes("dns"),
+  };
+  return Object.keys(isUsed)
+    .filter((key) => !isUsed[key] && document[key] !== undefined)
+    .filter((key) => Object.keys(objectOf(document[key])).length > 0)
+    .map((key) =>
+      keyWarningAt([...place, key], `no effect: ${type} ignores it`)
+    );
+}
+
+/** Source: the kernel's `ETH_MIN_MTU`, `ETH_MAX_MTU`; RFC 8200, 5. */
+const MIN_MTU = 68, MAX_MTU = 65_535, MIN_IPV6_MTU = 1280;
+
+function checkMtu(checked: CheckedPlugin): Problem[] {
+  const { folded: { mtu }, place, about, own } = checked;
+  if (!Number.isInteger(mtu) || mtu === 0) return [];
+  const bytes = Number(mtu);
+  const at = [...place, "mtu"];
+  if (bytes < 0) {
+    const ofMaster = about?.network?.joins === "lower link" &&
+      own !== undefined && listKnownKeys(own).includes("mtu");
+    return ofMaster
+      ? [errorAt(at, "expected at least 0, where 0 means the master's")]
+      : [warningAt(at, "negative, which means the default")];
+  }
+  if (bytes < MIN_MTU || bytes > MAX_MTU) {
+    const problem = `expected ${MIN_MTU} to ${MAX_MTU} bytes, got ${mtu}`;
+    return [errorAt(at, problem)];
+  }
+  const hasIpv6 = listRanges(checked).some(({ subnet }) => subnet.family === 6);
+  return bytes < MIN_IPV6_MTU && hasIpv6
+    ? [errorAt(at, `IPv6 needs at least ${MIN_IPV6_MTU} bytes, got ${mtu}`)]
+    : [];
+}
+
+/** An unknown backend only matters once masquerading is on. */
+function checkMasquerade({ folded, place }: CheckedPlugin): Problem[] {
+  const { ipMasq, ipMasqBackend } = folded;
+  const isUnknown = typeof ipMasqBackend === "string" &&
+    !["", "nftables", "iptables"].includes(ipMasqBackend);
+  return isUnknown && ipMasq !== true
+    ? [
+      warningAt(
+        [...place, "ipMasqBackend"],
+        `expected "nftables" or "iptables", got "${ipMasqBackend}"`,
+      ),
+    ]
+    : [];
+}

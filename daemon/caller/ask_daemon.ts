@@ -1,0 +1,111 @@
+/**
+ * What an executable does before it runs a plugin itself: a node daemon may run
+ * the call.
+ *
+ * @module
+ */
+
+import { printAndExit } from "../../cni/call/answer.ts";
+import {
+  DIRECTORY_PROGRAMS,
+  isForDaemon,
+  SHIM,
+  SocketKey,
+} from "../wire/daemon_socket.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { readStdinName, StdinName } from "../wire/stdin_name.ts";
+import { readEnvironment, readStdin } from "../../base/process/stdio.ts";
+
+export { SHIM };
+
+/**
+ * Has a node daemon run a call, if one is to be asked. From then on, a process that
+ * ends by itself, since nothing is left to wait for, exits with 1: no answer must not
+ * look like success.
+ *
+ * @param isRenamed Whether the launcher knew another name, which no daemon knows
+ */
+export async function askDaemon(
+  name: string,
+  stdin: () => Uint8Array,
+  isRenamed = false,
+): Promise<Parameters<typeof printAndExit>[0] | undefined> {
+  Deno.exitCode = 1;
+  const config = findDaemonConfig(name, stdin, isRenamed);
+  if (config === undefined) return undefined;
+  const { handOver } = await import("./hand_over.ts");
+  return await handOver({ name, env: readEnvironment(), stdin: config });
+}
+
+/**
+ * Reads a configuration for which a node daemon may be asked.
+ *
+ * @returns Undefined if none is to be asked
+ */
+function findDaemonConfig(
+  name: string,
+  stdin: () => Uint8Array,
+  isRenamed: boolean,
+): Uint8Array | undefined {
+  if (Deno.args.length > 0 || !isForDaemon((name) => Deno.env.get(name))) {
+    return;
+  }
+  const asked = readStdinName();
+  if (asked === StdinName.refused && !isRenamed) return;
+  try {
+    const bytes = stdin();
+    return asked !== StdinName.nobody || hasOthers(name, bytes)
+      ? bytes
+      : undefined;
+  } catch {
+    return undefined; // the call reports it
+  }
+}
+
+/** Reports whether a daemon may be at more than one socket. */
+function hasOthers(name: string, config: Uint8Array): boolean {
+  return name === SHIM || Object.hasOwn(DIRECTORY_PROGRAMS, name) &&
+      new TextDecoder().decode(config).includes(SocketKey.directory);
+}
+
+/**
+ * Returns a function that reads stdin, all of it, at its first call. If that
+ * fails, so do the others: the rest of a stream is not a configuration.
+ */
+export function readOnce(): () => Uint8Array {
+  let bytes: Uint8Array | undefined;
+  let failure: unknown;
+  return () => {
+    if (failure !== undefined) throw failure;
+    try {
+      return bytes ??= readStdin();
+    } catch (error) {
+      failure = error;
+      throw error;
+    }
+  };
+}
+
+/**
+ * Runs this process as a plugin, unless a node daemon runs the call.
+ *
+ * @param name As `calledAs()` returns it, or the plugin's if the process has another name
+ * @param load Returns the plugin; nothing for an unknown type
+ * @param lookup As for `runMain()`
+ * @param renamed Reads stdin, if the process has another name
+ */
+export async function runPlugin(
+  name: string,
+  load: () => Promise<Plugin | undefined> | Plugin | undefined,
+  lookup?: PluginLookup,
+  renamed?: () => Uint8Array,
+): Promise<void> {
+  const stdin = renamed ?? readOnce();
+  const answer = await askDaemon(name, stdin, renamed !== undefined);
+  if (answer !== undefined) printAndExit(answer);
+  const loading = load();
+  const { runMain } = await import("../../cni/skel.ts");
+  const plugin = await loading;
+  if (plugin !== undefined) await runMain(plugin, lookup, stdin);
+}

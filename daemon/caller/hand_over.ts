@@ -1,0 +1,280 @@
+/**
+ * The caller's side of the node daemon: a process that has a whole call done by
+ * the daemon, and prints what comes back. As small as VERSION: no schema, no
+ * plugin.
+ *
+ * @module
+ */
+
+import { buildIdentity } from "../../base/process/build_identity.ts";
+import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
+import {
+  encodeRequest,
+  HURRIED_TAKE_MS,
+  LOST,
+  LOST_DETAILS,
+  MAX_MESSAGE,
+  MessageAt,
+  MessageKind,
+  readMessageHead,
+  SENT_VARIABLES,
+  SILENCE_MS,
+  TAKE_MS,
+} from "../wire/call_format.ts";
+import {
+  type ConfigKeys,
+  httpSocketIn,
+  listSockets,
+  lossesFile,
+  offFile,
+  readKeys,
+  valueOf,
+} from "../wire/daemon_socket.ts";
+import { readStdinName, StdinName } from "../wire/stdin_name.ts";
+import { writeStderr } from "../../base/process/stdio.ts";
+import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
+import { exists, UnixStream } from "../../ffi/socket/unix_stream.ts";
+
+/** A call, as this process got it. */
+export interface HandedCall {
+  /** The plugin's type. */
+  readonly name: string;
+  /** The environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+}
+
+/** The outcome of a call: what to print, and the exit code. */
+export interface Answer {
+  /** One JSON document, or nothing. */
+  readonly stdout: string;
+  /** 0 for success. */
+  readonly exitCode: number;
+}
+
+/**
+ * Has a node daemon run a call, if there is one. Log text is written to stderr as
+ * it comes.
+ *
+ * @returns Undefined if this process must run the call itself
+ */
+export async function handOver(call: HandedCall): Promise<Answer | undefined> {
+  const config = readKeys(call.stdin);
+  const sockets = listSockets(call.name, config);
+  const stdinName = readStdinName();
+  const [first = ""] = sockets;
+  switch (stdinName) {
+    case StdinName.late:
+      return await onLate(first, TAKE_MS);
+    case StdinName.hurried:
+      return await onLate(first, HURRIED_TAKE_MS);
+    case StdinName.lost:
+      return onLost(call, first, config);
+    case StdinName.silent:
+      return await onSilent(call, first, config);
+  }
+  const asked = stdinName === StdinName.nobody ? 1 : 0;
+  for (const path of sockets.slice(asked)) {
+    using stream = await connect(path, call, config);
+    if (stream === undefined) continue;
+    const takeMs = await findPatience(path);
+    stream.setLimit(takeMs);
+    const offered = offer(stream, encodeCall(call));
+    if (offered === "late") return await onLate(path, takeMs);
+    if (offered === "refused") return undefined;
+    if (offered === "silent") return await onSilent(call, path, config);
+    const answer = receive(stream);
+    if (answer !== "lost") return answer;
+    return stream.isExpired
+      ? await onSilent(call, path, config)
+      : onLost(call, path, config);
+  }
+  return await askThickDaemon(call, config);
+}
+
+/** Connects to a daemon that has not been turned off. */
+async function connect(
+  path: string,
+  { env }: HandedCall,
+  config: ConfigKeys,
+): Promise<UnixStream | undefined> {
+  if (exists(offFile(path))) {
+    await tellLater(path, env, config);
+    // The daemon may have read what others told it, and removed the file.
+    if (exists(offFile(path))) return undefined;
+  }
+  return UnixStream.connect(path);
+}
+
+/** Has a daemon that is turned off know later what this process does. */
+async function tellLater(
+  path: string,
+  env: HandedCall["env"],
+  config: ConfigKeys,
+): Promise<void> {
+  const { CNI_COMMAND: command = "" } = env;
+  if (!["ADD", "DEL"].includes(command)) return;
+  const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
+  const network = String(config.get("name") ?? "");
+  const { recordUnasked } = await import("../wire/daemon_losses.ts");
+  await recordUnasked(path, { command, containerId, ifName, network });
+}
+
+/** Returns how long to wait for `ready`, in ms: less soon after another call has waited in vain. */
+async function findPatience(path: string): Promise<number> {
+  if (!exists(lossesFile(path))) return TAKE_MS;
+  const { hasRecentLoss } = await import("../wire/daemon_losses.ts");
+  return hasRecentLoss(path) ? HURRIED_TAKE_MS : TAKE_MS;
+}
+
+/** The daemon did not take the call in time, and never will. */
+async function onLate(path: string, waitedMs: number): Promise<undefined> {
+  const { recordLoss } = await import("../wire/daemon_losses.ts");
+  await recordLoss(path, waitedMs);
+}
+
+/** The daemon has the call, and says nothing any more. */
+async function onSilent(
+  call: HandedCall,
+  path: string,
+  config: ConfigKeys,
+): Promise<Answer | undefined> {
+  await onLate(path, TAKE_MS);
+  return onLost(call, path, config);
+}
+
+/** Answers a call that the daemon has lost; what can be repeated is done here. */
+function onLost(
+  { env }: HandedCall,
+  path: string,
+  config: ConfigKeys,
+): Answer | undefined {
+  return env["CNI_COMMAND"] === "ADD" ? reportLost(path, config) : undefined;
+}
+
+/**
+ * Has the Go version's daemon run a call of multus. A DEL that it does not do is
+ * done here: it works from what is on disk.
+ */
+async function askThickDaemon(
+  { name, env, stdin }: HandedCall,
+  config: ConfigKeys,
+): Promise<Answer | undefined> {
+  const directory = valueOf(config, "directory");
+  if (name !== "multus" || typeof directory !== "string") return undefined;
+  if (valueOf(config, "socket") === "") return undefined; // none
+  if (!directory.startsWith("/")) return undefined;
+  const { sendCall, toAnswer } = await import("../../plugins/multus/thick/client.ts");
+  const socket = httpSocketIn(directory);
+  const response = sendCall(socket, { env, stdin });
+  const command = env["CNI_COMMAND"];
+  if (response === "unreachable") return undefined;
+  if (response === "lost") {
+    return command === "ADD" ? reportLost(socket, config) : undefined;
+  }
+  if (command === "DEL" && response.status !== 200) return undefined;
+  const cniVersion = String(config.get("cniversion") ?? "");
+  return await toAnswer({ env, cniVersion }, response);
+}
+
+/** Encodes a call. */
+function encodeCall(
+  { name, env, stdin }: HandedCall,
+): Uint8Array<ArrayBuffer> {
+  const variables = Object.entries(env)
+    .filter(([name]) => isSent(name))
+    .map(([name, value]) => `${name}=${value}\0`);
+  return encodeRequest({
+    identity: buildIdentity,
+    argv0: name,
+    environment: variables.join(""),
+    stdin,
+  });
+}
+
+function isSent(name: string): boolean {
+  return SENT_VARIABLES.some((sent) =>
+    sent.endsWith("*") ? name.startsWith(sent.slice(0, -1)) : name === sent
+  );
+}
+
+/**
+ * Waits until the daemon takes the call.
+ *
+ * @returns "late" if it did not in time, and never will; "silent" if it did in
+ *   the last moment, when this process had stopped receiving
+ */
+function offer(
+  stream: UnixStream,
+  request: Uint8Array<ArrayBuffer>,
+): "taken" | "refused" | "late" | "silent" {
+  const message = stream.send(request) ? receiveMessage(stream) : undefined;
+  if (message?.kind === MessageKind.taken) return "taken";
+  if (!stream.isExpired) return "refused";
+  const head = new Uint8Array(MessageAt.bytes);
+  if (stream.stopReceiving(head) !== head.length) return "late";
+  const { kind } = readMessageHead(head);
+  return kind === MessageKind.notMine ? "refused" : "silent";
+}
+
+/**
+ * Receives messages up to the answer.
+ *
+ * @returns "lost" if the connection ends without an answer; undefined if the daemon refuses the call
+ */
+function receive(stream: UnixStream): Answer | "lost" | undefined {
+  for (;;) {
+    stream.setLimit(SILENCE_MS);
+    const message = receiveMessage(stream);
+    if (message === undefined) return "lost";
+    const { kind, text } = message;
+    if (kind === MessageKind.notMine) return undefined;
+    if (kind === MessageKind.success) return { stdout: text, exitCode: 0 };
+    if (kind === MessageKind.failure) return { stdout: text, exitCode: 1 };
+    if (kind === MessageKind.stderr) writeStderr(text);
+    else if (kind !== MessageKind.alive) return "lost";
+  }
+}
+
+/** Receives a message; undefined if the connection ends before. */
+function receiveMessage(
+  stream: UnixStream,
+): { kind: number; text: string } | undefined {
+  const head = receiveBytes(stream, MessageAt.bytes);
+  if (head === undefined) return undefined;
+  const { kind, length } = readMessageHead(head);
+  if (length > MAX_MESSAGE) return undefined;
+  const bytes = receiveBytes(stream, length);
+  if (bytes === undefined) return undefined;
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  return { kind, text };
+}
+
+/** Receives so many bytes; undefined if the connection ends before. */
+function receiveBytes(
+  stream: UnixStream,
+  length: number,
+): Uint8Array<ArrayBuffer> | undefined {
+  const bytes = new Uint8Array(length);
+  for (let done = 0; done < length;) {
+    const count = stream.receive(bytes.subarray(done));
+    if (count === 0) return undefined;
+    done += count;
+  }
+  return bytes;
+}
+
+/** Formats the failure of an ADD that nobody knows the end of; the runtime cleans up with DEL. */
+function reportLost(path: string, config: ConfigKeys): Answer {
+  const version = config.get("cniversion");
+  const isKnown = typeof version === "string" && isSpecVersion(version);
+  return formatFailure(
+    new CniError(
+      ErrorCode.TryAgainLater,
+      LOST.join(path),
+      { details: LOST_DETAILS },
+    ),
+    isKnown ? version : CURRENT_VERSION,
+  );
+}

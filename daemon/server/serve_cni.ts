@@ -1,0 +1,128 @@
+/**
+ * Makes a daemon of a plugin, for callers such as the plugin remote.
+ *
+ * @module
+ */
+
+import { basename, dirname } from "@std/path/posix";
+import type { Environment } from "../../cni/call/args.ts";
+import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import { createLog } from "../../base/log/log.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { writeStderr } from "../../base/process/stdio.ts";
+import { CURRENT_VERSION } from "../../cni/version.ts";
+import { type Caller, Calls } from "./calls.ts";
+import { HttpSocket } from "./http_socket.ts";
+import { SocketFile } from "../service/socket_file.ts";
+import { ThickHandler } from "../../plugins/multus/thick/handler.ts";
+import { Gate } from "./gate.ts";
+
+/** Time for calls to finish when the daemon ends, and then for undos, in ms. */
+const FAREWELL_MS = 10_000, UNDO_MS = 5000;
+/** How many calls run at once by default. */
+const MAX_CALLS = 64;
+
+/** Options of {@linkcode serveCni}. */
+export interface ServeOptions {
+  /** Environment of the plugin, beside the CNI_* variables of a call. */
+  readonly env?: Environment;
+  /** Path of the namespace that stands for the host; this thread's by default. */
+  readonly hostNetns?: string;
+  /** Finds plugins that run in this process when the plugin delegates to them. */
+  readonly lookup?: PluginLookup;
+  /** How many calls may run at once; 64 by default. */
+  readonly maxCalls?: number;
+  /** Receives log text; stderr by default. */
+  readonly onStderr?: (text: string) => void;
+  /** Time for calls to finish when the daemon ends, in ms; 10 s by default. */
+  readonly farewellMs?: number;
+}
+
+/** A plugin that serves, until disposal. */
+export interface CniServer extends AsyncDisposable {
+  /** Path of the socket. */
+  readonly socket: string;
+}
+
+/**
+ * Serves a plugin on a unix socket by thick multus's protocol: `POST /cni`,
+ * `/healthz` and `/readyz`. Callers are root and this user.
+ *
+ * Calls of one container run one after the other, as they came; GC runs alone.
+ * If the caller of an ADD goes away, the ADD is undone. Takes the socket's name
+ * from a daemon that has it. On disposal, it begins no more calls, waits for
+ * those that run, and removes the socket.
+ *
+ * ```ts ignore
+ * await using server = await serveCni(plugin, "/run/cni-remote/cni.sock");
+ * await new Promise((resolve) => Deno.addSignalListener("SIGTERM", resolve));
+ * ```
+ *
+ * @param socket Its absolute path. Its directory is made with mode 0700 if it does
+ *   not exist
+ * @throws {CniError} 5 if it cannot listen, or another user could replace the
+ *   socket
+ */
+export async function serveCni(
+  plugin: Plugin,
+  socket: string,
+  options: ServeOptions = {},
+): Promise<CniServer> {
+  const { env = {}, hostNetns = OWN_NETNS, onStderr = writeStderr } = options;
+  const log = createLog({ plugin: plugin.name }, onStderr);
+  let isEnding = false;
+  const gate = new Gate();
+  const calls = new Calls({
+    lookup: options.lookup ?? ((): undefined => undefined),
+    hostNetns,
+    maxCalls: options.maxCalls ?? MAX_CALLS,
+    isPerContainer: true,
+    log,
+  });
+  const respond = async (
+    request: Request,
+    caller: Caller,
+  ): Promise<Response> => {
+    const handler = new ThickHandler({
+      env,
+      overlay: {},
+      needsPod: false,
+      isEnding: () => isEnding,
+      run: async (call) => {
+        const isAlone = call.env["CNI_COMMAND"] === "GC";
+        const outcome = await gate.enter(isAlone, () =>
+          calls.run({
+            ...call,
+            ...caller,
+            plugin,
+            onStderr,
+            from: new URL(request.url).pathname,
+          }));
+        if (!("notMine" in outcome)) return outcome;
+        const error = new CniError(ErrorCode.TryAgainLater, outcome.notMine);
+        return formatFailure(error, CURRENT_VERSION);
+      },
+    });
+    return await handler.handle(request) ??
+      new Response("not found\n", { status: 404 });
+  };
+  const http = new HttpSocket({ respond, log });
+  const file = await SocketFile.create({
+    directory: dirname(socket),
+    name: basename(socket),
+    listen: (path) => http.listen(path),
+  });
+  return {
+    socket: file.path,
+    async [Symbol.asyncDispose](): Promise<void> {
+      if (isEnding) return;
+      isEnding = true;
+      await file.remove();
+      await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
+      await file.close();
+      await http.close();
+    },
+  };
+}

@@ -1,0 +1,206 @@
+/**
+ * The bytes between a process that has the node daemon run its call, and the
+ * daemon. The process keeps its side of the connection open for as long as it
+ * waits.
+ *
+ * Both ends are on one machine and of one build, so numbers are as the processor
+ * has them: 64 bits, lowest byte first. The launcher writes requests, too
+ * (`launcher/call.c`), so there is nothing in them to escape.
+ *
+ * A request has a header of {@linkcode HEADER_BYTES}, the parts of
+ * {@linkcode REQUEST_PARTS} one after the other, and {@linkcode END}. The daemon reads
+ * everything else about the caller from its process. It sends a series of
+ * messages: {@linkcode MessageKind}, number of bytes, and the bytes.
+ *
+ * Exactly one of the two runs the call, also if the daemon is stopped for a while.
+ * The daemon sends `taken` before it begins; it does not begin if the kernel refuses
+ * the message. A caller that waits no longer first stops receiving, by shutdown(2).
+ * From then on the kernel refuses it. A message that came before is still there: then
+ * the daemon has the call.
+ *
+ * @module
+ */
+
+/** Size of a number. */
+export const WORD_BYTES = 8;
+
+/** Reads a number. */
+export function readNumber(bytes: Uint8Array, at: number): number {
+  const [number] = new BigUint64Array(bytes.slice(at, at + WORD_BYTES).buffer);
+  return Number(number);
+}
+
+/** Writes a number, at a multiple of {@linkcode WORD_BYTES}. */
+export function writeNumber(
+  bytes: Uint8Array<ArrayBuffer>,
+  at: number,
+  number: number,
+): void {
+  new BigUint64Array(bytes.buffer, at, 1)[0] = BigInt(number);
+}
+
+/** How it ends. */
+export const END = "\n";
+
+/**
+ * The parts of a request, in order: the name that the daemon has for it, where the
+ * caller has it from, and what the daemon reads it as. The launcher, deno's side and
+ * the daemon are made from this table. A part with a source of its own needs a
+ * writer in the launcher and in `hand_over.ts`.
+ */
+export const REQUEST_PARTS = [
+  /** The identity of the caller's code. */
+  { name: "build", from: "identity", as: "text" },
+  /** How the program was called. */
+  { name: "name", from: "argv0", as: "fileName" },
+  /** The variables of {@linkcode SENT_VARIABLES}. */
+  { name: "env", from: "environment", as: "variables" },
+  /** The configuration, byte for byte; the last one, as the launcher reads it to its place. */
+  { name: "stdin", from: "stdin", as: "bytes" },
+] as const;
+
+/** A part of a request. */
+export type RequestPart = typeof REQUEST_PARTS[number];
+
+/** The name of a part. */
+export type PartName = RequestPart["name"];
+
+/** Where a caller has parts from. `environment`: `NAME=value`, each with a NUL at its end. */
+export type PartSource = RequestPart["from"];
+
+/**
+ * How a request begins. The last two characters are the version of the format and
+ * the number of parts: with another part it is another format.
+ */
+export const MAGIC: string = `cnical4${REQUEST_PARTS.length}`;
+
+/** Size of the header: {@linkcode MAGIC}, and the length of each part. */
+export const HEADER_BYTES: number = MAGIC.length +
+  WORD_BYTES * REQUEST_PARTS.length;
+
+/** Returns where the header has the length of a part, in bytes. */
+export function lengthAt(part: PartName): number {
+  const index = REQUEST_PARTS.findIndex(({ name }) => name === part);
+  return MAGIC.length + WORD_BYTES * index;
+}
+
+/** Encodes a request, of what each source has. */
+export function encodeRequest(
+  sources: Readonly<Record<PartSource, Uint8Array | string>>,
+): Uint8Array<ArrayBuffer> {
+  const text = new TextEncoder();
+  const parts = REQUEST_PARTS.map(({ from }) => {
+    const source = sources[from];
+    return typeof source === "string" ? text.encode(source) : source;
+  });
+  const total = parts.reduce((sum, { length }) => sum + length, HEADER_BYTES);
+  const request = new Uint8Array(total + END.length);
+  request.set(text.encode(MAGIC));
+  let at = HEADER_BYTES;
+  parts.forEach((part, index) => {
+    writeNumber(request, MAGIC.length + WORD_BYTES * index, part.length);
+    request.set(part, at);
+    at += part.length;
+  });
+  request.set(text.encode(END), at);
+  return request;
+}
+
+/**
+ * Variables that a call may need; no others are sent. A name that ends in `*`
+ * stands for all that begin so.
+ *
+ * Besides those of CNI: for plugins of other programs, how to find programs, the
+ * cluster and proxies; language and time zone; the trace that a call is part of.
+ */
+export const SENT_VARIABLES: readonly string[] = [
+  "CNI_*",
+  "PATH",
+  "HOME",
+  "TMPDIR",
+  "XDG_RUNTIME_DIR",
+  "DBUS_SYSTEM_BUS_ADDRESS",
+  "XTABLES_*",
+  "KUBE*",
+  "NODE_NAME",
+  "MULTUS_*",
+  "WHEREABOUTS_*",
+  "SSL_CERT_*",
+  "HTTP_PROXY",
+  "HTTPS_PROXY",
+  "ALL_PROXY",
+  "NO_PROXY",
+  "http_proxy",
+  "https_proxy",
+  "all_proxy",
+  "no_proxy",
+  "LANG",
+  "LANGUAGE",
+  "LC_*",
+  "TZ",
+  "TRACEPARENT",
+  "TRACESTATE",
+  "BAGGAGE",
+  "OTEL_*",
+  "GODEBUG",
+  "GOTRACEBACK",
+];
+
+/** The kind of a message of the daemon. */
+export const MessageKind = {
+  /** Log text. */
+  stderr: 1,
+  /** Text to print; the call succeeded. The last message. */
+  success: 2,
+  /** Text to print; the call failed. The last message. */
+  failure: 3,
+  /** Why the caller must run the call itself: nothing was begun. The last message. */
+  notMine: 4,
+  /** No bytes: from now on the call is the daemon's. */
+  taken: 5,
+  /** No bytes: the call waits or runs. Sent each second. */
+  alive: 6,
+} as const;
+
+/** Where a message has its kind and the number of bytes that follow, in bytes, and where these begin. */
+export const MessageAt = {
+  kind: 0,
+  length: WORD_BYTES,
+  bytes: 2 * WORD_BYTES,
+} as const;
+
+/** Most bytes that follow. */
+export const MAX_MESSAGE = 16 * 1024 * 1024;
+
+/** Reads the kind of a message and the number of bytes that follow. */
+export function readMessageHead(
+  head: Uint8Array,
+): { readonly kind: number; readonly length: number } {
+  return {
+    kind: readNumber(head, MessageAt.kind),
+    length: readNumber(head, MessageAt.length),
+  };
+}
+
+/** How long a caller waits for `taken`, in ms. */
+export const TAKE_MS = 1000;
+
+/** The same while a loss of another call is recorded (`daemon/wire/daemon_losses.ts`). */
+export const HURRIED_TAKE_MS = 250;
+
+/**
+ * The parts in which a caller counts its time limits, in ms. A process that was stopped
+ * for a while has waited for one of them, and sees what has come before it gives up.
+ */
+export const TIMEOUT_MS = 125;
+
+/** How long a caller waits for a message after `taken`, in ms. */
+export const SILENCE_MS = 5000;
+
+/** What a caller says of an ADD that the daemon has lost, around the socket's path. */
+export const LOST = [
+  'The node daemon at "',
+  '" went away before it answered',
+] as const;
+/** And its details. */
+export const LOST_DETAILS = "parts of the attachment may exist until DEL";

@@ -1,0 +1,60 @@
+/**
+ * Opens files that another program may have replaced by a link or a pipe.
+ *
+ * @module
+ */
+
+import type { SyscallError } from "../errno.ts";
+import { Fd } from "./fd.ts";
+import * as libc from "../libc.ts";
+
+/** Source: include/uapi/asm-generic/fcntl.h. */
+const O_APPEND = 0o2000, O_NONBLOCK = 0o4000;
+/** Flags of open(2). Source: the same. */
+export const O_WRONLY = 1, O_CREAT = 0o100, O_CLOEXEC = 0o2000000;
+/** Does not follow a link. Source: the same, and arch/arm64/include/uapi/asm/fcntl.h. */
+export const O_NOFOLLOW: number = Deno.build.arch === "aarch64"
+  ? 0o100000
+  : 0o400000;
+
+/** Errors for a symbolic link, a pipe without a reader or a socket, and a directory. */
+const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
+
+/**
+ * Opens a regular file to append to it, and creates it, with mode 0600 by
+ * default. Does not follow a symbolic link at the end of the path, nor wait for a
+ * pipe.
+ *
+ * @param options.create False to open only a file that exists
+ *
+ * @throws {Error} If the file is not a regular one
+ * @throws {Deno.errors.NotFound} If its directory is missing, or the file
+ *   itself
+ * @throws {SyscallError} EACCES, EROFS
+ */
+export function openRegularFile(
+  path: string,
+  { create = true, mode = 0o600 }: {
+    readonly create?: boolean;
+    readonly mode?: number;
+  } = {},
+): Deno.FsFile {
+  using fd = new Fd(openToAppend(path, create ? O_CREAT : 0, mode));
+  // Deno cannot adopt a descriptor, but can open the same file again.
+  const again = `/proc/self/fd/${fd.number}`;
+  if (!Deno.statSync(again).isFile) throw new Error("it is not a regular file");
+  return Deno.openSync(again, { append: true });
+}
+
+function openToAppend(path: string, more: number, mode: number): number {
+  if (path.includes("\0")) throw new Error("the path has a NUL");
+  const flags = O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | more;
+  try {
+    return libc.open(path, flags | O_NOFOLLOW, "open", mode);
+  } catch (error) {
+    const { errno } = error as SyscallError;
+    if (errno === "ENOENT") throw new Deno.errors.NotFound(String(error));
+    if (!NOT_REGULAR.includes(errno)) throw error;
+    throw new Error("it is not a regular file", { cause: error });
+  }
+}

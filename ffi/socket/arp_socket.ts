@@ -1,0 +1,125 @@
+/**
+ * ARP probes: asks who has an IPv4 address, and hears everybody who answers.
+ *
+ * Source: RFC 5227, section 2.1.1.
+ *
+ * @module
+ */
+
+import { type Bytes, viewOf } from "../../net/bytes.ts";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import { Fd } from "../file/fd.ts";
+import * as libc from "../libc.ts";
+import { inNetns, type NetNs } from "../netns.ts";
+
+/** Source: include/linux/socket.h, include/linux/net.h. */
+const AF_PACKET = 17,
+  SOCK_RAW = 3,
+  SOCK_NONBLOCK = 0o4000,
+  SOCK_CLOEXEC = 0o2000000;
+/** Source: include/uapi/linux/if_ether.h, if_arp.h. */
+const ETH_P_ARP = 0x0806, ETH_P_IP = 0x0800, ARPHRD_ETHER = 1;
+const REQUEST = 1, REPLY = 2;
+/** Where the fields of a frame are. */
+const Layout = {
+  type: 12,
+  arp: 14,
+  operation: 20,
+  sender: 22,
+  ip: 28,
+  end: 42,
+};
+
+/** Somebody who has an address. */
+export interface Owner {
+  readonly ip: Ip;
+  readonly mac: Mac;
+}
+
+/** A socket for ARP on one link. */
+export class ArpSocket implements Disposable {
+  readonly #fd: Fd;
+  readonly #mac: Mac;
+  readonly #buffer: Bytes = new Uint8Array(64);
+
+  private constructor(fd: Fd, mac: Mac) {
+    this.#fd = fd;
+    this.#mac = mac;
+  }
+
+  /**
+   * Opens a socket on a link. It stays in the link's namespace.
+   *
+   * @throws {SyscallError} ENODEV, ENETDOWN; EPERM without CAP_NET_RAW
+   */
+  static open(
+    netns: NetNs,
+    { index, mac }: { readonly index: number; readonly mac: Mac },
+  ): ArpSocket {
+    using stack = new DisposableStack();
+    const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    const fd = stack.use(
+      new Fd(inNetns(netns, () => libc.socket(AF_PACKET, type, 0))),
+    );
+    libc.bind(fd.number, encodeAddress(index));
+    stack.move();
+    return new ArpSocket(fd, mac);
+  }
+
+  /** The descriptor's number, to wait until it is readable. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  /**
+   * Asks who has an address, as one that the asker does not have itself.
+   *
+   * @throws {SyscallError} ENETDOWN
+   */
+  ask(ip: Ip): void {
+    const frame = new Uint8Array(Layout.end);
+    const view = viewOf(frame);
+    const mac = Uint8Array.fromHex(this.#mac.hex);
+    frame.fill(0xff, 0, 6);
+    frame.set(mac, 6);
+    view.setUint16(Layout.type, ETH_P_ARP);
+    view.setUint16(Layout.arp, ARPHRD_ETHER);
+    view.setUint16(Layout.arp + 2, ETH_P_IP);
+    frame.set([6, 4], Layout.arp + 4);
+    view.setUint16(Layout.operation, REQUEST);
+    frame.set(mac, Layout.sender);
+    frame.set(ip.toBytes(), Layout.end - 4);
+    libc.send(this.fd, frame, 0);
+  }
+
+  /** Returns the next answer; undefined before one comes. */
+  receive(): Owner | undefined {
+    for (;;) {
+      const length = libc.recvNow(this.fd, this.#buffer);
+      if (length === undefined) return undefined;
+      const frame = this.#buffer.subarray(0, length);
+      if (length < Layout.end) continue;
+      if (viewOf(frame).getUint16(Layout.operation) !== REPLY) continue;
+      return {
+        ip: Ip.fromBytes(frame.slice(Layout.ip, Layout.ip + 4)),
+        mac: new Mac(frame.slice(Layout.sender, Layout.sender + 6)),
+      };
+    }
+  }
+
+  /** Closes the socket. A second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
+}
+
+/** Encodes a `struct sockaddr_ll`. Source: include/uapi/linux/if_packet.h. */
+function encodeAddress(ifindex: number): Bytes {
+  const address = new Uint8Array(20);
+  const view = viewOf(address);
+  view.setUint16(0, AF_PACKET, true);
+  view.setUint16(2, ETH_P_ARP);
+  view.setInt32(4, ifindex, true);
+  return address;
+}

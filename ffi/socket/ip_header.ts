@@ -1,0 +1,23 @@
+/**
+ * The addresses in a packet's header.
+ *
+ * @module
+ */
+
+import type { IpFamily } from "../../net/ip.ts";
+
+/** One of a packet's two addresses. */
+export type AddressField = "source" | "destination";
+
+/**
+ * The offsets of the addresses in the header, in bytes.
+ *
+ * Source: include/uapi/linux/ip.h `struct iphdr`, include/uapi/linux/ipv6.h
+ * `struct ipv6hdr`.
+ */
+export const ADDRESS_OFFSETS: Readonly<
+  Record<IpFamily, Readonly<Record<AddressField, number>>>
+> = {
+  4: { source: 12, destination: 16 },
+  6: { source: 8, destination: 24 },
+};

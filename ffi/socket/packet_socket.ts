@@ -1,0 +1,182 @@
+/**
+ * UDP over a link that has no address yet: packet sockets that send and receive
+ * whole frames.
+ *
+ * @module
+ */
+
+import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
+import { Fd } from "../file/fd.ts";
+import * as libc from "../libc.ts";
+import { inNetns, type NetNs } from "../netns.ts";
+import {
+  type Datagram,
+  decodeDatagram,
+  encodeDatagram,
+  ETHERTYPE_IPV4,
+} from "./udp_frame.ts";
+
+/** Source: include/linux/socket.h, include/linux/net.h. */
+const AF_PACKET = 17,
+  SOCK_RAW = 3,
+  SOCK_NONBLOCK = 0o4000,
+  SOCK_CLOEXEC = 0o2000000,
+  SOL_PACKET = 263;
+/** Source: include/uapi/asm-generic/socket.h. */
+const SOL_SOCKET = 1, SO_ATTACH_FILTER = 26;
+/** Source: include/uapi/linux/if_packet.h. */
+const PACKET_AUXDATA = 8, TP_STATUS_CSUMNOTREADY = 8;
+
+/** Longest frame to receive, in bytes. */
+const FRAME_BYTES = 2048;
+
+/**
+ * A `struct msghdr` with all that it points to, in one block of memory that is
+ * too large for V8 to move: where each part begins.
+ *
+ * Source: include/linux/socket.h, include/linux/uio.h.
+ */
+const Layout = { header: 0, vector: 64, control: 128, frame: 256 } as const;
+const CONTROL_BYTES = 64;
+/** Offsets of fields that recvmsg(2) changes or returns. */
+const CONTROL_LENGTH = Layout.header + 40, STATUS = Layout.control + 16;
+
+/** A socket for the UDP datagrams to one port that arrive on a link. */
+export class PacketSocket implements Disposable {
+  readonly #fd: Fd;
+  readonly #memory = layOutMessage();
+
+  private constructor(fd: Fd) {
+    this.#fd = fd;
+  }
+
+  /**
+   * Opens a socket on a link. It stays in the link's namespace.
+   *
+   * @throws {SyscallError} ENODEV, ENETDOWN; EPERM without CAP_NET_RAW
+   */
+  static open(
+    netns: NetNs,
+    { ifindex, port }: { ifindex: number; port: number },
+  ): PacketSocket {
+    using stack = new DisposableStack();
+    const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    // Protocol 0 receives nothing until the filter is attached.
+    const fd = stack.use(
+      new Fd(inNetns(netns, () => libc.socket(AF_PACKET, type, 0))),
+    );
+    const option = { level: SOL_PACKET, name: PACKET_AUXDATA, value: 1 };
+    libc.setSocketOption(fd.number, option);
+    attachFilter(fd.number, port);
+    libc.bind(fd.number, encodeAddress(ifindex));
+    stack.move();
+    return new PacketSocket(fd);
+  }
+
+  /** The descriptor's number. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  /**
+   * Sends a datagram.
+   *
+   * @throws {SyscallError} ENETDOWN, ENXIO if the link is gone
+   */
+  send(datagram: Datagram): void {
+    libc.send(this.fd, encodeDatagram(datagram), 0);
+  }
+
+  /**
+   * Receives the next valid datagram.
+   *
+   * @returns Undefined if none has arrived
+   * @throws {SyscallError} ENETDOWN
+   */
+  receive(): Datagram | undefined {
+    const view = viewOf(this.#memory);
+    for (;;) {
+      view.setBigUint64(CONTROL_LENGTH, BigInt(CONTROL_BYTES), true);
+      const length = libc.receiveMessage(this.fd, this.#memory);
+      if (length === undefined) return undefined;
+      const status = view.getBigUint64(CONTROL_LENGTH, true) === 0n
+        ? 0
+        : view.getUint32(STATUS, true);
+      const frame = this.#memory
+        .slice(Layout.frame, Layout.frame + Math.min(length, FRAME_BYTES));
+      // A sender on this machine leaves the checksum to a device that the frame
+      // never reaches.
+      const hasChecksum = (status & TP_STATUS_CSUMNOTREADY) === 0;
+      const datagram = decodeDatagram(frame, hasChecksum);
+      if (datagram !== undefined) return datagram;
+    }
+  }
+
+  /** Closes the socket. A second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
+}
+
+function layOutMessage(): Bytes {
+  const memory = new Uint8Array(Layout.frame + FRAME_BYTES);
+  const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
+  const words = new BigUint64Array(memory.buffer);
+  // msg_iov, msg_iovlen, msg_control
+  words[Layout.header / 8 + 2] = base + BigInt(Layout.vector);
+  words[Layout.header / 8 + 3] = 1n;
+  words[Layout.header / 8 + 4] = base + BigInt(Layout.control);
+  words[Layout.vector / 8] = base + BigInt(Layout.frame);
+  words[Layout.vector / 8 + 1] = BigInt(FRAME_BYTES);
+  return memory;
+}
+
+/** Encodes a `struct sockaddr_ll`. Source: include/uapi/linux/if_packet.h. */
+function encodeAddress(ifindex: number): Bytes {
+  const address = new Uint8Array(20);
+  const view = viewOf(address);
+  view.setUint16(0, AF_PACKET, true);
+  view.setUint16(2, ETHERTYPE_IPV4);
+  view.setInt32(4, ifindex, true);
+  return address;
+}
+
+/**
+ * Lets only unfragmented UDP datagrams to a port through: instructions as
+ * `[code, jump if true, jump if false, operand]`.
+ *
+ * Source: include/uapi/linux/filter.h, bpf_common.h.
+ */
+function attachFilter(fd: number, port: number): void {
+  const program = [
+    [0x28, 0, 0, 12], // the EtherType
+    [0x15, 0, 8, ETHERTYPE_IPV4],
+    [0x30, 0, 0, 23], // the protocol
+    [0x15, 0, 6, 17],
+    [0x28, 0, 0, 20], // the fragment's offset
+    [0x45, 4, 0, 0x1fff],
+    [0xb1, 0, 0, 14], // the length of the IP header
+    [0x48, 0, 0, 16], // the port behind it
+    [0x15, 0, 1, port],
+    [0x06, 0, 0, FRAME_BYTES],
+    [0x06, 0, 0, 0],
+  ] as const;
+  const instructions = concat(
+    program.map(([code, yes, no, operand]) => {
+      const bytes = new Uint8Array([code, 0, yes, no, 0, 0, 0, 0]);
+      viewOf(bytes).setUint32(4, operand, true);
+      return bytes;
+    }),
+  );
+  const memory = new Uint8Array(1024);
+  memory.set(instructions);
+  const address = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
+  const value = new Uint8Array(
+    new BigUint64Array([BigInt(program.length), address]).buffer,
+  );
+  libc.setSocketOptionBytes(fd, {
+    level: SOL_SOCKET,
+    name: SO_ATTACH_FILTER,
+    value,
+  });
+}

@@ -1,0 +1,156 @@
+/**
+ * ICMP echo requests from a namespace, without a program.
+ *
+ * Source: RFC 792, RFC 4443.
+ *
+ * @module
+ */
+
+import { type Bytes, viewOf } from "../../net/bytes.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
+import { Fd } from "../file/fd.ts";
+import * as libc from "../libc.ts";
+import { inNetns, type NetNs } from "../netns.ts";
+import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
+
+/** Source: include/linux/socket.h, include/linux/net.h. */
+const SOCK_RAW = 3, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
+/** Source: include/uapi/asm-generic/socket.h. */
+const SOL_SOCKET = 1, SO_BINDTODEVICE = 25;
+
+/** What differs between the families. Source: include/uapi/linux/in.h, in6.h, icmp.h. */
+const FAMILIES: Readonly<
+  Record<IpFamily, {
+    readonly protocol: number;
+    readonly request: number;
+    readonly reply: number;
+  }>
+> = {
+  4: { protocol: 1, request: 8, reply: 0 },
+  6: { protocol: 58, request: 128, reply: 129 },
+};
+
+const HEADER_BYTES = 8;
+/** A raw socket of IPv4 also receives the IP header. */
+const BUFFER_BYTES = 256;
+
+/** Where echo requests go. */
+export interface EchoTarget {
+  readonly destination: Ip;
+  /** The sender's address; the kernel chooses one if undefined. */
+  readonly source?: Ip | undefined;
+  /** Name of the link to use; the route decides if undefined. */
+  readonly link?: string | undefined;
+}
+
+/** A socket that sends echo requests to one destination. It does not wait. */
+export class EchoSocket implements Disposable {
+  readonly #fd: Fd;
+  readonly #family: IpFamily;
+  readonly #id = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
+  readonly #buffer = new Uint8Array(BUFFER_BYTES);
+
+  private constructor(fd: Fd, family: IpFamily) {
+    this.#fd = fd;
+    this.#family = family;
+  }
+
+  /**
+   * Opens a socket. It stays in the namespace.
+   *
+   * @throws {SyscallError} EPERM without CAP_NET_RAW; ENETUNREACH, EHOSTUNREACH
+   *   or EINVAL without a route; EADDRNOTAVAIL if the source is not an address
+   *   of the namespace; ENODEV if the link does not exist
+   */
+  static open(
+    netns: NetNs,
+    { destination, source, link }: EchoTarget,
+  ): EchoSocket {
+    const { family } = destination;
+    const { protocol } = FAMILIES[family];
+    const domain = SOCKET_DOMAINS[family];
+    const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    using stack = new DisposableStack();
+    const socket = stack.use(
+      new Fd(inNetns(netns, () => libc.socket(domain, type, protocol))),
+    );
+    const fd = socket.number;
+    if (link !== undefined) {
+      const value = new TextEncoder().encode(`${link}\0`);
+      const option = { level: SOL_SOCKET, name: SO_BINDTODEVICE, value };
+      libc.setSocketOptionBytes(fd, option);
+    }
+    if (source !== undefined) libc.bind(fd, encodeAddress(source));
+    libc.connect(fd, encodeAddress(destination));
+    stack.move();
+    return new EchoSocket(socket, destination.family);
+  }
+
+  /** The descriptor's number, to wait until it is readable. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  /**
+   * Sends a request.
+   *
+   * @throws {SyscallError} ENETUNREACH, EHOSTUNREACH, ENETDOWN
+   */
+  send(): void {
+    const { request } = FAMILIES[this.#family];
+    libc.send(this.fd, encodeRequest(request, this.#id), 0);
+  }
+
+  /** Reports whether a reply has arrived. */
+  hasReply(): boolean {
+    const { reply } = FAMILIES[this.#family];
+    for (;;) {
+      const length = receive(this.fd, this.#buffer);
+      if (length === undefined) return false;
+      const message = skipIpHeader(this.#buffer.subarray(0, length), reply);
+      const id = message.length < HEADER_BYTES
+        ? undefined
+        : viewOf(message).getUint16(4);
+      if (message[0] === reply && id === this.#id) return true;
+    }
+  }
+
+  /** Closes the socket. A second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
+}
+
+/** Errors such as EHOSTUNREACH are reports of ICMP: not the reply. */
+function receive(fd: number, buffer: Bytes): number | undefined {
+  try {
+    return libc.recvNow(fd, buffer);
+  } catch {
+    return undefined;
+  }
+}
+
+function skipIpHeader(packet: Bytes, reply: number): Bytes {
+  if (reply !== FAMILIES[4].reply) return packet;
+  return packet.subarray(((packet[0] ?? 0) & 0x0f) * 4);
+}
+
+function encodeRequest(type: number, id: number): Bytes {
+  const bytes = new Uint8Array(HEADER_BYTES);
+  const view = viewOf(bytes);
+  view.setUint8(0, type);
+  view.setUint16(4, id);
+  view.setUint16(6, 1);
+  // The kernel computes the checksum of ICMPv6.
+  view.setUint16(2, checksumOf(bytes));
+  return bytes;
+}
+
+/** Source: RFC 1071. */
+function checksumOf(bytes: Bytes): number {
+  const view = viewOf(bytes);
+  let sum = 0;
+  for (let at = 0; at < bytes.length; at += 2) sum += view.getUint16(at);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
+  return ~sum & 0xffff;
+}

@@ -1,0 +1,75 @@
+/**
+ * One request by TCP that a process sends before it ends: it blocks, for a
+ * bounded time. Deno's own connections are asynchronous, and a process that exits
+ * does not wait for them.
+ *
+ * @module
+ */
+
+import { type Bytes, viewOf } from "../../net/bytes.ts";
+import type { Ip } from "../../net/ip.ts";
+import { Fd } from "../file/fd.ts";
+import * as libc from "../libc.ts";
+import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
+
+/** Source: include/linux/net.h, include/linux/socket.h. */
+const SOCK_STREAM = 1, SOCK_CLOEXEC = 0o2000000, MSG_NOSIGNAL = 0x4000;
+
+/** Source: include/uapi/asm-generic/socket.h; the same on x86-64 and arm64. */
+const SOL_SOCKET = 1, SO_RCVTIMEO = 20, SO_SNDTIMEO = 21;
+
+/** Most bytes of an answer that are read. */
+const ANSWER_BYTES = 1024;
+
+/** Where a request goes, and how long it may take. */
+export interface Destination {
+  readonly address: Ip;
+  readonly port: number;
+  /** For all waits together, in ms. */
+  readonly limitMs: number;
+}
+
+/**
+ * Connects, sends bytes, and waits for the begin of the answer.
+ *
+ * @returns Up to a kilobyte of the answer
+ * @throws {SyscallError} ECONNREFUSED and others of connect(2); EINPROGRESS or
+ *   EAGAIN if the time is over
+ */
+export function exchange(
+  { address, port, limitMs }: Destination,
+  request: Bytes,
+): Bytes {
+  const endMs = performance.now() + limitMs;
+  const domain = SOCKET_DOMAINS[address.family];
+  using socket = new Fd(libc.socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const fd = socket.number;
+  const limit = (name: number): void =>
+    libc.setSocketOptionBytes(
+      fd,
+      {
+        level: SOL_SOCKET,
+        name,
+        value: encodeTime(endMs - performance.now()),
+      },
+    );
+  limit(SO_SNDTIMEO);
+  libc.connect(fd, encodeAddress(address, port));
+  for (let rest = request; rest.length > 0;) {
+    limit(SO_SNDTIMEO);
+    rest = rest.subarray(libc.send(fd, rest, MSG_NOSIGNAL));
+  }
+  limit(SO_RCVTIMEO);
+  const answer = new Uint8Array(ANSWER_BYTES);
+  return answer.subarray(0, libc.recv(fd, answer, 0));
+}
+
+/** Encodes a `struct timeval`. 0 would mean no limit. */
+function encodeTime(ms: number): Bytes {
+  const microseconds = Math.max(1, Math.round(ms * 1000));
+  const bytes = new Uint8Array(16);
+  const view = viewOf(bytes);
+  view.setBigUint64(0, BigInt(Math.floor(microseconds / 1e6)), true);
+  view.setBigUint64(8, BigInt(microseconds % 1e6), true);
+  return bytes;
+}

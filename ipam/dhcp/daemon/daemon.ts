@@ -1,0 +1,339 @@
+/**
+ * The DHCP daemon: gets leases for calls of the plugin dhcp, and keeps them.
+ *
+ * @module
+ */
+
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../../../base/error.ts";
+import { JoinedSignal, waitUntil } from "../../../base/deadline.ts";
+import { removeQuietly, withIoFailure } from "../../../base/files/io.ts";
+import { FileLock } from "../../../base/files/lock.ts";
+import type { Log } from "../../../base/log/log.ts";
+import { Fd } from "../../../ffi/file/fd.ts";
+import type { Answer, Request } from "../ask.ts";
+import type { Lease, LeaseKey, LeaseRequest } from "../lease.ts";
+import { LeaseDirectory } from "../lease_directory.ts";
+import { type Exchange, OwnSocket } from "../../../daemon/service/own_socket.ts";
+import { Turns } from "../../../daemon/service/turns.ts";
+import type { Connection } from "../../../daemon/service/unix_server.ts";
+import { type ClientOptions, ended } from "./client.ts";
+import { type Keeping, KeptLease } from "./kept_lease.ts";
+
+/** Options of {@linkcode runDhcp}. */
+export interface DhcpOptions extends ClientOptions {
+  /** Path of the socket. */
+  readonly socket: string;
+  /** Descriptor of a socket that the service manager has opened. */
+  readonly inherited?: number | undefined;
+  /** Prefix of all paths; "" for none. */
+  readonly hostPrefix: string;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Called when it listens. */
+  readonly onReady?: () => void;
+}
+
+/** Longest wait of a daemon for its predecessor. */
+const FOREVER_MS = 2 ** 31 - 1;
+/** Pause between the questions for two leases after a restart, in ms. */
+const SPREAD_MS = 20;
+
+/**
+ * Runs the daemon until the signal. The leases stay as they are, for the next
+ * one.
+ *
+ * @throws {CniError} 5 if it cannot listen
+ */
+export async function runDhcp(options: DhcpOptions): Promise<void> {
+  const { hostPrefix, inherited, log, signal } = options;
+  const path = hostPrefix + options.socket;
+  const directory = new LeaseDirectory(path);
+  makeDirectory(directory.path);
+  using _lock = await lockDirectory(directory.path, options);
+  if (signal.aborted) return;
+  const socket = new OwnSocket({
+    what: "a request for a lease",
+    log,
+    begin: (connection, onEnded) =>
+      new Conversation(connection, {
+        serve: (request, signal) => leases.serve(request, signal),
+        onEnded,
+      }),
+  });
+  if (inherited === undefined) await removeStale(path);
+  const server = listen(
+    socket,
+    inherited === undefined ? path : new Fd(inherited),
+  );
+  const leases = new Leases({ ...options, directory, events: server.events });
+  options.onReady?.();
+  log.info("listening", { socket: path, leases: leases.size });
+  await waitUntil(new Promise<never>(() => {}), signal);
+  // Calls that wait for a lease fail now, and their answers are sent.
+  const closing = socket.close();
+  await leases.stop();
+  await closing;
+  // The service manager goes on with its socket.
+  if (inherited !== undefined) return;
+  removeQuietly(path);
+  server.close();
+  await socket.close();
+  await server.closed;
+}
+
+/** @throws {CniError} 5 if it cannot be made */
+function makeDirectory(path: string): void {
+  withIoFailure(
+    `make the directory "${path}"`,
+    () => Deno.mkdirSync(path, { recursive: true, mode: 0o700 }),
+  );
+}
+
+async function lockDirectory(
+  directory: string,
+  { log, signal }: DhcpOptions,
+): Promise<FileLock | undefined> {
+  const wait = { limitMs: FOREVER_MS, signal, log, what: "the DHCP leases" };
+  try {
+    return await FileLock.acquire(`${directory}/.lock`, 0o600, wait);
+  } catch (error) {
+    if (signal.aborted) return undefined;
+    throw error;
+  }
+}
+
+/** @throws {CniError} 5 if another program listens: another daemon of ours would have the lock */
+async function removeStale(path: string): Promise<void> {
+  let connection: Deno.UnixConn;
+  try {
+    connection = await Deno.connect({ transport: "unix", path });
+  } catch {
+    return removeQuietly(path);
+  }
+  connection.close();
+  throw new CniError(
+    ErrorCode.IoFailure,
+    `Cannot listen at "${path}": another program does`,
+    { details: "it may be the Go plugin's DHCP daemon" },
+  );
+}
+
+function listen(
+  socket: OwnSocket,
+  where: string | Fd,
+): ReturnType<OwnSocket["listen"]> {
+  try {
+    return socket.listen(where);
+  } catch (error) {
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot listen at "${where}": ${describeError(error)}`,
+    );
+  }
+}
+
+const NEVER = new AbortController().signal;
+
+/** All leases of a daemon. */
+class Leases {
+  readonly #keeping: Keeping;
+  readonly #kept = new Map<string, KeptLease>();
+  /** The calls for one lease take turns. */
+  readonly #turns = new Turns(Infinity);
+  /** The ADDs that run, each with what ends it. */
+  readonly #adding = new Map<AbortController, string>();
+  #isEnding = false;
+
+  /** Goes on with the leases in the directory. */
+  constructor(options: Omit<Keeping, "onGone">) {
+    const onGone = (kept: KeptLease): void => {
+      const name = nameOf(kept.lease);
+      if (this.#kept.get(name) === kept) this.#kept.delete(name);
+    };
+    this.#keeping = { ...options, onGone };
+    for (const [index, lease] of options.directory.list().entries()) {
+      const delayMs = index * SPREAD_MS;
+      const kept = KeptLease.resume(lease, this.#keeping, delayMs);
+      this.#kept.set(nameOf(lease), kept);
+    }
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#kept.size;
+  }
+
+  /**
+   * Does what the plugin asks for.
+   *
+   * @param signal Aborted if the caller goes away
+   */
+  async serve(
+    request: Request,
+    signal: AbortSignal,
+  ): Promise<Lease | undefined> {
+    switch (request.command) {
+      case "ADD":
+        return await this.#add(request.request, signal);
+      case "CHECK":
+        return this.#kept.get(nameOf(request.key))?.lease;
+      case "DEL":
+        return await this.#delete(request.key);
+      case "GC":
+        return await this.#collect(request);
+      case "STATUS":
+        return undefined;
+    }
+    throw new CniError(
+      ErrorCode.DecodingFailure,
+      "Cannot serve an unknown request",
+    );
+  }
+
+  async #add(request: LeaseRequest, caller: AbortSignal): Promise<Lease> {
+    if (this.#isEnding) throw ended(AbortSignal.abort("it ends"));
+    const name = nameOf(request);
+    const end = new AbortController();
+    using joined = new JoinedSignal(caller, end.signal);
+    const { signal } = joined;
+    this.#adding.set(end, name);
+    try {
+      using turn = await this.#turns.wait(name, signal);
+      if (turn === undefined) throw ended(signal);
+      const before = this.#kept.get(name);
+      if (before?.isFor(request)) {
+        await before.update(request);
+        return before.lease;
+      }
+      // The server knows the new link as the same client.
+      await before?.stop();
+      this.#kept.delete(name);
+      const kept = await KeptLease.acquire(request, this.#keeping, signal);
+      if (signal.aborted) {
+        await kept.release();
+        throw ended(signal);
+      }
+      this.#kept.set(name, kept);
+      return kept.lease;
+    } finally {
+      this.#adding.delete(end);
+    }
+  }
+
+  async #delete(key: LeaseKey): Promise<undefined> {
+    const name = nameOf(key);
+    this.#endAdds("a DEL of the attachment has come", name);
+    using _turn = await this.#turns.wait(name, NEVER);
+    const kept = this.#kept.get(name);
+    this.#kept.delete(name);
+    if (kept === undefined) await this.#keeping.directory.remove(key);
+    else await kept.release();
+  }
+
+  async #collect(
+    { network, valid }: Extract<Request, { command: "GC" }>,
+  ): Promise<undefined> {
+    const keys = valid.map((attachment) => nameOf({ network, ...attachment }));
+    const isOver = (kept: KeptLease): boolean =>
+      kept.lease.network === network && !keys.includes(nameOf(kept.lease));
+    const over = [...this.#kept.values()].filter(isOver);
+    await Promise.all(over.map(({ lease }) => this.#delete(lease)));
+  }
+
+  #endAdds(why: string, only?: string): void {
+    for (const [end, name] of this.#adding) {
+      if (only === undefined || name === only) end.abort(new Error(why));
+    }
+  }
+
+  /** Ends everything, and keeps the leases for the next daemon. */
+  async stop(): Promise<void> {
+    this.#isEnding = true;
+    this.#endAdds("it ends");
+    for (const name of new Set(this.#adding.values())) {
+      using _turn = await this.#turns.wait(name, NEVER);
+    }
+    await Promise.all([...this.#kept.values()].map((kept) => kept.stop()));
+  }
+}
+
+function nameOf({ network, containerId, ifName }: LeaseKey): string {
+  return `${network}:${containerId}:${ifName}`;
+}
+
+/** Longest request, in bytes. */
+const MAX_REQUEST = 16 * 1024 * 1024;
+
+/** The Go plugin shows the status line. */
+const TO_GO =
+  "HTTP/1.0 501 this DHCP daemon does not serve the Go plugin dhcp; " +
+  "use both of the same release\r\n\r\n";
+
+interface ConversationOptions {
+  readonly serve: Leases["serve"];
+  readonly onEnded: () => void;
+}
+
+/** One connection: a line with a request, and one with the answer. */
+class Conversation implements Exchange {
+  readonly #connection: Connection;
+  readonly #options: ConversationOptions;
+  readonly #gone = new AbortController();
+  readonly #decoder = new TextDecoder();
+  #text = "";
+  #isAsked = false;
+
+  constructor(connection: Connection, options: ConversationOptions) {
+    this.#connection = connection;
+    this.#options = options;
+  }
+
+  onData(bytes: Uint8Array<ArrayBuffer>): void {
+    if (this.#isAsked) return;
+    this.#text += this.#decoder.decode(bytes, { stream: true });
+    if (this.#text.startsWith("CONNECT ")) return this.#end(TO_GO);
+    if (this.#text.length > MAX_REQUEST) return this.#end("");
+    if (!this.#text.endsWith("\n")) return;
+    this.#isAsked = true;
+    this.#answer().then((answer) => this.#end(`${JSON.stringify(answer)}\n`));
+  }
+
+  async #answer(): Promise<Answer> {
+    try {
+      const request: Request = JSON.parse(this.#text);
+      return { lease: await this.#options.serve(request, this.#gone.signal) };
+    } catch (error) {
+      const { code, message: msg, details } = toCniError(error);
+      return { error: { code, msg, details } };
+    }
+  }
+
+  #end(text: string): void {
+    this.#isAsked = true;
+    this.#connection.send(new TextEncoder().encode(text));
+    this.#connection.end();
+    this.#options.onEnded();
+  }
+
+  onGone(): void {
+    this.#gone.abort(new Error("the caller is gone"));
+    this.#options.onEnded();
+  }
+
+  get bytes(): number {
+    return this.#text.length;
+  }
+
+  get isBegun(): boolean {
+    return this.#isAsked;
+  }
+
+  refuse(): void {
+    this.#end("");
+  }
+}

@@ -1,0 +1,396 @@
+/**
+ * A lease that is kept: renewed, rebound, lost and got back, until it is released
+ * or its link is gone.
+ *
+ * @module
+ */
+
+import { JoinedSignal, pause } from "../../../base/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
+import { isErrno } from "../../../ffi/errno.ts";
+import {
+  type Lease,
+  type LeaseRequest,
+  resultOf,
+} from "../lease.ts";
+import type { LeaseDirectory } from "../lease_directory.ts";
+import { OPTIONS, Options } from "../../../net/dhcp/options.ts";
+import { kernelRoutesOf } from "../../../plugins/parts/link/configure_link.ts";
+import type { Events } from "../../../daemon/service/events.ts";
+import {
+  type ClientOptions,
+  discover,
+  extend,
+  insist,
+  RefusedError,
+  release,
+  serverOf,
+} from "./client.ts";
+import { Port, type Reply } from "./port.ts";
+
+/** The surroundings of all leases of a daemon. */
+export interface Keeping extends ClientOptions {
+  readonly directory: LeaseDirectory;
+  readonly events: Events;
+  /** Prefix of the paths of namespaces. */
+  readonly hostPrefix: string;
+  readonly log: Log;
+  /** Called for a lease that ends by itself. */
+  readonly onGone: (kept: KeptLease) => void;
+}
+
+/** Longest time between two looks at the link, and shortest between two tries, in ms. */
+const LOOK_MS = 60_000, SHORTEST_MS = 1000;
+
+/** Source: lease.go: lease time in s, and the parts after which to renew and rebind. */
+const LEASE_TIME = 3600, RENEWAL = 0.5, REBINDING = 0.85;
+
+/** A lease. */
+export class KeptLease {
+  readonly #keeping: Keeping;
+  readonly #end = new AbortController();
+  #running: Promise<void> | undefined;
+  #lease: Lease;
+  #failures = 0;
+
+  private constructor(lease: Lease, keeping: Keeping) {
+    this.#lease = lease;
+    this.#keeping = keeping;
+  }
+
+  /** The lease as it is now. */
+  get lease(): Lease {
+    return this.#lease;
+  }
+
+  /**
+   * Gets a lease, and keeps it.
+   *
+   * @throws {CniError} 8 if the namespace is another one than the plugin has
+   *   seen; 11 if no server grants one until the time limit or the
+   *   signal; 999 if the link does not exist, or the lease lacks a subnet mask
+   */
+  static async acquire(
+    request: LeaseRequest,
+    keeping: Keeping,
+    signal: AbortSignal,
+  ): Promise<KeptLease> {
+    using port = openPort(request, keeping);
+    if (port === undefined) throw missingLink(request);
+    if (!isSeen(port, request)) throw replaced(request);
+    if (!port.link.isUp) port.setUp(true);
+    const reply = await insist(
+      (signal) => discover(port, request, { ...keeping, signal }),
+      {
+        ...keeping,
+        signal,
+        onFailure: (error) =>
+          keeping.log.warn("Cannot get a lease", {
+            ...fieldsOf(request),
+            error: describeError(error),
+          }),
+      },
+    );
+    const kept = new KeptLease(leaseOf(request, port, reply), keeping);
+    try {
+      resultOf(kept.lease);
+      await keeping.directory.write(kept.lease);
+    } catch (error) {
+      release(port, kept.lease);
+      throw error;
+    }
+    kept.#tell("leased");
+    kept.#run();
+    return kept;
+  }
+
+  /** Keeps a lease of an earlier daemon. */
+  static resume(lease: Lease, keeping: Keeping, delayMs: number): KeptLease {
+    const kept = new KeptLease(lease, keeping);
+    kept.#run(delayMs);
+    return kept;
+  }
+
+  /** Reports whether this is a valid lease of the link that a request is for. */
+  isFor(request: LeaseRequest): boolean {
+    using port = this.#openPort(request);
+    if (port === undefined || !isSeen(port, request)) return false;
+    return this.#lease.isLost !== true;
+  }
+
+  /** Keeps the lease by a newer request, also one that is marked as released. */
+  async update(request: LeaseRequest): Promise<void> {
+    await this.#save({ ...this.#lease, ...request, isReleased: false });
+  }
+
+  /** Stops keeping the lease; the container has it until it expires. */
+  async stop(): Promise<void> {
+    this.#end.abort();
+    await this.#running;
+  }
+
+  /** Gives the lease back. */
+  async release(): Promise<void> {
+    await this.stop();
+    await this.#giveBack();
+  }
+
+  async #giveBack(): Promise<void> {
+    try {
+      using port = this.#openPort();
+      if (port !== undefined && !this.#lease.isLost) release(port, this.#lease);
+      this.#tell(port === undefined ? "dropped, its link is gone" : "released");
+    } catch (error) {
+      this.#warn("Cannot release the lease", error);
+    }
+    await this.#keeping.directory.remove(this.#lease);
+  }
+
+  #run(delayMs?: number): void {
+    this.#running = this.#keep(delayMs).catch((error) =>
+      this.#warn("Cannot keep the lease", error)
+    );
+  }
+
+  async #keep(delayMs: number | undefined): Promise<void> {
+    const { signal } = this.#end;
+    if (delayMs !== undefined) await pause(delayMs, signal);
+    let isReboot = delayMs !== undefined;
+    while (!signal.aborted) {
+      const waitMs = await this.#attend(isReboot).catch((error) => {
+        this.#warn("Cannot look after the lease", error);
+        return LOOK_MS;
+      });
+      if (waitMs === undefined) return;
+      isReboot = false;
+      if (waitMs > 0) await pause(waitMs, signal);
+    }
+  }
+
+  /**
+   * Does what is due.
+   *
+   * @returns When to come back, in ms; undefined if there is nothing to keep
+   */
+  async #attend(isReboot: boolean): Promise<number | undefined> {
+    const { directory, onGone } = this.#keeping;
+    using port = this.#openPort();
+    const isReleased = (await directory.find(this.#lease))?.isReleased;
+    if (port === undefined || isReleased) {
+      onGone(this);
+      await this.#giveBack();
+      return undefined;
+    }
+    if (this.#lease.isLost) return await this.#regain(port);
+    const { age, renewal, rebinding, expiry } = timesOf(this.#lease);
+    if (age >= expiry) return await this.#lose(port, "it has expired");
+    if (age < renewal && !isReboot) {
+      return Math.min((renewal - age) * 1000, LOOK_MS);
+    }
+    const asksAll = isReboot || age >= rebinding;
+    const leftMs = ((asksAll ? expiry : rebinding) - age) * 1000;
+    return await this.#extend(port, { isReboot, asksAll, leftMs });
+  }
+
+  async #extend(
+    port: Port,
+    { isReboot, asksAll, leftMs }: {
+      readonly isReboot: boolean;
+      readonly asksAll: boolean;
+      readonly leftMs: number;
+    },
+  ): Promise<number> {
+    const { timeoutMs, resendMaxMs } = this.#keeping;
+    const limitMs = Math.min(timeoutMs, leftMs);
+    const startMs = performance.now();
+    using limit = new JoinedSignal(limitMs, this.#end.signal);
+    try {
+      const reply = await extend(port, this.#lease, {
+        ...this.#keeping,
+        isReboot,
+        server: asksAll ? undefined : serverOf(this.#lease),
+        signal: limit.signal,
+      });
+      const options = keepMissing(reply.options, this.#lease);
+      await this.#save(leaseOf(this.#lease, port, { ...reply, options }));
+      this.#tell(asksAll ? "confirmed" : "renewed");
+      return 0;
+    } catch (error) {
+      if (error instanceof RefusedError) return await this.#lose(port, error);
+      if (this.#end.signal.aborted) return 0;
+      this.#warn("Cannot extend the lease", error);
+      const restMs = Math.max(0, leftMs - (performance.now() - startMs));
+      // Then there is something else to do.
+      if (restMs < SHORTEST_MS) return restMs;
+      return Math.max(Math.min(restMs / 2, resendMaxMs), SHORTEST_MS);
+    }
+  }
+
+  /** Takes the address from the container, and its link down. */
+  async #lose(port: Port, reason: unknown): Promise<number> {
+    this.#warn("The lease has ended; the link goes down", reason);
+    port.setUp(false);
+    try {
+      const [{ address } = {}] = resultOf(this.#lease).ips;
+      if (address) port.rtnl.address.del(port.link.index, address);
+    } catch (error) {
+      if (!isErrno(error, "EADDRNOTAVAIL")) throw error;
+    }
+    await this.#save({ ...this.#lease, isLost: true });
+    this.#failures = 0;
+    return 0;
+  }
+
+  /** Tries to get the same address again: the runtime knows the container by it. */
+  async #regain(port: Port): Promise<number> {
+    const { timeoutMs, resendMaxMs } = this.#keeping;
+    const { address: before } = this.#lease;
+    using limit = new JoinedSignal(timeoutMs, this.#end.signal);
+    port.setUp(true);
+    try {
+      const options = { ...this.#keeping, signal: limit.signal, before };
+      const reply = await discover(port, this.#lease, options);
+      const lease = leaseOf(this.#lease, port, reply);
+      if (lease.address !== before) {
+        release(port, lease);
+        throw new Error(`the server offers ${lease.address}, not ${before}`);
+      }
+      restore(port, lease);
+      await this.#save(lease);
+      this.#tell("leased again");
+      return 0;
+    } catch (error) {
+      port.setUp(false);
+      if (this.#end.signal.aborted) return 0;
+      this.#warn("Cannot get the lease again", error);
+      return Math.min(SHORTEST_MS * 2 ** this.#failures++, resendMaxMs);
+    }
+  }
+
+  #openPort(request: LeaseRequest = this.#lease): Port | undefined {
+    const port = openPort(request, this.#keeping);
+    const { netnsId, ifindex } = this.#lease;
+    if (port?.netnsId === netnsId && port.link.index === ifindex) return port;
+    port?.[Symbol.dispose]();
+    return undefined;
+  }
+
+  async #save(lease: Lease): Promise<void> {
+    this.#lease = lease;
+    await this.#keeping.directory.write(lease);
+  }
+
+  #tell(what: string): void {
+    const { address, expires } = this.#lease;
+    const fields = { ...fieldsOf(this.#lease), address, expires };
+    this.#keeping.log.info(what, fields);
+  }
+
+  #warn(what: string, error: unknown): void {
+    const { address } = this.#lease;
+    this.#keeping.log.warn(what, {
+      ...fieldsOf(this.#lease),
+      address,
+      error: describeError(error),
+    });
+  }
+}
+
+function openPort(
+  { netns, ifName }: LeaseRequest,
+  { hostPrefix, events }: Keeping,
+): Port | undefined {
+  return Port.open(`${hostPrefix}${netns}`, ifName, events);
+}
+
+/** Reports whether a port is in the namespace that the plugin has seen: the path may lead to another one since. */
+function isSeen({ netnsId }: Port, request: LeaseRequest): boolean {
+  return (request.netnsId ?? netnsId) === netnsId;
+}
+
+function replaced({ netns }: LeaseRequest): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetns,
+    `Network namespace "${netns}" was replaced during the call`,
+  );
+}
+
+function missingLink({ netns, ifName }: LeaseRequest): CniError {
+  return new CniError(
+    ErrorCode.Internal,
+    `error looking up "${ifName}": no such link in "${netns}"`,
+  );
+}
+
+/** Puts back what the container lost with the lease. */
+function restore({ rtnl, link }: Port, lease: Lease): void {
+  const { ips, routes } = resultOf(lease);
+  const ifindex = link.index;
+  for (const { address } of ips) rtnl.address.replace({ ifindex, address });
+  for (const route of kernelRoutesOf({ ips, routes })) {
+    rtnl.route.replace({ ...route, ifindex });
+  }
+}
+
+function leaseOf(request: LeaseRequest, port: Port, reply: Reply): Lease {
+  const lease = {
+    ...request,
+    netnsId: port.netnsId,
+    ifindex: port.link.index,
+    address: `${reply.yourAddress}`,
+    ack: reply.options.toJSON(),
+    serverMac: `${reply.serverMac}`,
+    obtainedAt: uptime(),
+    expires: "",
+    isLost: false,
+  };
+  const endMs = Date.now() + 1000 * timesOf(lease).expiry;
+  return { ...lease, expires: new Date(endMs).toISOString() };
+}
+
+/**
+ * Returns the options of a server that extends a lease, and those that it left
+ * out: many servers send only what changes. A new lease time has its own times
+ * of renewal.
+ */
+export function keepMissing(
+  { values }: Options,
+  { ack }: Pick<Lease, "ack">,
+): Options {
+  const before = new Map(Options.fromJSON(ack).values);
+  const { leaseTime, renewalTime, rebindingTime } = OPTIONS;
+  if (values.has(leaseTime[0])) {
+    before.delete(renewalTime[0]);
+    before.delete(rebindingTime[0]);
+  }
+  return new Options(new Map([...before, ...values]));
+}
+
+/** Returns how old a lease is, and at what age something is due, in seconds. */
+function timesOf(
+  { ack, obtainedAt }: Lease,
+): { age: number; renewal: number; rebinding: number; expiry: number } {
+  const options = Options.fromJSON(ack);
+  // A server's 0 counts as missing: else each answer would be due for renewal.
+  const expiry = options.get("leaseTime") || LEASE_TIME;
+  const rebinding = options.get("rebindingTime") || expiry * REBINDING;
+  const renewal = options.get("renewalTime") || expiry * RENEWAL;
+  return {
+    age: uptime() - obtainedAt,
+    renewal: Math.min(renewal, rebinding, expiry),
+    rebinding: Math.min(rebinding, expiry),
+    expiry,
+  };
+}
+
+/** Returns the age of the machine's last start in seconds: a clock that survives this process. */
+function uptime(): number {
+  return Number(Deno.readTextFileSync("/proc/uptime").split(" ")[0]);
+}
+
+function fieldsOf(
+  { network, containerId: container, ifName: ifname }: LeaseRequest,
+): Record<string, string> {
+  return { network, container, ifname };
+}

@@ -1,0 +1,170 @@
+/**
+ * Releases the addresses of IPAMClaims when these are deleted. Each node daemon
+ * looks after the claims of the pods that it has attached, so nothing is watched
+ * where there are none. What it misses, because it was not there, `cluster-gc`
+ * finds.
+ *
+ * @module
+ */
+
+import { pause } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
+import { WhereaboutsApi } from "./api.ts";
+import { ClaimApi } from "./claim_api.ts";
+import type {
+  IpamClaim,
+  NotedClaim,
+} from "./ipam_claim.ts";
+import { releaseGone } from "./release_gone.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { Informer } from "../../kube/resident/informer.ts";
+
+/** Path of the claims of all namespaces. */
+const CLAIMS = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims";
+
+/** How often it looks, in ms, and how often a claim must be missing. */
+const LOOK_MS = 10_000, LOOKS = 6;
+/** Time limit of the requests of one release, in ms. */
+const LIMIT_MS = 30_000;
+/** Claims beyond this are left to `cluster-gc`. */
+const MOST_CLAIMS = 10_000;
+
+/** Options of a {@linkcode ClaimReleaser}. */
+export interface ReleaserOptions {
+  /** Returns the resident client of a kubeconfig. */
+  readonly clientOf: (kubeconfig: string) => KubeClient;
+  readonly log: Pick<Log, "info" | "warn">;
+  /** See {@linkcode LOOK_MS}. */
+  readonly lookMs?: number;
+}
+
+/** A claim, and how often it was missing since it was last seen. */
+interface Followed {
+  readonly claim: NotedClaim;
+  missed: number;
+}
+
+/** The claims of one cluster, and the watch of it. */
+class Cluster {
+  readonly claims = new Map<string, Followed>();
+  readonly #client: KubeClient;
+  readonly #log: ReleaserOptions["log"];
+  #watch:
+    | {
+      readonly informer: Informer<IpamClaim>;
+      readonly end: AbortController;
+      readonly done: Promise<void>;
+    }
+    | undefined;
+
+  constructor(client: KubeClient, log: ReleaserOptions["log"]) {
+    this.#client = client;
+    this.#log = log;
+  }
+
+  /** Watches as long as there is a claim to look after. */
+  #informer(): Informer<IpamClaim> {
+    if (this.#watch === undefined) {
+      const informer = new Informer<IpamClaim>({
+        client: this.#client,
+        path: CLAIMS,
+        remember: ({ metadata }) =>
+          metadata?.uid === undefined
+            ? undefined
+            : { text: "", uids: [metadata.uid] },
+        what: "IPAMClaims",
+        log: this.#log,
+      });
+      const end = new AbortController();
+      this.#watch = { informer, end, done: informer.run(end.signal) };
+    }
+    return this.#watch.informer;
+  }
+
+  async stopWatch(): Promise<void> {
+    this.#watch?.end.abort();
+    await this.#watch?.done;
+    this.#watch = undefined;
+  }
+
+  async look(signal: AbortSignal): Promise<void> {
+    if (this.claims.size === 0) return await this.stopWatch();
+    const informer = this.#informer();
+    if (!informer.isCurrent) return;
+    for (const [uid, followed] of this.claims) {
+      const { claim } = followed;
+      const seen = informer.find(claim.namespace, claim.name);
+      const isThere = seen?.uids.includes(uid) ?? false;
+      followed.missed = isThere ? 0 : followed.missed + 1;
+      // Seen at the beginning of that time and at its end, as by cluster-gc.
+      if (followed.missed > LOOKS) await this.#release(followed, signal);
+      if (signal.aborted) return;
+    }
+  }
+
+  async #release(followed: Followed, signal: AbortSignal): Promise<void> {
+    const { claim } = followed;
+    const { uid, namespace, name, ips } = claim;
+    followed.missed = 0;
+    const limits = { signal, overallMs: LIMIT_MS };
+    const api = new WhereaboutsApi(this.#client, claim.pools, limits);
+    const of = { claim: `${namespace}/${name}`, addresses: ips.join(", ") };
+    try {
+      const claims = new ClaimApi(this.#client, limits);
+      const outcome = await releaseGone(claim, api, claims);
+      if (outcome !== "released") return;
+      this.claims.delete(uid);
+      this.#log.info("Released the addresses of an IPAMClaim that is gone", of);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#log.warn("Cannot release the addresses of an IPAMClaim", {
+        ...of,
+        error: describeError(error),
+      });
+    }
+  }
+}
+
+/** Releases addresses of claims that are gone, until the signal. */
+export class ClaimReleaser {
+  readonly #options: ReleaserOptions;
+  readonly #clusters = new Map<string, Cluster>();
+
+  /** Starts without claims. */
+  constructor(options: ReleaserOptions) {
+    this.#options = options;
+  }
+
+  /** Number of claims that it looks after. */
+  get size(): number {
+    return [...this.#clusters.values()]
+      .reduce((sum, { claims }) => sum + claims.size, 0);
+  }
+
+  /** Looks after a claim from now on. */
+  note(claim: NotedClaim): void {
+    if (this.size >= MOST_CLAIMS) return;
+    const { clientOf, log } = this.#options;
+    const { kubeconfig, uid } = claim;
+    const cluster = this.#clusters.get(kubeconfig) ??
+      new Cluster(clientOf(kubeconfig), log);
+    this.#clusters.set(kubeconfig, cluster);
+    cluster.claims.set(uid, { claim, missed: 0 });
+  }
+
+  /** Looks at them once. */
+  async look(signal: AbortSignal): Promise<void> {
+    for (const cluster of this.#clusters.values()) await cluster.look(signal);
+  }
+
+  /** Looks after them until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { lookMs = LOOK_MS } = this.#options;
+    while (!signal.aborted) {
+      await this.look(signal);
+      await pause(lookMs, signal);
+    }
+    for (const cluster of this.#clusters.values()) await cluster.stopWatch();
+  }
+}

@@ -1,0 +1,236 @@
+/**
+ * `cni cluster-gc`: shows and releases addresses of pods that are gone.
+ *
+ * @module
+ */
+
+import { pause } from "../../../base/deadline.ts";
+import { createLog } from "../../../base/log/log.ts";
+import { WhereaboutsApi } from "../api.ts";
+import { findClaimKey, STAY } from "../ipam_claim.ts";
+import { openPools } from "./access.ts";
+import { endClaims } from "./expiry.ts";
+import type { CLUSTER_GC_FLAGS } from "./flags.ts";
+import {
+  type Released,
+  releaseStale,
+  renew,
+} from "./release.ts";
+import {
+  findLasting,
+  type Survey,
+  type SurveyOptions,
+  surveyPools,
+} from "./survey.ts";
+import {
+  type CommandCall,
+  type FlagValues,
+  type Output,
+  readDuration,
+} from "../../../base/command_line/command.ts";
+import { formatDuration } from "../../../base/duration.ts";
+import { type Column, formatListing } from "../../../base/command_line/table.ts";
+import { refuse } from "../../../base/command_line/usage_error.ts";
+
+/** A row of the output. */
+interface Row {
+  /** An address, or the name of a reservation. */
+  readonly what: string;
+  /** `IPPool NAME` or `reservation`. */
+  readonly where: string;
+  readonly pod: string;
+  readonly why: string;
+  readonly problem?: string | undefined;
+}
+
+/** Allocations above which a pool comes near to the largest object of etcd. */
+const LARGE_POOL = 5000;
+
+/** Compares the pools with the pods, and releases what is stale with `--yes`. */
+export async function clusterGc(
+  call: CommandCall<FlagValues<typeof CLUSTER_GC_FLAGS>>,
+): Promise<Output> {
+  const { flags, env, signal, onStderr } = call;
+  if (flags.yes && flags["dry-run"]) {
+    throw refuse(call.command, "use either --yes or --dry-run");
+  }
+  const graceMs = readDuration(call, "grace");
+  const { kubeconfig, namespace: given } = flags;
+  const access = await openPools({ kubeconfig, namespace: given, env });
+  using client = access.client;
+  const { namespace } = access;
+  const log = createLog({ component: "cluster-gc" }, onStderr);
+  const options = { client, namespace, log, signal };
+  const first = await surveyPools(options);
+  const ended = flags.yes
+    ? await endClaims(first.expiry, client, signal)
+    : first.expiry.expired;
+  const survey = flags.yes
+    ? await surveyAgain(first, ended.length > 0, options, graceMs)
+    : first;
+  if (!flags.yes) {
+    const rows = [
+      ...ended.map(describeEnded),
+      ...listRows(
+        survey.records.map((what) => ({ what })),
+        survey.reservations.map((what) => ({ what })),
+      ),
+    ];
+    const listed = flags["dry-run"]
+      ? [...rows, ...survey.held.map(describeHeld)]
+      : rows;
+    return {
+      json: {
+        namespace,
+        pools: survey.pools,
+        stale: rows,
+        held: survey.held,
+      },
+      text: listed.length
+        ? formatListing(flags, COLUMNS, listed, ({ what }) => what)
+        : "",
+      note: formatNote(
+        survey,
+        rows.length === 0
+          ? nothingStale(survey, namespace)
+          : "nothing was released; use --yes",
+      ),
+      exitCode: flags["exit-code"] && rows.length > 0 ? 1 : 0,
+    };
+  }
+  const api = new WhereaboutsApi(client, namespace, { signal });
+  const { records, reservations } = await releaseStale(survey, api);
+  const renewed = await renew(survey, api);
+  const rows = [
+    ...ended.map(describeEnded),
+    ...listRows(records, reservations),
+  ];
+  const kept = rows.filter(({ problem }) => problem !== undefined);
+  const count = rows.length - kept.length;
+  return {
+    json: {
+      namespace,
+      pools: survey.pools,
+      released: rows.filter(({ problem }) => problem === undefined),
+      kept,
+      held: survey.held,
+      renewed,
+    },
+    text: rows.map(formatRow).join("\n"),
+    note: formatNote(
+      survey,
+      rows.length === 0
+        ? nothingStale(survey, namespace)
+        : `released ${count} of ${rows.length}`,
+    ),
+    exitCode: kept.length > 0 ? 1 : 0,
+  };
+}
+
+/**
+ * Looks again after a time if something is stale. A pod that was removed by
+ * force, or that has just ended, may have its interfaces until then.
+ */
+async function surveyAgain(
+  given: Survey,
+  hasEnded: boolean,
+  options: SurveyOptions,
+  graceMs: number,
+): Promise<Survey> {
+  const { log, signal } = options;
+  // The addresses of the claims that this call has deleted are stale now.
+  const first = hasEnded ? await surveyPools(options) : given;
+  const { records, reservations } = first;
+  const isClean = records.length + reservations.length === 0;
+  if (isClean || graceMs === 0) return first;
+  log.info("Looking again before addresses are released", {
+    after: formatDuration(graceMs),
+  });
+  await pause(graceMs, signal);
+  signal.throwIfAborted();
+  return findLasting(first, await surveyPools(options));
+}
+
+function listRows(
+  records: readonly Released<Survey["records"][number]>[],
+  reservations: readonly Released<Survey["reservations"][number]>[],
+): Row[] {
+  return [
+    ...records.map(({ what, problem }) => ({
+      what: what.ip,
+      where: `IPPool ${what.pool}`,
+      pod: formatHolder(what.value),
+      why: what.why,
+      ...problem !== undefined && { problem },
+    })),
+    ...reservations.map(({ what, problem }) => ({
+      what: what.name,
+      where: "reservation",
+      pod: what.podref,
+      why: what.why,
+      ...problem !== undefined && { problem },
+    })),
+  ];
+}
+
+/** Names the pod, or the claim, that had a record. */
+function formatHolder(value: Survey["records"][number]["value"]): string {
+  const claim = findClaimKey(value);
+  return claim ? `${claim.namespace}/${claim.name}` : value.podref;
+}
+
+/** An IPAMClaim that ends. */
+function describeEnded(
+  { claim: { metadata }, why }: Survey["expiry"]["expired"][number],
+): Row {
+  const { namespace = "", name = "", annotations } = metadata ?? {};
+  const pod = `${namespace}/${annotations?.[STAY.pod] ?? ""}`;
+  return { what: name, where: "IPAMClaim", pod, why };
+}
+
+/** An address that is not released, and why. */
+function describeHeld(
+  { ip, pool, claim, pod, why }: Survey["held"][number],
+): Row {
+  return { what: ip, where: `IPPool ${pool}`, pod: pod || claim, why };
+}
+
+function formatRow({ what, where, pod, problem }: Row): string {
+  const about = `${what} (${where}) of ${pod}`;
+  return problem === undefined
+    ? `released ${about}`
+    : `kept ${about}: ${problem}`;
+}
+
+function nothingStale({ pools }: Survey, namespace: string): string {
+  return pools.length > 0
+    ? "every address has its pod"
+    : `the namespace "${namespace}" has none; --namespace names another`;
+}
+
+function formatNote({ pools, held }: Survey, outcome: string): string {
+  const total = pools.reduce((sum, { allocations }) => sum + allocations, 0);
+  const large = pools.filter(({ allocations }) => allocations > LARGE_POOL)
+    .map(({ pool, allocations }) =>
+      `IPPool ${pool} has ${allocations} allocations; the API server refuses ` +
+      "pools from about 7500 on"
+    );
+  const staying = held.length === 0
+    ? ""
+    : `, ${held.length} of them for IPAMClaims`;
+  const counted = `${count(total, "address", "addresses")} in ${
+    count(pools.length, "pool", "pools")
+  }${staying}: ${outcome}`;
+  return [...large, counted].join("\n");
+}
+
+function count(number: number, one: string, several: string): string {
+  return `${number} ${number === 1 ? one : several}`;
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: "ADDRESS", cell: ({ what }) => what },
+  { heading: "WHERE", cell: ({ where }) => where },
+  { heading: "POD", cell: ({ pod }) => pod, narrow: "middle" },
+  { heading: "WHY", cell: ({ why }) => why, narrow: "below" },
+];

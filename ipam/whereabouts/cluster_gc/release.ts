@@ -1,0 +1,135 @@
+/**
+ * Releases addresses of pods that are gone.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../base/error.ts";
+import type { WhereaboutsApi } from "../api.ts";
+import { allocationPath } from "../objects.ts";
+import type { PatchOperation } from "../../../kube/json_patch.ts";
+import { holderOf } from "./held.ts";
+import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
+
+/** Records per patch: the API server permits 10 000 operations. */
+const RECORDS_PER_PATCH = 1000;
+
+/** A stale object after the attempt to release it. */
+export interface Released<T> {
+  readonly what: T;
+  /** Why it is kept; undefined if it is released. */
+  readonly problem?: string;
+}
+
+export interface Releases {
+  readonly records: readonly Released<StaleRecord>[];
+  readonly reservations: readonly Released<StaleReservation>[];
+}
+
+/**
+ * Releases stale addresses, then their reservations. A record that has changed
+ * since is kept: another pod's sandbox may have taken it over. Failures are part
+ * of the outcome.
+ */
+export async function releaseStale(
+  { records, reservations }: Pick<Survey, "records" | "reservations">,
+  api: WhereaboutsApi,
+): Promise<Releases> {
+  const pools = Map.groupBy(records, ({ pool }) => pool);
+  const released: Released<StaleRecord>[] = [];
+  for (const [pool, records] of pools) {
+    for (let start = 0; start < records.length; start += RECORDS_PER_PATCH) {
+      const part = records.slice(start, start + RECORDS_PER_PATCH);
+      released.push(...await releaseRecords(pool, part, api));
+    }
+  }
+  // Their pods are in use again, it seems.
+  const kept = new Set(
+    released.filter(({ problem }) => problem !== undefined)
+      .map(({ what }) => holderOf(what.value)),
+  );
+  const deleted: Released<StaleReservation>[] = [];
+  for (const what of reservations) {
+    deleted.push(
+      kept.has(what.claim ?? what.podref)
+        ? { what, problem: "its address is kept" }
+        : await attempt(what, () => deleteFully(what, api)),
+    );
+  }
+  return { records: released, reservations: deleted };
+}
+
+async function deleteFully(
+  { name, uid, claim }: StaleReservation,
+  api: WhereaboutsApi,
+): Promise<void> {
+  await api.deleteReservation(name, uid);
+  if (claim !== undefined) await api.dropFinalizer(name, uid);
+}
+
+/**
+ * Creates reservations of IPAMClaims again that others have deleted: the
+ * reference's reconciler deletes each one without a pod. Their finalizer has kept
+ * them until now.
+ *
+ * @returns Their names
+ * @throws {KubeError}
+ */
+export async function renew(
+  { deleted }: Pick<Survey, "deleted">,
+  api: WhereaboutsApi,
+): Promise<string[]> {
+  const names: string[] = [];
+  for (const { metadata, spec } of deleted) {
+    const { name = "", uid = "", annotations, finalizers } = metadata ?? {};
+    await api.dropFinalizer(name, uid);
+    await api.createReservation(name, spec, {
+      ...annotations && { annotations },
+      ...finalizers && { finalizers },
+    });
+    names.push(name);
+  }
+  return names;
+}
+
+/** Releases records of one pool at once; if one has changed, one by one. */
+async function releaseRecords(
+  pool: string,
+  records: readonly StaleRecord[],
+  api: WhereaboutsApi,
+): Promise<Released<StaleRecord>[]> {
+  const operations = records.flatMap(releaseOperations);
+  const isAlone = records.length === 1;
+  try {
+    const isDone = await api.patchPool(pool, operations) !== undefined;
+    if (isDone) return records.map((what) => ({ what }));
+    if (isAlone) return records.map((what) => ({ what, problem: CHANGED }));
+  } catch (error) {
+    const problem = describeError(error);
+    return records.map((what) => ({ what, problem }));
+  }
+  const released: Released<StaleRecord>[] = [];
+  for (const record of records) {
+    released.push(...await releaseRecords(pool, [record], api));
+  }
+  return released;
+}
+
+const CHANGED = "it has changed meanwhile";
+
+function releaseOperations({ key, value }: StaleRecord): PatchOperation[] {
+  const path = allocationPath(key);
+  return [{ op: "test", path, value }, { op: "remove", path }];
+}
+
+async function attempt<T>(
+  what: T,
+  run: () => Promise<void>,
+): Promise<Released<T>> {
+  try {
+    await run();
+    return { what };
+  } catch (error) {
+    return { what, problem: describeError(error) };
+  }
+}

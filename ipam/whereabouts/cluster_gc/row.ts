@@ -1,0 +1,52 @@
+/**
+ * The command `cni cluster-gc`, also `multus cluster-gc`, without its
+ * implementation.
+ *
+ * @module
+ */
+
+import type { CommandRow } from "../../../base/command_line/command.ts";
+import { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "./flags.ts";
+
+/** The command `cni release`. */
+export const RELEASE: CommandRow = {
+  name: "release",
+  summary: "Release the addresses of an IPAMClaim, for an administrator",
+  about: [
+    "The claim's next pod gets other addresses. Asks before it releases, and " +
+    "refuses while a pod uses them. Works for a claim that does not exist any " +
+    "more, too.",
+  ],
+  args: [{ name: "CLAIM", summary: "[NAMESPACE/]NAME of the IPAMClaim" }],
+  flags: RELEASE_FLAGS,
+  timeout: "1m",
+  examples: {
+    "cni release shop/db-0.storage.net1": "release what the claim has",
+  },
+  load: async () => (await import("./release_command.ts")).releaseClaim,
+};
+
+/** Describes the command of a program. */
+export function describeClusterGc(program: string): CommandRow {
+  return {
+    name: "cluster-gc",
+    summary: "Release addresses of pods that are gone, in the whole cluster",
+    about: [
+      "Compares the pools of whereabouts with the pods. Prints the addresses of " +
+      "pods that are gone or have ended; with --yes, releases them. Keeps the " +
+      "addresses of all other pods, also while their containers are created. " +
+      "Before it releases, it waits for --grace and looks again. " +
+      "Runs in a pod, on a node with whereabouts' flat file, or anywhere with a " +
+      "kubeconfig: --kubeconfig, KUBECONFIG or ~/.kube/config.",
+    ],
+    flags: CLUSTER_GC_FLAGS,
+    timeout: "5m",
+    examples: {
+      [`${program} cluster-gc`]: "show which addresses would be released",
+      [`${program} cluster-gc --yes`]: "release them",
+      [`${program} cluster-gc --json | jq '.pools[]'`]:
+        "show how full the pools are",
+    },
+    load: async () => (await import("./command.ts")).clusterGc,
+  };
+}

@@ -1,0 +1,332 @@
+/**
+ * Compares the pools of whereabouts with the pods of the cluster.
+ *
+ * The order of the lists is what makes it safe while pods come and go: a record
+ * is written after its pod was created, so a record whose pod is missing from a
+ * later list belongs to a pod that is gone.
+ *
+ * @module
+ */
+
+import type { Log } from "../../../base/log/log.ts";
+import { type ApiClient, WhereaboutsApi } from "../api.ts";
+import { CLAIM_UID, findClaimKey } from "../ipam_claim.ts";
+import { isReservationOf } from "../names.ts";
+import type {
+  Allocation,
+  Reservation,
+} from "../objects.ts";
+import { listRecords } from "../pools.ts";
+import { hasStatus } from "../../../kube/kube_error.ts";
+import type { Pod } from "../../../kube/types.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { unlessNoAddress } from "../../../net/ip.ts";
+import { type Expiry, findExpired } from "./expiry.ts";
+import {
+  claimOf,
+  type Claims,
+  describeHeld,
+  type HeldAddress,
+  holderOf,
+  listClaims,
+  nameOf,
+} from "./held.ts";
+
+/** An address without a pod. */
+export interface StaleRecord {
+  readonly pool: string;
+  readonly key: string;
+  readonly ip: string;
+  readonly value: Allocation;
+  /** The reason, such as `the pod is gone`. */
+  readonly why: string;
+}
+
+/** A reservation without a pod. */
+export interface StaleReservation {
+  readonly name: string;
+  readonly uid: string;
+  readonly podref: string;
+  /** UID of the IPAMClaim that it was for; it has a finalizer then. */
+  readonly claim?: string | undefined;
+  readonly why: string;
+}
+
+/** A pool, and how full it is. */
+export interface PoolUse {
+  readonly pool: string;
+  readonly range: string;
+  readonly allocations: number;
+}
+
+/** The outcome of a comparison. */
+export interface Survey {
+  readonly pools: readonly PoolUse[];
+  readonly records: readonly StaleRecord[];
+  readonly reservations: readonly StaleReservation[];
+  /** Addresses that stay although no pod may have them. */
+  readonly held: readonly HeldAddress[];
+  /** Reservations of IPAMClaims that others have deleted. */
+  readonly deleted: readonly Reservation[];
+  /** IPAMClaims that end. */
+  readonly expiry: Expiry;
+}
+
+/** A record with its place. */
+type PlacedRecord = Omit<StaleRecord, "why">;
+
+interface PodState {
+  readonly phase: string;
+  /** Addresses in its network status. */
+  readonly ips: readonly string[];
+}
+
+/** The input of {@linkcode surveyPools}. */
+export interface SurveyOptions {
+  readonly client: ApiClient;
+  /** Namespace of the pools. */
+  readonly namespace: string;
+  readonly log: Pick<Log, "info" | "warn">;
+  readonly signal: AbortSignal;
+}
+
+/** How often to begin again if a list cannot be continued. */
+const MAX_LISTS = 3;
+
+/**
+ * Finds the addresses and reservations of pods that are gone or have ended. An
+ * address of any other pod is never listed, whatever the pod's phase, and
+ * whether or not the pod's status has the address. The exception is a second
+ * record of one interface in one pool, if the pod's status has the other.
+ *
+ * @throws {KubeError} If a list cannot be read
+ */
+export async function surveyPools(options: SurveyOptions): Promise<Survey> {
+  for (let lists = 1;; lists++) {
+    try {
+      return await survey(options);
+    } catch (error) {
+      // The server has forgotten the version of the list's first page.
+      if (!hasStatus(error, 410) || lists === MAX_LISTS) throw error;
+    }
+  }
+}
+
+/** Returns what is stale in two surveys, and has not changed in between. */
+export function findLasting(earlier: Survey, later: Survey): Survey {
+  const known = new Set(earlier.records.map(identify));
+  const records = later.records.filter((one) => known.has(identify(one)));
+  const younger = later.records.filter((one) => !known.has(identify(one)));
+  // A reservation stays as long as a record that it belongs to.
+  const kept = new Set(younger.map(({ value }) => holderOf(value)));
+  const uids = new Set(earlier.reservations.map(({ uid }) => uid));
+  return {
+    ...later,
+    records,
+    reservations: later.reservations.filter(({ uid, podref, claim }) =>
+      uids.has(uid) && !kept.has(claim ?? podref)
+    ),
+  };
+}
+
+function identify({ pool, key, value: { id, podref } }: StaleRecord): string {
+  return [pool, key, id, podref].join(" ");
+}
+
+async function survey(options: SurveyOptions): Promise<Survey> {
+  const { client, namespace, log, signal } = options;
+  const api = new WhereaboutsApi(client, namespace, { signal });
+  const reservations: Reservation[] = [];
+  for await (const one of api.listReservations()) reservations.push(one);
+  const pools: PoolUse[] = [];
+  const records: PlacedRecord[] = [];
+  for await (const pool of api.listPools()) {
+    const name = pool.metadata?.name ?? "";
+    const { range } = pool.spec;
+    const cidr = unlessNoAddress(() => Cidr.parse(range));
+    if (cidr === undefined) {
+      log.warn("Ignoring a pool without a valid range", { pool: name, range });
+      continue;
+    }
+    const found = listRecords(pool, cidr, log);
+    pools.push({ pool: name, range, allocations: found.length });
+    for (const { key, ip, value } of found) {
+      records.push({ pool: name, key, ip: String(ip), value });
+    }
+  }
+  const podrefs = new Set([
+    ...records.map(({ value }) => value.podref),
+    ...reservations.map(({ spec }) => spec.podref),
+  ]);
+  const hasClaims = records.some(({ value }) => findClaimKey(value)) ||
+    reservations.some(claimOf);
+  const claims = hasClaims ? await listClaims(client, options) : undefined;
+  const pods = await listPods(client, podrefs, signal);
+  const stale = [
+    ...findStale(records, pods),
+    ...claims ? findUnclaimed(records, claims, pods) : [],
+  ];
+  const used = listUsed(pods);
+  const expiry = claims === undefined
+    ? { expired: [], abandoned: [] }
+    : await findExpired({
+      claims,
+      client,
+      isLive: (podref) => !whyEnded(podref, pods),
+      isUsed: (address) => used.has(address.split("/")[0] ?? ""),
+      signal,
+      nowMs: Date.now(),
+    });
+  const ofClaims = reservations.filter(claimOf);
+  const ofPods = reservations.filter((one) => !claimOf(one));
+  const isThere = (one: Reservation): boolean =>
+    claims === undefined || claims.has(claimOf(one) ?? "");
+  return {
+    pools,
+    records: stale,
+    reservations: [
+      ...findStaleReservations(ofPods, pods, stale),
+      ...ofClaims.filter((one) => !isThere(one))
+        .flatMap((one) => describeUnclaimed(one, records, stale)),
+    ],
+    held: records.flatMap((record) => describeHeld(record, claims) ?? []),
+    deleted: ofClaims.filter((one) =>
+      isThere(one) && one.metadata?.deletionTimestamp !== undefined
+    ),
+    expiry,
+  };
+}
+
+/** Lists the addresses of pods that have not ended. */
+function listUsed(pods: ReadonlyMap<string, PodState>): Set<string> {
+  return new Set(
+    [...pods.values()].filter(({ phase }) => !ENDED.includes(phase))
+      .flatMap(({ ips }) => ips),
+  );
+}
+
+/** Finds the records of claims that are gone, and whose address no pod has. */
+function findUnclaimed(
+  records: readonly PlacedRecord[],
+  claims: Claims,
+  pods: ReadonlyMap<string, PodState>,
+): StaleRecord[] {
+  const used = listUsed(pods);
+  return records.flatMap((record) => {
+    const key = findClaimKey(record.value);
+    const isStale = key !== undefined && !claims.has(key.uid) &&
+      !used.has(record.ip);
+    return isStale
+      ? [{ ...record, why: `IPAMClaim ${nameOf(key)} is gone` }]
+      : [];
+  });
+}
+
+function describeUnclaimed(
+  { metadata }: Reservation,
+  records: readonly PlacedRecord[],
+  stale: readonly StaleRecord[],
+): StaleReservation[] {
+  const { name = "", uid = "", annotations } = metadata ?? {};
+  const claim = annotations?.[CLAIM_UID] ?? "";
+  const isOf = ({ value }: PlacedRecord): boolean => holderOf(value) === claim;
+  // A pod still has the address.
+  const isKept = records.filter(isOf).length > stale.filter(isOf).length;
+  const why = "its IPAMClaim is gone";
+  return isKept ? [] : [{ name, uid, podref: "", claim, why }];
+}
+
+/** Pods per page: they are large. */
+const PODS_PER_PAGE = 250;
+
+/** An empty podref, which a claim's record has, stands for all pods. */
+async function listPods(
+  client: ApiClient,
+  podrefs: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<Map<string, PodState>> {
+  const pods = new Map<string, PodState>();
+  const options = { signal, limit: PODS_PER_PAGE };
+  for await (const { items = [] } of client.listPages<Pod>(PODS, options)) {
+    for (const { metadata, status } of items) {
+      const podref = `${metadata?.namespace}/${metadata?.name}`;
+      if (!podrefs.has(podref) && !podrefs.has("")) continue;
+      const networks = metadata?.annotations?.[NETWORK_STATUS] ?? "[]";
+      pods.set(podref, {
+        phase: status?.phase ?? "",
+        ips: parseNetworkStatus(networks),
+      });
+    }
+  }
+  return pods;
+}
+
+const PODS = "/api/v1/pods";
+/** Phases of pods that do not run any more. */
+const ENDED = ["Succeeded", "Failed"];
+const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+
+function parseNetworkStatus(text: string): string[] {
+  try {
+    const networks: readonly { readonly ips?: readonly string[] }[] = JSON
+      .parse(text);
+    return networks.flatMap(({ ips = [] }) => ips);
+  } catch {
+    return [];
+  }
+}
+
+/** Returns why an address of a pod is stale; undefined if it is not. */
+function whyEnded(
+  podref: string,
+  pods: ReadonlyMap<string, PodState>,
+): string | undefined {
+  // No pod can have such a name: the record is not ours to judge.
+  if (!/^[^/]+\/[^/]+$/.test(podref)) return undefined;
+  const phase = pods.get(podref)?.phase;
+  if (phase === undefined) return "the pod is gone";
+  return ENDED.includes(phase) ? `the pod has ended: ${phase}` : undefined;
+}
+
+function findStale(
+  records: readonly PlacedRecord[],
+  pods: ReadonlyMap<string, PodState>,
+): StaleRecord[] {
+  const interfaces = Map.groupBy(
+    records,
+    ({ pool, value: { podref, ifname = "" } }) => `${pool} ${podref} ${ifname}`,
+  );
+  return records.flatMap((record) => {
+    const { pool, value: { podref, ifname = "" } } = record;
+    const twins = interfaces.get(`${pool} ${podref} ${ifname}`) ?? [];
+    const why = whyEnded(podref, pods) ??
+      whySuperseded(record, twins, pods.get(podref)?.ips ?? []);
+    return why === undefined ? [] : [{ ...record, why }];
+  });
+}
+
+/** An interface has one address of a pool: if it has another one, not this. */
+function whySuperseded(
+  { ip }: PlacedRecord,
+  twins: readonly PlacedRecord[],
+  ips: readonly string[],
+): string | undefined {
+  const other = twins.find((twin) => ips.includes(twin.ip));
+  const isStale = other !== undefined && !ips.includes(ip);
+  return isStale ? `the interface has ${other.ip}` : undefined;
+}
+
+function findStaleReservations(
+  reservations: readonly Reservation[],
+  pods: ReadonlyMap<string, PodState>,
+  stale: readonly StaleRecord[],
+): StaleReservation[] {
+  return reservations.flatMap(({ metadata, spec: { podref } }) => {
+    const { name = "", uid = "" } = metadata ?? {};
+    const why = whyEnded(podref, pods) ??
+      stale.find(({ ip, value }) =>
+        value.podref === podref && isReservationOf(name, ip)
+      )?.why;
+    return why === undefined ? [] : [{ name, uid, podref, why }];
+  });
+}

@@ -1,0 +1,210 @@
+/**
+ * The resident cluster, as one call of multus sees it.
+ *
+ * @module
+ */
+
+import { CniError } from "../../base/error.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
+import { KubeError } from "../kube_error.ts";
+import type { RequestOptions } from "../client.ts";
+import type { NetworkAttachmentDefinition, Pod } from "../types.ts";
+import {
+  type Cluster,
+  type ClusterClient,
+  type ClusterOptions,
+  limitsOf,
+  openProcessCluster,
+} from "../../plugins/multus/pod/cluster.ts";
+import type { EventQueue } from "./event_queue.ts";
+import type { Informer } from "./informer.ts";
+import type { Remembered } from "./remembered.ts";
+
+/**
+ * How long ADD waits for a watch to report its pod, in milliseconds. The
+ * kubelet, which started the pod, learned of it by a watch of its own.
+ */
+const NEWS_MS = 250;
+/**
+ * Time limit of a request whose answer is also in memory, but may be stale, in
+ * milliseconds.
+ */
+const IMPATIENT_MS = 700;
+
+/** The parts of the resident cluster. */
+export interface ClusterParts {
+  /** Undefined if the node's name is unknown. */
+  readonly pods: Informer<Pod> | undefined;
+  readonly definitions: Informer<NetworkAttachmentDefinition>;
+  readonly events: Pick<EventQueue, "add">;
+  readonly client: ClusterClient;
+}
+
+/**
+ * Answers from memory, and asks the API server for the rest. If the server does
+ * not accept the resident credentials, the call's own are used.
+ */
+export class CallCluster implements Cluster, ClusterClient {
+  readonly isConfigured = true;
+  readonly #parts: ClusterParts;
+  readonly #options: ClusterOptions;
+  readonly #own: Cluster;
+
+  /** Creates a cluster without any I/O. */
+  constructor(parts: ClusterParts, options: ClusterOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#own = openProcessCluster(options);
+  }
+
+  /** Returns this. */
+  client(): Promise<ClusterClient> {
+    return Promise.resolve(this);
+  }
+
+  /** Does nothing: the connection is open. */
+  prepare(): void {}
+
+  /** Reads the pod of the call's UID. Waits shortly if it is not in memory. */
+  async getPod(
+    namespace: string,
+    name: string,
+    options: RequestOptions = {},
+  ): Promise<Pod> {
+    const { pods } = this.#parts;
+    const { podUid = "", command } = this.#options;
+    const waitMs = command === "ADD" && podUid !== "" ? NEWS_MS : 0;
+    using limit = new JoinedSignal(waitMs, options.signal);
+    const remembered = await pods?.waitFor(
+      { namespace, name },
+      // A new pod of the same name may have replaced the one in memory.
+      ({ uids }) => uids.includes(podUid),
+      limit.signal,
+    );
+    return await this.#recall<Pod>(
+      { remembered, isCurrent: pods?.isCurrent ?? false },
+      (client, limits) => client.getPod(namespace, name, limits),
+      options,
+    );
+  }
+
+  /** Reads a network attachment definition. */
+  async getNetworkAttachmentDefinition(
+    namespace: string,
+    name: string,
+    options: RequestOptions = {},
+  ): Promise<NetworkAttachmentDefinition> {
+    const { definitions } = this.#parts;
+    const remembered = definitions.find(namespace, name);
+    return await this.#recall<NetworkAttachmentDefinition>(
+      { remembered, isCurrent: definitions.isCurrent },
+      (client, limits) =>
+        client.getNetworkAttachmentDefinition(namespace, name, limits),
+      options,
+    );
+  }
+
+  /** Asks the API server. */
+  getResourceClaim(
+    ...[namespace, name, options]: Parameters<ClusterClient["getResourceClaim"]>
+  ): ReturnType<ClusterClient["getResourceClaim"]> {
+    return this.#ask(
+      (client, limits) => client.getResourceClaim(namespace, name, limits),
+      options,
+    );
+  }
+
+  /** Asks the API server. */
+  listResourceSlices(
+    ...[selector, options]: Parameters<ClusterClient["listResourceSlices"]>
+  ): ReturnType<ClusterClient["listResourceSlices"]> {
+    return this.#ask(
+      (client, limits) => client.listResourceSlices(selector, limits),
+      options,
+    );
+  }
+
+  /** Writes to the API server. */
+  setPodAnnotations(
+    ...[pod, annotations, options]: Parameters<
+      ClusterClient["setPodAnnotations"]
+    >
+  ): Promise<void> {
+    return this.#ask(
+      (client, limits) => client.setPodAnnotations(pod, annotations, limits),
+      options,
+    );
+  }
+
+  /** Writes to the API server. */
+  removePodAnnotation(
+    ...[pod, key, value, options]: Parameters<
+      ClusterClient["removePodAnnotation"]
+    >
+  ): Promise<void> {
+    return this.#ask(
+      (client, limits) => client.removePodAnnotation(pod, key, value, limits),
+      options,
+    );
+  }
+
+  /** Queues an event. */
+  createEvent(
+    ...[_namespace, event]: Parameters<ClusterClient["createEvent"]>
+  ): Promise<void> {
+    this.#parts.events.add(event);
+    return Promise.resolve();
+  }
+
+  /** Without a watch, memory may be stale: prefers the server, if it answers. */
+  async #recall<T>(
+    { remembered, isCurrent }: {
+      readonly remembered: Remembered | undefined;
+      readonly isCurrent: boolean;
+    },
+    get: (client: ClusterClient, limits: RequestOptions) => Promise<T>,
+    options: RequestOptions,
+  ): Promise<T> {
+    if (remembered === undefined) return await this.#ask(get, options);
+    if (!isCurrent) {
+      try {
+        const { signal } = options;
+        return await this.#ask(get, { signal, overallMs: IMPATIENT_MS });
+      } catch (error) {
+        if (options.signal?.aborted || !isTrouble(error)) throw error;
+      }
+    }
+    return JSON.parse(remembered.text);
+  }
+
+  async #ask<T>(
+    request: (client: ClusterClient, limits: RequestOptions) => Promise<T>,
+    options: RequestOptions = {},
+  ): Promise<T> {
+    const limits = { ...limitsOf(this.#options), ...options };
+    try {
+      return await request(this.#parts.client, limits);
+    } catch (error) {
+      if (!isRefused(error) || !this.#own.isConfigured) throw error;
+      return await request(await this.#own.client(), limits);
+    }
+  }
+
+  /** Closes the connections with the call's own credentials, if any. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#own[Symbol.asyncDispose]();
+  }
+}
+
+/** Reports whether the resident credentials are unusable. */
+function isRefused(error: unknown): boolean {
+  return error instanceof CniError ||
+    error instanceof KubeError && error.status === 401;
+}
+
+/** Reports whether the same request may succeed later. */
+function isTrouble(error: unknown): boolean {
+  if (!(error instanceof KubeError)) return error instanceof CniError;
+  const { status } = error;
+  return status === 0 || status === 401 || status === 429 || status >= 500;
+}

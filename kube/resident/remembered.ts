@@ -1,0 +1,88 @@
+/**
+ * The cached part of objects: the fields that the plugin needs, as the text of
+ * an answer.
+ *
+ * @module
+ */
+
+import { evidenceOf } from "../pod_evidence.ts";
+import type {
+  NetworkAttachmentDefinition,
+  ObjectMeta,
+  Pod,
+} from "../types.ts";
+import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
+
+/** A cached object. */
+export interface Remembered {
+  /** JSON. */
+  readonly text: string;
+  /** The UIDs by which the runtime may know it. */
+  readonly uids: readonly string[];
+}
+
+/**
+ * The annotation with the kubelet's UID of a static pod.
+ *
+ * Source: kubernetes pkg/kubelet/types/pod_update.go.
+ */
+const CONFIG_HASH = "kubernetes.io/config.hash";
+
+/** The copy of the whole object that `kubectl apply` keeps. */
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+
+/**
+ * Picks the parts of a pod that the plugin needs: annotations, node, controller,
+ * what tells of a virtual machine, and device claims, which are final before the
+ * pod is bound to a node. Containers are left out.
+ */
+export function rememberPod(
+  { metadata, spec, status = {} }: Pod,
+): Remembered | undefined {
+  if (metadata?.uid === undefined) return undefined;
+  const { resourceClaimStatuses, extendedResourceClaimStatus }: ClaimStatus =
+    status;
+  const hash = metadata.annotations?.[CONFIG_HASH];
+  const { labels } = evidenceOf({ metadata });
+  const ownerReferences = metadata.ownerReferences
+    ?.filter(({ controller }) => controller);
+  return {
+    text: JSON.stringify({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        ...shorten(metadata),
+        ...ownerReferences?.length && { ownerReferences },
+        ...Object.keys(labels).length > 0 && { labels },
+      },
+      spec: { nodeName: spec?.nodeName },
+      status: { resourceClaimStatuses, extendedResourceClaimStatus },
+    }),
+    uids: [metadata.uid, ...hash === undefined ? [] : [hash]],
+  };
+}
+
+/**
+ * Picks the cached part of a network attachment definition. Users may add fields,
+ * which are not encoded: one that is nested too deeply would overflow the stack.
+ */
+export function rememberDefinition(
+  { metadata, spec }: NetworkAttachmentDefinition,
+): Remembered | undefined {
+  if (metadata?.uid === undefined) return undefined;
+  return {
+    text: JSON.stringify({
+      apiVersion: "k8s.cni.cncf.io/v1",
+      kind: "NetworkAttachmentDefinition",
+      metadata: shorten(metadata),
+      spec: { config: spec?.config },
+    }),
+    uids: [metadata.uid],
+  };
+}
+
+function shorten(metadata: ObjectMeta): object {
+  const { namespace, name, uid, resourceVersion, annotations = {} } = metadata;
+  const { [LAST_APPLIED]: _, ...others } = annotations;
+  return { namespace, name, uid, resourceVersion, annotations: others };
+}

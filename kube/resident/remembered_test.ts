@@ -1,0 +1,98 @@
+import { assert, assertEquals } from "@std/assert";
+import type { NetworkAttachmentDefinition, Pod } from "../types.ts";
+import { rememberDefinition, rememberPod } from "./remembered.ts";
+import { testRows } from "../../tests/_harness/table.ts";
+
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+const METADATA = {
+  namespace: "ns",
+  name: "one",
+  uid: "u1",
+  resourceVersion: "7",
+  labels: { app: "web" },
+  managedFields: [{ manager: "kubectl" }],
+  ownerReferences: [],
+};
+
+/** The part of METADATA that is kept. */
+const KEPT = { namespace: "ns", name: "one", uid: "u1", resourceVersion: "7" };
+
+/** Builds a pod like the API server's, with more fields than the types have. */
+function pod(keys: object): Pod {
+  return { metadata: METADATA, ...keys } as unknown as Pod;
+}
+
+Deno.test("rememberPod() keeps annotations, and drops containers", () => {
+  const annotations = { a: "b", [LAST_APPLIED]: "{}" };
+  const remembered = rememberPod(pod({
+    metadata: { ...METADATA, annotations },
+    spec: { nodeName: "node1", containers: [{ env: [{ value: "secret" }] }] },
+    status: { phase: "Pending" },
+  }));
+  assertEquals(remembered?.uids, ["u1"]);
+  assertEquals(JSON.parse(remembered?.text ?? ""), {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...KEPT, annotations: { a: "b" } },
+    spec: { nodeName: "node1" },
+    status: {},
+  });
+});
+
+Deno.test("rememberPod() keeps the claims of devices", () => {
+  const claims = {
+    resourceClaimStatuses: [{ name: "nic", resourceClaimName: "web-nic-1" }],
+    extendedResourceClaimStatus: {
+      resourceClaimName: "web-extended-1",
+      requestMappings: [{ requestName: "r", resourceName: "vendor.com/nic" }],
+    },
+  };
+  const remembered = rememberPod(pod({
+    spec: { resourceClaims: [{ name: "nic" }] },
+    status: { phase: "Pending", conditions: [], ...claims },
+  }));
+  assertEquals(JSON.parse(remembered?.text ?? "").status, claims);
+});
+
+Deno.test("rememberPod() accepts the kubelet's UID of a static pod", () => {
+  const annotations = { "kubernetes.io/config.hash": "h1" };
+  const metadata = { ...METADATA, annotations };
+  assertEquals(rememberPod(pod({ metadata }))?.uids, ["u1", "h1"]);
+});
+
+testRows<[string, object]>("rememberPod() does not remember every pod", [
+  ["one without a UID", { metadata: { name: "one" } }],
+  ["one without anything", { metadata: undefined }],
+], ([, keys]) => {
+  assertEquals(rememberPod(pod(keys)), undefined);
+});
+
+Deno.test("rememberDefinition() keeps the configuration and annotations", () => {
+  const resource = { "k8s.v1.cni.cncf.io/resourceName": "intel.com/sriov" };
+  const annotations = { ...resource, [LAST_APPLIED]: "{}" };
+  const config = '{"type": "macvlan"}';
+  const remembered = rememberDefinition(
+    {
+      metadata: { ...METADATA, annotations },
+      spec: { config },
+    } as NetworkAttachmentDefinition,
+  );
+  assert(remembered !== undefined);
+  assertEquals(JSON.parse(remembered.text), {
+    apiVersion: "k8s.cni.cncf.io/v1",
+    kind: "NetworkAttachmentDefinition",
+    metadata: { ...KEPT, annotations: resource },
+    spec: { config },
+  });
+});
+
+Deno.test("rememberDefinition() is safe with deeply nested fields", () => {
+  const deep = JSON.parse("[".repeat(200_000) + "]".repeat(200_000));
+  const remembered = rememberDefinition(
+    {
+      metadata: METADATA,
+      spec: { config: "{}", other: deep },
+    } as NetworkAttachmentDefinition,
+  );
+  assertEquals(JSON.parse(remembered?.text ?? "").spec, { config: "{}" });
+});

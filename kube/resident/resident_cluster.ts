@@ -1,0 +1,147 @@
+/**
+ * The cluster of a resident process: one connection to the API server, and the
+ * node's pods and all network attachment definitions in memory.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/call/args.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
+import { KubeClient } from "../client.ts";
+import { type Channel, openConnection } from "../connection.ts";
+import { findServer } from "../in_cluster.ts";
+import type { NetworkAttachmentDefinition, Pod } from "../types.ts";
+import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
+import { CallCluster, type ClusterParts } from "./call_cluster.ts";
+import { EventQueue } from "./event_queue.ts";
+import { Informer } from "./informer.ts";
+import { rememberDefinition, rememberPod } from "./remembered.ts";
+import { Upstream } from "./upstream.ts";
+
+/** How to reach the API server, and which pods to remember. */
+export interface ResidentOptions {
+  /** Path of a kubeconfig; "" for the service account. */
+  readonly kubeconfig: string;
+  readonly env: Environment;
+  /** The node; "" if unknown, then no pods are remembered. */
+  readonly nodeName: string;
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+/** The state of a watch. */
+export interface WatchState {
+  /** The objects' name. */
+  readonly what: string;
+  /** Whether changes are reported at the moment. */
+  readonly isCurrent: boolean;
+  /** Number of objects in memory. */
+  readonly size: number;
+}
+
+/** The cluster of a resident process. Dispose of it to close its connections. */
+export class ResidentCluster implements Disposable {
+  readonly #upstream: Upstream;
+  readonly #events: EventQueue;
+  readonly #parts: ClusterParts;
+
+  private constructor(options: ResidentOptions) {
+    const { log, nodeName } = options;
+    const open = (): Promise<Channel> => connect(options);
+    this.#upstream = new Upstream({ open, log });
+    const client = new KubeClient(this.#upstream);
+    this.#events = new EventQueue({
+      post: (event, limits) =>
+        client.createEvent(event.metadata.namespace ?? "", event, limits),
+      log,
+    });
+    this.#parts = {
+      client,
+      events: this.#events,
+      pods: nodeName === "" ? undefined : new Informer<Pod>({
+        client,
+        path: "/api/v1/pods",
+        fieldSelector: `spec.nodeName=${nodeName}`,
+        remember: rememberPod,
+        what: "pods",
+        log,
+      }),
+      definitions: new Informer<NetworkAttachmentDefinition>({
+        client,
+        path: "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
+        remember: rememberDefinition,
+        what: "network attachment definitions",
+        log,
+      }),
+    };
+  }
+
+  /**
+   * Opens the cluster without any I/O: an API server that cannot be reached, or
+   * a kubeconfig that is not there yet, is tried again until it works.
+   *
+   * @returns Undefined without a kubeconfig outside of a pod
+   */
+  static open(options: ResidentOptions): ResidentCluster | undefined {
+    const isThere = options.kubeconfig !== "" ||
+      findServer(options.env) !== undefined;
+    return isThere ? new ResidentCluster(options) : undefined;
+  }
+
+  /** Opens the cluster of a call, for `createMultus()`. */
+  readonly openCluster: OpenCluster = (options) =>
+    new CallCluster(this.#parts, options);
+
+  /** The watches. */
+  get watches(): WatchState[] {
+    const { pods, definitions } = this.#parts;
+    return [...pods ? [pods] : [], definitions]
+      .map(({ what, isCurrent, size }) => ({ what, isCurrent, size }));
+  }
+
+  /** Whether all watches report changes. */
+  get isCurrent(): boolean {
+    return this.watches.every(({ isCurrent }) => isCurrent);
+  }
+
+  /** Number of events that are still to be posted. */
+  get waitingEvents(): number {
+    return this.#events.size;
+  }
+
+  /** Follows the objects and posts events, until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { pods, definitions } = this.#parts;
+    await Promise.all([
+      pods?.run(signal),
+      definitions.run(signal),
+      this.#events.run(signal),
+    ]);
+  }
+
+  /** Posts the remaining events after `run()`, within a time limit. */
+  async finish(withinMs: number): Promise<void> {
+    await this.#events.finish(withinMs);
+  }
+
+  /** Closes the connections. */
+  [Symbol.dispose](): void {
+    this.#upstream[Symbol.dispose]();
+  }
+}
+
+/** @throws {CniError} 7 */
+async function connect(
+  { kubeconfig, env }: ResidentOptions,
+): Promise<Channel> {
+  const connection = await openConnection({
+    kubeconfig,
+    env,
+    isResident: true,
+  });
+  if (connection !== undefined) return connection;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "there is neither a kubeconfig nor a service account",
+  );
+}

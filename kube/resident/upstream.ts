@@ -1,0 +1,134 @@
+/**
+ * A long-lived channel to the API server, which is replaced when it fails.
+ *
+ * @module
+ */
+
+import { describeError } from "../../base/error.ts";
+import { pause } from "../../base/deadline.ts";
+import type { Log } from "../../base/log/log.ts";
+import type { Exchange } from "../answer.ts";
+import type { Channel } from "../connection.ts";
+import { KubeError } from "../kube_error.ts";
+import type { KubeRequest } from "../request.ts";
+
+/** Minimum time between two openings of a channel, in milliseconds. */
+const MIN_AGE_MS = 5000;
+/** Time after which a replaced channel is no longer in use, in milliseconds. */
+const FAREWELL_MS = 10_000;
+
+/** Options of the channel. */
+export interface UpstreamOptions {
+  /** Opens a channel with the kubeconfig or the service account. */
+  readonly open: () => Promise<Channel>;
+  readonly log: Pick<Log, "info" | "warn">;
+  /** Milliseconds from an arbitrary start. */
+  readonly now?: () => number;
+}
+
+/**
+ * A channel that outlives its credentials and its connections. It is opened for
+ * the first request. If the server refuses the credentials, the kubeconfig is
+ * read again, because it may have been replaced. If there is no answer, the
+ * connections are replaced, because they may be dead without notice.
+ */
+export class Upstream implements Channel {
+  readonly #options: UpstreamOptions;
+  readonly #now: () => number;
+  #channel: Channel | undefined;
+  #openedAtMs = -Infinity;
+  #opening: Promise<void> | undefined;
+  #problem: unknown;
+
+  /** Keeps the options, without any I/O. */
+  constructor(options: UpstreamOptions) {
+    this.#options = options;
+    this.#now = options.now ?? ((): number => performance.now());
+  }
+
+  /**
+   * Gets credentials.
+   *
+   * @throws Also what `open` throws
+   */
+  async authenticate(
+    request: KubeRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<unknown> {
+    return await (await this.#get()).authenticate(request, signal);
+  }
+
+  /**
+   * Sends a request, and repeats it on a new channel if the credentials are
+   * refused.
+   *
+   * @throws Also what `open` throws
+   */
+  async send(request: KubeRequest, signal: AbortSignal): Promise<Exchange> {
+    const used = await this.#get();
+    try {
+      const exchange = await used.send(request, signal);
+      if (exchange.answer.status !== 401) return exchange;
+      await this.#replace(used, "the credentials are refused");
+      if (this.#channel === used) return exchange;
+      await exchange.answer.body?.cancel();
+    } catch (error) {
+      if (isDead(error)) await this.#replace(used, describeError(error));
+      throw error;
+    }
+    return await (await this.#get()).send(request, signal);
+  }
+
+  async #get(): Promise<Channel> {
+    await this.#replace(undefined, "it is needed");
+    if (this.#channel === undefined) throw this.#problem;
+    return this.#channel;
+  }
+
+  /** Opens a new channel, unless one was opened just before. */
+  async #replace(used: Channel | undefined, reason: string): Promise<void> {
+    if (this.#channel !== used) return;
+    const isOpening = this.#opening !== undefined;
+    if (!isOpening && this.#now() - this.#openedAtMs < MIN_AGE_MS) return;
+    this.#opening ??= this.#reopen(reason);
+    await this.#opening;
+  }
+
+  async #reopen(reason: string): Promise<void> {
+    const { open, log } = this.#options;
+    // Set even if opening fails, so that the next request does not try again.
+    this.#openedAtMs = this.#now();
+    try {
+      const left = this.#channel;
+      this.#channel = await open();
+      if (left === undefined) return;
+      log.info("Reconnecting to the API server", { reason });
+      pause(FAREWELL_MS).then(() => left[Symbol.dispose]());
+    } catch (error) {
+      this.#tell(error, reason);
+    } finally {
+      this.#opening = undefined;
+    }
+  }
+
+  /** Logs a lasting problem once. */
+  #tell(error: unknown, reason: string): void {
+    const problem = describeError(error);
+    const isKnown = this.#problem !== undefined &&
+      describeError(this.#problem) === problem;
+    this.#problem = error;
+    if (isKnown) return;
+    const { log } = this.#options;
+    log.warn("Cannot connect to the API server", { reason, problem });
+  }
+
+  /** Closes the connections. */
+  [Symbol.dispose](): void {
+    this.#channel?.[Symbol.dispose]();
+  }
+}
+
+/** Reports whether the server does not answer in time, or is untrusted. */
+function isDead(error: unknown): boolean {
+  return error instanceof KubeError && (error.isTimeout || error.isUntrusted);
+}

@@ -1,0 +1,190 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { deadline } from "../../base/deadline.ts";
+import { type Exchange, readAnswer } from "../answer.ts";
+import type { Channel } from "../connection.ts";
+import { KubeError } from "../kube_error.ts";
+import type { KubeRequest } from "../request.ts";
+import { testRows } from "../../tests/_harness/table.ts";
+import { Upstream } from "./upstream.ts";
+
+/** Returns the response to a request, or throws. */
+type Reply = (
+  request: KubeRequest,
+  signal: AbortSignal,
+) => Response | Promise<Response>;
+
+/** The channel. */
+class FakeChannel implements Channel {
+  /** The requests, such as `GET /x`. */
+  readonly requests: string[] = [];
+  /** How often credentials were asked for. */
+  authentications = 0;
+  isClosed = false;
+  readonly #reply: Reply;
+
+  /** Responds with a function. */
+  constructor(reply: Reply) {
+    this.#reply = reply;
+  }
+
+  /** Counts. */
+  authenticate(): Promise<void> {
+    this.authentications++;
+    return Promise.resolve();
+  }
+
+  /** Responds. */
+  async send(request: KubeRequest, signal: AbortSignal): Promise<Exchange> {
+    const { method = "GET", path } = request;
+    this.requests.push(`${method} ${path}`);
+    const answer = await this.#reply(request, signal);
+    const named = { method, url: `http://h${path}` };
+    return { request: named, answer, signal };
+  }
+
+  /** Remembers that it is not needed any more. */
+  [Symbol.dispose](): void {
+    this.isClosed = true;
+  }
+}
+
+/** Builds a JSON response. */
+function json(value: unknown, init: ResponseInit = {}): Response {
+  const headers = { "content-type": "application/json" };
+  return new Response(JSON.stringify(value), { headers, ...init });
+}
+
+const GET = { path: "/x" };
+
+/**
+ * Channels that are opened one after the other, and a clock that stands still.
+ */
+class Scene {
+  readonly opened: FakeChannel[] = [];
+  readonly logged: string[] = [];
+  nowMs = 1_000_000;
+  readonly #replies: readonly (Reply | Error)[];
+  #tries = 0;
+
+  constructor(...replies: (Reply | Error)[]) {
+    this.#replies = replies;
+  }
+
+  /** Opens the first channel, and lets some time pass. */
+  async open(): Promise<Upstream> {
+    const upstream = this.create();
+    await upstream.authenticate(GET, undefined);
+    this.nowMs += 10_000;
+    return upstream;
+  }
+
+  create(): Upstream {
+    const log = (message: string): void => void this.logged.push(message);
+    return new Upstream({
+      open: () => this.#open(),
+      log: { info: log, warn: log },
+      now: () => this.nowMs,
+    });
+  }
+
+  #open(): Promise<FakeChannel> {
+    const reply = this.#replies[this.#tries++];
+    if (reply === undefined || reply instanceof Error) {
+      return Promise.reject(reply ?? new Error("no more"));
+    }
+    const channel = new FakeChannel(reply);
+    this.opened.push(channel);
+    return Promise.resolve(channel);
+  }
+
+  /** Lists the number of requests per channel. */
+  get counts(): number[] {
+    return this.opened.map(({ requests }) => requests.length);
+  }
+}
+
+const ok: Reply = () => json({ by: "new" });
+const refused: Reply = () => json({}, { status: 401 });
+
+function fail(what: { isTimeout?: boolean; isUntrusted?: boolean }): Reply {
+  return () => {
+    throw new KubeError("no answer", { status: 0, ...what });
+  };
+}
+
+async function ask(upstream: Upstream): Promise<unknown> {
+  return await readAnswer(await upstream.send(GET, deadline(5000)));
+}
+
+Deno.test("Upstream.send() reads refused credentials again", async () => {
+  const scene = new Scene(refused, ok);
+  const upstream = await scene.open();
+  assertEquals(await ask(upstream), { by: "new" });
+  assertEquals(await ask(upstream), { by: "new" });
+  assertEquals(scene.counts, [1, 2]);
+  assertEquals(scene.logged, ["Reconnecting to the API server"]);
+});
+
+Deno.test("Upstream.send() returns 401 without other credentials", async (t) => {
+  await t.step("the new credentials are refused too", async () => {
+    const scene = new Scene(refused, refused);
+    const upstream = await scene.open();
+    await assertRejects(() => ask(upstream), KubeError);
+    await assertRejects(() => ask(upstream), KubeError);
+    assertEquals(scene.counts, [1, 2]);
+  });
+  await t.step("they have just been found", async () => {
+    const scene = new Scene(refused, ok);
+    await assertRejects(() => ask(scene.create()), KubeError);
+    assertEquals(scene.counts, [1]);
+  });
+  await t.step("they cannot be found", async () => {
+    const scene = new Scene(refused, new Error("no kubeconfig"));
+    const upstream = await scene.open();
+    await assertRejects(() => ask(upstream), KubeError);
+    assertEquals(scene.logged, ["Cannot connect to the API server"]);
+  });
+});
+
+testRows("Upstream.send() replaces connections that may be dead", [
+  ["nobody answers", fail({ isTimeout: true }), 2],
+  ["somebody else answers", fail({ isUntrusted: true }), 2],
+  ["it breaks", fail({}), 1],
+  ["the server is busy", () => json({}, { status: 503 }), 1],
+], async ([, reply, channels]: [string, Reply, number]) => {
+  const scene = new Scene(reply, ok);
+  const upstream = await scene.open();
+  await assertRejects(() => ask(upstream), KubeError);
+  assertEquals(scene.opened.length, channels);
+});
+
+Deno.test("Upstream.send() reconnects once for concurrent requests", async () => {
+  const scene = new Scene(refused, ok);
+  const upstream = await scene.open();
+  const all = Array.from({ length: 5 }, () => ask(upstream));
+  assertEquals(await Promise.all(all), all.map(() => ({ by: "new" })));
+  assertEquals(scene.counts, [5, 5]);
+});
+
+Deno.test("Upstream opens its channel for the first request", async (t) => {
+  const problem = new Error("no kubeconfig");
+  await t.step("it can be opened later", async () => {
+    const scene = new Scene(problem, problem, ok);
+    const upstream = scene.create();
+    assertEquals(scene.opened, []);
+    for (let tries = 0; tries < 2; tries++) {
+      await assertRejects(() => ask(upstream), Error, "no kubeconfig");
+      // Does not try again at once.
+      await assertRejects(() => ask(upstream), Error, "no kubeconfig");
+      scene.nowMs += 10_000;
+    }
+    assertEquals(await ask(upstream), { by: "new" });
+    assertEquals(scene.logged, ["Cannot connect to the API server"]);
+  });
+  await t.step("for many requests at once", async () => {
+    const scene = new Scene(ok);
+    const upstream = scene.create();
+    await Promise.all(Array.from({ length: 5 }, () => ask(upstream)));
+    assertEquals(scene.counts, [5]);
+  });
+});

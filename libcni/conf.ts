@@ -1,0 +1,216 @@
+/**
+ * Network configurations as administrators write them: lists of plugins, and
+ * the bare plugins that were configurations before 1.0.0.
+ *
+ * Like the Go library, this matches the keys of a list exactly and the keys of a
+ * plugin case-insensitively. Error messages are the Go library's; further hints
+ * are in the details.
+ *
+ * Source: containernetworking/cni libcni/conf.go.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import { CniError, toCniError } from "../base/error.ts";
+import {
+  decode,
+  type JsonObject,
+  type JsonValue,
+  sortKeys,
+} from "../base/json/json.ts";
+import { givenDnsSchema, netConf, once, optional } from "../cni/config/types.ts";
+import {
+  decodeAs,
+  malformed,
+  parseDocument,
+  readBool,
+  readPlugins,
+  readText,
+  readVersion,
+} from "./conf_document.ts";
+import { encodeJson } from "../base/json/json_bytes.ts";
+
+/** One plugin of a network. */
+export interface PluginConf {
+  /** The plugin's executable. */
+  readonly type: string;
+  /** `name` in the plugin's own object; "" if absent. */
+  readonly name: string;
+  /** `cniVersion` in the plugin's own object; "" if absent. */
+  readonly cniVersion: string;
+  /** Keys of runtimeConfig, and whether the plugin declares them. */
+  readonly capabilities: Readonly<Record<string, boolean>>;
+  /** The whole object with unknown keys. */
+  readonly document: JsonObject;
+}
+
+/** A network: a list of plugins. */
+export interface NetworkConfList {
+  /** The name as written, not checked; ADD refuses invalid names. */
+  readonly name: string;
+  /** The version chosen from those offered; "" if none is given. */
+  readonly cniVersion: string;
+  /** Whether CHECK does nothing. */
+  readonly disableCheck: boolean;
+  /** Whether GC does nothing. */
+  readonly disableGc: boolean;
+  /** Whether the network's directory with further plugins is ignored. */
+  readonly loadOnlyInlinedPlugins: boolean;
+  /** In the order in which ADD runs them. */
+  readonly plugins: readonly PluginConf[];
+  /** The file's content; with plugins from other files merged in, if there are any. */
+  readonly bytes: Uint8Array;
+}
+
+/** A bare plugin that is a network on its own. */
+export interface NetworkConf {
+  /** `name` as written; "" if absent. */
+  readonly name: string;
+  /** `cniVersion` as written; "" if absent. */
+  readonly cniVersion: string;
+  /** The plugin, whose object is the whole configuration. */
+  readonly plugin: PluginConf;
+  /** The file. */
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * Parses the configuration of a bare plugin.
+ *
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not a plugin's
+ *   configuration
+ */
+export function parseNetworkConf(bytes: Uint8Array): NetworkConf {
+  const plugin = decodePluginConf(parseDocument("configuration", bytes));
+  const { name, cniVersion } = plugin;
+  return { name, cniVersion, plugin, bytes };
+}
+
+/** Builds the schema of the keys that a runtime reads of a plugin. */
+export const pluginSchema = once(() =>
+  netConf({
+    type: optional(z.string()),
+    name: optional(z.string()),
+    cniVersion: optional(z.string()),
+    capabilities: optional(z.record(z.string(), z.nullable(z.boolean()))),
+    dns: optional(givenDnsSchema()),
+  })
+);
+
+/**
+ * Reads the keys of a plugin that a runtime needs. Like the plugin itself, it
+ * takes the last of several spellings of a key.
+ *
+ * @param value The plugin's object
+ * @throws {CniError} 7 If it is not an object, the type is missing, or a key
+ *   with a common meaning has a value of the wrong type
+ */
+export function decodePluginConf(value: JsonValue): PluginConf {
+  const document = (value ?? {}) as JsonObject;
+  const { type = "", name = "", cniVersion = "", capabilities = {} } = decodeAs(
+    "configuration",
+    () => decode(pluginSchema(), sortKeys(document), "it"),
+  );
+  if (type === "") throw missingType(document);
+  const wanted = Object.entries(capabilities)
+    .map(([capability, isWanted]) => [capability, isWanted ?? false] as const);
+  return {
+    type,
+    name,
+    cniVersion,
+    capabilities: Object.fromEntries(wanted),
+    document,
+  };
+}
+
+/** Hints at the cause. In containerd setups, lists in *.conf files are a common mistake. */
+function missingType(document: JsonObject): CniError {
+  const details = document["plugins"] === undefined
+    ? ""
+    : 'a configuration with "plugins" is a list, and its file is named *.conflist';
+  return malformed("configuration", "missing 'type'", { details });
+}
+
+/**
+ * Parses the configuration of a network.
+ *
+ * `plugins` may be absent, because plugins may be in files of their own.
+ *
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not a network
+ *   configuration
+ */
+export function parseNetworkConfList(bytes: Uint8Array): NetworkConfList {
+  const document = parseDocument("configuration list", bytes);
+  const name = readText(document, "name");
+  if (name === undefined) throw malformed("configuration list", "no name");
+  const list = {
+    name,
+    cniVersion: readVersion(document),
+    disableCheck: readBool(document, "disableCheck"),
+    disableGc: readBool(document, "disableGC"),
+    loadOnlyInlinedPlugins: readBool(document, "loadOnlyInlinedPlugins"),
+  };
+  const plugins = readPlugins(document);
+  if (plugins === undefined && list.loadOnlyInlinedPlugins) {
+    throw malformed(
+      "configuration list",
+      "`loadOnlyInlinedPlugins` is true, and no 'plugins' key",
+    );
+  }
+  return { ...list, plugins: decodePluginConfs(plugins ?? []), bytes };
+}
+
+/**
+ * Decodes the plugins inside another configuration.
+ *
+ * @throws {CniError} 7 If one is malformed; the message has its index
+ */
+export function decodePluginConfs(
+  values: readonly JsonValue[],
+): PluginConf[] {
+  return values.map(decodeInlined);
+}
+
+function decodeInlined(value: JsonValue, index: number): PluginConf {
+  try {
+    return decodePluginConf(value);
+  } catch (error) {
+    const { code, message, details } = toCniError(error);
+    const problem = `failed to parse plugin config ${index}: ${message}`;
+    throw new CniError(code, problem, { details });
+  }
+}
+
+/** Lists the capabilities that plugins declare, without duplicates, in order. */
+export function listCapabilities(plugins: readonly PluginConf[]): string[] {
+  const wanted = plugins.flatMap(({ capabilities }) =>
+    Object.keys(capabilities).filter((key) => capabilities[key])
+  );
+  return [...new Set(wanted)];
+}
+
+/** Wraps a bare plugin in a list, with a matching document. */
+export function toNetworkConfList(conf: NetworkConf): NetworkConfList {
+  const { name, cniVersion, plugin } = conf;
+  const plugins = [plugin.document];
+  return parseNetworkConfList(encodeJson({ name, cniVersion, plugins }));
+}
+
+/**
+ * Appends plugins to a list and to its document. The document goes into the
+ * runtime's cache, so DEL finds the plugins even after their files are gone.
+ */
+export function appendPlugins(
+  list: NetworkConfList,
+  added: readonly PluginConf[],
+): NetworkConfList {
+  if (added.length === 0) return list;
+  const plugins = [...list.plugins, ...added];
+  const bytes = encodeJson({
+    ...parseDocument("configuration list", list.bytes),
+    loadOnlyInlinedPlugins: true,
+    plugins: plugins.map(({ document }) => document),
+  });
+  return { ...list, plugins, bytes };
+}

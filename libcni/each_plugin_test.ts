@@ -1,0 +1,113 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
+import { surroundingsWith } from "../tests/_harness/surroundings.ts";
+import { describeError } from "../base/error.ts";
+import type { Invoker } from "../cni/call/surroundings.ts";
+import { checkPlugins, delPlugins, gcPlugins } from "./each_plugin.ts";
+import { PluginFailure } from "./operation.ts";
+import { createTools, type PluginTools } from "./tools.ts";
+
+const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
+const prevResult = { cniVersion: "1.1.0", x: 1 };
+
+/** Creates three plugins; the second fails on a given command. */
+function makeHost(failing: string): RecordingPlugins {
+  const host = new RecordingPlugins();
+  host.add("a");
+  host.add("b", { [failing]: FAIL });
+  host.add("c");
+  return host;
+}
+
+function toolsOf({ directory: { path } }: RecordingPlugins): PluginTools {
+  return createTools({ pluginDirs: [path], env: { PATH: "/usr/bin:/bin" } });
+}
+
+Deno.test("checkPlugins() passes the same result to each plugin and stops at the first failure", async () => {
+  using host = makeHost("CHECK");
+  const list = host.list(["a", "b", "c"]);
+  await assertRejects(
+    () => checkPlugins(toolsOf(host), list, host.conf(), { prevResult }),
+    Error,
+    "later",
+  );
+  assertEquals(host.story, ["a CHECK", "b CHECK"]);
+  assertEquals(
+    host.calls.map(({ stdin }) => stdin.prevResult),
+    [prevResult, prevResult],
+  );
+});
+
+Deno.test("delPlugins() starts with the last plugin and stops at the first failure", async () => {
+  using host = makeHost("DEL");
+  const list = host.list(["a", "b", "c"]);
+  const error = await assertRejects(
+    () => delPlugins(toolsOf(host), list, host.conf(), { prevResult }),
+    PluginFailure,
+  );
+  assertEquals(describeError(error), 'plugin type="b" failed (delete): later');
+  assertEquals(host.story, ["c DEL", "b DEL"]);
+  assertEquals(host.calls[1]?.stdin.prevResult, prevResult);
+});
+
+Deno.test("delPlugins() continues after failures on request", async () => {
+  using host = makeHost("DEL");
+  const list = host.list(["a", "b", "c"]);
+  const options = { continueOnDelErrors: true };
+  await assertRejects(
+    () => delPlugins(toolsOf(host), list, host.conf(), options),
+    PluginFailure,
+  );
+  assertEquals(host.story, ["c DEL", "b DEL", "a DEL"]);
+});
+
+Deno.test("delPlugins() runs all plugins even if links left for later cannot be deleted", async () => {
+  using host = makeHost("none");
+  const story: string[] = [];
+  const invoker: Invoker = {
+    async invoke({ type, linkDeletion, onProcess }): Promise<string> {
+      if (type === "b") await onProcess?.();
+      story.push(type);
+      const link = { index: 1, name: `${type}'s`, netns: "/netns" };
+      await linkDeletion?.later([link], (links) => {
+        story.push(`without ${links.map(({ name }) => name)}`);
+        if (type === "c") throw new Error("busy");
+      });
+      return "";
+    },
+  };
+  const onProcess = (): Promise<void> => {
+    story.push("process");
+    return Promise.resolve();
+  };
+  const surroundings = surroundingsWith({ invoker, onProcess });
+  const tools = { ...toolsOf(host), surroundings };
+  const error = await assertRejects(
+    () => delPlugins(tools, host.list(["a", "b", "c"]), host.conf(), {}),
+    Error,
+  );
+  assertEquals(describeError(error), "busy");
+  assertEquals(story, [
+    "c",
+    "without c's",
+    "process",
+    "b",
+    "a",
+    "without b's,a's",
+  ]);
+});
+
+Deno.test("gcPlugins() runs all plugins and returns the failures", async () => {
+  using host = makeHost("GC");
+  const failures = await gcPlugins(
+    toolsOf(host),
+    host.list(["a", "b", "c"]),
+    { validAttachments: [{ containerId: "c1", ifName: "eth0" }] },
+  );
+  assertEquals(failures.map(describeError), ["failed to GC plugin b: later"]);
+  assertEquals(host.story, ["a GC", "b GC", "c GC"]);
+  assertEquals(
+    host.calls.map(({ stdin }) => stdin["cni.dev/valid-attachments"]),
+    Array(3).fill([{ containerID: "c1", ifname: "eth0" }]),
+  );
+});

@@ -1,0 +1,98 @@
+/**
+ * GC: removing the remains of attachments that the runtime no longer has.
+ *
+ * @module
+ */
+
+import type { MaybePromise } from "../cni/plugin.ts";
+import { throwAll } from "../cni/call/rollback.ts";
+import type { ValidAttachment } from "../cni/config/types.ts";
+import { COMMAND_SINCE } from "../cni/version.ts";
+import type { CachedAttachment } from "./cache.ts";
+import type { NetworkConfList } from "./conf.ts";
+import { delFromNetwork, type DelOptions } from "./del.ts";
+import { gcPlugins } from "./each_plugin.ts";
+import { mayHaveVersion } from "./operation.ts";
+import { dropRecycledNetns } from "./recycled_netns.ts";
+import type { Tools } from "./tools.ts";
+
+/** Options of GC. */
+export interface GcOptions extends DelOptions {
+  /**
+   * The network's valid attachments. If undefined, every cached attachment is
+   * deleted, and the plugins get no list.
+   */
+  readonly validAttachments?: readonly ValidAttachment[] | undefined;
+}
+
+/**
+ * Runs DEL for the network's cached attachments that are not valid, then GC of
+ * each plugin in order. Collects failures and continues. Unlike the Go library,
+ * it reports an unreadable cache, and never passes the runtime's own namespace
+ * to a plugin.
+ *
+ * Source: containernetworking/cni libcni/api.go `GCNetworkList`.
+ *
+ * @throws The only failure, or an AggregateError of several
+ */
+export async function collectGarbage(
+  tools: Tools,
+  list: NetworkConfList,
+  options: GcOptions,
+): Promise<void> {
+  if (list.disableGc) return;
+  const failures: unknown[] = [];
+  const attempt = attemptInto(failures);
+  const stale = await attempt(
+    `failed to list cached attachments of network ${JSON.stringify(list.name)}`,
+    () => listStale(tools, list, options),
+  );
+  for (const attachment of stale ?? []) {
+    await attempt(
+      `failed to delete stale attachment ${attachment.containerId} ${attachment.ifName}`,
+      () => delStale(tools, list, attachment, options),
+    );
+  }
+  if (mayHaveVersion(list, COMMAND_SINCE.GC)) {
+    failures.push(...await gcPlugins(tools, list, options));
+  }
+  throwAll(failures, `${failures.length} failures of garbage collection`);
+}
+
+/** Returns a function that runs a step and collects its failure under a message. */
+function attemptInto(
+  failures: unknown[],
+): <T>(failed: string, step: () => MaybePromise<T>) => Promise<T | undefined> {
+  return async (failed, step) => {
+    try {
+      return await step();
+    } catch (cause) {
+      failures.push(new Error(failed, { cause }));
+      return undefined;
+    }
+  };
+}
+
+function listStale(
+  { cache }: Tools,
+  { name }: NetworkConfList,
+  { validAttachments = [] }: GcOptions,
+): CachedAttachment[] {
+  return cache.listAttachments().filter((cached) =>
+    cached.network === name &&
+    !validAttachments.some((valid) =>
+      valid.containerId === cached.containerId && valid.ifName === cached.ifName
+    )
+  );
+}
+
+async function delStale(
+  tools: Tools,
+  list: NetworkConfList,
+  cached: CachedAttachment,
+  options: DelOptions,
+): Promise<void> {
+  const { containerId, netns, ifName, cniArgs: args, capabilityArgs } = cached;
+  const conf = { containerId, netns, ifName, args, capabilityArgs };
+  await delFromNetwork(tools, list, dropRecycledNetns(tools, conf), options);
+}

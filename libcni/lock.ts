@@ -1,0 +1,230 @@
+/**
+ * Locks that serialize the operations on a container, and run garbage
+ * collection alone, across processes and within one.
+ *
+ * The specification requires this of the runtime. The locks are flock(2) on
+ * files in one directory, so they end with the process that holds them, however
+ * it ends:
+ *
+ * - a file for each locked container, named by its ID and removed when it is
+ *   unlocked
+ * - `.all`: shared by all that have locked a container; exclusive during GC
+ * - `.gate`: while GC waits, it keeps others from sharing `.all`, which could
+ *   otherwise delay GC forever
+ *
+ * The files contain the ID of the process that holds the lock, for people to
+ * read. The directory must contain nothing else.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { checkContainerId } from "../cni/call/args.ts";
+import { CniError, ErrorCode } from "../base/error.ts";
+import { JoinedSignal } from "../base/deadline.ts";
+import { ifPossible, withIoFailure } from "../base/files/io.ts";
+import type { Log } from "../base/log/log.ts";
+import { DEFAULT_CACHE_DIR } from "./cache.ts";
+import { describeHolders } from "../base/files/lock_holders.ts";
+import { FileLock, type LockTry, readIfLocked } from "../base/files/lock.ts";
+import { type Patience, pollUntil, TurnQueues } from "../base/waiting.ts";
+
+/** Default time limit of a wait, in ms. */
+const LIMIT_MS = 5 * 60_000;
+
+/** Options of a wait. */
+export interface LockOptions {
+  /** Ends the wait early. */
+  readonly signal?: AbortSignal;
+  /** Time limit in ms; 5 minutes by default. */
+  readonly limitMs?: number;
+  /** After a few seconds, receives a line that names the holders of the lock. */
+  readonly log?: Log | undefined;
+  /** When to log that line, in ms; 5 s by default. */
+  readonly noticeMs?: number;
+}
+
+const ALL = ".all", GATE = ".gate";
+
+/**
+ * Returns the directory of a runtime's locks. It is beside the cache, where the
+ * Go library does not look.
+ */
+export function lockDirectoryOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
+  return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
+}
+
+/**
+ * The container locks of one runtime.
+ *
+ * They do not nest: a holder that asks for a second lock may wait for itself.
+ */
+export class AttachmentLocks {
+  readonly #directory: string;
+  readonly #queues = new TurnQueues();
+
+  /**
+   * Keeps the lock files in a directory.
+   *
+   * @param directory Created on first use
+   */
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /**
+   * Waits until no other operation on the container and no GC is running.
+   * Within this process, requests are served in order.
+   *
+   * @returns The lock, held until disposal
+   * @throws {CniError} 3 or 4 if the container ID is invalid, 5 if the
+   *   directory
+   *   cannot be used, 11 on the signal or after the limit
+   */
+  async lockContainer(
+    containerId: string,
+    options: LockOptions = {},
+  ): Promise<Disposable> {
+    checkContainerId(containerId);
+    const what = `container "${containerId}"`;
+    using limit = limitOf(options);
+    const wait = this.#createWait(what, options, limit);
+    const waitFor = (...names: string[]): Patience => wait(() => names);
+    using stack = new DisposableStack();
+    const own = waitFor(containerId), gate = waitFor(GATE);
+    stack.use(await this.#queues.takeTurn(containerId, own));
+    // The container comes first, so that waiting for it does not delay GC.
+    stack.use(await pollUntil(() => this.#tryContainer(containerId), own));
+    stack.use(await pollUntil(() => this.#tryShare(), gate));
+    return stack.move();
+  }
+
+  /**
+   * Waits until no operation on any container is running, for GC. Later
+   * requests for a container wait until this lock is released.
+   *
+   * @returns The lock, held until disposal
+   * @throws {CniError} 5 if the directory cannot be used, 11 on the signal or
+   *   after the limit
+   */
+  async lockExclusively(options: LockOptions = {}): Promise<Disposable> {
+    using limit = limitOf(options);
+    const waitFor = this.#createWait("all containers", options, limit);
+    using stack = new DisposableStack();
+    const gate = waitFor(() => [GATE]);
+    const containers = waitFor(() => this.#listContainers());
+    stack.use(await this.#queues.takeTurn(GATE, gate));
+    stack.use(await pollUntil(() => this.#tryGate(), gate));
+    stack.use(await pollUntil(() => this.#tryAll(), containers));
+    this.sweep();
+    return stack.move();
+  }
+
+  /** Prepares to wait for files that others may hold. */
+  #createWait(
+    what: string,
+    { log, ...options }: LockOptions,
+    { signal }: JoinedSignal,
+  ): (listNames: () => string[]) => Patience {
+    return (listNames) => ({
+      ...options,
+      signal,
+      giveUp: () => this.#busy(what, listNames(), signal),
+      notice: () =>
+        log?.warn(`Waiting for the lock on ${what}`, {
+          holder: this.#describeHolders(listNames()),
+        }),
+    });
+  }
+
+  #tryContainer(containerId: string): Disposable | undefined {
+    const lock = this.#tryLock(containerId);
+    if (lock === undefined) return undefined;
+    sign(lock);
+    return { [Symbol.dispose]: () => lock.remove() };
+  }
+
+  /** Shares `.all`, unless GC is running or waiting. */
+  #tryShare(): Disposable | undefined {
+    using gate = this.#tryLock(GATE, { shared: true });
+    return gate && this.#tryLock(ALL, { shared: true });
+  }
+
+  #tryGate(): Disposable | undefined {
+    const lock = this.#tryLock(GATE);
+    if (lock !== undefined) sign(lock);
+    return lock;
+  }
+
+  #tryAll(): Disposable | undefined {
+    return this.#tryLock(ALL);
+  }
+
+  #tryLock(name: string, options: LockTry = {}): FileLock | undefined {
+    const path = join(this.#directory, name);
+    return withIoFailure(`lock "${path}"`, () => {
+      Deno.mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
+      return FileLock.tryAcquire(path, options);
+    });
+  }
+
+  /** Removes the files of processes that were killed, as far as possible. */
+  sweep(): void {
+    for (const name of this.#listContainers()) {
+      // On a read-only file system they stay.
+      ifPossible(() => this.#tryLock(name)?.remove());
+    }
+  }
+
+  #listContainers(): string[] {
+    // The next user of the directory reports what is wrong with it.
+    const entries = ifPossible(() => [...Deno.readDirSync(this.#directory)]) ??
+      [];
+    return entries.map(({ name }) => name)
+      .filter((name) => !name.startsWith(".")).sort();
+  }
+
+  /** Creates the error that names the holders of the lock. */
+  #busy(what: string, names: readonly string[], signal: AbortSignal): CniError {
+    const holders = this.#describeHolders(names);
+    const details = names.flatMap((name) =>
+      describeFile(this.#directory, name)
+    );
+    return new CniError(
+      ErrorCode.TryAgainLater,
+      `Cannot lock ${what}: ` +
+        (holders === "" ? "it is in use" : `held by ${holders}`),
+      { details: details.join("; "), cause: signal.reason },
+    );
+  }
+
+  #describeHolders(names: readonly string[]): string {
+    return names.flatMap((name) => {
+      const processId = readIfLocked(join(this.#directory, name)).trim();
+      if (processId === "") return [];
+      const work = name === GATE ? "garbage collection" : `container "${name}"`;
+      return [`process ${processId} (${work})`];
+    }).join(", ");
+  }
+}
+
+/** Says which processes hold a lock, as the kernel knows them. */
+function describeFile(directory: string, name: string): string[] {
+  const path = join(directory, name);
+  if (readIfLocked(path) === "") return [];
+  const file = ifPossible(() => Deno.statSync(path));
+  return file ? [`"${path}" is held by ${describeHolders(file)}`] : [];
+}
+
+/** Writes the holder's process ID. The lock is valid even if the disk is full. */
+function sign(lock: FileLock): void {
+  try {
+    lock.write(new TextEncoder().encode(`${Deno.pid}\n`));
+  } catch {
+    // The only loss is the name of the holder in messages.
+  }
+}
+
+function limitOf({ signal, limitMs = LIMIT_MS }: LockOptions): JoinedSignal {
+  return new JoinedSignal(limitMs, signal);
+}

@@ -1,0 +1,114 @@
+/**
+ * Removing what is left of pods that no longer exist.
+ *
+ * @module
+ */
+
+import type {
+  CachedAttachment,
+  NetworkConfList,
+} from "../libcni/mod.ts";
+import type { MaybePromise } from "../cni/plugin.ts";
+import { type Step, tryAll } from "../cni/call/rollback.ts";
+import type { ValidAttachment } from "../cni/config/types.ts";
+import type { Node } from "./node.ts";
+import { POD_IFNAME, type PodSandbox } from "./pod.ts";
+import { findNetns, isOfPod, restoreAttachment } from "./pod_attachments.ts";
+
+/** How a caller names a pod that stays. */
+export type ValidPod = Pick<PodSandbox, "containerId">;
+
+/** The pods that stay, or a function that lists them once nothing else is running. */
+export type ValidPods =
+  | readonly ValidPod[]
+  | (() => MaybePromise<readonly ValidPod[]>);
+
+/** A garbage collection. */
+export interface Collection {
+  readonly validPods: ValidPods;
+  /** Further pods that stay; read once nothing else is running. */
+  readonly unlisted: ReadonlySet<ValidPod>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Detaches pods that no longer exist from all networks, including former default
+ * networks, and runs GC of the default network.
+ *
+ * @throws The only failure, or an AggregateError of several
+ */
+export async function collectGarbage(
+  node: Node,
+  { validPods, unlisted, signal }: Collection,
+): Promise<void> {
+  const { runtime, locks, defaultNetwork } = node;
+  using _lock = await locks.lockExclusively({ signal });
+  const valid = typeof validPods === "function" ? await validPods() : validPods;
+  const containerIds = new Set(
+    [...valid, ...unlisted].map(({ containerId }) => containerId),
+  );
+  const { network, readable } = await defaultNetwork.get(signal);
+  const list = network?.list ?? readable;
+  const cached = runtime.listCachedAttachments();
+  const stale = cached.filter((attachment) =>
+    isOfPod(attachment) && !containerIds.has(attachment.containerId)
+  );
+  const validAttachments = listValid(containerIds, cached);
+  const collectOf = (list: NetworkConfList): Step => [
+    `collect the garbage of network "${list.name}"`,
+    () =>
+      runtime.gcNetworkList(list, {
+        validAttachments,
+        useCachedConfig: true,
+        continueOnDelErrors: true,
+        signal,
+      }),
+  ];
+  await tryAll([
+    ...delAll(node, stale, signal),
+    ...(list ? [collectOf(list)] : []),
+  ]);
+}
+
+function delAll(
+  node: Node,
+  stale: readonly CachedAttachment[],
+  signal: AbortSignal,
+): Step[] {
+  return stale.map((attachment) => [
+    `detach container "${attachment.containerId}" from network ` +
+    `"${attachment.network}" as "${attachment.ifName}"`,
+    () => delStale(node, attachment, signal),
+  ]);
+}
+
+/** Unlike the library's GC, this never passes the host's namespace to a plugin. */
+async function delStale(
+  node: Node,
+  attachment: CachedAttachment,
+  signal: AbortSignal,
+): Promise<void> {
+  const netns = findNetns(node, attachment);
+  const { list, conf } = restoreAttachment(attachment, netns);
+  if (list.disableGc) return;
+  const options = { continueOnDelErrors: true, signal };
+  await node.runtime.delNetworkList(list, conf, options);
+}
+
+/**
+ * Lists the attachments that stay: the cached ones, plus one for each pod in case
+ * its cache file was lost.
+ */
+function listValid(
+  containerIds: ReadonlySet<string>,
+  cached: readonly CachedAttachment[],
+): ValidAttachment[] {
+  const others = cached.filter(({ containerId, ifName }) =>
+    containerIds.has(containerId) && ifName !== POD_IFNAME
+  );
+  return [
+    ...[...containerIds]
+      .map((containerId) => ({ containerId, ifName: POD_IFNAME })),
+    ...others.map(({ containerId, ifName }) => ({ containerId, ifName })),
+  ];
+}

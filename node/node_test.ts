@@ -1,0 +1,64 @@
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { CniError } from "../base/error.ts";
+import { Cidr } from "../net/cidr.ts";
+import type { NetworkChoice } from "./choose_network.ts";
+import { buildLoopback } from "./loopback.ts";
+import { getReadyNetwork } from "./node.ts";
+import { eachRow } from "../tests/_harness/table.ts";
+
+const NETWORK = { list: buildLoopback(), path: "/etc/a", capabilities: [] };
+const CHOICE: NetworkChoice = {
+  network: NETWORK,
+  readable: undefined,
+  skipped: [],
+  loopbackError: undefined,
+  isTransient: false,
+};
+const NODE = { confDir: "/etc/cni/net.d", podCidrs: [] };
+
+Deno.test("getReadyNetwork() returns the network", () => {
+  assertStrictEquals(getReadyNetwork(NODE, CHOICE), NETWORK);
+});
+
+Deno.test("getReadyNetwork() returns one that wants the ranges that are known", () => {
+  const network = { ...NETWORK, capabilities: ["ipRanges"] };
+  const node = { ...NODE, podCidrs: [Cidr.parse("10.1.2.0/24")] };
+  assertStrictEquals(getReadyNetwork(node, { ...CHOICE, network }), network);
+});
+
+Deno.test("getReadyNetwork() says why there is none, with kubelet's words", async (t) => {
+  const no = new CniError(7, "no", { details: "why" });
+  const rows: [name: string, choice: Partial<NetworkChoice>, text: string][] = [
+    [
+      "an empty directory",
+      { network: undefined },
+      "cni config uninitialized; " +
+      'there is no network configuration in "/etc/cni/net.d"',
+    ],
+    [
+      "files that cannot be used",
+      {
+        network: undefined,
+        skipped: [{ path: "/a", error: no }, { path: "/b", error: no }],
+      },
+      'cni config uninitialized; "/a": no: why; "/b": no: why',
+    ],
+    [
+      "no PodCIDR",
+      { network: { ...NETWORK, capabilities: ["ipRanges"] } },
+      "cni config needs ipRanges but no PodCIDR set",
+    ],
+    [
+      "no loopback",
+      { loopbackError: no },
+      "cni loopback uninitialized; no: why",
+    ],
+  ];
+  await eachRow(t, rows, ([, choice, text]) => {
+    const error = assertThrows(
+      () => getReadyNetwork(NODE, { ...CHOICE, ...choice }),
+      CniError,
+    );
+    assertEquals([error.code, `${error}`], [50, text]);
+  });
+});

@@ -1,0 +1,98 @@
+/**
+ * Cached attachments of pods.
+ *
+ * @module
+ */
+
+import {
+  type CachedAttachment,
+  type NetworkConfList,
+  type NetworkRuntime,
+  parseNetworkConfList,
+  type RuntimeConf,
+} from "../libcni/mod.ts";
+import { isSameFile } from "../base/files/same_file.ts";
+import { SyscallError } from "../ffi/errno.ts";
+import { isMissingNetns } from "../ffi/netns.ts";
+import { Rtnl } from "../ffi/rtnl/mod.ts";
+import { LOOPBACK_NETWORK } from "./loopback.ts";
+import type { Node } from "./node.ts";
+import { type PodSandbox, SANDBOX_KEY } from "./pod.ts";
+
+/** An attachment with the input for CHECK and DEL. */
+export interface PodAttachment {
+  readonly list: NetworkConfList;
+  readonly conf: RuntimeConf;
+}
+
+/** A container's attachments, with the loopback kept apart. */
+export interface CachedPod {
+  readonly loopback: CachedAttachment | undefined;
+  readonly networks: readonly CachedAttachment[];
+}
+
+/** Finds a container's attachments, whatever the default network is now. */
+export function readCachedPod(
+  { runtime }: {
+    readonly runtime: Pick<NetworkRuntime, "listCachedAttachments">;
+  },
+  { containerId }: Pick<PodSandbox, "containerId">,
+): CachedPod {
+  const cached = runtime.listCachedAttachments(containerId);
+  const isLoopback = ({ network }: CachedAttachment): boolean =>
+    network === LOOPBACK_NETWORK;
+  return {
+    loopback: cached.find(isLoopback),
+    networks: cached.filter((attachment) => !isLoopback(attachment)),
+  };
+}
+
+/**
+ * Restores the input of ADD.
+ *
+ * @param netns The namespace, or "" if it is gone
+ * @throws {CniError} 6 or 7 If the cached configuration cannot be read
+ */
+export function restoreAttachment(
+  { config, containerId, ifName, cniArgs, capabilityArgs }: CachedAttachment,
+  netns: string,
+): PodAttachment {
+  const conf = { containerId, netns, ifName, args: cniArgs, capabilityArgs };
+  return { list: parseNetworkConfList(config), conf };
+}
+
+/** Reports whether an attachment belongs to a pod. */
+export function isOfPod(
+  { cniArgs, containerId }: CachedAttachment,
+): boolean {
+  return cniArgs.some(([key, value]) =>
+    key === SANDBOX_KEY && value === containerId
+  );
+}
+
+/**
+ * Returns the path of a sandbox's namespace, or "" with a warning if it is gone.
+ *
+ * A path such as /proc/PID/ns/net leads to the host's namespace after a host
+ * process has reused the PID. That counts as gone too.
+ */
+export function findNetns(
+  { hostNetns, log }: Pick<Node, "hostNetns" | "log">,
+  { netns, containerId }: Pick<PodSandbox, "netns" | "containerId">,
+): string {
+  if (isThere(netns) && !isSameFile(netns, hostNetns)) return netns;
+  log.warn("The network namespace is gone", { containerId, netns });
+  return "";
+}
+
+function isThere(netns: string): boolean {
+  if (netns === "") return false;
+  try {
+    using _rtnl = Rtnl.open(netns);
+    return true;
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    // The plugins report any other problem.
+    return !isMissingNetns(error);
+  }
+}

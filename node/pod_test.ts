@@ -1,0 +1,53 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../base/error.ts";
+import { checkPodArgs, formatFullName, listPodArgs, type Pod } from "./pod.ts";
+import { eachRow } from "../tests/_harness/table.ts";
+
+const POD: Pod = {
+  namespace: "default",
+  name: "web",
+  containerId: "c1",
+  netns: "/run/netns/c1",
+};
+
+Deno.test("formatFullName() has the name first", () => {
+  assertEquals(formatFullName(POD), "web_default");
+});
+
+Deno.test("listPodArgs() has kubelet's order", () => {
+  const pod = { ...POD, uid: "u1", cniArgs: [["IP", "10.1.2.3"]] as const };
+  assertEquals(listPodArgs(pod), [
+    ["IgnoreUnknown", "1"],
+    ["K8S_POD_NAMESPACE", "default"],
+    ["K8S_POD_NAME", "web"],
+    ["K8S_POD_INFRA_CONTAINER_ID", "c1"],
+    ["K8S_POD_UID", "u1"],
+    ["IP", "10.1.2.3"],
+  ]);
+});
+
+Deno.test("listPodArgs() leaves out a UID that is not known", () => {
+  const keys = listPodArgs(POD).map(([key]) => key);
+  assertEquals(keys.includes("K8S_POD_UID"), false);
+});
+
+Deno.test("checkPodArgs() refuses what would be read as something else", async (t) => {
+  checkPodArgs(POD);
+  const rows: [name: string, pod: Partial<Pod>][] = [
+    ["no name", { name: "" }],
+    ["no namespace", { namespace: "" }],
+    ["no container", { containerId: "" }],
+    ["one more pair", { name: "web;IP=10.0.0.1" }],
+    ["one more value", { uid: "a=b" }],
+    ["no key", { cniArgs: [["", "b"]] }],
+    ["no value", { cniArgs: [["a", ""]] }],
+  ];
+  await eachRow(t, rows, ([, pod]) => {
+    const error = assertThrows(
+      () => checkPodArgs({ ...POD, ...pod }),
+      CniError,
+      "into CNI_ARGS",
+    );
+    assertEquals(error.code, 4);
+  });
+});

@@ -1,0 +1,127 @@
+/**
+ * Attaching a pod to its networks.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../base/error.ts";
+import { deadline } from "../base/deadline.ts";
+import type { JsonObject } from "../base/json/json.ts";
+import type { NetworkConfList, RuntimeConf } from "../libcni/mod.ts";
+import type { Result } from "../cni/result/result.ts";
+import { Rollback } from "../cni/call/rollback.ts";
+import { isSameFile } from "../base/files/same_file.ts";
+import { buildCapabilityArgs } from "./capability_args.ts";
+import { LOOPBACK_IFNAME, LOOPBACK_NETWORK } from "./loopback.ts";
+import { getReadyNetwork, type Node } from "./node.ts";
+import { checkPodArgs, listPodArgs, type Pod, POD_IFNAME } from "./pod.ts";
+import { getResultIps, type PodIps } from "./pod_ips.ts";
+import { withLabels } from "./pod_labels.ts";
+
+/** The attachment of a pod. */
+export interface PodNetwork extends PodIps {
+  /** Name of the network. */
+  readonly network: string;
+  /** The last plugin's result, in its own version. */
+  readonly document: JsonObject;
+  /** The decoded result. */
+  readonly result: Result;
+}
+
+/** Deadline for undoing a failed set-up, in milliseconds. */
+const UNDO_TIMEOUT_MS = 30_000;
+
+/**
+ * Attaches a pod to its loopback and to the default network. If that fails, or
+ * the pod has no address afterwards, it is detached again. The undo has its own
+ * deadline, because the operation's may have passed.
+ *
+ * Source: kubelet `SetUpPod`, containerd `setupPodNetwork`.
+ */
+export async function setUpPod(
+  node: Node,
+  pod: Pod,
+  signal: AbortSignal,
+): Promise<PodNetwork> {
+  const { runtime } = node;
+  checkPodArgs(pod);
+  refuseHost(node, pod);
+  const { locks, log } = node;
+  using _lock = await locks.lockContainer(pod.containerId, { signal, log });
+  refuseAttached(node, pod);
+  const { list } = getReadyNetwork(node, await node.defaultNetwork.get(signal));
+  const network = withLabels(list, pod.labels);
+  const conf = describePod(pod, buildCapabilityArgs(pod, node.podCidrs));
+  await using rollback = new Rollback(log);
+  await addLoopback(node, conf, { rollback, signal });
+  const { result, document } = await runtime.addNetworkListOrUndo(
+    network,
+    conf,
+    { signal, undoTimeoutMs: UNDO_TIMEOUT_MS },
+  );
+  rollback.onFailure(
+    `detach the pod from network "${network.name}"`,
+    () => undo(node, network, conf),
+  );
+  const ips = getResultIps(result, network.name, pod);
+  rollback.commit();
+  return { network: network.name, result, document, ...ips };
+}
+
+/** Describes a pod's attachment to its default network. */
+export function describePod(
+  pod: Pod,
+  capabilityArgs: JsonObject,
+): RuntimeConf {
+  const { containerId, netns } = pod;
+  const args = listPodArgs(pod);
+  return { containerId, netns, ifName: POD_IFNAME, args, capabilityArgs };
+}
+
+/** A foreign plugin might undo its ADD on the host's interfaces. */
+function refuseHost({ hostNetns }: Node, { netns }: Pod): void {
+  if (!isSameFile(netns, hostNetns)) return;
+  throw new CniError(
+    ErrorCode.InvalidNetns,
+    `Cannot attach network namespace "${netns}": it is the host's own`,
+  );
+}
+
+/** Undoing a second set-up would undo the first one too. */
+function refuseAttached(
+  { runtime }: Node,
+  { containerId }: Pod,
+): void {
+  const attached = runtime.listCachedAttachments(containerId)
+    .find(({ network }) => network !== LOOPBACK_NETWORK);
+  if (attached === undefined) return;
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    `Cannot set up container "${containerId}": it is attached to network ` +
+      `"${attached.network}" as "${attached.ifName}"; tear it down first`,
+  );
+}
+
+async function addLoopback(
+  node: Node,
+  conf: RuntimeConf,
+  { rollback, signal }: { rollback: Rollback; signal: AbortSignal },
+): Promise<void> {
+  const { runtime, loopback } = node;
+  if (loopback === undefined) return;
+  const own = { ...conf, ifName: LOOPBACK_IFNAME };
+  // Before ADD: a failed ADD needs a DEL too.
+  rollback.onFailure("take the loopback down", () => undo(node, loopback, own));
+  await runtime.addNetworkList(loopback, own, { signal });
+}
+
+async function undo(
+  { runtime }: Node,
+  network: NetworkConfList,
+  conf: RuntimeConf,
+): Promise<void> {
+  await runtime.delNetworkList(network, conf, {
+    continueOnDelErrors: true,
+    signal: deadline(UNDO_TIMEOUT_MS),
+  });
+}

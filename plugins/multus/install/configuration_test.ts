@@ -1,0 +1,112 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { createLog } from "../../../base/log/log.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
+import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
+import { NotYetError } from "./steps.ts";
+import type { ConfigurationOptions } from "./options.ts";
+
+const log = createLog({}, () => {});
+const POD = { cniVersion: "1.0.0", name: "pods", type: "ptp" };
+const OTHER = { cniVersion: "1.0.0", name: "other", type: "bridge" };
+
+function make(
+  directory: ConfDirectory,
+  options: Partial<ConfigurationOptions> = {},
+): MadeConfiguration {
+  return new MadeConfiguration({
+    directory: directory.path,
+    masterDirectory: directory.path,
+    renamesMaster: false,
+    cniVersion: "",
+    forcesVersion: false,
+    takesName: false,
+    keys: {},
+    readinessFile: "",
+    readinessTimeoutMs: 0,
+    ...options,
+  }, log);
+}
+
+function listNames(directory: ConfDirectory): string[] {
+  return [...Deno.readDirSync(directory.path)].map(({ name }) => name).sort();
+}
+
+function readDelegate(directory: ConfDirectory): unknown {
+  const text = Deno.readTextFileSync(`${directory.path}/00-multus.conflist`);
+  return JSON.parse(text).plugins[0].delegates[0].name;
+}
+
+Deno.test("MadeConfiguration.ensure() keeps the last good one when the version is wrong", () => {
+  using directory = new ConfDirectory({ "10-pods.conf": POD });
+  const configuration = make(directory);
+  configuration.ensure();
+  directory.add("10-pods.conf", { name: "pods", type: "ptp" });
+  assertThrows(() => configuration.ensure(), Error, "cannot get cniVersion");
+  assertEquals(readDelegate(directory), "pods");
+});
+
+Deno.test("MadeConfiguration.ensure() leaves a network alone that has its other name", () => {
+  using directory = new ConfDirectory({
+    "00-multus.conf": OTHER,
+    "10-pods.conf": POD,
+  });
+  make(directory, { masterFile: "10-pods.conf" }).ensure();
+  assertEquals(listNames(directory), [
+    "00-multus.conf",
+    "00-multus.conflist",
+    "10-pods.conf",
+  ]);
+});
+
+Deno.test("MadeConfiguration.ensure() makes nothing before it is ready", () => {
+  using directory = new ConfDirectory({ "10-pods.conf": POD });
+  const configuration = make(directory, {
+    readinessFile: `${directory.path}/ready`,
+    readinessTimeoutMs: 1e6,
+  });
+  assertThrows(() => configuration.ensure(), NotYetError);
+  assertEquals(listNames(directory), ["10-pods.conf"]);
+  directory.add("ready", "");
+  configuration.ensure();
+  assertEquals(readDelegate(directory), "pods");
+});
+
+Deno.test("MadeConfiguration.ensure() takes the next network when the master's file is gone", () => {
+  using directory = new ConfDirectory({
+    "10-pods.conf": POD,
+    "20-other.conf": OTHER,
+  });
+  const configuration = make(directory);
+  configuration.ensure();
+  Deno.removeSync(`${directory.path}/10-pods.conf`);
+  configuration.ensure();
+  assertEquals(readDelegate(directory), "other");
+});
+
+Deno.test("MadeConfiguration.remove() removes ours alone", () => {
+  using directory = new ConfDirectory({
+    "00-multus.conf": OTHER,
+    "00-multus.conflist": { ...POD, type: "multus" },
+  });
+  const configuration = make(directory);
+  configuration.remove();
+  configuration.remove();
+  assertEquals(listNames(directory), ["00-multus.conf"]);
+});
+
+Deno.test("GivenConfiguration.ensure() copies what is valid", () => {
+  using directory = new ConfDirectory({ "own/x.conf": POD, "net.d/other": "" });
+  const source = `${directory.path}/own/x.conf`;
+  const target = `${directory.path}/net.d/x.conf`;
+  const configuration = new GivenConfiguration(
+    { source, directory: `${directory.path}/net.d` },
+    log,
+  );
+  configuration.ensure();
+  assertEquals(JSON.parse(Deno.readTextFileSync(target)), POD);
+  for (const content of ["", "[]", "{}"]) {
+    directory.add("own/x.conf", content);
+    assertThrows(() => configuration.ensure());
+    assertEquals(JSON.parse(Deno.readTextFileSync(target)), POD);
+  }
+});

@@ -1,0 +1,92 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../base/error.ts";
+import { createLog } from "../../../base/log/log.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
+import { NotYetError } from "./steps.ts";
+import {
+  isDirectory,
+  PlacedFile,
+  readIfThere,
+  requireDirectory,
+} from "./placed_file.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+
+function place(path: string): { file: PlacedFile; messages: () => string[] } {
+  const lines: string[] = [];
+  const file = new PlacedFile(path, createLog({}, (line) => lines.push(line)));
+  const messages = (): string[] =>
+    lines.splice(0).map((line) => /msg="([^"]*)"/.exec(line)?.[1] ?? line);
+  return { file, messages };
+}
+
+Deno.test("PlacedFile.ensure() writes only what is not so", () => {
+  using directory = new ConfDirectory();
+  const path = `${directory.path}/sub/file`;
+  const { file, messages } = place(path);
+  file.ensure("one");
+  const { ino, mode } = Deno.statSync(path);
+  assertEquals((mode ?? 0) & 0o777, 0o600);
+  file.ensure("one");
+  assertEquals(Deno.statSync(path).ino, ino);
+  file.ensure("two");
+  assertEquals(Deno.readTextFileSync(path), "two");
+  assertEquals(messages(), ["wrote a file", "wrote a file"]);
+});
+
+Deno.test("PlacedFile.ensure() puts back what others take, but not at once each time", () => {
+  using directory = new ConfDirectory();
+  const path = `${directory.path}/file`;
+  const { file, messages } = place(path);
+  file.ensure("one");
+  Deno.removeSync(path);
+  file.ensure("one");
+  assertEquals(Deno.readTextFileSync(path), "one");
+  Deno.writeTextFileSync(path, "other");
+  assertThrows(() => file.ensure("one"), NotYetError);
+  assertEquals(Deno.readTextFileSync(path), "other");
+  assertEquals(messages(), [
+    "wrote a file",
+    "restored a file that another program removed",
+  ]);
+});
+
+Deno.test("PlacedFile.ensure() replaces what was there before it was started", () => {
+  using directory = new ConfDirectory({ file: "old" });
+  const { file, messages } = place(`${directory.path}/file`);
+  file.ensure("one");
+  assertEquals(messages(), ["wrote a file"]);
+});
+
+Deno.test("PlacedFile.ensure() says what cannot be written", () => {
+  using directory = new ConfDirectory({ file: "" });
+  const { file } = place(`${directory.path}/file/x`);
+  assertThrows(() => file.ensure("one"), CniError, `${directory.path}/file/x"`);
+});
+
+Deno.test("readIfThere() tells a missing file from one that cannot be read", () => {
+  using directory = new ConfDirectory({ file: "text" });
+  assertEquals(readIfThere(`${directory.path}/file`), "text");
+  assertEquals(readIfThere(`${directory.path}/none`), undefined);
+  assertThrows(() => readIfThere(directory.path), CniError, "Cannot read");
+});
+
+Deno.test("isDirectory() and requireDirectory() know directories", async (t) => {
+  using directory = new ConfDirectory({ file: "" });
+  directory.addLink("link", ".");
+  const rows: [string, boolean][] = [
+    [directory.path, true],
+    [`${directory.path}/link`, true],
+    [`${directory.path}/file`, false],
+    [`${directory.path}/file/x`, false],
+    [`${directory.path}/none`, false],
+  ];
+  await eachRow(t, rows, ([path, expected]) => {
+    assertEquals(isDirectory(path), expected);
+    if (expected) return requireDirectory(path);
+    assertThrows(
+      () => requireDirectory(path),
+      CniError,
+      `Cannot install into "${path}": the directory does not exist`,
+    );
+  }, ([path]) => path.slice(directory.path.length));
+});

@@ -1,0 +1,80 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { createLog } from "../../../base/log/log.ts";
+import { NotYetError } from "./steps.ts";
+import { Steps } from "./steps.ts";
+
+/** Builds a step with the given outcomes, one per run; the last one repeats. */
+function stepOf(name: string, ...outcomes: (Error | undefined)[]): {
+  name: string;
+  ensure: () => void;
+  count: number;
+} {
+  return {
+    name,
+    count: 0,
+    ensure(): void {
+      const outcome = outcomes[Math.min(this.count++, outcomes.length - 1)];
+      if (outcome !== undefined) throw outcome;
+    },
+  };
+}
+
+function stepsOf(
+  steps: readonly ReturnType<typeof stepOf>[],
+): { steps: Steps; lines: string[] } {
+  const lines: string[] = [];
+  const log = createLog({}, (line) => lines.push(line.trimEnd()));
+  return { steps: new Steps(steps, log), lines };
+}
+
+const bad = new Error("bad"), notYet = new NotYetError("not yet");
+const never = new AbortController().signal;
+
+Deno.test("Steps.run() goes on behind a step that fails only if it was done before", async () => {
+  const [first, second] = [
+    stepOf("first", bad, undefined, bad),
+    stepOf("second", undefined),
+  ];
+  const { steps } = stepsOf([first, second]);
+  assertEquals(await steps.run(), false);
+  assertEquals(second.count, 0);
+  assertEquals(await steps.run(), true);
+  assertEquals(second.count, 1);
+  assertEquals(await steps.run(), false);
+  assertEquals(second.count, 2);
+});
+
+Deno.test("Steps.run() logs what changes, not each time", async () => {
+  const step = stepOf("one", bad, bad, notYet, notYet, undefined, undefined);
+  const { steps, lines } = stepsOf([step]);
+  for (let times = 0; times < 6; times++) await steps.run();
+  assertEquals(lines, [
+    'level=error msg="failed, will retry" step=one reason=bad',
+    'level=info msg=waiting step=one reason="not yet"',
+    "level=info msg=recovered step=one",
+  ]);
+});
+
+Deno.test("Steps.runOnce() waits for what does not exist yet", async () => {
+  const step = stepOf("one", notYet, undefined);
+  await stepsOf([step]).steps.runOnce(10_000, never);
+  assertEquals(step.count, 2);
+});
+
+Deno.test("Steps.runOnce() gives up", async (t) => {
+  await t.step("at what fails", async () => {
+    const [first, second] = [stepOf("first", bad), stepOf("second")];
+    const { steps } = stepsOf([first, second]);
+    await assertRejects(() => steps.runOnce(10_000, never), Error, "bad");
+    assertEquals([first.count, second.count], [1, 0]);
+  });
+  await t.step("when time is up", async () => {
+    const { steps } = stepsOf([stepOf("one", notYet)]);
+    await assertRejects(() => steps.runOnce(0, never), NotYetError);
+  });
+  await t.step("when it is told to", async () => {
+    const { steps } = stepsOf([stepOf("one", notYet)]);
+    const signal = AbortSignal.abort(new Error("told to"));
+    await assertRejects(() => steps.runOnce(10_000, signal), Error, "told to");
+  });
+});

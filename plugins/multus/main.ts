@@ -1,0 +1,11 @@
+import { calledAs } from "../../base/process/stdio.ts";
+import { runPlugin } from "../../daemon/caller/ask_daemon.ts";
+import { multus } from "./plugin.ts";
+
+/** Runs this process as the plugin multus, or with arguments as a command. */
+async function main(): Promise<void> {
+  if (Deno.args.length > 0) await import("./command.ts");
+  else await runPlugin(calledAs(), () => multus);
+}
+
+main();

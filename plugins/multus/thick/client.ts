@@ -1,0 +1,178 @@
+/**
+ * The caller's side of thick multus's protocol: HTTP over a unix socket, without
+ * `fetch`, which takes 12 ms at its first use.
+ *
+ * Source: multus-cni pkg/server/api.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../../cni/call/args.ts";
+import { buildIdentity } from "../../../base/process/build_identity.ts";
+import { CniError, ErrorCode, formatFailure } from "../../../base/error.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
+import {
+  CURRENT_VERSION,
+  isAtLeast,
+  isSpecVersion,
+} from "../../../cni/version.ts";
+import { UnixStream } from "../../../ffi/socket/unix_stream.ts";
+import {
+  parseDaemonError,
+  parseObject,
+} from "../../parts/daemon_error.ts";
+
+/** A call, as this process got it. */
+export interface ThickCall {
+  /** The whole environment, with CNI_COMMAND. */
+  readonly env: Environment;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+  /** The configuration's cniVersion, unchecked; "" if it has none. */
+  readonly cniVersion: string;
+}
+
+/** The outcome of a call: what to print, and the exit code. */
+export interface PrintedAnswer {
+  /** One JSON document, or nothing. */
+  readonly stdout: string;
+  /** 0 for success. */
+  readonly exitCode: 0 | 1;
+}
+
+/** A response. */
+export interface ThickResponse {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Why a response is missing: nothing was sent, or the outcome is unknown. */
+export type NoResponse = "unreachable" | "lost";
+
+/** How long the answer about the daemon's state may take, in ms. */
+export const STATE_MS = 5000;
+
+/** How long a call may take, in ms: longer than runtimes wait for a plugin. */
+const CALL_MS = 10 * 60_000;
+
+/** Sends a request, and waits for the response. */
+export function exchange(
+  socket: string,
+  path: string,
+  body: string,
+  limitMs: number,
+): ThickResponse | NoResponse {
+  using stream = UnixStream.connect(socket);
+  if (stream === undefined) return "unreachable";
+  stream.setLimit(limitMs);
+  // With HTTP/1.0 the end of the connection is the end of the body.
+  const lines = [
+    `POST ${path} HTTP/1.0`,
+    "Host: dummy",
+    "Content-Type: application/json",
+    `Content-Length: ${new TextEncoder().encode(body).length}`,
+    "",
+    body,
+  ];
+  if (!stream.send(new TextEncoder().encode(lines.join("\r\n")))) return "lost";
+  return parseResponse(receiveAll(stream)) ?? "lost";
+}
+
+/** Bytes to receive at once. */
+const BUFFER_BYTES = 16 * 1024;
+
+function receiveAll(stream: UnixStream): string {
+  const buffer = new Uint8Array(BUFFER_BYTES);
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let length; (length = stream.receive(buffer)) > 0;) {
+    text += decoder.decode(buffer.subarray(0, length), { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})\b/;
+const LENGTH = /\r\ncontent-length: *(\d+)/i;
+
+/** @returns Undefined if it is incomplete */
+function parseResponse(text: string): ThickResponse | undefined {
+  const end = text.indexOf("\r\n\r\n");
+  const [, status] = STATUS_LINE.exec(text) ?? [];
+  if (end < 0 || status === undefined) return undefined;
+  const [, length] = LENGTH.exec(text.slice(0, end)) ?? [];
+  const body = text.slice(end + 4);
+  const received = new TextEncoder().encode(body).length;
+  if (length !== undefined && received < Number(length)) return undefined;
+  return { status: Number(status), body };
+}
+
+/** Has the daemon run a call. */
+export function sendCall(
+  socket: string,
+  { env, stdin }: Pick<ThickCall, "env" | "stdin">,
+): ThickResponse | NoResponse {
+  const request = {
+    env,
+    config: stdin.toBase64(),
+    // So that our daemon knows its own plugins; the Go version ignores them.
+    build: buildIdentity,
+    exe: findFileId("/proc/self/exe"),
+  };
+  return exchange(socket, "/cni", JSON.stringify(request), CALL_MS);
+}
+
+/** Converts the daemon's response to what a plugin prints. */
+export async function toAnswer(
+  { env, cniVersion }: Pick<ThickCall, "env" | "cniVersion">,
+  { status, body }: ThickResponse,
+): Promise<PrintedAnswer> {
+  try {
+    if (status !== 200) throw parseError(status, body);
+    const isAdd = env["CNI_COMMAND"] === "ADD";
+    const stdout = isAdd ? await formatBody(body, cniVersion) : "";
+    return { stdout, exitCode: 0 };
+  } catch (error) {
+    return formatFailure(error, versionOfErrors(cniVersion));
+  }
+}
+
+/** Returns the version that an error document names. */
+export function versionOfErrors(cniVersion: string): string {
+  return isSpecVersion(cniVersion) ? cniVersion : CURRENT_VERSION;
+}
+
+/** The daemon's error; or, as from the Go version's, its text. */
+function parseError(status: number, body: string): CniError {
+  return parseDaemonError(body) ?? new CniError(
+    ErrorCode.Internal,
+    `CNI request failed with status ${status}: '${body.trimEnd()}'`,
+  );
+}
+
+/** From this version on, results differ in the version that they name only. */
+const SAME_SHAPE_SINCE = "1.0.0";
+
+async function formatBody(body: string, cniVersion: string): Promise<string> {
+  const { Result: result } = parseObject(body) ?? {};
+  if (typeof result !== "object" || result === null) {
+    throw new CniError(
+      ErrorCode.DecodingFailure,
+      "the multus daemon returned no result",
+      { details: body },
+    );
+  }
+  return await formatAdded(result, cniVersion);
+}
+
+/** Formats a result of the newest version in the version of the call. */
+export async function formatAdded(
+  result: object,
+  cniVersion: string,
+): Promise<string> {
+  if (isSpecVersion(cniVersion) && isAtLeast(cniVersion, SAME_SHAPE_SINCE)) {
+    return JSON.stringify({ ...result, cniVersion }, null, 4);
+  }
+  const { decodeResult } = await import("../../../cni/result/decoding.ts");
+  const { formatResult } = await import("../../../cni/result/encoding.ts");
+  return formatResult(decodeResult(result), cniVersion);
+}

@@ -1,0 +1,148 @@
+/**
+ * `multus-shim`: has the daemon run a call of multus, ours or the Go version's.
+ *
+ * Source: multus-cni pkg/server/api/shim.go.
+ *
+ * @module
+ */
+
+import { type Environment, readCmdArgs } from "../../../cni/call/args.ts";
+import {
+  findDirectory,
+  httpSocketIn,
+  keysOf,
+  SHIM,
+  SHIM_DIRECTORY,
+} from "../../../daemon/wire/daemon_socket.ts";
+import { CniError, ErrorCode, formatFailure } from "../../../base/error.ts";
+import {
+  decodeConfigVersion,
+  isCommand,
+  readRequest,
+} from "../../../cni/call/request.ts";
+import { isSpecVersion } from "../../../cni/version.ts";
+import {
+  exchange,
+  type NoResponse,
+  type PrintedAnswer,
+  sendCall,
+  STATE_MS,
+  toAnswer,
+  versionOfErrors,
+} from "./client.ts";
+
+/** Time between two questions whether the daemon is ready, in ms. */
+const POLL_MS = 100;
+/** How long to wait for the daemon, in ms. */
+const PATIENCE_MS = 60_000;
+
+/** The input of the shim. */
+export interface ShimCall {
+  readonly env: Environment;
+  /** Reads the whole configuration. */
+  readonly stdin: () => Uint8Array;
+  /** How long to wait for the daemon, in ms; 60 000 by default. */
+  readonly patienceMs?: number;
+}
+
+/** A valid call. */
+export interface ReadCall {
+  readonly env: Environment;
+  readonly stdin: Uint8Array;
+  readonly cniVersion: string;
+  readonly command: string;
+  readonly socket: string;
+}
+
+/**
+ * Has the daemon run a call. Waits until it is ready, except for DEL.
+ *
+ * @returns Undefined if this process must run the call as multus: a DEL that the
+ *   daemon did not do, or a call that fails before it does anything
+ */
+export async function shim(
+  { env, stdin, patienceMs = PATIENCE_MS }: ShimCall,
+): Promise<PrintedAnswer | undefined> {
+  const call = readShimCall(env, stdin);
+  if (call === undefined) return undefined;
+  const { command, socket } = call;
+  if (command === "DEL") return await detach(call);
+  if (!waitUntilReady(socket, patienceMs)) {
+    return fail(call, notReady(call, patienceMs));
+  }
+  const response = sendCall(socket, call);
+  if (typeof response === "string") return fail(call, noAnswer(call, response));
+  return await toAnswer(call, response);
+}
+
+/**
+ * DEL works from what is on disk, so this process can do what a daemon cannot. The
+ * Go version reports success instead, and what ADD made stays.
+ */
+async function detach(call: ReadCall): Promise<PrintedAnswer | undefined> {
+  const health = exchange(call.socket, "/healthz", "null", STATE_MS);
+  if (typeof health === "string" || health.status !== 200) return undefined;
+  const response = sendCall(call.socket, call);
+  const isDone = typeof response !== "string" && response.status === 200;
+  return isDone ? await toAnswer(call, response) : undefined;
+}
+
+/** @returns Undefined for a call that is not valid, or is not for a daemon */
+export function readShimCall(
+  env: Environment,
+  stdin: () => Uint8Array,
+): ReadCall | undefined {
+  const command = env["CNI_COMMAND"] ?? "";
+  if (!isCommand(command)) return undefined;
+  try {
+    readCmdArgs(command, env);
+    const { bytes, document } = readRequest(stdin);
+    const cniVersion = decodeConfigVersion(document);
+    if (!isSpecVersion(cniVersion)) return undefined;
+    const directory = findDirectory(SHIM, keysOf(document));
+    const socket = httpSocketIn(directory ?? SHIM_DIRECTORY);
+    return { env, stdin: bytes, cniVersion, command, socket };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reports whether the daemon is ready in time. */
+function waitUntilReady(socket: string, patienceMs: number): boolean {
+  const endMs = performance.now() + patienceMs;
+  for (;;) {
+    const response = exchange(socket, "/readyz", "null", STATE_MS);
+    if (typeof response !== "string" && response.status === 200) return true;
+    if (performance.now() + POLL_MS > endMs) return false;
+    sleep(POLL_MS);
+  }
+}
+
+function sleep(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+function fail({ cniVersion }: ReadCall, error: CniError): PrintedAnswer {
+  return formatFailure(error, versionOfErrors(cniVersion));
+}
+
+function notReady(
+  { command, socket }: ReadCall,
+  patienceMs: number,
+): CniError {
+  return new CniError(
+    command === "STATUS"
+      ? ErrorCode.PluginNotAvailable
+      : ErrorCode.TryAgainLater,
+    `The multus daemon at "${socket}" was not ready within ${patienceMs} ms`,
+  );
+}
+
+function noAnswer({ command, socket }: ReadCall, why: NoResponse): CniError {
+  const isLost = why === "lost" && command === "ADD";
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `The multus daemon at "${socket}" went away before it answered`,
+    { details: isLost ? "parts of the attachment may exist until DEL" : "" },
+  );
+}

@@ -1,0 +1,45 @@
+import { assert, assertEquals } from "@std/assert";
+import { multus } from "../plugin.ts";
+import type { Translation } from "../../../daemon/server/call_socket.ts";
+import { translateShimCall } from "./shim_call.ts";
+
+function translate(
+  args: string,
+): Promise<Translation | string | undefined> {
+  return translateShimCall({
+    name: "multus-shim",
+    env: {
+      CNI_COMMAND: "ADD",
+      CNI_CONTAINERID: "c",
+      CNI_NETNS: "/n",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/bin",
+      CNI_ARGS: args,
+    },
+    stdin: new TextEncoder().encode(
+      '{"cniVersion":"0.2.0","name":"n","type":"multus-shim"}',
+    ),
+  }, {
+    lookup: () => Promise.resolve(multus),
+    env: {},
+    overlay: { cniVersion: "1.0.0" },
+    onStderr: () => {},
+  });
+}
+
+Deno.test("translateShimCall() answers a call that has run, whatever it printed", async () => {
+  const call = await translate("K8S_POD_NAMESPACE=default;K8S_POD_NAME=web");
+  if (typeof call !== "object") throw new Error(call);
+  // 0.2.0 cannot express a result without addresses.
+  const stdout = '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}]}';
+  const answer = await call.answer({ stdout, exitCode: 0 });
+  assert("stdout" in answer);
+  assertEquals(answer.exitCode, 1);
+  assertEquals(JSON.parse(answer.stdout).code, 1);
+});
+
+Deno.test("translateShimCall() refuses all invalid calls for one reason", async () => {
+  for (const args of ["", "K8S_POD_NAME=web", "K8S_POD_NAME=web;own=a=b"]) {
+    assertEquals(await translate(args), "invalid shim call");
+  }
+});

@@ -1,0 +1,73 @@
+/**
+ * Announces addresses to neighbours, which may have cached the MAC of a
+ * container that had an address before.
+ *
+ * @module
+ */
+
+import { inNetns, type NetNs } from "../../../ffi/netns.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { writeSysctl } from "../../../ffi/sysctl.ts";
+import { named } from "../link/configure_link.ts";
+
+/**
+ * Makes the kernel announce an interface's addresses, by gratuitous ARP and
+ * unsolicited neighbour advertisements, whenever it comes up or its MAC
+ * changes. Failures are ignored: the neighbours then learn the MAC a little
+ * later.
+ *
+ * Source: containernetworking/plugins plugins/main/bridge/bridge.go.
+ */
+export function enableAnnouncements(sandbox: NetNs, ifName: string): void {
+  writeEach(sandbox, {
+    [`net/ipv4/conf/${ifName}/arp_notify`]: "1",
+    [`net/ipv6/conf/${ifName}/ndisc_notify`]: "1",
+  });
+}
+
+/**
+ * Prepares an interface, before it has addresses that another container still
+ * has: it announces none, and answers no ARP request (`arp_ignore` 8). What a
+ * virtual machine behind a bridge in the sandbox answers passes.
+ *
+ * Source: Documentation/networking/ip-sysctl.rst.
+ */
+export function silence(sandbox: NetNs, ifName: string): void {
+  writeEach(sandbox, {
+    [`net/ipv4/conf/${ifName}/arp_ignore`]: "8",
+    [`net/ipv4/conf/${ifName}/arp_notify`]: "0",
+    [`net/ipv6/conf/${ifName}/ndisc_notify`]: "0",
+  });
+}
+
+function writeEach(
+  sandbox: NetNs,
+  values: Readonly<Record<string, string>>,
+): void {
+  inNetns(sandbox, () => {
+    for (const [key, value] of Object.entries(values)) {
+      try {
+        writeSysctl(key, value);
+      } catch {
+        // The IPv6 file is missing without IPv6, and /proc/sys may be
+        // read-only.
+      }
+    }
+  });
+}
+
+/**
+ * Makes the kernel announce the addresses again. The announcements that it
+ * sends when the interface comes up are lost on a bridge, because the port does
+ * not forward yet. This needs no packet socket, which takes the kernel 10 ms to
+ * close.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function announce(sandbox: Rtnl, { index, name, mac }: Link): void {
+  // Sets the MAC that the link already has, which the kernel announces, too.
+  named(`announce the addresses of "${name}"`, () => {
+    sandbox.link.set(index, { mac });
+  });
+}

@@ -1,0 +1,138 @@
+/**
+ * IP forwarding between interfaces of the host.
+ *
+ * @module
+ */
+
+import { unlessMissing } from "../../../base/files/io.ts";
+import type { Cidr } from "../../../net/cidr.ts";
+import type { IpFamily } from "../../../net/ip.ts";
+import type { Address } from "../../../ffi/rtnl/address.ts";
+import { inNetns, type NetNs } from "../../../ffi/netns.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { listSysctls, readSysctl, writeSysctl } from "../../../ffi/sysctl.ts";
+
+/** The parameter that lets the host forward packets of a family. */
+export const FORWARDING: Readonly<Record<IpFamily, string>> = {
+  4: "net/ipv4/ip_forward",
+  6: "net/ipv6/conf/all/forwarding",
+};
+
+/**
+ * Turns forwarding on for the families of the addresses. It stays on, because
+ * all attachments share it.
+ */
+export function ensureForwarding(
+  host: NetNs,
+  addresses: readonly Cidr[],
+): void {
+  const off = inNetns(
+    host,
+    () =>
+      familiesOf(addresses).filter((family) =>
+        enabling(family, () => readSysctl(FORWARDING[family]) !== "1")
+      ),
+  );
+  for (const family of off) {
+    enabling(family, () => enableForwarding(host, family));
+  }
+}
+
+function enabling<T>(family: IpFamily, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw new Error(
+      `Cannot enable IPv${family} forwarding by "${FORWARDING[family]}"`,
+      { cause },
+    );
+  }
+}
+
+/**
+ * Turns forwarding of a family on. For IPv4, it does so on each interface, too;
+ * for IPv6, links that have their router from its advertisements keep it.
+ *
+ * With concurrent writers, `ip_forward` can become 1 while no interface
+ * forwards: a write that does not get the RTNL lock is undone and repeated, and
+ * another write that began meanwhile sees its value, and so no change.
+ * `conf/default` tells, because a write that counts sets it as well.
+ *
+ * Source: net/ipv4/devinet.c `devinet_sysctl_forward()`; IPv6 sets its values
+ * under the lock.
+ */
+export function enableForwarding(host: NetNs, family: IpFamily): void {
+  if (family === 6) keepRouters(host);
+  inNetns(host, () => turnOn(family));
+}
+
+function turnOn(family: IpFamily): void {
+  writeSysctl(FORWARDING[family], "1");
+  const ofNewLinks = "net/ipv4/conf/default/forwarding";
+  if (family === 6 || readSysctl(ofNewLinks) === "1") return;
+  // A link that appears from now on forwards, so the list has all others.
+  writeSysctl(ofNewLinks, "1");
+  for (const link of listSysctls("net/ipv4/conf")) {
+    unlessMissing(() => writeSysctl(`net/ipv4/conf/${link}/forwarding`, "1"));
+  }
+}
+
+/** The values of `accept_ra`. */
+export const AcceptRa = { unlessForwarding: "1", always: "2" } as const;
+
+/** The parameter that lets a link accept router advertisements. */
+export function acceptRaOf(link: string): string {
+  return `net/ipv6/conf/${link}/accept_ra`;
+}
+
+/**
+ * Makes links accept router advertisements although they forward: those with a
+ * route or an address from an advertisement. Otherwise, the kernel deletes the
+ * default route at once, and no advertisement extends the address. Other links
+ * stay as they are, because containers could advertise themselves there.
+ *
+ * Source: Documentation/networking/ip-sysctl.rst `accept_ra`.
+ */
+function keepRouters(host: NetNs): void {
+  using rtnl = Rtnl.open(host.path);
+  const learned = [
+    ...rtnl.route.listEntries().filter(({ origin }) => origin === "router")
+      .flatMap(({ nextHops }) => nextHops),
+    ...listLearnedAddresses(rtnl),
+  ];
+  const links = new Set(learned.map(({ ifindex }) => ifindex));
+  for (const { index, name } of rtnl.link.list()) {
+    if (!links.has(index)) continue;
+    inNetns(host, () =>
+      unlessMissing(() => {
+        const key = acceptRaOf(name);
+        if (readSysctl(key) !== AcceptRa.unlessForwarding) return;
+        writeSysctl(key, AcceptRa.always);
+      }));
+  }
+}
+
+/** Lists addresses with a lifetime, as an advertisement gives them. */
+export function listLearnedAddresses({ address }: Rtnl): Address[] {
+  return address.list().filter(({ address: { ip }, isPermanent }) =>
+    ip.family === 6 && !ip.isLinkLocal && !isPermanent
+  );
+}
+
+/** Lists the families of the addresses whose packets the host does not forward. */
+export function familiesNotForwarded(
+  host: NetNs,
+  addresses: readonly Cidr[],
+): IpFamily[] {
+  return inNetns(
+    host,
+    () =>
+      familiesOf(addresses).filter((family) =>
+        readSysctl(FORWARDING[family]) === "0"
+      ),
+  );
+}
+
+function familiesOf(addresses: readonly Cidr[]): IpFamily[] {
+  return [...new Set(addresses.map(({ family }) => family))];
+}

@@ -1,0 +1,59 @@
+/**
+ * IPv6 addresses that another container still has: a virtual machine that
+ * migrates has them on both nodes. The machine's own messages pass: it is behind
+ * a bridge in the sandbox.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../base/error.ts";
+import type { Rollback } from "../../../cni/call/rollback.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { Result } from "../../../cni/result/result.ts";
+import {
+  addChain,
+  addTable,
+  appendRule,
+  delTableOf,
+} from "../../../ffi/nftables/change.ts";
+import { decide, matchAdvertisement } from "../../../ffi/nftables/expression.ts";
+import { getNftables } from "../firewall/open_nftables.ts";
+
+/**
+ * Drops what the kernel would tell about IPv6 addresses, which it does as soon as
+ * a neighbour asks. There is no sysctl for that.
+ */
+export function hideFromNeighbours(
+  { args: { netns, ifName }, log }: Pick<Call, "args" | "log">,
+  { ips }: Pick<Result, "ips">,
+  rollback: Rollback,
+): void {
+  const hidden = ips.map(({ address }) => address.ip)
+    .filter(({ family }) => family === 6);
+  if (hidden.length === 0) return;
+  const table = { family: "ip6", name: `cni_quiet_${ifName}` } as const;
+  const hook = { type: "filter", hook: "output", priority: 0 } as const;
+  try {
+    using nftables = getNftables(netns);
+    rollback.onFailure("remove the rules for quiet addresses", () => {
+      using nftables = getNftables(netns);
+      nftables.commit([delTableOf(table)]);
+    });
+    nftables.commit([
+      addTable(table),
+      delTableOf(table),
+      addTable(table),
+      addChain(table, "output", hook),
+      ...hidden.map((ip) =>
+        appendRule(table, {
+          chain: "output",
+          expressions: [...matchAdvertisement(ip), decide("drop")],
+        })
+      ),
+    ]);
+  } catch (error) {
+    log.warn("Neighbours may learn of an address that is not here yet", {
+      error: describeError(error),
+    });
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Addresses and routes of an interface of the sandbox with its neighbours on
+ * the link: on a bridge, or on a link that it shares.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import { isQuiet } from "../../../cni/result/quiet.ts";
+import type { Result } from "../../../cni/result/result.ts";
+import type { Rollback, Step } from "../../../cni/call/rollback.ts";
+import type { NetConf } from "../../../cni/config/types.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { enableAnnouncements, silence } from "./announce.ts";
+import {
+  addingAddress,
+  addingRoute,
+  bringingUp,
+  checkRouteValues,
+  kernelRoutesOf,
+  makeChanges,
+} from "../link/configure_link.ts";
+import { enableIpv6, type Ipv6Options } from "./ipv6.ts";
+import type { LinkEnd } from "../link/veth.ts";
+
+/** The part of a lease that an interface gets. */
+export type Configured = Pick<Result, "ips" | "routes">;
+
+/**
+ * Requests addresses, and releases them if ADD fails.
+ *
+ * @throws {CniError} The IPAM plugin's; 7 if it returns no address or an
+ *   invalid route
+ */
+export async function leaseAddresses(
+  call: Pick<Call, "ipam" | "args" | "log">,
+  rollback: Rollback,
+  { mayBeEmpty = false }: { readonly mayBeEmpty?: boolean } = {},
+): Promise<Result> {
+  const lease = await call.ipam.add();
+  rollback.onFailure("release the addresses", () => call.ipam.del());
+  if (!mayBeEmpty) checkHasAddresses(lease);
+  checkRouteValues(lease.routes);
+  if (isQuiet(lease)) {
+    const { hideFromNeighbours } = await import("./quiet.ts");
+    hideFromNeighbours(call, lease, rollback);
+  }
+  return lease;
+}
+
+/** Reports whether the IPAM plugin talks to a server over the container's link. */
+export function asksOverLink({ ipam }: Pick<NetConf, "ipam">): boolean {
+  return ipam?.type === "dhcp";
+}
+
+/**
+ * Adds the release of the addresses to the steps of DEL. The link goes first:
+ * once an address is handed out again, the old container must not answer for it
+ * any more. Only dhcp needs the link to release its lease.
+ */
+export function withRelease(
+  call: Pick<Call, "config" | "ipam">,
+  steps: readonly Step[],
+): Step[] {
+  const release: Step = ["release the addresses", async () => {
+    if (call.config.ipam?.type) await call.ipam.del();
+  }];
+  return asksOverLink(call.config) ? [release, ...steps] : [...steps, release];
+}
+
+function checkHasAddresses({ ips }: Result): void {
+  if (ips.length > 0) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "IPAM plugin returned missing IP config",
+  );
+}
+
+/**
+ * Gives an interface its addresses, brings it up and adds its routes. The
+ * kernel's routes to the subnets stay. Once it is up, the kernel announces its
+ * addresses, unless another container still has them.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function configureInterface(
+  sandbox: Rtnl,
+  link: LinkEnd,
+  { ips, routes }: Configured,
+  { detectsDuplicates = false }: Ipv6Options,
+): void {
+  const prepare = isQuiet({ ips }) ? silence : enableAnnouncements;
+  if (ips.length > 0) prepare(sandbox.netns, link.name);
+  const detects = isQuiet({ ips }) ? false : detectsDuplicates;
+  if (ips.some(({ address }) => address.family === 6)) {
+    enableIpv6(sandbox.netns, link.name, { detectsDuplicates: detects });
+  }
+  makeChanges(sandbox, [
+    ...ips.map(({ address }) =>
+      addingAddress(sandbox, link, {
+        address,
+        detectsDuplicates: Boolean(detects),
+      })
+    ),
+    bringingUp(sandbox, link),
+    ...kernelRoutesOf({ ips, routes })
+      .map((route) => addingRoute(sandbox, link, route)),
+  ]);
+}
+
+/**
+ * Waits until the kernel has checked every IPv6 address for duplicates, if it
+ * can send the probes now.
+ *
+ * @throws {Error} If another host has an address, or detection takes too long
+ */
+export async function awaitDetection(
+  sandbox: Rtnl,
+  link: LinkEnd,
+  { ips }: Pick<Result, "ips">,
+): Promise<void> {
+  const addresses = ips.map(({ address }) => address)
+    .filter(({ family }) => family === 6);
+  if (addresses.length === 0 || isQuiet({ ips })) return;
+  if (!sandbox.link.get(link.index).isOperational) return;
+  const { detectDuplicates } = await import("./duplicates.ts");
+  await detectDuplicates(sandbox, link, addresses);
+}

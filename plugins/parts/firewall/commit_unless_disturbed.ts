@@ -1,0 +1,39 @@
+/**
+ * Changes to nf_tables that depend on its current state.
+ *
+ * @module
+ */
+
+import { isErrno } from "../../../ffi/errno.ts";
+import type { Change } from "../../../ffi/nftables/change.ts";
+import type { Nftables } from "../../../ffi/nftables/mod.ts";
+
+/**
+ * How often another commit may come first. Each one means that another call has
+ * finished, and a hundred calls may run at once when a node starts.
+ */
+const ATTEMPTS = 1000;
+
+/**
+ * Commits changes that depend on the current state. If the state changes while
+ * it is read or before the commit, starts again.
+ *
+ * @param plan Reads the current state and returns the changes. What has been read
+ * in this generation is still so
+ * @throws {NetlinkError} If the kernel refuses a change, which the error names;
+ * ERESTART or EINTR if other programs keep committing
+ */
+export function commitUnlessDisturbed(
+  nftables: Pick<Nftables, "commit" | "generation">,
+  plan: (generation: number) => readonly Change[],
+): void {
+  for (let attempt = 1;; attempt++) {
+    const generation = nftables.generation();
+    try {
+      return nftables.commit(plan(generation), generation);
+    } catch (error) {
+      const isDisturbed = isErrno(error, "ERESTART", "EINTR");
+      if (!isDisturbed || attempt === ATTEMPTS) throw error;
+    }
+  }
+}

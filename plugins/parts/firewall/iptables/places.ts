@@ -1,0 +1,200 @@
+/**
+ * Finds where a host may have rules of iptables: in nf_tables, in the kernel's
+ * legacy tables, or in both if the administrator changed the program.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../../base/error.ts";
+import type { Log } from "../../../../base/log/log.ts";
+import { throwAll } from "../../../../cni/call/rollback.ts";
+import { inNetns, NetNs } from "../../../../ffi/netns.ts";
+import type { IpFamily } from "../../../../net/ip.ts";
+import { getNftables, openNftables } from "../open_nftables.ts";
+import {
+  BackendMissing,
+  findIptables,
+  findPreferred,
+  findVariant,
+  getIptables,
+  isLacking,
+} from "./find.ts";
+import {
+  nftTableOf,
+  probeOfIptablesNft,
+  refuseForeignChains,
+} from "./nft_table.ts";
+import {
+  failureOf,
+  type Iptables,
+  runIptables,
+  type TableName,
+} from "./program.ts";
+
+/** A table on a host, of both families and variants. */
+export interface Place {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** PATH, to find iptables. */
+  readonly path: string | undefined;
+  readonly table: TableName;
+  /** Whether the configuration names iptables, so that the host once had it. */
+  readonly isNamed: boolean;
+  readonly log: Log;
+}
+
+const FAMILIES: readonly IpFamily[] = [4, 6];
+/** Files that list a namespace's tables of the legacy iptables. */
+const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
+  4: "/proc/thread-self/net/ip_tables_names",
+  6: "/proc/thread-self/net/ip6_tables_names",
+};
+/**
+ * Works on each iptables that may have one of the chains. All are tried. Where
+ * the kernel has nf_tables only, no program runs unless a chain is found.
+ *
+ * @throws {BackendMissing} If there are rules, but no program for them
+ */
+export async function eachIptables(
+  place: Place,
+  chains: readonly string[],
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  const { hostNetns, path, table } = place;
+  const failures: unknown[] = [];
+  using netns = NetNs.open(hostNetns);
+  using nftables = openNftables(hostNetns);
+  for (const family of FAMILIES) {
+    const nftTable = nftTableOf(table, family);
+    if (!chains.some((chain) => nftables?.hasChain(nftTable, chain))) continue;
+    try {
+      const program = findVariant("nft", family, path);
+      if (program === undefined) {
+        throw new BackendMissing("the host has no iptables for its nft rules");
+      }
+      await work({ netns, family, table, path: program.path });
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  try {
+    await eachLegacyIptables(place, work);
+  } catch (error) {
+    failures.push(error);
+  }
+  throwAll(failures, "several iptables failed");
+}
+
+/**
+ * Works on each legacy iptables that has the table. Both families are tried. A
+ * host without a working program cannot have rules of this plugin there, unless
+ * the configuration names iptables: then it once had one. If the host's program
+ * is iptables-nft, the rules are there, and the legacy table is foreign.
+ *
+ * A table that nobody can tell of is looked for if the administrator prefers the
+ * legacy program: any other run of it would create the table, which costs each
+ * packet time.
+ */
+export async function eachLegacyIptables(
+  place: Place,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  using netns = NetNs.open(place.hostNetns);
+  const failures: unknown[] = [];
+  for (const family of FAMILIES) {
+    const isThere = hasLegacyTable(netns, family, place.table);
+    if (isThere === false) continue;
+    const known = { netns, family, isCertain: isThere === true };
+    try {
+      await useLegacyIptables(place, known, work);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  throwAll(failures, "iptables and ip6tables failed");
+}
+
+/** A host's legacy table, which is there or may be. */
+interface LegacyTable {
+  readonly netns: NetNs;
+  readonly family: IpFamily;
+  /** Whether it is there. */
+  readonly isCertain: boolean;
+}
+
+async function useLegacyIptables(
+  { isNamed, path, table, log }: Place,
+  { netns, family, isCertain }: LegacyTable,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  const program = isCertain
+    ? findVariant("legacy", family, path)
+    : findPreferred("legacy", family, path);
+  if (program === undefined) {
+    const hasNft = findIptables(family, path) !== undefined;
+    if (!isNamed || hasNft || !isCertain) return;
+    throw new BackendMissing("the host has no iptables for its legacy rules");
+  }
+  try {
+    await work({ netns, family, table, path: program.path });
+  } catch (error) {
+    const hasRules = isNamed && isCertain ||
+      (isNamed || isCertain) && !isLacking(error);
+    if (hasRules) throw error;
+    log.info("iptables does not work, so it has no rules of ours", {
+      error: describeError(error),
+    });
+  }
+}
+
+/**
+ * Checks that the host's iptables works for some families, without changing
+ * anything. Runs no program if it is iptables-nft.
+ *
+ * @throws {Error} If the host or its kernel lacks something
+ */
+export async function checkIptables(
+  { hostNetns, path, table }: Pick<Place, "hostNetns" | "path" | "table">,
+  families: readonly IpFamily[] = [4],
+): Promise<void> {
+  const programs = families.map((family) => ({
+    family,
+    ...getIptables(family, path),
+  }));
+  const byNft = programs.filter(({ variant }) => variant === "nft");
+  if (byNft.length > 0) {
+    using nftables = getNftables(hostNetns);
+    for (const { family } of byNft) {
+      refuseForeignChains(nftables, nftTableOf(table, family));
+    }
+    nftables.tryOut(probeOfIptablesNft());
+  }
+  using netns = NetNs.open(hostNetns);
+  for (const program of programs) {
+    if (program.variant === "nft") continue;
+    const iptables: Iptables = { netns, table, ...program };
+    const ended = await runIptables(iptables, ["-S", "OUTPUT"]);
+    if (!ended.success) throw failureOf(iptables, ended);
+  }
+}
+
+/**
+ * Reports whether a host has a legacy table; undefined if that cannot be known.
+ * The file belongs to root of the machine if the namespace was created before IDs
+ * were mapped in its user namespace, as for rootless containers: root there may
+ * not read it.
+ */
+function hasLegacyTable(
+  netns: NetNs,
+  family: IpFamily,
+  table: TableName,
+): boolean | undefined {
+  return inNetns(netns, () => {
+    try {
+      return Deno.readTextFileSync(LEGACY_TABLES[family]).split("\n")
+        .includes(table);
+    } catch (error) {
+      return error instanceof Deno.errors.NotFound ? false : undefined;
+    }
+  });
+}

@@ -1,0 +1,189 @@
+/**
+ * Runs `iptables`, `ip6tables` and their `-restore` programs inside a
+ * namespace.
+ *
+ * Source: iptables iptables/iptables-restore.c, iptables/iptables-save.c.
+ *
+ * @module
+ */
+
+import { inNetns, type NetNs } from "../../../../ffi/netns.ts";
+import type { IpFamily } from "../../../../net/ip.ts";
+import { BackendMissing } from "./find.ts";
+
+/** How long to wait for another program's lock on the rules, in seconds. */
+const LOCK_WAIT_SECONDS = 20;
+
+/** A table of iptables. */
+export type TableName = "nat" | "filter";
+
+/** One table of one family in one namespace, and its program. */
+export interface Iptables {
+  readonly netns: NetNs;
+  readonly family: IpFamily;
+  readonly table: TableName;
+  /** The program's path. */
+  readonly path: string;
+}
+
+/** Source: iptables include/xtables.h `OTHER_PROBLEM`, which includes a missing chain. */
+export const OTHER_PROBLEM = 1;
+
+/** How a program ended. */
+export interface Ended {
+  readonly success: boolean;
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * Runs a command such as `-S POSTROUTING`.
+ *
+ * @throws {BackendMissing} If the program cannot be started
+ */
+export function runIptables(
+  iptables: Iptables,
+  args: readonly string[],
+): Promise<Ended> {
+  const wait = ["-w", String(LOCK_WAIT_SECONDS)];
+  return execute(iptables, "", [...wait, "-t", iptables.table, ...args]);
+}
+
+/**
+ * Makes changes, all or none.
+ *
+ * @param changes Lines such as `-N CHAIN` and `-A CHAIN -j ACCEPT`
+ * @throws {BackendMissing} If the program cannot be started
+ */
+export function restoreIptables(
+  iptables: Iptables,
+  changes: readonly string[],
+): Promise<Ended> {
+  const args = ["--noflush", `--wait=${LOCK_WAIT_SECONDS}`];
+  const stdin = [`*${iptables.table}`, ...changes, "COMMIT", ""].join("\n");
+  return execute(iptables, "-restore", args, stdin);
+}
+
+/** Source: iptables include/xtables.h `VERSION_PROBLEM`, `RESOURCE_PROBLEM`. */
+const VERSION_PROBLEM = 3, RESOURCE_PROBLEM = 4;
+/** Codes from here on are those of a shell for a signal that ended the program. */
+const SIGNALS = 128;
+
+/**
+ * Reports whether the program cannot work on this host, however often it is run:
+ * the kernel lacks its tables, its libraries are missing, or a script in its place
+ * ends with a code that iptables does not have.
+ */
+export function isUnusable({ code }: Pick<Ended, "code">): boolean {
+  return code === VERSION_PROBLEM || code > RESOURCE_PROBLEM && code < SIGNALS;
+}
+
+/** Returns the error of a run that failed, with the program's output. */
+export function failureOf({ path }: Iptables, ended: Ended): Error {
+  const why = ended.stderr.trim().split("\n").join("; ");
+  const message = `${path}: ${why || `it ended with code ${ended.code}`}`;
+  return isUnusable(ended) ? new BackendMissing(message) : new Error(message);
+}
+
+/**
+ * Quotes a text as iptables-restore reads it and `iptables -S` prints it.
+ *
+ * @throws {Error} If it has several lines, which iptables-restore cannot read
+ */
+export function quote(text: string): string {
+  if (text.includes("\n")) {
+    throw new Error(`iptables cannot read ${JSON.stringify(text)}`);
+  }
+  return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
+}
+
+/** Splits a rule into arguments, as iptables-restore does. */
+export function splitRule(rule: string): string[] {
+  return (rule.match(/"(?:\\.|[^"\\])*"|\S+/g) ?? []).map((part) =>
+    part.startsWith('"') ? part.slice(1, -1).replaceAll(/\\(.)/g, "$1") : part
+  );
+}
+
+/** Joins arguments to a rule, as iptables-restore reads it. */
+export function joinRule(args: readonly string[]): string {
+  return args.map((arg) => /^[^\s"'\\]+$/.test(arg) ? arg : quote(arg))
+    .join(" ");
+}
+
+/** Reads the values of a listed rule's options, such as `--comment`. */
+export function optionsOf(
+  rule: string,
+): (option: string) => string | undefined {
+  const args = splitRule(rule);
+  return (option) => {
+    const position = args.indexOf(option);
+    return position < 0 ? undefined : args[position + 1];
+  };
+}
+
+/** Returns a listed rule's comment; "" for none. */
+export function commentOf(rule: string): string {
+  return optionsOf(rule)("--comment") ?? "";
+}
+
+/** Returns the match that gives a rule a comment. */
+export function withComment(text: string): string[] {
+  return ["-m", "comment", "--comment", text];
+}
+
+/**
+ * Runs a program inside a namespace.
+ *
+ * @param suffix Suffix of the program's name
+ * @throws {BackendMissing} If the program cannot be started
+ */
+export async function execute(
+  { netns, path }: Pick<Iptables, "netns" | "path">,
+  suffix: string,
+  args: readonly string[],
+  stdin = "",
+): Promise<Ended> {
+  const child = start(netns, path + suffix, args);
+  const writer = child.stdin.getWriter();
+  const [output] = await Promise.all([
+    child.output(),
+    // If the program does not read its input, its exit status says why.
+    writer.write(new TextEncoder().encode(stdin)).then(() => writer.close())
+      .catch(() => {}),
+  ]);
+  const decoder = new TextDecoder();
+  return {
+    success: output.success,
+    code: output.code,
+    stdout: decoder.decode(output.stdout),
+    stderr: decoder.decode(output.stderr),
+  };
+}
+
+/** Starts a program inside the namespace. */
+function start(
+  netns: NetNs,
+  path: string,
+  args: readonly string[],
+): Deno.ChildProcess {
+  try {
+    return inNetns(netns, () =>
+      new Deno.Command(path, {
+        args: [...args],
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn());
+  } catch (error) {
+    if (!isUnstartable(error)) throw error;
+    throw new BackendMissing(`Cannot start "${path}"`, { cause: error });
+  }
+}
+
+/** Reports whether a program can never be started, however often it is retried. */
+function isUnstartable(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.PermissionDenied ||
+    error instanceof Error && "code" in error && error.code === "ENOEXEC";
+}

@@ -1,0 +1,179 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { inNetns, NetNs } from "../../../../ffi/netns.ts";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  type Needs,
+  rootTest,
+} from "../../../../testing/capabilities.ts";
+import { TestHosts } from "../../../../testing/test_hosts.ts";
+import {
+  needsOtherUser,
+  OTHER_UID,
+} from "../../../../tests/_harness/other_user.ts";
+import {
+  needsLegacyIptables,
+  needsRuleTools,
+} from "../../../../tests/_harness/rules.ts";
+import { findVariant, type Variant } from "./find.ts";
+import { commentOf, type Iptables, joinRule, splitRule } from "./program.ts";
+import {
+  changeRules,
+  deletionOf,
+  ensureRules,
+  findMissingRule,
+  listRules,
+  type Wanted,
+} from "./rules.ts";
+
+const COMMENT = 'a "quoted" \\ comment';
+const WANTED: Wanted = {
+  chains: ["ONE", "TWO"],
+  rules: [
+    { chain: "ONE", args: ["-s", "10.1.2.3", "-j", "TWO"] },
+    { chain: "POSTROUTING", args: ["-j", "ONE"], isFirst: true },
+    {
+      chain: "PREROUTING",
+      args: ["-p", "tcp", "-m", "comment", "--comment", COMMENT, "-j", "TWO"],
+    },
+  ],
+};
+const CANARY = "-A POSTROUTING -s 10.9.9.9/32 -j ACCEPT";
+
+Deno.test("joinRule() and splitRule() are inverse", () => {
+  const args = ["-m", "comment", "--comment", COMMENT, "", "-j", "A-b_1"];
+  assertEquals(splitRule(joinRule(args)), args);
+  assertEquals(commentOf(joinRule(args)), COMMENT);
+  assertEquals(commentOf("-A ONE -j TWO"), "");
+});
+
+/** Registers a test for each variant of iptables. */
+function testVariants(
+  name: string,
+  body: (iptables: Iptables) => Promise<void>,
+  more: Needs = needsRuleTools,
+): void {
+  const needs: Record<Variant, Needs> = {
+    nft: allOf(needsRuleTools, more),
+    legacy: allOf(needsRuleTools, needsLegacyIptables(), more),
+  };
+  for (const variant of ["nft", "legacy"] as const) {
+    rootTest(`${name} (iptables-${variant})`, needs[variant], async () => {
+      using hosts = TestHosts.create();
+      using netns = NetNs.open(hosts.host.path);
+      const program = findVariant(variant, 4, Deno.env.get("PATH"));
+      assert(program !== undefined);
+      const { path } = program;
+      await body({ netns, family: 4, table: "nat", path });
+    });
+  }
+}
+
+async function listAll(iptables: Iptables): Promise<unknown[]> {
+  const chains = ["PREROUTING", "POSTROUTING", ...WANTED.chains];
+  return await Promise.all(chains.map((chain) => listRules(iptables, chain)));
+}
+
+testVariants(
+  "ensureRules() adds what is missing, and nothing else",
+  async (iptables) => {
+    await changeRules(
+      iptables,
+      async () =>
+        (await listRules(iptables, "POSTROUTING"))?.length === 0
+          ? [CANARY]
+          : [],
+    );
+    await ensureRules(iptables, WANTED);
+    const expected = await listAll(iptables);
+    assertEquals(expected.slice(1), [
+      ["-A POSTROUTING -j ONE", CANARY],
+      ["-A ONE -s 10.1.2.3/32 -j TWO"],
+      [],
+    ]);
+    await ensureRules(iptables, WANTED);
+    assertEquals(await listAll(iptables), expected);
+    await changeRules(iptables, async () => {
+      const rules = await listRules(iptables, "PREROUTING") ?? [];
+      return rules.map(deletionOf);
+    });
+    await ensureRules(
+      iptables,
+      WANTED,
+      () => Promise.resolve(["-A TWO -j RETURN"]),
+    );
+    assertEquals(await listAll(iptables), [
+      ...expected.slice(0, 3),
+      ["-A TWO -j RETURN"],
+    ]);
+    assertEquals(await findMissingRule(iptables, WANTED.rules), undefined);
+    const args = ["-s", "10.1.2.4", "-j", "TWO"];
+    const gone = { chain: "ONE", args };
+    const nowhere = { chain: "NONE", args };
+    const rules = [...WANTED.rules, gone, nowhere];
+    assertEquals(await findMissingRule(iptables, rules), gone);
+    assertEquals(await findMissingRule(iptables, [nowhere]), nowhere);
+  },
+);
+
+testVariants("ensureRules() at once adds nothing twice", async (iptables) => {
+  const calls = Array.from(
+    { length: 4 },
+    (_, index) => {
+      const more = [`-A TWO -s 10.0.0.${index}`];
+      return ensureRules(iptables, WANTED, () => Promise.resolve(more));
+    },
+  );
+  await Promise.all(calls);
+  const [prerouting, postrouting, one, two] = await listAll(iptables) as [
+    string[],
+    string[],
+    string[],
+    string[],
+  ];
+  assertEquals([prerouting.length, postrouting.length, one.length], [1, 1, 1]);
+  assertEquals(two.length, 4);
+});
+
+testVariants(
+  "ensureRules() waits for no other user's lock on the namespace",
+  async (iptables) => {
+    const other = inNetns(iptables.netns, () =>
+      new Deno.Command("flock", {
+        args: ["/proc/self/ns/net", "sh", "-c", "echo locked; cat"],
+        uid: OTHER_UID,
+        stdin: "piped",
+        stdout: "piped",
+      }).spawn());
+    const reader = other.stdout.getReader();
+    await reader.read();
+    try {
+      await ensureRules(iptables, WANTED);
+      assertEquals(await findMissingRule(iptables, WANTED.rules), undefined);
+    } finally {
+      await Promise.all([other.stdin.close(), reader.cancel()]);
+      await other.status;
+    }
+  },
+  allOf(needsOtherUser, ignoreUnless(hasCommand("flock"), "needs flock")),
+);
+
+testVariants(
+  "changeRules() changes all or nothing, and says why",
+  async (iptables) => {
+    const changes = ["-N ONE", "-A ONE -j NO-SUCH-CHAIN"];
+    const refused = (): Promise<void> =>
+      changeRules(iptables, () => Promise.resolve(changes));
+    await assertRejects(refused, Error, "NO-SUCH-CHAIN");
+    assertEquals(await listRules(iptables, "ONE"), undefined);
+    const wanted = { chains: ["ONE"], rules: [] };
+    await assertRejects(
+      () =>
+        ensureRules(iptables, wanted, () => Promise.resolve(changes.slice(1))),
+      Error,
+      "NO-SUCH-CHAIN",
+    );
+    assertEquals(await listRules(iptables, "ONE"), undefined);
+  },
+);

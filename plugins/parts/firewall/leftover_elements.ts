@@ -1,0 +1,175 @@
+/**
+ * Elements of sets of nftables that containers leave. They are found by the
+ * comments that name their owners.
+ *
+ * @module
+ */
+
+import type {
+  LeftoverFinder,
+  LeftoverSearch,
+} from "../../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../../cni/tools/orphan.ts";
+import type { Plugin } from "../../../cni/plugin.ts";
+import { dispatch } from "../../../cni/skel.ts";
+import {
+  type Change,
+  delElementsOf,
+  type Element,
+  type Table,
+} from "../../../ffi/nftables/change.ts";
+import { comparedValues } from "../../../ffi/nftables/expression.ts";
+import type { Nftables, Rule } from "../../../ffi/nftables/mod.ts";
+import type { Bytes } from "../../../net/bytes.ts";
+import { Ip } from "../../../net/ip.ts";
+import { commitUnlessDisturbed } from "./commit_unless_disturbed.ts";
+import { namesOf } from "./masquerade/names.ts";
+import { openNftables } from "./open_nftables.ts";
+import { type Owner, parseInstance, uniqueIps } from "../owner/leftover_owners.ts";
+
+/**
+ * Returns a finder of elements in a plugin's table; it finds none if the kernel
+ * has no nf_tables.
+ *
+ * @param load Loads the plugin, whose DEL also ends connections and shared parts
+ */
+export function elementFinder(
+  table: Table,
+  load: () => Promise<Plugin>,
+): LeftoverFinder {
+  return async (search) => {
+    using nftables = openNftables(search.hostNetns);
+    if (nftables === undefined) return [];
+    return await findElements(search, nftables, table, load);
+  };
+}
+
+/** Lists the addresses that a rule compares; of a subnet, the network's. */
+export function addressesIn({ expressions }: Rule): Ip[] {
+  return comparedValues(expressions)
+    .filter(({ length }) => length === 4 || length === 16)
+    .map((value) => Ip.fromBytes(value));
+}
+
+/** An element, and the set that has it. */
+interface Placed extends Element {
+  readonly set: string;
+}
+
+async function findElements(
+  scene: LeftoverSearch,
+  nftables: Nftables,
+  table: Table,
+  load: () => Promise<Plugin>,
+): Promise<Orphan[]> {
+  const orphans: Orphan[] = [];
+  for (const [comment, elements] of elementsByComment(nftables, table)) {
+    const owner = parseInstance(comment);
+    if (owner === undefined) continue;
+    const [label = ""] = elements.flatMap(({ label }) => label ?? []);
+    const why = scene.evidence.findProof({
+      container: owner.container,
+      isCut: !await isWhole(owner),
+      addresses: uniqueIps(elements.flatMap(addressOf)),
+      // The path of the namespace; it may contain blanks.
+      netns: label.split(" ").slice(2).join(" "),
+    });
+    if (why === undefined) continue;
+    orphans.push({
+      kind: "nftables",
+      where:
+        `${elements.length} elements of table ${table.family} ${table.name}`,
+      container: owner.container,
+      network: owner.network,
+      why,
+      async remove(): Promise<void> {
+        if (await isWhole(owner)) await runDel(scene, await load(), owner);
+        removeElements(scene, table, comment);
+      },
+    });
+  }
+  return orphans;
+}
+
+function elementsByComment(
+  nftables: Nftables,
+  table: Table,
+): Map<string, Placed[]> {
+  const all = nftables.listSets(table).flatMap((set) =>
+    nftables.listElements(table, set)
+      // A link that lets 127.0.0.0/8 pass may be shared.
+      .filter(({ comment }) => comment !== "" && set !== "loopback_links")
+      .map((element) => ({ ...element, set }))
+  );
+  return Map.groupBy(all, ({ comment }) => comment);
+}
+
+/** Returns the container's address: of a mapping, a masquerade, or the firewall. */
+function addressOf({ set, key, data }: Placed): Ip[] {
+  const length = set.endsWith("6") ? 16 : 4;
+  const bytes = data?.slice(0, length) ?? key.slice(-length);
+  return bytes.length === length ? [Ip.fromBytes(bytes as Bytes)] : [];
+}
+
+/** Reports whether a comment names its owner in full: it begins with its hashes. */
+export async function isWhole(owner: Owner): Promise<boolean> {
+  const { network, container: containerId, ifName } = owner;
+  const { instance } = await namesOf({ network, containerId, ifName });
+  return instance === owner.instance;
+}
+
+/** Removes the elements of a comment, and no others. */
+function removeElements(
+  { hostNetns }: LeftoverSearch,
+  table: Table,
+  comment: string,
+): void {
+  using nftables = openNftables(hostNetns);
+  if (nftables === undefined) return;
+  commitUnlessDisturbed(nftables, () => {
+    const own = elementsByComment(nftables, table).get(comment) ?? [];
+    return [...Map.groupBy(own, ({ set }) => set)]
+      .map(([set, elements]) => delElementsOf(table, set, elements));
+  });
+}
+
+/** Runs DEL of the plugin, which also ends connections and shared parts. */
+async function runDel(
+  { env, hostNetns, invoker, onStderr, log }: LeftoverSearch,
+  plugin: Plugin,
+  { network, container, ifName }: Owner,
+): Promise<void> {
+  const config = { cniVersion: "1.0.0", name: network, type: plugin.name };
+  const { exitCode, stdout } = await dispatch(plugin, {
+    env: {
+      PATH: env["PATH"] ?? "",
+      CNI_COMMAND: "DEL",
+      CNI_CONTAINERID: container,
+      CNI_IFNAME: ifName,
+      CNI_NETNS: "",
+      CNI_PATH: "/",
+    },
+    stdin: () => new TextEncoder().encode(JSON.stringify(config)),
+    hostNetns,
+    invoker,
+    ...onStderr && { onStderr },
+  });
+  if (exitCode === 0) return;
+  log.warn(`DEL of ${plugin.name} failed`, {
+    container,
+    network,
+    answer: stdout,
+  });
+}
+
+/** Commits changes, unless the kernel has no nf_tables. */
+export async function commitIn(
+  { hostNetns }: LeftoverSearch,
+  plan: (nftables: Nftables) => Change[],
+): Promise<void> {
+  await Promise.resolve();
+  using nftables = openNftables(hostNetns);
+  if (nftables !== undefined) {
+    commitUnlessDisturbed(nftables, () => plan(nftables));
+  }
+}

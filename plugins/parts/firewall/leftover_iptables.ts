@@ -1,0 +1,65 @@
+/**
+ * Searches iptables for what containers leave. Programs run only where the
+ * kernel has the chains.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../base/error.ts";
+import type { LeftoverSearch } from "../../../cni/tools/leftovers.ts";
+import { Ip, unlessNoAddress } from "../../../net/ip.ts";
+import { eachIptables, type Place } from "./iptables/places.ts";
+import {
+  failureOf,
+  type Iptables,
+  optionsOf,
+  runIptables,
+  type TableName,
+} from "./iptables/program.ts";
+
+/** Searches each iptables that has a chain; logs why one cannot be searched. */
+export async function searchIptables(
+  search: LeftoverSearch,
+  table: TableName,
+  chain: string,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  try {
+    await eachIptables(placeOf(search, table), [chain], work);
+  } catch (error) {
+    search.log.warn("Cannot search iptables", { error: describeError(error) });
+  }
+}
+
+/** Returns a table of the search's host. */
+export function placeOf(
+  { hostNetns, env, log }: LeftoverSearch,
+  table: TableName,
+): Place {
+  return { hostNetns, path: env["PATH"], table, isNamed: false, log };
+}
+
+/** The containers' addresses: those that leave, or to which ports lead. */
+export function addressIn(rule: string): Ip[] {
+  const option = optionsOf(rule);
+  const target = option("--to-destination")?.replace(/:\d+$/, "")
+    .replace(/^\[(.*)\]$/, "$1");
+  const source = rule.startsWith("-A POSTROUTING ") ||
+      rule.startsWith("-A CNI-FORWARD ")
+    ? option("-s") ?? option("-d")
+    : undefined;
+  return [target, source].flatMap((text) => {
+    const [address = "", length] = text?.split("/") ?? [];
+    const ip = unlessNoAddress(() => Ip.parse(address));
+    const isHost = ip && (length ?? ip.bitLength) === String(ip.bitLength) ||
+      length === undefined;
+    return ip && isHost ? [ip] : [];
+  });
+}
+
+/** Lists all rules of a table, as lines `-A CHAIN …`. */
+export async function listTable(iptables: Iptables): Promise<string[]> {
+  const listed = await runIptables(iptables, ["-S"]);
+  if (!listed.success) throw failureOf(iptables, listed);
+  return listed.stdout.split("\n").filter((line) => line.startsWith("-A "));
+}

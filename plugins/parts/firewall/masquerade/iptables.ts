@@ -1,0 +1,163 @@
+/**
+ * Masquerades by running `iptables` and `ip6tables`, for hosts that have the
+ * legacy variant or a program of unknown variant. The rules are the same as in
+ * `iptables_nft.ts`.
+ *
+ * Source: containernetworking/plugins pkg/ip/ipmasq_iptables_linux.go.
+ *
+ * @module
+ */
+
+import type { Cidr } from "../../../../net/cidr.ts";
+import type { Ip } from "../../../../net/ip.ts";
+import {
+  commentOf,
+  failureOf,
+  type Iptables,
+  isUnusable,
+  OTHER_PROBLEM,
+  quote,
+  restoreIptables,
+  runIptables,
+  splitRule,
+} from "../iptables/program.ts";
+import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
+
+/**
+ * Masquerades packets from the addresses to destinations outside their subnets.
+ *
+ * @param addresses Of the program's family
+ * @throws {Error} With the program's output
+ */
+export async function addIptablesMasquerade(
+  iptables: Iptables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): Promise<void> {
+  const rules = rulesOf(iptables, names, addresses);
+  // One run adds the chain and all rules. It fails as a whole if the chain
+  // exists: an earlier attachment left it, or another interface shares it.
+  const first = await restoreIptables(iptables, [
+    `-N ${names.chain}`,
+    ...rules.map(addition),
+  ]);
+  if (first.success) return;
+  const chain = await runIptables(iptables, ["-S", names.chain]);
+  if (!chain.success) {
+    throw failureOf(iptables, isUnusable(chain) ? chain : first);
+  }
+  const postrouting = await runIptables(iptables, ["-S", "POSTROUTING"]);
+  if (!postrouting.success) throw failureOf(iptables, postrouting);
+  const present = (chain.stdout + postrouting.stdout).split("\n");
+  const missing = rules.filter((rule) =>
+    !present.some((line) => isSameRule(line, `-A ${rule}`))
+  );
+  const second = await restoreIptables(iptables, missing.map(addition));
+  if (!second.success) throw failureOf(iptables, second);
+}
+
+/**
+ * Removes an attachment's rules, and its chain unless another interface of the
+ * container still uses it.
+ *
+ * @param addresses The attachment's addresses, if known; otherwise all of the
+ * chain's
+ * @throws {Error} With the program's output
+ */
+export async function delIptablesMasquerade(
+  iptables: Iptables,
+  { chain }: MasqueradeNames,
+  addresses: readonly Ip[] | undefined,
+): Promise<void> {
+  const there = await runIptables(iptables, ["-S", chain]);
+  if (there.code === OTHER_PROBLEM) return;
+  if (!there.success) throw failureOf(iptables, there);
+  const listed = await runIptables(iptables, ["-S", "POSTROUTING"]);
+  if (!listed.success) throw failureOf(iptables, listed);
+  const leading = listed.stdout.split("\n")
+    .filter((line) => line.includes(`-j ${chain}`));
+  const own = leading.filter((line) => isFromOneOf(line, addresses ?? []));
+  const isShared = own.length < leading.length;
+  const changes = [
+    ...own.map((line) => line.replace("-A", "-D")),
+    ...isShared ? [] : [`-F ${chain}`, `-X ${chain}`],
+  ];
+  const ended = await restoreIptables(iptables, changes);
+  if (ended.success) return;
+  // Another DEL of the same attachment may have been faster.
+  const left = await runIptables(iptables, ["-S", chain]);
+  if (left.code !== OTHER_PROBLEM) throw failureOf(iptables, ended);
+}
+
+/** Lists the containers that have rules for a network, by their comments. */
+export async function listIptablesContainers(
+  iptables: Iptables,
+  network: string,
+): Promise<string[]> {
+  const listed = await runIptables(iptables, ["-S", "POSTROUTING"]);
+  if (!listed.success) throw failureOf(iptables, listed);
+  return listed.stdout.split("\n").flatMap((line) =>
+    containerIn(commentOf(line), network) ?? []
+  );
+}
+
+/** Lists the addresses that are not masqueraded for the attachment. */
+export async function listIptablesUnmasqueraded(
+  iptables: Iptables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): Promise<Cidr[]> {
+  const missing: Cidr[] = [];
+  for (const address of addresses) {
+    for (const rule of rulesOf(iptables, names, [address])) {
+      const { success } = await runIptables(iptables, [
+        "-C",
+        ...splitRule(rule),
+      ]);
+      if (success) continue;
+      missing.push(address);
+      break;
+    }
+  }
+  return missing;
+}
+
+function rulesOf(
+  { family }: Iptables,
+  { chain, iptablesComment }: MasqueradeNames,
+  addresses: readonly Cidr[],
+): string[] {
+  const comment = `-m comment --comment ${quote(iptablesComment)}`;
+  return addresses.flatMap((address) => [
+    `${chain} -d ${address.masked()} ${comment} -j ACCEPT`,
+    `${chain} ! -d ${MULTICAST[family]} ${comment} -j MASQUERADE`,
+    `POSTROUTING -s ${address.ip}${
+      family === 4 ? "/32" : "/128"
+    } ${comment} -j ${chain}`,
+  ]).filter((rule, index, all) => all.indexOf(rule) === index);
+}
+
+/**
+ * Returns the command that adds a rule. Rules that spare subnets come before
+ * the one that masquerades.
+ */
+function addition(rule: string): string {
+  return `${rule.endsWith(" ACCEPT") ? "-I" : "-A"} ${rule}`;
+}
+
+/** Reports whether a listed rule equals a wanted one, by their arguments. */
+function isSameRule(listed: string, rule: string): boolean {
+  const [left, right] = [listed, rule].map((text) =>
+    splitRule(text).sort().join("\0")
+  );
+  return left === right;
+}
+
+function isFromOneOf(
+  line: string,
+  addresses: readonly Ip[],
+): boolean {
+  if (addresses.length === 0) return true;
+  const source = / -s ([^ /]+)/.exec(line)?.[1];
+  return addresses.some((address) => address.toString() === source);
+}

@@ -1,0 +1,294 @@
+/**
+ * Adds and removes the rules of `iptables-nft` without running it.
+ *
+ * In tables `ip nat` and `ip6 nat`, for each attachment:
+ *
+ * ```
+ * -N CNI-<hash of network and container>
+ * -A CNI-<hash> -d 10.1.2.0/24 -j ACCEPT
+ * -A CNI-<hash> ! -d 224.0.0.0/4 -j MASQUERADE
+ * -A POSTROUTING -s 10.1.2.5/32 -j CNI-<hash>
+ * ```
+ *
+ * All have the comment `name: "<network>" id: "<container>"`. Chains, rules and
+ * comments are the Go plugins', and each rule has the expressions that
+ * `iptables` uses. So `iptables` and the Go plugins find, list and delete our
+ * rules, and vice versa.
+ *
+ * The last DEL removes chain POSTROUTING if we added it, and then the table if
+ * it has no chains.
+ *
+ * Source: containernetworking/plugins pkg/ip/ipmasq_iptables_linux.go; iptables
+ * iptables/nft.c, iptables/nft-ipv4.c.
+ *
+ * @module
+ */
+
+import {
+  addChain,
+  addTable,
+  appendRule,
+  type Change,
+  delChainOf,
+  delRuleOf,
+  delTableOf,
+  flushChain,
+  type NewRule,
+  prependRule,
+  type Table,
+} from "../../../../ffi/nftables/change.ts";
+import {
+  comparedValues,
+  count,
+  decide,
+  type Expression,
+  isMasquerade,
+  jumpTo,
+  matchNetwork,
+  verdictOf,
+  xtablesComment,
+  xtablesCommentOf,
+  xtablesMasquerade,
+} from "../../../../ffi/nftables/expression.ts";
+import type { Nftables, Rule } from "../../../../ffi/nftables/mod.ts";
+import { Cidr } from "../../../../net/cidr.ts";
+import type { Ip, IpFamily } from "../../../../net/ip.ts";
+import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
+import {
+  type NftTable,
+  nftTableOf,
+  refuseForeignChains,
+} from "../iptables/nft_table.ts";
+import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
+import { SOURCE_NAT } from "./nftables.ts";
+
+const TABLES: Readonly<Record<IpFamily, NftTable>> = {
+  4: nftTableOf("nat", 4),
+  6: nftTableOf("nat", 6),
+};
+const FAMILIES: readonly IpFamily[] = [4, 6];
+const POSTROUTING = "POSTROUTING";
+/** The comment that marks a chain as ours. */
+const COMMENT = "Made for CNI plugins";
+
+/**
+ * Masquerades packets from the addresses to destinations outside their subnets.
+ *
+ * @throws {NetlinkError} If the kernel refuses; nothing is then changed
+ * @throws {RangeError} If the names exceed a comment of iptables
+ */
+export function addIptablesNftMasquerade(
+  nftables: Nftables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): void {
+  const families = FAMILIES.map((family) => ({
+    table: TABLES[family],
+    rules: rulesOf(names, addresses.filter((one) => one.family === family)),
+  })).filter(({ rules }) => rules.length > 0);
+  // Commits nothing that may be refused: the kernel takes 10 ms to undo it.
+  commitUnlessDisturbed(nftables, () =>
+    families.flatMap(({ table, rules }) => [
+      ...missingTable(nftables, table),
+      ...missingRules(nftables, table, { names, rules }),
+    ]));
+}
+
+/**
+ * Removes an attachment's rules, and its chain unless another interface of the
+ * container still uses it.
+ *
+ * @param addresses The attachment's addresses, if known; otherwise all of the
+ * chain's
+ */
+export function delIptablesNftMasquerade(
+  nftables: Nftables,
+  { chain }: Pick<MasqueradeNames, "chain">,
+  addresses: readonly Ip[] | undefined,
+): void {
+  for (const table of Object.values(TABLES)) {
+    commitUnlessDisturbed(
+      nftables,
+      () =>
+        nftables.hasChain(table, chain)
+          ? removalOf(nftables, table, chain, addresses)
+          : [],
+    );
+  }
+}
+
+/** Lists the containers that have rules for a network. */
+export function listIptablesNftContainers(
+  nftables: Nftables,
+  network: string,
+): string[] {
+  const rules = Object.values(TABLES)
+    .flatMap((table) => nftables.listRules(table, POSTROUTING))
+    .filter((rule) => rule.mentions(network));
+  return rules.flatMap(({ expressions }) =>
+    containerIn(xtablesCommentOf(expressions), network) ?? []
+  );
+}
+
+/** Lists the addresses that are not masqueraded for the attachment. */
+export function listIptablesNftUnmasqueraded(
+  nftables: Nftables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): Cidr[] {
+  return addresses.filter((address) => {
+    const table = TABLES[address.family];
+    return !nftables.hasChain(table, names.chain) ||
+      listMissing(nftables, table, rulesOf(names, [address])).length > 0;
+  });
+}
+
+/** @param addresses Of one family */
+function rulesOf(
+  { chain, iptablesComment }: MasqueradeNames,
+  addresses: readonly Cidr[],
+): NewRule[] {
+  const comment = [xtablesComment(iptablesComment), count()];
+  const [first] = addresses;
+  if (first === undefined) return [];
+  const { family } = first;
+  const rule = (chain: string, ...expressions: Expression[]): NewRule => ({
+    chain,
+    expressions,
+  });
+  return [
+    rule(
+      chain,
+      ...matchNetwork("destination", "!=", MULTICAST[family]),
+      ...comment,
+      xtablesMasquerade(family),
+    ),
+    ...addresses.flatMap((address) => [
+      rule(
+        chain,
+        ...matchNetwork("destination", "==", address),
+        ...comment,
+        decide("accept"),
+      ),
+      rule(
+        POSTROUTING,
+        ...matchNetwork("source", "==", Cidr.host(address.ip)),
+        ...comment,
+        jumpTo(chain),
+      ),
+    ]),
+  ];
+}
+
+/** Lists the changes that add the chain and the missing rules. */
+function missingRules(
+  nftables: Nftables,
+  table: Table,
+  { names: { chain }, rules }: {
+    readonly names: MasqueradeNames;
+    readonly rules: readonly NewRule[];
+  },
+): Change[] {
+  const additions = (missing: readonly NewRule[]): Change[] =>
+    missing.map((rule) => addition(table, rule));
+  // The chain may belong to another interface or an earlier attachment.
+  return nftables.hasChain(table, chain)
+    ? additions(listMissing(nftables, table, rules))
+    : [addChain(table, chain), ...additions(rules)];
+}
+
+/**
+ * Returns the change that adds a rule. Rules that spare subnets come before the
+ * one that masquerades.
+ */
+function addition(table: Table, rule: NewRule): Change {
+  const isFirst = rule.chain !== POSTROUTING && !isMasquerade(rule.expressions);
+  return isFirst ? prependRule(table, rule) : appendRule(table, rule);
+}
+
+/** Lists the missing rules. */
+function listMissing(
+  nftables: Nftables,
+  table: Table,
+  rules: readonly NewRule[],
+): NewRule[] {
+  const chains = Map.groupBy(rules, ({ chain }) => chain);
+  const [own = ""] = [...chains.keys()].filter((name) => name !== POSTROUTING);
+  return [...chains].flatMap(([chain, wanted]) => {
+    const there = nftables.listRules(table, chain)
+      .filter((rule) => chain === own || rule.mentions(own))
+      .map(({ expressions }) => meaningOf(expressions));
+    return wanted.filter(({ expressions }) =>
+      !there.includes(meaningOf(expressions))
+    );
+  });
+}
+
+/**
+ * Returns a normal form of a rule for all releases of iptables: some compare
+ * all bytes of a subnet, others leave out the zeros at its end.
+ */
+function meaningOf(expressions: readonly Expression[]): string {
+  const values = comparedValues(expressions)
+    .map((value) => value.toHex().replace(/(00)+$/, ""));
+  const { code, chain } = verdictOf(expressions) ?? {};
+  return [...values, isMasquerade(expressions), code, chain].join(" ");
+}
+
+/** @throws {BackendMissing} If iptables cannot use the table */
+function missingTable(nftables: Nftables, table: NftTable): Change[] {
+  if (nftables.hasChain(table, POSTROUTING)) return [];
+  refuseForeignChains(nftables, table);
+  const base = { ...SOURCE_NAT, comment: COMMENT };
+  return [addTable(table), addChain(table, POSTROUTING, base)];
+}
+
+function removalOf(
+  nftables: Nftables,
+  table: Table,
+  chain: string,
+  addresses: readonly Ip[] | undefined,
+): Change[] {
+  const all = nftables.listRules(table, POSTROUTING);
+  const leading = all.filter((rule) =>
+    rule.mentions(chain) && verdictOf(rule.expressions)?.chain === chain
+  );
+  const own = leading.filter((rule) => isFromOneOf(rule, addresses ?? []));
+  const removal = own.map(({ handle }) =>
+    delRuleOf(table, POSTROUTING, handle)
+  );
+  if (own.length < leading.length) return removal;
+  return [
+    ...removal,
+    flushChain(table, chain),
+    delChainOf(table, chain),
+    ...own.length === all.length ? unusedTable(nftables, table, chain) : [],
+  ];
+}
+
+/**
+ * Lists the changes that remove our shared chain and the table if nothing else
+ * uses them.
+ */
+function unusedTable(
+  nftables: Nftables,
+  table: Table,
+  chain: string,
+): Change[] {
+  const others = nftables.listChains(table)
+    .filter(({ name }) => name !== chain);
+  const isOurs = others.some(({ name, comment }) =>
+    name === POSTROUTING && comment === COMMENT
+  );
+  if (!isOurs) return [];
+  const removal = delChainOf(table, POSTROUTING);
+  return others.length > 1 ? [removal] : [removal, delTableOf(table)];
+}
+
+function isFromOneOf(rule: Rule, addresses: readonly Ip[]): boolean {
+  if (addresses.length === 0) return true;
+  const [source] = comparedValues(rule.expressions);
+  return addresses.some((address) =>
+    new Uint8Array(address.toBytes()).toHex() === source?.toHex()
+  );
+}

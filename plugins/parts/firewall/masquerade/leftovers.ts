@@ -1,0 +1,112 @@
+/**
+ * Masquerades that containers leave: rules of nftables, and those of iptables
+ * that netlink shows.
+ *
+ * @module
+ */
+
+import type {
+  LeftoverFinder,
+  LeftoverSearch,
+} from "../../../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../../../cni/tools/orphan.ts";
+import type { Table } from "../../../../ffi/nftables/change.ts";
+import {
+  verdictOf,
+  xtablesCommentOf,
+} from "../../../../ffi/nftables/expression.ts";
+import { nftTableOf } from "../iptables/nft_table.ts";
+import { addressesIn, isWhole } from "../leftover_elements.ts";
+import { parseInstance, parseQuoted, uniqueIps } from "../../owner/leftover_owners.ts";
+import { openNftables } from "../open_nftables.ts";
+import { delIptablesNftMasquerade } from "./iptables_nft.ts";
+import { namesOf } from "./names.ts";
+import { delMasquerade } from "./nftables.ts";
+
+const MASQUERADE: Table = { family: "inet", name: "cni_plugins_masquerade" };
+const MASQUERADE_RULES = "masq_checks";
+
+/** Finders of plugins that masquerade. */
+export const MASQUERADES: readonly LeftoverFinder[] = [
+  findMasquerades,
+  findIptablesMasquerades,
+];
+
+async function findMasquerades(
+  scene: LeftoverSearch,
+): Promise<Orphan[]> {
+  using nftables = openNftables(scene.hostNetns);
+  if (nftables === undefined) return [];
+  const rules = nftables.listRules(MASQUERADE, MASQUERADE_RULES);
+  const orphans: Orphan[] = [];
+  for (const [comment, own] of Map.groupBy(rules, ({ comment }) => comment)) {
+    const owner = parseInstance(comment);
+    if (owner === undefined) continue;
+    const why = scene.evidence.findProof({
+      container: owner.container,
+      isCut: !await isWhole(owner),
+      addresses: uniqueIps(own.flatMap(addressesIn)),
+    });
+    if (why === undefined) continue;
+    orphans.push({
+      kind: "nftables",
+      where:
+        `${own.length} rules of table ${MASQUERADE.family} ${MASQUERADE.name}`,
+      container: owner.container,
+      network: owner.network,
+      why,
+      async remove(): Promise<void> {
+        await Promise.resolve();
+        using nftables = openNftables(scene.hostNetns);
+        if (nftables) delMasquerade(nftables, owner);
+      },
+    });
+  }
+  return orphans;
+}
+
+/** The masquerade rules of iptables-nft, which we read without a program. */
+async function findIptablesMasquerades(
+  scene: LeftoverSearch,
+): Promise<Orphan[]> {
+  using nftables = openNftables(scene.hostNetns);
+  if (nftables === undefined) return [];
+  const found = ([4, 6] as const).flatMap((family) =>
+    nftables.listRules(nftTableOf("nat", family), "POSTROUTING")
+      .filter((rule) => rule.mentions("CNI-"))
+      .map((rule) => ({ rule, table: nftTableOf("nat", family) }))
+  );
+  const orphans: Orphan[] = [];
+  const chains = Map.groupBy(
+    found,
+    ({ rule }) => verdictOf(rule.expressions)?.chain ?? "",
+  );
+  for (const [chain, rules] of chains) {
+    const [first] = rules;
+    const owner = first &&
+      parseQuoted(xtablesCommentOf(first.rule.expressions));
+    if (!owner) continue;
+    const { network, container: containerId } = owner;
+    const names = await namesOf({ network, containerId, ifName: "" });
+    // Another program's, or a comment that does not tell the owner.
+    if (names.chain !== chain) continue;
+    const why = scene.evidence.findProof({
+      container: containerId,
+      addresses: uniqueIps(rules.flatMap(({ rule }) => addressesIn(rule))),
+    });
+    if (why === undefined) continue;
+    orphans.push({
+      kind: "iptables",
+      where: `chain ${chain} of table nat`,
+      container: containerId,
+      network,
+      why,
+      async remove(): Promise<void> {
+        await Promise.resolve();
+        using nftables = openNftables(scene.hostNetns);
+        if (nftables) delIptablesNftMasquerade(nftables, { chain }, undefined);
+      },
+    });
+  }
+  return orphans;
+}

@@ -1,0 +1,184 @@
+/**
+ * Masquerades in its own table of nftables.
+ *
+ * ```
+ * table inet cni_plugins_masquerade {
+ *   chain masq_checks {
+ *     ip saddr 10.1.2.5 ip daddr != 10.1.2.0/24 masquerade comment "<attachment>"
+ *     …
+ *   }
+ *   chain postrouting { type nat hook postrouting priority srcnat
+ *     ip daddr 224.0.0.0/4 return
+ *     ip6 daddr ff00::/8 return
+ *     goto masq_checks
+ *   }
+ * }
+ * ```
+ *
+ * Table, chains, rules and comments are the same as the Go plugins', so each
+ * side removes the other's rules: DEL and GC find rules by their comments. A
+ * map would be faster than a list of rules, but the Go plugins cannot delete
+ * elements. Only the first packet of a connection passes a nat chain.
+ *
+ * The last DEL removes the table.
+ *
+ * Source: containernetworking/plugins pkg/ip/ipmasq_nftables_linux.go.
+ *
+ * @module
+ */
+
+import {
+  addChain,
+  addDormantTable,
+  addTable,
+  appendRule,
+  type BaseChain,
+  type Change,
+  delRuleOf,
+  delTableOf,
+  type Table,
+} from "../../../../ffi/nftables/change.ts";
+import {
+  comparedValues,
+  decide,
+  goTo,
+  isMasquerade,
+  masquerade,
+  matchFamily,
+  matchNetwork,
+} from "../../../../ffi/nftables/expression.ts";
+import type { Nftables, Rule } from "../../../../ffi/nftables/mod.ts";
+import { Cidr } from "../../../../net/cidr.ts";
+import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
+import { staleAmong } from "../../owner/owned.ts";
+import { type MasqueradeNames, MULTICAST } from "./names.ts";
+
+const TABLE: Table = { family: "inet", name: "cni_plugins_masquerade" };
+const TABLE_COMMENT = "Masquerading for CNI plugins";
+const POSTROUTING = "postrouting", CHECKS = "masq_checks";
+
+/**
+ * The hook and priority of masquerading.
+ *
+ * Source: include/uapi/linux/netfilter_ipv4.h `NF_IP_PRI_NAT_SRC`.
+ */
+export const SOURCE_NAT: BaseChain = {
+  type: "nat",
+  hook: "postrouting",
+  priority: 100,
+};
+
+/**
+ * Masquerades packets from the addresses to destinations outside their subnets.
+ * Replaces rules that an earlier attachment of the same names left.
+ *
+ * @throws {NetlinkError} If the kernel refuses; nothing is then changed
+ */
+export function addMasquerade(
+  nftables: Nftables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): void {
+  const rules = addresses.map((address) => ruleOf(address, names));
+  commitUnlessDisturbed(nftables, () => [
+    ...missingSkeleton(nftables),
+    ...nftables.listRules(TABLE, CHECKS).filter(isOf(names)).map(deletion),
+    ...rules,
+  ]);
+}
+
+/** Removes all rules of an attachment. */
+export function delMasquerade(
+  nftables: Nftables,
+  names: Pick<MasqueradeNames, "instance">,
+): void {
+  removeRules(nftables, isOf(names));
+}
+
+/** Removes the rules of attachments to the network other than these. */
+export function delStaleMasquerade(
+  nftables: Nftables,
+  networkHash: string,
+  valid: readonly MasqueradeNames[],
+): void {
+  removeRules(nftables, staleAmong(networkHash, valid).isMeant);
+}
+
+/** Lists the addresses that are not masqueraded for the attachment. */
+export function listUnmasqueraded(
+  nftables: Nftables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): Cidr[] {
+  if (nftables.listRules(TABLE, POSTROUTING).length === 0) {
+    return [...addresses];
+  }
+  const masqueraded = nftables.listRules(TABLE, CHECKS).filter(isOf(names))
+    .map(({ expressions }) => expressions).filter(isMasquerade)
+    .flatMap(comparedValues).map((value) => value.toHex());
+  return addresses.filter(({ ip }) =>
+    !masqueraded.includes(new Uint8Array(ip.toBytes()).toHex())
+  );
+}
+
+/**
+ * Lists changes that test whether the kernel supports such rules; Linux before
+ * 5.2 refuses them. They need not be committed, and do not affect packets.
+ */
+export function probeOfMasquerade(): Change[] {
+  const table: Table = { ...TABLE, name: `${TABLE.name}_probe` };
+  return [addDormantTable(table), addChain(table, POSTROUTING, SOURCE_NAT)];
+}
+
+function isOf(
+  { instance }: Pick<MasqueradeNames, "instance">,
+): (rule: Rule) => boolean {
+  return (rule) => rule.mentions(instance) && rule.comment.startsWith(instance);
+}
+
+function deletion({ handle }: Rule): Change {
+  return delRuleOf(TABLE, CHECKS, handle);
+}
+
+/** Removes rules, and the table if no others are left. */
+function removeRules(
+  nftables: Nftables,
+  isMeant: (rule: Rule) => boolean,
+): void {
+  commitUnlessDisturbed(nftables, () => {
+    const rules = nftables.listRules(TABLE, CHECKS);
+    const meant = rules.filter(isMeant);
+    return meant.length > 0 && meant.length === rules.length
+      ? [delTableOf(TABLE)]
+      : meant.map(deletion);
+  });
+}
+
+function ruleOf(address: Cidr, { comment }: MasqueradeNames): Change {
+  const expressions = [
+    ...matchFamily(address.family),
+    ...matchNetwork("source", "==", Cidr.host(address.ip)),
+    ...matchNetwork("destination", "!=", address),
+    masquerade(),
+  ];
+  return appendRule(TABLE, { chain: CHECKS, expressions, comment });
+}
+
+/** Lists the changes that add the missing parts that all attachments share. */
+function missingSkeleton(nftables: Nftables): Change[] {
+  const rules = nftables.listRules(TABLE, POSTROUTING);
+  if (rules.some((rule) => rule.mentions(CHECKS))) return [];
+  const returns = Object.values(MULTICAST).map((multicast) => [
+    ...matchFamily(multicast.family),
+    ...matchNetwork("destination", "==", multicast),
+    decide("return"),
+  ]);
+  return [
+    addTable(TABLE, TABLE_COMMENT),
+    addChain(TABLE, CHECKS),
+    addChain(TABLE, POSTROUTING, SOURCE_NAT),
+    ...[...returns, [goTo(CHECKS)]].map((expressions) =>
+      appendRule(TABLE, { chain: POSTROUTING, expressions })
+    ),
+  ];
+}

@@ -1,0 +1,116 @@
+/**
+ * The masquerade as steps of plugins' commands. A step does nothing, and loads
+ * no further code, unless the configuration sets `ipMasq`.
+ *
+ * @module
+ */
+
+import type { Call } from "../../../../cni/plugin.ts";
+import type { Rollback } from "../../../../cni/call/rollback.ts";
+import type { NetConf } from "../../../../cni/config/types.ts";
+import type { Cidr } from "../../../../net/cidr.ts";
+import { attachmentOf } from "../../owner/attachment.ts";
+import { addressesOf, readablePrevResult } from "../../sandbox/prev_result.ts";
+import type { ConnectedVeth } from "../../link/veth.ts";
+import type { Masquerade, MasqueradeHost } from "./mod.ts";
+import type { Backend, MasqueradeKeys } from "./schema.ts";
+
+/** A call of a plugin that masquerades. */
+export type MasqueradingCall = Call<NetConf & MasqueradeKeys>;
+
+/**
+ * Masquerades the container's addresses. The rollback undoes it.
+ *
+ * @throws {Error} If a rule cannot be added
+ */
+export async function startMasquerade(
+  call: MasqueradingCall,
+  addresses: readonly Cidr[],
+  { veth, rollback }: { veth: ConnectedVeth; rollback: Rollback },
+): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { setUpMasquerade, tearDownMasquerade } = await import("./mod.ts");
+  const wanted = masqueradeOf(call);
+  // The attachment that left the cable may have left rules for other addresses,
+  // too.
+  if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
+  rollback.onFailure(
+    "remove the masquerade",
+    () => tearDownMasquerade(wanted, addresses.map(({ ip }) => ip)),
+  );
+  await setUpMasquerade(wanted, addresses);
+}
+
+/**
+ * Ends the masquerade of the addresses in prevResult, or of all if it is
+ * missing.
+ *
+ * @param sockets Takes the socket, as in {@linkcode tearDownMasquerade}
+ * @throws {Error} If a rule cannot be removed
+ */
+export async function endMasquerade(
+  call: MasqueradingCall,
+  sockets: DisposableStack,
+): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { tearDownMasquerade } = await import("./mod.ts");
+  const prevResult = readablePrevResult(call);
+  const addresses = prevResult && addressesOf(prevResult, call.args);
+  await tearDownMasquerade(
+    masqueradeOf(call),
+    addresses?.map(({ ip }) => ip),
+    sockets,
+  );
+}
+
+/**
+ * Checks that the addresses are masqueraded.
+ *
+ * @throws {CniError} 999 if one is not
+ */
+export async function checkMasqueraded(
+  call: MasqueradingCall,
+  addresses: readonly Cidr[],
+): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { checkMasquerade } = await import("./mod.ts");
+  await checkMasquerade(masqueradeOf(call), addresses);
+}
+
+/**
+ * Checks that masquerading can work.
+ *
+ * @throws {CniError} 50 if it cannot
+ */
+export async function checkCanMasquerade(
+  call: MasqueradingCall,
+): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { checkMasqueradeBackend } = await import("./mod.ts");
+  await checkMasqueradeBackend(hostOf(call));
+}
+
+/**
+ * Ends the masquerades of attachments that are no longer valid.
+ *
+ * @throws {Error} If a rule cannot be removed
+ */
+export async function endStaleMasquerades(
+  call: MasqueradingCall,
+): Promise<void> {
+  const { config, network, validAttachments } = call;
+  if (!config.ipMasq || validAttachments === undefined) return;
+  const { collectMasqueradeGarbage } = await import("./mod.ts");
+  await collectMasqueradeGarbage(hostOf(call), network, validAttachments);
+}
+
+function masqueradeOf(call: MasqueradingCall): Masquerade {
+  return { ...hostOf(call), owner: attachmentOf(call) };
+}
+
+function hostOf(call: MasqueradingCall): MasqueradeHost {
+  const { hostNetns, config, surroundings, log } = call;
+  // The schema rejects any other value if `ipMasq` is true.
+  const backend = config.ipMasqBackend as Backend | undefined;
+  return { hostNetns, backend, path: surroundings.env["PATH"], log };
+}

@@ -1,0 +1,213 @@
+/**
+ * CHECK: compares an interface with a result.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import { type Differences, formatDetails } from "../../../cni/call/differences.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Interface, Result } from "../../../cni/result/result.ts";
+import { isSameFile } from "../../../base/files/same_file.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Route } from "../../../ffi/rtnl/route.ts";
+import type { NetNs } from "../../../ffi/netns.ts";
+import type { Cidr } from "../../../net/cidr.ts";
+import { kernelRouteOf, listAddresses, named } from "./configure_link.ts";
+import { familiesNotForwarded } from "../address/ip_forward.ts";
+
+/**
+ * Returns the error for a state that differs from ADD's.
+ *
+ * @param others Further differences
+ */
+export function checkFailure(message: string, ...others: string[]): CniError {
+  const details = formatDetails(others);
+  return new CniError(ErrorCode.Internal, message, { details });
+}
+
+function throwAny([first, ...others]: readonly string[]): void {
+  if (first !== undefined) throw checkFailure(first, ...others);
+}
+
+/**
+ * Finds the container's interface in a result, which may have another path for
+ * the same sandbox.
+ *
+ * @throws {CniError} 999 if the result does not have it
+ */
+export function sandboxInterfaceOf(
+  { interfaces }: Result,
+  { ifName, netns }: CmdArgs,
+): Interface {
+  const named = interfaces.filter(({ name, sandbox }) =>
+    name === ifName && sandbox
+  );
+  const [first] = named;
+  if (first === undefined) {
+    throw checkFailure(`prevResult has no interface "${ifName}" in a sandbox`);
+  }
+  const found = named.find(({ sandbox = "" }) =>
+    sandbox === netns || isSameFile(sandbox, netns)
+  );
+  if (found !== undefined) return found;
+  throw checkFailure(
+    `Sandbox in prevResult ${first.sandbox} doesn't match configured netns: ${netns}`,
+  );
+}
+
+/**
+ * Checks that a link exists, has the kind and the result's MAC, and is up.
+ *
+ * @param kind Any kind if undefined
+ * @throws {CniError} 999 if not
+ */
+export function checkLink(
+  rtnl: Rtnl,
+  expected: Interface,
+  kind?: string,
+): Link {
+  const link = checkLinkThere(rtnl, expected, kind);
+  if (link.isUp) return link;
+  throw checkFailure(`Interface "${link.name}" is down`);
+}
+
+/**
+ * Checks the same, but the link may be down.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkLinkThere(
+  rtnl: Rtnl,
+  { name, mac }: Interface,
+  kind?: string,
+): Link {
+  const link = rtnl.link.find(name);
+  if (link === undefined) throw checkFailure(`Interface "${name}" is gone`);
+  if (kind !== undefined && link.kind !== kind) {
+    throw checkFailure(`Interface "${name}" is not a ${kind}`);
+  }
+  const actual = link.mac?.toString() ?? "";
+  if (mac !== undefined && mac.toLowerCase() !== actual) {
+    throw checkFailure(
+      `Interface "${name}" has MAC ${actual}, and not ${mac}`,
+    );
+  }
+  return link;
+}
+
+/**
+ * Checks that two links are the ends of one cable.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkConnected(left: Link, right: Link): void {
+  const areConnected = left.linkIndex === right.index &&
+    right.linkIndex === left.index;
+  if (areConnected) return;
+  throw checkFailure(`"${left.name}" and "${right.name}" are not connected`);
+}
+
+/**
+ * Checks that the host forwards packets of the addresses' families.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkForwarding(
+  host: NetNs,
+  addresses: readonly Cidr[],
+): void {
+  throwAny(
+    familiesNotForwarded(host, addresses)
+      .map((family) => `IPv${family} forwarding is off`),
+  );
+}
+
+/**
+ * Checks that a link has all of these addresses, prefix lengths included.
+ *
+ * @throws {CniError} 999 if any are missing or cannot be used
+ */
+export function checkAddresses(
+  rtnl: Rtnl,
+  link: Link,
+  addresses: readonly Cidr[],
+): void {
+  const present = listAddresses(rtnl, link);
+  throwAny(addresses.flatMap((address) => {
+    const found = present.find((other) => other.address.equals(address));
+    if (found === undefined) {
+      return [`Interface "${link.name}" lacks address ${address}`];
+    }
+    return found.hasDadFailed
+      ? [`Address ${address} is in use by another host`]
+      : [];
+  }));
+}
+
+/**
+ * Checks that all of these routes go out by a link.
+ *
+ * @param table Where to find routes that name no table: "any" in the sandbox,
+ * where chained plugins such as sbr move them, but "main" on the host
+ * @throws {CniError} 999 if any are missing
+ */
+export function checkRoutes(
+  rtnl: Rtnl,
+  link: Link,
+  routes: readonly Route[],
+  table: "any" | "main",
+): void {
+  const present = named(
+    `list the routes of "${link.name}"`,
+    () =>
+      rtnl.route.list({
+        ifindex: link.index,
+        ...table === "any" ? { table } : {},
+      }),
+  );
+  const missing = routes
+    .filter((route) => !present.some((other) => isSameRoute(route, other)));
+  throwAny(missing.map(({ destination, gateway }) => {
+    const via = gateway === undefined ? "" : ` via ${gateway}`;
+    return `Interface "${link.name}" lacks route ${destination}${via}`;
+  }));
+}
+
+function isSameRoute(wanted: Route, actual: Route): boolean {
+  return wanted.destination.equals(actual.destination) &&
+    (wanted.gateway === undefined
+      ? actual.gateway === undefined
+      : actual.gateway?.equals(wanted.gateway) === true) &&
+    (wanted.preferredSource === undefined ||
+      actual.isSourceUntold === true ||
+      actual.preferredSource?.equals(wanted.preferredSource) === true) &&
+    (wanted.table === undefined || wanted.table === actual.table) &&
+    (wanted.priority === undefined || wanted.priority === actual.priority);
+}
+
+/**
+ * Checks an interface of the sandbox with its neighbours on the link: its
+ * addresses, the kernel's routes to the subnets, without which no neighbour is
+ * reachable, and the result's routes.
+ *
+ * @param differences Collects deviations from ADD's result
+ */
+export async function checkConfigured(
+  differences: Differences,
+  sandbox: Rtnl,
+  link: Link,
+  result: Result,
+): Promise<void> {
+  const addresses = result.ips.map(({ address }) => address);
+  const subnets = addresses
+    .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)
+    .map((address) => ({ destination: address.masked() }));
+  const routes = [
+    ...subnets,
+    ...result.routes.map((route) => kernelRouteOf(route, result.ips)),
+  ];
+  await differences.collect(() => checkAddresses(sandbox, link, addresses));
+  await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
+}

@@ -1,0 +1,91 @@
+/**
+ * CHECK of plugins that create their link on a master.
+ *
+ * @module
+ */
+
+import type { Call } from "../../../cni/plugin.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { checkFailure } from "./check_link.ts";
+import { checkSandboxLink } from "./check_sandbox_link.ts";
+import type { MasterConfig } from "./on_master.ts";
+import { openSandbox } from "../sandbox/sandbox.ts";
+
+/** What ADD has set: its name, the link's value and the expected one. */
+export type Setting = readonly [
+  name: string,
+  actual: string | number | undefined,
+  expected: string | number | undefined,
+];
+
+/** What {@linkcode checkOnMaster} compares. */
+export interface MasterChecks {
+  /** The kind of link that the plugin creates. */
+  readonly kind: string;
+  /** The error's message if prevResult is missing. */
+  readonly missing: string;
+  /** Lists what the kind's settings are, and should be. */
+  readonly settings: (link: Link) => readonly Setting[];
+}
+
+/**
+ * Checks the lease, the interface with its settings, its master if the
+ * configuration names it, its addresses and its routes.
+ *
+ * @throws {CniError} With all differences from ADD's result
+ */
+export async function checkOnMaster(
+  call: Call<MasterConfig>,
+  { settings, ...checks }: MasterChecks,
+): Promise<void> {
+  using sandbox = openSandbox(call.args);
+  await checkSandboxLink(call, {
+    ...checks,
+    sandbox,
+    more: async (link, differences) => {
+      for (const setting of settings(link)) {
+        await differences.collect(() => checkSetting(link, setting));
+      }
+      checkMaster(call, sandbox, link);
+    },
+  });
+}
+
+function checkSetting(
+  { name: link }: Link,
+  [name, actual, expected]: Setting,
+): void {
+  if (actual === expected) return;
+  throw checkFailure(
+    `Interface "${link}" has ${name} ${actual}, and not ${expected}`,
+  );
+}
+
+function checkMaster(
+  { config, hostNetns }: Call<MasterConfig>,
+  sandbox: Rtnl,
+  link: Link,
+): void {
+  const { master: name, linkInContainer } = config;
+  if (!name) return;
+  using host = linkInContainer ? undefined : Rtnl.open(hostNetns);
+  const master = (host ?? sandbox).link.find(name);
+  if (master === undefined) {
+    throw checkFailure(`failed to lookup master "${name}": Link not found`);
+  }
+  if (isOn(link, master)) return;
+  throw checkFailure(`Interface "${link.name}" is not on master "${name}"`);
+}
+
+/**
+ * Reports whether a link is on a master. A macvlan on a macvlan is on that
+ * one's master; so is an ipvlan on an ipvlan.
+ *
+ * Source: drivers/net/macvlan.c `macvlan_common_newlink`,
+ * drivers/net/ipvlan/ipvlan_main.c `ipvlan_link_new`.
+ */
+function isOn(link: Link, master: Link): boolean {
+  return link.linkIndex === master.index ||
+    link.kind === master.kind && link.linkIndex === master.linkIndex;
+}

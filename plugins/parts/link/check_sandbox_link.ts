@@ -1,0 +1,56 @@
+/**
+ * CHECK of plugins that create one link, in the sandbox.
+ *
+ * @module
+ */
+
+import { Differences } from "../../../cni/call/differences.ts";
+import type { Call, MaybePromise } from "../../../cni/plugin.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import {
+  checkConfigured,
+  checkLink,
+  sandboxInterfaceOf,
+} from "./check_link.ts";
+import { ownPartOf, requirePrevResult } from "../sandbox/prev_result.ts";
+
+/** What {@linkcode checkSandboxLink} compares. */
+export interface LinkChecks {
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  /** The kind of link that the plugin creates; any kind if undefined. */
+  readonly kind?: string;
+  /** The error's message if prevResult is missing. */
+  readonly missing: string;
+  /** Checks what only the plugin knows. */
+  readonly more?: (
+    link: Link,
+    differences: Differences,
+  ) => MaybePromise<unknown>;
+}
+
+/**
+ * Checks the lease, the interface, its addresses and its routes.
+ *
+ * @throws {CniError} With all differences from ADD's result
+ */
+export async function checkSandboxLink(
+  call: Call,
+  { sandbox, kind, missing, more }: LinkChecks,
+): Promise<void> {
+  const prevResult = requirePrevResult(call, missing);
+  const result = ownPartOf(prevResult, call.args);
+  const differences = new Differences();
+  await differences.collect(async () => {
+    if (call.config.ipam?.type) await call.ipam.check();
+  });
+  const link = await differences.collect(() =>
+    checkLink(sandbox, sandboxInterfaceOf(result, call.args), kind)
+  );
+  if (link !== undefined) {
+    await differences.collect(() => more?.(link, differences));
+    await checkConfigured(differences, sandbox, link, result);
+  }
+  differences.throwAny();
+}

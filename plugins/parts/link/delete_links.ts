@@ -1,0 +1,120 @@
+/**
+ * Deletes links, with those of other plugins and other calls.
+ *
+ * @module
+ */
+
+import type {
+  DoomedLink,
+  LinkPlace,
+  Preparation,
+} from "../../../cni/call/link_deletion.ts";
+import { throwAll } from "../../../cni/call/rollback.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import { isMissingNetns } from "../../../ffi/netns.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { LinkEnd } from "./veth.ts";
+
+/**
+ * Deletes links of the host, and waits until they are gone.
+ *
+ * @throws {Error} If the kernel refuses; names the link. An AggregateError of
+ *   several
+ */
+export async function deleteNow(
+  links: readonly LinkEnd[],
+  call: Pick<Call, "linkDeletion" | "hostNetns">,
+): Promise<void> {
+  await call.linkDeletion.now(placed(links, call), deleteLinks);
+}
+
+/**
+ * Deletes links of the host, or leaves that to a plugin that runs after this
+ * one in the same process.
+ *
+ * @param preparation Of the first link
+ * @throws {Error} As {@linkcode deleteNow}
+ */
+export async function deleteLater(
+  links: readonly LinkEnd[],
+  call: Pick<Call, "linkDeletion" | "hostNetns">,
+  preparation?: Preparation,
+): Promise<void> {
+  const [first, ...others] = placed(links, call);
+  if (first === undefined) return;
+  const doomed = [{ ...first, preparation }, ...others];
+  await call.linkDeletion.later(doomed, deleteLinks);
+}
+
+function placed(
+  links: readonly LinkEnd[],
+  { hostNetns }: Pick<Call, "hostNetns">,
+): DoomedLink[] {
+  return links.map(({ index, name }) => ({ index, name, netns: hostNetns }));
+}
+
+/**
+ * Prepares links for being deleted at the same time.
+ *
+ * @returns The failures
+ */
+export function prepareLinks(links: readonly DoomedLink[]): unknown[] {
+  const isDoomed = ({ index, netns }: LinkPlace): boolean =>
+    links.some((link) => link.index === index && link.netns === netns);
+  return links.flatMap(({ preparation }) => {
+    if (preparation === undefined) return [];
+    if (preparation.unlessDeleted.some(isDoomed)) return [];
+    try {
+      preparation.run();
+      return [];
+    } catch (error) {
+      return [error];
+    }
+  });
+}
+
+/**
+ * Deletes the links of each namespace as a group. If the kernel refuses,
+ * deletes each link by itself. Links that are already gone are fine.
+ *
+ * @throws {Error} If the kernel refuses; names the link. An AggregateError of
+ *   several
+ */
+export function deleteLinks(links: readonly DoomedLink[]): void {
+  const failures = prepareLinks(links);
+  const deletions = [...Map.groupBy(links, ({ netns }) => netns)]
+    .flatMap(([path, there]) => {
+      using netns = openUnlessGone(path);
+      if (netns === undefined) return [];
+      try {
+        netns.link.ensureAllGone(there.map(({ index }) => index));
+        return [];
+      } catch {
+        return deleteEach(netns, there);
+      }
+    });
+  failures.push(...deletions);
+  throwAll(failures, `${failures.length} links cannot be deleted`);
+}
+
+/** A sandbox may end meanwhile, and its links with it. */
+function openUnlessGone(path: string): Rtnl | undefined {
+  try {
+    return Rtnl.open(path);
+  } catch (error) {
+    if (isMissingNetns(error)) return undefined;
+    throw error;
+  }
+}
+
+/** @returns The failures */
+function deleteEach(netns: Rtnl, links: readonly DoomedLink[]): Error[] {
+  return links.flatMap(({ index, name }) => {
+    try {
+      netns.link.ensureGone(index);
+      return [];
+    } catch (cause) {
+      return [new Error(`Cannot delete "${name}"`, { cause })];
+    }
+  });
+}

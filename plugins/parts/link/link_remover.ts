@@ -1,0 +1,185 @@
+/**
+ * Deletes links for many calls at once, in a process that stays.
+ *
+ * A link is gone soon after the request: its name is free, and its addresses,
+ * routes and queues are gone. The kernel acknowledges it some 15 ms later, when
+ * no CPU uses the link any more. A process that ends has to wait for that; a
+ * resident one need not.
+ *
+ * @module
+ */
+
+import { throwAll } from "../../../cni/call/rollback.ts";
+import type { DoomedLink, LinkDeletion } from "../../../cni/call/link_deletion.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { deleteLinks, prepareLinks } from "./delete_links.ts";
+
+/** How many links are deleted as one group. */
+const MOST_AT_ONCE = 100;
+
+/** A link that is to be deleted, and its caller. */
+interface Removal {
+  readonly link: DoomedLink;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Deletes links on other threads. Every caller goes on when its links are gone.
+ * Links that are waiting meanwhile are deleted as one group.
+ *
+ * ```ts ignore
+ * await using remover = new LinkRemover(hostNetns);
+ * await dispatch(plugin, { env, stdin, invoker, hostNetns, linkDeletion: remover });
+ * ```
+ *
+ * If anything is unusual (no descriptor, no answer, a link that cannot be
+ * deleted), it deletes link by link as a process does.
+ */
+export class LinkRemover implements LinkDeletion, AsyncDisposable {
+  readonly #hostNetns: string;
+  #waiting: Removal[] = [];
+  /** Whether the kernel is busy with a group whose links are not gone yet. */
+  #isRemoving = false;
+  #isClosed = false;
+  readonly #underWay = new Set<Promise<void>>();
+
+  /** @param hostNetns Path of the host's namespace, the same for all calls */
+  constructor(hostNetns: string) {
+    this.#hostNetns = hostNetns;
+  }
+
+  /** Returns how many groups the kernel has not acknowledged yet. */
+  get unacknowledged(): number {
+    return this.#underWay.size;
+  }
+
+  /** The same as `now`: calls that run at the same time come along anyway. */
+  async later(links: readonly DoomedLink[]): Promise<void> {
+    await this.now(links);
+  }
+
+  /**
+   * Deletes links, and waits until they are gone. Links that are already gone
+   * are fine.
+   *
+   * @throws {Error} If the kernel refuses; names the link. An AggregateError of
+   *   several
+   */
+  async now(links: readonly DoomedLink[]): Promise<void> {
+    if (this.#isClosed) return deleteLinks(links);
+    const failures = prepareLinks(links);
+    const inSandboxes: Removal[] = [];
+    const removals = links.map((link) => {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const isHosts = link.netns === this.#hostNetns;
+      (isHosts ? this.#waiting : inSandboxes).push({ link, resolve, reject });
+      return promise;
+    });
+    // A sandbox has few links, which nothing comes along to be grouped with.
+    for (
+      const [netns, there] of Map.groupBy(
+        inSandboxes,
+        ({ link }) => link.netns,
+      )
+    ) this.#remove(there, netns, () => {});
+    // Calls that run at the same time come first.
+    queueMicrotask(() => this.#removeNext());
+    const outcomes = await Promise.allSettled(removals);
+    for (const outcome of outcomes) {
+      if (outcome.status === "rejected") failures.push(outcome.reason);
+    }
+    throwAll(failures, "Several links cannot be deleted");
+  }
+
+  #removeNext(): void {
+    if (this.#isRemoving || this.#waiting.length === 0) return;
+    const removals = this.#waiting.splice(0, MOST_AT_ONCE);
+    this.#isRemoving = true;
+    this.#remove(removals, this.#hostNetns, () => {
+      this.#isRemoving = false;
+      this.#removeNext();
+    });
+  }
+
+  #remove(
+    removals: readonly Removal[],
+    netns: string,
+    onAllGone: () => void,
+  ): void {
+    const removal = new Group(removals).remove(netns, onAllGone);
+    this.#underWay.add(removal);
+    removal.finally(() => this.#underWay.delete(removal));
+  }
+
+  /** Waits for what is under way. Later links are deleted as in any process. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    for (this.#removeNext(); this.#underWay.size > 0;) {
+      await Promise.all(this.#underWay);
+    }
+  }
+}
+
+/** Links that are deleted as a group. */
+class Group {
+  readonly #left: Map<number, Removal[]>;
+
+  constructor(removals: readonly Removal[]) {
+    this.#left = Map.groupBy(removals, ({ link }) => link.index);
+  }
+
+  /**
+   * Deletes the links.
+   *
+   * @param onAllGone Called once, when all links are gone or have failed
+   */
+  async remove(netns: string, onAllGone: () => void): Promise<void> {
+    const settle = (index: number, failure?: unknown): void => {
+      const removals = this.#left.get(index) ?? [];
+      if (!this.#left.delete(index)) return;
+      for (const { resolve, reject } of removals) {
+        if (failure === undefined) resolve();
+        else reject(failure);
+      }
+      if (this.#left.size === 0) onAllGone();
+    };
+    try {
+      using rtnl = Rtnl.open(netns);
+      const deletion = rtnl.link.startDeletion([...this.#left.keys()]);
+      const takeNews = (): boolean =>
+        deletion.take((index) => {
+          if (index !== undefined) settle(index);
+          else for (const gone of this.#listGone(netns)) settle(gone);
+        });
+      try {
+        while (!takeNews()) await deletion.wait();
+      } finally {
+        await deletion.ended;
+      }
+      for (const index of this.#left.keys()) settle(index);
+    } catch {
+      for (const [index, [removal]] of this.#left) {
+        settle(index, removal && failureOf(removal.link));
+      }
+    }
+  }
+
+  /** Lists the links that are gone without notice. */
+  #listGone(netns: string): number[] {
+    using rtnl = Rtnl.open(netns);
+    return [...this.#left.keys()].filter((index) =>
+      rtnl.link.find(index) === undefined
+    );
+  }
+}
+
+/** Deletes a prepared link by itself, and returns the error if that fails. */
+function failureOf(link: DoomedLink): unknown {
+  try {
+    deleteLinks([{ ...link, preparation: undefined }]);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * The interface of plugins that create one link, in the sandbox: macvlan,
+ * dummy and the like.
+ *
+ * The link first has a name that is computed from the attachment. It gets the
+ * interface's name together with an alias that says which attachment it belongs
+ * to. So neither a killed ADD nor a DEL after an ADD that failed, because the
+ * interface's name was taken, can confuse it with another link.
+ *
+ * @module
+ */
+
+import { CniError } from "../../../base/error.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { Result } from "../../../cni/result/result.ts";
+import { type Rollback, tryAll } from "../../../cni/call/rollback.ts";
+import { isAtLeast } from "../../../cni/version.ts";
+import { isErrno } from "../../../ffi/errno.ts";
+import type { Link, NewLinkElsewhere } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import {
+  aliasOf,
+  type Attachment,
+  attachmentOf,
+  isOfAnother,
+} from "../owner/attachment.ts";
+import {
+  hasAnyAddress,
+  hasMac,
+  isOfAnotherPod,
+  readablePrevResult,
+} from "../sandbox/prev_result.ts";
+import { checkIfNameIsFree, findSandbox, pathOf } from "../sandbox/sandbox.ts";
+import { withRelease } from "../address/sandbox_addresses.ts";
+import { stableName } from "../owner/stable_name.ts";
+import { describeLink } from "./veth.ts";
+
+/** An ADD in progress. */
+export interface AddingLink {
+  readonly call: Pick<Call, "network" | "args" | "linkDeletion">;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  /** Collects the undo of every step. */
+  readonly rollback: Rollback;
+}
+
+/** The link to create. */
+export type NewSandboxLink = Omit<NewLinkElsewhere, "name" | "netns">;
+
+/**
+ * Creates the interface, down, and deletes it if ADD fails. Replaces what a
+ * killed ADD of the same attachment has left.
+ *
+ * @param creator The namespace of the lower link, or the sandbox
+ * @throws {CniError} 4 if the interface's name was taken meanwhile
+ * @throws {Error} If the kernel refuses
+ */
+export function createSandboxLink(
+  creator: Rtnl,
+  { call, sandbox, rollback }: AddingLink,
+  wanted: NewSandboxLink,
+): Link {
+  const attachment = attachmentOf(call);
+  const { ifName: name } = attachment;
+  const firstName = firstNameOf(attachment);
+  // Its name until its index is known: the request may fail after it was made.
+  let created: string | number = firstName;
+  rollback.onFailure(`delete "${name}"`, () => {
+    sandbox.link.ensureGone(created);
+  });
+  try {
+    addUnlessLeft(sandbox, firstName, () => {
+      const { netns } = sandbox;
+      creator.link.addElsewhere({ ...wanted, name: firstName, netns });
+    });
+    const link = sandbox.link.get(firstName);
+    created = link.index;
+    nameSandboxLink(sandbox, link.index, attachment);
+    return { ...link, name, alias: aliasOf(attachment) };
+  } catch (cause) {
+    if (cause instanceof CniError) throw cause;
+    throw new Error(`Cannot create ${wanted.info.kind} "${name}"`, { cause });
+  }
+}
+
+/** Adds a link. One of that name was left by a killed ADD. */
+function addUnlessLeft({ link }: Rtnl, name: string, add: () => void): void {
+  try {
+    add();
+  } catch (error) {
+    if (!isErrno(error, "EEXIST") || !link.ensureGone(name)) throw error;
+    add();
+  }
+}
+
+/**
+ * Gives a link of the sandbox the interface's name and the attachment's alias,
+ * in one request.
+ *
+ * @throws {CniError} 4 if the name was taken meanwhile
+ * @throws {NetlinkError} If the kernel refuses
+ */
+export function nameSandboxLink(
+  sandbox: Rtnl,
+  index: number,
+  attachment: Attachment,
+): void {
+  const { ifName: name } = attachment;
+  try {
+    sandbox.link.set(index, { name, alias: aliasOf(attachment) });
+  } catch (error) {
+    if (isErrno(error, "EEXIST")) checkIfNameIsFree(sandbox, name);
+    throw error;
+  }
+}
+
+/** Names the link until it has the interface's name. No link of the host has such a name. */
+export function firstNameOf(
+  { network, containerId, ifName }: Attachment,
+): string {
+  return stableName("cni", network, containerId, ifName);
+}
+
+/**
+ * Builds the result: the interface is the only one, and has all addresses.
+ *
+ * @param lease Addresses and routes
+ */
+export function resultOf(
+  { args }: Pick<Call, "args">,
+  link: Link,
+  lease: Result,
+): Result {
+  return {
+    ...lease,
+    interfaces: [{ ...describeLink(link), sandbox: args.netns }],
+    ips: lease.ips.map((ip) => ({ ...ip, interface: 0 })),
+  };
+}
+
+/**
+ * DEL: deletes the interface, also the Go plugin's, and releases the addresses.
+ * Succeeds whatever is missing.
+ *
+ * @param kind The kind of link that the plugin creates
+ * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
+ * @throws {Error} If the kernel or the IPAM plugin refuses
+ */
+export async function detach(call: Call, kind: string): Promise<void> {
+  await tryAll(withRelease(call, [
+    [
+      `delete interface "${call.args.ifName}"`,
+      () => deleteSandboxLink(call, kind),
+    ],
+  ]));
+}
+
+async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
+  using sandbox = findSandbox(call);
+  if (sandbox === undefined) return;
+  const own = await findOwnLinks(sandbox, call, kind);
+  if (own.length === 0) return;
+  const { deleteNow } = await import("./delete_links.ts");
+  const { linkDeletion } = call;
+  await deleteNow(own, { linkDeletion, hostNetns: pathOf(sandbox.netns) });
+}
+
+/**
+ * Finds the attachment's links: the interface, whatever its container has made
+ * of its name and MAC, and one that a killed ADD has not named yet.
+ */
+async function findOwnLinks(
+  sandbox: Rtnl,
+  call: Call,
+  kind: string,
+): Promise<Link[]> {
+  const attachment = attachmentOf(call);
+  const { ifName } = attachment;
+  const firstName = firstNameOf(attachment);
+  const alias = aliasOf(attachment);
+  const links = sandbox.link.list();
+  const own = links.filter((link) =>
+    link.name === firstName || link.kind === kind && link.alias === alias
+  );
+  if (own.some(({ name }) => name !== firstName)) return own;
+  const named = links.find((link) => link.name === ifName);
+  const isNamed = named !== undefined && !own.includes(named) &&
+    await isOwn(sandbox, named, call, kind);
+  const found = isNamed ? named : findByResult(sandbox, links, call, kind);
+  return found === undefined ? own : [...own, found];
+}
+
+/**
+ * Reports whether a link with the interface's name is the attachment's. The Go
+ * plugins' have no alias. From 0.4.0 on, a prevResult shows whether an ADD has
+ * succeeded. If the runtime has lost it, the leased addresses do.
+ */
+async function isOwn(
+  sandbox: Rtnl,
+  link: Link,
+  call: Call,
+  kind: string,
+): Promise<boolean> {
+  if (link.kind !== kind || isOfAnother(link, attachmentOf(call))) return false;
+  if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
+  const prevResult = readablePrevResult(call);
+  if (prevResult === undefined) {
+    const { hasLeasedAddresses } = await import("./leased_link.ts");
+    return await hasLeasedAddresses(call, sandbox, link);
+  }
+  const isListed = prevResult.interfaces
+    .some(({ name, sandbox }) => name === link.name && sandbox);
+  return isListed && !isOfAnotherPod(sandbox, call);
+}
+
+/** Kinds of links that have their master's MAC, as others on it. */
+const SHARED_MAC = ["ipvlan", "vlan"];
+
+/**
+ * Finds the interface whose name or alias the container has changed, or the Go
+ * plugin's, by its addresses and MAC in prevResult.
+ */
+function findByResult(
+  sandbox: Rtnl,
+  links: readonly Link[],
+  call: Call,
+  kind: string,
+): Link | undefined {
+  const { interfaces = [], ips = [] } = readablePrevResult(call) ?? {};
+  const position = interfaces.findIndex(({ name, sandbox }) =>
+    name === call.args.ifName && sandbox
+  );
+  const expected = interfaces[position];
+  if (expected === undefined) return undefined;
+  const addresses = ips.filter((ip) => ip.interface === position);
+  const others = links.filter((link) =>
+    link.kind === kind && !isOfAnother(link, attachmentOf(call))
+  );
+  return others.find((link) => hasAnyAddress(sandbox, link, addresses)) ??
+    others.find((link) =>
+      !SHARED_MAC.includes(kind) && hasMac(link, expected.mac)
+    );
+}

@@ -1,0 +1,183 @@
+/**
+ * The cable of an attachment: a veth with one end on the host and one in the
+ * sandbox.
+ *
+ * @module
+ */
+
+import { CniError } from "../../../base/error.ts";
+import type { Interface } from "../../../cni/result/result.ts";
+import { isErrno } from "../../../ffi/errno.ts";
+import type { Link, NewVeth } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { Mac } from "../../../net/mac.ts";
+import { aliasOf, type Attachment, isOfAnother } from "../owner/attachment.ts";
+import { readyHostEndForIpv6 } from "../address/ipv6.ts";
+import { checkIfNameIsFree } from "../sandbox/sandbox.ts";
+import { stableName } from "../owner/stable_name.ts";
+
+/** The part of a link that is needed to configure it. */
+export type LinkEnd = Pick<Link, "index" | "name">;
+
+/** Both ends of the cable. */
+export interface Veth<End extends LinkEnd = LinkEnd> {
+  /** The end on the host. */
+  readonly host: End;
+  /** The end in the sandbox. */
+  readonly container: End;
+}
+
+/** A newly created cable. */
+export interface ConnectedVeth extends Veth {
+  /** Whether it replaces an earlier cable of the same attachment. */
+  readonly isReplacement: boolean;
+}
+
+/** Options of a cable. */
+export interface CableOptions {
+  /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
+  readonly mtu?: number | undefined;
+  /** MAC of the container's end; the kernel chooses one if absent. */
+  readonly mac?: Mac | undefined;
+  /** Index of the bridge that the host's end becomes a port of. */
+  readonly masterIndex?: number | undefined;
+}
+
+/**
+ * Creates the cable, with the host's end up and the container's end down.
+ * Leaves nothing behind if it fails.
+ *
+ * @throws {CniError} 4 if the interface's name was taken meanwhile
+ * @throws {Error} If the kernel refuses it
+ */
+export function connectVeth(
+  host: Rtnl,
+  sandbox: Rtnl,
+  attachment: Attachment,
+  { mtu = 0, mac, masterIndex }: CableOptions,
+): ConnectedVeth {
+  const name = hostIfNameOf(attachment);
+  const { ifName } = attachment;
+  try {
+    const { link: hostEnd, isReplacement } = addVeth(
+      host,
+      sandbox,
+      attachment,
+      {
+        name,
+        mtu: mtu > 0 ? mtu : undefined,
+        // So that udev leaves the MAC that ADD returns.
+        mac: Mac.random(),
+        masterIndex,
+        peer: { netns: sandbox.netns, name: ifName, mac },
+      },
+    );
+    host.link.set(hostEnd.index, { alias: aliasOf(attachment) });
+    readyHostEndForIpv6(host.netns, name);
+    if (hostEnd.linkIndex === undefined) throw new Error("it has no peer");
+    const container = { index: hostEnd.linkIndex, name: ifName };
+    return { host: hostEnd, container, isReplacement };
+  } catch (error) {
+    // Another call has connected the sandbox meanwhile. Its cable stays.
+    if (error instanceof CniError) throw error;
+    const hostEnd = findOwnHostEnd(host, attachment);
+    if (hostEnd !== undefined) host.link.ensureGone(hostEnd.index);
+    throw new Error(`Cannot connect "${ifName}" to "${name}"`, {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Adds the cable. The host's end is named after the attachment. If that name is
+ * taken, but the sandbox is not connected, the cable was left by an earlier
+ * attachment of the same names without a DEL, and is replaced.
+ */
+function addVeth(
+  host: Rtnl,
+  sandbox: Rtnl,
+  attachment: Attachment,
+  veth: NewVeth,
+): { link: Link; isReplacement: boolean } {
+  try {
+    return { link: host.link.addVeth(veth), isReplacement: false };
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error;
+    checkIfNameIsFree(sandbox, veth.peer.name);
+    const leftover = findOwnHostEnd(host, attachment);
+    if (leftover === undefined) throw error;
+    host.link.ensureGone(leftover.index);
+    return { link: host.link.addVeth(veth), isReplacement: true };
+  }
+}
+
+/**
+ * Looks up both ends, which also makes sure that they pass packets. The cable
+ * is ready as soon as the container's end is up, but the kernel notices this a
+ * little later unless it is queried, and drops packets until then.
+ */
+export function settleVeth(
+  host: Rtnl,
+  sandbox: Rtnl,
+  veth: Veth,
+): Veth<Link> {
+  return {
+    container: sandbox.link.get(veth.container.name),
+    host: host.link.get(veth.host.name),
+  };
+}
+
+/** The interfaces of a result. */
+export interface DescribedVeth {
+  readonly interfaces: readonly Interface[];
+  /** The position of the container's end, which has the addresses. */
+  readonly container: number;
+}
+
+/**
+ * Describes both ends for a result.
+ *
+ * @param netns CNI_NETNS
+ * @param bridge The interface that comes before them, if any
+ */
+export function describeVeth(
+  { host, container }: Veth<Link>,
+  netns: string,
+  ...bridge: readonly Interface[]
+): DescribedVeth {
+  const end = { ...describeLink(container), sandbox: netns };
+  const interfaces = [...bridge, describeLink(host), end];
+  return { interfaces, container: interfaces.length - 1 };
+}
+
+/** Describes a link of the host for a result. */
+export function describeLink({ name, mac }: Link): Interface {
+  return { name, mac: mac?.toString() };
+}
+
+/** The names of our hosts' ends; the Go plugins' have eight digits. */
+const HOST_PREFIX = "veth", OUR_HOST_END = /^veth[0-9a-f]{11}$/;
+
+/** Names the host's end after the attachment, so that DEL finds it without the sandbox. */
+export function hostIfNameOf(
+  { network, containerId, ifName }: Attachment,
+): string {
+  return stableName(HOST_PREFIX, network, containerId, ifName);
+}
+
+/**
+ * Finds the attachment's host end. A link of that name may belong to another
+ * attachment.
+ */
+export function findOwnHostEnd(
+  host: Rtnl,
+  attachment: Attachment,
+): Link | undefined {
+  const link = host.link.find(hostIfNameOf(attachment));
+  return link === undefined || isOfAnother(link, attachment) ? undefined : link;
+}
+
+/** Reports whether a name has the form of our hosts' ends. */
+export function isOurHostEnd(name: string): boolean {
+  return OUR_HOST_END.test(name);
+}

@@ -1,0 +1,100 @@
+/**
+ * The three names of an attachment, by which its links, rules and files are
+ * found again.
+ *
+ * @module
+ */
+
+import type { Call } from "../../../cni/plugin.ts";
+import type { ValidAttachment } from "../../../cni/config/types.ts";
+import { shorten } from "./stable_name.ts";
+
+/** One interface of one container on one network. */
+export interface Attachment extends ValidAttachment {
+  /** Name of the network. */
+  readonly network: string;
+}
+
+/** Returns the attachment of a call. */
+export function attachmentOf(
+  { network, args }: Pick<Call, "network" | "args">,
+): Attachment {
+  const { containerId, ifName } = args;
+  return { network, containerId, ifName };
+}
+
+/** Prefix of all aliases. They show GC and people which attachment owns a link. */
+const ALIAS_PREFIX = "cni/";
+/**
+ * The longest alias that the kernel accepts, without its trailing NUL.
+ *
+ * Source: include/uapi/linux/if.h `IFALIASZ`, net/core/rtnetlink.c
+ * `ifla_policy`.
+ */
+const MAX_ALIAS_BYTES = 254;
+/** Longer names are shortened, to leave room for a hash of the rest. */
+const MAX_NETWORK_BYTES = 232;
+
+/** Returns the alias of an attachment's link. */
+export function aliasOf(
+  { network, containerId, ifName }: Attachment,
+): string {
+  const prefix = aliasPrefixOf(network);
+  const { length } = new TextEncoder().encode(prefix);
+  // No network, container or interface name contains a slash. UTF-8 cannot
+  // encode a lone surrogate, so this matches what the kernel returns.
+  const rest = `${containerId}/${ifName}`.toWellFormed();
+  return prefix + shorten(rest, MAX_ALIAS_BYTES - length);
+}
+
+/** Returns the prefix of the aliases of all attachments to a network. */
+export function aliasPrefixOf(network: string): string {
+  return `${ALIAS_PREFIX}${shorten(network, MAX_NETWORK_BYTES)}/`;
+}
+
+/**
+ * Reports whether a link with an attachment's name belongs to another
+ * attachment: names are hashes, which may collide. A link without an alias was
+ * left by a killed ADD.
+ */
+export function isOfAnother(
+  { alias }: { readonly alias: string | undefined },
+  attachment: Attachment,
+): boolean {
+  return alias?.startsWith(ALIAS_PREFIX) === true &&
+    alias !== aliasOf(attachment);
+}
+
+/**
+ * Builds a test for links of attachments to the network that are not valid any
+ * more, by their aliases.
+ */
+export function staleLinkTest(
+  network: string,
+  valid: readonly ValidAttachment[],
+): (link: { readonly alias: string | undefined }) => boolean {
+  const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
+  const prefix = aliasPrefixOf(network);
+  return ({ alias }) =>
+    alias?.startsWith(prefix) === true && !spared.includes(alias);
+}
+
+/** The owner of a link, as far as its alias tells. */
+export interface LinkOwner extends Attachment {
+  /** Whether the container's ID may be cut off, and the interface unknown. */
+  readonly isCut: boolean;
+}
+
+/** Finds the attachment that a link belongs to, by its alias. */
+export function findLinkOwner(
+  { alias }: { readonly alias: string | undefined },
+): LinkOwner | undefined {
+  const [prefix, network, containerId, ...rest] = alias?.split("/") ?? [];
+  const isOurs = `${prefix}/` === ALIAS_PREFIX && network && containerId;
+  if (!isOurs) return undefined;
+  const [ifName = ""] = rest;
+  // A hash that replaces the end begins with a tilde, which no ID contains.
+  const [start = ""] = containerId.split("~");
+  const isCut = start !== containerId || ifName.includes("~");
+  return { network, containerId: start, ifName, isCut };
+}

@@ -1,0 +1,49 @@
+/**
+ * Links that containers leave on the host.
+ *
+ * @module
+ */
+
+import type { LeftoverSearch } from "../../../cni/tools/leftovers.ts";
+import type { Orphan } from "../../../cni/tools/orphan.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { findLinkOwner } from "./attachment.ts";
+
+/** A link's own description. */
+export interface LinkEvidence {
+  /** Why it is left over although it names no owner; undefined if it is not. */
+  readonly unknown?: string | undefined;
+  /** Reports whether it is used after all. */
+  readonly isUsed?: (host: Rtnl) => boolean;
+}
+
+/** Describes a link if its container is gone; empty otherwise. */
+export function linkOrphan(
+  search: Pick<LeftoverSearch, "hostNetns" | "evidence">,
+  link: Link,
+  { unknown, isUsed }: LinkEvidence = {},
+): Orphan[] {
+  const owner = findLinkOwner(link);
+  const why = owner === undefined ? unknown : search.evidence.findProof({
+    container: owner.containerId,
+    isCut: owner.isCut,
+  });
+  if (why === undefined) return [];
+  const { name, index, alias } = link;
+  return [{
+    kind: "link",
+    where: name,
+    container: owner?.containerId ?? "",
+    network: owner?.network ?? "",
+    why,
+    async remove(): Promise<void> {
+      await Promise.resolve();
+      using rtnl = Rtnl.open(search.hostNetns);
+      const found = rtnl.link.find(name);
+      if (found?.index !== index || found.alias !== alias) return;
+      if (isUsed?.(rtnl)) return;
+      rtnl.link.ensureGone(index);
+    },
+  }];
+}

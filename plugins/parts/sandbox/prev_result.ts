@@ -1,0 +1,150 @@
+/**
+ * Reads from a prevResult what interface plugins and chained plugins need.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { Interface, IpConfig, Result } from "../../../cni/result/result.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Cidr } from "../../../net/cidr.ts";
+import { listAddresses } from "../link/configure_link.ts";
+import { netnsIdOf } from "./sandbox.ts";
+
+/**
+ * Reads prevResult for a tear-down. Returns undefined if it is invalid.
+ */
+export function readablePrevResult(
+  call: Pick<Call, "prevResult" | "log">,
+): Result | undefined {
+  try {
+    return call.prevResult;
+  } catch (error) {
+    call.log.warn("Ignoring prevResult", { problem: describeError(error) });
+    return undefined;
+  }
+}
+
+/**
+ * Returns the prevResult, which CHECK requires.
+ *
+ * @param message The error's message if it is missing
+ * @throws {CniError} 7 if it is missing; 6 or 7 if it is invalid
+ */
+export function requirePrevResult(
+  { prevResult }: Pick<Call, "prevResult">,
+  message: string,
+): Result {
+  if (prevResult !== undefined) return prevResult;
+  throw new CniError(ErrorCode.InvalidNetworkConfig, message);
+}
+
+/**
+ * Lists the addresses of the call's interface, including addresses that name no
+ * interface.
+ */
+export function ownIpsOf(result: Result, { ifName }: CmdArgs): IpConfig[] {
+  return result.ips.filter(({ interface: index }) =>
+    index === undefined || result.interfaces[index]?.name === ifName
+  );
+}
+
+/** Lists the same addresses as {@linkcode ownIpsOf}, with their prefix lengths. */
+export function addressesOf(result: Result, args: CmdArgs): Cidr[] {
+  return ownIpsOf(result, args).map(({ address }) => address);
+}
+
+/**
+ * Returns the result without addresses and routes that chained plugins added to
+ * other interfaces.
+ */
+export function ownPartOf(result: Result, args: CmdArgs): Result {
+  const ips = ownIpsOf(result, args);
+  const others = result.ips.filter((ip) => !ips.includes(ip));
+  return {
+    ...result,
+    ips,
+    routes: result.routes.filter(({ gw }) =>
+      gw === undefined || !others.some(({ address }) => address.contains(gw))
+    ),
+  };
+}
+
+/**
+ * Reports whether the CNI_NETNS of a late DEL refers to another pod's sandbox,
+ * as a path like `/proc/PID/ns/net` does once the PID is reused. It compares
+ * the MACs and addresses of the interfaces in prevResult. A value that is
+ * missing on either side is not compared. Another MAC alone proves nothing if
+ * the interface has one of its addresses: bonds, VRRP and virtual machines
+ * change MACs.
+ *
+ * @param sandbox The namespace that CNI_NETNS refers to now
+ */
+export function isOfAnotherPod(
+  sandbox: Rtnl,
+  call: Pick<Call, "prevResult" | "log" | "args">,
+): boolean {
+  const prevResult = readablePrevResult(call);
+  if (prevResult === undefined) return false;
+  const { interfaces, ips } = prevResult;
+  const { ifName, netns } = call.args;
+  const listed = interfaces.some(({ sandbox }) => sandbox)
+    ? interfaces
+    : [{ name: ifName, sandbox: netns }];
+  return listed.some((one, position) => {
+    if (!one.sandbox) return false;
+    if (one.sandbox !== netns && isOtherNetns(one.sandbox, sandbox)) {
+      return true;
+    }
+    const addresses = ips.filter(({ interface: index }) =>
+      index === undefined ? one.name === ifName : index === position
+    );
+    return isOtherLink(sandbox, one, addresses);
+  });
+}
+
+/** Reports whether a path certainly leads to another namespace. */
+function isOtherNetns(path: string, sandbox: Rtnl): boolean {
+  const id = findFileId(path);
+  return id !== undefined && id !== netnsIdOf(sandbox.netns);
+}
+
+function isOtherLink(
+  sandbox: Rtnl,
+  { name, mac }: Interface,
+  ips: readonly IpConfig[],
+): boolean {
+  const link = sandbox.link.find(name);
+  if (link === undefined) return false;
+  const knowsMac = Boolean(mac) && link.mac !== undefined;
+  if (knowsMac && hasMac(link, mac)) return false;
+  return !(hasAnyAddress(sandbox, link, ips) ?? !knowsMac);
+}
+
+/** Reports whether a link has a MAC, which may be written in any way. */
+export function hasMac({ mac }: Pick<Link, "mac">, text = ""): boolean {
+  const digits = text.replaceAll(/[:.-]/g, "").toLowerCase();
+  return mac !== undefined && mac.hex === digits;
+}
+
+/**
+ * Reports whether a link has any of the addresses. Returns undefined if there
+ * are none to compare, on either side.
+ */
+export function hasAnyAddress(
+  netns: Rtnl,
+  link: Link,
+  ips: readonly IpConfig[],
+): boolean | undefined {
+  if (ips.length === 0) return undefined;
+  const present = listAddresses(netns, link)
+    .filter(({ address }) => !address.ip.isLinkLocal);
+  if (present.length === 0) return undefined;
+  return present.some((own) =>
+    ips.some((ip) => ip.address.equals(own.address))
+  );
+}

@@ -1,0 +1,148 @@
+/**
+ * Opens the sandbox's namespace and checks names in it.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { findBootId, findFileId } from "../../../base/files/same_file.ts";
+import {
+  findNetnsId,
+  isNamespace,
+  isOwnNetns,
+} from "../../../cni/call/own_netns.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import { isErrno, SyscallError } from "../../../ffi/errno.ts";
+import { isMissingNetns, type NetNs } from "../../../ffi/netns.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+
+/** What setns(2) fails with for other files. Source: asm-generic/errno-base.h. */
+const EINVAL = 22;
+
+/**
+ * Opens the sandbox's namespace: the one that the call has compared with the
+ * host's.
+ *
+ * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, or
+ * leads to another one since; 11 if descriptors or memory have run out, 999 for
+ * any other failure
+ */
+export function openSandbox(args: Pick<CmdArgs, "netns">): Rtnl {
+  const sandbox = openAny(args);
+  try {
+    checkSeen(args, sandbox.netns);
+    return sandbox;
+  } catch (error) {
+    sandbox[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/**
+ * Checks that an open namespace is the one that the call has compared with the
+ * host's: the path may lead to another one since, or to no namespace.
+ *
+ * @throws {CniError} 8 if not
+ */
+export function checkSeen(args: Pick<CmdArgs, "netns">, netns: NetNs): void {
+  const id = netnsIdOf(netns);
+  if (!isNamespace(id)) {
+    throw new CniError(
+      ErrorCode.InvalidNetns,
+      `Cannot open network namespace "${args.netns}"`,
+      { cause: new SyscallError("setns", EINVAL) },
+    );
+  }
+  if (id === findNetnsId(args)) return;
+  throw new CniError(
+    ErrorCode.InvalidNetns,
+    `Network namespace "${args.netns}" was replaced during the call`,
+  );
+}
+
+function openAny({ netns }: Pick<CmdArgs, "netns">): Rtnl {
+  try {
+    return Rtnl.open(netns);
+  } catch (error) {
+    throw new CniError(
+      codeOf(error),
+      `Cannot open network namespace "${netns}"`,
+      { cause: error },
+    );
+  }
+}
+
+/** Returns device and inode of an open namespace. */
+export function netnsIdOf(netns: NetNs): string | undefined {
+  return findFileId(pathOf(netns));
+}
+
+/**
+ * Returns what no other network namespace has, even after this one has ended:
+ * the kernel uses inodes again. Returns undefined before Linux 5.14, and if the
+ * kernel does not show which start of the machine this is.
+ */
+export function lastingIdOf({ socket }: Rtnl): string | undefined {
+  const cookie = socket.netnsCookie;
+  if (cookie === undefined) return undefined;
+  const boot = findBootId();
+  return boot && `${boot}/${cookie}`;
+}
+
+/** Returns a path that leads to an open namespace as long as it is open. */
+export function pathOf({ fd }: NetNs): string {
+  return `/proc/thread-self/fd/${fd}`;
+}
+
+function codeOf(error: unknown): number {
+  if (isMissingNetns(error)) return ErrorCode.InvalidNetns;
+  return isErrno(error, "EMFILE", "ENFILE", "ENOMEM", "ENOBUFS")
+    ? ErrorCode.TryAgainLater
+    : ErrorCode.Internal;
+}
+
+/**
+ * Opens the sandbox's namespace if it still exists.
+ *
+ * A path that now refers to the host's own namespace was reused by another
+ * process. Deleting by name there would delete the host's links.
+ *
+ * @throws {CniError} 8 if CNI_NETNS leads to another one since the call has
+ * looked, 11 or 999 if it exists and cannot be opened
+ */
+export function findSandbox(
+  { args, hostNetns }: Pick<Call, "args" | "hostNetns">,
+): Rtnl | undefined {
+  if (args.netns === "" || isOwnNetns(args, hostNetns)) return undefined;
+  try {
+    return openSandbox(args);
+  } catch (error) {
+    if (error instanceof CniError && isMissingNetns(error.cause)) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/**
+ * Checks that the interface name is free in the sandbox. Call it before
+ * anything is allocated for the interface.
+ *
+ * @throws {CniError} 4 if it is taken or cannot be used
+ */
+export function checkIfNameIsFree(sandbox: Rtnl, ifName: string): void {
+  const refuse = (why: string): CniError =>
+    new CniError(
+      ErrorCode.InvalidEnvironment,
+      `Cannot add interface "${ifName}": ${why}`,
+    );
+  if (ifName.includes("%")) {
+    throw refuse("the kernel would put a number in place of the %");
+  }
+  // An environment cannot contain a NUL, but a call within a process can.
+  if (ifName.includes("\0")) throw refuse("it contains a NUL");
+  if (sandbox.link.find(ifName) !== undefined) {
+    throw refuse("the sandbox has one of that name");
+  }
+}
