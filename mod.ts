@@ -53,9 +53,9 @@ export {
   type CmdArgs,
   type Command,
   COMMANDS,
-  type Environment,
   parseArgs,
 } from "./cni/call/args.ts";
+export type { Environment } from "./base/process/environment.ts";
 export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 
 // What a plugin tells tools: validate, explain, schema, gc --orphans.

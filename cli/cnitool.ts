@@ -15,7 +15,12 @@ import {
   NetworkRuntime,
   type RuntimeConf,
 } from "../libcni/mod.ts";
-import type { CommandRow, Output, Program, Run } from "../base/command_line/command.ts";
+import type {
+  CommandRow,
+  Output,
+  Program,
+  Run,
+} from "../base/command_line/command.ts";
 import { type CniCall, pick } from "./flags.ts";
 import { readArgs, readDirectories } from "./networks/network.ts";
 import { createNodeInvoker, readPluginEnv } from "./daemon/node_invoker.ts";

@@ -22,9 +22,7 @@ import {
   writeStderr,
 } from "../base/process/stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
-
-/** The release of these plugins. */
-export const PLUGINS_VERSION = "0.1.0";
+import { PLUGINS_VERSION } from "../base/process/build_identity.ts";
 
 /** The release of the Go plugins that these plugins replace. */
 const GO_PLUGINS_VERSION = "1.10.0";

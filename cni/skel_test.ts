@@ -21,7 +21,8 @@ import {
 import { OWN_NETNS } from "../tests/_harness/surroundings.ts";
 import { importFlags } from "../scripts/net.ts";
 import { Cidr } from "../net/cidr.ts";
-import { type Command, COMMANDS, type Environment } from "./call/args.ts";
+import { type Command, COMMANDS } from "./call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import { CniError } from "../base/error.ts";
 import type { Invocation, Invoker } from "./call/surroundings.ts";
 import type { Call } from "./plugin.ts";

@@ -8,7 +8,7 @@
  */
 
 import * as z from "zod/mini";
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import { describeError } from "../base/error.ts";
 import { type Ending, runToEnd } from "../cni/invoke/child.ts";
 import { deadline } from "../base/deadline.ts";

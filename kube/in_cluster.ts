@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import type { Access } from "./access.ts";
 import { bearer, FileCredentials } from "./credentials.ts";
 import {

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import { CniError } from "../base/error.ts";
 import { deadline } from "../base/deadline.ts";
 import { KubeScene } from "./testing/kube_scene.ts";

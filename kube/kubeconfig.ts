@@ -7,7 +7,7 @@
  */
 
 import { dirname, resolve } from "@std/path/posix";
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import { decode, omitAbsent } from "../base/json/json.ts";
 import type { Access } from "./access.ts";
 import {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import { omitAbsent } from "../base/json/json.ts";
 import type {
   ClientCertificate,

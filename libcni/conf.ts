@@ -19,7 +19,12 @@ import {
   type JsonValue,
   sortKeys,
 } from "../base/json/json.ts";
-import { givenDnsSchema, netConf, once, optional } from "../cni/config/types.ts";
+import {
+  givenDnsSchema,
+  netConf,
+  once,
+  optional,
+} from "../cni/config/types.ts";
 import {
   decodeAs,
   malformed,

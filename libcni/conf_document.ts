@@ -8,7 +8,12 @@
  */
 
 import * as z from "zod/mini";
-import { CniError, describeError, ErrorCode, toCniError } from "../base/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../base/error.ts";
 import {
   decode,
   type JsonObject,

@@ -34,7 +34,7 @@ class Fixture implements AsyncDisposable {
          const locks = new AttachmentLocks("${this.directory}");
          ${script}`,
       ],
-      cwd: new URL("../..", import.meta.url),
+      cwd: new URL("..", import.meta.url),
       stdin: "piped",
       stdout: "piped",
     }).spawn();

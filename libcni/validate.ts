@@ -4,8 +4,16 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode, toCniError } from "../base/error.ts";
-import { askForVersions, type VersionInfo } from "../cni/invoke/version_probe.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../base/error.ts";
+import {
+  askForVersions,
+  type VersionInfo,
+} from "../cni/invoke/version_probe.ts";
 import { DEFAULT_VERSION } from "../cni/version.ts";
 import { listCapabilities } from "./conf.ts";
 import type { Network, OperationOptions } from "./operation.ts";

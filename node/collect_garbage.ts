@@ -4,10 +4,7 @@
  * @module
  */
 
-import type {
-  CachedAttachment,
-  NetworkConfList,
-} from "../libcni/mod.ts";
+import type { CachedAttachment, NetworkConfList } from "../libcni/mod.ts";
 import type { MaybePromise } from "../cni/plugin.ts";
 import { type Step, tryAll } from "../cni/call/rollback.ts";
 import type { ValidAttachment } from "../cni/config/types.ts";

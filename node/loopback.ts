@@ -4,10 +4,7 @@
  * @module
  */
 
-import {
-  type NetworkConfList,
-  parseNetworkConfList,
-} from "../libcni/mod.ts";
+import { type NetworkConfList, parseNetworkConfList } from "../libcni/mod.ts";
 
 /** Network name, the same in kubelet, CRI-O and containerd. */
 export const LOOPBACK_NETWORK = "cni-loopback";

@@ -1,8 +1,5 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
-import {
-  type NetworkConfList,
-  parseNetworkConfList,
-} from "../libcni/mod.ts";
+import { type NetworkConfList, parseNetworkConfList } from "../libcni/mod.ts";
 import { withLabels } from "./pod_labels.ts";
 
 function listOf(...plugins: unknown[]): NetworkConfList {

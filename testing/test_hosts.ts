@@ -15,7 +15,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import { createInvoker, type Dispatch } from "../cni/invoke/in_process.ts";
 import type { DispatchOutput } from "../cni/call/surroundings.ts";
 import type { Plugin } from "../cni/plugin.ts";

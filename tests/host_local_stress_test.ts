@@ -7,7 +7,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { eachAtOnce, howOften } from "./_harness/repetition.ts";
 import {

@@ -35,8 +35,8 @@ for i in $(seq 500); do [ -S /run/systemd/journal/socket ] && break; sleep 0.02;
 
 /** Logs, and shows the log as soon as the journal has it. */
 const LOG_AND_SHOW = `
-  import { createLog } from "./cni/log/log.ts";
-  import { keepLog } from "./cni/log/log_file.ts";
+  import { createLog } from "./base/log/log.ts";
+  import { keepLog } from "./base/log/log_file.ts";
   import { runCni } from "./tests/_harness/tool_call.ts";
 const env = { CNI_LOG_FILE: "journal", ...JSON.parse(Deno.args[0]) };
 const records = [];

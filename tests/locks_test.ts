@@ -13,12 +13,14 @@ import { ToolHost } from "./_harness/tool_host.ts";
 const root = new URL("..", import.meta.url).pathname;
 /** Directories with the product's code. */
 const PARTS = [
+  "base",
   "cli",
   "cni",
   "daemon",
   "ffi",
   "ipam",
   "kube",
+  "libcni",
   "node",
   "plugins",
 ];

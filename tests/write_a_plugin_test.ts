@@ -5,7 +5,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Environment } from "../cni/call/args.ts";
+import type { Environment } from "../base/process/environment.ts";
 import { execInvoker } from "../cni/invoke/exec_invoker.ts";
 import { dispatch } from "../cni/skel.ts";
 import project from "../deno.json" with { type: "json" };

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../process/environment.ts";
 import { LONGEST_TIMER_MS, parseDuration } from "../duration.ts";
 import type { Style } from "./style.ts";
 import { refuse } from "./usage_error.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../process/environment.ts";
 
 /** Erases the line of the cursor. */
 const ERASE = "\r\u001b[K";

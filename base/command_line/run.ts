@@ -4,14 +4,10 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../process/environment.ts";
 import { deadline, JoinedSignal } from "../deadline.ts";
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
-import {
-  readEnvironment,
-  writeStderr,
-  writeStdout,
-} from "../process/stdio.ts";
+import { PLUGINS_VERSION } from "../process/build_identity.ts";
+import { readEnvironment, writeStderr, writeStdout } from "../process/stdio.ts";
 import {
   type AnyFlagValues,
   type CommandCall,

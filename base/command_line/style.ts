@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../process/environment.ts";
 
 /** Highlights text for people. */
 export interface Style {

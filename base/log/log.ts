@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../process/environment.ts";
 
 /** The severity of a line. */
 export type LogLevel = "debug" | "info" | "warn" | "error";

@@ -11,7 +11,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../process/environment.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { FileLock } from "../files/lock.ts";
 import {

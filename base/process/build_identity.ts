@@ -16,3 +16,6 @@ export const DIGEST_PLACEHOLDER = "sha256-of-the-bundle";
 export const buildIdentity: string = import.meta.dirname === undefined
   ? DIGEST_PLACEHOLDER
   : `source:${import.meta.dirname}`;
+
+/** The release of these plugins. */
+export const PLUGINS_VERSION = "0.1.0";

@@ -18,7 +18,10 @@ import {
   type RuntimeConf,
 } from "../../libcni/mod.ts";
 import { pluginFailure } from "../../libcni/operation.ts";
-import { arrangeResult, describeAttachment } from "../attachments/attachment.ts";
+import {
+  arrangeResult,
+  describeAttachment,
+} from "../attachments/attachment.ts";
 import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
 import { findTarget, findUnknown } from "../attachments/target.ts";
 import { type Output, readTimeLimit } from "../../base/command_line/command.ts";

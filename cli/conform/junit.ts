@@ -6,7 +6,11 @@
 
 import type { Report } from "../../testing/conform/report.ts";
 import type { Row } from "../../testing/conform/run.ts";
-import { type Attributes, element, escapeXml } from "../../base/command_line/svg.ts";
+import {
+  type Attributes,
+  element,
+  escapeXml,
+} from "../../base/command_line/svg.ts";
 
 /** Formats reports as JUnit's XML: a suite for each executable. */
 export function formatJunit(

@@ -34,7 +34,11 @@ import { whileSignalsKill } from "../../base/command_line/interrupt.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { isBuiltByGo } from "../doctor/plugins.ts";
-import { getNetworkFile, isDirectory, readDirectories } from "../networks/network.ts";
+import {
+  getNetworkFile,
+  isDirectory,
+  readDirectories,
+} from "../networks/network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "./diff.ts";
 import { readStdin } from "../../base/process/stdio.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { mayHaveSpans } from "../../cni/call/variables.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { describeError } from "../../base/error.ts";
@@ -18,7 +18,11 @@ import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
 import { createMultus } from "../../plugins/multus/plugin.ts";
 import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
-import type { CommandCall, FlagValues, Output } from "../../base/command_line/command.ts";
+import type {
+  CommandCall,
+  FlagValues,
+  Output,
+} from "../../base/command_line/command.ts";
 import { ClaimReleaser } from "../../ipam/whereabouts/claim_releaser.ts";
 import { ResidentClients } from "../../ipam/whereabouts/resident_clients.ts";
 import { ResidentCluster } from "../../kube/resident/resident_cluster.ts";

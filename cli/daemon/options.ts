@@ -9,7 +9,11 @@ import {
   LOG_LEVELS,
   type LogLevel,
 } from "../../plugins/multus/log/operation_log.ts";
-import type { CommandCall, FlagTable, FlagValues } from "../../base/command_line/command.ts";
+import type {
+  CommandCall,
+  FlagTable,
+  FlagValues,
+} from "../../base/command_line/command.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 
 /** The flags, in the order of the help text. */

@@ -5,7 +5,10 @@
  */
 
 import { pause } from "../../base/deadline.ts";
-import { formatFailureText, isDenied } from "../../base/command_line/failure.ts";
+import {
+  formatFailureText,
+  isDenied,
+} from "../../base/command_line/failure.ts";
 import { CHECKS } from "./checks.ts";
 import type { Check, Finding } from "./finding.ts";
 import type { Node } from "./node.ts";

@@ -5,7 +5,7 @@
  */
 
 import { basename } from "@std/path/posix";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { type CniError, toCniError } from "../../base/error.ts";
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";

@@ -11,7 +11,10 @@ import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { openConnection } from "../../kube/connection.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
-import { formatFailureText, isDenied } from "../../base/command_line/failure.ts";
+import {
+  formatFailureText,
+  isDenied,
+} from "../../base/command_line/failure.ts";
 import { listNetworkNames } from "../networks/network.ts";
 import { findOwnType } from "../plugins/plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";

@@ -8,7 +8,11 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import { withIoFailure } from "../../base/files/io.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { Check } from "../doctor/finding.ts";
-import { type Column, formatListing, wrap } from "../../base/command_line/table.ts";
+import {
+  type Column,
+  formatListing,
+  wrap,
+} from "../../base/command_line/table.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "./explain.ts";

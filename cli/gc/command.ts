@@ -5,10 +5,7 @@
  */
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
-import type {
-  CachedAttachment,
-  NetworkConfList,
-} from "../../libcni/mod.ts";
+import type { CachedAttachment, NetworkConfList } from "../../libcni/mod.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
 import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";

@@ -17,7 +17,11 @@ import { type Output, readDuration } from "../../base/command_line/command.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, readDirectories, refuseLate } from "../networks/network.ts";
+import {
+  chooseExitCode,
+  readDirectories,
+  refuseLate,
+} from "../networks/network.ts";
 
 /** Searches the node, and removes what it finds with `--yes`. */
 export async function gcOrphans(call: CniCall): Promise<Output> {

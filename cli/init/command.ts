@@ -21,7 +21,11 @@ import {
 } from "./free_subnets.ts";
 import { type Choices, makeNetwork, STARTERS } from "./make_network.ts";
 import { listTypes } from "../install/plugin_types.ts";
-import { createRuntime, listNetworks, readDirectories } from "../networks/network.ts";
+import {
+  createRuntime,
+  listNetworks,
+  readDirectories,
+} from "../networks/network.ts";
 import { findMissing } from "../plugins/plugin_file.ts";
 import { formatPlace } from "../../cni/tools/problem.ts";
 import { noteNoPlugins } from "../validate/plugin_calls.ts";

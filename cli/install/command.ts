@@ -41,7 +41,11 @@ import {
 } from "./installation.ts";
 import { listTypes } from "./plugin_types.ts";
 import { judgeNode, type NodeVerdict } from "./verdict.ts";
-import { isDirectory, listNetworks, readDirectories } from "../networks/network.ts";
+import {
+  isDirectory,
+  listNetworks,
+  readDirectories,
+} from "../networks/network.ts";
 import { findDaemonProcess, readExecutable } from "../daemon/node_daemon.ts";
 
 /** This executable. */

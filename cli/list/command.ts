@@ -13,7 +13,11 @@ import {
 import { getPod, shortenId } from "../attachments/target.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, getNetwork, readDirectories } from "../networks/network.ts";
+import {
+  chooseExitCode,
+  getNetwork,
+  readDirectories,
+} from "../networks/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 
 /** An attachment, as shown. */

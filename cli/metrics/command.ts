@@ -5,11 +5,14 @@
  */
 
 import { once } from "../../cni/config/types.ts";
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { formatGauge, type Labels } from "../../daemon/server/metrics.ts";
 import { ORPHAN_KINDS } from "../../cni/tools/orphan.ts";
 import type { Output } from "../../base/command_line/command.ts";
-import { formatFailureText, hintAtRoot } from "../../base/command_line/failure.ts";
+import {
+  formatFailureText,
+  hintAtRoot,
+} from "../../base/command_line/failure.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { listLeftovers } from "../doctor/leftovers.ts";
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts";

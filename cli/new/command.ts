@@ -8,17 +8,13 @@ import { dirname, join, resolve } from "@std/path/posix";
 import { ifPossible, withIoFailure } from "../../base/files/io.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { CURRENT_VERSION } from "../../cni/version.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import {
-  type Kind,
-  loadTemplates,
-  type Templates,
-} from "./templates.ts";
+import { type Kind, loadTemplates, type Templates } from "./templates.ts";
 
 /** Writes the files into a new directory of the plugin's name. */
 export async function newPlugin(call: CniCall): Promise<Output> {

@@ -7,7 +7,11 @@
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, isDirectory, readDirectories } from "../networks/network.ts";
+import {
+  chooseExitCode,
+  isDirectory,
+  readDirectories,
+} from "../networks/network.ts";
 import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 

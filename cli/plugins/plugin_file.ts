@@ -5,7 +5,7 @@
  */
 
 import { join } from "@std/path/posix";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, toCniError } from "../../base/error.ts";
 import { deadline, JoinedSignal } from "../../base/deadline.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
@@ -19,7 +19,11 @@ import type { Plugin } from "../../cni/plugin.ts";
 import { haveSameContent } from "../../base/files/same_content.ts";
 import { isSameFile } from "../../base/files/same_file.ts";
 import { listNamesOf } from "../../base/process/own_names.ts";
-import { findPlugin, pluginNames, unknownName } from "../../plugins/registry.ts";
+import {
+  findPlugin,
+  pluginNames,
+  unknownName,
+} from "../../plugins/registry.ts";
 import { findByName } from "../../plugins/renamed.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";

@@ -11,13 +11,17 @@ import {
   withIoFailure,
 } from "../../base/files/io.ts";
 import { DEFAULT_LOG, findLogPath, NO_LOG } from "../../base/log/log_file.ts";
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import type { Output, Run } from "../../base/command_line/command.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { listTypes } from "../install/plugin_types.ts";
-import { type Directories, listNetworks, readDirectories } from "../networks/network.ts";
+import {
+  type Directories,
+  listNetworks,
+  readDirectories,
+} from "../networks/network.ts";
 import { Collection } from "./collect.ts";
 import { maskKeys } from "./mask.ts";
 import { makeTarGz } from "./tar.ts";
@@ -26,10 +30,13 @@ import { requireDirectoryOf } from "../written_file.ts";
 
 /** Commands of the tool in the report, with their arguments. */
 const COMMANDS: Readonly<Record<string, () => Promise<Run>>> = {
-  "doctor.json": async () => (await import("../doctor/command.ts")).doctor as Run,
+  "doctor.json": async () =>
+    (await import("../doctor/command.ts")).doctor as Run,
   "list.json": async () => (await import("../list/command.ts")).list as Run,
-  "networks.json": async () => (await import("../networks/command.ts")).networks as Run,
-  "plugins.json": async () => (await import("../plugins/command.ts")).plugins as Run,
+  "networks.json": async () =>
+    (await import("../networks/command.ts")).networks as Run,
+  "plugins.json": async () =>
+    (await import("../plugins/command.ts")).plugins as Run,
 };
 
 /** The commands that show a namespace, by file. */

@@ -16,7 +16,11 @@ import {
 import { unfoldChains } from "../networks/chain_form.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import { createRuntime, getNetwork, readDirectories } from "../networks/network.ts";
+import {
+  createRuntime,
+  getNetwork,
+  readDirectories,
+} from "../networks/network.ts";
 import { findMissing, findOwnType } from "../plugins/plugin_file.ts";
 
 /** Runs STATUS of the plugins that have it, and checks that the others exist. */

@@ -14,7 +14,11 @@ import type { Output } from "../../base/command_line/command.ts";
 import { whileSignalsKill } from "../../base/command_line/interrupt.ts";
 import type { Style } from "../../base/command_line/style.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { type Column, formatTable, wrap } from "../../base/command_line/table.ts";
+import {
+  type Column,
+  formatTable,
+  wrap,
+} from "../../base/command_line/table.ts";
 import { UsageError } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { toChromeTrace } from "./chrome.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { LinkDeletion } from "../../cni/call/link_deletion.ts";
 import { describeError } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";

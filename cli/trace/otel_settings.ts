@@ -8,7 +8,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { describeError } from "../../base/error.ts";
 import type { SpanContext } from "./span.ts";
 

@@ -8,7 +8,7 @@
  */
 
 import type { JsonObject } from "../../base/json/json.ts";
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import type { Span, SpanAttributes } from "./span.ts";
 
 /** `STATUS_CODE_ERROR`. */

@@ -6,7 +6,7 @@
  */
 
 import type { AsyncLocalStorage } from "node:async_hooks";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { describeError } from "../../base/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import type { Kind } from "./record.ts";

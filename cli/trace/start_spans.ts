@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { exchange } from "../../ffi/socket/tcp_exchange.ts";
 import { Ip } from "../../net/ip.ts";
 import { traceLocks } from "./locks.ts";

@@ -28,12 +28,7 @@ import {
   type Problem,
   warningAt,
 } from "../../cni/tools/problem.ts";
-import {
-  locate,
-  readFile,
-  readSources,
-  type Source,
-} from "./sources.ts";
+import { locate, readFile, readSources, type Source } from "./sources.ts";
 import { noteNoPlugins, type Validator } from "./plugin_calls.ts";
 import { validateNetwork, type Validation } from "./validate.ts";
 

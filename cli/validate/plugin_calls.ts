@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode, type ErrorObject } from "../../base/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import {
@@ -27,10 +27,17 @@ import {
   pluginNames,
   programNames,
 } from "../../plugins/registry.ts";
-import { formatFailureText, hintAtRoot } from "../../base/command_line/failure.ts";
+import {
+  formatFailureText,
+  hintAtRoot,
+} from "../../base/command_line/failure.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { findMissing, findNameless, findOwnPlugin } from "../plugins/plugin_file.ts";
+import {
+  findMissing,
+  findNameless,
+  findOwnPlugin,
+} from "../plugins/plugin_file.ts";
 import { advise } from "./advice.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
 import {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { showControls, type Style } from "../../base/command_line/style.ts";
 import { wrap } from "../../base/command_line/table.ts";
 import type { Severity } from "../../cni/tools/problem.ts";

@@ -4,11 +4,9 @@
  * @module
  */
 
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { listNeeded, type NeededVariable } from "./variables.ts";
-
-/** Environment variables by name. */
-export type Environment = Readonly<Record<string, string>>;
 
 /** The commands that act on a configuration, as CNI_COMMAND spells them. */
 export const COMMANDS = ["ADD", "DEL", "CHECK", "GC", "STATUS"] as const;

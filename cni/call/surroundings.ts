@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { CmdArgs, Environment } from "./args.ts";
+import type { CmdArgs } from "./args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { Result } from "../result/result.ts";
 import type { LinkDeletion } from "./link_deletion.ts";
 

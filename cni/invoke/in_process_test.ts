@@ -7,7 +7,7 @@ import {
 } from "@std/assert";
 import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import type { Environment } from "../call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, type ErrorObject } from "../../base/error.ts";
 import type { Plugin } from "../plugin.ts";
 import { emptyResult, type Result } from "../result/result.ts";

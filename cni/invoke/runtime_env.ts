@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 
 /** Values of the CNI_* variables; absent ones become empty. */
 export interface RuntimeArgs {

@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import type { Environment } from "../call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
 import { once, optional } from "../config/types.ts";

@@ -3,7 +3,11 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { familyOf, GOLDEN, readGolden } from "./testing.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { type JsonObject, type JsonValue, omitAbsent } from "../../base/json/json.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  omitAbsent,
+} from "../../base/json/json.ts";
 import {
   emptyResult,
   type Interface,

@@ -6,7 +6,11 @@
 
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import { type JsonObject, type JsonValue, objectOf } from "../../base/json/json.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../base/json/json.ts";
 
 /** Lists the items of an array as objects; empty for anything else. */
 export function listOf(value: JsonValue | undefined): JsonObject[] {

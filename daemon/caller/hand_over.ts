@@ -165,7 +165,9 @@ async function askThickDaemon(
   if (name !== "multus" || typeof directory !== "string") return undefined;
   if (valueOf(config, "socket") === "") return undefined; // none
   if (!directory.startsWith("/")) return undefined;
-  const { sendCall, toAnswer } = await import("../../plugins/multus/thick/client.ts");
+  const { sendCall, toAnswer } = await import(
+    "../../plugins/multus/thick/client.ts"
+  );
   const socket = httpSocketIn(directory);
   const response = sendCall(socket, { env, stdin });
   const command = env["CNI_COMMAND"];

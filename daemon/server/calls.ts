@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { UnaskedCall } from "../wire/daemon_losses.ts";
 import { NO_DAEMON } from "../wire/daemon_socket.ts";
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { takeUnasked } from "../wire/daemon_losses.ts";
 import {
   HTTP_SOCKET_NAME,
@@ -17,7 +17,7 @@ import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { exists } from "../../ffi/socket/unix_stream.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";

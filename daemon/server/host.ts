@@ -8,7 +8,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import * as libc from "../../ffi/libc.ts";

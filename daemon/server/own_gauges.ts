@@ -4,7 +4,7 @@
  * @module
  */
 
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
+import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import type { Gauge } from "./metrics.ts";
 
 /** How the daemon is now. */

@@ -5,7 +5,7 @@
  */
 
 import { basename, dirname } from "@std/path/posix";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { createLog } from "../../base/log/log.ts";

@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
 import { lutimesSync } from "node:fs";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { removeQuietly } from "../../base/files/io.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { dispatch } from "../../cni/skel.ts";

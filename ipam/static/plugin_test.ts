@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { assertFailure, SILENT } from "../../tests/_harness/recorder.ts";
 import { runStatic, staticConfig } from "./testing.ts";

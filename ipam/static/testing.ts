@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import { staticIpam } from "./plugin.ts";

@@ -12,10 +12,7 @@ import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import { WhereaboutsApi } from "./api.ts";
 import { ClaimApi } from "./claim_api.ts";
-import type {
-  IpamClaim,
-  NotedClaim,
-} from "./ipam_claim.ts";
+import type { IpamClaim, NotedClaim } from "./ipam_claim.ts";
 import { releaseGone } from "./release_gone.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { Informer } from "../../kube/resident/informer.ts";

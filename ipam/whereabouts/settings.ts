@@ -7,7 +7,7 @@
  */
 
 import { join } from "@std/path/posix";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { readTextFile, unlessUnreachable } from "../../base/files/io.ts";
 import { decode, parseJson } from "../../base/json/json.ts";

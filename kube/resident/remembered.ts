@@ -6,11 +6,7 @@
  */
 
 import { evidenceOf } from "../pod_evidence.ts";
-import type {
-  NetworkAttachmentDefinition,
-  ObjectMeta,
-  Pod,
-} from "../types.ts";
+import type { NetworkAttachmentDefinition, ObjectMeta, Pod } from "../types.ts";
 import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
 
 /** A cached object. */

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import { KubeClient } from "../client.ts";

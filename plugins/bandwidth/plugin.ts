@@ -30,7 +30,10 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { aliasOf, attachmentOf } from "../parts/owner/attachment.ts";
 import { deleteLater, deleteNow } from "../parts/link/delete_links.ts";
-import { readablePrevResult, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import {
+  readablePrevResult,
+  requirePrevResult,
+} from "../parts/sandbox/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { describeLink } from "../parts/link/veth.ts";
 import type { BandwidthConfig } from "./schema.ts";

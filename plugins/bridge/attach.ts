@@ -17,7 +17,7 @@ import { isQuiet } from "../../cni/result/quiet.ts";
 import { announce } from "../parts/address/announce.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { checkRouteValues, named } from "../parts/link/configure_link.ts";
-import { requestedIpsOf } from "../parts/free_ip.ts";
+import { requestedIpsOf } from "../parts/address/free_ip.ts";
 import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import {
   awaitDetection,

@@ -47,7 +47,10 @@ import {
   requirePrevResult,
 } from "../parts/sandbox/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
-import { asksOverLink, withRelease } from "../parts/address/sandbox_addresses.ts";
+import {
+  asksOverLink,
+  withRelease,
+} from "../parts/address/sandbox_addresses.ts";
 import { describeLink, describeVeth } from "../parts/link/veth.ts";
 import {
   type Adding,

@@ -19,7 +19,7 @@ import {
   describeUser,
   ipInUse,
   requestedIpsOf,
-} from "../parts/free_ip.ts";
+} from "../parts/address/free_ip.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
 import type { Adding } from "./attach.ts";
 import { gatewayAddressesOf, hasAddress } from "./gateway.ts";

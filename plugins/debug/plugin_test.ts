@@ -9,7 +9,7 @@ import {
 import { rootTest } from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { writeDebugFile } from "./testing.ts";
 import {
   ENV,

@@ -25,7 +25,11 @@ import {
   configureInterface,
   leaseAddresses,
 } from "../parts/address/sandbox_addresses.ts";
-import { createSandboxLink, detach, resultOf } from "../parts/link/sandbox_link.ts";
+import {
+  createSandboxLink,
+  detach,
+  resultOf,
+} from "../parts/link/sandbox_link.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 
 /** The kind of link. */
@@ -55,7 +59,9 @@ export const dummy: Plugin = definePlugin({
   async check(call): Promise<void> {
     checkHasIpam(call.config);
     using sandbox = openSandbox(call.args);
-    const { checkSandboxLink } = await import("../parts/link/check_sandbox_link.ts");
+    const { checkSandboxLink } = await import(
+      "../parts/link/check_sandbox_link.ts"
+    );
     const missing = "dummy: Required prevResult missing";
     await checkSandboxLink(call, { sandbox, kind: KIND, missing });
   },

@@ -5,7 +5,7 @@
  */
 
 import type { Log } from "../../base/log/log.ts";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { Owner } from "../parts/owner/element_owner.ts";
 

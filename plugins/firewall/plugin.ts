@@ -34,7 +34,10 @@ import { isLacking } from "../parts/firewall/iptables/find.ts";
 import { namesOf } from "../parts/firewall/masquerade/names.ts";
 import { openNftables } from "../parts/firewall/open_nftables.ts";
 import { type Owned, ownedBy, staleOf } from "../parts/owner/owned.ts";
-import { readablePrevResult, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import {
+  readablePrevResult,
+  requirePrevResult,
+} from "../parts/sandbox/prev_result.ts";
 import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import type { FirewallHost, IngressPolicy, Protection } from "./backend.ts";
 import { backends, withBackend } from "./choose_backend.ts";

@@ -11,7 +11,7 @@
  * @module
  */
 
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { findFileId } from "../../base/files/same_file.ts";

@@ -24,7 +24,10 @@ import {
   makeChanges,
   named,
 } from "../parts/link/configure_link.ts";
-import { isOfAnotherPod, readablePrevResult } from "../parts/sandbox/prev_result.ts";
+import {
+  isOfAnotherPod,
+  readablePrevResult,
+} from "../parts/sandbox/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 
 /** Exists in every namespace and cannot be deleted. */

@@ -7,7 +7,8 @@
  * @module
  */
 
-import type { CmdArgs, Environment } from "../../cni/call/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 
 /** The attachments in progress above a delegate, outermost first. */

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError } from "../../base/error.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { enterRecursion, isRecursion } from "./recursion.ts";

@@ -8,10 +8,7 @@
  * @module
  */
 
-import type {
-  AttachmentCache,
-  CachedAttachment,
-} from "../../libcni/cache.ts";
+import type { AttachmentCache, CachedAttachment } from "../../libcni/cache.ts";
 import { dropRecycledNetns } from "../../libcni/recycled_netns.ts";
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";

@@ -8,7 +8,7 @@
  */
 
 import * as z from "zod/mini";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { decode, parseJson, type Schema } from "../../base/json/json.ts";
 import { once, optional } from "../../cni/config/types.ts";

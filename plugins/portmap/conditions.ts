@@ -15,7 +15,10 @@ import {
 import { verdictOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { BackendMissing, findProgram } from "../parts/firewall/iptables/find.ts";
+import {
+  BackendMissing,
+  findProgram,
+} from "../parts/firewall/iptables/find.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
   CONDITIONAL,

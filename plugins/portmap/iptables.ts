@@ -16,8 +16,14 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import { BackendMissing, getIptables } from "../parts/firewall/iptables/find.ts";
-import { checkIptables, eachIptables } from "../parts/firewall/iptables/places.ts";
+import {
+  BackendMissing,
+  getIptables,
+} from "../parts/firewall/iptables/find.ts";
+import {
+  checkIptables,
+  eachIptables,
+} from "../parts/firewall/iptables/places.ts";
 import {
   commentOf,
   type Iptables,

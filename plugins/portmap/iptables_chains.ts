@@ -11,7 +11,10 @@ import type { Cidr } from "../../net/cidr.ts";
 import type { Attachment } from "../parts/owner/attachment.ts";
 import { isNamespaceThere, isNeighbor } from "../parts/owner/element_owner.ts";
 import { findVariant } from "../parts/firewall/iptables/find.ts";
-import { commentOf, type Iptables } from "../parts/firewall/iptables/program.ts";
+import {
+  commentOf,
+  type Iptables,
+} from "../parts/firewall/iptables/program.ts";
 import { deletionOf, listRules } from "../parts/firewall/iptables/rules.ts";
 import { parseQuoted } from "../parts/owner/leftover_owners.ts";
 import type { PortmapHost } from "./backend.ts";

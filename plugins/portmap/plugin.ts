@@ -21,7 +21,10 @@ import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import { readablePrevResult, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import {
+  readablePrevResult,
+  requirePrevResult,
+} from "../parts/sandbox/prev_result.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import { backends, chooseBackend } from "./choose_backend.ts";
 import {

@@ -20,7 +20,12 @@ import {
   aliasPrefixOf,
   type Attachment,
 } from "../parts/owner/attachment.ts";
-import { describeUser, hasIt, ipInUse, isNextHop } from "../parts/free_ip.ts";
+import {
+  describeUser,
+  hasIt,
+  ipInUse,
+  isNextHop,
+} from "../parts/address/free_ip.ts";
 
 /** Reports whether the container of a cable no longer has its addresses. */
 export type CableTest = (cable: Pick<Link, "alias">) => boolean;

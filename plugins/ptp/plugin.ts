@@ -34,7 +34,10 @@ import {
   endStaleMasquerades,
   startMasquerade,
 } from "../parts/firewall/masquerade/steps.ts";
-import { addressesOf, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import {
+  addressesOf,
+  requirePrevResult,
+} from "../parts/sandbox/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { connectVeth, describeVeth, settleVeth } from "../parts/link/veth.ts";
 import { checkIsFree, leftCableTest } from "./free_addresses.ts";
@@ -140,7 +143,9 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       // As on DEL, the cables before the leases.
       ["delete stale interfaces", async () => {
         if (validAttachments === undefined) return;
-        const { deleteStaleVeths } = await import("../parts/link/delete_veth.ts");
+        const { deleteStaleVeths } = await import(
+          "../parts/link/delete_veth.ts"
+        );
         using host = Rtnl.open(call.hostNetns);
         await deleteStaleVeths(host, call, validAttachments);
       }],

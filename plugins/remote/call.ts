@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { CmdArgs, Environment } from "../../cni/call/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";

@@ -25,8 +25,14 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { IpConfig, Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { lockSandbox, lockSandboxIfPossible } from "../parts/sandbox/lock_sandbox.ts";
-import { isOfAnotherPod, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import {
+  lockSandbox,
+  lockSandboxIfPossible,
+} from "../parts/sandbox/lock_sandbox.ts";
+import {
+  isOfAnotherPod,
+  requirePrevResult,
+} from "../parts/sandbox/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 import type { SbrConfig } from "./schema.ts";
 import { sourcesOf } from "./routing.ts";

@@ -59,7 +59,9 @@ export const tap: Plugin<TapConfig> = definePlugin({
 
   async check(call): Promise<void> {
     using sandbox = openSandbox(call.args);
-    const { checkSandboxLink } = await import("../parts/link/check_sandbox_link.ts");
+    const { checkSandboxLink } = await import(
+      "../parts/link/check_sandbox_link.ts"
+    );
     const { checkSettings } = await import("./check.ts");
     await checkSandboxLink(call, {
       sandbox,

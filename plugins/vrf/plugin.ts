@@ -30,7 +30,10 @@ import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, throwAll, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
-import { lockSandbox, lockSandboxIfPossible } from "../parts/sandbox/lock_sandbox.ts";
+import {
+  lockSandbox,
+  lockSandboxIfPossible,
+} from "../parts/sandbox/lock_sandbox.ts";
 import {
   isOfAnotherPod,
   ownPartOf,

@@ -72,7 +72,7 @@ async function pack(
   const bytes = new Blob([JSON.stringify(await make())]).stream()
     .pipeThrough(new CompressionStream("brotli"));
   const packed = (await new Response(bytes).bytes()).toBase64();
-  const path = "../".repeat(file.split("/").length - 1) + "cli";
+  const path = "../".repeat(file.split("/").length - 1) + "base/command_line";
   await Deno.writeTextFile(
     `${directory}/${file}`,
     `import { unpack } from "${path}/packed.ts";

@@ -39,10 +39,7 @@ const IS_MAIN = /\bimport\.meta\.main\b/g;
 const DIRNAME = /\bimport\.meta\.dirname\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
-/**
- * The chunks of command lines, as the entry imports them later: `main.ts`,
- * `command.ts` and `plugin_help.ts` of `cli/`.
- */
+/** The chunks of command lines, as the entry imports them later. */
 const COMMAND_LINES = /^(?:main|command|plugin_help)-/;
 /** Module syntax that must not remain after linking. */
 const LEFT_OVER =

@@ -13,7 +13,9 @@ export const ROOT = decodeURIComponent(
 export const PROGRAM_SOURCES = [
   "net",
   "ffi",
+  "base",
   "cni",
+  "libcni",
   "ipam",
   "kube",
   "plugins",

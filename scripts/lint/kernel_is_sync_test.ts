@@ -26,12 +26,32 @@ Deno.test("cni/kernel-is-sync accepts synchronous kernel code", async (t) => {
 
 Deno.test("cni/kernel-is-sync refuses asynchrony in ffi/", async (t) => {
   await testRows(t, kernelIsSync, [
-    ["ffi/file/fd.ts", "async function f() {}", "ffi/ is synchronous: an async"],
-    ["ffi/file/fd.ts", "const f = async () => {};", "ffi/ is synchronous: an async"],
-    ["ffi/file/fd.ts", "class A { async f() {} }", "ffi/ is synchronous: an async"],
+    [
+      "ffi/file/fd.ts",
+      "async function f() {}",
+      "ffi/ is synchronous: an async",
+    ],
+    [
+      "ffi/file/fd.ts",
+      "const f = async () => {};",
+      "ffi/ is synchronous: an async",
+    ],
+    [
+      "ffi/file/fd.ts",
+      "class A { async f() {} }",
+      "ffi/ is synchronous: an async",
+    ],
     ["ffi/file/fd.ts", "await f();", "ffi/ is synchronous: await"],
-    ["ffi/file/fd.ts", "for await (const a of b) {}", "ffi/ is synchronous: for"],
-    ["ffi/file/fd.ts", "await using a = b;", "ffi/ is synchronous: await using"],
+    [
+      "ffi/file/fd.ts",
+      "for await (const a of b) {}",
+      "ffi/ is synchronous: for",
+    ],
+    [
+      "ffi/file/fd.ts",
+      "await using a = b;",
+      "ffi/ is synchronous: await using",
+    ],
     [
       "ffi/file/fd.ts",
       "function f(): Promise<void> { return g(); }",

@@ -60,15 +60,15 @@ Deno.test("cni/layers refuses imports against the layering", async (t) => {
 Deno.test("cni/layers sees every form of import", async (t) => {
   const message = '"net/" may not import "ffi/file/fd.ts"';
   await testRows(t, layers, [
-    ["net/ip.ts", 'import "../ffi/fd.ts";', message],
-    ["net/ip.ts", 'import type { Fd } from "../ffi/fd.ts";', message],
-    ["net/ip.ts", 'export * from "../ffi/fd.ts";', message],
-    ["net/ip.ts", 'export { Fd } from "../ffi/fd.ts";', message],
-    ["net/ip.ts", 'export type { Fd } from "../ffi/fd.ts";', message],
-    ["net/ip.ts", 'const a = await import("../ffi/fd.ts");', message],
-    ["net/ip.ts", 'type Fd = import("../ffi/fd.ts").Fd;', message],
-    ["net/ip.ts", 'let a: typeof import("../ffi/fd.ts");', message],
-    ["net/ip.ts", 'import a = require("../ffi/fd.ts");', message],
+    ["net/ip.ts", 'import "../ffi/file/fd.ts";', message],
+    ["net/ip.ts", 'import type { Fd } from "../ffi/file/fd.ts";', message],
+    ["net/ip.ts", 'export * from "../ffi/file/fd.ts";', message],
+    ["net/ip.ts", 'export { Fd } from "../ffi/file/fd.ts";', message],
+    ["net/ip.ts", 'export type { Fd } from "../ffi/file/fd.ts";', message],
+    ["net/ip.ts", 'const a = await import("../ffi/file/fd.ts");', message],
+    ["net/ip.ts", 'type Fd = import("../ffi/file/fd.ts").Fd;', message],
+    ["net/ip.ts", 'let a: typeof import("../ffi/file/fd.ts");', message],
+    ["net/ip.ts", 'import a = require("../ffi/file/fd.ts");', message],
     ["net/ip.ts", "import(name);", "import() needs a string literal"],
     ["net/ip.ts", "import(`./${a}.ts`);", "import() needs a string literal"],
   ]);

@@ -10,7 +10,9 @@ const PROJECT_ROOT = new URL("../../", import.meta.url);
 const PRODUCT = [
   "net/",
   "ffi/",
+  "base/",
   "cni/",
+  "libcni/",
   "kube/",
   "ipam/",
   "plugins/",

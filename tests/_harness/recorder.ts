@@ -6,7 +6,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { DispatchInput } from "../../cni/call/surroundings.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";

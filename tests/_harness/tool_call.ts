@@ -8,7 +8,11 @@ import { cni } from "../../cli/commands.ts";
 import type { CniCall } from "../../cli/flags.ts";
 import type { FlagTable, FlagValues } from "../../base/command_line/command.ts";
 import { parseCommandLine } from "../../base/command_line/parse.ts";
-import { type Ended, runTool, type World } from "../../base/command_line/run.ts";
+import {
+  type Ended,
+  runTool,
+  type World,
+} from "../../base/command_line/run.ts";
 
 /** Runs `cni`, not on a terminal and with an empty environment. */
 export function runCni(

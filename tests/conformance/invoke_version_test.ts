@@ -4,7 +4,7 @@ import {
   assertRejects,
   assertThrows,
 } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError } from "../../base/error.ts";
 import {
   decodeVersionInfo,

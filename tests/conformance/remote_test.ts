@@ -8,7 +8,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { dispatch } from "../../cni/skel.ts";

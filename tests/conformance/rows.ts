@@ -5,7 +5,7 @@
  */
 
 import { assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError } from "../../base/error.ts";
 import type { DispatchInput } from "../../cni/call/surroundings.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";

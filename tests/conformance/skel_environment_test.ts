@@ -8,7 +8,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { assertFailure, CONFIG, CURRENT, ENV } from "../_harness/recorder.ts";
 import { expand, record, refuses } from "./rows.ts";

@@ -9,7 +9,8 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { CmdArgs, Environment } from "../../cni/call/args.ts";
+import type { CmdArgs } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { CniError } from "../../base/error.ts";
 import { emptyResult } from "../../cni/result/result.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

@@ -5,7 +5,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

@@ -5,7 +5,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { Environment } from "../../cni/call/args.ts";
+import type { Environment } from "../../base/process/environment.ts";
 import { ErrorCode } from "../../base/error.ts";
 import type { DispatchOutput } from "../../cni/call/surroundings.ts";
 import { isSpecVersion } from "../../cni/version.ts";

@@ -7,11 +7,7 @@
 import { Node, type Replaced } from "../node.ts";
 import type { Party, Reach } from "./reach.ts";
 import { drawTrials } from "./svg.ts";
-import {
-  type Trial,
-  type TrialOptions,
-  tryNetwork,
-} from "./trial.ts";
+import { type Trial, type TrialOptions, tryNetwork } from "./trial.ts";
 import type { CniCall } from "../../flags.ts";
 import { readDirectories } from "../../networks/network.ts";
 import type { Output } from "../../../base/command_line/command.ts";

@@ -18,7 +18,10 @@ import { Fd } from "../../../ffi/file/fd.ts";
 import type { Answer, Request } from "../ask.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "../lease.ts";
 import { LeaseDirectory } from "../lease_directory.ts";
-import { type Exchange, OwnSocket } from "../../../daemon/service/own_socket.ts";
+import {
+  type Exchange,
+  OwnSocket,
+} from "../../../daemon/service/own_socket.ts";
 import { Turns } from "../../../daemon/service/turns.ts";
 import type { Connection } from "../../../daemon/service/unix_server.ts";
 import { type ClientOptions, ended } from "./client.ts";

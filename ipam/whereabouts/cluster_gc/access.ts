@@ -5,14 +5,11 @@
  */
 
 import { join } from "@std/path/posix";
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import type { ApiClient } from "../api.ts";
-import {
-  DEFAULT_NAMESPACE,
-  openOwnClient,
-} from "../session.ts";
+import { DEFAULT_NAMESPACE, openOwnClient } from "../session.ts";
 import { readFlatFile } from "../settings.ts";
 import { findServer } from "../../../kube/in_cluster.ts";
 import { readNamespace } from "../../../kube/kubeconfig.ts";

@@ -9,10 +9,7 @@ import {
   withClaim,
 } from "../testing/claims.ts";
 import { runCni } from "../../../tests/_harness/tool_call.ts";
-import {
-  POOLS,
-  WhereaboutsScene,
-} from "../testing/scene.ts";
+import { POOLS, WhereaboutsScene } from "../testing/scene.ts";
 
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";

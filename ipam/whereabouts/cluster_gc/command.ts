@@ -11,11 +11,7 @@ import { findClaimKey, STAY } from "../ipam_claim.ts";
 import { openPools } from "./access.ts";
 import { endClaims } from "./expiry.ts";
 import type { CLUSTER_GC_FLAGS } from "./flags.ts";
-import {
-  type Released,
-  releaseStale,
-  renew,
-} from "./release.ts";
+import { type Released, releaseStale, renew } from "./release.ts";
 import {
   findLasting,
   type Survey,
@@ -29,7 +25,10 @@ import {
   readDuration,
 } from "../../../base/command_line/command.ts";
 import { formatDuration } from "../../../base/duration.ts";
-import { type Column, formatListing } from "../../../base/command_line/table.ts";
+import {
+  type Column,
+  formatListing,
+} from "../../../base/command_line/table.ts";
 import { refuse } from "../../../base/command_line/usage_error.ts";
 
 /** A row of the output. */

@@ -2,10 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { ApiClient } from "../api.ts";
 import { openOwnClient } from "../session.ts";
 import { runCni, runCniOn } from "../../../tests/_harness/tool_call.ts";
-import {
-  POOLS,
-  WhereaboutsScene,
-} from "../testing/scene.ts";
+import { POOLS, WhereaboutsScene } from "../testing/scene.ts";
 import { findLasting, surveyPools } from "./survey.ts";
 
 const POOL = "10.0.0.0-24";

@@ -7,12 +7,7 @@
 
 import type { ApiClient } from "../api.ts";
 import { ClaimApi } from "../claim_api.ts";
-import {
-  type IpamClaim,
-  STAY,
-  UNUSED,
-  unusedNow,
-} from "../ipam_claim.ts";
+import { type IpamClaim, STAY, UNUSED, unusedNow } from "../ipam_claim.ts";
 import { isNotFound } from "../../../kube/kube_error.ts";
 import { apiPath } from "../../../kube/request.ts";
 import type { ObjectMeta } from "../../../kube/types.ts";

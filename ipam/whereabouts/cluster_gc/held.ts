@@ -16,10 +16,7 @@ import {
   STAY,
   UNUSED,
 } from "../ipam_claim.ts";
-import type {
-  Allocation,
-  Reservation,
-} from "../objects.ts";
+import type { Allocation, Reservation } from "../objects.ts";
 import { isNotFound } from "../../../kube/kube_error.ts";
 
 /** An address that stays, and who has it. */

@@ -9,10 +9,7 @@ import { CniError, ErrorCode } from "../../../base/error.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import { ClaimApi } from "../claim_api.ts";
 import { findClaimKey } from "../ipam_claim.ts";
-import {
-  allocationPath,
-  type Reservation,
-} from "../objects.ts";
+import { allocationPath, type Reservation } from "../objects.ts";
 import { listRecords, type PoolRecord } from "../pools.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { unlessNoAddress } from "../../../net/ip.ts";

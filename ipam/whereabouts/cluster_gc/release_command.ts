@@ -6,12 +6,13 @@
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { openPools } from "./access.ts";
-import {
-  findHoldings,
-  releaseHoldings,
-} from "./release_claim.ts";
+import { findHoldings, releaseHoldings } from "./release_claim.ts";
 import { type Ask, findAsk } from "../../../base/command_line/ask.ts";
-import type { CommandCall, FlagValues, Output } from "../../../base/command_line/command.ts";
+import type {
+  CommandCall,
+  FlagValues,
+  Output,
+} from "../../../base/command_line/command.ts";
 import { refuse } from "../../../base/command_line/usage_error.ts";
 import type { RELEASE_FLAGS } from "./flags.ts";
 

@@ -12,10 +12,7 @@ import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import { CLAIM_UID, findClaimKey } from "../ipam_claim.ts";
 import { isReservationOf } from "../names.ts";
-import type {
-  Allocation,
-  Reservation,
-} from "../objects.ts";
+import type { Allocation, Reservation } from "../objects.ts";
 import { listRecords } from "../pools.ts";
 import { hasStatus } from "../../../kube/kube_error.ts";
 import type { Pod } from "../../../kube/types.ts";

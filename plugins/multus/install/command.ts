@@ -8,7 +8,10 @@
 import { dirname } from "@std/path/posix";
 import { createLog, type Log, type LogFields } from "../../../base/log/log.ts";
 import { pluginNames, programNames } from "../../registry.ts";
-import type { CommandCall, Output } from "../../../base/command_line/command.ts";
+import type {
+  CommandCall,
+  Output,
+} from "../../../base/command_line/command.ts";
 import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
 import { Credentials } from "./credentials.ts";
 import { Executable } from "./executable.ts";

@@ -10,7 +10,7 @@
  */
 
 import { join } from "@std/path/posix";
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { withIoFailure } from "../../../base/files/io.ts";
 import type { Log } from "../../../base/log/log.ts";

@@ -9,7 +9,7 @@ import {
   readToken,
 } from "./credentials.ts";
 import type { CredentialOptions } from "./options.ts";
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 const ENV = {

@@ -8,7 +8,10 @@
  */
 
 import { LOG_LEVELS } from "../log/operation_log.ts";
-import type { FlagTable, FlagValues } from "../../../base/command_line/command.ts";
+import type {
+  FlagTable,
+  FlagValues,
+} from "../../../base/command_line/command.ts";
 
 interface TextFlag {
   readonly value: string;

@@ -1,10 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
-import {
-  isOwnConf,
-  loadDelegate,
-} from "../model/delegate.ts";
+import { isOwnConf, loadDelegate } from "../model/delegate.ts";
 import type { Master } from "./master.ts";
 import { formatMultusConf, type MultusConfOptions } from "./multus_conf.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";

@@ -5,8 +5,11 @@
  */
 
 import { basename, dirname, join } from "@std/path/posix";
-import type { Environment } from "../../../cni/call/args.ts";
-import { type CommandCall, readTimeLimit } from "../../../base/command_line/command.ts";
+import type { Environment } from "../../../base/process/environment.ts";
+import {
+  type CommandCall,
+  readTimeLimit,
+} from "../../../base/command_line/command.ts";
 import { refuse } from "../../../base/command_line/usage_error.ts";
 import { INSTALL_FLAGS, type InstallFlags } from "./install_flags.ts";
 

@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { Command, Environment } from "../../../cni/call/args.ts";
+import type { Command } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 

@@ -13,7 +13,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { unlessMissing } from "../../../base/files/io.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { NetNs } from "../../../ffi/netns.ts";

@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { buildIdentity } from "../../../base/process/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../../../base/error.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
@@ -17,10 +17,7 @@ import {
   isSpecVersion,
 } from "../../../cni/version.ts";
 import { UnixStream } from "../../../ffi/socket/unix_stream.ts";
-import {
-  parseDaemonError,
-  parseObject,
-} from "../../parts/daemon_error.ts";
+import { parseDaemonError, parseObject } from "../../parts/daemon_error.ts";
 
 /** A call, as this process got it. */
 export interface ThickCall {

@@ -5,7 +5,11 @@
  */
 
 import { describeError } from "../../../base/error.ts";
-import { isObject, type JsonObject, parseJson } from "../../../base/json/json.ts";
+import {
+  isObject,
+  type JsonObject,
+  parseJson,
+} from "../../../base/json/json.ts";
 import { RequestError } from "./request.ts";
 
 /** The newest version, which the protocol's results have. */

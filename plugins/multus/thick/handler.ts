@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { describeError } from "../../../base/error.ts";
 import type { DispatchOutput } from "../../../cni/call/surroundings.ts";
 import { isObject, type JsonObject } from "../../../base/json/json.ts";

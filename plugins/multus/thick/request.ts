@@ -8,7 +8,7 @@
  * @module
  */
 
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { buildIdentity } from "../../../base/process/build_identity.ts";
 import { describeError } from "../../../base/error.ts";
 import {

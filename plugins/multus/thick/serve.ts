@@ -4,10 +4,14 @@
  * @module
  */
 
-import type { Environment } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import type { PluginLookup } from "../../../cni/invoke/in_process.ts";
-import { isObject, type JsonObject, parseJson } from "../../../base/json/json.ts";
+import {
+  isObject,
+  type JsonObject,
+  parseJson,
+} from "../../../base/json/json.ts";
 import type { OpenCluster } from "../pod/cluster.ts";
 import type { RunningDaemon } from "../../../daemon/server/daemon.ts";
 import { type ThickCall, ThickHandler } from "./handler.ts";

@@ -6,7 +6,8 @@
  * @module
  */
 
-import { type Environment, readCmdArgs } from "../../../cni/call/args.ts";
+import { readCmdArgs } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
 import {
   findDirectory,
   httpSocketIn,

@@ -16,7 +16,10 @@ import {
   appendRule,
   delTableOf,
 } from "../../../ffi/nftables/change.ts";
-import { decide, matchAdvertisement } from "../../../ffi/nftables/expression.ts";
+import {
+  decide,
+  matchAdvertisement,
+} from "../../../ffi/nftables/expression.ts";
 import { getNftables } from "../firewall/open_nftables.ts";
 
 /**

@@ -25,7 +25,11 @@ import { Ip } from "../../../net/ip.ts";
 import { commitUnlessDisturbed } from "./commit_unless_disturbed.ts";
 import { namesOf } from "./masquerade/names.ts";
 import { openNftables } from "./open_nftables.ts";
-import { type Owner, parseInstance, uniqueIps } from "../owner/leftover_owners.ts";
+import {
+  type Owner,
+  parseInstance,
+  uniqueIps,
+} from "../owner/leftover_owners.ts";
 
 /**
  * Returns a finder of elements in a plugin's table; it finds none if the kernel

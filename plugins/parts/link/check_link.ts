@@ -5,7 +5,10 @@
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
-import { type Differences, formatDetails } from "../../../cni/call/differences.ts";
+import {
+  type Differences,
+  formatDetails,
+} from "../../../cni/call/differences.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Interface, Result } from "../../../cni/result/result.ts";
 import { isSameFile } from "../../../base/files/same_file.ts";

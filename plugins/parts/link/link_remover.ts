@@ -10,7 +10,10 @@
  */
 
 import { throwAll } from "../../../cni/call/rollback.ts";
-import type { DoomedLink, LinkDeletion } from "../../../cni/call/link_deletion.ts";
+import type {
+  DoomedLink,
+  LinkDeletion,
+} from "../../../cni/call/link_deletion.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { deleteLinks, prepareLinks } from "./delete_links.ts";
 

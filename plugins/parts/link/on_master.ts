@@ -16,8 +16,11 @@ import type { KindData } from "../../../ffi/rtnl/link_kinds.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../../net/mac.ts";
-import { checkIsNotOfHost, requestedIpsOf } from "../free_ip.ts";
-import { awaitDetection, configureInterface } from "../address/sandbox_addresses.ts";
+import { checkIsNotOfHost, requestedIpsOf } from "../address/free_ip.ts";
+import {
+  awaitDetection,
+  configureInterface,
+} from "../address/sandbox_addresses.ts";
 import { createSandboxLink, resultOf } from "./sandbox_link.ts";
 import { checkIfNameIsFree, openSandbox } from "../sandbox/sandbox.ts";
 

@@ -2,7 +2,10 @@ import { assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { needsLinks } from "../../../tests/_harness/link_kinds.ts";
-import { type Keys, PluginScene } from "../../../tests/_harness/plugin_scene.ts";
+import {
+  type Keys,
+  PluginScene,
+} from "../../../tests/_harness/plugin_scene.ts";
 
 const MAC = "02:00:00:00:00:05";
 const BRIDGE = ["link add br0 type bridge", "link set eth9 master br0"];

@@ -7,7 +7,11 @@
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import type { Call } from "../../../cni/plugin.ts";
-import type { Interface, IpConfig, Result } from "../../../cni/result/result.ts";
+import type {
+  Interface,
+  IpConfig,
+  Result,
+} from "../../../cni/result/result.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";

@@ -37,7 +37,10 @@ import {
 import { Rule } from "../../../ffi/nftables/mod.ts";
 import { decodeRoutes } from "../../../ffi/rtnl/route_body.ts";
 import { newRoute } from "../../../ffi/rtnl/route_message.ts";
-import { decodeDatagram, encodeDatagram } from "../../../ffi/socket/udp_frame.ts";
+import {
+  decodeDatagram,
+  encodeDatagram,
+} from "../../../ffi/socket/udp_frame.ts";
 import type { Bytes, Fields } from "../../../net/bytes.ts";
 import {
   decodeMessage,

@@ -8,10 +8,7 @@ import { parseArgs } from "../../../cni/call/args.ts";
 import { CniError } from "../../../base/error.ts";
 import { decodeVersionInfo } from "../../../cni/invoke/version_probe.ts";
 import { readPluginResult } from "../../../cni/invoke/plugin_result.ts";
-import {
-  decodeDocument,
-  decodeResult,
-} from "../../../libcni/cache_file.ts";
+import { decodeDocument, decodeResult } from "../../../libcni/cache_file.ts";
 import {
   parseNetworkConf,
   parseNetworkConfList,

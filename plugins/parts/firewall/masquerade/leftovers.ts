@@ -17,7 +17,11 @@ import {
 } from "../../../../ffi/nftables/expression.ts";
 import { nftTableOf } from "../iptables/nft_table.ts";
 import { addressesIn, isWhole } from "../leftover_elements.ts";
-import { parseInstance, parseQuoted, uniqueIps } from "../../owner/leftover_owners.ts";
+import {
+  parseInstance,
+  parseQuoted,
+  uniqueIps,
+} from "../../owner/leftover_owners.ts";
 import { openNftables } from "../open_nftables.ts";
 import { delIptablesNftMasquerade } from "./iptables_nft.ts";
 import { namesOf } from "./names.ts";

@@ -4,15 +4,19 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
-import { findValue, isObject, type JsonObject } from "../../base/json/json.ts";
-import type { NetConf } from "../../cni/config/types.ts";
-import type { Result } from "../../cni/result/result.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
-import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { type Ip, unlessNoAddress } from "../../net/ip.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import {
+  findValue,
+  isObject,
+  type JsonObject,
+} from "../../../base/json/json.ts";
+import type { NetConf } from "../../../cni/config/types.ts";
+import type { Result } from "../../../cni/result/result.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { type Ip, unlessNoAddress } from "../../../net/ip.ts";
 
 /**
  * Lists the addresses that the call asked for and the configuration does not

@@ -1,0 +1,8 @@
+/**
+ * The environment of a process, as a value.
+ *
+ * @module
+ */
+
+/** Environment variables by name. */
+export type Environment = Readonly<Record<string, string>>;
