@@ -25,9 +25,11 @@ import {
   type Needs,
   rootTest,
 } from "../testing/capabilities.ts";
+import type { Json } from "../testing/conform/scene.ts";
 import { findReached, runIn } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
+import { type DemandsOn, listDemands } from "./_harness/demands.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
@@ -151,12 +153,21 @@ class Firewalld implements AsyncDisposable {
     return words.filter((word) => word.includes("/")).toSorted();
   }
 
+  /** Removes a source from the zone of containers. */
+  removeSource(source: string): void {
+    this.#ask("removeSource", "trusted", source);
+  }
+
   #askZone(zone: string): Deno.CommandOutput {
+    return this.#ask("getSources", zone);
+  }
+
+  #ask(method: string, ...values: readonly string[]): Deno.CommandOutput {
     return new Deno.Command("dbus-send", {
       args: [
         ...["--system", "--print-reply=literal", `--dest=${NAME}`],
-        ...[`/${NAME.replaceAll(".", "/")}`, `${NAME}.zone.getSources`],
-        `string:${zone}`,
+        ...[`/${NAME.replaceAll(".", "/")}`, `${NAME}.zone.${method}`],
+        ...values.map((value) => `string:${value}`),
       ],
       env: this.env,
     }).outputSync();
@@ -360,6 +371,78 @@ rootTest(
     const missing = /could not check ipv4 dnat: chain \S+ not found/;
     assertMatch((await lost.run("CHECK")).json.msg, missing);
     assertSuccess(await lost.run("DEL"));
+  },
+);
+
+const BY_FAULTS = { "cut-short": "fault_test.ts fails each step, in two ways" };
+
+/** Runs a test whose hosts are all one with firewalld, and whose plugins reach its bus. */
+async function withFirewalld(
+  hosts: TestHosts,
+  firewalld: Firewalld,
+  test: () => void | Promise<void>,
+): Promise<void> {
+  const before = [TestHosts.createHost, TestHosts.dispatch] as const;
+  const [, dispatchBefore] = before;
+  TestHosts.createHost = () => hosts.host;
+  TestHosts.dispatch = (plugin, input) =>
+    dispatchBefore(plugin, {
+      ...input,
+      env: { ...input.env, ...firewalld.env },
+      // As a process of its own.
+      startedAt: input.startedAt ?? new Date(),
+    });
+  try {
+    await test();
+  } finally {
+    [TestHosts.createHost, TestHosts.dispatch] = before;
+    runIn(hosts.host, "sh", "-ec", EMPTY);
+    for (const source of firewalld.sources()) firewalld.removeSource(source);
+  }
+}
+
+/** Removes what a host of its own would take with it. */
+const EMPTY = `
+for link in $(ip -o link | sed -n 's/^[0-9]*: \\([^:@]*\\).*/\\1/p' | grep -vx lo); do
+  ip link del "$link" 2>/dev/null || true
+done
+nft list tables | sed -n 's/^table \\(.* cni_.*\\)/delete table \\1/p' | nft -f -`;
+
+rootTest(
+  "the demands of the specification hold where firewalld runs",
+  needs,
+  async (t) => {
+    using hosts = TestHosts.create();
+    await using firewalld = await Firewalld.start(hosts);
+    const ipam = (own: TestHosts): Json => ({
+      ...own.hostLocal("10.88.0.0/16", "fd00:88::/64"),
+      routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
+    });
+    const keys = (own: TestHosts): Json => ({ ipam: ipam(own) });
+    const demands: DemandsOn[] = [
+      {
+        type: "firewall",
+        keys: () => ({ backend: "firewalld" }),
+        except: {
+          ...BY_FAULTS,
+          "check-too-early": "its first version has CHECK",
+        },
+      },
+      {
+        type: "portmap",
+        keys: () => ({ backend: "nftables" }),
+        optional: /^NFT_MSG_GET/,
+      },
+      { type: "ptp", keys, except: BY_FAULTS },
+      // At night, as all demands on bridge.
+      ...Deno.env.get("CNI_CONFORM") === "1"
+        ? [{ type: "bridge", keys, except: BY_FAULTS }]
+        : [],
+    ];
+    for (const [name, row] of demands.flatMap(listDemands)) {
+      await t.step(name, (t) => withFirewalld(hosts, firewalld, () => row(t)));
+    }
+    assertEquals(firewalld.sources(), []);
   },
 );
 

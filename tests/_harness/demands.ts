@@ -72,11 +72,24 @@ const MADE = {
 
 /** Registers a row for each demand on a plugin in this process, and for some by a daemon. */
 export function demandsOn(one: DemandsOn): void {
-  const { type, name = type, keys = () => ({}), optional } = one;
+  register(one.name ?? one.type, one, inThisProcess(one));
+}
+
+/** Lists the demands on a plugin that apply, as steps of a test. */
+export function listDemands(one: DemandsOn): [name: string, row: Row][] {
+  return rowsOf(one, inThisProcess(one))
+    .filter(({ reason }) => reason === undefined)
+    .map(({ name, fn }) => [`${one.name ?? one.type}: ${name}`, fn]);
+}
+
+type TryRow = (row: typeof DEMANDS[number]) => ReturnType<typeof tryDemand>;
+
+function inThisProcess(one: DemandsOn): TryRow {
+  const { type, keys = () => ({}), optional } = one;
   const profile = profileOf(one);
   /** By the way in which the rows are run. */
   const knownBy = new Map<Dispatch, Known>();
-  register(name, one, async (row) => {
+  return async (row) => {
     const plugin = await findPlugin(type) as Plugin;
     const known = knownBy.get(TestHosts.dispatch) ?? new Map();
     knownBy.set(TestHosts.dispatch, known);
@@ -95,7 +108,7 @@ export function demandsOn(one: DemandsOn): void {
         known,
       });
     });
-  });
+  };
 }
 
 /** Registers a row for each demand on the executable of a plugin, as `cni conform` tries it. */
@@ -135,18 +148,34 @@ function profileOf({ type, profile, except }: DemandsOn): Profile {
 function register(
   name: string,
   one: DemandsOn,
-  tryRow: (row: typeof DEMANDS[number]) => ReturnType<typeof tryDemand>,
+  tryRow: TryRow,
 ): void {
-  const { makes = [], needs = needsRoot, isNightly = false } = one;
+  const { needs = needsRoot, isNightly = false } = one;
   if (isNightly && !IS_ALL) {
     const skipped = ignoreUnless(false, "needs CNI_CONFORM=1");
     conformance(`demands on ${name}`, { "all": () => {} }, skipped);
     return;
   }
+  for (const { name: row, fn, reason } of rowsOf(one, tryRow)) {
+    conformance(
+      `demands on ${name}`,
+      { [row]: fn },
+      allOf(needs, ignoreUnless(reason === undefined, reason ?? "")),
+    );
+  }
+}
+
+/** Lists the demands on a plugin, and why some do not apply. */
+function rowsOf(one: DemandsOn, tryRow: TryRow): {
+  readonly name: string;
+  readonly fn: Row;
+  readonly reason: string | undefined;
+}[] {
+  const { makes = [] } = one;
   const { kind = "interface", config = {}, except = {} } = profileOf(one);
   const usesIpam = kind === "interface" && "ipam" in config;
   const about = { kind, usesIpam, versions: SPEC_VERSIONS };
-  for (const row of DEMANDS.filter((row) => isAbout(row, about))) {
+  return DEMANDS.filter((row) => isAbout(row, about)).map((row) => {
     const made = Object.entries(MADE)
       .find(([sort]) => row.id === `check-${sort}`);
     const isMade = made === undefined || makes.some((sort) => sort === made[0]);
@@ -156,10 +185,6 @@ function register(
       if (outcome === "kept") return;
       throw new AssertionError(`${outcome}: ${why}\n${shows.join("\n")}`);
     };
-    conformance(
-      `demands on ${name}`,
-      { [`${row.id}: ${row.title}`]: fn },
-      allOf(needs, ignoreUnless(reason === undefined, reason ?? "")),
-    );
-  }
+    return { name: `${row.id}: ${row.title}`, fn, reason };
+  });
 }
