@@ -3,7 +3,7 @@
 /**
  * Measures the plugins beside others: `deno task bench`.
  *
- *     deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
+ *     deno task bench [--quick] [--rounds N] [--filter TEXT]
  *                     [--bin DIR] [--peer DIR]... [--go-multus DIR]
  *                     [--out DIR] [--json]
  *
@@ -20,7 +20,7 @@ import { ensureCompiled } from "../compile.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";
 import { importFlags } from "../net.ts";
-import { chooseOverview, drawBars, drawCurves } from "./bench/charts.ts";
+import { chooseOverview, drawBars } from "./bench/charts.ts";
 import { writeFigures } from "./bench/figures.ts";
 import { type Answer, measureAll, type Task } from "./bench/inside.ts";
 import { runIsolated } from "./bench/isolation.ts";
@@ -56,7 +56,7 @@ async function measure(
 
 /** Measures, prints and writes; returns the exit status. */
 async function bench(options: BenchOptions): Promise<number> {
-  const { quick, growth, rounds, filter, json, out, figures } = options;
+  const { quick, rounds, filter, json, out, figures } = options;
   if (figures !== undefined) {
     await writeFigures(figures);
     return 0;
@@ -71,11 +71,10 @@ async function bench(options: BenchOptions): Promise<number> {
   );
   const machine = describeMachine(subjects);
   notes.forEach((note) => console.error(note));
-  const answer = await measure({ subjects, quick, growth, rounds, filter });
+  const answer = await measure({ subjects, quick, rounds, filter });
   if (typeof answer === "number") return answer;
   const report: Report = {
     machine,
-    growth,
     quick,
     filter,
     notes: [...notes, ...answer.notes],
@@ -91,12 +90,11 @@ async function bench(options: BenchOptions): Promise<number> {
 
 const HELP = `Measure the plugins beside others, in namespaces of their own.
 
-Usage: deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
+Usage: deno task bench [--quick] [--rounds N] [--filter TEXT]
                        [--bin DIR] [--peer DIR]... [--go-multus DIR]
                        [--out DIR] [--json]
        deno task bench --figures FILE
 
-  --growth         measure how costs grow with the number of containers
   --quick          a few rounds of the smaller measurements
   --rounds N       rounds that count (1 to 1000)
   --filter TEXT    measure only cells with TEXT in their name
@@ -123,9 +121,8 @@ if (import.meta.main) {
 }
 
 /**
- * Writes the results: the document, tables and a chart, as `bench.*`, or
- * `growth.*` if they are of growth, and a smaller chart of pods alone. Writes
- * nothing without rows.
+ * Writes the results as `bench.*`: the document, tables and a chart, and a smaller
+ * chart of pods alone. Writes nothing without rows.
  *
  * @param directory Made if it is not there
  * @returns The files
@@ -134,21 +131,20 @@ async function writeReport(
   report: Report,
   directory: string,
 ): Promise<string[]> {
-  const { growth, rows, machine } = report;
+  const { rows, machine } = report;
   if (rows.length === 0) return [];
-  const draw = growth ? drawCurves : drawBars;
   const lines = describeLines(machine);
-  const overview = growth ? [] : chooseOverview(rows);
+  const overview = chooseOverview(rows);
   const contents = {
     "json": JSON.stringify(report, null, 2) + "\n",
     "md": formatMarkdown(report),
-    "svg": draw(rows, lines),
+    "svg": drawBars(rows, lines),
     ...overview.length > 0 ? { "overview.svg": drawBars(overview, lines) } : {},
   };
   await Deno.mkdir(directory, { recursive: true });
   const files: string[] = [];
   for (const [extension, text] of Object.entries(contents)) {
-    const file = `${directory}/${growth ? "growth" : "bench"}.${extension}`;
+    const file = `${directory}/bench.${extension}`;
     await Deno.writeTextFile(file, text);
     files.push(file);
   }

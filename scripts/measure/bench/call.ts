@@ -68,8 +68,6 @@ export interface Call {
   /** Its environment, to which PATH is added. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: string;
-  /** Files that it reads besides, by path: they are written before. */
-  readonly files?: Readonly<Record<string, string>>;
 }
 
 /** The outcome of a call. */
@@ -161,11 +159,9 @@ export class CallRunner {
   }
 
   /** Writes what a call reads. */
-  #provide({ path, args, env, stdin, files = {} }: Call): Program {
+  #provide({ path, args, env, stdin }: Call): Program {
     const stem = `${this.#directory}/${++this.#count}`;
-    for (const [name, text] of Object.entries({ ...files, [stem]: stdin })) {
-      Deno.writeTextFileSync(name, text);
-    }
+    Deno.writeTextFileSync(stem, stdin);
     return {
       path,
       args,

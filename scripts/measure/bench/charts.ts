@@ -90,19 +90,6 @@ export interface CurvePanel {
 /** A place on the picture. */
 type Point = readonly [x: number, y: number];
 
-/**
- * Draws how the median of the wall time grows: a panel for each step of a chain.
- *
- * @param subtitle Where it was measured
- */
-export function drawCurves(
-  rows: readonly Row[],
-  subtitle: readonly string[],
-): string {
-  const title = "Wall time of a step, ms (median), by containers on the node";
-  return drawCurvePanels(title, subtitle, listPanels(rows));
-}
-
 /** Draws panels of curves; a curve has the same colour in all of them. */
 export function drawCurvePanels(
   title: string,
@@ -134,22 +121,6 @@ function drawLegend(colors: ReadonlyMap<string, string>): string[] {
     const box = { x, y: HEAD_HEIGHT, width: 10, height: 10, fill };
     return [element("rect", box), textAt([x + 16, HEAD_HEIGHT + 9], name)];
   });
-}
-
-/** Has a panel for each step of a chain, and for each of its plugins. */
-function listPanels(rows: readonly Row[]): CurvePanel[] {
-  const panels = Map.groupBy(rows, ({ chain, masquerade, step }) => {
-    const variant = masquerade ? `${chain}, masquerade` : chain;
-    return `${variant}: ${step}`;
-  });
-  return [...panels].map(([label, rows]) => ({
-    label,
-    points: rows.map(({ who, containers = 0, wallMs }) => ({
-      who,
-      x: containers,
-      y: wallMs.median,
-    })),
-  }));
 }
 
 function drawPanel(

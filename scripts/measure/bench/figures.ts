@@ -70,7 +70,7 @@ export function shortenTables(page: string): string {
     );
     return [
       heads,
-      ...rows.filter(([step = "", who = ""]) => isQuoted(step, who)),
+      ...rows.filter(([step = ""]) => isQuoted(step)),
     ]
       .map((cells) => `| ${kept.map((at) => cells[at]).join(" | ")} |\n`)
       .join("");
@@ -78,9 +78,8 @@ export function shortenTables(page: string): string {
 }
 
 /** Tells whether pages quote a row: a whole ADD or DEL, or the start of a process. */
-function isQuoted(step: string, who: string): boolean {
-  return !/^CHECK\b|^(?:ADD|DEL) [a-z-]+$/.test(step) &&
-    !["ours daemon chain", "ours cni"].includes(who);
+function isQuoted(step: string): boolean {
+  return !/^CHECK\b|^(?:ADD|DEL) [a-z-]+$/.test(step);
 }
 
 const POD = "pod (ptp, bandwidth, sbr)";

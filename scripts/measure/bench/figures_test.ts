@@ -54,7 +54,6 @@ Deno.test("shortenTables() keeps the rows and columns that pages quote", () => {
     "| ADD | ours | 2 | 1-3 | 0.5 | 0.4-0.6 | 0.7 |",
     "| ADD ptp | ours | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
     "| CHECK | ours | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
-    "| ADD | ours cni | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
     "| DEL, all at once | go | 3 | 1-3 | | | |",
     "| VERSION ptp | go | 4 | 3-5 | | | |",
     "",

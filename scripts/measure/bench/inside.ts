@@ -6,7 +6,7 @@
 
 import { findColumns, Progress } from "../../../base/command_line/progress.ts";
 import { writeStderr } from "../../../base/process/stdio.ts";
-import { measureKernelRequests, measureStarts } from "./alone.ts";
+import { measureStarts } from "./start.ts";
 import { CallRunner, findStrace, PATH } from "./call.ts";
 import {
   type Contestant,
@@ -18,10 +18,10 @@ import { hideSharedDirectories } from "./isolation.ts";
 import { makeNetns, pause } from "./netns.ts";
 import { BenchNode } from "./node.ts";
 import {
-  type BenchOptions,
   type Cell,
   type Plan,
   planBench,
+  type PlanInput,
   type Scenario,
 } from "./plan.ts";
 import { adoptOrphans } from "./process.ts";
@@ -160,11 +160,7 @@ function prepareTurn(
 }
 
 /** The input of the measuring process. */
-export interface Task extends
-  Pick<
-    BenchOptions,
-    "quick" | "growth" | "rounds" | "filter"
-  > {
+export interface Task extends PlanInput {
   readonly subjects: readonly Subject[];
   /** The command that runs a script of this project. */
   readonly deno: readonly string[];
@@ -212,17 +208,14 @@ export function measureAll(task: Task): Answer {
 }
 
 function measurePlan(plan: Plan, bench: Workbench): Row[] {
-  const alone = [
-    ...plan.start ? [measureStarts(bench)] : [],
-    ...plan.kernelRequests ? [measureKernelRequests(bench)] : [],
-  ];
+  const starts = plan.start ? [measureStarts(bench)] : [];
   const chains = plan.scenarios.flatMap((scenario) =>
     measureScenario(scenario, bench).flatMap(({ name, series }, at) =>
       summarize(name, series, scenario.cells[at])
     )
   );
   return [
-    ...alone.flatMap(({ name, series }) => summarize(name, series)),
+    ...starts.flatMap(({ name, series }) => summarize(name, series)),
     ...chains,
   ];
 }

@@ -22,8 +22,6 @@ export interface BenchOptions {
   readonly json: boolean;
   /** Whether a few rounds of the smaller cells are enough. */
   readonly quick: boolean;
-  /** Whether to measure how costs grow with the number of containers. */
-  readonly growth: boolean;
   /** Rounds that count, 1 to 1000; undefined leaves the choice to the plan. */
   readonly rounds?: number | undefined;
   /** Measures only cells with one of these texts in their name. */
@@ -34,7 +32,7 @@ export interface BenchOptions {
   readonly out: string;
 }
 
-const USAGE = "usage: deno task bench [--growth] [--quick] [--rounds N] " +
+const USAGE = "usage: deno task bench [--quick] [--rounds N] " +
   "[--filter TEXT] [--bin DIR] [--peer DIR]... [--go-multus DIR] " +
   "[--out DIR] [--json] | --figures FILE";
 
@@ -51,7 +49,6 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     peer,
     json,
     quick,
-    growth,
     rounds,
     filter = "",
     out,
@@ -59,7 +56,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     ...more
   } = parseArgs([...args], {
     string: ["bin", "peer", "go-multus", "rounds", "filter", "out", "figures"],
-    boolean: ["json", "quick", "growth"],
+    boolean: ["json", "quick"],
     collect: ["peer"],
     unknown: (arg) => {
       throw refuse(arg);
@@ -74,7 +71,6 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     ...more["go-multus"] ? { goMultus: resolve(more["go-multus"]) } : {},
     json,
     quick,
-    growth,
     rounds: rounds === undefined ? undefined : Number(rounds),
     filter,
     ...figures ? { figures: resolve(figures) } : {},
@@ -120,39 +116,27 @@ export interface Plan {
   readonly rounds: Rounds;
   /** Whether to measure what it costs to start a process. */
   readonly start: boolean;
-  /** Whether to measure what the kernel's part of it costs. */
-  readonly kernelRequests: boolean;
   readonly scenarios: readonly Scenario[];
 }
 
 /** The name of the cell of starts alone. */
 export const START = "start of a process";
-/** The name of the cell of requests to the kernel, without processes. */
-export const KERNEL_REQUESTS = "kernel requests alone";
-
 const ALL: readonly Verb[] = ["ADD", "CHECK", "DEL"];
 
-/** Numbers of containers; how many at once, on an empty node; and what is done. */
+/** Numbers of containers, and how many at once on an empty node. */
 interface Dimensions {
   readonly levels: readonly number[];
   readonly widths: readonly number[];
-  readonly verbs: readonly Verb[];
 }
 
-function chooseDimensions(
-  { quick, growth }: Pick<BenchOptions, "quick" | "growth">,
-): Dimensions {
-  if (growth) {
-    const levels = quick ? [0, 50] : [0, 50, 200, 500, 1000, 2000];
-    return { levels, widths: [], verbs: ["ADD", "DEL"] };
-  }
+function chooseDimensions({ quick }: PlanInput): Dimensions {
   return quick
-    ? { levels: [0, 50], widths: [4], verbs: ALL }
-    : { levels: [0, 50, 500], widths: [4, 16, 64], verbs: ALL };
+    ? { levels: [0, 50], widths: [4] }
+    : { levels: [0, 50, 500], widths: [4, 16, 64] };
 }
 
-function chooseRounds({ quick, growth, rounds }: PlanInput): Rounds {
-  const single = rounds ?? (quick ? 3 : growth ? 7 : 20);
+function chooseRounds({ quick, rounds }: PlanInput): Rounds {
+  const single = rounds ?? (quick ? 3 : 20);
   return {
     warmUp: quick ? 1 : 2,
     single,
@@ -174,28 +158,11 @@ const VARIANTS: readonly Variant[] = [
   ["ports", true],
 ];
 
-/** Every plugin once; masquerade separately, as it grows separately. */
-const GROWTH_VARIANTS: readonly Variant[] = [
-  ["host-local", false],
-  ["ptp", true],
-  ["bridge", false],
-  ["pod", false],
-  ["ports", false],
-];
-
-/** A bridge has 1023 ports. Source: net/bridge/br_private.h `BR_MAX_PORTS`. */
-const MOST_CONTAINERS: Readonly<Partial<Record<ChainName, number>>> = {
-  bridge: 1000,
-};
-
 /** The kubelet's default for the pods of a node. */
 const DRAINED = 110;
 
 /** The input of a plan. */
-export type PlanInput = Pick<
-  BenchOptions,
-  "quick" | "growth" | "rounds" | "filter"
->;
+export type PlanInput = Pick<BenchOptions, "quick" | "rounds" | "filter">;
 
 /**
  * Plans what to measure.
@@ -206,17 +173,12 @@ export function planBench(
   input: PlanInput,
   isThere: (chain: ChainName) => boolean,
 ): Plan {
-  const { growth, filter } = input;
   const dimensions = chooseDimensions(input);
-  const variants = (growth ? GROWTH_VARIANTS : VARIANTS)
-    .filter(([chain]) => isThere(chain))
-    // The longer chain has all that the shorter one has.
-    .filter(([chain]) => !growth || chain !== "pod" || !isThere("ports"));
-  const isWanted = (name: string): boolean => name.includes(filter);
+  const variants = VARIANTS.filter(([chain]) => isThere(chain));
+  const isWanted = (name: string): boolean => name.includes(input.filter);
   return {
     rounds: chooseRounds(input),
-    start: !growth && isWanted(START),
-    kernelRequests: !growth && isWanted(KERNEL_REQUESTS),
+    start: isWanted(START),
     scenarios: variants.map(([chain, masquerade]) => ({
       chain,
       masquerade,
@@ -228,9 +190,8 @@ export function planBench(
 
 function listCells(
   [chain, masquerade]: Variant,
-  { levels, widths, verbs }: Dimensions,
+  { levels, widths }: Dimensions,
 ): Cell[] {
-  const most = MOST_CONTAINERS[chain] ?? Infinity;
   const sizes = [
     ...levels.slice(0, 1).flatMap((containers) =>
       [1, ...widths].map((parallel) => ({ containers, parallel }))
@@ -238,11 +199,10 @@ function listCells(
     ...levels.slice(1).map((containers) => ({ containers, parallel: 1 })),
   ];
   const cells: Omit<Cell, "name">[] = sizes
-    .filter(({ containers }) => containers <= most)
-    .map((size) => ({ chain, masquerade, ...size, verbs }));
-  if (chain === "pod" && masquerade && widths.length > 0) {
-    const size = { containers: 0, parallel: DRAINED };
-    cells.splice(1, 0, { chain, masquerade, ...size, isDrain: true, verbs });
+    .map((size) => ({ chain, masquerade, ...size, verbs: ALL }));
+  if (chain === "pod" && masquerade) {
+    const size = { containers: 0, parallel: DRAINED, isDrain: true };
+    cells.splice(1, 0, { chain, masquerade, ...size, verbs: ALL });
   }
   return cells.map((cell) => ({ name: nameCell(cell), ...cell }));
 }

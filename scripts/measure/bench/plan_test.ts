@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { type Plan, planBench, type PlanInput } from "./plan.ts";
-import { eachRow, testRows } from "../../../tests/_harness/table.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
-const DEFAULTS = { quick: false, growth: false, rounds: undefined, filter: "" };
+const DEFAULTS = { quick: false, rounds: undefined, filter: "" };
 
 function plan(input: Partial<PlanInput>, ...missing: string[]): Plan {
   return planBench(
@@ -46,7 +46,7 @@ testRows("planBench() keeps to what the filter's text is in", [
   ]],
 ], ([filter, start, cells]: [string, boolean, string[]]) => {
   const made = plan({ filter, quick: true });
-  assertEquals([made.start, made.kernelRequests], [start, false]);
+  assertEquals(made.start, start);
   assertEquals(namesOf(made), cells);
 });
 
@@ -56,31 +56,9 @@ Deno.test("planBench() leaves out chains that we have no executables for", () =>
   assertEquals([...chains], ["host-local", "ptp", "pod"]);
 });
 
-Deno.test("planBench() plans growth: up to as many as there can be, each plugin once", async (t) => {
-  const rows: [missing: string[], chains: string[]][] = [
-    [[], ["host-local", "ptp", "bridge", "ports"]],
-    [["ports"], ["host-local", "ptp", "bridge", "pod"]],
-  ];
-  await eachRow(t, rows, ([missing, chains]) => {
-    const made = plan({ growth: true }, ...missing);
-    assertEquals(made.scenarios.map(({ chain }) => chain), chains);
-    assertEquals([made.start, made.kernelRequests], [false, false]);
-  }, ([missing]) => `without ${missing.join() || "nothing"}`);
-  const most = plan({ growth: true }).scenarios.map(({ chain, cells }) =>
-    `${chain} ${Math.max(...cells.map(({ containers }) => containers))}`
-  );
-  assertEquals(most, [
-    "host-local 2000",
-    "ptp 2000",
-    "bridge 1000",
-    "ports 2000",
-  ]);
-});
-
 testRows("planBench() chooses rounds, unless it is told how many", [
   [{}, 20, 5],
   [{ quick: true }, 3, 2],
-  [{ growth: true }, 7, 2],
   [{ rounds: 1 }, 1, 2],
   [{ rounds: 100 }, 100, 25],
 ], ([input, single, batch]: [Partial<PlanInput>, number, number]) => {

@@ -24,7 +24,6 @@ const SYMBOLS = {
   },
   posix_spawn_file_actions_destroy: { parameters: ["buffer"], result: "i32" },
   wait4: { parameters: ["i32", "buffer", "i32", "buffer"], result: "i32" },
-  clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
   prctl: { parameters: ["i32", "u64", "u64", "u64", "u64"], result: "i32" },
 } as const;
 
@@ -39,8 +38,8 @@ function libc(): Symbols {
 const FILE_ACTIONS_SIZE = 256;
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDONLY = 0, O_WRONLY = 1, O_CREAT = 0o100, O_TRUNC = 0o1000;
-/** Source: include/uapi/linux/prctl.h, time.h. */
-const PR_SET_CHILD_SUBREAPER = 36, CLOCK_THREAD_CPUTIME_ID = 3;
+/** Source: include/uapi/linux/prctl.h. */
+const PR_SET_CHILD_SUBREAPER = 36;
 
 /** A process to start, with its path as argv[0]. */
 export interface Program {
@@ -167,18 +166,6 @@ function readUsage(): { readonly cpuMs: number; readonly peakKib: number } {
     cpuMs: seconds * 1000 + microseconds / 1000,
     peakKib: peakKib ?? 0,
   };
-}
-
-const moment = new BigInt64Array(2);
-
-/**
- * Returns the processor time that this thread has used so far. getrusage(2) would
- * leave out what it has used since the scheduler's last look at it.
- */
-export function ownCpuMs(): number {
-  libc().clock_gettime(CLOCK_THREAD_CPUTIME_ID, moment);
-  const [seconds = 0, nanoseconds = 0] = [...moment].map(Number);
-  return seconds * 1000 + nanoseconds / 1e6;
 }
 
 /**

@@ -87,8 +87,7 @@ function run(command: string, ...args: string[]): string {
 /** The results of a run. */
 export interface Report {
   readonly machine: Machine;
-  /** Whether it is about growth, and whether it was a quick one. */
-  readonly growth: boolean;
+  /** Whether a few rounds of the smaller cells were enough. */
   readonly quick: boolean;
   readonly filter: string;
   /** Skipped cells, and why. */
@@ -232,16 +231,11 @@ export function formatReport({ machine, rows, notes }: Report): string {
 }
 
 /** Formats the results as a Markdown document. */
-export function formatMarkdown(
-  { machine, rows, notes, growth }: Report,
-): string {
+export function formatMarkdown({ machine, rows, notes }: Report): string {
   const tables = groupByCell(rows).map(([cell, rows]) =>
     `## ${explainCell(cell, rows)}\n\n${formatMarkdownTable(rows)}`
   );
   const list = [...describeLines(machine), ...notes]
     .map((line) => `- ${line}`).join("\n");
-  const title = growth
-    ? "# What containers cost when there are many"
-    : "# What containers cost";
-  return [title, list, ...tables].join("\n\n") + "\n";
+  return ["# What containers cost", list, ...tables].join("\n\n") + "\n";
 }

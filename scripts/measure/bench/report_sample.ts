@@ -41,7 +41,6 @@ export function sampleReport(
       deno: "2.9.6",
       versions: { ours: "v1.0.0", go: "v1.1.1" },
     },
-    growth: false,
     quick: false,
     filter: "",
     notes: [],

@@ -190,18 +190,6 @@ const chained: Route = {
   plan: planWhole("chain", ({ list }) => ({ ...list, type: "chain" })),
 };
 
-/** By the plugin that calls a chain of others, which the node's daemon runs. */
-const daemonChain: Route = {
-  name: "daemon chain",
-  executable: "chain",
-  daemon: "node",
-  plan: planWhole("chain", ({ list }, { socket }) => ({
-    ...list,
-    type: "chain",
-    daemonSocket: socket,
-  })),
-};
-
 /** By the daemon of thick multus, which the shim asks, and an API server. */
 const thick: Route = {
   name: "multus thick",
@@ -217,36 +205,13 @@ const thick: Route = {
   })),
 };
 
-/** By the tool for operators, which also keeps the cache of attachments. */
-const tool: Route = {
-  name: "cni",
-  executable: "cni",
-  plan: (_chain, verb, { bin, directory }) => [{
-    plugin: "",
-    make: ({ id, netns, list }): Call => {
-      const file = `${directory}/${id}.conflist`;
-      const args = [verb.toLowerCase(), file, netns, "--container-id", id];
-      const flags = ["--cni-path", bin, "--cache-dir", `${directory}/cache`];
-      return {
-        path: `${bin}/cni`,
-        args: [...args, "-i", IF_NAME, ...flags],
-        env: {},
-        stdin: "",
-        files: { [file]: JSON.stringify(list) },
-      };
-    },
-  }],
-};
-
 /** Every way. */
 export const ROUTES: readonly Route[] = [
   oneByOne,
   daemon,
-  daemonChain,
   chained,
   multus,
   thick,
-  tool,
 ];
 
 /** Plans a call for each plugin, whose configuration has further keys. */
