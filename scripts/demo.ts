@@ -12,13 +12,8 @@
 
 import { inNetns, NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
+import { execIn } from "../testing/exec_in.ts";
 import { ensureCompiled } from "./compile.ts";
-import {
-  type ConfList,
-  type Container,
-  type PrintedResult,
-  Runtime,
-} from "./demo/runtime.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 
@@ -33,6 +28,32 @@ const NESTED = "--in-user-namespace";
 /** Prints a heading. */
 function heading(text: string): void {
   console.log(`\n%c${text}`, "font-weight: bold");
+}
+
+/** A network configuration list. */
+interface ConfList {
+  readonly cniVersion: string;
+  readonly name: string;
+  readonly plugins: readonly { readonly type: string }[];
+}
+
+/** One container that is to be attached. */
+interface Container {
+  readonly id: string;
+  readonly netns: NetNs;
+}
+
+/** The part of a printed result that the demo uses. */
+interface PrintedResult {
+  readonly interfaces: readonly { name: string; sandbox?: string }[];
+  readonly ips: readonly { address: string; gateway: string }[];
+}
+
+/** A node: its namespace, the directory of the plugins, and the network. */
+interface Node {
+  readonly netns: NetNs;
+  readonly path: string;
+  readonly list: ConfList;
 }
 
 const failures: string[] = [];
@@ -89,10 +110,50 @@ function readConfList(dataDir: string): ConfList {
   return list;
 }
 
+/**
+ * Runs the plugins one by one as a runtime does, in reverse for DEL.
+ *
+ * @throws {Error} With the plugin's output if one fails
+ */
+function runPlugins(
+  { netns, path, list }: Node,
+  command: "ADD" | "CHECK" | "DEL",
+  container: Container,
+  prevResult?: PrintedResult,
+): { type: string; milliseconds: number; stdout: string }[] {
+  const { plugins, name, cniVersion } = list;
+  const order = command === "DEL" ? plugins.toReversed() : plugins;
+  let result = prevResult;
+  return order.map((plugin) => {
+    const { type } = plugin;
+    const config = { ...plugin, name, cniVersion };
+    const start = performance.now();
+    const { code, stdout, stderr } = execIn(netns, {
+      path: `${path}/${type}`,
+      env: {
+        CNI_COMMAND: command,
+        CNI_CONTAINERID: container.id,
+        CNI_NETNS: container.netns.path,
+        CNI_IFNAME: "eth0",
+        CNI_PATH: path,
+      },
+      stdin: JSON.stringify(
+        result ? { ...config, prevResult: result } : config,
+      ),
+    });
+    const milliseconds = performance.now() - start;
+    if (code !== 0) throw new Error(`${type} ${command}: ${stdout}${stderr}`);
+    if (command === "ADD") result = JSON.parse(stdout);
+    return { type, milliseconds, stdout };
+  });
+}
+
 /** Attaches a container and shows the result. */
-function attach(runtime: Runtime, container: Container): PrintedResult {
+function attach(node: Node, container: Container): PrintedResult {
   let result: PrintedResult = { interfaces: [], ips: [] };
-  for (const { type, milliseconds, stdout } of runtime.run("ADD", container)) {
+  for (
+    const { type, milliseconds, stdout } of runPlugins(node, "ADD", container)
+  ) {
     console.log(`  ${type} ADD ${container.id}: ${milliseconds.toFixed(0)} ms`);
     if (IS_VERBOSE) console.log(stdout.replace(/^/gm, "    "));
     result = JSON.parse(stdout);
@@ -102,14 +163,21 @@ function attach(runtime: Runtime, container: Container): PrintedResult {
 
 /** Shows that the containers are as they were attached, and detaches them. */
 function checkAndDetach(
-  runtime: Runtime,
+  node: Node,
   containers: readonly Container[],
   results: readonly PrintedResult[],
 ): void {
   for (const command of ["CHECK", "DEL"] as const) {
     heading(command);
     for (const [position, container] of containers.entries()) {
-      for (const run of runtime.run(command, container, results[position])) {
+      for (
+        const run of runPlugins(
+          node,
+          command,
+          container,
+          results[position],
+        )
+      ) {
         const time = run.milliseconds.toFixed(0);
         report(
           run.stdout === "",
@@ -212,11 +280,11 @@ async function demo(path: string): Promise<void> {
   const [node, a, b] = [0, 1, 2].map(() => stack.use(makeNetns()));
   if (!node || !a || !b) return;
   const list = readConfList(`${directory}/leases`);
-  const runtime = new Runtime(node, path, list);
+  const place: Node = { netns: node, path, list };
   const containers = [{ id: "a", netns: a }, { id: "b", netns: b }];
 
   heading(`Network "${list.name}" (docs/examples/10-ptp.conflist)`);
-  const results = containers.map((container) => attach(runtime, container));
+  const results = containers.map((container) => attach(place, container));
   draw(results);
 
   heading("Who reaches whom, over TCP");
@@ -233,7 +301,7 @@ async function demo(path: string): Promise<void> {
   ];
   await proveReachability(places);
 
-  checkAndDetach(runtime, containers, results);
+  checkAndDetach(place, containers, results);
 
   heading("What is left");
   proveNothingLeft(places, `${directory}/leases/${list.name}`);

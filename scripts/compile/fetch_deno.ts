@@ -4,6 +4,7 @@
  * @module
  */
 
+import { exists } from "../exists.ts";
 import { checkDigest } from "./digest.ts";
 import { ROOT, runDeno } from "./project.ts";
 import { npmPackageOf, type Target } from "./target.ts";
@@ -30,7 +31,7 @@ export async function fetchDeno(
   signal?: AbortSignal,
 ): Promise<FetchedDeno> {
   const wanted = Deno.version.deno;
-  const cached = await findFetched(target);
+  const cached = findFetched(target);
   if (cached?.version === wanted) {
     await checkDigest({ kind: "deno", target, ...cached });
     return cached;
@@ -48,7 +49,7 @@ export async function fetchDeno(
       failure ??= error;
     }
   }
-  const fetched = await findFetched(target);
+  const fetched = findFetched(target);
   if (fetched !== undefined) {
     await checkDigest({ kind: "deno", target, ...fetched });
     return fetched;
@@ -59,18 +60,13 @@ export async function fetchDeno(
 }
 
 /** Finds the newest fetched deno of the running series. */
-async function findFetched(target: Target): Promise<FetchedDeno | undefined> {
-  const found: FetchedDeno[] = [];
+function findFetched(target: Target): FetchedDeno | undefined {
   // npm/<registry>/<package>/<version>/deno
-  for await (const registry of listDirectory(`${CACHE}/npm`)) {
+  const found = listDirectory(`${CACHE}/npm`).flatMap((registry) => {
     const directory = `${CACHE}/npm/${registry}/${npmPackageOf(target)}`;
-    for await (const version of listDirectory(directory)) {
-      const path = `${directory}/${version}/deno`;
-      if (isSameSeries(version) && await isFile(path)) {
-        found.push({ path, version });
-      }
-    }
-  }
+    return listDirectory(directory).filter(isSameSeries)
+      .map((version) => ({ path: `${directory}/${version}/deno`, version }));
+  }).filter(({ path }) => exists(path));
   return found.sort((a, b) => patchOf(b.version) - patchOf(a.version))[0];
 }
 
@@ -83,20 +79,7 @@ function patchOf(version: string): number {
   return Number(version.split(".").at(-1));
 }
 
-async function* listDirectory(path: string): AsyncGenerator<string> {
-  try {
-    for await (const { name } of Deno.readDir(path)) yield name;
-  } catch (error) {
-    const isMissing = error instanceof Deno.errors.NotFound ||
-      error instanceof Deno.errors.NotADirectory;
-    if (!isMissing) throw error;
-  }
-}
-
-async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await Deno.stat(path)).isFile;
-  } catch {
-    return false;
-  }
+function listDirectory(path: string): string[] {
+  if (!exists(path) || !Deno.statSync(path).isDirectory) return [];
+  return [...Deno.readDirSync(path)].map(({ name }) => name);
 }

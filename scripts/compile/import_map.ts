@@ -7,6 +7,7 @@
  */
 
 import { dirname, resolve } from "@std/path/posix";
+import { parse, type ParseError } from "jsonc-parser";
 import { isOffline, OFFLINE_IMPORT_MAP } from "../net.ts";
 import { ROOT } from "./project.ts";
 
@@ -109,20 +110,11 @@ async function findConfig(directory: string): Promise<string | undefined> {
 }
 
 async function readConfig(path: string): Promise<Config> {
+  const errors: ParseError[] = [];
   const text = await Deno.readTextFile(path);
-  try {
-    return JSON.parse(withoutComments(text));
-  } catch (error) {
-    throw new Error(`Cannot parse "${path}"`, { cause: error });
-  }
-}
-
-/** Turns JSON with comments and commas at the end of lists into plain JSON. */
-function withoutComments(text: string): string {
-  const [strings, comments] = [/("(?:[^"\\]|\\.)*")/, /\/\/.*|\/\*[^]*?\*\//];
-  const either = new RegExp(`${strings.source}|${comments.source}`, "g");
-  const comma = new RegExp(`${strings.source}|,(?=\\s*[}\\]])`, "g");
-  return text.replace(either, "$1").replace(comma, "$1");
+  const config = parse(text, errors, { allowTrailingComma: true });
+  if (errors.length === 0) return config;
+  throw new Error(`Cannot parse "${path}"`);
 }
 
 function toUrl(path: string): string {
