@@ -27,7 +27,7 @@ import { exists } from "./exists.ts";
 import { startGoPrograms } from "./go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
-import { createStop } from "./test/stop.ts";
+import { createStop } from "./test/run.ts";
 
 const ROOT = new URL("..", import.meta.url);
 

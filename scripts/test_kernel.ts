@@ -2,7 +2,7 @@
  * Runs the kernel part of the tests in a kernel that has everything: what
  * `deno task test:kernel` does.
  *
- *     deno task test:kernel [--core] [--filter TEXT] [--verbose] [FILE...]
+ *     deno task test:kernel [--core] [--filter TEXT] [FILE...]
  *
  * The kernel is User-mode Linux, Debian's package `user-mode-linux`: it runs as
  * a process, and has modules for VLANs, ipvlan, vrf and the like, which the
@@ -17,26 +17,30 @@
  * @module
  */
 
+import { describeError } from "../cni/error.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { findDenoDirectory } from "./deno_directory.ts";
+import { answerHelp } from "./help.ts";
 import { boot, type BootEnd, type Kernel } from "./kernel/boot.ts";
 import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";
 import type { InsideRun } from "./kernel/inside.ts";
-import { judgeBoot } from "./kernel/judge.ts";
-import { type KernelOptions, parseKernelOptions } from "./kernel/options.ts";
-import { listProcessors } from "./kernel/processors.ts";
 import {
+  CORE_FILTER,
   findObstacle,
   isCore,
   selectKernelPart,
   shareOut,
 } from "./kernel/select.ts";
-import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
-import { formatTally, sumTallies, type Tally } from "./tally.ts";
-import { listTestFiles, type TestFile } from "./test/plan.ts";
-import { createStop } from "./test/stop.ts";
+import { listTestFiles, type TestFile } from "./test/files.ts";
+import {
+  findTally,
+  formatTally,
+  sumTallies,
+  type Tally,
+} from "./test/outcome.ts";
+import { createStop } from "./test/run.ts";
 
 const ROOT = new URL("..", import.meta.url);
 const ROOT_PATH = decodeURIComponent(ROOT.pathname);
@@ -61,6 +65,40 @@ const PASSED_ON = [
   "NO_COLOR",
   "OFFLINE",
 ];
+
+/** The options and files on the command line. */
+export interface KernelOptions {
+  /** Whether only the part is run that the gate runs. */
+  readonly core: boolean;
+  /** The only files to run; empty for the whole kernel part. */
+  readonly files: readonly string[];
+  /** The tests of them to run, as deno takes it; undefined for all. */
+  readonly filter: string | undefined;
+}
+
+/**
+ * Reads the command line.
+ *
+ * @throws {Error} If there is an option that is not known, or `--filter` has no text
+ */
+export function parseKernelOptions(args: readonly string[]): KernelOptions {
+  const files: string[] = [];
+  let core = false;
+  let filter: string | undefined;
+  for (let index = 0; index < args.length; index++) {
+    const arg = args[index] ?? "";
+    if (arg === "--core") core = true;
+    else if (arg === "--filter") filter = args[++index] ?? "";
+    else if (arg.startsWith("--filter=")) filter = arg.slice(9);
+    else if (arg.startsWith("-")) throw new Error(`Cannot use "${arg}"`);
+    else files.push(arg.replace(/^\.\//, ""));
+  }
+  if (filter === "") throw new Error("Cannot use --filter without a text");
+  if (core && files.length > 0) {
+    throw new Error(`Cannot use --core with "${files.join(" ")}"`);
+  }
+  return { core, files, filter };
+}
 
 /**
  * Returns the kernel to boot.
@@ -114,22 +152,24 @@ function findFile(all: readonly TestFile[], path: string): TestFile {
 /** Does everything that needs a network or takes long in a kernel. */
 async function prepare(
   files: readonly TestFile[],
-  { testArgs, verbose, core }: KernelOptions,
+  { filter, core }: KernelOptions,
 ): Promise<Omit<InsideRun, "files">> {
   // Executables give no coverage.
   const built = COVERAGE_DIR === "" ? { CNI_BIN: await ensureCompiled() } : {};
   const flags = await importFlags();
   const paths = files.map(({ path }) => path);
   await runDeno(["cache", ...flags, "scripts/kernel/inside.ts", ...paths]);
+  const wanted = filter ?? (core ? CORE_FILTER : undefined);
   const passedOn = PASSED_ON.flatMap((name) => {
     const value = Deno.env.get(name);
     return value === undefined ? [] : [[name, value]];
   });
   return {
     root: ROOT.href,
-    flags,
-    testArgs,
-    verbose,
+    flags: [
+      ...flags,
+      ...wanted === undefined ? [] : ["--filter", wanted],
+    ],
     limitMs: LIMIT_MS[core ? "core" : "all"],
     env: { ...Object.fromEntries(passedOn), ...built },
   };
@@ -160,16 +200,17 @@ async function runInside(
   { index, processor }: Seat,
   onText: (text: string) => void,
 ): Promise<BootEnd> {
-  const directory = `${ROOT_PATH}${DIRECTORY}/${index}/`;
+  const directory = `${ROOT_PATH}${DIRECTORY}/${index}`;
   await Deno.mkdir(directory, { recursive: true });
-  await Deno.writeTextFile(`${directory}run.json`, JSON.stringify(run));
-  const end = await boot({
+  const path = `${directory}/run.json`;
+  await Deno.writeTextFile(path, JSON.stringify(run));
+  return await boot({
     kernel,
     init: `${ROOT_PATH}scripts/kernel/init.sh`,
     env: {
       CNI_KERNEL_DENO: Deno.execPath(),
       CNI_KERNEL_ROOT: ROOT_PATH,
-      CNI_KERNEL_RUN: `${directory}run.json`,
+      CNI_KERNEL_RUN: path,
       CNI_KERNEL_MODULES: kernel.modules,
       CNI_KERNEL_SHARE: COVERAGE_DIR,
       DENO_DIR: await findDenoDirectory(),
@@ -181,8 +222,6 @@ async function runInside(
     stop: createStop(run.limitMs + END_MS),
     onText,
   });
-  await Deno.writeTextFile(`${directory}kernel.log`, end.log);
-  return end;
 }
 
 /** Runs files in kernels beside each other; those after the first are shown once they end. */
@@ -193,25 +232,89 @@ async function runShared(
 ): Promise<BootEnd[]> {
   const run = await prepare(files, options);
   // A kernel without any test would count as a failure.
-  const processors = listProcessors();
-  const kernels = options.isWhole
+  const isWhole = options.files.length === 0 && options.filter === undefined;
+  const kernels = isWhole
     ? Math.min(MOST_KERNELS, navigator.hardwareConcurrency)
     : 1;
   const parts = shareOut(files, kernels);
   const encoder = new TextEncoder();
   const show = (text: string): void =>
     void Deno.stdout.writeSync(encoder.encode(text));
-  const canPin = hasCommand("taskset");
+  const processors = hasCommand("taskset") ? listProcessors() : [];
   const ends = await Promise.all(parts.map((files, index) =>
     runInside(
       kernel,
       { ...run, files },
-      { index, processor: canPin ? processors[index] : undefined },
+      { index, processor: processors[index] },
       index === 0 ? show : () => {},
     )
   ));
   for (const { output } of ends.slice(1)) show(output);
   return ends;
+}
+
+/**
+ * Lists the processors that this process may use, from 0.
+ *
+ * Source: man7.org/linux/man-pages/man5/proc_pid_status.5.html
+ * `Cpus_allowed_list`; the format, such as `0-2,7`, is that of cpuset(7).
+ */
+export function listProcessors(): number[] {
+  const status = Deno.readTextFileSync("/proc/self/status");
+  const [, list = ""] = /^Cpus_allowed_list:\t(.+)$/m.exec(status) ?? [];
+  return list.split(",").flatMap((range) => {
+    const [first = 0, last = first] = range.split("-").map(Number);
+    const length = last - first + 1;
+    return Array.from({ length }, (_, index) => first + index);
+  });
+}
+
+/** The counts of a boot, and an explanation. */
+export interface BootVerdict {
+  readonly tally: Tally;
+  /** What is wrong, or why the tests were skipped; empty if nothing is. */
+  readonly message: string;
+}
+
+/** The kernel logs this when it starts the first process. */
+const STARTED = /^Run \S+ as init process$/m;
+
+/**
+ * Linux before 6.13 logs this on a processor with AMX: a process has more
+ * registers than the kernel has room for, so that none can begin.
+ */
+const CANNOT_START = /ptrace set fp regs failed, errno = 14$/m;
+
+/** How many lines of the kernel's log tell why it ended. */
+const SOME_LINES = 12;
+
+/**
+ * Judges a boot. Where the kernel does not even start, as in a container that
+ * forbids ptrace(2), or cannot start any process, the tests are skipped; every
+ * later end without a count of the tests is a failure. So is a run without any
+ * test, which proves nothing.
+ */
+export function judgeBoot({ output, log, stopped }: BootEnd): BootVerdict {
+  const tally = findTally(output);
+  if (tally !== undefined && stopped === undefined) {
+    if (tally.passed + tally.failed > 0) return { tally, message: "" };
+    return { tally: { ...tally, failed: 1 }, message: "No test was run" };
+  }
+  const tail = log.trimEnd().split("\n").slice(-SOME_LINES).join("\n");
+  const hasStarted = output !== "" ||
+    STARTED.test(log) && !CANNOT_START.test(log);
+  if (!hasStarted && stopped === undefined) {
+    return {
+      tally: { passed: 0, failed: 0, skipped: 1 },
+      message: `Skipped: User-mode Linux does not boot here:\n${tail}`,
+    };
+  }
+  const why = stopped ?? "it ended before the tests did";
+  const counted = tally ?? sumTallies([]);
+  return {
+    tally: { ...counted, failed: counted.failed + 1 },
+    message: `FAILED: the kernel: ${why}. It logged last:\n${tail}`,
+  };
 }
 
 function skip(reason: string): Tally {
@@ -239,11 +342,10 @@ async function main(options: KernelOptions): Promise<Tally> {
 
 const HELP = `Run the kernel part of the tests in User-mode Linux.
 
-Usage: deno task test:kernel [--core] [--filter TEXT] [--verbose] [FILE...]
+Usage: deno task test:kernel [--core] [--filter TEXT] [FILE...]
 
   --core         run only the part that the gate runs
   --filter TEXT  run tests with TEXT in their name
-  --verbose      print everything, not only failures
 
 User-mode Linux of Debian is fetched to build/uml unless CNI_TEST_NO_INSTALL=1.`;
 
@@ -254,7 +356,7 @@ if (import.meta.main) {
     console.log(formatTally(tally));
     Deno.exitCode = tally.failed > 0 ? 1 : 0;
   } catch (error) {
-    console.error(error instanceof Error ? error.message : String(error));
+    console.error(describeError(error));
     Deno.exitCode = 1;
   }
 }

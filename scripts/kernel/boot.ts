@@ -6,11 +6,13 @@
  * @module
  */
 
+import { runProcess } from "../test/run.ts";
+
 /** A program that is a kernel. */
 export interface Kernel {
   /** A path or a command. */
   readonly program: string;
-  /** The directory that it is started in; the current one by default. */
+  /** The directory that it is started in; the root by default. */
   readonly cwd?: string;
   /** Variables that it is started with. */
   readonly env: Readonly<Record<string, string>>;
@@ -25,7 +27,10 @@ export interface BootOptions {
   readonly init: string;
   /** Variables for the script. Values have no whitespace. */
   readonly env: Readonly<Record<string, string>>;
-  /** An empty directory for the kernel's sockets, and for its memory if /dev/shm is too small. */
+  /**
+   * A directory for the kernel's sockets, its messages (`kernel.log`), and its
+   * memory if /dev/shm is too small.
+   */
   readonly directory: string;
   /**
    * The processor that the kernel and its processes run on, from 0; any without
@@ -61,62 +66,25 @@ const MEMORY_MIB = 2048;
 const DEVICE = "vec0:transport=l2tpv3,udp=1,src=127.0.0.1,dst=127.0.0.1," +
   "srcport=0,dstport=9,rx_session=1,tx_session=1";
 
-/** How long the kernel may take to end after SIGTERM. */
-const GRACE_MS = 5000;
-
 /**
  * Boots a kernel on the machine's file system, which it cannot write, and waits
  * for its end.
- *
- * @throws {Deno.errors.NotFound} If the kernel is not installed
  */
 export async function boot(options: BootOptions): Promise<BootEnd> {
   const { kernel, directory, processor, stop, onText } = options;
-  const env = {
-    ...kernel.env,
-    TMPDIR: await chooseMemoryDirectory(directory),
-  };
-  const pin = processor === undefined ? [] : pinTo(processor, env);
-  const [program = "", ...args] = [...pin, kernel.program]
-    .concat(listWords(options));
-  // A process group of its own: the kernel's processes are processes here.
-  await using child = new Deno.Command(program, {
-    args,
-    env: processor === undefined ? env : {},
-    ...kernel.cwd === undefined ? {} : { cwd: kernel.cwd },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-    detached: true,
-  }).spawn();
-  const ending = new Ending(child);
-  const end = (): void => ending.begin(String(stop.reason));
-  stop.addEventListener("abort", end);
-  if (stop.aborted) end();
-  try {
-    const [output, log] = await Promise.all([
-      readText(child.stdout, onText),
-      readText(child.stderr, () => {}),
-      child.status,
-    ]);
-    return { output, log, stopped: ending.reason };
-  } finally {
-    stop.removeEventListener("abort", end);
-    ending.finish();
-  }
-}
-
-/**
- * Returns a command that runs another on one processor. Only the other one gets
- * the variables: its libraries may not be those of taskset.
- */
-function pinTo(
-  processor: number,
-  env: Readonly<Record<string, string>>,
-): string[] {
-  const variables = Object.entries(env)
+  const messages = `${directory}/kernel.log`;
+  const pin = processor === undefined ? [] : ["taskset", "-c", `${processor}`];
+  const memory = await chooseMemoryDirectory(directory);
+  // Only the kernel gets the variables: its libraries may not be the machine's.
+  const variables = Object.entries({ ...kernel.env, TMPDIR: memory })
     .map(([name, value]) => `${name}=${value}`);
-  return ["taskset", "-c", `${processor}`, "env", ...variables];
+  const command = [...pin, "env", ...variables, kernel.program]
+    .concat(listWords(options));
+  const { output, stopped } = await runProcess(
+    ["sh", "-c", 'exec "$@" 2>> "$0"', messages, ...command],
+    { cwd: kernel.cwd ?? "/", env: {}, stop, onText },
+  );
+  return { output, log: await Deno.readTextFile(messages), stopped };
 }
 
 /** The command line, with the machine's root directory as the root, read-only. */
@@ -149,52 +117,4 @@ async function chooseMemoryDirectory(otherwise: string): Promise<string> {
   }).output();
   const [, free = "0"] = new TextDecoder().decode(stdout).trim().split("\n");
   return Number(free) > MEMORY_MIB ? "/dev/shm" : otherwise;
-}
-
-/** Ends a process and its group, gently first. */
-class Ending {
-  readonly #child: Deno.ChildProcess;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Why it was ended; undefined if it was not. */
-  reason: string | undefined;
-
-  constructor(child: Deno.ChildProcess) {
-    this.#child = child;
-  }
-
-  begin(reason: string): void {
-    if (this.reason !== undefined) return;
-    this.reason = reason;
-    send(this.#child.pid, "SIGTERM");
-    this.#timer = setTimeout(
-      () => send(-this.#child.pid, "SIGKILL"),
-      GRACE_MS,
-    );
-  }
-
-  /** Ends what is left of the group. */
-  finish(): void {
-    clearTimeout(this.#timer);
-    send(-this.#child.pid, "SIGKILL");
-  }
-}
-
-function send(pid: number, signal: Deno.Signal): void {
-  try {
-    Deno.kill(pid, signal);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
-}
-
-async function readText(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onText: (text: string) => void,
-): Promise<string> {
-  let text = "";
-  for await (const part of stream.pipeThrough(new TextDecoderStream())) {
-    text += part;
-    onText(part);
-  }
-  return text;
 }

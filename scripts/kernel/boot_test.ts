@@ -8,7 +8,7 @@ import {
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { boot, type BootEnd } from "./boot.ts";
 import { findKernel } from "./find_kernel.ts";
-import { listProcessors } from "./processors.ts";
+import { listProcessors } from "../test_kernel.ts";
 
 const KERNEL = findKernel();
 const needsKernel = ignoreUnless(
@@ -19,6 +19,9 @@ const needsPinning = allOf(
   needsKernel,
   ignoreUnless(hasCommand("taskset"), "needs taskset"),
 );
+
+/** A processor that this process may use. */
+const [PROCESSOR = 0] = listProcessors();
 
 /** Boots with a script as the first process. */
 class Boot implements Disposable {
@@ -94,32 +97,27 @@ rootTest("boot() runs a script, and files stay", needsKernel, async () => {
   await eventually("the kernel is gone", () => !kernel.isRunning());
 });
 
-rootTest("boot() keeps a kernel on one processor", needsPinning, async () => {
-  using kernel = new Boot();
-  const processor = listProcessors().at(-1);
-  const seen = new Set<string | undefined>();
-  const look = (): void => {
-    for (const pid of kernel.listProcesses()) {
-      const status = Deno.readTextFileSync(`/proc/${pid}/status`);
-      seen.add(/^Cpus_allowed_list:\t(.*)$/m.exec(status)?.[1]);
-    }
-    kernel.stop.abort();
-  };
-  const script = "echo begun; while :; do sleep 1; done";
-  await kernel.run(script, look, {}, processor);
-  assertEquals([...seen], [`${processor}`]);
-});
-
-rootTest("boot() ends a kernel when told to", needsKernel, async () => {
-  using kernel = new Boot();
-  const { output, stopped } = await kernel.run(
-    "echo begun; while :; do sleep 1; done",
-    () => kernel.stop.abort("enough"),
-  );
-  assertStringIncludes(output, "begun");
-  assertEquals(stopped, "enough");
-  await eventually("the kernel is gone", () => !kernel.isRunning());
-});
+rootTest(
+  "boot() ends a kernel when told to, and had it on one processor",
+  needsPinning,
+  async () => {
+    using kernel = new Boot();
+    const seen = new Set<string | undefined>();
+    const look = (): void => {
+      for (const pid of kernel.listProcesses()) {
+        const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+        seen.add(/^Cpus_allowed_list:\t(.*)$/m.exec(status)?.[1]);
+      }
+      kernel.stop.abort("enough");
+    };
+    const script = "echo begun; while :; do sleep 1; done";
+    const { output, stopped } = await kernel.run(script, look, {}, PROCESSOR);
+    assertStringIncludes(output, "begun");
+    assertEquals([...seen], [`${PROCESSOR}`]);
+    assertEquals(stopped, "enough");
+    await eventually("the kernel is gone", () => !kernel.isRunning());
+  },
+);
 
 rootTest("boot() returns if the first process dies", needsKernel, async () => {
   using kernel = new Boot();

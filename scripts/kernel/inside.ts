@@ -4,23 +4,18 @@
  * @module
  */
 
-import { formatTally } from "../tally.ts";
-import { testFiles } from "../test/jobs.ts";
-import { planBatches, type TestFile } from "../test/plan.ts";
-import { runAll } from "../test/run_all.ts";
-import { createStop } from "../test/stop.ts";
+import { planBatches, type TestFile } from "../test/files.ts";
+import { formatTally } from "../test/outcome.ts";
+import { createStop, runAll, testFiles } from "../test/run.ts";
 
 /** The files to run inside, and how; passed as a file of JSON. */
 export interface InsideRun {
   /** A URL. */
   readonly root: string;
   readonly files: readonly TestFile[];
-  /** Flags for any deno command. */
+  /** Flags for deno test. */
   readonly flags: readonly string[];
-  /** More arguments for `deno test`. */
-  readonly testArgs: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  readonly verbose: boolean;
   /** How long the tests may take. */
   readonly limitMs: number;
 }
@@ -29,20 +24,20 @@ async function main(path: string): Promise<void> {
   const run = JSON.parse(await Deno.readTextFile(path)) as InsideRun;
   const { deno } = Deno.version;
   console.log(`Running in Linux ${Deno.osRelease()} by deno ${deno}`);
-  const durations = { whole: 0, files: {} };
-  const jobs = planBatches(run.files, durations)
-    .map((batch) => testFiles(batch, run));
-  const { tally, conformance, rows } = await runAll(jobs, {
+  // Beside the file, where the machine can read it.
+  using log = await Deno.create(path.replace(/[^/]*$/, "test.log"));
+  const encoder = new TextEncoder();
+  // A process that starts takes long here: few run a file alone.
+  const jobs = planBatches(run.files, [])
+    .map((batch) => testFiles(batch, run.flags));
+  const { tally, conformance } = await runAll(jobs, {
     ...run,
     root: new URL(run.root),
     jobs: 1,
-    durations,
     stop: createStop(run.limitMs),
     print: (text) => console.log(text),
-    log: () => {},
+    log: (text) => log.writeSync(encoder.encode(text)),
   });
-  const directory = path.slice(0, path.lastIndexOf("/"));
-  await Deno.writeTextFile(`${directory}/rows.json`, JSON.stringify(rows));
   console.log(`conformance rows: ${formatTally(conformance)}`);
   console.log(formatTally(tally));
 }

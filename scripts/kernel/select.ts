@@ -4,8 +4,12 @@
  * @module
  */
 
-import { listHarness, type ReadSource } from "../test/harness.ts";
-import { RATES, type TestFile } from "../test/plan.ts";
+import {
+  listHarness,
+  RATES,
+  type ReadSource,
+  type TestFile,
+} from "../test/files.ts";
 
 /** What a test names that works in network namespaces, or skips without them. */
 const NEEDS_NAMESPACES = /\b(?:requireRoot|rootTest|needsRoot|canUseNetns)\b/;

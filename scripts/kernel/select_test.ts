@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { listTestFiles } from "../test/plan.ts";
+import { listTestFiles } from "../test/files.ts";
 import {
   CORE_FILTER,
   findObstacle,

@@ -25,14 +25,9 @@ import { installTestPackages } from "../debian_packages.ts";
 import { answerHelp } from "../help.ts";
 import { isTest } from "../lint/project_files.ts";
 import { importFlags } from "../net.ts";
-import { formatTally } from "../tally.ts";
-import { readDurations } from "../test/durations.ts";
-import { testFiles } from "../test/jobs.ts";
-import { choosePace } from "../test/options.ts";
-import { formatFailures } from "../test/outcome.ts";
-import { listFiles, listTestFiles, planBatches } from "../test/plan.ts";
-import { runAll } from "../test/run_all.ts";
-import { createStop } from "../test/stop.ts";
+import { listFiles, listTestFiles, planBatches } from "../test/files.ts";
+import { formatTally } from "../test/outcome.ts";
+import { createStop, runAll, testFiles } from "../test/run.ts";
 
 const HELP = `Measure which lines of the product the tests run.
 
@@ -132,21 +127,16 @@ async function runTests(env: Record<string, string>): Promise<void> {
   const files = listTestFiles(ROOT_URL).filter(({ path }) =>
     !path.startsWith("scripts/")
   );
-  const durations = readDurations(new URL("build/durations.json", ROOT_URL));
-  const setting = { flags: await importFlags() };
-  const jobs = planBatches(files, durations)
-    .map((batch) => testFiles(batch, setting));
+  const flags = await importFlags();
+  const jobs = planBatches(files).map((batch) => testFiles(batch, flags));
   const { tally, failures } = await runAll(jobs, {
     root: ROOT_URL,
     env,
-    ...choosePace(navigator.hardwareConcurrency),
-    durations,
-    verbose: false,
     stop: createStop(LIMIT_MS),
     print: (text) => console.log(text),
     log: () => {},
   });
-  if (failures.length > 0) console.log(`\n${formatFailures(failures)}`);
+  if (failures.length > 0) console.log(`\n${failures.join("\n")}`);
   console.log(formatTally(tally));
 }
 

@@ -22,7 +22,7 @@ import { hasCommand } from "../../testing/capabilities.ts";
 import { answerHelp } from "../help.ts";
 import { COMPILER } from "../launcher/objects.ts";
 import { fuzzLauncher, SanitizedProgram } from "../launcher/sanitized.ts";
-import { formatTally } from "../tally.ts";
+import { formatTally } from "../test/outcome.ts";
 
 const RUNS = 100_000;
 

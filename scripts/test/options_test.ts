@@ -1,21 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { choosePace, parseOptions, type TestOptions } from "./options.ts";
 import { testRows } from "../../tests/_harness/table.ts";
-
-testRows("choosePace() has more files than cores, within reason", [
-  [0, 3, 4],
-  [1, 3, 4],
-  [2, 4, 8],
-  [4, 4, 12],
-  [64, 4, 12],
-], ([cores = 0, jobs, more]) => {
-  assertEquals(choosePace(cores), { jobs, more });
-}, ([cores]) => `${cores} cores`);
+import { parseOptions, type TestOptions } from "../test.ts";
 
 const NOTHING: TestOptions = {
+  scope: "tests",
   jobs: undefined,
-  fast: false,
-  verbose: false,
   rootless: false,
   denoArgs: [],
 };
@@ -24,9 +13,9 @@ testRows<[string[], Partial<TestOptions>]>(
   "parseOptions() keeps what is ours, and leaves the rest to deno",
   [
     [[], {}],
-    [["--fast"], { fast: true }],
+    [["--fast"], { scope: "fast" }],
     [["--jobs", "2"], { jobs: 2 }],
-    [["--jobs=1", "--verbose"], { jobs: 1, verbose: true }],
+    [["--whole", "--jobs=1"], { scope: "whole", jobs: 1 }],
     [
       ["plugins/ptp", "--filter", "gc"],
       { denoArgs: ["plugins/ptp", "--filter", "gc"] },

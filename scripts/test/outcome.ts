@@ -1,218 +1,287 @@
 /**
- * Judges a part of the tests by what its process printed and how it ended.
+ * Judges a process by what it printed and how it ended. deno's JUnit report
+ * would be easier to read, but has no word on a module that fails to load, and a
+ * process that dies does not write it.
  *
  * @module
  */
 
-import {
-  countConformance,
-  findTally,
-  findTestSummary,
-  sumTallies,
-  type Tally,
-} from "../tally.ts";
-import { isRow } from "./page.ts";
-import {
-  type Failure,
-  findFailures,
-  findReport,
-  readOutput,
-  type ShardOutput,
-  tallyResults,
-  type TestResult,
-} from "./read_output.ts";
-import type { ShardEnd } from "./run_shard.ts";
+/** Counts of tests and their steps, and of checks. */
+export interface Tally {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
 
-/** The outcome of a part of the tests. */
+const NOTHING: Tally = { passed: 0, failed: 0, skipped: 0 };
+
+/** Adds up tallies. */
+export function sumTallies(tallies: readonly Tally[]): Tally {
+  return tallies.reduce((sum, tally) => ({
+    passed: sum.passed + tally.passed,
+    failed: sum.failed + tally.failed,
+    skipped: sum.skipped + tally.skipped,
+  }), NOTHING);
+}
+
+/** Renders a tally as the line that ends a run. */
+export function formatTally({ passed, failed, skipped }: Tally): string {
+  return `${passed} passed, ${failed} failed, ${skipped} skipped`;
+}
+
+/** Finds the last line of an output that {@linkcode formatTally} wrote. */
+export function findTally(output: string): Tally | undefined {
+  const line = /^(\d+) passed, (\d+) failed, (\d+) skipped$/gm;
+  const last = [...output.matchAll(line)].at(-1);
+  if (last === undefined) return undefined;
+  const [passed = 0, failed = 0, skipped = 0] = last.slice(1).map(Number);
+  return { passed, failed, skipped };
+}
+
+/** How a process ended. */
+export interface ProcessEnd {
+  /** Its output, stdout and stderr in order of arrival. */
+  readonly output: string;
+  /** Its exit code; meaningless if a signal ended it. */
+  readonly code: number;
+  /** The signal that ended it. */
+  readonly signal: Deno.Signal | null;
+  /** Why we ended it, if we did. */
+  readonly stopped: string | undefined;
+  /** Whether its output stayed open after its end, for a child of it lived on. */
+  readonly leftBehind: boolean;
+  /** How long it took, in ms. */
+  readonly timeMs: number;
+}
+
+/** The outcome of a process. */
 export interface Outcome {
   readonly tally: Tally;
   /** The rows of the conformance lists among them. */
   readonly conformance: Tally;
-  /** How each of these ended. */
-  readonly rows: readonly TestResult[];
   /** The names of skipped tests, with the reason. */
   readonly skipped: readonly string[];
-  readonly failures: readonly Failure[];
-  /** The last of the failures, if it is not a test but how the process ended. */
-  readonly trouble: Failure | undefined;
-  /** The resource that the machine ran out of, if that made tests fail. */
-  readonly limit: string | undefined;
-  /** The full report of the failures. */
+  /** Each failure: its name, then why, and how it is run alone. */
+  readonly failures: readonly string[];
+  /** What was printed, without the tests that passed; empty if nothing failed. */
   readonly report: string;
 }
 
-/** Resources that a machine can run out of, and the programs' words for it. */
-const LIMITS: readonly (readonly [what: string, pattern: RegExp])[] = [
-  [
-    "threads or processes",
-    /unable to create worker thread|pthread_create|[Cc]annot fork|fork: retry|Resource temporarily unavailable|os error 11\b/,
-  ],
-  [
-    "memory",
-    /Cannot allocate memory|os error 12\b|JavaScript heap out of memory|ENOMEM/,
-  ],
-  ["disk", /No space left on device|Disk quota exceeded|os error (28|122)\b/],
-  ["file descriptors", /Too many open files|os error (23|24)\b/],
-];
+/** What a process is: tests of deno, a command that counts, or one that passes or fails. */
+export type Kind = "tests" | "counting" | "command";
 
-/** Finds what the machine ran out of, in the output about failures. */
-function findLimit(text: string): string | undefined {
-  return LIMITS.find(([, pattern]) => pattern.test(text))?.[0];
-}
-
-/** How many lines of output tell why or where a process ended. */
-const SOME_LINES = 12;
-
-/**
- * Judges a `deno test`. An end that is not good, such as by a signal, is a
- * failure beside those of the tests.
- *
- * @param name What was run
- */
-export function judgeShard(name: string, end: ShardEnd): Outcome {
-  const output = readOutput(end.output);
-  const summary = findTestSummary(output.own);
-  const tests = summary ?? tallyResults(output.results);
-  const report = findReport(output.own);
-  const trouble = findTrouble(name, end, {
-    place: summary === undefined ? describePlace(output) : undefined,
-    isExplained: tests.failed > 0,
-  });
-  const troubles = trouble === undefined ? [] : [trouble];
-  const failed = report === "" ? listFailed(output) : findFailures(report);
-  const parts = [output.failedTests, report, formatFailures(troubles)];
-  const text = parts.filter((part) => part !== "").join("\n\n");
-  return {
-    tally: { ...tests, failed: tests.failed + troubles.length },
-    conformance: countConformance(output.own),
-    rows: output.results.filter(({ name }) => isRow(name)),
-    skipped: output.results
-      .filter(({ outcome }) => outcome === "ignored").map(({ name }) => name),
-    failures: [...failed, ...troubles],
-    trouble,
-    limit: findLimit(text),
-    report: text,
-  };
-}
-
-/** Judges a command that is one test: it passes, or it fails. */
-export function judgeCommand(name: string, end: ShardEnd): Outcome {
-  if (end.code === 0 && end.signal === null) {
-    return { ...NOTHING, tally: { passed: 1, failed: 0, skipped: 0 } };
-  }
-  const { code, signal, stopped, output } = end;
-  const why = stopped ?? signal ?? `exit code ${code}`;
-  const failure = { name: `${name} failed: ${why}`, lines: firstLines(output) };
-  return { ...judgeFailure(failure), report: output.trim() };
-}
-
-/** Judges a command that counts its tests in its last line. */
-export function judgeCounting(name: string, end: ShardEnd): Outcome {
-  const outcome = judgeCommand(name, end);
-  const tally = findTally(end.output);
-  if (tally === undefined) {
-    return outcome.trouble === undefined
-      ? judgeFailure({ name: `${name} counted nothing`, lines: [] })
-      : outcome;
-  }
-  // What failed is counted: that is why the command did.
-  if (tally.failed > 0) return { ...outcome, tally };
-  return { ...outcome, tally: sumTallies([tally, outcome.tally]) };
-}
-
-/** Judges a file that was not run as one failure. */
-export function judgeUnrun(names: readonly string[], why: string): Outcome {
-  const more = names.length - SOME_LINES;
-  const lines = names.slice(0, SOME_LINES);
-  return judgeFailure({
-    name: `Not run (${names.length}): ${why}`,
-    lines: more > 0 ? [...lines, `and ${more} more`] : lines,
-  });
+/** Judges a process. An end that is not good, such as by a signal, is a failure beside those of its tests. */
+export function judge(name: string, kind: Kind, end: ProcessEnd): Outcome {
+  return kind === "tests"
+    ? judgeTests(name, end)
+    : judgeCommand(name, kind, end);
 }
 
 /** Judges what was skipped as a whole. */
 export function judgeSkipped(name: string): Outcome {
-  const tally = { passed: 0, failed: 0, skipped: 1 };
-  return { ...NOTHING, tally, skipped: [name] };
+  return {
+    tally: { ...NOTHING, skipped: 1 },
+    conformance: NOTHING,
+    skipped: [name],
+    failures: [],
+    report: "",
+  };
 }
 
-const NOTHING: Outcome = {
-  tally: sumTallies([]),
-  conformance: sumTallies([]),
-  rows: [],
-  skipped: [],
-  failures: [],
-  trouble: undefined,
-  limit: undefined,
-  report: "",
-};
-
-function judgeFailure(trouble: Failure): Outcome {
-  const tally = { passed: 0, failed: 1, skipped: 0 };
-  return { ...NOTHING, tally, failures: [trouble], trouble };
+/** Judges what is one failure, however much is missing. */
+export function judgeFailed(failure: string, report = ""): Outcome {
+  return {
+    tally: { ...NOTHING, failed: 1 },
+    conformance: NOTHING,
+    skipped: [],
+    failures: [failure],
+    report,
+  };
 }
 
-/** Renders failures briefly. */
-export function formatFailures(failures: readonly Failure[]): string {
-  return failures.map(({ name, lines }) =>
-    [name, ...lines.map((line) => `    ${line}`)].join("\n")
-  ).join("\n");
+function judgeCommand(name: string, kind: Kind, end: ProcessEnd): Outcome {
+  const { code, signal, stopped } = end;
+  const isGood = code === 0 && signal === null && stopped === undefined;
+  const counted = kind === "command" ? NOTHING : findTally(end.output);
+  if (isGood && counted !== undefined) {
+    const tally = { ...counted, passed: counted.passed + 1 };
+    return { ...judgeSkipped(name), tally, skipped: [] };
+  }
+  const why = stopped ?? signal ??
+    (code === 0 ? "no count" : `exit code ${code}`);
+  const first = listLines(end.output).slice(0, SOME_LINES);
+  const failed = judgeFailed(
+    [`${name} failed: ${why}`, ...first].join("\n    "),
+    end.output.trim(),
+  );
+  // What failed is counted: that is why the command did.
+  const isCounted = (counted?.failed ?? 0) > 0;
+  const own = isCounted ? NOTHING : failed.tally;
+  return { ...failed, tally: sumTallies([counted ?? NOTHING, own]) };
 }
 
-/** Explains how a process ended. */
-interface Circumstances {
-  /** Where it ended, if that was before its end. */
-  readonly place: string | undefined;
-  /** Whether a test failed, which makes the exit code bad. */
-  readonly isExplained: boolean;
+// deno-lint-ignore no-control-regex -- the terminal's own codes are meant
+const COLORS = /\x1b\[[\d;]*m/g;
+
+/** What a test printed, which may look like anything; its last line may lack a newline. */
+const OF_TEST =
+  /^-{7} (?:\w+-test )?output -{7}$(?:[^]*?-{5} (?:\w+-test )?output end -{5}$|[^]*)/gm;
+
+const BEGIN = /^( *)(\S.*) \.\.\.$/;
+const RESULT = /^( *)(.*) \.\.\. (ok|FAILED|ignored|cancelled)(?: \(.*\))?$/;
+const ERRORS = " ERRORS ";
+const PASSED = /^ *\S.* \.\.\. (?:ok|ignored) \(.*\)$/;
+
+/** How many lines of output tell why or where a process ended. */
+const SOME_LINES = 12;
+
+function judgeTests(name: string, end: ProcessEnd): Outcome {
+  const output = end.output.replaceAll(COLORS, "");
+  const own = output.replaceAll(OF_TEST, "");
+  const { results, running } = readResults(own);
+  const summary = findSummary(own);
+  const tally = summary ?? count(results);
+  const last = results.at(-1)?.name;
+  const place = running !== undefined
+    ? `in the test "${running}"`
+    : last === undefined
+    ? "before its first test"
+    : `after the test "${last}"`;
+  const trouble = describeTrouble(
+    end,
+    summary === undefined ? place : undefined,
+    tally.failed > 0,
+  );
+  const failed = summary === undefined
+    ? results.filter(isFailed).map((result) => result.name)
+    : listFailures(own);
+  if (trouble !== undefined) {
+    const lines = listLines(output).slice(-SOME_LINES);
+    failed.push([`${name} ${trouble}`, ...lines].join("\n    "));
+  }
+  return {
+    tally: {
+      ...tally,
+      failed: tally.failed + (trouble === undefined ? 0 : 1),
+    },
+    conformance: count(
+      results.filter(({ name, isStep }) =>
+        !isStep && name.startsWith("conformance ")
+      ),
+    ),
+    skipped: results.filter(({ outcome }) => outcome === "ignored")
+      .map((result) => result.name),
+    failures: failed,
+    report: failed.length === 0 ? "" : leaveOutPassed(output),
+  };
 }
 
-/** Finds problems other than failed tests. */
-function findTrouble(
-  name: string,
-  end: ShardEnd,
-  circumstances: Circumstances,
-): Failure | undefined {
-  const trouble = describeTrouble(end, circumstances);
-  if (trouble === undefined) return undefined;
-  return { name: `${name} ${trouble}`, lines: lastLines(end.output) };
+/** Leaves out the tests that passed; what a diff shows may look like one. */
+function leaveOutPassed(output: string): string {
+  const [tests = "", ...reports] = output.split(`\n${ERRORS}\n`);
+  const lines = tests.split("\n").filter((line) => !PASSED.test(line));
+  return [lines.join("\n"), ...reports].join(`\n${ERRORS}\n`).trim();
 }
 
+/** A test or step that has ended. */
+interface Result {
+  /** Its name, after the names of the tests that it is a step of. */
+  readonly name: string;
+  readonly outcome: string;
+  readonly isStep: boolean;
+}
+
+function isFailed({ outcome }: Result): boolean {
+  return outcome === "FAILED" || outcome === "cancelled";
+}
+
+/** Reads which tests and steps have ended, and the last one that has not. */
+function readResults(
+  own: string,
+): { results: Result[]; running: string | undefined } {
+  const results: Result[] = [];
+  const open: string[] = [];
+  const [tests = ""] = own.split(`\n${ERRORS}\n`);
+  for (const line of tests.split("\n")) {
+    const [, indent = "", name, outcome] = RESULT.exec(line) ??
+      BEGIN.exec(line) ?? [];
+    if (name === undefined) continue;
+    open.splice(indent.length / 2);
+    open.push(name);
+    if (outcome === undefined) continue;
+    const isStep = open.length > 1;
+    results.push({ name: open.join(" ... "), outcome, isStep });
+    open.pop();
+  }
+  return { results, running: open.length > 0 ? open.join(" ... ") : undefined };
+}
+
+function count(results: readonly Result[]): Tally {
+  const failed = results.filter(isFailed).length;
+  const skipped = results.filter(({ outcome }) => outcome === "ignored").length;
+  return { passed: results.length - failed - skipped, failed, skipped };
+}
+
+/**
+ * Finds the summary of `deno test`, such as `ok | 2 passed (3 steps) | 0 failed`.
+ * Steps count as tests, and tests that `--filter` left out do not count.
+ *
+ * @returns `undefined` where the tests did not come to their end
+ */
+function findSummary(own: string): Tally | undefined {
+  const summary = [...own.matchAll(/^(?:ok|FAILED) \|.*$/gm)].at(-1)?.[0];
+  if (summary === undefined) return undefined;
+  const count = (word: string): number => {
+    const [, tests = 0, steps = 0] =
+      new RegExp(`(\\d+) ${word}(?: \\((\\d+) steps?\\))?`).exec(summary) ?? [];
+    return Number(tests) + Number(steps);
+  };
+  return {
+    passed: count("passed"),
+    failed: count("failed"),
+    skipped: count("ignored"),
+  };
+}
+
+/** Lists the failures in deno's own report: where, the error, and how each is run alone. */
+function listFailures(own: string): string[] {
+  const [errors = "", list = ""] =
+    own.split(`\n${ERRORS}\n`)[1]?.split("\n FAILURES \n") ?? [];
+  const names = list.trim().split("\n\n")[0]?.split("\n") ?? [];
+  const lines = errors.split("\n");
+  return names.filter((name) => name !== "").map((name) => {
+    const rest = lines.slice(lines.indexOf(name) + 1);
+    const next = rest.findIndex((line) => names.includes(line));
+    const about = next < 0 ? rest : rest.slice(0, next);
+    const error = about.find((line) => line.startsWith("error: ")) ?? "";
+    const alone = about.find((line) => line.startsWith("Alone: ")) ??
+      tellAlone(name);
+    return [name, error, alone].filter(Boolean).join("\n    ");
+  });
+}
+
+/** Says how the test of a failure such as `name ... step => ./a_test.ts:1:6` is run alone. */
+function tellAlone(failure: string): string {
+  const [, test, file] = /^(.*?)(?: \.\.\. .*)? => \.\/(.*?):\d+:\d+$/
+    .exec(failure) ?? [];
+  return test === undefined
+    ? ""
+    : `Alone: deno task test ${file} --filter ${JSON.stringify(test)}`;
+}
+
+/** Describes a problem other than failed tests. */
 function describeTrouble(
-  { code, signal, stopped, leftBehind }: ShardEnd,
-  { place, isExplained }: Circumstances,
+  { code, signal, stopped, leftBehind }: ProcessEnd,
+  place: string | undefined,
+  isExplained: boolean,
 ): string | undefined {
   const where = place ?? "after its tests";
   if (stopped !== undefined) return `was ended ${where}: ${stopped}`;
   if (signal !== null) return `died of ${signal} ${where}`;
   if (place !== undefined) return `ended ${place}, with exit code ${code}`;
   if (leftBehind) return "left a process behind that kept its output open";
-  const isGood = code === 0 || isExplained;
-  return isGood
-    ? undefined
-    : `ended with exit code ${code}, but no test failed`;
-}
-
-function describePlace({ running, results }: ShardOutput): string {
-  if (running !== undefined) return `in the test "${running}"`;
-  const last = results.at(-1);
-  return last === undefined
-    ? "before its first test"
-    : `after the test "${last.name}"`;
-}
-
-/** Lists what failed in a process that died before it could report on that. */
-function listFailed({ results }: ShardOutput): Failure[] {
-  return results.filter(({ outcome }) => outcome === "FAILED")
-    .map(({ name }) => ({ name, lines: [] }));
-}
-
-function firstLines(output: string): string[] {
-  return listLines(output).slice(0, SOME_LINES);
-}
-
-function lastLines(output: string): string[] {
-  return listLines(output).slice(-SOME_LINES);
+  if (code === 0 || isExplained) return undefined;
+  return `ended with exit code ${code}, but no test failed`;
 }
 
 function listLines(output: string): string[] {

@@ -1,8 +1,33 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { Tally } from "../tally.ts";
-import type { BootEnd } from "./boot.ts";
-import { judgeBoot } from "./judge.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
+import type { BootEnd } from "./kernel/boot.ts";
+import {
+  judgeBoot,
+  type KernelOptions,
+  listProcessors,
+  parseKernelOptions,
+} from "./test_kernel.ts";
+import type { Tally } from "./test/outcome.ts";
+
+testRows("parseKernelOptions() reads options and files", [
+  [[], {}],
+  [["--core", "--filter", "GC"], { core: true, filter: "GC" }],
+  [["--filter=BR-5", "./tests/chain_test.ts", "a_test.ts"], {
+    filter: "BR-5",
+    files: ["tests/chain_test.ts", "a_test.ts"],
+  }],
+], ([args, options]: [string[], Partial<KernelOptions>]) => {
+  const nothing = { core: false, files: [], filter: undefined };
+  assertEquals(parseKernelOptions(args), { ...nothing, ...options });
+}, ([args]) => args.join(" ") || "nothing");
+
+testRows<[string[], string]>("parseKernelOptions() refuses what it cannot do", [
+  [["--jobs=2"], 'Cannot use "--jobs=2"'],
+  [["--filter"], "Cannot use --filter without a text"],
+  [["--core", "a_test.ts"], 'Cannot use --core with "a_test.ts"'],
+], ([args, message]) => {
+  assertThrows(() => parseKernelOptions(args), Error, message);
+}, ([args]) => args.join(" "));
 
 const STARTED = "VFS: Mounted root\nRun /init.sh as init process\n";
 const COUNTED = "ok     some_test.ts 3 passed\n3 passed, 1 failed, 2 skipped\n";
@@ -74,4 +99,10 @@ Deno.test("judgeBoot() skips only where the kernel does not start", async (t) =>
     assertStringIncludes(message, text);
     assertEquals(message === "", text === "");
   });
+});
+
+Deno.test("listProcessors() lists as many as this process may use", () => {
+  // Fewer if a control group limits their time.
+  const { hardwareConcurrency } = navigator;
+  assertEquals(listProcessors().length >= hardwareConcurrency, true);
 });

@@ -1,6 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
-import { needsExecutables } from "./harness.ts";
-import { listTestFiles, planBatches, RATES, selectNamed } from "./plan.ts";
+import { testRows } from "../../tests/_harness/table.ts";
+import {
+  isFast,
+  listTestFiles,
+  needsExecutables,
+  planBatches,
+  RATES,
+  selectNamed,
+  SLOW,
+} from "./files.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -44,8 +52,6 @@ Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
   }
 });
 
-const DURATIONS = { whole: 60, files: { "tests/sbr_stress_test.ts": 20 } };
-
 Deno.test("planBatches() begins with what takes long, and runs others together", () => {
   const files = [
     ...["net/a_test.ts", "net/b_test.ts"].map((path) => ({ path, size: 10 })),
@@ -53,7 +59,7 @@ Deno.test("planBatches() begins with what takes long, and runs others together",
     { path: "tests/sbr_stress_test.ts", size: 60 },
     { path: "tests/one_stress_test.ts", size: 50 },
   ];
-  assertEquals(planBatches(files, DURATIONS), [
+  assertEquals(planBatches(files, ["tests/sbr_stress_test.ts"]), [
     {
       name: "tests/sbr_stress_test.ts",
       paths: ["tests/sbr_stress_test.ts"],
@@ -71,31 +77,22 @@ Deno.test("planBatches() begins with what takes long, and runs others together",
   ]);
 });
 
-Deno.test("planBatches() runs files alone that took long together", () => {
-  const paths = ["net/a_test.ts", "net/b_test.ts"];
-  const files = paths.map((path) => ({ path, size: 10 }));
-  const name = "net/a_test.ts and 1 more";
-  const plan = (seconds: number): number =>
-    planBatches(files, { whole: 60, files: { [name]: seconds } }).length;
-  assertEquals([plan(29), plan(30)], [1, 2]);
-});
-
 Deno.test("planBatches() runs every test file of the project once", () => {
   const files = listTestFiles(ROOT);
-  const batches = planBatches(files, DURATIONS);
+  const batches = planBatches(files);
   const planned = batches.flatMap(({ paths }) => paths);
   assertEquals(
     planned.toSorted(),
     files.map(({ path }) => path).toSorted(),
   );
-  assert(planned.includes("scripts/test/plan_test.ts"));
+  assert(planned.includes("scripts/test/files_test.ts"));
   const names = batches.map(({ name }) => name);
   assertEquals(new Set(names).size, names.length);
 });
 
-Deno.test("RATES names files that are there", () => {
+Deno.test("SLOW and RATES name files that are there", () => {
   const paths = listTestFiles(ROOT).map(({ path }) => path);
-  const missing = RATES.filter((path) => !paths.includes(path));
+  const missing = [...SLOW, ...RATES].filter((path) => !paths.includes(path));
   assertEquals(missing, []);
 });
 
@@ -127,3 +124,14 @@ Deno.test("needsExecutables() finds what starts them, also through modules of te
     assertEquals([named, needs], expected, args.join(" "));
   }
 });
+
+testRows<[string, boolean]>("isFast() chooses quick files about one part", [
+  ["cni/args_test.ts", true],
+  ["plugins/bridge/fault_test.ts", false],
+  ["tests/conformance/ptp_test.ts", true],
+  ["tests/conformance/sbr_test.ts", true],
+  ["tests/conformance/bridge_test.ts", false],
+  ["tests/conformance/bandwidth_test.ts", false],
+  ["tests/chain_test.ts", false],
+  ["scripts/test/files_test.ts", false],
+], ([path, expected]) => assertEquals(isFast(path), expected));

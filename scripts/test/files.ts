@@ -1,5 +1,6 @@
 /**
- * Which test files there are, and when each is run, in which process.
+ * Which test files there are, what they need, and which of them one process
+ * runs.
  *
  * A file that takes long is run by a `deno test` of its own. Others share one
  * with their neighbours, so that the modules they have in common are loaded
@@ -9,13 +10,19 @@
  */
 
 import project from "../../deno.json" with { type: "json" };
-import { durationOf, type Durations, isLong } from "./durations.ts";
+import slow from "./slow_files.json" with { type: "json" };
+
+/** Files that take more than some eight seconds on an idle machine, the longest first. */
+export const SLOW: readonly string[] = slow;
 
 /** Files that measure how fast flows are, and take their time for it. */
 export const RATES: readonly string[] = [
   "plugins/bandwidth/traffic_test.ts",
   "tests/conformance/bandwidth_test.ts",
 ];
+
+/** They load cores by many processes, and kill some of them. */
+export const STRESS = /_(?:stress|soak)_test\.ts$/;
 
 /**
  * Tests that may download, and use no node: of the tools that build, and of
@@ -32,8 +39,18 @@ export function mayDownload(path: string): boolean {
   return DOWNLOADING.some((start) => path.startsWith(start));
 }
 
-/** They load cores by many processes, and kill some of them. */
-export const STRESS = /_(?:stress|soak)_test\.ts$/;
+/** Whole programs, several plugins beside each other, other kernels and tools. */
+const WHOLE = /^(?:scripts|tests(?!\/conformance\/))\//;
+
+/** Rows that belong to a commit although they take long. */
+const FAST_ROWS =
+  /^tests\/conformance\/(?:demands|demands_chained|libcni_api_list|multus_gc|ptp)_test\.ts$/;
+
+/** Reports whether a file is for the run before a commit: quick, and about one part. */
+export function isFast(path: string): boolean {
+  return !WHOLE.test(path) && !STRESS.test(path) && !RATES.includes(path) &&
+    (FAST_ROWS.test(path) || !SLOW.includes(path));
+}
 
 /** Source: docs.deno.com/runtime/reference/cli/test, `{*_,*.,}test.{ts, tsx, mts, js, mjs, jsx}`. */
 const TEST_FILE = /(?:^|[/_.])test\.(?:m?[jt]s|[jt]sx)$/;
@@ -85,6 +102,29 @@ export function selectNamed(
   );
 }
 
+/** Reads a file of the project by its path from the root. */
+export type ReadSource = (path: string) => string;
+
+/** A relative import, of values or types, at the start of a line. */
+const IMPORT = /^(?:import|export|\}).*?\bfrom\s+"(\.[^"]+)"/gm;
+
+/** Lists a test file and the modules of `tests/` and `testing/` that it imports. */
+export function listHarness(path: string, read: ReadSource): string[] {
+  const found = new Set([path]);
+  for (const one of found) {
+    for (const [, specifier = ""] of read(one).matchAll(IMPORT)) {
+      const imported = new URL(specifier, `file:///${one}`).pathname.slice(1);
+      if (/^test(?:s|ing)\//.test(imported)) found.add(imported);
+    }
+  }
+  return [...found];
+}
+
+/** Reports whether a file starts executables: their directory is a variable. */
+export function needsExecutables(path: string, read: ReadSource): boolean {
+  return listHarness(path, read).some((one) => read(one).includes("CNI_BIN"));
+}
+
 /** Files that one process runs. */
 export interface Batch {
   /** The file, or the first of several. */
@@ -96,47 +136,31 @@ export interface Batch {
 const MOST_IN_BATCH = 12;
 
 /**
- * A batch that took so many seconds has a file that takes long: each of its
- * files is run alone, so that this one is recorded as such.
- */
-const TOO_LONG = 30;
-
-/** Reports whether a file is run in a process of its own. */
-function isAlone(path: string, durations: Durations): boolean {
-  return isLong(durations, path) || STRESS.test(path) || RATES.includes(path);
-}
-
-/**
- * Shares files out to processes, those that take longest first, so that none of
- * them is the last that runs, and short ones fill up the end.
+ * Shares files out to processes, those that take longest first, so that short
+ * ones fill up the end.
+ *
+ * @param slow Files that take long, the longest first
  */
 export function planBatches(
   files: readonly TestFile[],
-  durations: Durations,
+  slow: readonly string[] = SLOW,
 ): Batch[] {
+  const paths = files.map(({ path }) => path).toSorted();
+  const isAlone = (path: string): boolean =>
+    slow.includes(path) || STRESS.test(path) || RATES.includes(path);
+  const long = slow.filter((path) => paths.includes(path));
+  const alone = paths.filter((path) => isAlone(path) && !long.includes(path));
+  const others = paths.filter((path) => !isAlone(path));
   const sizes = new Map(files.map(({ path, size }) => [path, size]));
-  const [alone, small] = partition(
-    [...sizes.keys()].toSorted(),
-    (path) => isAlone(path, durations),
-  );
+  const sizeOf = (batch: Batch): number =>
+    batch.paths.reduce((sum, path) => sum + (sizes.get(path) ?? 0), 0);
   // Neighbours import the same.
-  const together = partition(small, mayDownload).flatMap(makeBatches);
-  const [long, others] = partition(
-    together,
-    ({ name }) => durationOf(durations, name) >= TOO_LONG,
-  );
   const batches = [
-    ...[...alone, ...long.flatMap(({ paths }) => paths)].map((path) =>
-      makeBatch(path)
-    ),
-    ...others,
-  ];
-  const sizeOf = ({ paths }: Batch): number =>
-    paths.reduce((sum, path) => sum + (sizes.get(path) ?? 0), 0);
-  return batches.toSorted((a, b) =>
-    durationOf(durations, b.name) - durationOf(durations, a.name) ||
-    sizeOf(b) - sizeOf(a)
-  );
+    ...alone.map((path) => makeBatch(path)),
+    ...makeBatches(others.filter(mayDownload)),
+    ...makeBatches(others.filter((path) => !mayDownload(path))),
+  ].toSorted((a, b) => sizeOf(b) - sizeOf(a));
+  return [...long.map((path) => makeBatch(path)), ...batches];
 }
 
 /** Makes batches of about the same number of files. */
@@ -153,11 +177,4 @@ function makeBatch(...paths: readonly string[]): Batch {
   const [first = ""] = paths;
   const more = paths.length - 1;
   return { name: more === 0 ? first : `${first} and ${more} more`, paths };
-}
-
-function partition<T>(
-  all: readonly T[],
-  isFirst: (one: T) => boolean,
-): [first: T[], others: T[]] {
-  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
 }
