@@ -201,8 +201,8 @@ export interface ProcessOptions {
   readonly onText?: (text: string) => void | Promise<void>;
 }
 
-/** How long children of a process may keep its output open after its end. */
-const GRACE_MS = 3000;
+/** How long a process may take to end, and its children to close its output after it. */
+const GRACE_MS = 5000;
 
 /** Runs a command in a new process group, without stdin. */
 export async function runProcess(
@@ -224,17 +224,22 @@ export async function runProcess(
   }).spawn();
   const reading = new Reading(child.stdout, onText);
   let stopped: string | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  // First it is asked, for it may have started leaders of other groups itself.
   const end = (): void => {
     stopped = String(stop.reason);
-    killGroup(child.pid);
+    send(child.pid, "SIGTERM");
+    timer = setTimeout(() => send(-child.pid, "SIGKILL"), GRACE_MS);
   };
   stop.addEventListener("abort", end);
   if (stop.aborted) end();
   const { code, signal } = await child.status;
   stop.removeEventListener("abort", end);
+  clearTimeout(timer);
+  if (stopped !== undefined) send(-child.pid, "SIGKILL");
   const timeMs = performance.now() - startMs;
   const leftBehind = !await reading.endsWithin(GRACE_MS);
-  if (leftBehind) killGroup(child.pid);
+  if (leftBehind) send(-child.pid, "SIGKILL");
   const { text: output } = reading;
   return { output, code, signal, stopped, leftBehind, timeMs };
 }
@@ -275,10 +280,10 @@ class Reading {
   }
 }
 
-/** Kills a process and its descendants, except leaders of other groups. */
-function killGroup(leader: number): void {
+/** Sends a signal to a process, or to a group (negative), if there still is one. */
+function send(pid: number, signal: Deno.Signal): void {
   try {
-    Deno.kill(-leader, "SIGKILL");
+    Deno.kill(pid, signal);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }

@@ -250,17 +250,24 @@ Deno.test("runProcess() names the signal that killed a process", async () => {
   assertEquals([end.signal, end.stopped], ["SIGABRT", undefined]);
 });
 
-Deno.test("runProcess() ends a process that hangs, and its children", async () => {
-  const stop = new AbortController();
-  const end = await run(
-    "new Deno.Command('sleep', { args: ['60'] }).spawn();" +
-      "console.log(Deno.pid); while (true);",
-    () => stop.abort("the time is over"),
-    stop.signal,
-  );
-  assertEquals([end.signal, end.stopped], ["SIGKILL", "the time is over"]);
-  await waitUntilDead(Number(end.output));
-});
+testRows<[string, string, Deno.Signal]>(
+  "runProcess() ends a process that hangs, and its children",
+  [
+    ["gently", "", "SIGTERM"],
+    ["by force", "Deno.addSignalListener('SIGTERM', () => {});", "SIGKILL"],
+  ],
+  async ([, listen, signal]) => {
+    const stop = new AbortController();
+    const end = await run(
+      `${listen} new Deno.Command('sleep', { args: ['60'] }).spawn();` +
+        "console.log(Deno.pid); while (true);",
+      () => stop.abort("the time is over"),
+      stop.signal,
+    );
+    assertEquals([end.signal, end.stopped], [signal, "the time is over"]);
+    await waitUntilDead(Number(end.output));
+  },
+);
 
 Deno.test("runProcess() starts nothing to last if it is to stop already", async () => {
   const stop = AbortSignal.abort("never mind");

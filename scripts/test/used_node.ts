@@ -137,7 +137,7 @@ function envOf(temporary: string): string[] {
 
 /**
  * Starts a program that prints a line once it has done its work, and ends with
- * its stdin.
+ * its stdin: not by Ctrl-C, so that the run can still say what was changed.
  */
 async function hold(
   stack: AsyncDisposableStack,
@@ -148,6 +148,7 @@ async function hold(
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
+    detached: true,
   }).spawn();
   const errors = new Response(holder.stderr).text();
   stack.defer(async () => {
