@@ -53,13 +53,11 @@ const LIMIT_MS = 45 * 60_000;
 
 const HELP = `Run all tests, or some with deno test.
 
-Usage: deno task test [--fast | --whole] [--jobs N]
+Usage: deno task test [--fast] [--jobs N]
        deno task test [--rootless] [ARGUMENTS OF deno test]
 
   --fast       before a commit: types, lint, format, what has no executables,
                and each conformance row in one way, within 90 s
-  --whole      the whole gate, as deno task ok: format, lint, types, docs and
-               tests, some of them also in another kernel; about 10 minutes
   --jobs N     processes that run at the same time (1 to 99); otherwise four for
                each processor, at most 12
   --rootless   run tests as root of a user namespace only, which is nobody on the
@@ -69,6 +67,14 @@ Usage: deno task test [--fast | --whole] [--jobs N]
 
 Tests that need namespaces need root. All output is in build/test.log. Debian
 packages that tests need are installed unless CNI_TEST_NO_INSTALL=1.`;
+
+const HELP_OK = `Run the whole gate: format, lint, types, docs and tests.
+
+Usage: deno task ok [--jobs N]
+
+It is deno task test, which explains --jobs, with more checks and a part of the
+tests in another kernel. It takes about 10 minutes on two cores, and needs root
+for most tests.`;
 
 /** The options of the command line. */
 export interface TestOptions {
@@ -323,7 +329,7 @@ async function test(options: TestOptions): Promise<Tally> {
 }
 
 if (import.meta.main) {
-  answerHelp(HELP);
+  answerHelp(Deno.args.includes("--whole") ? HELP_OK : HELP);
   try {
     const tally = await test(parseOptions(Deno.args));
     console.log(formatTally(tally));

@@ -7,7 +7,6 @@ import {
   planBatches,
   RATES,
   selectNamed,
-  SLOW,
 } from "./files.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -90,9 +89,9 @@ Deno.test("planBatches() runs every test file of the project once", () => {
   assertEquals(new Set(names).size, names.length);
 });
 
-Deno.test("SLOW and RATES name files that are there", () => {
+Deno.test("RATES names files that are there", () => {
   const paths = listTestFiles(ROOT).map(({ path }) => path);
-  const missing = [...SLOW, ...RATES].filter((path) => !paths.includes(path));
+  const missing = RATES.filter((path) => !paths.includes(path));
   assertEquals(missing, []);
 });
 
