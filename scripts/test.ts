@@ -14,9 +14,9 @@
  */
 
 import project from "../deno.json" with { type: "json" };
-import { findColumns, Progress } from "../cli/program/progress.ts";
-import { describeError } from "../cni/error.ts";
-import { writeStderr } from "../cni/process/stdio.ts";
+import { findColumns, Progress } from "../base/command_line/progress.ts";
+import { describeError } from "../base/error.ts";
+import { writeStderr } from "../base/process/stdio.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import {

@@ -17,7 +17,7 @@
  * @module
  */
 
-import { describeError } from "../cni/error.ts";
+import { describeError } from "../base/error.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { findDenoDirectory } from "./deno_directory.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
+import { describeError } from "../../base/error.ts";
 import {
   canUseNetns,
   missingForNetns,
