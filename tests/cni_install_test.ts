@@ -13,7 +13,10 @@ import {
 import { join } from "@std/path/posix";
 import { pause } from "../base/deadline.ts";
 import { ifPossible } from "../base/files/io.ts";
-import { allOf, ignoreUnless } from "../testing/capabilities.ts";
+import { allOf, ignoreUnless, requireRoot } from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { assertSuccess } from "./_harness/call_outcome.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 
 const GO_PTP = "#!/bin/sh\n# another project's ptp\n";
@@ -29,13 +32,15 @@ interface Ended {
 /** A node's directories: plugins, with another project's ptp, and configurations. */
 class Node implements Disposable {
   readonly #root = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly bin = join(this.#root, "bin");
-  readonly conf = join(this.#root, "net.d");
+  readonly bin: string;
+  readonly conf: string;
   readonly cache = join(this.#root, "cache");
 
-  constructor() {
-    Deno.mkdirSync(this.bin);
-    Deno.mkdirSync(this.conf);
+  constructor(bin = "bin", conf = "net.d") {
+    this.bin = join(this.#root, bin);
+    this.conf = join(this.#root, conf);
+    Deno.mkdirSync(this.bin, { recursive: true });
+    Deno.mkdirSync(this.conf, { recursive: true });
     Deno.writeTextFileSync(join(this.bin, "ptp"), GO_PTP, { mode: 0o755 });
   }
 
@@ -744,5 +749,80 @@ Deno.test({
     assertMatch(text, /^enable exits with 1$/m);
     const problem = `Cannot write "${unit}"; it is the unit of another program`;
     assertEquals(notes.split(problem).length, 4, notes);
+  },
+});
+
+Deno.test({
+  ...requireRoot("attaches containers beside the plugins of k3s", needsBin),
+  async fn(): Promise<void> {
+    const k3s = "var/lib/rancher/k3s";
+    using node = new Node(`${k3s}/data/0a1b/bin`, `${k3s}/agent/etc/cni/net.d`);
+    using hosts = TestHosts.create();
+    Deno.removeSync(join(node.bin, "ptp"));
+    Deno.writeTextFileSync(join(node.bin, "cni"), MULTI_CALL, { mode: 0o755 });
+    for (const name of [...THEIRS, "portmap"]) {
+      Deno.symlinkSync("cni", join(node.bin, name));
+    }
+    const network = { cniVersion: "1.0.0", name: "pods" };
+    const plugins = [
+      {
+        type: "bridge",
+        isGateway: true,
+        ipMasq: true,
+        ipMasqBackend: "nftables",
+        ipam: hosts.hostLocal("10.42.0.0/24"),
+      },
+      {
+        type: "portmap",
+        backend: "nftables",
+        runtimeConfig: {
+          portMappings: [{
+            hostPort: 8080,
+            containerPort: 80,
+            protocol: "tcp",
+          }],
+        },
+      },
+    ];
+    Deno.writeTextFileSync(
+      join(node.conf, "10-pods.conflist"),
+      JSON.stringify({ ...network, plugins }),
+    );
+    const before = node.state();
+    await node.changes("install", "--only=bridge,host-local,portmap");
+    for (const name of ["flannel", "loopback"]) {
+      assertEquals(await print(node, name), `theirs: ${name}`);
+    }
+    const run = (command: string, keys: object = {}): void => {
+      const env = { CNI_PATH: node.bin };
+      const inOrder = command === "DEL" ? plugins.toReversed() : plugins;
+      for (const plugin of inOrder) {
+        const config = { ...network, ...plugin, ...prev, ...keys };
+        const output = hosts
+          .exec(join(node.bin, plugin.type), command, config, { env });
+        assertSuccess(output);
+        if (command === "ADD") prev = { prevResult: output.json };
+      }
+    };
+    let prev: { prevResult?: unknown } = {};
+    run("ADD");
+    assertEquals(hosts.leases("pods"), ["10.42.0.2"]);
+    run("CHECK");
+    run("DEL");
+    assertEquals(hosts.leases("pods"), []);
+    prev = {};
+    run("ADD");
+    prev = {};
+    run("GC", { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] });
+    assertEquals(hosts.leases("pods"), []);
+    assertEquals(
+      runIn(hosts.host, "nft", "list", "tables"),
+      "",
+    );
+    await node.changes("uninstall");
+    assertEquals(node.state(), before);
+    for (const name of [...THEIRS, "portmap", "cni"]) {
+      assertEquals(await print(node, name), `theirs: ${name}`);
+    }
   },
 });
