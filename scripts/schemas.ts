@@ -36,8 +36,8 @@ export function listChanged(
 if (import.meta.main) {
   answerHelp(
     `Write the lists of plugins to plugins/lists, the tables of their keys to
-cni/config, the findings of cni doctor to docs, and the JSON Schemas to
-dist/schemas.
+cni/config, the findings of cni doctor to docs, the table of directories to
+ARCHITECTURE.md, and the JSON Schemas to dist/schemas.
 
 Usage: deno task schemas`,
   );
@@ -45,11 +45,11 @@ Usage: deno task schemas`,
   const before = readWritten(root);
   await writePluginLists(root);
   // It imports the lists.
-  const { writeFindingsPage, writeKeyTables, writeSchemas } = await import(
+  const { writeKeyTables, writePages, writeSchemas } = await import(
     "./schemas/write.ts"
   );
   await writeKeyTables(root);
-  await writeFindingsPage(root);
+  await writePages(root);
   await writeSchemas(`${root}dist/schemas`);
   const changed = listChanged(before, readWritten(root));
   const report = changed.map((path) => `Wrote ${path}`);

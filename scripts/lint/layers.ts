@@ -29,7 +29,7 @@ function layer(
 }
 
 /** The layering of ARCHITECTURE.md. The first row that matches a file counts. */
-const LAYERS: readonly Layer[] = [
+export const LAYERS: readonly Layer[] = [
   layer("net/", []),
   layer("ffi/", ["net/"]),
   layer("base/command_line/", ["net/", "ffi/", "base/"]),

@@ -1,6 +1,6 @@
 /**
- * Writes the JSON Schemas of plugins, the tables of their keys, and the page of
- * findings.
+ * Writes the JSON Schemas of plugins, the tables of their keys, and what pages
+ * have of the sources.
  *
  * @module
  */
@@ -10,6 +10,7 @@ import { selectSchema } from "../../cli/explain/schemas.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { formatFindingsPage } from "./findings_page.ts";
 import { formatKeyTables } from "./key_tables.ts";
+import { withLayerTable } from "./layer_table.ts";
 
 /** Writes a file for each plugin, and for lists and bare plugins. */
 export async function writeSchemas(directory: string): Promise<void> {
@@ -33,13 +34,16 @@ export async function writeKeyTables(root: string): Promise<void> {
 }
 
 /**
- * Writes docs/findings.md.
+ * Writes docs/findings.md, and the table of directories in ARCHITECTURE.md.
  *
  * @param root The project's root, which ends in `/`
  */
-export async function writeFindingsPage(root: string): Promise<void> {
-  const path = `${root}docs/findings.md`;
-  await Deno.writeTextFile(path, formatFindingsPage());
-  const args = ["fmt", "--quiet", path];
+export async function writePages(root: string): Promise<void> {
+  const findings = `${root}docs/findings.md`;
+  await Deno.writeTextFile(findings, formatFindingsPage());
+  const architecture = `${root}ARCHITECTURE.md`;
+  const text = await Deno.readTextFile(architecture);
+  await Deno.writeTextFile(architecture, withLayerTable(text));
+  const args = ["fmt", "--quiet", findings, architecture];
   await new Deno.Command(Deno.execPath(), { args }).output();
 }

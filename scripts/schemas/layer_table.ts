@@ -1,0 +1,64 @@
+/**
+ * Makes the tables of directories in ARCHITECTURE.md from the lint's layers.
+ *
+ * @module
+ */
+
+import { LAYERS } from "../lint/layers.ts";
+
+/** What each row of the table holds. */
+const HOLDS: Readonly<Record<string, string>> = {
+  "net/": "values: IP, CIDR and MAC addresses; codecs of bytes and DHCP",
+  "ffi/": "the kernel: libc, errno, namespaces, sockets, netlink, nftables",
+  "base/": "what any program needs: errors, JSON, files, locks, logs, time",
+  "base/command_line/":
+    "flags, help texts, tables and signals of command lines",
+  "cni/": "the specification: calls, configurations, results, plugins",
+  "libcni/": "the runtime's side: networks, their cache, operations",
+  "node/": "`NodeNetwork`, a kubelet's view of the pods of a node",
+  "kube/": "a client of the Kubernetes API",
+  "daemon/wire/": "what callers and the node daemon agree on",
+  "daemon/caller/": "handing a call over to the node daemon",
+  "daemon/service/": "what daemons share: sockets, admission, readiness",
+  "daemon/": "the node daemon, which runs calls of other processes",
+  "plugins/parts/": "what several interface plugins share",
+  "plugins/*/": "one plugin",
+  "plugins/multus/": "multus: thin, thick, and its installation",
+  "ipam/*/": "one IPAM plugin",
+  "ipam/whereabouts/": "whereabouts, with its claims and its commands",
+  "ipam/dhcp/daemon/": "the daemon of dhcp: leases, and the DHCP client",
+  "testing/conform/": "demands of the specification on any plugin, as rows",
+  "cli/": "the tool `cni`: a directory for each command",
+};
+
+/** Between these lines of ARCHITECTURE.md is the table. */
+const BEGIN = "<!-- layers: made by `deno task schemas` -->\n";
+const END = "<!-- end of layers -->\n";
+
+/** Returns the table, not formatted. */
+export function formatLayerTable(): string {
+  const rows = LAYERS.filter(({ files }) => HOLDS[files] !== undefined);
+  const code = (paths: readonly string[]): string =>
+    paths.map((path) => `\`${path.replace(/\/$/, "")}\``).join(", ") || "-";
+  return [
+    "| directory | holds | may import |",
+    "| --- | --- | --- |",
+    ...rows.map(({ files, mayImport }) =>
+      `| \`${files}\` | ${HOLDS[files]} | ${code(mayImport)} |`
+    ),
+  ].join("\n") + "\n";
+}
+
+/**
+ * Puts the table into the text of ARCHITECTURE.md.
+ *
+ * @throws {Error} If the text has no place for it
+ */
+export function withLayerTable(text: string): string {
+  const [before, rest] = text.split(BEGIN);
+  const after = rest?.split(END)[1];
+  if (before === undefined || after === undefined) {
+    throw new Error("Cannot find the place of the table in ARCHITECTURE.md");
+  }
+  return `${before}${BEGIN}\n${formatLayerTable()}\n${END}${after}`;
+}
