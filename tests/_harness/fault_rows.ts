@@ -210,11 +210,11 @@ export const FAULT_ROWS: readonly FaultRow[] = [
 /** Plugins without a row, and why. */
 export const WITHOUT_ROW: Readonly<Record<string, string>> = {
   dhcp: "Changes nothing itself. Its daemon's leases: " +
-    "`tests/dhcp_daemon_test.ts`, `tests/dhcp_process_test.ts`.",
+    "`ipam/dhcp/daemon/daemon_test.ts`, `ipam/dhcp/process_test.ts`.",
   remote:
     "Changes nothing itself: another daemon does the work. Its failures: " +
     "`tests/conformance/remote_test.ts`.",
   contivk8s: "The same plugin as `remote`, with another protocol.",
   whereabouts: "Changes only objects of the API server. Requests that fail, " +
-    "before and after the server has done them: `tests/whereabouts_test.ts`.",
+    "before and after the server has done them: `ipam/whereabouts/plugin_test.ts`.",
 };

@@ -4,12 +4,12 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { PacketSocket } from "../ffi/socket/packet_socket.ts";
-import { Rtnl } from "../ffi/rtnl/mod.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { assertFailure } from "./_harness/call_outcome.ts";
-import { DhcpScene, needsDnsmasq } from "../ipam/dhcp/testing.ts";
-import { eventually } from "./_harness/eventually.ts";
+import { PacketSocket } from "../../ffi/socket/packet_socket.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { assertFailure } from "../../tests/_harness/call_outcome.ts";
+import { DhcpScene, needsDnsmasq } from "./testing.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import {
   callAs,
   listPeers,
@@ -17,9 +17,9 @@ import {
   observeNetns,
   succeedAs,
   type Who,
-} from "./_harness/parity.ts";
-import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
-import { spawnIn } from "./_harness/spawn_in.ts";
+} from "../../tests/_harness/parity.ts";
+import { NEWEST_RELEASE, type Peer } from "../../tests/_harness/peers.ts";
+import { spawnIn } from "../../tests/_harness/spawn_in.ts";
 
 /** The client identifier of the attachment in hexadecimal, with its type. */
 const CLIENT_ID = "00" +

@@ -4,13 +4,13 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import { openKubeClient } from "../kube/client.ts";
-import { KubeError } from "../kube/kube_error.ts";
-import type { KubeRequest } from "../kube/request.ts";
-import type { FaultRule } from "../kube/testing/kube_api.ts";
-import { eachRow } from "./_harness/table.ts";
-import { POOLS, WhereaboutsScene } from "../ipam/whereabouts/testing/scene.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { openKubeClient } from "../../kube/client.ts";
+import { KubeError } from "../../kube/kube_error.ts";
+import type { KubeRequest } from "../../kube/request.ts";
+import type { FaultRule } from "../../kube/testing/kube_api.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { POOLS, WhereaboutsScene } from "./testing/scene.ts";
 
 const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";

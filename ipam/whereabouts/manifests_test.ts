@@ -5,12 +5,12 @@
 
 import { assertEquals } from "@std/assert";
 import { loadAll } from "js-yaml";
-import { createLog } from "../base/log/log.ts";
-import { ClaimReleaser } from "../ipam/whereabouts/claim_releaser.ts";
-import { ResidentClients } from "../ipam/whereabouts/resident_clients.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { findTarget, verbOf } from "../kube/testing/target.ts";
-import { CREATED_BY, MIGRATION_JOB } from "../kube/pod_evidence.ts";
+import { createLog } from "../../base/log/log.ts";
+import { ClaimReleaser } from "./claim_releaser.ts";
+import { ResidentClients } from "./resident_clients.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { findTarget, verbOf } from "../../kube/testing/target.ts";
+import { CREATED_BY, MIGRATION_JOB } from "../../kube/pod_evidence.ts";
 import {
   instanceOf,
   machineOf,
@@ -18,13 +18,13 @@ import {
   putRunningPod,
   setOf,
   withClaim,
-} from "../ipam/whereabouts/testing/claims.ts";
-import { parseFlags, runCni } from "./_harness/tool_call.ts";
-import { CLUSTER_GC_FLAGS } from "../ipam/whereabouts/cluster_gc/flags.ts";
-import { POOLS, WhereaboutsScene } from "../ipam/whereabouts/testing/scene.ts";
+} from "./testing/claims.ts";
+import { parseFlags, runCni } from "../../tests/_harness/tool_call.ts";
+import { CLUSTER_GC_FLAGS } from "./cluster_gc/flags.ts";
+import { POOLS, WhereaboutsScene } from "./testing/scene.ts";
 
 const RESERVATIONS = "overlappingrangeipreservations";
-const DIRECTORY = new URL("../deploy/whereabouts/", import.meta.url);
+const DIRECTORY = new URL("../../deploy/whereabouts/", import.meta.url);
 
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
 type Manifest = any;

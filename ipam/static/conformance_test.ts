@@ -8,13 +8,9 @@ import { assertEquals } from "@std/assert";
 import type { Environment } from "../../base/process/environment.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
-import { assertFailure, SILENT } from "../_harness/recorder.ts";
-import {
-  resultOf,
-  runStatic,
-  staticConfig,
-} from "../../ipam/static/testing.ts";
+import { conformance, type Row } from "../../tests/_harness/conformance.ts";
+import { assertFailure, SILENT } from "../../tests/_harness/recorder.ts";
+import { resultOf, runStatic, staticConfig } from "./testing.ts";
 
 const IPV4 = { address: "10.10.0.1/24", gateway: "10.10.0.254" };
 const IPV6 = { address: "3ffe:ffff:0:1ff::1/64", gateway: "3ffe:ffff::1" };

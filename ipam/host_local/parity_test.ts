@@ -6,9 +6,9 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../base/process/environment.ts";
-import type { JsonObject } from "../base/json/json.ts";
-import { isAtLeast } from "../cni/version.ts";
+import type { Environment } from "../../base/process/environment.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { isAtLeast } from "../../cni/version.ts";
 import {
   DataDirectory,
   type Output,
@@ -16,9 +16,9 @@ import {
   type Run,
   runAs,
   runInProcess as runOurs,
-} from "../ipam/host_local/testing.ts";
-import { listPeers } from "./_harness/parity.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "./testing.ts";
+import { listPeers } from "../../tests/_harness/parity.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** The versions that every peer has. */
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"];

@@ -5,15 +5,19 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
-import { findFileId } from "../base/files/same_file.ts";
-import { UnixListener } from "../ffi/socket/unix_socket.ts";
-import { setCloseOnExec } from "../ffi/libc.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import type { ExecOutput } from "../testing/exec_in.ts";
-import { DhcpScene, needsDnsmasq } from "../ipam/dhcp/testing.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
-import { NodeDaemon } from "./_harness/node_daemon.ts";
+import { findFileId } from "../../base/files/same_file.ts";
+import { UnixListener } from "../../ffi/socket/unix_socket.ts";
+import { setCloseOnExec } from "../../ffi/libc.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import type { ExecOutput } from "../../testing/exec_in.ts";
+import { DhcpScene, needsDnsmasq } from "./testing.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import {
+  BIN,
+  needsBin,
+  startPlugin,
+} from "../../tests/_harness/executables.ts";
+import { NodeDaemon } from "../../tests/_harness/node_daemon.ts";
 
 const needs = allOf(needsBin, needsDnsmasq);
 

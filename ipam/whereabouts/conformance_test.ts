@@ -7,11 +7,8 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
-import {
-  POOLS,
-  WhereaboutsScene,
-} from "../../ipam/whereabouts/testing/scene.ts";
+import { conformance, type Row } from "../../tests/_harness/conformance.ts";
+import { POOLS, WhereaboutsScene } from "./testing/scene.ts";
 
 /** A row with a cluster of its own. */
 function inCluster(

@@ -6,10 +6,10 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import { type Run, runAs } from "../ipam/host_local/testing.ts";
-import { listPeers } from "./_harness/parity.ts";
-import { runStatic, staticConfig } from "../ipam/static/testing.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { type Run, runAs } from "../host_local/testing.ts";
+import { listPeers } from "../../tests/_harness/parity.ts";
+import { runStatic, staticConfig } from "./testing.ts";
 
 /** The versions that every peer has. */
 const VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];

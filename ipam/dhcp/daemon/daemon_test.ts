@@ -8,17 +8,20 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import type { NetNs } from "../ffi/netns.ts";
-import { Rtnl } from "../ffi/rtnl/mod.ts";
-import { Events } from "../daemon/service/events.ts";
-import { DEFAULT_TIMING } from "../ipam/dhcp/daemon/client.ts";
-import { KeptLease } from "../ipam/dhcp/daemon/kept_lease.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { ipJson, runIn } from "../testing/ip_json.ts";
-import type { CallOutput } from "../testing/test_hosts.ts";
-import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
-import { DhcpScene, needsDnsmasq, needsUdhcpd } from "../ipam/dhcp/testing.ts";
-import { eventually } from "./_harness/eventually.ts";
+import type { NetNs } from "../../../ffi/netns.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { Events } from "../../../daemon/service/events.ts";
+import { DEFAULT_TIMING } from "./client.ts";
+import { KeptLease } from "./kept_lease.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../../testing/ip_json.ts";
+import type { CallOutput } from "../../../testing/test_hosts.ts";
+import {
+  assertFailure,
+  assertSuccess,
+} from "../../../tests/_harness/call_outcome.ts";
+import { DhcpScene, needsDnsmasq, needsUdhcpd } from "../testing.ts";
+import { eventually } from "../../../tests/_harness/eventually.ts";
 
 /** A server that is not there is given up soon. */
 const IMPATIENT = { timeoutMs: 200, resendTimeoutMs: 300 };
@@ -465,7 +468,7 @@ rootTest("a second daemon waits for the first one's leases", async () => {
     warn(): void {},
     error(): void {},
   };
-  const { runDhcp } = await import("../ipam/dhcp/daemon/daemon.ts");
+  const { runDhcp } = await import("./daemon.ts");
   const second = runDhcp({
     socket: scene.socket,
     hostPrefix: "",

@@ -9,9 +9,9 @@ import { assertEquals } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
-import { assertFailure } from "../_harness/call_outcome.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
-import { DhcpScene, needsDnsmasq } from "../../ipam/dhcp/testing.ts";
+import { assertFailure } from "../../tests/_harness/call_outcome.ts";
+import { conformance, type Row } from "../../tests/_harness/conformance.ts";
+import { DhcpScene, needsDnsmasq } from "./testing.ts";
 
 const ADDRESS = "10.9.0.10/24";
 

@@ -8,10 +8,10 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { Allocation } from "../../ipam/whereabouts/objects.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
-import { runCni } from "../_harness/tool_call.ts";
-import { WhereaboutsScene } from "../../ipam/whereabouts/testing/scene.ts";
+import type { Allocation } from "./objects.ts";
+import { conformance, type Row } from "../../tests/_harness/conformance.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
+import { WhereaboutsScene } from "./testing/scene.ts";
 
 /** A row with a cluster of its own. */
 function inCluster(run: (scene: WhereaboutsScene) => Promise<void>): Row {

@@ -8,17 +8,17 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Owner } from "../../ipam/host_local/lease.ts";
-import { LeaseStore } from "../../ipam/host_local/store.ts";
+import type { Owner } from "./lease.ts";
+import { LeaseStore } from "./store.ts";
 import { Ip } from "../../net/ip.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
+import { conformance, type Row } from "../../tests/_harness/conformance.ts";
 import {
   assertFailure,
   assertSuccess,
   DataDirectory,
   type Output,
   runInProcess as run,
-} from "../../ipam/host_local/testing.ts";
+} from "./testing.ts";
 
 const DNS = { nameservers: ["192.0.2.3"], domain: "example.test" };
 const RESOLV_CONF = "nameserver 192.0.2.3\ndomain example.test\n";

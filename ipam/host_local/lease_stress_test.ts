@@ -7,9 +7,9 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
-import type { Environment } from "../base/process/environment.ts";
-import type { JsonObject } from "../base/json/json.ts";
-import { eachAtOnce, howOften } from "./_harness/repetition.ts";
+import type { Environment } from "../../base/process/environment.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { eachAtOnce, howOften } from "../../tests/_harness/repetition.ts";
 import {
   allOf,
   canUseNetns,
@@ -18,7 +18,7 @@ import {
   ignoreUnless,
   type Needs,
   type TestHeader,
-} from "../testing/capabilities.ts";
+} from "../../testing/capabilities.ts";
 import {
   addressesOf,
   assertFailure,
@@ -31,9 +31,9 @@ import {
   runAs,
   runInProcess,
   spawn,
-} from "../ipam/host_local/testing.ts";
-import { needsBin } from "./_harness/executables.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "./testing.ts";
+import { needsBin } from "../../tests/_harness/executables.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** How many of them come and go; there are a thousand addresses. */
 const CONTAINERS = Math.min(howOften(160), 900);

@@ -1,11 +1,11 @@
 /** whereabouts and its reference on one real API server. */
 
 import { assert, assertEquals } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import type { IpPool } from "../ipam/whereabouts/objects.ts";
-import { eachAtOnce } from "./_harness/repetition.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { runCni } from "./_harness/tool_call.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import type { IpPool } from "./objects.ts";
+import { eachAtOnce } from "../../tests/_harness/repetition.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
 import {
   NAMESPACE,
   needsSharedCluster,
@@ -17,7 +17,7 @@ import {
   SIDES,
   SLICED,
   sliceNodes,
-} from "../ipam/whereabouts/testing/cluster.ts";
+} from "./testing/cluster.ts";
 
 /** Configurations that both must serve alike, and the address of a first pod. */
 const ALIKE: readonly (readonly [JsonObject, ...string[]])[] = [

@@ -11,27 +11,20 @@ import { CniError } from "../../base/error.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
 import { emptyDns } from "../../cni/result/result.ts";
 import { FileLock } from "../../base/files/lock.ts";
-import { rangeSetsOf, requestedIpsOf } from "../../ipam/host_local/config.ts";
-import {
-  findRange,
-  type Range,
-  rangeContains,
-} from "../../ipam/host_local/range.ts";
-import { parseResolvConf } from "../../ipam/host_local/resolv_conf.ts";
-import {
-  type HostLocalConfig,
-  hostLocalSchema,
-} from "../../ipam/host_local/schema.ts";
-import { LeaseStore } from "../../ipam/host_local/store.ts";
+import { rangeSetsOf, requestedIpsOf } from "./config.ts";
+import { findRange, type Range, rangeContains } from "./range.ts";
+import { parseResolvConf } from "./resolv_conf.ts";
+import { type HostLocalConfig, hostLocalSchema } from "./schema.ts";
+import { LeaseStore } from "./store.ts";
 import { Ip } from "../../net/ip.ts";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
-import { conformance } from "../_harness/conformance.ts";
+import { conformance } from "../../tests/_harness/conformance.ts";
 import {
   assertFailure,
   DataDirectory,
   runInProcess as run,
-} from "../../ipam/host_local/testing.ts";
-import { eachRow } from "../_harness/table.ts";
+} from "./testing.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function decodeConfig(config: JsonObject): HostLocalConfig {
   return decode(hostLocalSchema(), config, "network configuration");

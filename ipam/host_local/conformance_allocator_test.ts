@@ -16,9 +16,9 @@ import {
   FIRST_FREE,
   type Output,
   runInProcess as run,
-} from "../../ipam/host_local/testing.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
-import { eachRow } from "../_harness/table.ts";
+} from "./testing.ts";
+import { conformance, type Row } from "../../tests/_harness/conformance.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A network with containers `c1`, `c2`… in the order of their ADDs. */
 class Network extends DataDirectory {

@@ -1,18 +1,15 @@
 /** whereabouts with the key `stay`: StatefulSets and names that keep addresses. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { claimStatus, putRunningPod, setOf } from "./testing/claims.ts";
 import {
-  claimStatus,
-  putRunningPod,
-  setOf,
-} from "../ipam/whereabouts/testing/claims.ts";
-import { eachAtOnce, howOften, isLong } from "./_harness/repetition.ts";
-import { runCni } from "./_harness/tool_call.ts";
-import {
-  type PodCall,
-  WhereaboutsScene,
-} from "../ipam/whereabouts/testing/scene.ts";
+  eachAtOnce,
+  howOften,
+  isLong,
+} from "../../tests/_harness/repetition.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
+import { type PodCall, WhereaboutsScene } from "./testing/scene.ts";
 
 const POOL = "10.0.0.0-24";
 const SET = { range: "10.0.0.0/24", stay: "statefulset" };
