@@ -17,14 +17,14 @@ import { ensureCompiled } from "./compile.ts";
 import {
   PROGRAMS_DIRECTORY,
   startClusterPrograms,
-} from "./cluster_programs.ts";
+} from "./setup/cluster_programs.ts";
 import {
   ensureDebianPackages,
   ensureUnpacked,
   installTestPackages,
-} from "./debian_packages.ts";
+} from "./setup/debian_packages.ts";
 import { exists } from "./exists.ts";
-import { startGoPrograms } from "./go_plugins.ts";
+import { startGoPrograms } from "./setup/go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { createStop } from "./test/run.ts";

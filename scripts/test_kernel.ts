@@ -20,7 +20,7 @@
 import { describeError } from "../base/error.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
-import { findDenoDirectory } from "./deno_directory.ts";
+import { findDenoDirectory } from "./setup/deno_directory.ts";
 import { answerHelp } from "./help.ts";
 import { boot, type BootEnd, type Kernel } from "./kernel/boot.ts";
 import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";

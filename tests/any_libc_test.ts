@@ -5,7 +5,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname } from "@std/path/posix";
-import { ensureUnpacked } from "../scripts/debian_packages.ts";
+import { ensureUnpacked } from "../scripts/setup/debian_packages.ts";
 import { run } from "../scripts/release/archive.ts";
 import {
   allOf,

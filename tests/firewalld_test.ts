@@ -16,7 +16,7 @@ import {
   PortScene,
   TcpServer,
 } from "../plugins/portmap/testing/port_scene.ts";
-import { FIREWALLD_ROOT } from "../scripts/debian_packages.ts";
+import { FIREWALLD_ROOT } from "../scripts/setup/debian_packages.ts";
 import {
   allOf,
   hasCommand,

@@ -11,7 +11,10 @@
  */
 
 import { hasCommand } from "../../testing/capabilities.ts";
-import { ensureDebianPackages, ensureUnpacked } from "../debian_packages.ts";
+import {
+  ensureDebianPackages,
+  ensureUnpacked,
+} from "../setup/debian_packages.ts";
 import { exists } from "../exists.ts";
 import type { Kernel } from "./boot.ts";
 

@@ -21,7 +21,7 @@ import {
   percent,
   sumLines,
 } from "./coverage/report.ts";
-import { installTestPackages } from "../debian_packages.ts";
+import { installTestPackages } from "../setup/debian_packages.ts";
 import { answerHelp } from "../help.ts";
 import { isTest } from "../lint/project_files.ts";
 import { importFlags } from "../net.ts";

@@ -11,9 +11,9 @@ import {
   needsUserNamespaces,
 } from "../../testing/capabilities.ts";
 import { ensureCompiled } from "../compile.ts";
-import { installTestPackages } from "../debian_packages.ts";
-import { findDenoDirectory } from "../deno_directory.ts";
-import { startGoPrograms } from "../go_plugins.ts";
+import { installTestPackages } from "../setup/debian_packages.ts";
+import { findDenoDirectory } from "../setup/deno_directory.ts";
+import { startGoPrograms } from "../setup/go_plugins.ts";
 import { ensureKernel } from "../kernel/find_kernel.ts";
 import { listTestFiles } from "./files.ts";
 import type { TestPlace } from "./run.ts";

@@ -4,7 +4,7 @@
  * Building Helm takes longer than all tests of the chart, so `deno task test`
  * does not build it: tests/golden/helm.json has its answers, and the digest of
  * the files that they are about. With Helm (`deno task test:cluster` and
- * scripts/go_plugins.ts build it), the tests run it and compare each answer with
+ * scripts/setup/go_plugins.ts build it), the tests run it and compare each answer with
  * the recorded one. CNI_RECORD_HELM=1 records them.
  *
  * @module
@@ -176,7 +176,7 @@ export const CHART = `${DEPLOY}chart`;
 /** Skips tests that need Helm itself, not only what it says of the chart. */
 export const needsHelm: Needs = ignoreUnless(
   HELM !== undefined,
-  "needs helm: run scripts/go_plugins.ts",
+  "needs helm: run scripts/setup/go_plugins.ts",
 );
 
 /** Skips tests that compare Helm with kustomize. */

@@ -1,6 +1,6 @@
 /**
  * The Go plugins that tests compare with: Debian's, and the newest release,
- * which `deno task test` builds (scripts/go_plugins.ts).
+ * which `deno task test` builds (scripts/setup/go_plugins.ts).
  *
  * @module
  */

@@ -7,7 +7,7 @@
 
 import { load } from "js-yaml";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
-import { PROMETHEUS_ROOT } from "../../scripts/debian_packages.ts";
+import { PROMETHEUS_ROOT } from "../../scripts/setup/debian_packages.ts";
 import {
   ignoreUnless,
   isExecutable,

@@ -7,7 +7,7 @@
 
 import type { NetNs } from "../../ffi/netns.ts";
 import { inNetns } from "../../ffi/netns.ts";
-import { UDEV_ROOT } from "../../scripts/debian_packages.ts";
+import { UDEV_ROOT } from "../../scripts/setup/debian_packages.ts";
 import {
   allOf,
   ignoreUnless,

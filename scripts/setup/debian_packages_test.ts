@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { findMissing } from "./debian_packages.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("findMissing() returns what dpkg does not call installed", async (t) => {
   const wanted = ["nftables", "strace"];

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { hasCommand } from "../testing/capabilities.ts";
-import { exists } from "./exists.ts";
+import { hasCommand } from "../../testing/capabilities.ts";
+import { exists } from "../exists.ts";
 
 /**
  * Oracles, tools and the Go plugins that the tests compare with, what runs an
@@ -50,7 +50,7 @@ const UDEV_PACKAGES = ["udev"];
 
 /** The root of the files of udev. */
 export const UDEV_ROOT: string = decodeURIComponent(
-  new URL("../build/udev", import.meta.url).pathname,
+  new URL("../../build/udev", import.meta.url).pathname,
 );
 
 /** The same of programs that watch the metrics. */
@@ -58,12 +58,12 @@ const PROMETHEUS_PACKAGES = ["prometheus", "prometheus-node-exporter"];
 
 /** The root of the files of Prometheus. */
 export const PROMETHEUS_ROOT: string = decodeURIComponent(
-  new URL("../build/prometheus", import.meta.url).pathname,
+  new URL("../../build/prometheus", import.meta.url).pathname,
 );
 
 /** The root of the files of firewalld. */
 export const FIREWALLD_ROOT: string = decodeURIComponent(
-  new URL("../build/firewalld", import.meta.url).pathname,
+  new URL("../../build/firewalld", import.meta.url).pathname,
 );
 
 /** Bounds every wait for a mirror or another apt, since CI may have no network. */

@@ -16,7 +16,7 @@ export const RELEASES = {
 /** Where the programs are; another directory for each set of releases. */
 export const PROGRAMS_DIRECTORY: string = decodeURIComponent(
   new URL(
-    `../build/peers/cluster-${Object.values(RELEASES).join("-")}`,
+    `../../build/peers/cluster-${Object.values(RELEASES).join("-")}`,
     import.meta.url,
   ).pathname,
 );

@@ -6,10 +6,10 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { hasCommand } from "../testing/capabilities.ts";
-import { lockOf } from "../tests/_harness/peers.ts";
-import { exists } from "./exists.ts";
-import { GO_ENV } from "./go_env.ts";
+import { hasCommand } from "../../testing/capabilities.ts";
+import { lockOf } from "../../tests/_harness/peers.ts";
+import { exists } from "../exists.ts";
+import { GO_ENV } from "../go_env.ts";
 
 /** A build that is under way. */
 export interface RunningBuild {

@@ -12,7 +12,7 @@ import {
   NEWEST_DIRECTORY,
   NEWEST_RELEASE,
   TOOLS,
-} from "../tests/_harness/peers.ts";
+} from "../../tests/_harness/peers.ts";
 import { type RunningBuild, startBuild } from "./go_build.ts";
 
 const PLUGINS = "github.com/containernetworking/plugins";
