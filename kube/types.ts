@@ -45,6 +45,35 @@ export interface NetworkAttachmentDefinition {
 }
 
 /**
+ * The claims of devices in a pod's status.
+ *
+ * Source: k8s.io/api/core/v1/types.go `PodStatus`.
+ */
+export interface ClaimStatus {
+  /** One for each claim of the pod's specification. */
+  readonly resourceClaimStatuses?: readonly ClaimReference[];
+  /** The claim for extended resources of the containers. */
+  readonly extendedResourceClaimStatus?: ExtendedResources | null;
+}
+
+/** A claim of a pod's specification. */
+export interface ClaimReference {
+  /** The specification's name for it. */
+  readonly name: string;
+  /** The claim; absent if none was needed. */
+  readonly resourceClaimName?: string;
+}
+
+/** A claim, and the extended resource of each request. */
+export interface ExtendedResources {
+  readonly resourceClaimName: string;
+  readonly requestMappings?: readonly {
+    readonly requestName: string;
+    readonly resourceName: string;
+  }[];
+}
+
+/**
  * A pod's claim to devices, and the allocated devices.
  *
  * Source: k8s.io/api/resource/v1/types.go `ResourceClaim`.

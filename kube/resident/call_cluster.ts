@@ -17,8 +17,7 @@ import {
   openProcessCluster,
 } from "../../plugins/multus/pod/cluster.ts";
 import type { EventQueue } from "./event_queue.ts";
-import type { Informer } from "./informer.ts";
-import type { Remembered } from "./remembered.ts";
+import type { Informer, Remembered } from "./informer.ts";
 
 /**
  * How long ADD waits for a watch to report its pod, in milliseconds. The

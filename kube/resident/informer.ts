@@ -11,7 +11,6 @@ import type { KubeClient } from "../client.ts";
 import { hasStatus } from "../kube_error.ts";
 import { backoff } from "../retry.ts";
 import type { ObjectMeta, WatchEvent } from "../types.ts";
-import type { Remembered } from "./remembered.ts";
 
 /**
  * Time after which a silent watch is given up, in milliseconds. A server sends
@@ -49,6 +48,14 @@ const NEWEST_VERSION = "";
 
 /** Size limit of the cache for one kind, in characters. */
 const MAX_LENGTH = 16 * 2 ** 20;
+
+/** A cached object. */
+export interface Remembered {
+  /** JSON. */
+  readonly text: string;
+  /** The UIDs by which the runtime may know it. */
+  readonly uids: readonly string[];
+}
 
 /** Options of an informer. */
 export interface InformerOptions<T> {

@@ -6,16 +6,13 @@
  */
 
 import { evidenceOf } from "../pod_evidence.ts";
-import type { NetworkAttachmentDefinition, ObjectMeta, Pod } from "../types.ts";
-import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
-
-/** A cached object. */
-export interface Remembered {
-  /** JSON. */
-  readonly text: string;
-  /** The UIDs by which the runtime may know it. */
-  readonly uids: readonly string[];
-}
+import type {
+  ClaimStatus,
+  NetworkAttachmentDefinition,
+  ObjectMeta,
+  Pod,
+} from "../types.ts";
+import type { Remembered } from "./informer.ts";
 
 /**
  * The annotation with the kubelet's UID of a static pod.

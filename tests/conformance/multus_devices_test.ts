@@ -14,7 +14,7 @@ import { CniError } from "../../base/error.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
 import { type KubeClient, openKubeClient } from "../../kube/client.ts";
 import type { Pod, ResourceClaim, ResourceSlice } from "../../kube/types.ts";
-import type { ClaimStatus } from "../../plugins/multus/devices/resource_claims.ts";
+import type { ClaimStatus } from "../../kube/types.ts";
 import {
   readResourceMap,
   type ResourceMap,

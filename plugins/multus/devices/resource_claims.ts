@@ -7,7 +7,12 @@
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { JoinedSignal } from "../../../base/deadline.ts";
 import type { Log } from "../../../base/log/log.ts";
-import type { AllocatedDevice } from "../../../kube/types.ts";
+import type {
+  AllocatedDevice,
+  ClaimReference,
+  ClaimStatus,
+  ExtendedResources,
+} from "../../../kube/types.ts";
 import {
   DEVICE_ID,
   DeviceDirectory,
@@ -18,35 +23,6 @@ import {
 import type { PodDevice } from "./pod_device.ts";
 
 const TIMEOUT_MS = 20_000;
-
-/**
- * The claims in a pod's status.
- *
- * Source: k8s.io/api/core/v1/types.go `PodStatus`.
- */
-export interface ClaimStatus {
-  /** One for each claim of the pod's specification. */
-  readonly resourceClaimStatuses?: readonly ClaimReference[];
-  /** The claim for extended resources of the containers. */
-  readonly extendedResourceClaimStatus?: ExtendedResources | null;
-}
-
-/** A claim of a pod's specification. */
-export interface ClaimReference {
-  /** The specification's name for it. */
-  readonly name: string;
-  /** The claim; absent if none was needed. */
-  readonly resourceClaimName?: string;
-}
-
-/** A claim, and the extended resource of each request. */
-export interface ExtendedResources {
-  readonly resourceClaimName: string;
-  readonly requestMappings?: readonly {
-    readonly requestName: string;
-    readonly resourceName: string;
-  }[];
-}
 
 /** The input of the lookup of claimed devices. */
 export interface ClaimSource extends Scope {

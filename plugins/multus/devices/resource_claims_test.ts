@@ -2,14 +2,14 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { CniError } from "../../../base/error.ts";
 import type { LogFields } from "../../../base/log/log.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
-import type { ResourceClaim, ResourceSlice } from "../../../kube/types.ts";
+import type {
+  ClaimStatus,
+  ResourceClaim,
+  ResourceSlice,
+} from "../../../kube/types.ts";
 import { allocated, claimOf, DRIVER, sliceOf } from "../testing/claims.ts";
 import type { ClaimClient } from "./published_devices.ts";
-import {
-  type ClaimSource,
-  type ClaimStatus,
-  readClaimedDevices,
-} from "./resource_claims.ts";
+import { type ClaimSource, readClaimedDevices } from "./resource_claims.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const NIC = "vendor.com/nic";

@@ -7,10 +7,9 @@
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import type { Log } from "../../../base/log/log.ts";
-import type { ObjectMeta, Pod } from "../../../kube/types.ts";
+import type { ClaimStatus, ObjectMeta, Pod } from "../../../kube/types.ts";
 import type { PodDevice, PodName } from "./pod_device.ts";
 import type { ClaimClient } from "./published_devices.ts";
-import type { ClaimStatus } from "./resource_claims.ts";
 
 /** The input of {@linkcode readResourceMap}. */
 export interface ResourceMapSource {
