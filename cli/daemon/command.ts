@@ -25,7 +25,7 @@ import type {
 } from "../../base/command_line/command.ts";
 import { ClaimReleaser } from "../../ipam/whereabouts/claim_releaser.ts";
 import { ResidentClients } from "../../ipam/whereabouts/resident_clients.ts";
-import { ResidentCluster } from "../../kube/resident/resident_cluster.ts";
+import { ResidentCluster } from "../../plugins/multus/pod/resident_cluster.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
 import type { DaemonSpans } from "../trace/daemon_spans.ts";
 import { detach } from "./detach.ts";

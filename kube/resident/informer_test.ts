@@ -5,7 +5,6 @@ import { eventually } from "../../tests/_harness/eventually.ts";
 import type { KubeApi } from "../testing/kube_api.ts";
 import { KubeScene } from "../testing/kube_scene.ts";
 import { Informer, type InformerOptions } from "./informer.ts";
-import { rememberPod } from "./remembered.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 /** An informer for the pods of node1, and its server. */
@@ -31,7 +30,10 @@ class Scene implements AsyncDisposable {
       client,
       path: "/api/v1/pods",
       fieldSelector: "spec.nodeName=node1",
-      remember: rememberPod,
+      remember: ({ metadata }) =>
+        metadata?.uid === undefined
+          ? undefined
+          : { text: JSON.stringify({ metadata }), uids: [metadata.uid] },
       what: "pods",
       log: { info: log, warn: log },
       ...options,
@@ -61,7 +63,7 @@ class Scene implements AsyncDisposable {
     const remembered = this.informer.find("test", name);
     if (remembered === undefined) return undefined;
     const { metadata } = JSON.parse(remembered.text);
-    return `${remembered.uids} ${metadata.annotations.note ?? ""}`.trimEnd();
+    return `${remembered.uids} ${metadata.annotations?.note ?? ""}`.trimEnd();
   }
 
   /** Lists the paths of the informer's requests. */

@@ -40,13 +40,7 @@ export const LAYERS: readonly Layer[] = [
   layer("cni/", ["net/", "base/", "libcni/cache.ts", "libcni/mod.ts"]),
   layer("libcni/", ["net/", "base/", "cni/"]),
   layer("node/", ["net/", "ffi/", "base/", "cni/", "libcni/"]),
-  layer("kube/", [
-    "net/",
-    "base/",
-    "cni/",
-    "plugins/multus/pod/cluster.ts",
-    "plugins/multus/devices/resource_claims.ts",
-  ]),
+  layer("kube/", ["net/", "base/", "cni/"]),
   layer("plugins/parts/", ["net/", "ffi/", "base/", "cni/"]),
   layer("daemon/wire/", ["net/", "base/", "cni/"], [
     "ffi/file/regular_file.ts",

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import type { NetworkAttachmentDefinition, Pod } from "../types.ts";
+import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import { rememberDefinition, rememberPod } from "./remembered.ts";
-import { testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 const METADATA = {

@@ -5,19 +5,19 @@
  * @module
  */
 
-import type { Environment } from "../../base/process/environment.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
-import type { Log } from "../../base/log/log.ts";
-import { KubeClient } from "../client.ts";
-import { type Channel, openConnection } from "../connection.ts";
-import { findServer } from "../in_cluster.ts";
-import type { NetworkAttachmentDefinition, Pod } from "../types.ts";
-import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
+import type { Environment } from "../../../base/process/environment.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
+import { KubeClient } from "../../../kube/client.ts";
+import { type Channel, openConnection } from "../../../kube/connection.ts";
+import { findServer } from "../../../kube/in_cluster.ts";
+import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
+import type { OpenCluster } from "./cluster.ts";
 import { CallCluster, type ClusterParts } from "./call_cluster.ts";
-import { EventQueue } from "./event_queue.ts";
-import { Informer } from "./informer.ts";
+import { EventQueue } from "../../../kube/resident/event_queue.ts";
+import { Informer } from "../../../kube/resident/informer.ts";
 import { rememberDefinition, rememberPod } from "./remembered.ts";
-import { Upstream } from "./upstream.ts";
+import { Upstream } from "../../../kube/resident/upstream.ts";
 
 /** How to reach the API server, and which pods to remember. */
 export interface ResidentOptions {

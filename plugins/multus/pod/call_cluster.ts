@@ -4,20 +4,20 @@
  * @module
  */
 
-import { CniError } from "../../base/error.ts";
-import { JoinedSignal } from "../../base/deadline.ts";
-import { KubeError } from "../kube_error.ts";
-import type { RequestOptions } from "../client.ts";
-import type { NetworkAttachmentDefinition, Pod } from "../types.ts";
+import { CniError } from "../../../base/error.ts";
+import { JoinedSignal } from "../../../base/deadline.ts";
+import { KubeError } from "../../../kube/kube_error.ts";
+import type { RequestOptions } from "../../../kube/client.ts";
+import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import {
   type Cluster,
   type ClusterClient,
   type ClusterOptions,
   limitsOf,
   openProcessCluster,
-} from "../../plugins/multus/pod/cluster.ts";
-import type { EventQueue } from "./event_queue.ts";
-import type { Informer, Remembered } from "./informer.ts";
+} from "./cluster.ts";
+import type { EventQueue } from "../../../kube/resident/event_queue.ts";
+import type { Informer, Remembered } from "../../../kube/resident/informer.ts";
 
 /**
  * How long ADD waits for a watch to report its pod, in milliseconds. The

@@ -5,14 +5,14 @@
  * @module
  */
 
-import { evidenceOf } from "../pod_evidence.ts";
+import { evidenceOf } from "../../../kube/pod_evidence.ts";
 import type {
   ClaimStatus,
   NetworkAttachmentDefinition,
   ObjectMeta,
   Pod,
-} from "../types.ts";
-import type { Remembered } from "./informer.ts";
+} from "../../../kube/types.ts";
+import type { Remembered } from "../../../kube/resident/informer.ts";
 
 /**
  * The annotation with the kubelet's UID of a static pod.
