@@ -29,7 +29,7 @@ import {
 /** Debian packages, which are only unpacked. */
 const PACKAGES = ["busybox-static", "musl"];
 
-const UNPACKED = new URL("../../build/small-root", import.meta.url).pathname;
+const UNPACKED = new URL("../build/small-root", import.meta.url).pathname;
 
 /** What a root has besides the executables: a shell, and perhaps musl as its libc. */
 type RootKind = "busybox" | "musl";

@@ -54,7 +54,7 @@ export function familyOf(version: string): number {
 
 /** Reads the golden result as a version prints it. */
 export function readGolden(version: string): string {
-  const file = `../golden/results/${version}.json`;
+  const file = `../../tests/golden/results/${version}.json`;
   return Deno.readTextFileSync(new URL(file, import.meta.url));
 }
 

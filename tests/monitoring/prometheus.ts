@@ -13,7 +13,7 @@ import {
   isExecutable,
   type Needs,
 } from "../../testing/capabilities.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../_harness/eventually.ts";
 
 const DIRECTORY = `${PROMETHEUS_ROOT}/usr/bin`;
 const PROGRAMS = ["prometheus", "promtool", "prometheus-node-exporter"];

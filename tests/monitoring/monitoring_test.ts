@@ -5,29 +5,29 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { metrics } from "../cli/metrics/command.ts";
-import { CHECKS } from "../cli/doctor/checks.ts";
-import { pause } from "../base/deadline.ts";
-import { FileLock } from "../base/files/lock.ts";
-import { isObject } from "../base/json/json.ts";
-import { encodeRequest } from "../daemon/wire/call_format.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { ALERT_CASES, END, HEALTHY } from "./_harness/alert_cases.ts";
-import { leaseOfNone, LONG_AGO } from "./doctor/fault.ts";
-import { DoctorScene } from "./doctor/scene.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { needsBin } from "./_harness/executables.ts";
-import { KubeApi } from "../kube/testing/kube_api.ts";
-import { type HandedCall, NodeDaemon } from "./_harness/node_daemon.ts";
+import { metrics } from "../../cli/metrics/command.ts";
+import { CHECKS } from "../../cli/doctor/checks.ts";
+import { pause } from "../../base/deadline.ts";
+import { FileLock } from "../../base/files/lock.ts";
+import { isObject } from "../../base/json/json.ts";
+import { encodeRequest } from "../../daemon/wire/call_format.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { ALERT_CASES, END, HEALTHY } from "./alert_cases.ts";
+import { leaseOfNone, LONG_AGO } from "../doctor/fault.ts";
+import { DoctorScene } from "../doctor/scene.ts";
+import { eventually } from "../_harness/eventually.ts";
+import { needsBin } from "../_harness/executables.ts";
+import { KubeApi } from "../../kube/testing/kube_api.ts";
+import { type HandedCall, NodeDaemon } from "../_harness/node_daemon.ts";
 import {
   MONITORING,
   needsPrometheus,
   Prometheus,
   promtool,
   readRules,
-} from "./_harness/prometheus.ts";
-import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
-import { callWith } from "./_harness/tool_call.ts";
+} from "./prometheus.ts";
+import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
+import { callWith } from "../_harness/tool_call.ts";
 
 const RULES = readRules();
 const ALERTS = RULES.flatMap(({ alert }) => alert ?? []);

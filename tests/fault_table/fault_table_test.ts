@@ -12,43 +12,38 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { NetNs } from "../ffi/netns.ts";
-import { Rtnl } from "../ffi/rtnl/mod.ts";
-import { RuleRequests } from "../ffi/rtnl/rule.ts";
-import { QdiscRequests } from "../ffi/rtnl/traffic_control_qdisc.ts";
-import { pluginNames } from "../plugins/registry.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { RuleRequests } from "../../ffi/rtnl/rule.ts";
+import { QdiscRequests } from "../../ffi/rtnl/traffic_control_qdisc.ts";
+import { pluginNames } from "../../plugins/registry.ts";
 import {
   allOf,
   hasCommand,
   ignoreUnless,
   needsRoot,
   rootTest,
-} from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
+} from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import {
   type CallOptions,
   type CallOutput,
   TestHosts,
-} from "../testing/test_hosts.ts";
-import { byDaemon } from "./_harness/by_daemon.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
-import {
-  FAULT_ROWS,
-  type FaultRow,
-  titleOf,
-  WITHOUT_ROW,
-} from "./_harness/fault_rows.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsInetRules } from "./_harness/rules.ts";
-import { spawnIn } from "./_harness/spawn_in.ts";
-import { type Fault, WorldChanges } from "./_harness/world_changes.ts";
+} from "../../testing/test_hosts.ts";
+import { byDaemon } from "../_harness/by_daemon.ts";
+import { BIN, needsBin } from "../_harness/executables.ts";
+import { FAULT_ROWS, type FaultRow, titleOf, WITHOUT_ROW } from "./rows.ts";
+import type { Keys } from "../_harness/plugin_scene.ts";
+import { needsInetRules } from "../_harness/rules.ts";
+import { spawnIn } from "../_harness/spawn_in.ts";
+import { type Fault, WorldChanges } from "./world_changes.ts";
 
-const PAGE = new URL("./golden/fault_steps.md", import.meta.url);
+const PAGE = new URL("../golden/fault_steps.md", import.meta.url);
 
 const INTRO = `# Steps with faults
 
 Each step by which a plugin changes the world: requests that change something in
-the kernel, commits of nftables, files, programs. \`tests/fault_table_test.ts\`
+the kernel, commits of nftables, files, programs. \`tests/fault_table/fault_table_test.ts\`
 says which harm it does after them, and writes this list with
 \`CNI_FAULT_TABLE=write\`.
 `;
@@ -429,7 +424,7 @@ Deno.test("every plugin has its faults tested", () => {
   const missing = pluginNames.filter((type) =>
     !types.has(type) && !(type in WITHOUT_ROW)
   );
-  assertEquals(missing, [], "add rows to tests/_harness/fault_rows.ts");
+  assertEquals(missing, [], "add rows to tests/fault_table/rows.ts");
 });
 
 Deno.test("fault_steps.md lists the steps", async (t) => {

@@ -10,14 +10,14 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { isAtLeast } from "../cni/version.ts";
+import { isAtLeast } from "../../cni/version.ts";
 import {
   allOf,
   hasCommand,
   ignoreUnless,
   rootTest,
-} from "../testing/capabilities.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
+} from "../../testing/capabilities.ts";
+import { BIN, needsBin } from "../_harness/executables.ts";
 import {
   comparable,
   FIRST,
@@ -29,9 +29,9 @@ import {
   ROWS,
   sh,
   UpgradeNode,
-} from "./upgrade_nodes.ts";
-import { listPeers } from "./_harness/parity.ts";
-import { needsRuleTools } from "./_harness/rules.ts";
+} from "./nodes.ts";
+import { listPeers } from "../_harness/parity.ts";
+import { needsRuleTools } from "../_harness/rules.ts";
 
 const needs = allOf(
   needsBin,
@@ -286,7 +286,7 @@ const ELSEWHERE:
 
 Deno.test("upgrade: the other forms have tests elsewhere", async () => {
   for (const [form, file, test] of ELSEWHERE) {
-    const path = new URL(`${file}_test.ts`, import.meta.url);
+    const path = new URL(`../${file}_test.ts`, import.meta.url);
     assertStringIncludes(await Deno.readTextFile(path), test, form);
   }
 });

@@ -6,8 +6,8 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { BIN } from "./_harness/executables.ts";
-import { ToolHost } from "./_harness/tool_host.ts";
+import { BIN } from "../_harness/executables.ts";
+import { ToolHost } from "../_harness/tool_host.ts";
 
 /** The names of both pods' namespaces, and their containers' IDs. */
 export const PODS: Readonly<Record<"one" | "two", string>> = {

@@ -11,10 +11,10 @@ import { runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { flannelConfig, SUBNET_ENV } from "../../plugins/flannel/testing.ts";
 import { WIDE } from "../../plugins/bandwidth/testing/limited_cable.ts";
-import { needsKind, type OnMasterType } from "./on_master.ts";
-import { needsOwnLink } from "./own_link_cases.ts";
-import type { Keys } from "./plugin_scene.ts";
-import { needsInetRules, needsRuleTools } from "./rules.ts";
+import { needsKind, type OnMasterType } from "../_harness/on_master.ts";
+import { needsOwnLink } from "../_harness/own_link_cases.ts";
+import type { Keys } from "../_harness/plugin_scene.ts";
+import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 import { ALL_SETTINGS, SYSCTL } from "../../plugins/tuning/testing.ts";
 import { needsVrf } from "../../plugins/vrf/testing.ts";
 
