@@ -274,7 +274,7 @@ const ELSEWHERE:
     ["host-device's names", "host_device_parity", "returns what ${peer.name}"],
     ["vrf", "vrf_parity", "is checked and deleted by"],
     ["tap, dummy", "own_link_parity", "creates, ${"],
-    ["dhcp's daemon", "dhcp_parity", "dhcp meets the daemon of"],
+    ["dhcp's daemon", "../ipam/dhcp/parity", "dhcp meets the daemon of"],
     [
       "flannel's files",
       "conformance/flannel",
