@@ -11,12 +11,10 @@ import { describeError } from "../../base/error.ts";
 import { buildIdentity } from "../../base/process/build_identity.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { createWhereabouts } from "../../ipam/whereabouts/plugin.ts";
-import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
-import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
-import { createMultus } from "../../plugins/multus/plugin.ts";
-import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
+import { MultusService, openDaemonLog } from "../../plugins/multus/daemon.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import type {
   CommandCall,
@@ -25,12 +23,10 @@ import type {
 } from "../../base/command_line/command.ts";
 import { ClaimReleaser } from "../../ipam/whereabouts/claim_releaser.ts";
 import { ResidentClients } from "../../ipam/whereabouts/resident_clients.ts";
-import { ResidentCluster } from "../../plugins/multus/pod/resident_cluster.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
 import type { DaemonSpans } from "../trace/daemon_spans.ts";
 import { detach } from "./detach.ts";
 import { enterHost } from "../../daemon/server/host.ts";
-import type { Gauge } from "../../daemon/server/metrics.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../daemon/service/pid_file.ts";
 import { collectGarbage } from "../../daemon/server/garbage.ts";
@@ -38,8 +34,6 @@ import {
   exitAsStranded,
   exitWhenStranded,
 } from "../../daemon/service/stranded.ts";
-import { answerThick, readOverlay } from "../../plugins/multus/thick/serve.ts";
-import { translateShimCall } from "../../plugins/multus/thick/shim_call.ts";
 import { warmUp } from "../../daemon/server/warm_up.ts";
 
 /**
@@ -62,22 +56,19 @@ export async function daemon(
   exitWhenStranded(onStderr);
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
-  const overlay = readOverlay(config);
-  const log = openLog(options.logLevel, onStderr);
-  using cluster = ResidentCluster.open({ ...options, env, log });
-  const openCluster = cluster?.openCluster;
+  const log = openDaemonLog(options.logLevel, onStderr);
+  using multus = new MultusService({ ...options, config, env, log, onStderr });
   using clients = new ResidentClients(log);
   const releaser = new ClaimReleaser({
     clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env }),
     log,
   });
-  const plain = lookupIn(openCluster, clients, releaser);
+  const plain = lookupIn(multus, clients, releaser);
   await using spans = await loadSpans(env, log);
   const lookup = spans?.lookup(plain) ?? plain;
-  const thick = { lookup, env, overlay, onStderr, openCluster };
   const end = new AbortController();
   const following = Promise.all([
-    cluster?.run(end.signal),
+    multus.run(end.signal),
     releaser.run(end.signal),
   ]);
   try {
@@ -88,8 +79,7 @@ export async function daemon(
     await using _dhcp = startDhcp(options.dhcpSocket, log);
     await runDaemon({
       ...options,
-      handle: (request, running) => answerThick(request, running, thick),
-      translate: (request) => translateShimCall(request, thick),
+      ...multus.serve(lookup),
       build: buildIdentity,
       hostNetns: OWN_NETNS,
       afterCall: options.logLevel === "debug"
@@ -98,7 +88,7 @@ export async function daemon(
       env,
       lookup,
       trace: spans?.trace,
-      gauges: [...cluster ? gaugesOf(cluster) : [], ...spans?.gauges ?? []],
+      gauges: [...multus.listGauges(), ...spans?.gauges ?? []],
       onListening: () => tryPidFile(pidFile, log),
       log,
       signal,
@@ -107,7 +97,7 @@ export async function daemon(
     removePidFile(pidFile);
     end.abort();
     await following;
-    await cluster?.finish(FAREWELL_MS);
+    await multus.finish(FAREWELL_MS);
   }
   return { json: {}, text: "" };
 }
@@ -118,7 +108,7 @@ const FAREWELL_MS = 1000;
 /** Loads what makes spans, if there may be some. */
 async function loadSpans(
   env: Environment,
-  log: OperationLog,
+  log: Log,
 ): Promise<DaemonSpans | undefined> {
   if (!mayHaveSpans((name) => env[name])) return undefined;
   const { startDaemonSpans } = await import("../trace/daemon_spans.ts");
@@ -128,7 +118,7 @@ async function loadSpans(
 /** Serves the plugin dhcp until disposal. If it cannot, the rest goes on. */
 function startDhcp(
   socket: string,
-  log: OperationLog,
+  log: Log,
 ): AsyncDisposable | undefined {
   if (socket === "") return undefined;
   const end = new AbortController();
@@ -145,7 +135,7 @@ function startDhcp(
 
 async function serveDhcp(
   socket: string,
-  log: OperationLog,
+  log: Log,
   signal: AbortSignal,
 ): Promise<void> {
   const { runDhcp } = await import("../../ipam/dhcp/daemon/daemon.ts");
@@ -155,7 +145,7 @@ async function serveDhcp(
 }
 
 /** Writes the process ID. If it cannot, calls go on. */
-function tryPidFile(path: string, log: OperationLog): void {
+function tryPidFile(path: string, log: Log): void {
   try {
     writePidFile(path);
   } catch (error) {
@@ -165,7 +155,7 @@ function tryPidFile(path: string, log: OperationLog): void {
 
 /** Finds plugins; multus and whereabouts use the daemon's connections. */
 function lookupIn(
-  openCluster: OpenCluster | undefined,
+  { plugin: multus }: MultusService,
   { open: openClient }: ResidentClients,
   releaser: ClaimReleaser,
 ): PluginLookup {
@@ -173,37 +163,11 @@ function lookupIn(
   const onClaim = releaser.note.bind(releaser);
   const whereabouts = createWhereabouts({ openClient, onClaim });
   own.set("whereabouts", whereabouts as Plugin);
-  if (openCluster) own.set("multus", createMultus({ openCluster }) as Plugin);
+  own.set("multus", multus);
   return (type) => {
     const plugin = own.get(type);
     return plugin ? Promise.resolve(plugin) : findPlugin(type);
   };
-}
-
-function gaugesOf(cluster: ResidentCluster): Gauge[] {
-  return [
-    {
-      name: "cni_daemon_watch_current",
-      help: "Whether a watch reports the changes of objects now.",
-      read: () =>
-        cluster.watches.map(({ what, isCurrent }) =>
-          [{ objects: what }, Number(isCurrent)] as const
-        ),
-    },
-    {
-      name: "cni_daemon_objects",
-      help: "Objects of the cluster in memory.",
-      read: () =>
-        cluster.watches.map(({ what, size }) =>
-          [{ objects: what }, size] as const
-        ),
-    },
-    {
-      name: "cni_daemon_events_waiting",
-      help: "Events that wait to be posted.",
-      read: () => [[{}, cluster.waitingEvents]],
-    },
-  ];
 }
 
 /** Checks after each call that the thread is where it was at the start. */
@@ -213,21 +177,4 @@ function createCheck(onStderr: (text: string) => void): () => void {
     if (findFileId(OWN_NETNS) === own) return;
     exitAsStranded("it is in another network namespace", onStderr);
   };
-}
-
-/** Logs to stderr only: a daemon's output is collected by its supervisor. */
-function openLog(
-  logLevel: LogLevel,
-  onStderr: (text: string) => void,
-): OperationLog {
-  const logOptions = {
-    maxAgeDays: 0,
-    maxSizeMegabytes: 0,
-    maxBackups: 0,
-    compress: false,
-  };
-  return new OperationLog(
-    { logLevel, logToStderr: true, logOptions },
-    onStderr,
-  );
 }

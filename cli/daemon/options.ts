@@ -5,10 +5,7 @@
  */
 
 import { resolve } from "@std/path/posix";
-import {
-  LOG_LEVELS,
-  type LogLevel,
-} from "../../plugins/multus/log/operation_log.ts";
+import { LOG_LEVELS, type LogLevel } from "../../plugins/multus/inspect.ts";
 import type {
   CommandCall,
   FlagTable,

@@ -6,7 +6,6 @@
  */
 
 import { JSON_SCHEMA, loadAll, YAMLException } from "js-yaml";
-import { toCniError } from "../../base/error.ts";
 import {
   type JsonObject,
   type JsonValue,
@@ -19,6 +18,7 @@ import {
   unknownKeyAt,
 } from "../../cni/tools/problem.ts";
 import { countEdits } from "../../base/command_line/suggest.ts";
+import { findNetworksProblem } from "../../plugins/multus/inspect.ts";
 
 /** A configuration in an object. */
 export interface Definition {
@@ -340,17 +340,13 @@ async function readAnnotation(
   if (typeof networks !== "string") {
     return findMisspelt(NETWORKS, annotations, label, place);
   }
-  const { parseNetworks } = await import(
-    "../../plugins/multus/select/annotations.ts"
+  const problem = await findNetworksProblem(
+    networks,
+    String(namespace ?? "default"),
   );
-  try {
-    parseNetworks(networks, String(namespace ?? "default"));
-    const text = place(networks);
-    return [{ label, name: undefined, form: "either", text, problems: [] }];
-  } catch (error) {
-    const { message } = toCniError(error);
-    const text = place(networks);
-    const problems = [{ ...errorAt([], `${NETWORKS}: ${message}`), offset: 0 }];
-    return [{ label, name: undefined, form: "either", text, problems }];
-  }
+  const problems = problem === undefined
+    ? []
+    : [{ ...errorAt([], `${NETWORKS}: ${problem}`), offset: 0 }];
+  const text = place(networks);
+  return [{ label, name: undefined, form: "either", text, problems }];
 }

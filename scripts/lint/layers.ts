@@ -247,7 +247,7 @@ export const LAYERS: readonly Layer[] = [
     "ipam/*/inspect.ts",
     "ipam/*/command.ts",
     "ipam/",
-    "plugins/multus/",
+    "plugins/*/daemon.ts",
     "plugins/bridge/gateway.ts",
     "plugins/parts/",
     "plugins/abouts.ts",

@@ -5,6 +5,9 @@
  * @module
  */
 
+import type { Environment } from "../../../base/process/environment.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import type { PluginLookup } from "../../../cni/invoke/in_process.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import { encodeResult } from "../../../cni/result/encoding.ts";
 import { formatFailure } from "../../../base/error.ts";
@@ -17,9 +20,19 @@ import type { Reason } from "../../../daemon/service/reasons.ts";
 import { overlayConfig, RESULT_VERSION } from "./configuration.ts";
 import { CNI_PATH, describeFailure } from "./handler.ts";
 import { checkEnv } from "./request.ts";
-import type { ThickServiceOptions } from "./serve.ts";
 
-/** The name by which the shim asks. */
+/** How the daemon runs multus. */
+export interface ShimCallOptions {
+  /** Finds multus. */
+  readonly lookup: PluginLookup;
+  /** The daemon's environment. */
+  readonly env: Environment;
+  /** The daemon's own configuration. */
+  readonly overlay: JsonObject;
+  /** Receives log text of multus. */
+  readonly onStderr: (text: string) => void;
+}
+
 /** The reasons for which HTTP is used. */
 const INVALID = "invalid shim call", FAILED = "failed DEL";
 
@@ -31,7 +44,7 @@ const INVALID = "invalid shim call", FAILED = "failed DEL";
  */
 export async function translateShimCall(
   { name, env, stdin }: Pick<CallRequest, "name" | "env" | "stdin">,
-  { lookup, env: own, overlay, onStderr }: ThickServiceOptions,
+  { lookup, env: own, overlay, onStderr }: ShimCallOptions,
 ): Promise<Translation | Reason | undefined> {
   if (name !== SHIM) return undefined;
   const read = readShimCall(env, () => stdin);

@@ -1,0 +1,174 @@
+/**
+ * multus in the node daemon: the plugin, which finds pods and definitions in
+ * memory, and the calls of `multus-shim` and of hot-plug controllers.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import type {
+  DaemonOptions,
+  RunningDaemon,
+} from "../../daemon/server/daemon.ts";
+import type { Gauge } from "../../daemon/server/metrics.ts";
+import { type LogLevel, OperationLog } from "./log/operation_log.ts";
+import { createMultus } from "./plugin.ts";
+import {
+  ResidentCluster,
+  type ResidentOptions,
+} from "./pod/resident_cluster.ts";
+import { type ThickCall, ThickHandler } from "./thick/handler.ts";
+import { translateShimCall } from "./thick/shim_call.ts";
+
+/** Options of {@linkcode MultusService}. */
+export interface MultusServiceOptions extends ResidentOptions {
+  /** Path of the configuration for calls by multus.sock; "" for none. */
+  readonly config: string;
+  /** Receives log text of multus. */
+  readonly onStderr: (text: string) => void;
+}
+
+/** multus in a daemon, which disposes of it at the end. */
+export class MultusService implements Disposable {
+  /** multus with the daemon's connection to the API server, if it has one. */
+  readonly plugin: Plugin;
+  readonly #options: MultusServiceOptions;
+  readonly #overlay: JsonObject;
+  readonly #cluster: ResidentCluster | undefined;
+
+  /**
+   * Opens it. The API server is asked when it runs.
+   *
+   * @throws {CniError} 5 if the configuration cannot be read, 6 if it is not a
+   *   JSON object
+   */
+  constructor(options: MultusServiceOptions) {
+    this.#options = options;
+    this.#overlay = readOverlay(options.config);
+    this.#cluster = ResidentCluster.open(options);
+    const { openCluster } = this.#cluster ?? {};
+    this.plugin = createMultus({ openCluster }) as Plugin;
+  }
+
+  /** Returns what answers the calls that are not a plugin's own. */
+  serve(lookup: PluginLookup): Pick<DaemonOptions, "handle" | "translate"> {
+    const { env, onStderr } = this.#options;
+    const overlay = this.#overlay;
+    const scene = { lookup, env, overlay, onStderr };
+    return {
+      handle: (request, daemon) => this.#answer(request, daemon, lookup),
+      translate: (request) => translateShimCall(request, scene),
+    };
+  }
+
+  #answer(
+    request: Request,
+    { calls, isEnding, caller }: RunningDaemon,
+    lookup: PluginLookup,
+  ): Promise<Response> | undefined {
+    const { env, onStderr } = this.#options;
+    const { openCluster } = this.#cluster ?? {};
+    const from = new URL(request.url).pathname;
+    const run = async (
+      { hotPlug, ...call }: ThickCall,
+    ): Promise<{ stdout: string; exitCode: 0 | 1 }> => {
+      const plugin = hotPlug === undefined
+        ? await lookup("multus")
+        : (await import("./hot_plug.ts"))
+          .createHotPlug(hotPlug, { openCluster });
+      if (plugin === undefined) throw new Error("this daemon has no multus");
+      const entry = { ...call, ...caller, plugin, onStderr, from };
+      const outcome = await calls.run(entry);
+      if ("notMine" in outcome) throw new Error(outcome.notMine);
+      return outcome;
+    };
+    const overlay = this.#overlay;
+    return new ThickHandler({ run, overlay, env, isEnding }).handle(request);
+  }
+
+  /** Follows the objects of the cluster, and posts events, until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#cluster?.run(signal);
+  }
+
+  /** Posts the remaining events after `run()`, within a time limit. */
+  async finish(withinMs: number): Promise<void> {
+    await this.#cluster?.finish(withinMs);
+  }
+
+  /** Values for the daemon's metrics. */
+  listGauges(): Gauge[] {
+    const cluster = this.#cluster;
+    if (cluster === undefined) return [];
+    return [
+      {
+        name: "cni_daemon_watch_current",
+        help: "Whether a watch reports the changes of objects now.",
+        read: () =>
+          cluster.watches.map(({ what, isCurrent }) =>
+            [{ objects: what }, Number(isCurrent)] as const
+          ),
+      },
+      {
+        name: "cni_daemon_objects",
+        help: "Objects of the cluster in memory.",
+        read: () =>
+          cluster.watches.map(({ what, size }) =>
+            [{ objects: what }, size] as const
+          ),
+      },
+      {
+        name: "cni_daemon_events_waiting",
+        help: "Events that wait to be posted.",
+        read: () => [[{}, cluster.waitingEvents]],
+      },
+    ];
+  }
+
+  /** Closes the connections. */
+  [Symbol.dispose](): void {
+    this.#cluster?.[Symbol.dispose]();
+  }
+}
+
+/** Reads the configuration for calls by multus.sock. */
+function readOverlay(path: string): JsonObject {
+  if (path === "") return {};
+  const value = parseJson(readText(path), `"${path}"`);
+  if (isObject(value)) return value as JsonObject;
+  throw new CniError(
+    ErrorCode.DecodingFailure,
+    `Cannot use "${path}": it is not a JSON object`,
+  );
+}
+
+function readText(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot read "${path}": ${describeError(error)}`,
+    );
+  }
+}
+
+/** Opens a daemon's log, in multus' format: to stderr, which its supervisor collects. */
+export function openDaemonLog(
+  logLevel: LogLevel,
+  onStderr: (text: string) => void,
+): OperationLog {
+  const logOptions = {
+    maxAgeDays: 0,
+    maxSizeMegabytes: 0,
+    maxBackups: 0,
+    compress: false,
+  };
+  return new OperationLog(
+    { logLevel, logToStderr: true, logOptions },
+    onStderr,
+  );
+}
