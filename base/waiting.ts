@@ -1,10 +1,10 @@
 /**
- * Waiting for other processes and for other tasks of this one.
+ * Waiting for other processes.
  *
  * @module
  */
 
-import { pause, waitUntil } from "./deadline.ts";
+import { pause } from "./deadline.ts";
 
 /** Time limit of a wait, and what happens then. */
 export interface Patience {
@@ -45,39 +45,6 @@ export async function pollUntil<T>(
       notice?.();
     }
     await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), patience.signal);
-  }
-}
-
-/** Queues, one for each name. */
-export class TurnQueues {
-  /** The end of the last turn in each queue. */
-  readonly #tails = new Map<string, Promise<void>>();
-
-  /**
-   * Waits until all earlier turns are done.
-   *
-   * @returns The turn, which ends when disposed of
-   * @throws The error from `giveUp` on the signal
-   */
-  async takeTurn(name: string, patience: Patience): Promise<Disposable> {
-    const before = this.#tails.get(name) ?? Promise.resolve();
-    const { promise: done, resolve: leave } = Promise.withResolvers<void>();
-    // A waiter that gives up leaves; later ones still wait for earlier ones.
-    const tail = before.then(() => done);
-    this.#tails.set(name, tail);
-    tail.then(() => this.#forget(name, tail));
-    try {
-      await (patience.signal ? waitUntil(before, patience.signal) : before);
-      throwIfEnded(patience);
-    } catch (error) {
-      leave();
-      throw error;
-    }
-    return { [Symbol.dispose]: leave };
-  }
-
-  #forget(name: string, tail: Promise<void>): void {
-    if (this.#tails.get(name) === tail) this.#tails.delete(name);
   }
 }
 

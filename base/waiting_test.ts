@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
+import { type Patience, pollUntil } from "./waiting.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
 /** Waits forever. */
@@ -51,36 +51,4 @@ Deno.test("pollUntil() gives up on the signal", async (t) => {
     };
     await assertRejects(() => pollUntil(attempt, PATIENT), TypeError);
   });
-});
-
-Deno.test("TurnQueues.takeTurn() has one queue for each name", async () => {
-  const queues = new TurnQueues();
-  using _one = await queues.takeTurn("one", PATIENT);
-  using _other = await queues.takeTurn("other", PATIENT);
-});
-
-Deno.test("TurnQueues.takeTurn() gives turns in order", async () => {
-  const queues = new TurnQueues();
-  const controller = new AbortController();
-  const order: string[] = [];
-  const take = async (name: string, patience = PATIENT): Promise<void> => {
-    using _turn = await queues.takeTurn("queue", patience);
-    order.push(`${name} begins`);
-    await Deno.stat("/");
-    order.push(`${name} ends`);
-  };
-  const first = take("first");
-  const impatient = take("impatient", until(controller.signal));
-  const last = take("last");
-  controller.abort();
-  await assertRejects(() => impatient, RangeError);
-  await Promise.all([first, last]);
-  assertEquals(order, [
-    "first begins",
-    "first ends",
-    "last begins",
-    "last ends",
-  ]);
-  await take("again");
-  assertEquals(order.at(-1), "again ends");
 });

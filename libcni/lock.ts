@@ -27,7 +27,8 @@ import type { Log } from "../base/log/log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
 import { describeHolders } from "../base/files/lock_holders.ts";
 import { FileLock, type LockTry, readIfLocked } from "../base/files/lock.ts";
-import { type Patience, pollUntil, TurnQueues } from "../base/waiting.ts";
+import { KeyedQueue, type Turn } from "../base/queue.ts";
+import { type Patience, pollUntil } from "../base/waiting.ts";
 
 /** Default time limit of a wait, in ms. */
 const LIMIT_MS = 5 * 60_000;
@@ -61,7 +62,7 @@ export function lockDirectoryOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
  */
 export class AttachmentLocks {
   readonly #directory: string;
-  readonly #queues = new TurnQueues();
+  readonly #queue = new KeyedQueue();
 
   /**
    * Keeps the lock files in a directory.
@@ -92,7 +93,7 @@ export class AttachmentLocks {
     const waitFor = (...names: string[]): Patience => wait(() => names);
     using stack = new DisposableStack();
     const own = waitFor(containerId), gate = waitFor(GATE);
-    stack.use(await this.#queues.takeTurn(containerId, own));
+    stack.use(await this.#waitForTurn(containerId, own));
     // The container comes first, so that waiting for it does not delay GC.
     stack.use(await pollUntil(() => this.#tryContainer(containerId), own));
     stack.use(await pollUntil(() => this.#tryShare(), gate));
@@ -113,7 +114,7 @@ export class AttachmentLocks {
     using stack = new DisposableStack();
     const gate = waitFor(() => [GATE]);
     const containers = waitFor(() => this.#listContainers());
-    stack.use(await this.#queues.takeTurn(GATE, gate));
+    stack.use(await this.#waitForTurn(GATE, gate));
     stack.use(await pollUntil(() => this.#tryGate(), gate));
     stack.use(await pollUntil(() => this.#tryAll(), containers));
     this.sweep();
@@ -135,6 +136,12 @@ export class AttachmentLocks {
           holder: this.#describeHolders(listNames()),
         }),
     });
+  }
+
+  async #waitForTurn(key: string, patience: Patience): Promise<Turn> {
+    const turn = await this.#queue.wait(key, patience.signal);
+    if (turn === undefined) throw patience.giveUp();
+    return turn;
   }
 
   #tryContainer(containerId: string): Disposable | undefined {

@@ -5,8 +5,14 @@
  * @module
  */
 
-import { describeError, toCniError } from "../base/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../base/error.ts";
 import { deadline, JoinedSignal } from "../base/deadline.ts";
+import { KeyedQueue, type Turn } from "../base/queue.ts";
 import type { MaybePromise } from "../cni/plugin.ts";
 import type { Cidr } from "../net/cidr.ts";
 import { checkPod } from "./check_pod.ts";
@@ -27,7 +33,6 @@ import {
 } from "./node_options.ts";
 import type { Pod, PodNames, PodSandbox } from "./pod.ts";
 import { type PodIps, readPodIps } from "./pod_ips.ts";
-import { PodLocks } from "./pod_locks.ts";
 import { PodNetworkError, type PodOperation } from "./pod_network_error.ts";
 import { type PodNetwork, setUpPod } from "./set_up.ts";
 import { tearDownPod } from "./tear_down.ts";
@@ -46,7 +51,13 @@ const TIMEOUT_MS = 220_000;
  */
 export class NodeNetwork {
   readonly #node: Node;
-  readonly #locks = new PodLocks();
+  /**
+   * The order of operations by pod, not by sandbox: a pod's new sandbox waits for
+   * the tear-down of the old one.
+   *
+   * Source: kubelet pkg/kubelet/dockershim/network/plugins.go `PluginManager`.
+   */
+  readonly #queue = new KeyedQueue();
   readonly #onOperation: (operation: EndedOperation) => void;
   readonly #beingSetUp = new Set<ValidPod>();
   /** For each garbage collection, pods that its caller may not have listed. */
@@ -211,7 +222,7 @@ export class NodeNetwork {
     try {
       using limit = limitOf(options);
       const { signal } = limit;
-      using _lock = await this.#locks.lock(pod, signal);
+      using _turn = await this.#waitForTurn(pod, signal);
       return await work(signal);
     } catch (cause) {
       const error = new PodNetworkError(operation, pod, cause);
@@ -221,6 +232,22 @@ export class NodeNetwork {
       const milliseconds = performance.now() - startMs;
       this.#report({ operation, milliseconds, ...failure });
     }
+  }
+
+  /** @throws {CniError} 11 at the signal */
+  async #waitForTurn(
+    { namespace, name }: PodNames,
+    signal: AbortSignal,
+  ): Promise<Turn> {
+    // Names cannot contain a slash.
+    const key = `${namespace}/${name}`;
+    const turn = await this.#queue.wait(key, signal);
+    if (turn !== undefined) return turn;
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `Cannot lock pod "${key}": another operation on it is under way`,
+      { cause: signal.reason },
+    );
   }
 
   /** A failing observer must not make an operation fail. */

@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { CniError } from "../base/error.ts";
+import { CniError, describeError } from "../base/error.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 import { TestNode } from "./testing.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
@@ -197,6 +197,10 @@ Deno.test("NodeNetwork gives up on a pod that somebody else is at", async () => 
     PodNetworkError,
   );
   assertEquals(error.code, 11);
+  assertStringIncludes(
+    describeError(error),
+    'Cannot lock pod "default/pod1": another operation on it is under way',
+  );
   assertEquals((await first).network, "net1");
 });
 

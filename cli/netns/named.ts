@@ -8,8 +8,7 @@
  */
 
 import { ifPossible, unlessMissing } from "../../base/files/io.ts";
-import { lockPrivately } from "../../base/files/private_lock.ts";
-import { FileLock } from "../../base/files/lock.ts";
+import { FileLock, lockPrivately } from "../../base/files/lock.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import * as libc from "../../ffi/libc.ts";

@@ -26,7 +26,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { alone, type LinkDeletion } from "../../cni/call/link_deletion.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import type { Reason } from "../service/reasons.ts";
-import { Turns } from "../service/turns.ts";
+import { KeyedQueue } from "../../base/queue.ts";
 
 /** The process that waits for a call. */
 export interface Caller {
@@ -138,7 +138,7 @@ interface Entry {
 /** Runs calls. */
 export class Calls {
   readonly #options: CallsOptions;
-  readonly #turns: Turns;
+  readonly #queue: KeyedQueue;
   readonly #entries = new Set<Entry>();
   readonly #stop = new AbortController();
   #onIdle: (() => void) | undefined;
@@ -146,17 +146,17 @@ export class Calls {
   /** Starts with no calls. */
   constructor(options: CallsOptions) {
     this.#options = options;
-    this.#turns = new Turns(options.maxCalls);
+    this.#queue = new KeyedQueue(options.maxCalls);
   }
 
   /** How many calls run. */
   get running(): number {
-    return this.#turns.running;
+    return this.#queue.running;
   }
 
   /** How many calls wait for their turn. */
   get waiting(): number {
-    return this.#turns.waiting;
+    return this.#queue.waiting;
   }
 
   /**
@@ -194,7 +194,7 @@ export class Calls {
   async #runEntry(entry: Entry, onTurn: () => void): Promise<Outcome> {
     const { call, command, subject } = entry;
     if (this.#stop.signal.aborted) return { notMine: "the daemon ends" };
-    if (this.#turns.waiting >= MAX_WAITING) {
+    if (this.#queue.waiting >= MAX_WAITING) {
       return { notMine: "too many calls wait" };
     }
     if (command === "DEL") this.#endAdds(subject);
@@ -202,7 +202,7 @@ export class Calls {
     try {
       const { signal } = new JoinedSignal(call.signal, entry.end.signal);
       using untilTurn = new JoinedSignal(signal, this.#stop.signal);
-      using turn = await this.#turns.wait(subject.line, untilTurn.signal);
+      using turn = await this.#queue.wait(subject.line, untilTurn.signal);
       if (turn === undefined) {
         return signal.aborted
           ? fail(subject, signal)

@@ -17,7 +17,7 @@ import { type Caller, Calls } from "./calls.ts";
 import { HttpSocket } from "./http_socket.ts";
 import { SocketFile } from "../service/socket_file.ts";
 import { ThickHandler } from "../../plugins/multus/thick/handler.ts";
-import { Gate } from "./gate.ts";
+import { ReadWriteLock } from "../../base/queue.ts";
 
 /** Time for calls to finish when the daemon ends, and then for undos, in ms. */
 const FAREWELL_MS = 10_000, UNDO_MS = 5000;
@@ -73,7 +73,7 @@ export async function serveCni(
   const { env = {}, hostNetns = OWN_NETNS, onStderr = writeStderr } = options;
   const log = createLog({ plugin: plugin.name }, onStderr);
   let isEnding = false;
-  const gate = new Gate();
+  const lock = new ReadWriteLock();
   const calls = new Calls({
     lookup: options.lookup ?? ((): undefined => undefined),
     hostNetns,
@@ -91,8 +91,8 @@ export async function serveCni(
       needsPod: false,
       isEnding: () => isEnding,
       run: async (call) => {
-        const isAlone = call.env["CNI_COMMAND"] === "GC";
-        const outcome = await gate.enter(isAlone, () =>
+        const isExclusive = call.env["CNI_COMMAND"] === "GC";
+        const outcome = await lock.run(isExclusive, () =>
           calls.run({
             ...call,
             ...caller,

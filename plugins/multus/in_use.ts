@@ -18,7 +18,7 @@ import {
   type CachedAttachment,
   DEFAULT_CACHE_DIR,
 } from "../../libcni/cache.ts";
-import { lockPrivately } from "../../base/files/private_lock.ts";
+import { lockPrivately } from "../../base/files/lock.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";

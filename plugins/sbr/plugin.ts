@@ -28,7 +28,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   lockSandbox,
   lockSandboxIfPossible,
-} from "../parts/sandbox/lock_sandbox.ts";
+} from "../parts/sandbox/lock_netns.ts";
 import {
   isOfAnotherPod,
   requirePrevResult,

@@ -33,7 +33,7 @@ import { listVersionsFrom } from "../../cni/version.ts";
 import {
   lockSandbox,
   lockSandboxIfPossible,
-} from "../parts/sandbox/lock_sandbox.ts";
+} from "../parts/sandbox/lock_netns.ts";
 import {
   isOfAnotherPod,
   ownPartOf,

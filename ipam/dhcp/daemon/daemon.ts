@@ -22,7 +22,7 @@ import {
   type Exchange,
   OwnSocket,
 } from "../../../daemon/service/own_socket.ts";
-import { Turns } from "../../../daemon/service/turns.ts";
+import { KeyedQueue } from "../../../base/queue.ts";
 import type { Connection } from "../../../daemon/service/unix_server.ts";
 import { type ClientOptions, ended } from "./client.ts";
 import { type Keeping, KeptLease } from "./kept_lease.ts";
@@ -140,14 +140,12 @@ function listen(
   }
 }
 
-const NEVER = new AbortController().signal;
-
 /** All leases of a daemon. */
 class Leases {
   readonly #keeping: Keeping;
   readonly #kept = new Map<string, KeptLease>();
   /** The calls for one lease take turns. */
-  readonly #turns = new Turns(Infinity);
+  readonly #queue = new KeyedQueue();
   /** The ADDs that run, each with what ends it. */
   readonly #adding = new Map<AbortController, string>();
   #isEnding = false;
@@ -206,7 +204,7 @@ class Leases {
     const { signal } = joined;
     this.#adding.set(end, name);
     try {
-      using turn = await this.#turns.wait(name, signal);
+      using turn = await this.#queue.wait(name, signal);
       if (turn === undefined) throw ended(signal);
       const before = this.#kept.get(name);
       if (before?.isFor(request)) {
@@ -231,7 +229,7 @@ class Leases {
   async #delete(key: LeaseKey): Promise<undefined> {
     const name = nameOf(key);
     this.#endAdds("a DEL of the attachment has come", name);
-    using _turn = await this.#turns.wait(name, NEVER);
+    using _turn = await this.#queue.wait(name);
     const kept = this.#kept.get(name);
     this.#kept.delete(name);
     if (kept === undefined) await this.#keeping.directory.remove(key);
@@ -259,7 +257,7 @@ class Leases {
     this.#isEnding = true;
     this.#endAdds("it ends");
     for (const name of new Set(this.#adding.values())) {
-      using _turn = await this.#turns.wait(name, NEVER);
+      using _turn = await this.#queue.wait(name);
     }
     await Promise.all([...this.#kept.values()].map((kept) => kept.stop()));
   }

@@ -6,7 +6,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
-import { lockPrivately } from "../../../base/files/private_lock.ts";
+import { lockPrivately } from "../../../base/files/lock.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";

@@ -1,12 +1,14 @@
 /**
- * Locks a network namespace against other calls.
+ * Locks on network namespaces, against other calls.
  *
  * @module
  */
 
-import type { LockWait } from "../../../base/files/lock.ts";
-import { lockPrivately } from "../../../base/files/private_lock.ts";
+import { CniError } from "../../../base/error.ts";
+import { lockPrivately, type LockWait } from "../../../base/files/lock.ts";
+import type { Call } from "../../../cni/plugin.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { netnsIdOf } from "./sandbox.ts";
 
 /**
@@ -16,4 +18,48 @@ import { netnsIdOf } from "./sandbox.ts";
  */
 export function lockNetns(netns: NetNs, wait: LockWait): Promise<Disposable> {
   return lockPrivately(`netns-${netnsIdOf(netns)}`, wait);
+}
+
+/** Time limit of the wait for other attachments of the sandbox. */
+const LOCK_TIMEOUT_MS = 10_000;
+
+/** What a wait for the lock needs of a call. */
+type WaitingCall = Pick<Call, "log" | "signal">;
+
+/**
+ * Locks out other attachments of the sandbox, which may also be choosing a
+ * table.
+ *
+ * @param limitMs How long one process may keep the lock
+ * @throws {CniError} 11 if others take too long
+ */
+export function lockSandbox(
+  { netns }: Pick<Rtnl, "netns">,
+  { log, signal }: WaitingCall,
+  limitMs = LOCK_TIMEOUT_MS,
+): Promise<Disposable> {
+  const what = `network namespace "${netns.path}"`;
+  return lockNetns(netns, { what, limitMs, log, signal });
+}
+
+/**
+ * Does the same for DEL, which goes on without the lock at the time limit: it
+ * chooses no table, and a process that is stuck must not keep a pod from being
+ * deleted.
+ *
+ * @throws {CniError} 11 if the call's own time is up
+ */
+export async function lockSandboxIfPossible(
+  sandbox: Pick<Rtnl, "netns">,
+  call: WaitingCall,
+  limitMs?: number,
+): Promise<Disposable | undefined> {
+  try {
+    return await lockSandbox(sandbox, call, limitMs);
+  } catch (error) {
+    if (!(error instanceof CniError) || call.signal?.aborted) throw error;
+    const { message: problem } = error;
+    call.log.warn("Going on without a lock", { problem });
+    return undefined;
+  }
 }

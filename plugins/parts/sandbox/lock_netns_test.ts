@@ -7,7 +7,7 @@ import {
   needsOtherLocker,
   OtherUsersLock,
 } from "../../../tests/_harness/other_user.ts";
-import { lockSandbox, lockSandboxIfPossible } from "./lock_sandbox.ts";
+import { lockSandbox, lockSandboxIfPossible } from "./lock_netns.ts";
 
 const LINES: string[] = [];
 const call = {

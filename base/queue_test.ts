@@ -1,20 +1,20 @@
 import { assert, assertEquals } from "@std/assert";
-import { Turns } from "./turns.ts";
+import { KeyedQueue } from "./queue.ts";
 
 const NEVER = new AbortController().signal;
 
 /** Waits for turns in the background, and keeps a story of them. */
 class Story {
-  readonly turns: Turns;
+  readonly queue: KeyedQueue;
   readonly told: string[] = [];
   readonly #open = new Map<string, Disposable>();
 
   constructor(limit: number) {
-    this.turns = new Turns(limit);
+    this.queue = new KeyedQueue(limit);
   }
 
-  wait(name: string, line?: string, signal = NEVER): Promise<void> {
-    return this.turns.wait(line, signal).then((turn) => {
+  wait(name: string, key?: string, signal = NEVER): Promise<void> {
+    return this.queue.wait(key, signal).then((turn) => {
       this.told.push(turn === undefined ? `${name} gave up` : name);
       if (turn !== undefined) this.#open.set(name, turn);
     });
@@ -31,22 +31,22 @@ function settle(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve));
 }
 
-Deno.test("Turns: calls of one line run one after the other, others beside them", async () => {
+Deno.test("KeyedQueue: tasks of one key run one after the other, others beside them", async () => {
   const story = new Story(9);
   for (const name of ["a1", "a2", "b1"]) story.wait(name, name[0]);
   story.wait("free");
   await settle();
   assertEquals(story.told, ["a1", "b1", "free"]);
-  assertEquals([story.turns.running, story.turns.waiting], [3, 1]);
+  assertEquals([story.queue.running, story.queue.waiting], [3, 1]);
   await story.end("b1");
   await story.end("a1");
   assertEquals(story.told.at(-1), "a2");
   await story.end("a2");
   await story.end("free");
-  assertEquals([story.turns.running, story.turns.waiting], [0, 0]);
+  assertEquals([story.queue.running, story.queue.waiting], [0, 0]);
 });
 
-Deno.test("Turns: only some run at once, the others in order", async () => {
+Deno.test("KeyedQueue: only some run at once, the others in order", async () => {
   const story = new Story(2);
   for (const name of ["a", "b", "c", "d"]) story.wait(name);
   await settle();
@@ -54,10 +54,10 @@ Deno.test("Turns: only some run at once, the others in order", async () => {
   await story.end("b");
   await story.end("a");
   assertEquals(story.told, ["a", "b", "c", "d"]);
-  assertEquals(story.turns.running, 2);
+  assertEquals(story.queue.running, 2);
 });
 
-Deno.test("Turns: a signal ends the wait in a line, and those behind keep their order", async () => {
+Deno.test("KeyedQueue: a signal ends the wait for a key, and those behind keep their order", async () => {
   const story = new Story(9);
   const { signal, ...controller } = abortable();
   story.wait("1", "a");
@@ -71,7 +71,7 @@ Deno.test("Turns: a signal ends the wait in a line, and those behind keep their 
   assertEquals(story.told, ["1", "2 gave up", "3"]);
 });
 
-Deno.test("Turns: a signal ends the wait for a slot, and no slot is lost", async () => {
+Deno.test("KeyedQueue: a signal ends the wait for a slot, and no slot is lost", async () => {
   const story = new Story(1);
   const { signal, abort } = abortable();
   for (const name of ["1", "2", "3"]) {
@@ -83,7 +83,7 @@ Deno.test("Turns: a signal ends the wait for a slot, and no slot is lost", async
   await story.end("1");
   await story.end("3");
   assertEquals(story.told, ["1", "2 gave up", "3"]);
-  assertEquals(story.turns.running, 0);
+  assertEquals(story.queue.running, 0);
   // At the same moment as it gets the slot.
   const last = abortable();
   story.wait("4");
@@ -92,7 +92,7 @@ Deno.test("Turns: a signal ends the wait for a slot, and no slot is lost", async
   last.abort();
   await story.end("4");
   await story.end("5");
-  assertEquals(story.turns.running, 0);
+  assertEquals(story.queue.running, 0);
   assert(story.told.includes("5 gave up"));
 });
 
@@ -101,23 +101,23 @@ function abortable(): { signal: AbortSignal; abort: () => void } {
   return { signal: controller.signal, abort: () => controller.abort() };
 }
 
-Deno.test("Turns: a call that waits gives way to others", async () => {
-  const turns = new Turns(1);
-  using first = await turns.wait("a", NEVER);
+Deno.test("KeyedQueue: a task that waits gives way to others", async () => {
+  const queue = new KeyedQueue(1);
+  using first = await queue.wait("a", NEVER);
   assert(first);
   const waits = [1, 2].map(() => Promise.withResolvers<void>());
   const waiting = waits.map(({ promise }) => first.giveWay(() => promise));
-  assertEquals([turns.running, turns.waiting], [0, 2]);
-  const second = await turns.wait("b", NEVER);
-  assertEquals(turns.running, 1);
+  assertEquals([queue.running, queue.waiting], [0, 2]);
+  const second = await queue.wait("b", NEVER);
+  assertEquals(queue.running, 1);
   waits[0]?.resolve();
   await waiting[0];
   waits[1]?.resolve();
   let isBack = false;
   waiting[1]?.then(() => isBack = true);
   await settle();
-  assertEquals([isBack, turns.running, turns.waiting], [false, 1, 1]);
+  assertEquals([isBack, queue.running, queue.waiting], [false, 1, 1]);
   second?.[Symbol.dispose]();
   await waiting[1];
-  assertEquals([turns.running, turns.waiting], [1, 0]);
+  assertEquals([queue.running, queue.waiting], [1, 0]);
 });

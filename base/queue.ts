@@ -1,0 +1,154 @@
+/**
+ * The order in which the tasks of this process run.
+ *
+ * @module
+ */
+
+import { waitUntil } from "./deadline.ts";
+
+const NEVER = new AbortController().signal;
+
+/** A task's turn, to be disposed of when the task has ended. */
+export interface Turn extends Disposable {
+  /**
+   * Lets the next task run during a wait. Before it returns, it waits for a place
+   * among those that run.
+   */
+  readonly giveWay: <T>(wait: () => Promise<T>) => Promise<T>;
+}
+
+/**
+ * Tasks of one key run one after the other, as they came, and of all together only
+ * some at once.
+ */
+export class KeyedQueue {
+  readonly #limit: number;
+  /** The end of the last task of each key. */
+  readonly #tails = new Map<string, Promise<void>>();
+  readonly #queue: (() => void)[] = [];
+  #running = 0;
+  #waiting = 0;
+
+  /** @param limit How many tasks may run at once: 1 or more; all by default */
+  constructor(limit = Infinity) {
+    this.#limit = limit;
+  }
+
+  /** How many tasks run. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** How many tasks wait for their turn. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /**
+   * Waits for a task's turn.
+   *
+   * @param key Undefined for a task that runs beside all others
+   * @param signal Ends the wait; those behind it still wait for those before it
+   * @returns The turn; undefined if the signal came first
+   */
+  async wait(
+    key: string | undefined,
+    signal: AbortSignal = NEVER,
+  ): Promise<Turn | undefined> {
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const before = key === undefined ? undefined : this.#enter(key, ended);
+    this.#waiting++;
+    try {
+      if (before !== undefined) await waitUntil(before, signal);
+      const hasSlot = await this.#takeSlot(signal);
+      if (!hasSlot) {
+        if (before === undefined) end();
+        else before.then(end);
+        return undefined;
+      }
+    } finally {
+      this.#waiting--;
+    }
+    let waits = 0;
+    return {
+      giveWay: async (wait) => {
+        if (waits++ === 0) this.#freeSlot();
+        this.#waiting++;
+        try {
+          return await wait();
+        } finally {
+          // One task may wait for several answers at once.
+          if (--waits === 0) await this.#takeSlot(NEVER);
+          this.#waiting--;
+        }
+      },
+      [Symbol.dispose]: (): void => {
+        end();
+        this.#freeSlot();
+      },
+    };
+  }
+
+  /** Joins a key's queue; returns the end of the task before. */
+  #enter(key: string, ended: Promise<void>): Promise<void> | undefined {
+    const before = this.#tails.get(key);
+    this.#tails.set(key, ended);
+    ended.then(() => {
+      if (this.#tails.get(key) === ended) this.#tails.delete(key);
+    });
+    return before;
+  }
+
+  async #takeSlot(signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted) return false;
+    if (this.#running < this.#limit) {
+      this.#running++;
+      return true;
+    }
+    const { promise, resolve } = Promise.withResolvers<true>();
+    const take = (): void => resolve(true);
+    this.#queue.push(take);
+    if (await waitUntil(promise, signal)) return true;
+    const at = this.#queue.indexOf(take);
+    if (at === -1) this.#freeSlot(); // It got the slot at the same time.
+    else this.#queue.splice(at, 1);
+    return false;
+  }
+
+  /** Passes the slot on to the task that waits longest. */
+  #freeSlot(): void {
+    const next = this.#queue.shift();
+    if (next === undefined) this.#running--;
+    else next();
+  }
+}
+
+/**
+ * A read-write lock: shared work runs at the same time, exclusive work alone, in
+ * the order in which it came.
+ */
+export class ReadWriteLock {
+  readonly #running = new Set<Promise<unknown>>();
+  /** Ends with the last exclusive work. */
+  #exclusive: Promise<unknown> = Promise.resolve();
+
+  /** Runs work when it is its turn. */
+  async run<T>(isExclusive: boolean, work: () => Promise<T>): Promise<T> {
+    const before = this.#exclusive;
+    const beside = [...this.#running];
+    const start = async (): Promise<T> => {
+      await before;
+      if (isExclusive) await Promise.all(beside);
+      return await work();
+    };
+    const running = start();
+    const ended = running.catch(() => {});
+    this.#running.add(ended);
+    if (isExclusive) this.#exclusive = ended;
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(ended);
+    }
+  }
+}
