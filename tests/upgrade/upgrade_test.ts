@@ -255,38 +255,70 @@ const ELSEWHERE:
   readonly (readonly [form: string, file: string, test: string])[] = [
     [
       "each plugin by itself",
-      "cross_parity",
+      "tests/cross_parity_test.ts",
       "adds, ${other} checks and deletes",
     ],
-    ["leases", "host_local_parity", "end each other's leases"],
+    ["leases", "ipam/host_local/parity_test.ts", "end each other's leases"],
     [
       "a large directory of leases",
-      "host_local_parity",
+      "ipam/host_local/parity_test.ts",
       "share a large directory",
     ],
-    ["libcni's cache", "cnitool_parity", "(${name})"],
-    ["portmap's chains", "portmap_parity", "is checked and deleted by"],
-    ["portmap's nft rules", "portmap_parity", "to nftables by ${peer.name} is"],
-    ["firewall's rules", "firewall_parity", "left, without prevResult"],
-    ["IFBs", "bandwidth_parity", "is checked and deleted by"],
-    ["tuning's backup", "tuning_parity", "is checked and deleted by"],
-    ["sbr's tables", "sbr_parity", "takes back what the Go plugin did"],
-    ["host-device's names", "host_device_parity", "returns what ${peer.name}"],
-    ["vrf", "vrf_parity", "is checked and deleted by"],
-    ["tap, dummy", "own_link_parity", "creates, ${"],
-    ["dhcp's daemon", "../ipam/dhcp/parity", "dhcp meets the daemon of"],
+    ["libcni's cache", "tests/cnitool_parity_test.ts", "(${name})"],
+    [
+      "portmap's chains",
+      "tests/portmap_parity_test.ts",
+      "is checked and deleted by",
+    ],
+    [
+      "portmap's nft rules",
+      "tests/portmap_parity_test.ts",
+      "to nftables by ${peer.name} is",
+    ],
+    [
+      "firewall's rules",
+      "tests/firewall_parity_test.ts",
+      "left, without prevResult",
+    ],
+    ["IFBs", "tests/bandwidth_parity_test.ts", "is checked and deleted by"],
+    [
+      "tuning's backup",
+      "tests/tuning_parity_test.ts",
+      "is checked and deleted by",
+    ],
+    [
+      "sbr's tables",
+      "tests/sbr_parity_test.ts",
+      "takes back what the Go plugin did",
+    ],
+    [
+      "host-device's names",
+      "tests/host_device_parity_test.ts",
+      "returns what ${peer.name}",
+    ],
+    ["vrf", "tests/vrf_parity_test.ts", "is checked and deleted by"],
+    ["tap, dummy", "tests/own_link_parity_test.ts", "creates, ${"],
+    ["dhcp's daemon", "ipam/dhcp/parity_test.ts", "dhcp meets the daemon of"],
     [
       "flannel's files",
-      "conformance/flannel",
+      "tests/conformance/flannel_test.ts",
       "FL-12 DEL works from the saved",
     ],
-    ["lost containers", "orphans", "removes what a lost container left"],
-    ["multus' scratch files", "conformance/multus_state", "was remembered is"],
+    [
+      "lost containers",
+      "tests/orphans_test.ts",
+      "removes what a lost container left",
+    ],
+    [
+      "multus' scratch files",
+      "tests/conformance/multus_state_test.ts",
+      "was remembered is",
+    ],
   ];
 
 Deno.test("upgrade: the other forms have tests elsewhere", async () => {
   for (const [form, file, test] of ELSEWHERE) {
-    const path = new URL(`../${file}_test.ts`, import.meta.url);
+    const path = new URL(`../../${file}`, import.meta.url);
     assertStringIncludes(await Deno.readTextFile(path), test, form);
   }
 });
