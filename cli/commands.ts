@@ -4,18 +4,16 @@
  * @module
  */
 
-import {
-  describeClusterGc,
-  RELEASE,
-} from "../ipam/whereabouts/cluster_gc/row.ts";
+import { describeClusterGc, RELEASE } from "../ipam/whereabouts/command.ts";
 import { describeDaemon } from "./daemon/row.ts";
-import type {
-  Argument,
-  CommandRow,
-  Program,
+import {
+  type Argument,
+  type CommandRow,
+  LISTING,
+  type Program,
 } from "../base/command_line/command.ts";
 import { OWN_ROWS } from "../base/command_line/own_rows.ts";
-import { DIRECTORIES, FLAGS, INIT_ANSWERS, LISTING, pick } from "./flags.ts";
+import { DIRECTORIES, FLAGS, INIT_ANSWERS, pick } from "./flags.ts";
 
 /** A network. */
 const NETWORK: Argument = {

@@ -5,11 +5,12 @@
  */
 
 import { DEFAULT_SOCKET } from "../daemon/wire/daemon_socket.ts";
-import type {
-  CommandCall,
-  FlagTable,
-  FlagValues,
-  STANDARD_FLAGS,
+import {
+  type CommandCall,
+  type FlagTable,
+  type FlagValues,
+  LISTING,
+  type STANDARD_FLAGS,
 } from "../base/command_line/command.ts";
 
 /** All flags by long name. */
@@ -97,7 +98,7 @@ export const FLAGS = {
   },
   "if-installed": { summary: "succeed if there is nothing to undo" },
   "rollback": { summary: "restore the replaced files, as cni uninstall does" },
-  "wide": { summary: "show all columns, paths and container IDs in full" },
+  "wide": LISTING.wide,
   "del": { summary: "also run DEL" },
   "from": {
     value: "FILE",
@@ -233,17 +234,6 @@ export type CniFlags = Partial<
 export function pick(...names: readonly FlagName[]): FlagTable {
   return Object.fromEntries(names.map((name) => [name, FLAGS[name]]));
 }
-
-/** The flags of commands that list things. */
-export const LISTING = {
-  "wide": FLAGS.wide,
-  "output": {
-    short: "o",
-    value: "FORMAT",
-    summary: "wide, the same as --wide, or name, only what identifies each",
-    completes: ["wide", "name"],
-  },
-} as const satisfies FlagTable;
 
 /** Flags that answer a question of `cni init`; with any of them, nothing is asked. */
 export const INIT_ANSWERS = [

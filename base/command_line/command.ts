@@ -70,6 +70,17 @@ export const STANDARD_FLAGS = {
   "version": { short: "Vv", summary: "print the version" },
 } as const satisfies FlagTable;
 
+/** The flags of commands that list things. */
+export const LISTING = {
+  "wide": { summary: "show all columns, paths and container IDs in full" },
+  "output": {
+    short: "o",
+    value: "FORMAT",
+    summary: "wide, the same as --wide, or name, only what identifies each",
+    completes: ["wide", "name"],
+  },
+} as const satisfies FlagTable;
+
 /** The flag of commands with a time limit. */
 const TIMEOUT: Flag = {
   value: "TIME",

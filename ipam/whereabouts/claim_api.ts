@@ -20,6 +20,26 @@ import type { IpamClaim } from "./ipam_claim.ts";
 
 const ROOT = "/apis/k8s.cni.cncf.io/v1alpha1";
 const CLAIMS = "ipamclaims";
+/** Path of the claims of all namespaces. */
+export const ALL_CLAIMS = `${ROOT}/${CLAIMS}`;
+
+/** Reports whether a pod does not run any more. */
+export function hasEnded({ status }: Pick<Pod, "status">): boolean {
+  return ["Succeeded", "Failed"].includes(status?.phase ?? "");
+}
+
+const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+
+/** Lists the addresses in a pod's network status; none if it cannot be read. */
+export function addressesOf({ metadata }: Pick<Pod, "metadata">): string[] {
+  try {
+    const networks: readonly { readonly ips?: readonly string[] }[] = JSON
+      .parse(metadata?.annotations?.[NETWORK_STATUS] ?? "[]");
+    return networks.flatMap(({ ips = [] }) => ips);
+  } catch {
+    return [];
+  }
+}
 
 /** The claims and pods of a cluster. All methods throw `KubeError`. */
 export class ClaimApi {

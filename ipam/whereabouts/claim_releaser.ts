@@ -11,14 +11,11 @@ import { pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import { WhereaboutsApi } from "./api.ts";
-import { ClaimApi } from "./claim_api.ts";
+import { ALL_CLAIMS, ClaimApi } from "./claim_api.ts";
 import type { IpamClaim, NotedClaim } from "./ipam_claim.ts";
 import { releaseGone } from "./release_gone.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { Informer } from "../../kube/resident/informer.ts";
-
-/** Path of the claims of all namespaces. */
-const CLAIMS = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims";
 
 /** How often it looks, in ms, and how often a claim must be missing. */
 const LOOK_MS = 10_000, LOOKS = 6;
@@ -65,7 +62,7 @@ class Cluster {
     if (this.#watch === undefined) {
       const informer = new Informer<IpamClaim>({
         client: this.#client,
-        path: CLAIMS,
+        path: ALL_CLAIMS,
         remember: ({ metadata }) =>
           metadata?.uid === undefined
             ? undefined

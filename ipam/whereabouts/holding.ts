@@ -18,9 +18,8 @@ import {
   MIGRATION_JOB,
   type PodEvidence,
 } from "../../kube/pod_evidence.ts";
-import type { Pod } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
-import type { ClaimApi } from "./claim_api.ts";
+import { type ClaimApi, hasEnded } from "./claim_api.ts";
 import {
   ConflictError,
   heldBy,
@@ -177,7 +176,7 @@ async function isShared(sharing: Sharing): Promise<boolean> {
   const holder = claim.status?.ownerPod?.name ?? "";
   if (holder !== "" && holder !== pod) {
     const other = await api.findPod(namespace, holder);
-    if (other !== undefined && isLive(other)) {
+    if (other !== undefined && !hasEnded(other)) {
       const [own, its] = [await evidence(), evidenceOf(other)];
       if (!isSameMachine(own, its)) throw heldBy(name, holder);
       return true;
@@ -199,17 +198,15 @@ async function hasTwin(
   if (!machine || !job) return false;
   try {
     const pods = await api.listPods(namespace, `${CREATED_BY}=${machine}`);
-    return pods.some((other) => other.metadata?.name !== pod && isLive(other));
+    return pods.some((other) =>
+      other.metadata?.name !== pod && !hasEnded(other)
+    );
   } catch (error) {
     log.warn("Cannot see whether the virtual machine runs elsewhere", {
       error: describeError(error),
     });
     return true;
   }
-}
-
-function isLive({ status }: Pod): boolean {
-  return status?.phase !== "Succeeded" && status?.phase !== "Failed";
 }
 
 function isSameMachine(one: PodEvidence, other: PodEvidence): boolean {

@@ -4,10 +4,9 @@
  * @module
  */
 
-import type { Pod } from "../../kube/types.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { WhereaboutsApi } from "./api.ts";
-import type { ClaimApi } from "./claim_api.ts";
+import { addressesOf, type ClaimApi, hasEnded } from "./claim_api.ts";
 import { findHeld } from "./held_records.ts";
 import { CLAIM_UID, type NotedClaim } from "./ipam_claim.ts";
 import { reservationName } from "./names.ts";
@@ -30,7 +29,8 @@ export async function releaseGone(
   const found = await claims.find(namespace, name);
   if (found?.metadata?.uid === uid) return "exists";
   // A claim is for pods of its namespace.
-  const used = (await claims.listPods(namespace, "")).flatMap(listUsed);
+  const used = (await claims.listPods(namespace, ""))
+    .filter((pod) => !hasEnded(pod)).flatMap(addressesOf);
   const all = ips.map((text) => Cidr.parse(text));
   if (all.some(({ ip }) => used.includes(String(ip)))) return "used";
   for (const address of all) {
@@ -50,18 +50,4 @@ export async function releaseGone(
     await api.dropFinalizer(reserved, metadata.uid ?? "");
   }
   return "released";
-}
-
-const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
-
-/** Lists the addresses of a pod that has not ended. */
-function listUsed({ metadata, status }: Pod): string[] {
-  if (["Succeeded", "Failed"].includes(status?.phase ?? "")) return [];
-  try {
-    const networks: readonly { readonly ips?: readonly string[] }[] = JSON
-      .parse(metadata?.annotations?.[NETWORK_STATUS] ?? "[]");
-    return networks.flatMap(({ ips = [] }) => ips);
-  } catch {
-    return [];
-  }
 }

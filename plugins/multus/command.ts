@@ -11,7 +11,7 @@ import { SHIM_DIRECTORY } from "../../daemon/wire/daemon_socket.ts";
 import type { Program } from "../../base/command_line/command.ts";
 import { OWN_ROWS } from "../../base/command_line/own_rows.ts";
 import { runMain } from "../../base/command_line/run.ts";
-import { describeClusterGc } from "../../ipam/whereabouts/cluster_gc/row.ts";
+import { describeClusterGc } from "../../ipam/whereabouts/command.ts";
 import { describeDaemon } from "../../cli/daemon/row.ts";
 import { INSTALL_FLAGS } from "./install/install_flags.ts";
 

@@ -177,7 +177,7 @@ export const LAYERS: readonly Layer[] = [
     "plugins/registry.ts",
     "cli/daemon/row.ts",
     "cli/install/installation.ts",
-    "ipam/whereabouts/cluster_gc/row.ts",
+    "ipam/whereabouts/command.ts",
   ]),
   // Another name of remote.
   layer("plugins/contivk8s/", [
@@ -194,13 +194,7 @@ export const LAYERS: readonly Layer[] = [
     "plugins/parts/",
   ]),
   layer("plugins/*/", ["net/", "ffi/", "base/", "cni/", "plugins/parts/"]),
-  layer("ipam/whereabouts/", [
-    "net/",
-    "base/",
-    "cni/",
-    "kube/",
-    "cli/flags.ts",
-  ]),
+  layer("ipam/whereabouts/", ["net/", "base/", "cni/", "kube/"]),
   layer("ipam/dhcp/daemon/", [
     "net/",
     "ffi/",

@@ -1,16 +1,37 @@
 /**
  * `cni cluster-gc`: shows and releases addresses of pods that are gone.
+ * `cni release`: releases the addresses of an IPAMClaim.
  *
  * @module
  */
 
+import { join } from "@std/path/posix";
+import { type Ask, findAsk } from "../../../base/command_line/ask.ts";
+import {
+  type CommandCall,
+  type FlagValues,
+  type Output,
+  readDuration,
+} from "../../../base/command_line/command.ts";
+import {
+  type Column,
+  formatListing,
+} from "../../../base/command_line/table.ts";
+import { refuse } from "../../../base/command_line/usage_error.ts";
 import { pause } from "../../../base/deadline.ts";
+import { formatDuration } from "../../../base/duration.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { ifPossible } from "../../../base/files/io.ts";
 import { createLog } from "../../../base/log/log.ts";
-import { WhereaboutsApi } from "../api.ts";
+import type { Environment } from "../../../base/process/environment.ts";
+import { findServer } from "../../../kube/in_cluster.ts";
+import { readNamespace } from "../../../kube/kubeconfig.ts";
+import { type ApiClient, WhereaboutsApi } from "../api.ts";
+import type { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "../command.ts";
 import { findClaimKey, STAY } from "../ipam_claim.ts";
-import { openPools } from "./access.ts";
-import { endClaims } from "./expiry.ts";
-import type { CLUSTER_GC_FLAGS } from "./flags.ts";
+import { DEFAULT_NAMESPACE, openOwnClient } from "../session.ts";
+import { readFlatFile } from "../settings.ts";
+import { endClaims, findHoldings, releaseHoldings } from "./claims.ts";
 import { type Released, releaseStale, renew } from "./release.ts";
 import {
   findLasting,
@@ -18,18 +39,6 @@ import {
   type SurveyOptions,
   surveyPools,
 } from "./survey.ts";
-import {
-  type CommandCall,
-  type FlagValues,
-  type Output,
-  readDuration,
-} from "../../../base/command_line/command.ts";
-import { formatDuration } from "../../../base/duration.ts";
-import {
-  type Column,
-  formatListing,
-} from "../../../base/command_line/table.ts";
-import { refuse } from "../../../base/command_line/usage_error.ts";
 
 /** A row of the output. */
 interface Row {
@@ -233,3 +242,110 @@ const COLUMNS: readonly Column<Row>[] = [
   { heading: "POD", cell: ({ pod }) => pod, narrow: "middle" },
   { heading: "WHY", cell: ({ why }) => why, narrow: "below" },
 ];
+
+/** Releases the addresses, after a question. */
+export async function releaseClaim(
+  { args: [claim = ""], flags, env, signal, command }: CommandCall<
+    FlagValues<typeof RELEASE_FLAGS>
+  >,
+  ask: Ask | undefined = findAsk(),
+): Promise<Output> {
+  const [namespace = "", name = "", ...more] = claim.split("/").length === 1
+    ? ["default", claim]
+    : claim.split("/");
+  if (namespace === "" || name === "" || more.length > 0) {
+    throw refuse(command, `"${claim}" is not NAMESPACE/NAME of an IPAMClaim`);
+  }
+  const access = await openPools({ ...flags, env });
+  using client = access.client;
+  const pools = access.namespace;
+  const place = { client, pools, namespace, name, signal };
+  const holdings = await findHoldings(place);
+  const { records, reservations, ips, pod } = holdings;
+  const addresses = [
+    ...new Set([
+      ...records.map(({ ip }) => String(ip)),
+      ...ips.map((one) => one.split("/")[0] ?? ""),
+    ]),
+  ];
+  const json = { namespace, name, addresses, pod: pod ?? "" };
+  if (addresses.length + reservations.length === 0) {
+    return {
+      json: { ...json, released: false },
+      text: "",
+      note: `IPAMClaim ${namespace}/${name} has no addresses`,
+    };
+  }
+  const list = addresses.join(", ");
+  if (pod !== undefined) {
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `pod "${namespace}/${pod}" uses IPAMClaim "${namespace}/${name}"`,
+      { details: `${list}: end the pod first` },
+    );
+  }
+  if (!flags.yes) {
+    if (ask === undefined) throw refuse(command, "use --yes, or a terminal");
+    const question = `Release ${list} of IPAMClaim ${namespace}/${name}?`;
+    if (!/^y(es)?$/i.test(ask(question, "no"))) {
+      return {
+        json: { ...json, released: false },
+        text: "",
+        note: "nothing was released",
+      };
+    }
+  }
+  await releaseHoldings(place, holdings);
+  return {
+    json: { ...json, released: true },
+    text: `released ${list} of IPAMClaim ${namespace}/${name}`,
+  };
+}
+
+/** How to find the cluster. */
+interface AccessOptions {
+  /** Path of a kubeconfig. */
+  readonly kubeconfig?: string | undefined;
+  /** Namespace of the pools. */
+  readonly namespace?: string | undefined;
+  readonly env: Environment;
+}
+
+/** A cluster with pools. */
+interface PoolAccess {
+  readonly client: ApiClient;
+  readonly namespace: string;
+}
+
+/**
+ * Opens a client. The kubeconfig is the given one, that of `KUBECONFIG`, the
+ * service account of a pod, that of whereabouts' flat file, or
+ * `~/.kube/config`.
+ *
+ * @throws {CniError} 7 if it is missing or unusable
+ */
+async function openPools(options: AccessOptions): Promise<PoolAccess> {
+  const { env } = options;
+  const kubeconfig = findKubeconfig(options);
+  const client = await openOwnClient({ kubeconfig, env });
+  if (client === undefined) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      "no cluster: name a kubeconfig with --kubeconfig or KUBECONFIG",
+    );
+  }
+  const namespace = options.namespace || env["WHEREABOUTS_NAMESPACE"] ||
+    (kubeconfig && await readNamespace(kubeconfig)) || DEFAULT_NAMESPACE;
+  return { client, namespace };
+}
+
+function findKubeconfig(
+  { kubeconfig, env }: AccessOptions,
+): string | undefined {
+  const named = kubeconfig || env["KUBECONFIG"]?.split(":")[0];
+  if (named || findServer(env) !== undefined) return named;
+  const flat = readFlatFile()?.kubernetes?.kubeconfig;
+  const home = join(env["HOME"] || "/", ".kube/config");
+  const isThere = ifPossible(() => Deno.statSync(home).isFile);
+  return flat ?? (isThere ? home : undefined);
+}

@@ -8,7 +8,7 @@ import { describeError } from "../../../base/error.ts";
 import type { WhereaboutsApi } from "../api.ts";
 import { allocationPath } from "../objects.ts";
 import type { PatchOperation } from "../../../kube/json_patch.ts";
-import { holderOf } from "./held.ts";
+import { holderOf } from "./claims.ts";
 import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
 
 /** Records per patch: the API server permits 10 000 operations. */

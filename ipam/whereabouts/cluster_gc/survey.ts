@@ -10,6 +10,7 @@
 
 import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
+import { addressesOf, hasEnded } from "../claim_api.ts";
 import { CLAIM_UID, findClaimKey } from "../ipam_claim.ts";
 import { isReservationOf } from "../names.ts";
 import type { Allocation, Reservation } from "../objects.ts";
@@ -18,16 +19,17 @@ import { hasStatus } from "../../../kube/kube_error.ts";
 import type { Pod } from "../../../kube/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { unlessNoAddress } from "../../../net/ip.ts";
-import { type Expiry, findExpired } from "./expiry.ts";
 import {
   claimOf,
   type Claims,
   describeHeld,
+  type Expiry,
+  findExpired,
   type HeldAddress,
   holderOf,
   listClaims,
   nameOf,
-} from "./held.ts";
+} from "./claims.ts";
 
 /** An address without a pod. */
 export interface StaleRecord {
@@ -72,8 +74,7 @@ export interface Survey {
 /** A record with its place. */
 type PlacedRecord = Omit<StaleRecord, "why">;
 
-interface PodState {
-  readonly phase: string;
+interface PodState extends Pick<Pod, "status"> {
   /** Addresses in its network status. */
   readonly ips: readonly string[];
 }
@@ -197,7 +198,7 @@ async function survey(options: SurveyOptions): Promise<Survey> {
 /** Lists the addresses of pods that have not ended. */
 function listUsed(pods: ReadonlyMap<string, PodState>): Set<string> {
   return new Set(
-    [...pods.values()].filter(({ phase }) => !ENDED.includes(phase))
+    [...pods.values()].filter((pod) => !hasEnded(pod))
       .flatMap(({ ips }) => ips),
   );
 }
@@ -245,33 +246,16 @@ async function listPods(
   const pods = new Map<string, PodState>();
   const options = { signal, limit: PODS_PER_PAGE };
   for await (const { items = [] } of client.listPages<Pod>(PODS, options)) {
-    for (const { metadata, status } of items) {
-      const podref = `${metadata?.namespace}/${metadata?.name}`;
+    for (const pod of items) {
+      const podref = `${pod.metadata?.namespace}/${pod.metadata?.name}`;
       if (!podrefs.has(podref) && !podrefs.has("")) continue;
-      const networks = metadata?.annotations?.[NETWORK_STATUS] ?? "[]";
-      pods.set(podref, {
-        phase: status?.phase ?? "",
-        ips: parseNetworkStatus(networks),
-      });
+      pods.set(podref, { status: pod.status ?? {}, ips: addressesOf(pod) });
     }
   }
   return pods;
 }
 
 const PODS = "/api/v1/pods";
-/** Phases of pods that do not run any more. */
-const ENDED = ["Succeeded", "Failed"];
-const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
-
-function parseNetworkStatus(text: string): string[] {
-  try {
-    const networks: readonly { readonly ips?: readonly string[] }[] = JSON
-      .parse(text);
-    return networks.flatMap(({ ips = [] }) => ips);
-  } catch {
-    return [];
-  }
-}
 
 /** Returns why an address of a pod is stale; undefined if it is not. */
 function whyEnded(
@@ -280,9 +264,9 @@ function whyEnded(
 ): string | undefined {
   // No pod can have such a name: the record is not ours to judge.
   if (!/^[^/]+\/[^/]+$/.test(podref)) return undefined;
-  const phase = pods.get(podref)?.phase;
-  if (phase === undefined) return "the pod is gone";
-  return ENDED.includes(phase) ? `the pod has ended: ${phase}` : undefined;
+  const pod = pods.get(podref);
+  if (pod === undefined) return "the pod is gone";
+  return hasEnded(pod) ? `the pod has ended: ${pod.status?.phase}` : undefined;
 }
 
 function findStale(

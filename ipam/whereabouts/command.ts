@@ -1,12 +1,50 @@
 /**
- * The command `cni cluster-gc`, also `multus cluster-gc`, without its
- * implementation.
+ * The command line of whereabouts: `cni cluster-gc`, also `multus cluster-gc`, and
+ * `cni release`. What they do is loaded when they are called.
  *
  * @module
  */
 
-import type { CommandRow } from "../../../base/command_line/command.ts";
-import { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "./flags.ts";
+import {
+  type CommandRow,
+  type FlagTable,
+  LISTING,
+} from "../../base/command_line/command.ts";
+
+/** Where the addresses are kept. */
+const CLUSTER = {
+  "kubeconfig": {
+    value: "FILE",
+    summary: "kubeconfig; overrides KUBECONFIG",
+    completes: "file",
+  },
+  "namespace": {
+    value: "NAME",
+    summary:
+      "namespace of the pools (default the kubeconfig's, or kube-system)",
+  },
+} as const satisfies FlagTable;
+
+/** The flags of `cni release`. */
+export const RELEASE_FLAGS = {
+  "yes": { summary: "do not ask" },
+  ...CLUSTER,
+} as const satisfies FlagTable;
+
+/** The flags of `cni cluster-gc`. */
+export const CLUSTER_GC_FLAGS = {
+  "yes": { summary: "release what is found" },
+  "grace": {
+    value: "DURATION",
+    default: "1m",
+    summary: "with --yes: look again after this time, before releasing",
+  },
+  "dry-run": { summary: "show what would be released (default)" },
+  "wide": LISTING.wide,
+  "output": LISTING.output,
+  ...CLUSTER,
+  "exit-code": { summary: "exit with 1 if there is something to release" },
+} as const satisfies FlagTable;
 
 /** The command `cni release`. */
 export const RELEASE: CommandRow = {
@@ -23,7 +61,7 @@ export const RELEASE: CommandRow = {
   examples: {
     "cni release shop/db-0.storage.net1": "release what the claim has",
   },
-  load: async () => (await import("./release_command.ts")).releaseClaim,
+  load: async () => (await import("./cluster_gc/command.ts")).releaseClaim,
 };
 
 /** Describes the command of a program. */
@@ -47,6 +85,6 @@ export function describeClusterGc(program: string): CommandRow {
       [`${program} cluster-gc --json | jq '.pools[]'`]:
         "show how full the pools are",
     },
-    load: async () => (await import("./command.ts")).clusterGc,
+    load: async () => (await import("./cluster_gc/command.ts")).clusterGc,
   };
 }

@@ -1,0 +1,370 @@
+/**
+ * Addresses that belong to IPAMClaims: those that are kept, the claims that end,
+ * and the release of one claim's addresses by an administrator.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
+import { isNotFound } from "../../../kube/kube_error.ts";
+import { apiPath } from "../../../kube/request.ts";
+import type { ObjectMeta } from "../../../kube/types.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { unlessNoAddress } from "../../../net/ip.ts";
+import { type ApiClient, WhereaboutsApi } from "../api.ts";
+import { ALL_CLAIMS, ClaimApi, hasEnded } from "../claim_api.ts";
+import {
+  CLAIM_UID,
+  type ClaimKey,
+  findClaimKey,
+  formatTime,
+  type IpamClaim,
+  STAY,
+  UNUSED,
+  unusedNow,
+} from "../ipam_claim.ts";
+import {
+  type Allocation,
+  allocationPath,
+  type Reservation,
+} from "../objects.ts";
+import { listRecords, type PoolRecord } from "../pools.ts";
+
+/** An address that stays, and who has it. */
+export interface HeldAddress {
+  readonly ip: string;
+  readonly pool: string;
+  /** `NAMESPACE/NAME` of the claim. */
+  readonly claim: string;
+  /** `NAMESPACE/NAME` of the pod that has it; "" if none has. */
+  readonly pod: string;
+  /** `KIND/NAME` of the claim's owner; "" without one. */
+  readonly owner: string;
+  /** Since when no pod uses it, where a time counts; "" if one does. */
+  readonly since: string;
+  /** Until when it stays for the claim's next pod; "" as long as the claim exists. */
+  readonly until: string;
+  /** Why it stays. */
+  readonly why: string;
+}
+
+/** The owner of a record or a reservation: a claim's UID, or a pod. */
+export function holderOf(value: Pick<Allocation, "id" | "podref">): string {
+  return findClaimKey(value)?.uid ?? value.podref;
+}
+
+/** The claim that a reservation belongs to; undefined if it is a pod's. */
+export function claimOf({ metadata }: Reservation): string | undefined {
+  return metadata?.annotations?.[CLAIM_UID];
+}
+
+/** Returns the name of a claim, for people. */
+export function nameOf({ namespace, name }: ClaimKey): string {
+  return `${namespace}/${name}`;
+}
+
+/** The claims of a cluster by UID. */
+export type Claims = ReadonlyMap<string, IpamClaim>;
+
+/**
+ * Lists the claims.
+ *
+ * @returns Undefined if their CRD is not installed: then nothing is known of them
+ * @throws {KubeError}
+ */
+export async function listClaims(
+  client: ApiClient,
+  { signal, log }: {
+    readonly signal: AbortSignal;
+    readonly log: Pick<Log, "warn">;
+  },
+): Promise<Claims | undefined> {
+  const claims = new Map<string, IpamClaim>();
+  try {
+    const pages = client.listPages<IpamClaim>(ALL_CLAIMS, { signal });
+    for await (const { items = [] } of pages) {
+      for (const claim of items) claims.set(claim.metadata?.uid ?? "", claim);
+    }
+    return claims;
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    log.warn("Keeping the addresses of IPAMClaims, which cannot be listed", {
+      error: "their CRD is not installed",
+    });
+    return undefined;
+  }
+}
+
+/** Describes an address whose claim exists. */
+export function describeHeld(
+  { ip, pool, value }: {
+    readonly ip: string;
+    readonly pool: string;
+    readonly value: Allocation;
+  },
+  claims: Claims | undefined,
+): HeldAddress | undefined {
+  const key = findClaimKey(value);
+  if (key === undefined) return undefined;
+  const claim = claims?.get(key.uid);
+  if (claims !== undefined && claim === undefined) return undefined;
+  const pod = claim?.status?.ownerPod?.name;
+  const owner = claim?.metadata?.ownerReferences?.[0];
+  const whose = owner ? ` of ${owner.kind} ${owner.name}` : "";
+  const { since, until } = timeOf(claim);
+  const when = until === ""
+    ? ""
+    : `, which no pod uses since ${since}, until ${until}`;
+  return {
+    ip,
+    pool,
+    claim: nameOf(key),
+    pod: pod ? `${key.namespace}/${pod}` : "",
+    owner: owner ? `${owner.kind}/${owner.name}` : "",
+    since,
+    until,
+    why: `it stays for the IPAMClaim${whose}${when}`,
+  };
+}
+
+/** The time of a claim that no pod uses, and that ends some time after that. */
+function timeOf(
+  claim: IpamClaim | undefined,
+): { readonly since: string; readonly until: string } {
+  const unused = claim?.status?.conditions?.find(({ type }) => type === UNUSED);
+  const since = unused?.lastTransitionTime ?? "";
+  const untilMs = Date.parse(since) +
+    Number(claim?.metadata?.annotations?.[STAY.time]);
+  return Number.isNaN(untilMs)
+    ? { since: "", until: "" }
+    : { since, until: formatTime(new Date(untilMs)) };
+}
+
+/** A claim that ends. */
+export interface ExpiredClaim {
+  readonly claim: IpamClaim;
+  readonly why: string;
+}
+
+/** Outcomes of the claims that the plugin has created. */
+export interface Expiry {
+  readonly expired: readonly ExpiredClaim[];
+  /** Their time begins now: their last pod ended without a DEL. */
+  readonly abandoned: readonly IpamClaim[];
+}
+
+/** The input of {@linkcode findExpired}. */
+export interface ExpiryQuery {
+  readonly claims: Claims;
+  readonly client: ApiClient;
+  /** Reports whether a pod has not ended. */
+  readonly isLive: (podref: string) => boolean;
+  /** Reports whether a pod has an address, with a prefix length. */
+  readonly isUsed: (address: string) => boolean;
+  readonly signal: AbortSignal;
+  /** Milliseconds since 1970. */
+  readonly nowMs: number;
+}
+
+/**
+ * Finds the claims that end. A pod that has the name, or the addresses, keeps its
+ * claim.
+ *
+ * @throws {KubeError}
+ */
+export async function findExpired(query: ExpiryQuery): Promise<Expiry> {
+  const { claims, isLive, isUsed } = query;
+  const expired: ExpiredClaim[] = [];
+  const abandoned: IpamClaim[] = [];
+  for (const claim of claims.values()) {
+    const { namespace, annotations = {} } = claim.metadata ?? {};
+    const pod = annotations[STAY.pod];
+    if (pod === undefined || isLive(`${namespace}/${pod}`)) continue;
+    if (claim.status?.ips?.some(isUsed)) continue;
+    const unusedMs = readUnused(claim, query.nowMs);
+    const isTimed = annotations[STAY.time] !== undefined;
+    if (isTimed && unusedMs === undefined) abandoned.push(claim);
+    else if (isTimed && unusedMs !== undefined && unusedMs >= 0) {
+      expired.push({ claim, why: "no pod has used it for its time" });
+    } else if (await isScaledAway(claim, pod, query)) {
+      expired.push({ claim, why: "its StatefulSet is scaled down" });
+    }
+  }
+  return { expired, abandoned };
+}
+
+/** @returns Milliseconds since the claim's time is over; negative before */
+function readUnused(
+  { metadata, status }: IpamClaim,
+  nowMs: number,
+): number | undefined {
+  const unused = status?.conditions?.find(({ type }) => type === UNUSED);
+  const sinceMs = Date.parse(unused?.lastTransitionTime ?? "");
+  if (Number.isNaN(sinceMs)) return undefined;
+  return nowMs - sinceMs - Number(metadata?.annotations?.[STAY.time]);
+}
+
+/** Source: k8s.io/api/apps/v1/types.go `StatefulSetSpec`. */
+interface StatefulSet {
+  readonly metadata?: ObjectMeta;
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly ordinals?: { readonly start?: number };
+  };
+}
+
+async function isScaledAway(
+  { metadata }: IpamClaim,
+  pod: string,
+  { client, signal }: ExpiryQuery,
+): Promise<boolean> {
+  const { namespace = "", annotations, ownerReferences = [] } = metadata ?? {};
+  const owner = ownerReferences.find(({ kind }) => kind === "StatefulSet");
+  if (annotations?.[STAY.scaled] !== "delete" || !owner) return false;
+  const ordinal = Number(/-(\d+)$/.exec(pod)?.[1]);
+  try {
+    const path = apiPath(
+      `/apis/${owner.apiVersion}`,
+      ...["namespaces", namespace, "statefulsets", owner.name],
+    );
+    const set = await client.request<StatefulSet>({ path }, { signal });
+    if (set.metadata?.uid !== owner.uid) return false;
+    const { replicas = 1, ordinals } = set.spec ?? {};
+    return ordinal >= (ordinals?.start ?? 0) + replicas;
+  } catch (error) {
+    // Kubernetes deletes what a set that is gone has owned.
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+/**
+ * Deletes the claims that end, unless they have changed since, and lets the time
+ * of the others begin.
+ *
+ * @returns The deleted ones
+ * @throws {KubeError}
+ */
+export async function endClaims(
+  { expired, abandoned }: Expiry,
+  client: ApiClient,
+  signal: AbortSignal,
+): Promise<ExpiredClaim[]> {
+  const api = new ClaimApi(client, { signal });
+  for (const { metadata, status } of abandoned) {
+    const { namespace = "", name = "", resourceVersion } = metadata ?? {};
+    await api.patchStatus(namespace, name, [
+      {
+        op: "test",
+        path: "/metadata/resourceVersion",
+        value: resourceVersion,
+      },
+      // A late DEL finds that it has been done.
+      ...status?.ownerPod
+        ? [{ op: "remove", path: "/status/ownerPod" } as const]
+        : [],
+      { op: "add", path: "/status/conditions/-", value: unusedNow() },
+    ]);
+  }
+  const ended: ExpiredClaim[] = [];
+  for (const one of expired) {
+    if (await api.deleteAsRead(one.claim)) ended.push(one);
+  }
+  return ended;
+}
+
+/** The addresses of a claim. */
+export interface Holdings {
+  readonly records: readonly (PoolRecord & { readonly pool: string })[];
+  readonly reservations: readonly Reservation[];
+  /** The addresses in the claim's status. */
+  readonly ips: readonly string[];
+  /** The pod that uses the claim; undefined if none does. */
+  readonly pod: string | undefined;
+}
+
+/** A claim, and where it is looked for. */
+export interface ClaimPlace {
+  readonly client: ApiClient;
+  /** Namespace of the pools. */
+  readonly pools: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Finds what a claim has, also if it does not exist any more.
+ *
+ * @throws {KubeError}
+ */
+export async function findHoldings(
+  { client, pools, namespace, name, signal }: ClaimPlace,
+): Promise<Holdings> {
+  const api = new WhereaboutsApi(client, pools, { signal });
+  const claims = new ClaimApi(client, { signal });
+  const records: (PoolRecord & { readonly pool: string })[] = [];
+  for await (const pool of api.listPools()) {
+    const cidr = unlessNoAddress(() => Cidr.parse(pool.spec.range));
+    if (cidr === undefined) continue;
+    for (const record of listRecords(pool, cidr, { warn: () => {} })) {
+      const key = findClaimKey(record.value);
+      if (key?.namespace !== namespace || key.name !== name) continue;
+      records.push({ ...record, pool: pool.metadata?.name ?? "" });
+    }
+  }
+  const claim = await claims.find(namespace, name);
+  const uids = new Set([
+    ...records.map(({ value }) => holderOf(value)),
+    claim?.metadata?.uid,
+  ]);
+  const reservations: Reservation[] = [];
+  for await (const one of api.listReservations()) {
+    if (claimOf(one) && uids.has(claimOf(one))) reservations.push(one);
+  }
+  const holder = claim?.status?.ownerPod?.name;
+  const pod = holder && await claims.findPod(namespace, holder);
+  return {
+    records,
+    reservations,
+    ips: claim?.status?.ips ?? [],
+    pod: pod && !hasEnded(pod) ? holder : undefined,
+  };
+}
+
+/**
+ * Releases what a claim has. The records go first: an ADD in between writes them
+ * again, by the claim's status.
+ *
+ * @throws {CniError} 11 if a record has changed since
+ * @throws {KubeError}
+ */
+export async function releaseHoldings(
+  { client, pools, namespace, name, signal }: ClaimPlace,
+  { records, reservations, ips }: Holdings,
+): Promise<void> {
+  const api = new WhereaboutsApi(client, pools, { signal });
+  for (const { pool, key, value, ip } of records) {
+    const path = allocationPath(key);
+    const after = await api.patchPool(pool, [
+      { op: "test", path, value },
+      { op: "remove", path },
+    ]);
+    if (after !== undefined) continue;
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `the record of ${ip} in IPPool "${pool}" has changed meanwhile`,
+    );
+  }
+  for (const { metadata } of reservations) {
+    const { name = "", uid = "" } = metadata ?? {};
+    await api.deleteReservation(name, uid);
+    await api.dropFinalizer(name, uid);
+  }
+  if (ips.length === 0) return;
+  await new ClaimApi(client, { signal }).patchStatus(namespace, name, [
+    { op: "test", path: "/status/ips", value: ips },
+    { op: "remove", path: "/status/ips" },
+  ]);
+}
