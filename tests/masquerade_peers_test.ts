@@ -7,7 +7,6 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "../plugins/bridge/testing/bridge_network.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
-import { runIn } from "../testing/ip_json.ts";
 import {
   type MakeConfig,
   MasqueradeScene,
@@ -15,9 +14,7 @@ import {
 import { OUTSIDE, reached } from "./_harness/outside.ts";
 import { listPeers } from "./_harness/parity.ts";
 import type { Peer } from "./_harness/peers.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsRuleTools } from "./_harness/rules.ts";
-import type { CallOutput } from "../testing/test_hosts.ts";
 
 const TYPES: Readonly<Record<string, MakeConfig>> = {
   ptp: dualStack,
@@ -27,47 +24,19 @@ const TYPES: Readonly<Record<string, MakeConfig>> = {
 /** Text that only rules for the container contain. */
 const OF_CONTAINER = /10\.1\.2\.|2001:db8:1:|test-container|CNI-/;
 
-/** A host on which plugins of both sides attach the same container. */
-class SharedScene extends MasqueradeScene {
-  readonly #peer: Peer;
-  readonly #type: string;
+/** Creates a host on which plugins of both sides attach the same container. */
+function makeScene(type: string, backend: string | undefined): MasqueradeScene {
+  // In the newest version that all of them have.
+  const makeConfig: MakeConfig = (hosts, extras) => ({
+    ...TYPES[type]?.(hosts, { ...extras, isGateway: true }),
+    cniVersion: "1.0.0",
+  });
+  return new MasqueradeScene(type, makeConfig, backend);
+}
 
-  constructor(peer: Peer, type: string, backend: string | undefined) {
-    // In the newest version that all of them have.
-    const makeConfig: MakeConfig = (hosts, extras) => ({
-      ...TYPES[type]?.(hosts, { ...extras, isGateway: true }),
-      cniVersion: "1.0.0",
-    });
-    super(type, makeConfig, backend);
-    this.#peer = peer;
-    this.#type = type;
-    // Go's plugins wait for it, and nothing here depends on it.
-    for (const netns of [this.hosts.host, this.hosts.sandbox]) {
-      runIn(netns, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0");
-    }
-  }
-
-  /** Runs the peer's plugin. */
-  callPeer(command: string, extras: Keys = {}): CallOutput {
-    const { directory } = this.#peer;
-    const config = { ...this.config, ...extras };
-    const env = { CNI_PATH: directory };
-    const path = `${directory}/${this.#type}`;
-    return this.hosts.exec(path, command, config, { env });
-  }
-
-  /** Runs the peer's plugin, which must succeed. */
-  succeedAsPeer(command: string, extras: Keys = {}): CallOutput {
-    const output = this.callPeer(command, extras);
-    assertEquals(output.exitCode, 0, output.stdout + output.stderr);
-    return output;
-  }
-
-  /** Asserts that no rule is left for the container. */
-  assertWithoutRules(): void {
-    const { rules } = this;
-    assert(!OF_CONTAINER.test(rules), rules);
-  }
+/** Asserts that no rule is left for the container. */
+function assertWithoutRules({ rules }: MasqueradeScene): void {
+  assert(!OF_CONTAINER.test(rules), rules);
 }
 
 /** Whether a peer knows nothing but iptables, so that our other rules outlive it. */
@@ -78,7 +47,8 @@ function hasIptablesOnly({ name }: Peer): boolean {
 for (const peer of listPeers("masquerade")) {
   for (const type of Object.keys(TYPES)) {
     for (const backend of [undefined, "nftables", "iptables"]) {
-      const make = (): SharedScene => new SharedScene(peer, type, backend);
+      const make = (): MasqueradeScene => makeScene(type, backend);
+      const theirs = { who: peer };
       const test = (name: string, fn: () => Promise<void>): void =>
         rootTest(
           `${type} with ${
@@ -90,20 +60,20 @@ for (const peer of listPeers("masquerade")) {
 
       test("Go adds, we check and delete", async () => {
         using scene = make();
-        const { json: prevResult } = scene.succeedAsPeer("ADD");
+        const { json: prevResult } = await scene.succeed("ADD", {}, theirs);
         assertMatch(scene.rules, OF_CONTAINER);
         assertEquals(reached(scene.hosts.sandbox), OUTSIDE);
         await scene.succeed("CHECK", { prevResult });
         await scene.succeed("DEL", { prevResult });
-        scene.assertWithoutRules();
+        assertWithoutRules(scene);
       });
 
       test("Go adds, we collect", async () => {
         using scene = make();
-        scene.succeedAsPeer("ADD");
+        await scene.succeed("ADD", {}, theirs);
         const gc = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
         await scene.succeed("GC", gc);
-        scene.assertWithoutRules();
+        assertWithoutRules(scene);
       });
 
       if (hasIptablesOnly(peer) && backend === "nftables") {
@@ -111,8 +81,8 @@ for (const peer of listPeers("masquerade")) {
           using scene = make();
           const { json: prevResult } = await scene.succeed("ADD");
           // A runtime calls again what has failed.
-          scene.callPeer("DEL", { prevResult });
-          scene.succeedAsPeer("DEL", { prevResult });
+          await scene.run("DEL", { prevResult }, theirs);
+          await scene.succeed("DEL", { prevResult }, theirs);
           assertMatch(scene.rules, OF_CONTAINER);
           const gc = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
           await scene.succeed("GC", gc);
@@ -125,9 +95,9 @@ for (const peer of listPeers("masquerade")) {
         using scene = make();
         const { json: prevResult } = await scene.succeed("ADD");
         assertMatch(scene.rules, OF_CONTAINER);
-        scene.succeedAsPeer("CHECK", { prevResult });
-        scene.succeedAsPeer("DEL", { prevResult });
-        scene.assertWithoutRules();
+        await scene.succeed("CHECK", { prevResult }, theirs);
+        await scene.succeed("DEL", { prevResult }, theirs);
+        assertWithoutRules(scene);
       });
     }
   }

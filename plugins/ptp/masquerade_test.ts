@@ -8,32 +8,25 @@ import {
   testMasquerade,
 } from "../../tests/_harness/masquerade_scene.ts";
 import { OUTSIDE, reached } from "../../tests/_harness/outside.ts";
-import { needsGo, succeedAs } from "../../tests/_harness/parity.ts";
+import { needsGo } from "../../tests/_harness/parity.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import {
   needsInetRules,
   needsLegacyIptables,
   needsRuleTools,
 } from "../../tests/_harness/rules.ts";
-import type { CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+
+const GO = { who: "go" } as const;
 
 /** The newest version that the Go plugin supports, too. */
 function makeConfig(hosts: TestHosts, extras: Keys): Keys {
   return { ...dualStack(hosts, extras), cniVersion: "1.0.0" };
 }
 
-/** A throw-away host with a sandbox, and destinations to reach. */
-class PtpScene extends MasqueradeScene {
-  constructor(backend?: string) {
-    super("ptp", makeConfig, backend);
-  }
-
-  /** Runs the Go plugin. */
-  async runGo(command: string, extras: Keys = {}): Promise<CallOutput> {
-    const config = { ...this.config, ...extras };
-    return await succeedAs("go", this.hosts, { type: "ptp", command, config });
-  }
+function makeScene(backend?: string): MasqueradeScene {
+  return new MasqueradeScene("ptp", makeConfig, backend);
 }
 
 /** Registers a test that needs namespaces and the rule tools. */
@@ -53,8 +46,8 @@ const OWN = /10\.1\.2\.|2001:db8:1::[2-9]|test-container|CNI-/;
 testRules(
   "ptp.check() accepts the backend that the Go plugin has chosen",
   async () => {
-    using scene = new PtpScene();
-    const added = await scene.runGo("ADD");
+    using scene = makeScene();
+    const added = await scene.succeed("ADD", {}, GO);
     const prevResult = added.json;
     await scene.succeed("CHECK", { prevResult });
     runIn(scene.hosts.host, "iptables", "-t", "nat", "-F", "POSTROUTING");
@@ -66,7 +59,7 @@ testRules(
 testRules(
   "ptp.add() completes a table that lacks the way to its rules",
   async () => {
-    using scene = new PtpScene("nftables");
+    using scene = makeScene("nftables");
     const table = "inet cni_plugins_masquerade";
     const chain = "{ type nat hook postrouting priority srcnat; }";
     const commands = [
@@ -83,7 +76,7 @@ testRules(
 testRules(
   "ptp.del() ends the masquerade by a prevResult without addresses",
   async () => {
-    using scene = new PtpScene("iptables");
+    using scene = makeScene("iptables");
     const { json } = await scene.succeed("ADD");
     await scene.succeed("DEL", { prevResult: { ...json, ips: [] } });
     scene.assertEnded();
@@ -94,7 +87,7 @@ testRules(
   "ptp.del() ends the masquerade without sandbox and prevResult",
   async (t) => {
     await eachRow(t, ["nftables", "iptables"], async (backend) => {
-      using scene = new PtpScene(backend);
+      using scene = makeScene(backend);
       await scene.succeed("ADD");
       await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
       scene.assertEnded();
@@ -107,7 +100,7 @@ testRules(
   async (t) => {
     const rows = [["nftables", "iptables"], ["iptables", "nftables"]] as const;
     await eachRow(t, rows, async ([before, now]) => {
-      using scene = new PtpScene(before);
+      using scene = makeScene(before);
       await scene.succeed("ADD");
       await scene.succeed("DEL", { ipMasqBackend: now });
       scene.assertEnded();
@@ -119,7 +112,7 @@ testRules(
   "ptp.del() leaves the masquerade of the container's other interface",
   async (t) => {
     await eachRow(t, ["nftables", "iptables"], async (backend) => {
-      using scene = new PtpScene(backend);
+      using scene = makeScene(backend);
       const { hosts } = scene;
       const withoutRoutes = { ipam: hosts.hostLocal("10.1.2.0/24") };
       const other = { ifName: "net1" };
@@ -139,7 +132,7 @@ testRules(
 testRules(
   "ptp.add() masquerades an address that another container has left",
   async () => {
-    using scene = new PtpScene();
+    using scene = makeScene();
     const { hosts } = scene;
     await scene.succeed("ADD", {}, { containerId: "dead" });
     // The state after a crash: the lease is free again, and everything else
@@ -161,7 +154,7 @@ testRules(
   "ptp.add() removes what a dead attachment of its own has left",
   async (t) => {
     await eachRow(t, ["nftables", "iptables"], async (backend) => {
-      using scene = new PtpScene(backend);
+      using scene = makeScene(backend);
       const { hosts } = scene;
       const [netns, again] = [hosts.addNetns(), hosts.addNetns()];
       const dead = await scene.succeed("ADD", {}, { sandbox: netns });
@@ -202,7 +195,7 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
     ]],
   ];
   await eachRow(t, rows, async ([, backend, [program = "", ...args]]) => {
-    using scene = new PtpScene(backend);
+    using scene = makeScene(backend);
     const { json: prevResult } = await scene.succeed("ADD");
     runIn(scene.hosts.host, program, ...args);
     await scene.fail("CHECK", [999, "The masquerade is gone"], { prevResult });
@@ -212,7 +205,7 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
 testRules(
   "ptp.add() does without iptables for names that its comments have no room for",
   async () => {
-    using scene = new PtpScene();
+    using scene = makeScene();
     const names = { name: "n".repeat(160) };
     const containerId = "c".repeat(83);
     const { json } = await scene.succeed("ADD", names, { containerId });
@@ -229,7 +222,7 @@ testRules(
   "ptp.add() spares the subnets of all interfaces of a container, by iptables",
   async (t) => {
     await eachRow(t, ["nft", "legacy"], async (variant) => {
-      using scene = new PtpScene("iptables");
+      using scene = makeScene("iptables");
       const { hosts } = scene;
       for (const name of ["iptables", "iptables-restore"]) {
         const multi = `/usr/sbin/xtables-${variant}-multi`;
@@ -254,7 +247,7 @@ testRules(
 );
 
 testRules("ptp leaves the tables of others that they share", async () => {
-  using scene = new PtpScene("iptables");
+  using scene = makeScene("iptables");
   const { host } = scene.hosts;
   await scene.succeed("ADD");
   // Our table, in which another program now has a rule.
@@ -272,7 +265,7 @@ testRules("ptp leaves the tables of others that they share", async () => {
 });
 
 testRules("ptp.add() refuses a backend that it does not know", async () => {
-  using scene = new PtpScene("pf");
+  using scene = makeScene("pf");
   await scene.fail("ADD", [
     7,
     'ipMasqBackend: expected "nftables" or "iptables", got "pf"',
@@ -290,31 +283,31 @@ testRules(
   "ptp ends masquerades of the Go plugin, and the other way round",
   async (t) => {
     await t.step("Go adds, we delete", async () => {
-      using scene = new PtpScene();
-      await scene.runGo("ADD");
+      using scene = makeScene();
+      await scene.succeed("ADD", {}, GO);
       assertMatch(scene.rules, OWN);
       await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
       assert(!OWN.test(scene.rules), scene.rules);
     });
     await t.step("Go adds, we check", async () => {
-      using scene = new PtpScene("iptables");
-      const { json: prevResult } = await scene.runGo("ADD");
+      using scene = makeScene("iptables");
+      const { json: prevResult } = await scene.succeed("ADD", {}, GO);
       await scene.succeed("CHECK", { prevResult });
     });
     await t.step("we add, Go deletes", async () => {
-      using scene = new PtpScene("iptables");
+      using scene = makeScene("iptables");
       const added = await scene.succeed("ADD");
       assertMatch(scene.rules, OWN);
-      await scene.runGo("CHECK", { prevResult: added.json });
-      await scene.runGo("DEL", { prevResult: added.json });
+      await scene.succeed("CHECK", { prevResult: added.json }, GO);
+      await scene.succeed("DEL", { prevResult: added.json }, GO);
       assert(!OWN.test(scene.rules), scene.rules);
     });
     await t.step("both leave the same rules", async () => {
-      using go = new PtpScene("iptables");
-      using ours = new PtpScene("iptables");
-      await go.runGo("ADD");
+      using go = makeScene("iptables");
+      using ours = makeScene("iptables");
+      await go.succeed("ADD", {}, GO);
       await ours.succeed("ADD");
-      const save = ({ hosts }: PtpScene): string[] =>
+      const save = ({ hosts }: MasqueradeScene): string[] =>
         ["iptables-save", "ip6tables-save"].flatMap((program) =>
           runIn(hosts.host, program, "-t", "nat").split("\n")
             .filter((line) => line.startsWith("-A"))
@@ -326,7 +319,7 @@ testRules(
 );
 
 testRules("ptp masquerades by the legacy iptables too", async () => {
-  using scene = new PtpScene();
+  using scene = makeScene();
   const { host } = scene.hosts;
   // The chain as an older release or the Go plugin leaves it on such a host.
   const chain = "CNI-" +
