@@ -15,7 +15,6 @@ import { FirewallScene } from "../plugins/firewall/testing.ts";
 import { NEWEST_DIRECTORY, type Peer } from "./_harness/peers.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import {
-  callAs,
   listPeers,
   nameOf,
   normaliseResult,
@@ -44,50 +43,44 @@ function rowsOf({ directory }: Peer): [name: string, keys: Keys][] {
   );
 }
 
-/** A scene on which either side is called. */
-class ParityScene extends FirewallScene {
-  /** Runs a command of one side with the scene's result. */
-  async as(
-    who: Who,
-    command: string,
-    keys: Keys = {},
-    options: CallOptions = {},
-  ): Promise<CallOutput> {
-    const { prevResult } = this;
-    const config = { ...this.config, prevResult, ...keys };
-    const call = { type: "firewall", command, config };
-    return await callAs(who, this.hosts, call, options);
-  }
+/** Runs a command of one side with the scene's result. */
+function runAs(
+  scene: FirewallScene,
+  who: Who,
+  command: string,
+  keys: Keys = {},
+  options: CallOptions = {},
+): Promise<CallOutput> {
+  const { prevResult } = scene;
+  return scene.run(command, { prevResult, ...keys }, { who, ...options });
+}
 
-  /** Runs a command while this process serves what it calls. */
-  async beside(
-    who: Exclude<Who, "go">,
-    command: string,
-    env: Record<string, string>,
-  ): Promise<{ readonly exitCode: number; readonly stdout: string }> {
-    if (who === "ours") return await this.as(who, command, {}, { env });
-    const { prevResult, hosts } = this;
-    const options = { env: { ...env, PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } };
-    const child = spawnIn(hosts.host, {
-      path: `${who.directory}/firewall`,
-      env: hosts.environment(command, options),
-      stdin: JSON.stringify({ ...this.config, prevResult }),
-    });
-    const { code, stdout } = await child.output;
-    return { exitCode: code, stdout };
-  }
+/** Runs a command that must succeed. */
+async function succeedAs(
+  ...call: Parameters<typeof runAs>
+): Promise<CallOutput> {
+  const output = await runAs(...call);
+  assertEquals(output.exitCode, 0, output.stdout + output.stderr);
+  return output;
+}
 
-  /** Runs a command that must succeed. */
-  async succeedAs(
-    who: Who,
-    command: string,
-    keys: Keys = {},
-    options: CallOptions = {},
-  ): Promise<CallOutput> {
-    const output = await this.as(who, command, keys, options);
-    assertEquals(output.exitCode, 0, output.stdout + output.stderr);
-    return output;
-  }
+/** Runs a command while this process serves what it calls. */
+async function runBeside(
+  scene: FirewallScene,
+  who: Exclude<Who, "go">,
+  command: string,
+  env: Record<string, string>,
+): Promise<{ readonly exitCode: number; readonly stdout: string }> {
+  if (who === "ours") return await runAs(scene, who, command, {}, { env });
+  const { prevResult, hosts, config } = scene;
+  const options = { env: { ...env, PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } };
+  const child = spawnIn(hosts.host, {
+    path: `${who.directory}/firewall`,
+    env: hosts.environment(command, options),
+    stdin: JSON.stringify({ ...config, prevResult }),
+  });
+  const { code, stdout } = await child.output;
+  return { exitCode: code, stdout };
 }
 
 /** Returns all rules after each of some calls, and what the calls print. */
@@ -96,13 +89,13 @@ async function observe(
   keys: Keys,
   cniVersion: string,
 ): Promise<unknown> {
-  using scene = new ParityScene({ ...BACKEND, cniVersion });
+  using scene = new FirewallScene({ ...BACKEND, cniVersion });
   for (const program of ["iptables", "ip6tables"]) {
     runIn(scene.hosts.host, program, "-A", "FORWARD", ...RULE.split(" "));
   }
   const seen: unknown[] = [];
   for (const command of ["ADD", "ADD", "CHECK", "DEL", "DEL"]) {
-    const { stdout } = await scene.succeedAs(who, command, keys);
+    const { stdout } = await succeedAs(scene, who, command, keys);
     const result = stdout && normaliseResult(stdout, scene.hosts);
     // Releases of the Go plugin differ in this.
     const rules = scene.rules.map((line) =>
@@ -120,8 +113,8 @@ async function errorOf(
   keys: Keys,
   cniVersion: string,
 ): Promise<unknown> {
-  using scene = new ParityScene({ ...BACKEND, cniVersion });
-  const { exitCode, json } = await scene.as(who, command, keys);
+  using scene = new FirewallScene({ ...BACKEND, cniVersion });
+  const { exitCode, json } = await runAs(scene, who, command, keys);
   return [exitCode, json?.msg];
 }
 
@@ -182,16 +175,16 @@ for (const peer of listPeers("firewall")) {
       needsRuleTools,
       async (t) => {
         await eachRow(t, rowsOf(peer), async ([, keys]) => {
-          using scene = new ParityScene({ ...BACKEND, cniVersion });
-          await scene.succeedAs(adder, "ADD", keys);
+          using scene = new FirewallScene({ ...BACKEND, cniVersion });
+          await succeedAs(scene, adder, "ADD", keys);
           const { rules } = scene;
-          await scene.succeedAs(other, "CHECK", keys);
-          await scene.succeedAs(other, "ADD", keys);
+          await succeedAs(scene, other, "CHECK", keys);
+          await succeedAs(scene, other, "ADD", keys);
           // Go before 1.2 does not know the comments of later releases.
           if (other === "ours" || other.directory === NEWEST_DIRECTORY) {
             assertEquals(scene.rules, rules);
           }
-          await scene.succeedAs(other, "DEL", keys);
+          await succeedAs(scene, other, "DEL", keys);
           assertEquals(scene.ownRules, []);
         });
       },
@@ -202,19 +195,19 @@ for (const peer of listPeers("firewall")) {
     `firewall removes what ${peer.name} left, without prevResult`,
     needsRuleTools,
     async () => {
-      using scene = new ParityScene({ ...BACKEND, cniVersion });
+      using scene = new FirewallScene({ ...BACKEND, cniVersion });
       const { sandbox } = scene.hosts;
       const veth = "link add eth0 type veth peer name x0";
       runIn(sandbox, "ip", ...veth.split(" "));
       runIn(sandbox, "ip", "address", "add", "10.0.0.2/24", "dev", "eth0");
       const v6 = "-6 address add 2001:db8:1:2::1/64 dev eth0 nodad";
       runIn(sandbox, "ip", ...v6.split(" "));
-      await scene.succeedAs(peer, "ADD");
+      await succeedAs(scene, peer, "ADD");
       // The Go plugin's DEL leaves them.
       const { ownRules } = scene;
-      await scene.succeedAs(peer, "DEL", { prevResult: undefined });
+      await succeedAs(scene, peer, "DEL", { prevResult: undefined });
       assertEquals(scene.ownRules, ownRules);
-      await scene.succeedAs("ours", "DEL", { prevResult: undefined });
+      await succeedAs(scene, "ours", "DEL", { prevResult: undefined });
       assertEquals(scene.ownRules, []);
     },
   );
@@ -231,26 +224,26 @@ for (const peer of listPeers("firewall")) {
         await t.step(
           `${commands.join(", ")}, ADD of the next, GC`,
           async () => {
-            using scene = new ParityScene({ ...BACKEND, cniVersion });
-            await scene.succeedAs("ours", "ADD");
-            if (commands.includes("DEL")) await scene.succeedAs(peer, "DEL");
-            await scene.succeedAs(peer, "ADD", {}, next);
+            using scene = new FirewallScene({ ...BACKEND, cniVersion });
+            await succeedAs(scene, "ours", "ADD");
+            if (commands.includes("DEL")) await succeedAs(scene, peer, "DEL");
+            await succeedAs(scene, peer, "ADD", {}, next);
             const { ownRules } = scene;
-            await scene.succeedAs("ours", "GC", gc);
+            await succeedAs(scene, "ours", "GC", gc);
             assertEquals([scene.ownRules, scene.table], [ownRules, ""]);
-            await scene.succeedAs("ours", "DEL", {}, next);
+            await succeedAs(scene, "ours", "DEL", {}, next);
             assertEquals([scene.ownRules, scene.table], [[], ""]);
           },
         );
       }
       await t.step("ADD, DEL, ADD of the next, DEL of the next", async () => {
-        using scene = new ParityScene({ ...BACKEND, cniVersion });
+        using scene = new FirewallScene({ ...BACKEND, cniVersion });
         const sandbox = NetNs.create();
-        await scene.succeedAs("ours", "ADD", {}, { sandbox });
-        await scene.succeedAs(peer, "DEL", {}, { sandbox });
+        await succeedAs(scene, "ours", "ADD", {}, { sandbox });
+        await succeedAs(scene, peer, "DEL", {}, { sandbox });
         sandbox[Symbol.dispose]();
-        await scene.succeedAs(peer, "ADD", {}, next);
-        await scene.succeedAs("ours", "DEL", {}, next);
+        await succeedAs(scene, peer, "ADD", {}, next);
+        await succeedAs(scene, "ours", "DEL", {}, next);
         assertEquals([scene.ownRules, scene.table], [[], ""]);
       });
     },
@@ -264,14 +257,14 @@ for (const peer of listPeers("firewall")) {
         await t.step(backend ?? "the host decides", async () => {
           const calls = [];
           for (const who of ["ours", peer] as const) {
-            using scene = new ParityScene({ backend, cniVersion });
+            using scene = new FirewallScene({ backend, cniVersion });
             await using firewalld = await FakeFirewalld.start(
               scene.hosts.directory,
             );
             const { env } = firewalld;
             const results = [];
             for (const command of ["ADD", "ADD", "CHECK", "DEL", "DEL"]) {
-              const output = await scene.beside(who, command, env);
+              const output = await runBeside(scene, who, command, env);
               const { exitCode, stdout } = output;
               results.push([
                 exitCode,

@@ -21,28 +21,26 @@ import type { CallOptions } from "../testing/test_hosts.ts";
 
 const needs = allOf(needsBin, needsRuleTools, needsInetRules);
 
-/** A host on which the executable is called. */
-class ProcessScene extends FirewallScene {
-  /** Starts a command. */
-  start(
-    command: string,
-    { path, keys = {}, options = {} }: {
-      readonly path?: string;
-      readonly keys?: Keys;
-      readonly options?: CallOptions;
-    } = {},
-  ): Spawned {
-    const { prevResult } = this;
-    const config = { ...this.config, prevResult, ...keys };
-    const call = { type: "firewall", command, config, ...path && { path } };
-    return startPlugin(this.hosts, call, options);
-  }
+/** Starts a command of the executable. */
+function start(
+  scene: FirewallScene,
+  command: string,
+  { path, keys = {}, options = {} }: {
+    readonly path?: string;
+    readonly keys?: Keys;
+    readonly options?: CallOptions;
+  } = {},
+): Spawned {
+  const { prevResult } = scene;
+  const config = { ...scene.config, prevResult, ...keys };
+  const call = { type: "firewall", command, config, ...path && { path } };
+  return startPlugin(scene.hosts, call, options);
+}
 
-  /** Runs commands that must succeed, side by side. */
-  async finish(started: readonly Spawned[]): Promise<void> {
-    for (const { code, stdout, stderr } of await outputsOf(started)) {
-      assertEquals([code, stderr], [0, ""], stdout);
-    }
+/** Waits for commands that must succeed, side by side. */
+async function finish(started: readonly Spawned[]): Promise<void> {
+  for (const { code, stdout, stderr } of await outputsOf(started)) {
+    assertEquals([code, stderr], [0, ""], stdout);
   }
 }
 
@@ -56,21 +54,21 @@ rootTest(
   "firewall uses nftables on a host without iptables",
   needs,
   async () => {
-    using scene = new ProcessScene({ ingressPolicy: "same-bridge" });
+    using scene = new FirewallScene({ ingressPolicy: "same-bridge" });
     const path = withoutPrograms(scene.hosts.directory, `${BIN}/firewall`);
     for (const command of ["STATUS", "ADD", "ADD", "CHECK"]) {
-      await scene.finish([scene.start(command, { path })]);
+      await finish([start(scene, command, { path })]);
     }
     assertStringIncludes(scene.table, '"cni0" . "cni0" : return');
     assertEquals(scene.ownRules, []);
-    await scene.finish([scene.start("DEL", { path })]);
+    await finish([start(scene, "DEL", { path })]);
     assertEquals(scene.table, "");
   },
 );
 
 for (const backend of ["iptables", "nftables"]) {
   rootTest(`firewall: many at once (${backend})`, needs, async () => {
-    using scene = new ProcessScene({ backend, ingressPolicy: "isolated" });
+    using scene = new FirewallScene({ backend, ingressPolicy: "isolated" });
     const containers = Array.from({ length: 6 }, (_, index) => ({
       keys: {
         prevResult: {
@@ -81,7 +79,7 @@ for (const backend of ["iptables", "nftables"]) {
       options: { containerId: `c${index}` },
     }));
     const all = (command: string): Promise<void> =>
-      scene.finish(containers.map((one) => scene.start(command, one)));
+      finish(containers.map((one) => start(scene, command, one)));
     await all("ADD");
     await all("CHECK");
     const { rules } = scene;
@@ -97,15 +95,15 @@ for (const backend of ["iptables", "nftables"]) {
 }
 
 rootTest("firewall: DEL after kills leaves nothing", needs, async () => {
-  using scene = new ProcessScene({ backend: "iptables" });
+  using scene = new FirewallScene({ backend: "iptables" });
   const succeed = (command: string): Promise<void> =>
-    scene.finish([
-      scene.start(command, {
+    finish([
+      start(scene, command, {
         keys: command === "DEL" ? { prevResult: undefined } : {},
       }),
     ]);
   await killByTurns({
-    start: (command) => scene.start(command),
+    start: (command) => start(scene, command),
     succeed,
     leftovers: () => [scene.ownRules, scene.table],
   }, {
@@ -127,14 +125,14 @@ function isInUse({ path }: NetNs): boolean {
 }
 
 rootTest("firewall speaks to firewalld", allOf(needs, needsBus), async () => {
-  using scene = new ProcessScene();
+  using scene = new FirewallScene();
   await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
   const { env } = firewalld, options = { env };
   for (const command of ["STATUS", "ADD", "CHECK"]) {
-    await scene.finish([scene.start(command, { options })]);
+    await finish([start(scene, command, { options })]);
   }
   assertEquals(firewalld.sources.size, 2);
   const keys = { prevResult: undefined };
-  await scene.finish([scene.start("DEL", { options, keys })]);
+  await finish([start(scene, "DEL", { options, keys })]);
   assertEquals(firewalld.sources.size, 0);
 });

@@ -17,7 +17,12 @@ export class FirewallScene extends PluginScene {
 
   /** @param keys More keys of the configuration, or other ones */
   constructor(keys: Keys = {}) {
-    super("firewall", () => ({ cniVersion: "1.1.0", name: "net1", ...keys }));
+    super("firewall", () => ({
+      cniVersion: "1.1.0",
+      name: "net1",
+      type: "firewall",
+      ...keys,
+    }));
     this.prevResult = {
       cniVersion: this.config["cniVersion"],
       interfaces: [
