@@ -97,7 +97,7 @@ export interface Plugin<Config extends NetConf = NetConf> {
   readonly configSchema: () => MaybePromise<Schema<Config>>;
   /**
    * Answers what tools ask: `answerTools` of this package does, with what
-   * `about.ts` tells. Load both lazily: calls do not need them.
+   * `facts.ts` tells. Load both lazily: calls do not need them.
    */
   readonly tell?: (question: Question, plugin: Plugin) => Promise<object>;
   /**

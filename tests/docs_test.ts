@@ -15,9 +15,8 @@ import { loadAll } from "js-yaml";
 import { makeSchemas } from "../cli/explain/make.ts";
 import { ErrorCode } from "../base/error.ts";
 import { toPlainText } from "../cni/tools/json_schema.ts";
-import type { PluginKeys } from "../cni/tools/plugin_keys.ts";
-import { findAbout } from "../plugins/abouts.ts";
-import { KEYS } from "../plugins/lists/keys.ts";
+import type { Facts } from "../cni/tools/about.ts";
+import { FACTS } from "../plugins/lists/facts.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import { isTest } from "../scripts/lint/project_files.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
@@ -395,16 +394,17 @@ testRows(
   "docs: a plugin's page says whether it is stable",
   pluginNames,
   (type: string) => {
-    const status = findAbout(type)?.status;
+    const status = FACTS.get(type)?.status;
     assert(status !== undefined);
     assertStringIncludes(readPage(type), `**Status:** ${status}.`);
   },
 );
 
 testRows(
-  "docs: a plugin's page says of its keys what keys.ts says",
-  KEYS.map((table): [string, PluginKeys] => [table.type, table]),
-  ([type, { text, example, keys }]: [string, PluginKeys]) => {
+  "docs: a plugin's page says of its keys what its facts say",
+  [...FACTS],
+  async ([type, told]: [string, Facts]) => {
+    const { text, example, keys } = await told.keys();
     const { about, rows, examples } = parsePage(readPage(type));
     assertEquals([about, examples[0]], [text, example]);
     const facts = Object.entries(keys)

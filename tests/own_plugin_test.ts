@@ -121,7 +121,7 @@ Example:
 rootTest("a plugin tells which of its keys are secret", async () => {
   using projects = new Projects();
   await projects.make("marker", "--chained");
-  const file = `${projects.path}/marker/about.ts`;
+  const file = `${projects.path}/marker/facts.ts`;
   const about = await Deno.readTextFile(file);
   await Deno.writeTextFile(
     file,
@@ -168,11 +168,13 @@ async function moveOut(projects: Projects, type: string): Promise<void> {
     `import { answerTools, runMain } from "@cni/plugins";
      import { ${type} } from "./plugin.ts";
      const tell = async (question, plugin) => {
-       const { about } = await import("./about.ts");
-       const { keys } = await import("./keys.ts");
-       const { leftovers } = await import("./leftovers.ts")
-         .catch(() => ({ leftovers: undefined }));
-       const told = { about, ...keys, leftovers };
+       const { facts } = await import("./facts.ts");
+       const { keys, leftovers, needs, ...about } = facts;
+       const told = {
+         about,
+         ...await keys(),
+         leftovers: await leftovers?.(),
+       };
        return await answerTools(question, plugin, told);
      };
      await runMain({ ...${type}, tell });`,

@@ -10,10 +10,11 @@ import { importFlags } from "../scripts/net.ts";
 import { hasCommand, ignoreUnless, rootTest } from "../testing/capabilities.ts";
 
 const SOURCES = [
-  ...["net", "ffi", "cni", "ipam", "kube", "plugins", "node", "daemon", "cli"],
+  ...["net", "ffi", "base", "cni", "libcni", "kube", "ipam", "plugins"],
+  ...["node", "daemon", "cli"],
   ...["main.ts", "mod.ts", "libcni.ts", "nftables.ts", "traffic_control.ts"],
   ...["scripts", "testing", "tests", "docs", "deploy/daemon"],
-  ...["deno.json", "deno.lock", "README.md"],
+  ...["deno.json", "deno.lock", "README.md", "ARCHITECTURE.md"],
 ];
 
 /** Lists the project's files; those that tests and builds make meanwhile are none. */
@@ -21,10 +22,8 @@ const LIST = "git -c safe.directory=* ls-files -z --";
 
 /** The lists, which are made from the directories. */
 const LISTS = [
-  "plugins/lists/abouts.ts",
-  "plugins/lists/keys.ts",
+  "plugins/lists/facts.ts",
   "plugins/lists/loaders.ts",
-  "plugins/lists/needs.ts",
 ];
 
 interface Output {
@@ -204,7 +203,7 @@ rootTest("a plugin is its directory", needsCheckout, async (t) => {
 
   await t.step("without it, the lists and README agree", async () => {
     await removeRow(copy);
-    const tests = ["plugins/abouts_test.ts", "plugins/registry_test.ts"];
+    const tests = ["plugins/facts_test.ts", "plugins/registry_test.ts"];
     const { code, stdout } = await copy.deno(
       ...["test", "-A", "--no-check", ...tests] as const,
     );

@@ -12,7 +12,7 @@ import {
   parseNetworkConfList,
   type PluginConf,
 } from "../../libcni/mod.ts";
-import { about } from "../../ipam/whereabouts/about.ts";
+import { facts } from "../../ipam/whereabouts/facts.ts";
 import { type HeldClaim, Receipts } from "../../ipam/whereabouts/receipts.ts";
 import { whereaboutsSchema } from "../../ipam/whereabouts/schema.ts";
 import { readSettings } from "../../ipam/whereabouts/settings.ts";
@@ -33,9 +33,9 @@ export function findAttachedClaim(
   { config, network, containerId, ifName }: CachedAttachment,
 ): AttachedClaim | undefined {
   for (const { document } of listPlugins(config)) {
-    if (objectOf(document["ipam"])["type"] !== about.type) continue;
+    if (objectOf(document["ipam"])["type"] !== facts.type) continue;
     const settings = ifPossible(() =>
-      readSettings(decode(whereaboutsSchema(), document, about.type))
+      readSettings(decode(whereaboutsSchema(), document, facts.type))
     );
     if (settings === undefined) continue;
     const receipts = new Receipts(settings.dataDir, network);

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { findAbout } from "../../plugins/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
 import { runIptables } from "../../plugins/parts/firewall/iptables/program.ts";
@@ -66,7 +66,7 @@ function isLetThrough(
   { name }: ForwardChain,
 ): boolean {
   return network.plugins
-    .some(({ type }) => findAbout(type)?.network?.letsThrough === true) &&
+    .some(({ type }) => FACTS.get(type)?.network?.letsThrough === true) &&
     /filter FORWARD"$|^chain FORWARD|firewalld/.test(name);
 }
 

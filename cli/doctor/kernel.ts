@@ -9,8 +9,7 @@ import { type KernelNeed, valueOf } from "../../cni/tools/about.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findAbout } from "../../plugins/abouts.ts";
-import { NEEDS } from "../../plugins/lists/needs.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { CONNTRACK } from "../../plugins/parts/kernel_needs.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import { probeOfMasquerade } from "../../plugins/parts/firewall/masquerade/nftables.ts";
@@ -54,22 +53,28 @@ const FEATURES: readonly Feature[] = [
 
 /** Lists each feature once. */
 function listFeatures(): Feature[] {
-  const all = [...NEEDS.flatMap(({ features }) => features), ...FEATURES];
+  const all = [
+    ...[...FACTS.values()].flatMap(({ needs = [] }) => needs),
+    ...FEATURES,
+  ];
   return [...new Map(all.map((one) => [one.name, one])).values()];
 }
 
 /** Reports whether a configured plugin, or the one that it runs, needs a feature. */
 function isNeeded({ name, isUsed }: Feature, plugin: PlacedConf): boolean {
   const { type, document } = plugin.conf;
-  const inner = findAbout(type)?.runs?.type;
+  const inner = FACTS.get(type)?.runs?.type ?? "";
   return isUsed?.(plugin) === true ||
-    NEEDS.some((needs) =>
-      needs.features.some((need) =>
-        need.name === name &&
-        (needs.type === type && need.isNeeded?.(document) !== false ||
-          needs.type === inner && need.isNeeded === undefined)
-      )
+    needsOf(type).some((need) =>
+      need.name === name && need.isNeeded?.(document) !== false
+    ) ||
+    needsOf(inner).some((need) =>
+      need.name === name && need.isNeeded === undefined
     );
+}
+
+function needsOf(type: string): readonly KernelNeed[] {
+  return FACTS.get(type)?.needs ?? [];
 }
 
 /** The kernel, as the summary shows it. */

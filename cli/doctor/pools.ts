@@ -6,7 +6,7 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import { decode } from "../../base/json/json.ts";
-import { findAbout } from "../../plugins/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
 import { isStaying } from "../../ipam/host_local/holders.ts";
 import { findIp } from "../../ipam/host_local/lease.ts";
@@ -61,7 +61,7 @@ export function findPoolProblem(network: ConfiguredNetwork): string | null {
 }
 
 function hasPool(conf: PlacedConf["conf"]): boolean {
-  return findAbout(ipamTypeOf(conf) ?? "")?.ranges !== undefined;
+  return FACTS.get(ipamTypeOf(conf) ?? "")?.ranges !== undefined;
 }
 
 /** @throws {CniError} 7 If the ranges are invalid, which validation reports */

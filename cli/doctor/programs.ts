@@ -6,7 +6,7 @@
 
 import { valueOf } from "../../cni/tools/about.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import { findAbout } from "../../plugins/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { findIptables } from "../../plugins/parts/firewall/iptables/find.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import {
@@ -22,7 +22,7 @@ import { listSubnets } from "./routed.ts";
 /** Reports whether a network's plugins run iptables if the host has it. */
 function runsIptables({ plugins }: ConfiguredNetwork): boolean {
   return plugins.some(({ type, document }) =>
-    findAbout(type)?.runsIptables?.(document) === true ||
+    FACTS.get(type)?.runsIptables?.(document) === true ||
     valueOf(document, "ipMasq") === true &&
       valueOf(document, "ipMasqBackend") !== "nftables"
   );

@@ -18,7 +18,7 @@ import {
 import { listNetworkNames } from "../networks/network.ts";
 import { findOwnType } from "../plugins/plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";
-import { findAbout } from "../../plugins/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import {
   type Check,
   error,
@@ -54,7 +54,7 @@ async function findUnready(node: Node): Promise<Findings> {
     if (full.includes(network.name)) continue;
     if (typesOf(network).some((type) => !usable(type))) continue;
     const refusal = network.plugins.map(({ type, document }) =>
-      findAbout(type)?.refusal?.(document, node.env)
+      FACTS.get(type)?.refusal?.(document, node.env)
     ).find(Boolean);
     if (refusal !== undefined) {
       findings.push(error(
@@ -103,7 +103,7 @@ async function askStatus(
       // Validation reports what is wrong with the configuration, if it asks.
       const isReported =
         toCniError(error).code === ErrorCode.InvalidNetworkConfig &&
-        !types.some((type) => findAbout(type)?.hasDeepStatus);
+        !types.some((type) => FACTS.get(type)?.hasDeepStatus);
       if (isReported) continue;
       if (Deno.uid() !== 0) {
         // Plugins are made for root: this says nothing about the node.

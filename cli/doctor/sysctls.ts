@@ -5,7 +5,7 @@
  */
 
 import type { PluginConf } from "../../libcni/mod.ts";
-import { findAbout } from "../../plugins/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
@@ -158,8 +158,8 @@ function findReversePath(node: Node): Findings {
 
 /** Reports whether a plugin, or the one that it runs, has a link that containers share. */
 function hasBridge({ type }: PluginConf): boolean {
-  const about = findAbout(type);
-  return [about, findAbout(about?.runs?.type ?? "")]
+  const about = FACTS.get(type);
+  return [about, FACTS.get(about?.runs?.type ?? "")]
     .some((one) => one?.network?.sharedLink !== undefined);
 }
 
@@ -201,7 +201,7 @@ function hasKubeProxy({ hostNetns }: Node): boolean {
 function findMissing({ networks }: Node): Findings {
   const wanted = networks.flatMap((network) =>
     network.plugins.flatMap(({ type, document }) =>
-      (findAbout(type)?.sysctls?.(document) ?? [])
+      (FACTS.get(type)?.sysctls?.(document) ?? [])
         .map((key) => ({ network, type, key }))
     )
   );

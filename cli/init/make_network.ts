@@ -7,11 +7,10 @@
 import type { About } from "../../cni/tools/about.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { findAbout } from "../../plugins/abouts.ts";
-import { ABOUTS } from "../../plugins/lists/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 
 /** Facts about plugins that can be the first of a network. */
-export const STARTERS: readonly About[] = ABOUTS
+export const STARTERS: readonly About[] = [...FACTS.values()]
   .filter(({ kind, start }) => kind === "interface" && start !== undefined)
   .toSorted((one, other) => rankOf(one) - rankOf(other));
 
@@ -60,7 +59,7 @@ export function makeNetwork(choices: Choices): JsonObject {
       },
       ...choices.chained.map((type) => ({
         type,
-        ...findAbout(type)?.start?.keys(name),
+        ...FACTS.get(type)?.start?.keys(name),
       })),
     ],
   };

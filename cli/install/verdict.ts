@@ -6,7 +6,7 @@
 
 import { isObject, type JsonObject } from "../../base/json/json.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
-import { findAbout } from "../../plugins/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/limits.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
@@ -132,7 +132,7 @@ function findPart(
 }
 
 function listDifferences(type: string, conf: string): string[] {
-  return (findAbout(type)?.differences ?? []).flatMap(({ uses, text }) => {
+  return (FACTS.get(type)?.differences ?? []).flatMap(({ uses, text }) => {
     const used = uses === undefined ? "" : uses.exec(conf)?.[0];
     if (used === undefined) return [];
     const about = [type, used].filter((part) => part !== "").join(" ");

@@ -33,7 +33,7 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({}),
-  tell: async (...asked) => (await import("./about.ts")).tell(...asked),
+  tell: async (...asked) => (await import("./facts.ts")).tell(...asked),
 
   async add(call): Promise<Result> {
     const { args, hostNetns, ipam, log } = call;
@@ -110,7 +110,7 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({ mtu: z._default(z.int(), 1400) }),
-  tell: async (...asked) => (await import("./about.ts")).tell(...asked),
+  tell: async (...asked) => (await import("./facts.ts")).tell(...asked),
 
   add({ args, config, prevResult }): Result {
     if (prevResult === undefined) {
@@ -164,7 +164,7 @@ export const IDENT = definePlugin({
     const keys = { type: z.string(), subnet: cidrSchema() };
     return netConf({ ipam: z.optional(z.looseObject(keys)) });
   },
-  tell: async (...asked) => (await import("./about.ts")).tell(...asked),
+  tell: async (...asked) => (await import("./facts.ts")).tell(...asked),
 
   add({ args, config }): Result {
     if (config.ipam === undefined) {
@@ -223,8 +223,8 @@ const TELLINGS: Readonly<Record<Kind, readonly [string, string, string]>> = {
   ],
 };
 
-/** Returns what the plugin tells tools: `about.ts`. */
-function formatAbout(kind: Kind): string {
+/** Returns what the plugin tells tools: `facts.ts`. */
+function formatFacts(kind: Kind): string {
   const [about, text, keys] = TELLINGS[kind];
   const has = (lines: string): string => kind === "chained" ? lines : "";
   return `import {
@@ -288,7 +288,7 @@ ${LISTS[kind]}
 
 /** The texts of a kind of plugin, by file. */
 export type Templates = Readonly<
-  Record<"main.ts" | "plugin_test.ts" | "about.ts", string>
+  Record<"main.ts" | "plugin_test.ts" | "facts.ts", string>
 >;
 
 /** Loads the texts. The build packs what this returns. */
@@ -296,7 +296,7 @@ export function loadTemplates(): Promise<Readonly<Record<Kind, Templates>>> {
   const build = (kind: Kind): Templates => ({
     "main.ts": SOURCES[kind],
     "plugin_test.ts": formatTest(kind),
-    "about.ts": formatAbout(kind),
+    "facts.ts": formatFacts(kind),
   });
   return Promise.resolve({
     main: build("main"),

@@ -20,7 +20,6 @@
  */
 
 import { type Orphan, ORPHAN_KINDS } from "../../cni/tools/orphan.ts";
-import { LEFTOVERS } from "../../plugins/lists/leftovers.ts";
 import { findAttachments } from "./attachments.ts";
 import { Evidence } from "./evidence.ts";
 import { findPairs } from "./links.ts";
@@ -28,9 +27,11 @@ import { askOthers } from "./others.ts";
 import { findLocks } from "./records.ts";
 import {
   createRuntime,
+  type LeftoversByType,
   listCached,
   listCacheDirectories,
   listStatePlaces,
+  loadLeftovers,
   type OrphanSearch,
   type Scene,
   type StatePlaces,
@@ -51,9 +52,11 @@ export const GRACE_MS = 5 * 60_000;
  * @throws {Error} If it cannot look at all processes and namespaces
  */
 export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
-  const places = listStatePlaces(search);
-  const caches = listCacheDirectories(search, places);
-  const renew = (): Evidence => gatherEvidence(search, places, caches);
+  const leftovers = await loadLeftovers();
+  const places = listStatePlaces(search, leftovers);
+  const caches = listCacheDirectories(search, leftovers, places);
+  const renew = (): Evidence =>
+    gatherEvidence(search, { leftovers, places, caches });
   const scene: Scene = {
     ...search,
     caches,
@@ -65,7 +68,7 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
     ...findAttachments(scene),
     ...findLocks(scene),
     ...findPairs(scene),
-    ...await askPlugins(scene, places),
+    ...await askPlugins(scene, leftovers, places),
     ...await askOthers(scene),
   ];
   return withoutDuplicates(
@@ -78,11 +81,12 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
 /** Has each plugin find what it leaves; those that share a finder ask once. */
 async function askPlugins(
   scene: Scene,
+  leftovers: LeftoversByType,
   places: StatePlaces,
 ): Promise<Orphan[]> {
   const orphans: Orphan[] = [];
   const asked = new Set<unknown>();
-  for (const { type, finders = [] } of LEFTOVERS) {
+  for (const [type, { finders = [] }] of leftovers) {
     const search = { ...scene, places: places.get(type) ?? [] };
     for (const find of finders) {
       if (asked.has(find)) continue;
@@ -95,14 +99,17 @@ async function askPlugins(
 
 function gatherEvidence(
   { hostNetns, graceMs }: OrphanSearch,
-  places: StatePlaces,
-  caches: readonly string[],
+  { leftovers, places, caches }: {
+    readonly leftovers: LeftoversByType;
+    readonly places: StatePlaces;
+    readonly caches: readonly string[];
+  },
 ): Evidence {
   return new Evidence({
     hostNetns,
     graceMs,
     cached: listCached(caches),
-    leases: LEFTOVERS.flatMap(({ type, listLeases }) =>
+    leases: [...leftovers].flatMap(([type, { listLeases }]) =>
       listLeases?.(places.get(type) ?? []) ?? []
     ),
   });
@@ -121,6 +128,10 @@ export function identify({ kind, where, container }: Orphan): string {
 }
 
 /** Lists the cache directories whose operations must not run during a removal. */
-export function listLockDirectories(search: OrphanSearch): string[] {
-  return listCacheDirectories(search, listStatePlaces(search));
+export async function listLockDirectories(
+  search: OrphanSearch,
+): Promise<string[]> {
+  const leftovers = await loadLeftovers();
+  const places = listStatePlaces(search, leftovers);
+  return listCacheDirectories(search, leftovers, places);
 }

@@ -41,7 +41,7 @@ export async function removeOrphans(
   const options = search.signal ? { signal: search.signal } : {};
   const first = await findOrphans(search);
   if (first.length === 0) return [];
-  for (const directory of listLockDirectories(search)) {
+  for (const directory of await listLockDirectories(search)) {
     if (!isDirectory(directory)) continue;
     const locks = new AttachmentLocks(lockDirectoryOf(directory));
     held.use(await locks.lockExclusively({ ...options, log: search.log }));

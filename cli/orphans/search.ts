@@ -13,10 +13,10 @@ import {
   NetworkRuntime,
   type NetworkRuntimeOptions,
 } from "../../libcni/mod.ts";
-import type { LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Invoker } from "../../cni/call/surroundings.ts";
-import { LEFTOVERS } from "../../plugins/lists/leftovers.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import type { Evidence } from "./evidence.ts";
 
 /** Where leftovers may be, and what removes them. */
@@ -47,12 +47,17 @@ export interface Scene extends OrphanSearch, Omit<LeftoverSearch, "places"> {
   readonly caches: readonly string[];
 }
 
-/** The state of plugins that keep any. */
-const STATES = new Map(
-  LEFTOVERS.flatMap(({ type, state }) =>
-    state === undefined ? [] : [[type, state]]
-  ),
-);
+/** What plugins leave, by type. */
+export type LeftoversByType = ReadonlyMap<string, Leftovers>;
+
+/** Loads what the plugins of this project leave. */
+export async function loadLeftovers(): Promise<LeftoversByType> {
+  const byType = new Map<string, Leftovers>();
+  for (const [type, { leftovers }] of FACTS) {
+    if (leftovers !== undefined) byType.set(type, await leftovers());
+  }
+  return byType;
+}
 
 /** Reads the configurations, those of attachments too. */
 export function readConfs(
@@ -75,14 +80,17 @@ export function readConfs(
 /** Lists the places that configurations name, and the default ones. */
 export function listStatePlaces(
   search: Pick<OrphanSearch, "confDir" | "cacheDir">,
+  leftovers: LeftoversByType,
 ): StatePlaces {
   const plugins = readConfs(search).flatMap(listPlugins);
   return new Map(
-    [...STATES].map(([type, { key, usual }]) => {
+    [...leftovers].flatMap(([type, { state }]) => {
+      if (state === undefined) return [];
+      const { key, usual } = state;
       const named = plugins.filter((plugin) => plugin["type"] === type)
         .map((plugin) => plugin[key])
         .filter((place) => typeof place === "string" && place.startsWith("/"));
-      return [type, [...new Set([usual, ...named as string[]])]];
+      return [[type, [...new Set([usual, ...named as string[]])]]];
     }),
   );
 }
@@ -98,10 +106,11 @@ export function listPlugins(value: unknown): JsonObject[] {
 /** Lists the directories with caches of attachments: the runtimes' and multus'. */
 export function listCacheDirectories(
   { cacheDir }: Pick<OrphanSearch, "cacheDir">,
+  leftovers: LeftoversByType,
   places: StatePlaces,
 ): string[] {
-  const own = [...STATES].flatMap(([type, { isCache }]) =>
-    isCache ? places.get(type) ?? [] : []
+  const own = [...leftovers].flatMap(([type, { state }]) =>
+    state?.isCache ? places.get(type) ?? [] : []
   );
   return [...new Set([cacheDir, ...own])];
 }

@@ -25,7 +25,7 @@ import { formatFailureText } from "../../base/command_line/failure.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findOwnPlugin, findOwnType } from "../plugins/plugin_file.ts";
 import { findTold, type ToldPlugin } from "../plugins/told_plugin.ts";
-import { findAbout } from "../../plugins/abouts.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { checkAddresses, listRanges } from "./addresses.ts";
 import {
   checkGateways,
@@ -217,7 +217,7 @@ class NetworkChecks {
   async learn(type: string): Promise<ToldPlugin | undefined> {
     const { pluginDirs, signal, env } = this.#validator;
     if (pluginNames.includes(type)) return undefined;
-    const own = findAbout(await findOwnType(type, pluginDirs) ?? "");
+    const own = FACTS.get(await findOwnType(type, pluginDirs) ?? "");
     if (own !== undefined) {
       this.#abouts.set(type, own);
       return undefined;
@@ -232,7 +232,7 @@ class NetworkChecks {
 
   /** Finds what a plugin tells; those of other projects are asked before. */
   aboutOf(type: string): About | undefined {
-    return findAbout(type) ?? this.#abouts.get(type);
+    return FACTS.get(type) ?? this.#abouts.get(type);
   }
 
   async #addSchemas(conf: PluginConf, place: Place): Promise<CheckedPlugin> {

@@ -1,6 +1,6 @@
 /**
  * The keys of plugins that name something of the node. `deno task schemas`
- * writes it from `keys.ts` of all plugins.
+ * writes it from the facts of all plugins.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
  * The keys of plugins that are secret. `deno task schemas` writes it from
- * `keys.ts` of all plugins.
+ * the facts of all plugins.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Facts about a plugin, for tools: `about.ts` beside `plugin.ts`. Tools
- * load it; a plugin's own calls never do.
+ * What tools know about a plugin: `facts.ts` beside `plugin.ts`. A plugin's own
+ * calls never load it.
  *
  * @module
  */
@@ -8,6 +8,9 @@
 import type { Ip } from "../../net/ip.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { JsonObject } from "../../base/json/json.ts";
+import type { MaybePromise } from "../plugin.ts";
+import type { Leftovers } from "./leftovers.ts";
+import type { PluginKeys } from "./plugin_keys.ts";
 import type { Problem } from "./problem.ts";
 
 /**
@@ -229,11 +232,14 @@ export interface KernelNeed {
   readonly probe: (netns: string, lower: string) => void;
 }
 
-/** The features of the kernel that a plugin needs: `needs.ts` beside `plugin.ts`. */
-export interface KernelNeeds {
-  /** The plugin's type. */
-  readonly type: string;
-  readonly features: readonly KernelNeed[];
+/** Everything that tools know about a plugin of this project. */
+export interface Facts extends About {
+  /** The features of the kernel that it needs. */
+  readonly needs?: readonly KernelNeed[];
+  /** Loads what its keys mean. */
+  readonly keys: () => MaybePromise<PluginKeys>;
+  /** Loads what finds its leftovers. */
+  readonly leftovers?: () => Promise<Leftovers>;
 }
 
 /** Reads a key of a configuration, in any case as Go does. */

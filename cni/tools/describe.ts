@@ -56,10 +56,10 @@ export async function answerTools(
 }
 
 async function describe(
-  { name, configSchema }: Plugin,
+  { configSchema }: Plugin,
   { about, keys = {}, ...others }: Told,
 ): Promise<Description> {
-  const table = { type: name, keys, ...others };
+  const table = { keys, ...others };
   const schema = await configSchema();
   return {
     about,

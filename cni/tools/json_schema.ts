@@ -76,7 +76,7 @@ export function describePlugin(
     { io: "input", unrepresentable: "any", target: "draft-07" },
   ) as JsonSchema;
   const isIpam = kind === "ipam";
-  const whole = describe(generated, { table, isIpam, path: "" });
+  const whole = describe(generated, { type, table, isIpam, path: "" });
   const { ipam, ...others } = whole.properties ?? {};
   const head = {
     title: isIpam ? `ipam of ${type}` : `${type} plugin`,
@@ -184,6 +184,8 @@ function describeIpam(
 
 /** Where a schema is. */
 interface Context {
+  /** The plugin's type. */
+  readonly type: string;
   readonly table: PluginKeys;
   readonly isIpam: boolean;
   /** Such as `ipam.ranges[][].subnet`. */
@@ -267,12 +269,12 @@ export function findFacts(
 /** Finds the text, limits and default of a key, and an example. */
 function describeKey(
   path: string,
-  { table, isIpam }: Context,
+  { type: plugin, table, isIpam }: Context,
 ): JsonSchema {
   const short = isIpam ? path.replace(/^ipam\./, "") : path;
   const facts = findFacts(short, table);
   const { text = "", since, default: fallback = "", type = "" } = facts;
-  const example = facts.example ?? findExample(table, path);
+  const example = facts.example ?? findExample(plugin, table, path);
   const plain = toPlainText(text);
   return {
     ...plain === ""
@@ -308,14 +310,15 @@ function readRange(type: string): JsonSchema {
 
 /** Finds a key's value in the plugin's example. */
 function findExample(
-  { type, example = {} }: PluginKeys,
+  plugin: string,
+  { example = {} }: PluginKeys,
   path: string,
 ): unknown {
   const { plugins } = example;
   const confs: unknown[] = Array.isArray(plugins) ? [...plugins] : [example];
   return confs.filter((conf) =>
-    valueOf(conf, "type").includes(type) ||
-    valueOf(valueOf(conf, "ipam")[0], "type").includes(type)
+    valueOf(conf, "type").includes(plugin) ||
+    valueOf(valueOf(conf, "ipam")[0], "type").includes(plugin)
   ).flatMap((conf) =>
     path.split(".").reduce<unknown[]>((found, part) => {
       const key = part.replaceAll("[]", "");

@@ -1,6 +1,6 @@
 /**
  * What plugins leave of containers that are gone, and how a search for it asks
- * them: `leftovers.ts` beside `plugin.ts`.
+ * them.
  *
  * @module
  */
@@ -66,8 +66,6 @@ export type LeftoverFinder = (
 
 /** A plugin's possible leftovers on a node. */
 export interface Leftovers {
-  /** The plugin's type. */
-  readonly type: string;
   /** Where the plugin keeps state: the key that names it, and the default. */
   readonly state?: {
     readonly key: string;

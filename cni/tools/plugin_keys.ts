@@ -1,7 +1,6 @@
 /**
- * What the keys of a plugin's configuration are: `keys.ts` beside `schema.ts`.
- * The schema decodes them; this says what they mean, to people and to tools.
- * Calls never load it.
+ * What the keys of a plugin's configuration are. `schema.ts` decodes them; this
+ * says what they mean, to people and to tools. Calls never load it.
  *
  * @module
  */
@@ -31,8 +30,6 @@ export interface KeyFacts {
 
 /** What a plugin is, and the keys of its configuration: for docs and schemas. */
 export interface PluginKeys {
-  /** The plugin's type. */
-  readonly type: string;
   /** Its effect, in a clause that begins with a verb; Markdown. */
   readonly summary?: string;
   /** The Go plugin that it replaces: its repository and directory. */

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "dhcp",
   summary: "leases addresses from a DHCP server, by a daemon",
   goPeer: "containernetworking/plugins plugins/ipam/dhcp",
   text:

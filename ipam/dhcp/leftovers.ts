@@ -11,7 +11,6 @@ import { LeaseDirectory } from "./lease_directory.ts";
 
 /** See {@linkcode Leftovers}. The state is beside the socket. */
 export const leftovers: Leftovers = {
-  type: "dhcp",
   state: { key: "daemonSocketPath", usual: "/run/cni/dhcp.sock" },
   finders: [(search) => search.places.flatMap(findLeases(search))],
 };

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "host-local",
   summary: "allocates addresses from ranges, with leases in files",
   goPeer: "containernetworking/plugins plugins/ipam/host-local",
   text:

@@ -18,7 +18,6 @@ import { LeaseStore } from "./store.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "host-local",
   state: { key: "dataDir", usual: "/var/lib/cni/networks" },
   finders: [findLeases],
   listLeases,

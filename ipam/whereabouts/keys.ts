@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "whereabouts",
   summary: "allocates addresses for the whole cluster, kept in Kubernetes",
   goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "bandwidth",
   summary: "limits a container's traffic in both directions",
   goPeer: "containernetworking/plugins plugins/meta/bandwidth",
   text:

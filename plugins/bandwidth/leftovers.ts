@@ -13,7 +13,6 @@ import { linkOrphan } from "../parts/owner/leftover_links.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "bandwidth",
   finders: [findIfbs],
 };
 

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "bridge",
   summary: "connects the containers of a host to a bridge",
   goPeer: "containernetworking/plugins plugins/main/bridge",
   text:

@@ -25,7 +25,6 @@ const SPOOFING_COMMENT = "macspoofchk-", SPOOFING_CHAIN = "cni-br-iface-";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "bridge",
   finders: [...MASQUERADES, findSpoofing],
 };
 

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "debug",
   summary: "records the input of plugins and runs hooks in the sandbox",
   goPeer: "containernetworking/cni plugins/debug",
   text:

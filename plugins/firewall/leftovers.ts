@@ -26,7 +26,6 @@ const ADDRESS_RULE =
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "firewall",
   finders: [
     elementFinder(
       { family: "inet", name: "cni_firewall" },

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "flannel",
   summary: "runs bridge or another plugin with the node's flannel subnet",
   goPeer: "flannel-io/cni-plugin",
   text:

@@ -12,7 +12,6 @@ import { readJson, recordOf } from "../parts/owner/leftover_records.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "flannel",
   state: { key: "dataDir", usual: "/var/lib/cni/flannel" },
   finders: [
     (search) =>

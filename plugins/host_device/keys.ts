@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "host-device",
   summary: "moves a device of the host into the container",
   goPeer: "containernetworking/plugins plugins/main/host-device",
   text:

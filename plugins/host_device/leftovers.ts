@@ -21,7 +21,6 @@ import {
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "host-device",
   state: { key: "dataDir", usual: DATA_DIR },
   finders: [
     (search) =>

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "ipvlan",
   summary: "the same with the MAC of the host link",
   goPeer: "containernetworking/plugins plugins/main/ipvlan",
   text:

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "macvlan",
   summary: "gives the container an interface with its own MAC on a host link",
   goPeer: "containernetworking/plugins plugins/main/macvlan",
   text:

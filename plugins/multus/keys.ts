@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "multus",
   summary: "attaches a pod to several networks, chosen by its annotations",
   goPeer: "k8snetworkplumbingwg/multus-cni cmd/multus",
   text:

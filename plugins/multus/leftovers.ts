@@ -14,7 +14,6 @@ import { ScratchCache } from "./memory/scratch_cache.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "multus",
   state: { key: "cniDir", usual: MULTUS_CACHE_DIR, isCache: true },
   finders: [
     (search) =>

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "portmap",
   summary: "forwards ports of the host to the container",
   goPeer: "containernetworking/plugins plugins/meta/portmap",
   text:

@@ -43,7 +43,6 @@ const CHAIN = /^CNI-(?:DN-[0-9a-f]{21}|SN-[0-9a-f]{21}|[0-9a-f]{24})$/;
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "portmap",
   finders: [
     elementFinder(
       { family: "inet", name: "cni_portmap" },

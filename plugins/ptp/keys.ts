@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "ptp",
   summary: "connects each container to the host with a veth pair",
   goPeer: "containernetworking/plugins plugins/main/ptp",
   text:

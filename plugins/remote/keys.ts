@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "remote",
   summary: "has a daemon of another program attach the container",
   text:
     "Has a daemon on the node attach the container. Every command is an HTTP request on a unix socket. Use it for network agents that keep their state in one long-lived process.",

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "tap",
   summary: "creates a tap device, for virtual machines",
   goPeer: "containernetworking/plugins plugins/main/tap",
   text:

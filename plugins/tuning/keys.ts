@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "tuning",
   summary: "sets sysctls, MAC, MTU and other properties of the interface",
   goPeer: "containernetworking/plugins plugins/meta/tuning",
   text:

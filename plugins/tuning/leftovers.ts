@@ -11,7 +11,6 @@ import { readJson, recordOf } from "../parts/owner/leftover_records.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  type: "tuning",
   state: { key: "dataDir", usual: "/run/cni/tuning" },
   finders: [
     (search) =>

@@ -9,7 +9,6 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  type: "vlan",
   summary: "gives the container a VLAN of a host link",
   goPeer: "containernetworking/plugins plugins/main/vlan",
   text:

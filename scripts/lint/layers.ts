@@ -67,18 +67,15 @@ export const LAYERS: readonly Layer[] = [
     "plugins/registry.ts",
     "plugins/lists/loaders.ts",
   ]),
-  layer("plugins/abouts.ts", ["cni/", "plugins/lists/abouts.ts"]),
   layer("plugins/lists/loaders.ts", ["cni/"], [
     "plugins/*/plugin.ts",
     "ipam/*/plugin.ts",
   ]),
-  ...["about", "keys", "leftovers", "needs"].map((file) =>
-    layer(`plugins/lists/${file.replace(/t$/, "ts")}.ts`, [
-      "cni/",
-      `plugins/*/${file}.ts`,
-      `ipam/*/${file}.ts`,
-    ])
-  ),
+  layer("plugins/lists/facts.ts", [
+    "cni/",
+    "plugins/*/facts.ts",
+    "ipam/*/facts.ts",
+  ]),
   layer("main.ts", [
     "net/",
     "ffi/",
@@ -244,7 +241,6 @@ export const LAYERS: readonly Layer[] = [
     "plugins/*/daemon.ts",
     "plugins/bridge/gateway.ts",
     "plugins/parts/",
-    "plugins/abouts.ts",
     "plugins/lists/",
     "plugins/registry.ts",
     "plugins/renamed.ts",

@@ -7,16 +7,16 @@
 
 import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
 import type { NodeKey } from "../../cni/config/node_key.ts";
-import type { KeyFacts } from "../../cni/tools/plugin_keys.ts";
-import { KEYS } from "../../plugins/lists/keys.ts";
+import type { KeyFacts, PluginKeys } from "../../cni/tools/plugin_keys.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 
 /**
  * Lists the keys, sorted.
  *
  * @throws {Error} If a key names different things
  */
-function listNodeKeys(): NodeKey[] {
-  const rows = [COMMON_KEYS, ...KEYS.map(({ keys }) => keys)]
+function listNodeKeys(plugins: readonly PluginKeys[]): NodeKey[] {
+  const rows = [COMMON_KEYS, ...plugins.map(({ keys }) => keys)]
     .flatMap((keys) => Object.entries<KeyFacts>(keys))
     .flatMap(([path, { names, usual = [] }]) => {
       const key = path.split(".").at(-1) ?? "";
@@ -32,13 +32,13 @@ function listNodeKeys(): NodeKey[] {
   }).sort((left, right) => left.key < right.key ? -1 : 1);
 }
 
-function formatNodeKeys(): string {
-  const rows = listNodeKeys().map(({ key, names, usual = [] }) =>
+function formatNodeKeys(plugins: readonly PluginKeys[]): string {
+  const rows = listNodeKeys(plugins).map(({ key, names, usual = [] }) =>
     `  ${JSON.stringify([key, names, ...usual])},\n`
   );
   return `/**
  * The keys of plugins that name something of the node. \`deno task schemas\`
- * writes it from \`keys.ts\` of all plugins.
+ * writes it from the facts of all plugins.
  *
  * @module
  */
@@ -56,15 +56,15 @@ ${rows.join("")}];
 `;
 }
 
-function formatSecretKeys(): string {
-  const keys = KEYS.flatMap(({ keys }) =>
+function formatSecretKeys(plugins: readonly PluginKeys[]): string {
+  const keys = plugins.flatMap(({ keys }) =>
     Object.entries(keys).flatMap(([path, { isSecret }]) =>
       isSecret ? path.split(".").slice(-1) : []
     )
   );
   return `/**
  * The keys of plugins that are secret. \`deno task schemas\` writes it from
- * \`keys.ts\` of all plugins.
+ * the facts of all plugins.
  *
  * @module
  */
@@ -79,9 +79,12 @@ export const SECRET_KEYS: readonly string[] = ${
 }
 
 /** The texts of the tables, by path from the project's root. */
-export function formatKeyTables(): Record<string, string> {
+export async function formatKeyTables(): Promise<Record<string, string>> {
+  const plugins = await Promise.all(
+    [...FACTS.values()].map(({ keys }) => keys()),
+  );
   return {
-    "cni/config/node_key_table.ts": formatNodeKeys(),
-    "cni/config/secret_keys.ts": formatSecretKeys(),
+    "cni/config/node_key_table.ts": formatNodeKeys(plugins),
+    "cni/config/secret_keys.ts": formatSecretKeys(plugins),
   };
 }

@@ -1,6 +1,6 @@
 /**
  * Makes the lists of plugins from their directories: those of `plugins/` and
- * `ipam/` that have a `plugin.ts` and an `about.ts`.
+ * `ipam/` that have a `plugin.ts` and a `facts.ts`.
  *
  * Imports no list, so it works after a directory has come or gone.
  *
@@ -8,7 +8,7 @@
  */
 
 import type { Plugin } from "../../cni/plugin.ts";
-import type { About } from "../../cni/tools/about.ts";
+import type { Facts } from "../../cni/tools/about.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 
 /** Directories of plugins. */
@@ -17,56 +17,12 @@ const PLACES = ["plugins", "ipam"];
 /** Where the lists are. */
 const LISTS = "plugins/lists";
 
-/** A list of what a file beside `plugin.ts` exports. */
-interface ToldList {
-  /** The file, and what it exports. */
-  readonly name: string;
-  /** The list. */
-  readonly list: string;
-  readonly type: string;
-  /** The module with the type, in `cni/tools`. */
-  readonly typeFile: string;
-  readonly text: string;
-}
-
-const TOLD: readonly ToldList[] = [
-  {
-    name: "about",
-    list: "ABOUTS",
-    type: "About",
-    typeFile: "about.ts",
-    text: "Facts about plugins",
-  },
-  {
-    name: "keys",
-    list: "KEYS",
-    type: "PluginKeys",
-    typeFile: "plugin_keys.ts",
-    text: "The keys of plugins",
-  },
-  {
-    name: "leftovers",
-    list: "LEFTOVERS",
-    type: "Leftovers",
-    typeFile: "leftovers.ts",
-    text: "Leftovers of plugins on a node",
-  },
-  {
-    name: "needs",
-    list: "NEEDS",
-    type: "KernelNeeds",
-    typeFile: "about.ts",
-    text: "The features of the kernel that plugins need",
-  },
-];
-
 /** A directory of a plugin. */
 interface PluginDirectory {
   /** The plugin's type. */
   readonly type: string;
   /** From the project's root, such as `ipam/host_local`. */
   readonly path: string;
-  readonly files: ReadonlySet<string>;
   /** What `plugin.ts` exports. */
   readonly exported: Readonly<Record<string, unknown>>;
 }
@@ -83,10 +39,7 @@ export async function formatPluginLists(
   const plugins = await readPlugins(root);
   return {
     [`${LISTS}/loaders.ts`]: formatLoaders(plugins),
-    ...Object.fromEntries(TOLD.map((told) => [
-      `${LISTS}/${told.name.replace(/([^s])$/, "$1s")}.ts`,
-      formatTold(told, plugins),
-    ])),
+    [`${LISTS}/facts.ts`]: formatFacts(plugins),
   };
 }
 
@@ -108,12 +61,12 @@ async function readPlugins(root: string): Promise<PluginDirectory[]> {
     for await (const { name } of Deno.readDir(`${root}${place}`)) {
       const path = `${place}/${name}`;
       const files = listFiles(`${root}${path}`);
-      if (!files.has("plugin.ts") || !files.has("about.ts")) continue;
-      const { about }: { about: About } = await import(
-        `${root}${path}/about.ts`
+      if (!files.has("plugin.ts") || !files.has("facts.ts")) continue;
+      const { facts }: { facts: Facts } = await import(
+        `${root}${path}/facts.ts`
       );
       const exported = await import(`${root}${path}/plugin.ts`);
-      plugins.push({ type: about.type, path, files, exported });
+      plugins.push({ type: facts.type, path, exported });
     }
   }
   return plugins.sort((one, other) => one.type < other.type ? -1 : 1);
@@ -173,27 +126,26 @@ function importPath({ path }: PluginDirectory): string {
   return path.replace(/^plugins\//, "../").replace(/^ipam\//, "../../ipam/");
 }
 
-function formatTold(
-  { name, list, type, typeFile, text }: ToldList,
-  plugins: readonly PluginDirectory[],
-): string {
-  const telling = plugins.filter(({ files }) => files.has(`${name}.ts`))
-    .map((plugin) => ({ plugin, as: toCamelCase(plugin.type) }));
-  const imports = telling.map(({ plugin, as }) =>
-    `import { ${name} as ${as} } from "${importPath(plugin)}/${name}.ts";\n`
+function formatFacts(plugins: readonly PluginDirectory[]): string {
+  const names = plugins.map(({ path }) =>
+    path.replace(/.*\//, "").replaceAll(
+      /_(.)/g,
+      (_, first) => first.toUpperCase(),
+    ) + "Facts"
+  );
+  const imports = plugins.map((plugin, index) =>
+    `import { facts as ${names[index]} } from "${
+      importPath(plugin)
+    }/facts.ts";\n`
   );
   return `/**
- * ${text}, for tools. ${HEAD}
-import type { ${type} } from "../../cni/tools/${typeFile}";
+ * What tools know about the plugins. ${HEAD}
+import type { Facts } from "../../cni/tools/about.ts";
 ${imports.join("")}
-/** In the order of the types. */
-export const ${list}: readonly ${type}[] = [
-${telling.map(({ as }) => `  ${as},\n`).join("")}];
+/** By type. */
+export const FACTS: ReadonlyMap<string, Facts> = new Map([
+${
+    names.map((name) => `  ${name},\n`).join("")
+  }].map((facts) => [facts.type, facts]));
 `;
-}
-
-/** A name that no type makes a reserved word. */
-function toCamelCase(type: string): string {
-  const name = type.replaceAll(/-(.)/g, (_, first) => first.toUpperCase());
-  return `${name}Told`;
 }

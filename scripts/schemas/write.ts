@@ -28,7 +28,7 @@ export async function writeSchemas(directory: string): Promise<void> {
  * @param root The project's root, which ends in `/`
  */
 export async function writeKeyTables(root: string): Promise<void> {
-  for (const [path, text] of Object.entries(formatKeyTables())) {
+  for (const [path, text] of Object.entries(await formatKeyTables())) {
     await Deno.writeTextFile(`${root}${path}`, text);
   }
 }

@@ -15,7 +15,7 @@ import type { Result } from "../../../cni/result/result.ts";
 import { valueOf } from "../../../cni/tools/about.ts";
 import { sharedLinkOf } from "../routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
-import { findAbout } from "../../../plugins/abouts.ts";
+import { FACTS } from "../../../plugins/lists/facts.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
 import { createNodeInvoker } from "../../daemon/node_invoker.ts";
 import { DROP_CHECKS, findDroppingRules } from "../drops.ts";
@@ -153,7 +153,7 @@ export async function tryNetwork(
 /** Says why a network cannot be tried without harm; undefined if it can. */
 function findObstacle({ plugins }: ConfiguredNetwork): string | undefined {
   for (const { type, document } of plugins) {
-    const about = findAbout(type);
+    const about = FACTS.get(type);
     if (about?.network?.lowerLink?.(document)?.use === "moved") {
       return `${type} would take a link from the node`;
     }

@@ -14,7 +14,7 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Lookup } from "../../../ffi/rtnl/route.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import { findAbout } from "../../../plugins/abouts.ts";
+import { FACTS } from "../../../plugins/lists/facts.ts";
 import type { NodeAttachment } from "../../attachments/node_attachments.ts";
 import { listCachedPlugins } from "../live.ts";
 import type { Node, Patience } from "../node.ts";
@@ -224,5 +224,5 @@ export function describeLink({ name, kind, mtu }: Link): string {
 
 /** Returns what a plugin of this project does to the network; undefined for others. */
 export function networkOf({ type }: JsonObject): NetworkFacts | undefined {
-  return findAbout(String(type))?.network;
+  return FACTS.get(String(type))?.network;
 }
