@@ -105,7 +105,9 @@ export {
   type Place,
   type Problem,
   type Severity,
+  WARNING_CODES,
   warningAt,
+  type WarningCode,
 } from "./cni/tools/problem.ts";
 
 export type {

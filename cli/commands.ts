@@ -127,7 +127,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     }],
     flags: {
       "all": { summary: "check all networks in the configuration directory" },
-      ...pick("strict", "format", ...DIRECTORIES),
+      ...pick("strict", "ignore", "format", ...DIRECTORIES),
     },
     timeout: TIMEOUT,
     load: async () => (await import("./validate/command.ts")).validate,

@@ -41,6 +41,10 @@ export const FLAGS = {
   },
   "dry-run": { summary: "show what would change without changing it" },
   "strict": { summary: "treat notes and warnings as errors" },
+  "ignore": {
+    value: "CODES",
+    summary: "leave out warnings with these codes, such as gateway-off-subnet",
+  },
   "format": {
     value: "FORMAT",
     default: "text",

@@ -94,7 +94,8 @@ const TEXTS: HelpTexts = {
       "third-party plugins are not checked. A file may also hold Kubernetes " +
       "objects in YAML; a directory stands for its files.",
       "Exits with 1 if there is an error; with --strict, also if there is a " +
-      "warning.",
+      "warning. --ignore silences warnings that are meant so, by their codes, " +
+      "which --json shows.",
     ],
     examples: {
       "cni validate ./new.conflist":

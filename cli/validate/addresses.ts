@@ -100,10 +100,17 @@ function checkRoutes(
       warningAt(
         at,
         `a second route to ${dst}; only one of them takes effect`,
+        "second-route",
       ),
     ];
     const bits = dst.hasHostBits
-      ? [warningAt([...at, "dst"], `${dst} has host bits set: ${dst.masked()}`)]
+      ? [
+        warningAt(
+          [...at, "dst"],
+          `${dst} has host bits set: ${dst.masked()}`,
+          "host-bits",
+        ),
+      ]
       : [];
     return [...repeated, ...bits, ...checkGateway(route, at, subnets)];
   });
@@ -135,7 +142,7 @@ function checkGateway(
   }
   if (!subnets.some(({ family }) => family === dst.family)) {
     const problem = `the container has no IPv${dst.family} address`;
-    return [warningAt([...at, "dst"], problem)];
+    return [warningAt([...at, "dst"], problem, "route-family")];
   }
   const isReachable = gw === undefined || gw.isLinkLocal ||
     subnets.some((subnet) => subnet.contains(gw));
@@ -144,6 +151,7 @@ function checkGateway(
       [...at, "gw"],
       `${gw} is in none of the container's subnets: ${subnets.join(", ")}; ` +
         "containers look for it on the link",
+      "gateway-off-subnet",
     ),
   ];
 }
@@ -166,6 +174,8 @@ function checkNameservers(
     .flatMap((server, index) => {
       if (typeof server !== "string" || readIp(server)) return [];
       const path = [...place, "nameservers", index];
-      return [warningAt(path, `"${server}" is not an IP address`)];
+      return [
+        warningAt(path, `"${server}" is not an IP address`, "name-server"),
+      ];
     });
 }

@@ -10,6 +10,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { listConfFiles } from "../../libcni/mod.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
+import { didYouMean } from "../../base/command_line/suggest.ts";
 import type { CniCall } from "../flags.ts";
 import {
   createRuntime,
@@ -26,6 +27,7 @@ import {
 import {
   formatPlace,
   type Problem,
+  WARNING_CODES,
   warningAt,
 } from "../../cni/tools/problem.ts";
 import { locate, readFile, readSources, type Source } from "./sources.ts";
@@ -74,6 +76,7 @@ async function reportOn(
   const quiet = { ...call, onStderr(): void {} };
   const { pluginDirs } = directories;
   const { signal } = call;
+  const ignored = readIgnored(call);
   const runtime = createRuntime(quiet, directories);
   const validator = { runtime, pluginDirs, env: call.env, signal };
   const validated: { source: Source; neighbor: Neighbor }[] = [];
@@ -94,7 +97,8 @@ async function reportOn(
       ...validation.problems,
       ...checkNeighbors(neighbor, others),
       ...isIgnored(source, directories) ? [IGNORED] : [],
-    ].map((problem) => call.flags.strict ? harden(problem) : problem);
+    ].filter((problem) => !isIgnoredWarning(problem, ignored))
+      .map((problem) => call.flags.strict ? harden(problem) : problem);
     const hasErrors = problems.some(({ severity }) => severity === "error");
     const valid = !hasErrors && (problems.length === 0 || !call.flags.strict);
     return {
@@ -104,9 +108,10 @@ async function reportOn(
       valid,
       problems: problems.map((problem) => {
         const { severity, place, message, isUnknownKey = false } = problem;
+        const { code = severity === "warning" ? "value" : null } = problem;
         const path = formatPlace(place);
         const location = locate(source, problem);
-        return { severity, path, message, isUnknownKey, ...location };
+        return { severity, path, message, code, isUnknownKey, ...location };
       }).sort(comparePositions),
       plugins: validation.types,
       capabilities: validation.capabilities,
@@ -115,11 +120,34 @@ async function reportOn(
   });
 }
 
+/** Reads `--ignore`. @throws {UsageError} If a code is unknown */
+function readIgnored({ flags, command }: CniCall): readonly string[] {
+  const codes = (flags.ignore ?? "").split(",").map((code) => code.trim())
+    .filter((code) => code !== "");
+  const known: readonly string[] = WARNING_CODES;
+  const unknown = codes.find((code) => !known.includes(code));
+  if (unknown === undefined) return codes;
+  throw refuse(
+    command,
+    `no warning has the code "${unknown}"${didYouMean(unknown, known)}; ` +
+      `the codes are ${known.join(", ")}`,
+  );
+}
+
+/** Errors cannot be ignored. */
+function isIgnoredWarning(
+  { severity, code = "value" }: Problem,
+  ignored: readonly string[],
+): boolean {
+  return severity === "warning" && ignored.includes(code);
+}
+
 /** A problem of any other file than those that runtimes read. */
 const IGNORED = {
   ...warningAt(
     [],
     "runtimes ignore *.yaml in their directory: an API server takes it",
+    "file",
   ),
   offset: 0,
 };

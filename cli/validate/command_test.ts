@@ -1,5 +1,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
+import { WARNING_CODES } from "../../cni/tools/problem.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 
 const VERSIONS = `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'`;
@@ -124,4 +126,67 @@ Deno.test("networks shows whether the node daemon runs the plugins", async () =>
     ["off", "off"],
     ["theirs", null],
   ]);
+});
+
+Deno.test("validate --ignore leaves out warnings, and no errors", async (t) => {
+  using directory = new PluginDirectory();
+  for (const type of ["ptp", "host-local"]) directory.addOwnExecutable(type);
+  const validate = async (
+    keys: object,
+    ...args: string[]
+  ): Promise<string[]> => {
+    const ipam = {
+      type: "host-local",
+      subnet: "10.1.0.0/24",
+      gateway: "10.9.0.1",
+    };
+    const network = {
+      cniVersion: "1.1.0",
+      name: "pods",
+      plugins: [{ type: "ptp", ipam, ...keys }],
+    };
+    const file = directory.addFile("10.conflist", JSON.stringify(network));
+    const { stdout, exitCode } = await runCni(
+      ...["validate", "--strict", "--json", file, ...args],
+      `--cni-path=${directory.path}`,
+      "--conf-dir=/dev/null",
+    );
+    const { problems } = JSON.parse(stdout);
+    const codes = problems.map((one: { code: string }) => `${one.code}`);
+    return [`exit ${exitCode}`, ...codes];
+  };
+  const off = "gateway-off-subnet";
+  const rows: [
+    name: string,
+    keys: object,
+    ignored: string[],
+    found: string[],
+  ][] = [
+    ["nothing", { x: 1 }, [], ["exit 1", off, "unknown-key"]],
+    ["one code", { x: 1 }, [`--ignore=${off}`], ["exit 1", "unknown-key"]],
+    ["the only warning", {}, [`--ignore=${off}`], ["exit 0"]],
+    ["two codes", { x: 1 }, [`--ignore=unknown-key, ${off}`], ["exit 0"]],
+    ["an error", { mtu: "x" }, ["--ignore", `value,${off}`], [
+      "exit 1",
+      "null",
+    ]],
+  ];
+  await eachRow(t, rows, async ([, keys, ignored, found]) => {
+    assertEquals((await validate(keys, ...ignored)).sort(), found.toSorted());
+  });
+  const { stderr, exitCode } = await runCni(
+    "validate",
+    "--ignore=gateway-of-subnet",
+    "pods",
+  );
+  assertMatch(
+    stderr,
+    /no warning has the code "gateway-of-subnet"; did you mean "gateway-off-subnet"\?; the codes are file, /,
+  );
+  assertEquals(exitCode, 1);
+  const page = await Deno.readTextFile("docs/validate.md");
+  assertEquals(
+    WARNING_CODES.filter((code) => !page.includes(`| \`${code}\` `)),
+    [],
+  );
 });

@@ -95,7 +95,13 @@ export function readConf(given: Given): ReadConf {
   ];
   const warnings = [
     ...form === "plugin" && hasPlugins && !isBare
-      ? [warningAt(["plugins"], "runtimes expect a list in a file *.conflist")]
+      ? [
+        warningAt(
+          ["plugins"],
+          "runtimes expect a list in a file *.conflist",
+          "file",
+        ),
+      ]
       : [],
     ...isLoopback && given.defaultName === undefined
       ? [
@@ -103,6 +109,7 @@ export function readConf(given: Given): ReadConf {
           ["name"],
           "missing: CRI-O names the network after the file; cni and multus do " +
             "not find it",
+          "file",
         ),
       ]
       : [],

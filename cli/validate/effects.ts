@@ -58,11 +58,15 @@ function checkDataDir({ folded, place, ipam }: CheckedPlugin): Problem[] {
   const at = [...place, "ipam", "dataDir"];
   if (!dataDir.startsWith("/")) {
     return [
-      warningAt(at, "a relative path depends on the runtime's directory"),
+      warningAt(
+        at,
+        "a relative path depends on the runtime's directory",
+        "node-file",
+      ),
     ];
   }
   return PSEUDO_DIRECTORY.test(dataDir)
-    ? [warningAt(at, `nothing can be written to "${dataDir}"`)]
+    ? [warningAt(at, `nothing can be written to "${dataDir}"`, "node-file")]
     : [];
 }
 
@@ -81,12 +85,17 @@ function checkOverrides(
         keyWarningAt(
           [...place, "cniVersion"],
           `no effect: the plugin gets the list's, "${list.cniVersion}"`,
+          "no-effect",
         ),
       ]
       : [],
-    ...document["prevResult"] === undefined
-      ? []
-      : [keyWarningAt([...place, "prevResult"], "the runtime sets it")],
+    ...document["prevResult"] === undefined ? [] : [
+      keyWarningAt(
+        [...place, "prevResult"],
+        "the runtime sets it",
+        "no-effect",
+      ),
+    ],
   ];
 }
 
@@ -103,7 +112,11 @@ function checkUnused({ conf, place, own, about }: CheckedPlugin): Problem[] {
     .filter((key) => !isUsed[key] && document[key] !== undefined)
     .filter((key) => Object.keys(objectOf(document[key])).length > 0)
     .map((key) =>
-      keyWarningAt([...place, key], `no effect: ${type} ignores it`)
+      keyWarningAt(
+        [...place, key],
+        `no effect: ${type} ignores it`,
+        "no-effect",
+      )
     );
 }
 

@@ -91,6 +91,7 @@ function checkSet([first, ...others]: readonly NetworkGateway[]): Problem[] {
     warningAt(
       place,
       describeClash(link, `${first.address} of the set's first range`),
+      "gateway-clash",
     )
   );
 }

@@ -122,9 +122,14 @@ export function listOddSpellings(
         objectOf(wanted as JsonObject)[spelling],
         [...at, key],
       );
-      return spelling === key
-        ? inner
-        : [keyWarningAt([...at, key], `usually spelt "${spelling}"`), ...inner];
+      return spelling === key ? inner : [
+        keyWarningAt(
+          [...at, key],
+          `usually spelt "${spelling}"`,
+          "key-spelling",
+        ),
+        ...inner,
+      ];
     });
   };
   return compare(document, folded, place);

@@ -70,6 +70,7 @@ function checkName(
     keyWarningAt(
       ["name"],
       `not used: ${first.label} has this name too, and comes first${others}`,
+      "file",
     ),
   ];
 }
@@ -94,7 +95,11 @@ function checkRange(
     : `, and ranges of ${more.length} more: ` +
       listSome([...clashes.keys()].slice(1));
   return [
-    warningAt(range.place, `${range.subnet} overlaps ${first}${andMore}`),
+    warningAt(
+      range.place,
+      `${range.subnet} overlaps ${first}${andMore}`,
+      "range-overlap",
+    ),
   ];
 }
 
@@ -121,7 +126,7 @@ function checkGateway(
       continue;
     }
     const whose = `${other} of network "${list?.name}" in ${label}`;
-    return [warningAt(place, describeClash(link, whose))];
+    return [warningAt(place, describeClash(link, whose), "gateway-clash")];
   }
   return [];
 }

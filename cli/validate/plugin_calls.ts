@@ -127,7 +127,9 @@ export async function askForErrors(
       validator.pluginDirs.some(hasFiles);
     // What is denied to this user says nothing about root, who runs plugins.
     if (isFile && type === ipamType && hintAtRoot(failure) === "") {
-      return [warningAt([...at, ...named], `on this node: ${message}`)];
+      return [
+        warningAt([...at, ...named], `on this node: ${message}`, "node-file"),
+      ];
     }
   }
   return [];
@@ -186,7 +188,7 @@ function checkKnown(type: string, place: Place): Problem[] {
   const hint = didYouMean(type, [...pluginNames, ...programNames]);
   return hint === ""
     ? []
-    : [warningAt(place, `unknown plugin "${type}"${hint}`)];
+    : [warningAt(place, `unknown plugin "${type}"${hint}`, "unknown-plugin")];
 }
 
 function checkSupport(

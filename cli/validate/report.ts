@@ -7,7 +7,11 @@
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { showControls, type Style } from "../../base/command_line/style.ts";
 import { wrap } from "../../base/command_line/table.ts";
-import type { Severity } from "../../cni/tools/problem.ts";
+import {
+  type Severity,
+  WARNING_CODES,
+  type WarningCode,
+} from "../../cni/tools/problem.ts";
 
 /** A problem as reported. */
 export interface ReportedProblem {
@@ -15,6 +19,8 @@ export interface ReportedProblem {
   /** Such as `plugins[0].ipam.subnet`; "" for the whole configuration. */
   readonly path: string;
   readonly message: string;
+  /** What a warning is about; null for an error. */
+  readonly code: WarningCode | null;
   readonly file: string;
   /** Starts at 1. */
   readonly line: number;
@@ -108,14 +114,15 @@ function formatProblems(
   const places = problems.map(({ line, column }) => `${line}:${column}`);
   const width = Math.max(0, ...places.map(({ length }) => length));
   return problems.flatMap((problem, index) => {
-    const { severity, file, line, path, message } = problem;
+    const { severity, file, line, path, message, code } = problem;
     const mark = severity === "error" ? style.red : style.yellow;
     const where = path === "" ? "" : `${path}: `;
     const at = places[index] ?? "";
     const gap = " ".repeat(width - at.length + 1);
     const start = showControls(`${file}:${at}`) + gap;
     const word = severity.padEnd("warning".length);
-    const text = `${start}${word} ${showControls(where + message)}`;
+    const about = code === null ? "" : ` [${code}]`;
+    const text = `${start}${word} ${showControls(where + message)}${about}`;
     const lines = wrap(text, (style.width ?? Infinity) - 4)
       .map((line, index) => index === 0 ? line : `    ${line}`)
       // Wrapping counts characters, so the colour comes after it.
@@ -197,7 +204,7 @@ function toSarif(problems: readonly ReportedProblem[]): object {
         driver: {
           name: "cni validate",
           version: PLUGINS_VERSION,
-          rules: [{ id: "error" }, { id: "warning" }],
+          rules: ["error", ...WARNING_CODES].map((id) => ({ id })),
         },
       },
       columnKind: "unicodeCodePoints",
@@ -205,7 +212,7 @@ function toSarif(problems: readonly ReportedProblem[]): object {
         const { severity, file, line, column, path, message } = problem;
         const text = (path === "" ? "" : `${path}: `) + message;
         return {
-          ruleId: severity,
+          ruleId: problem.code ?? "error",
           level: severity,
           message: { text },
           locations: [{

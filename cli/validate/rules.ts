@@ -64,17 +64,22 @@ export function checkList(
 function checkVersion(cniVersion: string, isBare: boolean): Problem[] {
   const known = SPEC_VERSIONS.find((version) => version === cniVersion);
   if (cniVersion === "") {
-    return [warningAt(["cniVersion"], 'missing, which means "0.1.0"')];
+    return [
+      warningAt(["cniVersion"], 'missing, which means "0.1.0"', "version"),
+    ];
   }
   if (known === undefined) {
     const versions = SPEC_VERSIONS.join(", ");
-    return [warningAt(["cniVersion"], `known versions are ${versions}`)];
+    return [
+      warningAt(["cniVersion"], `known versions are ${versions}`, "version"),
+    ];
   }
   if (isBare || compareVersions(known, LISTS_SINCE) >= 0) return [];
   return [
     warningAt(
       ["cniVersion"],
       `lists of plugins require ${LISTS_SINCE} or later`,
+      "version",
     ),
   ];
 }
@@ -134,6 +139,7 @@ function checkPositions(
       path,
       `no effect on the interface: ${conf.type} only brings up lo, and belongs ` +
         "in a network of its own",
+      "no-effect",
     )
   );
   const makers = [first, ...others]
@@ -263,6 +269,7 @@ export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
       keyWarningAt(
         [...place, "capabilities", name],
         `${type} does not use it${didYouMean(name, used)}`,
+        "no-effect",
       )
     );
   return useless;

@@ -9,6 +9,28 @@ import { formatPath } from "../../base/json/json.ts";
 /** Error: the network cannot work. Warning: it works, but probably not as intended. */
 export type Severity = "error" | "warning";
 
+/** What warnings are about, by which users silence them. */
+export const WARNING_CODES = [
+  "file",
+  "gateway-clash",
+  "gateway-off-subnet",
+  "host-bits",
+  "key-spelling",
+  "name-server",
+  "no-effect",
+  "node-file",
+  "range-overlap",
+  "route-family",
+  "second-route",
+  "unknown-key",
+  "unknown-plugin",
+  "value",
+  "version",
+] as const;
+
+/** One of {@linkcode WARNING_CODES}. */
+export type WarningCode = typeof WARNING_CODES[number];
+
 /** A place: keys and indices. */
 export type Place = readonly PropertyKey[];
 
@@ -22,6 +44,8 @@ export interface Problem {
   readonly isKey: boolean;
   /** Whether nothing reads the key, which is probably misspelt. */
   readonly isUnknownKey?: boolean;
+  /** What a warning is about; `value` by default. */
+  readonly code?: WarningCode;
   /** A sentence without a full stop. */
   readonly message: string;
   /** Its position in the text, in UTF-16 code units; absent if the place says it. */
@@ -34,18 +58,26 @@ export function errorAt(place: Place, message: string): Problem {
 }
 
 /** Creates a warning. */
-export function warningAt(place: Place, message: string): Problem {
-  return { severity: "warning", place, isKey: false, message };
+export function warningAt(
+  place: Place,
+  message: string,
+  code: WarningCode = "value",
+): Problem {
+  return { severity: "warning", place, isKey: false, message, code };
 }
 
 /** Creates a warning about a key. */
-export function keyWarningAt(place: Place, message: string): Problem {
-  return { ...warningAt(place, message), isKey: true };
+export function keyWarningAt(
+  place: Place,
+  message: string,
+  code?: WarningCode,
+): Problem {
+  return { ...warningAt(place, message, code), isKey: true };
 }
 
 /** Creates a warning about a key that nothing reads. */
 export function unknownKeyAt(place: Place, message: string): Problem {
-  return { ...keyWarningAt(place, message), isUnknownKey: true };
+  return { ...keyWarningAt(place, message, "unknown-key"), isUnknownKey: true };
 }
 
 /** Formats a place: `plugins[0].ipam.subnet`; "" for the whole configuration. */

@@ -57,6 +57,7 @@ function lintRangeKeys(ipam: JsonObject): Problem[] {
       keyWarningAt(
         [key],
         'no effect without "subnet" beside it; put it into a range of "ranges"',
+        "no-effect",
       )
     );
 }
@@ -68,9 +69,13 @@ export function isVolatile(directory: string): boolean {
 
 function lintStay({ stay, stayTime, dataDir }: JsonObject): Problem[] {
   if (stay === undefined) {
-    return stayTime === undefined
-      ? []
-      : [keyWarningAt(["stayTime"], 'no effect without "stay": "name"')];
+    return stayTime === undefined ? [] : [
+      keyWarningAt(
+        ["stayTime"],
+        'no effect without "stay": "name"',
+        "no-effect",
+      ),
+    ];
   }
   return [
     ...stayTime === undefined
@@ -81,6 +86,7 @@ function lintStay({ stay, stayTime, dataDir }: JsonObject): Problem[] {
         warningAt(
           ["dataDir"],
           `no name keeps its address at a reboot: "${dataDir}" is empty then`,
+          "node-file",
         ),
       ]
       : [],
@@ -156,7 +162,13 @@ function checkRange({ range, place }: WrittenRange): Problem[] {
       ? [warningAt(at, `${subnet} is not a network for containers`)]
       : [],
     ...checkGateway(gateway, subnet)
-      .map((problem) => warningAt([...place, "gateway"], problem)),
+      .map((problem) =>
+        warningAt(
+          [...place, "gateway"],
+          problem,
+          gateway && subnet.contains(gateway) ? "value" : "gateway-off-subnet",
+        )
+      ),
     ...broadcast !== undefined && end?.equals(broadcast)
       ? [warningAt([...place, "rangeEnd"], `${end} is the broadcast address`)]
       : [],

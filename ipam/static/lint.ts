@@ -69,6 +69,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
           warningAt(
             [...place, "gateway"],
             `${router} is not in ${own}: containers look for it on the link`,
+            "gateway-off-subnet",
           ),
         ],
         ...router?.equals(ip)

@@ -99,13 +99,20 @@ function checkStay(
       ? [errorAt(["stay"], 'needs "stayTime": how long a name keeps it')]
       : [],
     ...!isOf("name") && stayTime !== undefined
-      ? [warningAt(["stayTime"], 'no effect without "stay": "name"')]
+      ? [
+        warningAt(
+          ["stayTime"],
+          'no effect without "stay": "name"',
+          "no-effect",
+        ),
+      ]
       : [],
     ...!isOf("statefulset") && stayWhenScaled !== undefined
       ? [
         warningAt(
           ["stayWhenScaled"],
           'no effect without "stay": "statefulset"',
+          "no-effect",
         ),
       ]
       : [],
@@ -130,9 +137,13 @@ function checkRange({ range, place, text }: WrittenRange): Problem[] {
   const [start, end] = bounds.map((key) => readIp(range[key]));
   const outside = bounds.flatMap((key) => {
     const ip = readIp(range[key]);
-    return ip === undefined || cidr.contains(ip)
-      ? []
-      : [warningAt([...place, key], `no effect: ${ip} is not in ${cidr}`)];
+    return ip === undefined || cidr.contains(ip) ? [] : [
+      warningAt(
+        [...place, key],
+        `no effect: ${ip} is not in ${cidr}`,
+        "no-effect",
+      ),
+    ];
   });
   const { exclude } = range;
   const blocks = (Array.isArray(exclude) ? exclude : []).map((text) =>
@@ -160,6 +171,7 @@ function checkRange({ range, place, text }: WrittenRange): Problem[] {
         warningAt(
           [...place, "exclude", index],
           `no effect: ${block} is not in ${cidr}`,
+          "no-effect",
         ),
       ]
     ),
@@ -176,6 +188,7 @@ function checkOverlaps(ranges: readonly WrittenRange[]): Problem[] {
         [...place, "range"],
         `${cidr} overlaps ${other.text.cidr} in ` +
           formatPlace(["ipam", ...other.place, "range"]),
+        "range-overlap",
       ),
     ];
   });
@@ -192,6 +205,7 @@ function checkGateway(
     warningAt(
       ["gateway"],
       `${gateway} is in none of the ranges: containers look for it on the link`,
+      "gateway-off-subnet",
     ),
   ];
 }

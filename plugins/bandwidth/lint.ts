@@ -31,6 +31,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
       [],
       "bandwidth limits nothing: it never gets a rate, as neither a rate nor " +
         'the capability "bandwidth" is there',
+      "no-effect",
     ),
   ];
   return [...directions, ...both, ...idle];

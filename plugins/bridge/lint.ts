@@ -38,7 +38,7 @@ export function lint({ conf }: Linted): Problem[] {
   const hasIpam = Boolean(objectOf(conf["ipam"])["type"]);
   const idle = ["isGateway", "isDefaultGateway", "ipMasq", "forceAddress"]
     .filter((key) => conf[key] === true && !hasIpam)
-    .map((key) => keyWarningAt([key], 'no effect without "ipam"'));
+    .map((key) => keyWarningAt([key], 'no effect without "ipam"', "no-effect"));
   const trunk = listOf(conf["vlanTrunk"]).flatMap((item, index) =>
     ["id", "minID", "maxID"]
       .filter((key) => Number(item[key]) < 1 || Number(item[key]) > MAX_VLAN)

@@ -17,7 +17,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
   const problem = "Cannot specify externalSetMarkChain and markMasqBit";
   const idle = 'portmap maps nothing: the capability "portMappings" is missing';
   return [
-    ...capabilities["portMappings"] ? [] : [warningAt([], idle)],
+    ...capabilities["portMappings"] ? [] : [warningAt([], idle, "no-effect")],
     ...marks.length < 2 ? [] : [errorAt(["externalSetMarkChain"], problem)],
     ...checkConditions("conditionsV4", conf["conditionsV4"], 6),
     ...checkConditions("conditionsV6", conf["conditionsV6"], 4),
