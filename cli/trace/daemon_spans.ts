@@ -10,8 +10,10 @@ import { describeError } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import type { CallTrace } from "../../daemon/server/call_trace.ts";
-import type { EndedCall } from "../../daemon/server/calls.ts";
+import type {
+  CallTrace,
+  EndedCall,
+} from "../../daemon/server/calls.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import { describeAttachment } from "./attachment.ts";
 import { tracePrograms } from "./deno_calls.ts";
@@ -100,15 +102,14 @@ function followCalls(recorder: SpanRecorder): CallTrace {
         env,
         describeAttachment(plugin.name, env),
       );
-      const outcome = await begun.within(run);
-      begun.end(describeOutcome(outcome));
-      return outcome;
-    },
-    onEnded({ ms, waitedMs }: EndedCall): void {
-      const endMs = performance.now();
-      const startMs = endMs - ms;
-      const wait = { kind: "wait", name: "turn" } as const;
-      recorder.add(wait, startMs, { endMs: startMs + waitedMs });
+      return await begun.within(async () => {
+        const ended = await run();
+        const startMs = performance.now() - ended.ms;
+        const wait = { kind: "wait", name: "turn" } as const;
+        recorder.add(wait, startMs, { endMs: startMs + ended.waitedMs });
+        begun.end(describeOutcome(ended));
+        return ended;
+      });
     },
     linkDeletion: (inner) => ({
       now: (links, run) => deletion(links, () => inner.now(links, run)),
@@ -118,7 +119,7 @@ function followCalls(recorder: SpanRecorder): CallTrace {
 }
 
 function describeOutcome(
-  outcome: Awaited<ReturnType<CallTrace["around"]>>,
+  { outcome }: EndedCall,
 ): Parameters<ReturnType<SpanRecorder["begin"]>["end"]>[0] {
   if ("notMine" in outcome) return { more: { notMine: outcome.notMine } };
   if (outcome.exitCode === 0) return {};

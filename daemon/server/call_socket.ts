@@ -10,7 +10,7 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
 import type { Admission } from "../service/admission.ts";
-import type { Answer, Call, Outcome } from "./calls.ts";
+import type { Call, Calls, Outcome } from "./calls.ts";
 import { type Exchange, OwnSocket } from "../service/own_socket.ts";
 import {
   type CallerWorld,
@@ -57,13 +57,8 @@ export interface CallSocketOptions {
   readonly translate?:
     | ((request: CallRequest) => Promise<Translation | Reason | undefined>)
     | undefined;
-  /**
-   * Called for each call that comes, before it runs. `isLeft`: whether its caller
-   * must run it itself.
-   */
-  readonly onCall?: (request: CallRequest, isLeft: Promise<boolean>) => void;
-  /** Runs a call, and hands its outcome over. */
-  readonly run: (call: Call, answer: Answer) => Promise<unknown>;
+  /** Runs them. */
+  readonly calls: Pick<Calls, "note" | "run" | "report">;
   /** The world that a caller must share with this process. */
   readonly world: OwnWorld;
   /** Reads the world of a caller; {@linkcode readCallerWorld} by default. */
@@ -163,7 +158,7 @@ class Conversation implements Exchange {
     const { maxRequest = MAX_REQUEST } = this.#options;
     try {
       const request = this.#buffer.add(bytes, maxRequest);
-      if (request !== undefined) this.#start(request);
+      if (request !== undefined) this.#serve(request);
     } catch (error) {
       const isTooLong = error instanceof RangeError;
       this.#refuse(isTooLong ? "request too long" : "malformed request");
@@ -188,47 +183,61 @@ class Conversation implements Exchange {
     this.#refuse(reason);
   }
 
-  async #start(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  /** From the bytes of a request to its answer. */
+  async #serve(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     this.#hasRequest = true;
+    const { calls, log } = this.#options;
     try {
       const request = decodeRequest(bytes);
       this.#call = describeCall(request);
-      this.#options.onCall?.(request, this.#isLeft.promise);
-      const { uid } = this.#connection.peer;
-      if (uid !== Deno.uid()) return this.#refuse("another user");
-      const callerWorld = this.#readWorld();
-      if (callerWorld === undefined) {
-        this.#connection.look();
-        const isGone = this.#gone.signal.aborted;
-        return this.#refuse(isGone ? "caller gone" : "unknown process");
-      }
-      const { world } = this.#options;
-      const difference = findDifference(world, request, callerWorld);
-      if (difference !== undefined) return this.#refuse(difference);
+      calls.note(request, this.#isLeft.promise);
+      const caller = this.#checkCaller(request);
+      if (typeof caller === "string") return this.#refuse(caller);
       const work = await this.#findWork(request);
       if (typeof work === "string") return this.#refuse(work);
       // The end of the connection may have come already.
       this.#connection.look();
-      if (this.#take()) await this.#run(callerWorld, work);
-      else this.#refuse("caller gone");
+      if (!this.#take()) return this.#refuse("caller gone");
+      using _alive = this.#signs.begin(this.#connection);
+      const { answer, ...run } = work;
+      const ended = await calls.run({
+        ...run,
+        exe: caller.exe,
+        signal: this.#gone.signal,
+        look: () => this.#connection.look(),
+        from: describePeer(this.#connection.peer),
+      });
+      const { outcome } = ended;
+      const answered = "notMine" in outcome ? outcome : await answer(outcome);
+      if ("notMine" in answered) this.#refuse(answered.notMine);
+      else {
+        const { stdout, exitCode } = answered;
+        this.#end({ stdout, exitCode });
+      }
+      calls.report(ended);
     } catch (error) {
-      const { log } = this.#options;
       log.warn("Cannot read a request", { error: describeError(error) });
       this.#refuse("malformed request");
     }
   }
 
-  #readWorld(): CallerWorld | undefined {
-    const { readWorld = readCallerWorld, log } = this.#options;
+  /** Returns the caller's world, or why its calls are not for this process. */
+  #checkCaller(request: CallRequest): CallerWorld | Reason {
+    const { world, readWorld = readCallerWorld, log } = this.#options;
+    const { peer } = this.#connection;
+    if (peer.uid !== Deno.uid()) return "another user";
+    let caller: CallerWorld;
     try {
-      return this.#process.read(readWorld);
+      caller = this.#process.read(readWorld);
     } catch (error) {
       log.info("Cannot read the caller's process", {
-        from: describePeer(this.#connection.peer),
+        from: describePeer(peer),
         error: describeError(error),
       });
-      return undefined;
+      this.#connection.look();
+      return this.#gone.signal.aborted ? "caller gone" : "unknown process";
     }
+    return findDifference(world, request, caller) ?? caller;
   }
 
   async #findWork(request: CallRequest): Promise<Translation | Reason> {
@@ -250,30 +259,10 @@ class Conversation implements Exchange {
   /** Takes the call, unless the caller has stopped waiting for that. */
   #take(): boolean {
     const isSent = this.#connection.send(encodeMessage("taken"));
-    return isSent && !this.#gone.signal.aborted;
-  }
-
-  async #run(
-    { exe }: CallerWorld,
-    { answer, ...work }: Translation,
-  ): Promise<void> {
+    if (!isSent || this.#gone.signal.aborted) return false;
     this.#isBegun = true;
     this.#isLeft.resolve(false);
-    using _alive = this.#signs.begin(this.#connection);
-    const call: Call = {
-      ...work,
-      exe,
-      signal: this.#gone.signal,
-      look: () => this.#connection.look(),
-      from: describePeer(this.#connection.peer),
-    };
-    await this.#options.run(call, async (outcome) => {
-      if ("notMine" in outcome) return this.#refuse(outcome.notMine);
-      const answered = await answer(outcome);
-      if ("notMine" in answered) return this.#refuse(answered.notMine);
-      const { stdout, exitCode } = answered;
-      this.#end({ stdout, exitCode });
-    });
+    return true;
   }
 
   /** Leaves the call to its caller. Counts it once: others may have refused it meanwhile. */

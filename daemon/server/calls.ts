@@ -58,11 +58,10 @@ export type Outcome =
   | Pick<DispatchOutput, "stdout" | "exitCode">
   | { readonly notMine: Reason };
 
-/** Receives a call's outcome before it is logged and counted. Never throws. */
-export type Answer = (outcome: Outcome) => Promise<void>;
-
 /** A call that has ended. */
 export interface EndedCall {
+  readonly call: Call;
+  readonly outcome: Outcome;
   /** The plugin's type. */
   readonly plugin: string;
   readonly command: string;
@@ -74,6 +73,17 @@ export interface EndedCall {
   readonly ms: number;
   /** The part of it until its turn, in ms. */
   readonly waitedMs: number;
+}
+
+/** Follows calls, for traces; they run as without it. */
+export interface CallTrace {
+  /** Runs a call by calling `run`: what is done meanwhile is part of it. */
+  readonly around: (
+    call: Call,
+    run: () => Promise<EndedCall>,
+  ) => Promise<EndedCall>;
+  /** Follows the deletion of links, which happens on another thread. */
+  readonly linkDeletion: (deletion: LinkDeletion) => LinkDeletion;
 }
 
 /** Options of {@linkcode Calls}. */
@@ -93,10 +103,7 @@ export interface CallsOptions {
   readonly isPerContainer?: boolean;
   readonly log: Pick<Log, "info" | "warn">;
   readonly onEnded?: (call: EndedCall) => void;
-  /** Runs each call by calling `run`: what is done meanwhile is part of it. */
-  readonly around?:
-    | ((call: Call, run: () => Promise<Outcome>) => Promise<Outcome>)
-    | undefined;
+  readonly trace?: CallTrace | undefined;
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
   /** Notes calls that have come and have had no event yet ({@linkcode Calls.note}). */
@@ -160,17 +167,17 @@ export class Calls {
   }
 
   /**
-   * Runs a call when it is its turn. Never throws.
-   *
-   * @param answer Whoever waits for a call need not wait for its log line
+   * Runs a call when it is its turn. Never throws. {@linkcode report} is for
+   * after the answer: whoever waits for a call need not wait for its log line.
    */
-  async run(call: Call, answer?: Answer): Promise<Outcome> {
-    const { around } = this.#options;
-    const run = (): Promise<Outcome> => this.#run(call, answer);
-    return await (around === undefined ? run() : around(call, run));
+  async run(call: Call): Promise<EndedCall> {
+    const { trace } = this.#options;
+    return trace === undefined
+      ? await this.#run(call)
+      : await trace.around(call, () => this.#run(call));
   }
 
-  async #run(call: Call, answer?: Answer): Promise<Outcome> {
+  async #run(call: Call): Promise<EndedCall> {
     const arrivedMs = performance.now();
     const command = call.env["CNI_COMMAND"] ?? "";
     const subject = readSubject(call, this.#options.isPerContainer);
@@ -182,13 +189,16 @@ export class Calls {
     const outcome = await this.#runEntry(entry, () => {
       startedMs = performance.now();
     });
-    const endedMs = performance.now();
-    await answer?.(outcome);
-    this.#report(entry, outcome, {
-      ms: endedMs - arrivedMs,
+    return {
+      call,
+      outcome,
+      plugin: call.plugin.name,
+      command,
+      network: subject.network,
+      code: codeOf(outcome),
+      ms: performance.now() - arrivedMs,
       waitedMs: startedMs - arrivedMs,
-    });
-    return outcome;
+    };
   }
 
   async #runEntry(entry: Entry, onTurn: () => void): Promise<Outcome> {
@@ -397,20 +407,15 @@ export class Calls {
     });
   }
 
-  #report(
-    { call, command, subject }: Entry,
-    outcome: Outcome,
-    { ms, waitedMs }: { ms: number; waitedMs: number },
-  ): void {
+  /** Counts and logs a call that has ended. */
+  report(ended: EndedCall): void {
     const { log, onEnded } = this.#options;
-    const plugin = call.plugin.name;
-    const code = codeOf(outcome);
-    const { network } = subject;
-    onEnded?.({ plugin, command, network, code, ms, waitedMs });
+    const { call, outcome, code, ms, waitedMs } = ended;
+    onEnded?.(ended);
     log.info("call", {
-      plugin,
-      command,
-      network,
+      plugin: ended.plugin,
+      command: ended.command,
+      network: ended.network,
       container: call.env["CNI_CONTAINERID"],
       ifname: call.env["CNI_IFNAME"],
       ..."notMine" in outcome ? { notMine: outcome.notMine } : { code },

@@ -67,7 +67,13 @@ class Told {
       from: "a test",
       ...more,
     };
-    return this.calls.run(call);
+    return this.#run(call);
+  }
+
+  async #run(call: Call): Promise<Outcome> {
+    const ended = await this.calls.run(call);
+    this.calls.report(ended);
+    return ended.outcome;
   }
 
   /** Notes a call that its caller may run. */
@@ -286,7 +292,7 @@ Deno.test("Calls.stop() ends calls that take too long, and undoes ADD", async ()
 
 Deno.test("Calls runs what is not a configuration, to get its error", async () => {
   const told = new Told();
-  const outcome = await told.calls.run({
+  const { outcome } = await told.calls.run({
     plugin: told.plugin,
     env: { CNI_COMMAND: "ADD" },
     stdin: new TextEncoder().encode("["),

@@ -23,9 +23,8 @@ import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 import { Admission, MAX_CONNECTIONS } from "../service/admission.ts";
 import { CallHistory } from "./call_history.ts";
-import type { CallTrace } from "./call_trace.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
-import { type Caller, Calls } from "./calls.ts";
+import { type Caller, Calls, type CallTrace } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
 import { GarbageCollector } from "./garbage.ts";
@@ -159,12 +158,11 @@ class NodeDaemon {
       hostNetns,
       maxCalls: this.maxCalls,
       linkDeletion: trace?.linkDeletion(linkRemover) ?? linkRemover,
-      around: trace?.around,
+      trace,
       log,
       onChild: openPluginCgroup(),
       lookForCalls: () => this.#lookForCalls(),
       onEnded: (call): void => {
-        trace?.onEnded(call);
         this.#metrics.countCall(call);
         this.#history.addDone(call);
         this.#garbage.afterCall();
@@ -181,8 +179,7 @@ class NodeDaemon {
       lookup,
       translate,
       log,
-      onCall: (call, isLeft) => this.calls.note(call, isLeft),
-      run: (call, answer) => this.calls.run(call, answer),
+      calls: this.calls,
       world: readOwnWorld(build, hostNetns),
       ...readWorld && { readWorld },
       onNotMine: (reason, call): void => {

@@ -8,6 +8,9 @@ import type { EndedCall } from "./calls.ts";
 import type { Reason } from "../service/reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
 
+/** What is counted of a call. */
+type CallFigures = Omit<EndedCall, "call" | "outcome">;
+
 /** Networks with samples of their own; their names come with the calls. */
 const MAX_NETWORKS = 100;
 
@@ -41,10 +44,11 @@ export class DaemonMetrics {
   }
 
   /** Counts a call that the daemon has run. */
-  countCall({ code, ms, waitedMs, ...call }: EndedCall): void {
+  countCall(
+    { plugin, command, network, code, ms, waitedMs }: CallFigures,
+  ): void {
     if (code < 0) return; // It counts as not mine.
-    const { plugin, command } = call;
-    const labels = { plugin, command, network: this.#label(call.network) };
+    const labels = { plugin, command, network: this.#label(network) };
     this.#calls.add({ ...labels, code });
     this.#durations.observe(labels, ms / 1000);
     this.#waits.observe({}, waitedMs / 1000);

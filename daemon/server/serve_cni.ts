@@ -92,7 +92,7 @@ export async function serveCni(
       isEnding: () => isEnding,
       run: async (call) => {
         const isExclusive = call.env["CNI_COMMAND"] === "GC";
-        const outcome = await lock.run(isExclusive, () =>
+        const ended = await lock.run(isExclusive, () =>
           calls.run({
             ...call,
             ...caller,
@@ -100,6 +100,8 @@ export async function serveCni(
             onStderr,
             from: new URL(request.url).pathname,
           }));
+        calls.report(ended);
+        const { outcome } = ended;
         if (!("notMine" in outcome)) return outcome;
         const error = new CniError(ErrorCode.TryAgainLater, outcome.notMine);
         return formatFailure(error, CURRENT_VERSION);

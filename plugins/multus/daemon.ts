@@ -81,7 +81,9 @@ export class MultusService implements Disposable {
           .createHotPlug(hotPlug, { openCluster });
       if (plugin === undefined) throw new Error("this daemon has no multus");
       const entry = { ...call, ...caller, plugin, onStderr, from };
-      const outcome = await calls.run(entry);
+      const ended = await calls.run(entry);
+      calls.report(ended);
+      const { outcome } = ended;
       if ("notMine" in outcome) throw new Error(outcome.notMine);
       return outcome;
     };

@@ -55,10 +55,12 @@ class Daemon {
 
   constructor() {
     this.#world = { ...readOwnWorld(BUILD, this.#hostNetns) };
+    const calls = (): Calls => this.#host(this.#hostNetns).calls;
     const socket = new CallSocket({
       lookup: (type) => this.#lookup(type),
-      run: (call, answer) =>
-        this.#host(this.#hostNetns).calls.run(call, answer),
+      get calls(): Calls {
+        return calls();
+      },
       world: this.#world,
       readWorld: worldLike(() => this.#world),
       log: { info(): void {}, warn: console.error },
