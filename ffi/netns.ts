@@ -143,34 +143,34 @@ function currentFd(): number {
  * leave the machine's network namespace, but cannot enter it again. The thread
  * would go on in the wrong namespace.
  *
- * @throws {StrandedThreadError} If setns(2) refuses
+ * @throws {WrongNetnsError} If setns(2) refuses
  */
 function returnTo(fd: number): void {
   try {
     libc.setns(fd, CLONE_NEWNET);
   } catch (error) {
-    const stranded = new StrandedThreadError(error);
-    onStranded(stranded);
-    throw stranded;
+    const wrong = new WrongNetnsError(error);
+    endInWrongNetns(wrong);
+    throw wrong;
   }
 }
 
-let onStranded: (error: StrandedThreadError) => void = () => {};
+let endInWrongNetns: (error: WrongNetnsError) => void = () => {};
 
 /**
  * Sets what a resident process does at once if its thread cannot return: it must
  * end, since whatever it does next would be done in the wrong namespace.
  */
-export function whenStranded(end: (error: StrandedThreadError) => void): void {
-  onStranded = end;
+export function onWrongNetns(end: (error: WrongNetnsError) => void): void {
+  endInWrongNetns = end;
 }
 
 /**
  * The thread is stuck in the wrong namespace. Never catch this error: any code
  * that runs on the thread afterwards would act on the wrong namespace.
  */
-export class StrandedThreadError extends Error {
-  override readonly name = "StrandedThreadError";
+export class WrongNetnsError extends Error {
+  override readonly name = "WrongNetnsError";
 
   /** @param cause The error of setns(2) */
   constructor(cause: unknown) {

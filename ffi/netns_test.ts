@@ -138,7 +138,7 @@ rootTest(
     const output = new TextDecoder().decode(stdout);
     assertEquals(
       output,
-      "StrandedThreadError setns: EPERM\n",
+      "WrongNetnsError setns: EPERM\n",
       new TextDecoder().decode(stderr),
     );
   },

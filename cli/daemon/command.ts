@@ -31,9 +31,9 @@ import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../daemon/service/pid_file.ts";
 import { collectGarbage } from "../../daemon/server/garbage.ts";
 import {
-  exitAsStranded,
-  exitWhenStranded,
-} from "../../daemon/service/stranded.ts";
+  exitForWrongNetns,
+  exitInWrongNetns,
+} from "../../daemon/service/wrong_netns.ts";
 import { warmUp } from "../../daemon/server/warm_up.ts";
 
 /**
@@ -53,7 +53,7 @@ export async function daemon(
   const { config, env } = hostNamespace === undefined
     ? own
     : enterHost(hostNamespace, own);
-  exitWhenStranded(onStderr);
+  exitInWrongNetns(onStderr);
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
   const log = openDaemonLog(options.logLevel, onStderr);
@@ -175,6 +175,6 @@ function createCheck(onStderr: (text: string) => void): () => void {
   const own = findFileId(OWN_NETNS);
   return () => {
     if (findFileId(OWN_NETNS) === own) return;
-    exitAsStranded("it is in another network namespace", onStderr);
+    exitForWrongNetns("it is in another network namespace", onStderr);
   };
 }

@@ -10,10 +10,7 @@ import { describeError } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import type {
-  CallTrace,
-  EndedCall,
-} from "../../daemon/server/calls.ts";
+import type { CallTrace, EndedCall } from "../../daemon/server/calls.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import { describeAttachment } from "./attachment.ts";
 import { tracePrograms } from "./deno_calls.ts";

@@ -17,7 +17,7 @@ import {
   findDifference,
   type OwnWorld,
   readCallerWorld,
-} from "./own_world.ts";
+} from "./caller_check.ts";
 import { PeerProcess } from "../service/peer_process.ts";
 import {
   type CallRequest,

@@ -6,7 +6,7 @@ import type { Plugin } from "../../cni/plugin.ts";
 import { MessageAt } from "../wire/call_format.ts";
 import type { Reason } from "../service/reasons.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
-import { readOwnWorld } from "./own_world.ts";
+import { readOwnWorld } from "./caller_check.ts";
 
 const BUILD = "a build";
 const HOST = "/proc/thread-self/ns/net";

@@ -33,9 +33,9 @@ import { limitByOpenFiles } from "./open_files.ts";
 import { ServiceManager } from "../service/notify.ts";
 import { openPluginCgroup } from "./plugin_cgroup.ts";
 import { listOwnGauges, type OwnState } from "./own_gauges.ts";
-import { readOwnWorld } from "./own_world.ts";
+import { readOwnWorld } from "./caller_check.ts";
 import { SocketFile } from "../service/socket_file.ts";
-import { Standstill } from "./standstill.ts";
+import { EventLoopLag } from "./event_loop_lag.ts";
 import { answerState } from "./state_handler.ts";
 import { type StateAddress, StateServer } from "./state_server.ts";
 
@@ -110,7 +110,7 @@ class NodeDaemon {
   readonly #callSocket: CallSocket;
   readonly #httpSocket: HttpSocket;
   #stateServer: StateServer | undefined;
-  readonly standstill = new Standstill();
+  readonly lag = new EventLoopLag();
   readonly maxCalls: number;
   readonly calls: Calls;
   isEnding = false;
@@ -147,7 +147,7 @@ class NodeDaemon {
       waiting: this.calls.waiting,
       connections: this.#callSocket.connections,
       unacknowledged: linkRemover.unacknowledged,
-      standstillSeconds: this.standstill.seconds,
+      lagSeconds: this.lag.seconds,
     };
   }
 
@@ -280,8 +280,8 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 
   // This loop goes on, so callers need not keep away any more.
   const onWell = (): void => daemon.welcomeCallers();
-  const { standstill } = daemon;
-  const rest = standstill.pause.bind(standstill);
+  const { lag } = daemon;
+  const rest = lag.pause.bind(lag);
   const reason = await keepInPlace(files, options, onWell, rest);
   daemon.isEnding = true;
   manager.tell("STOPPING=1");
@@ -303,7 +303,7 @@ async function keepInPlace(
   files: readonly SocketFile[],
   { log, signal, lookMs = LOOK_MS }: DaemonOptions,
   onWell: () => void,
-  rest: Standstill["pause"],
+  rest: EventLoopLag["pause"],
 ): Promise<string> {
   for (;;) {
     await rest(lookMs, signal);

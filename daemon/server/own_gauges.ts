@@ -18,7 +18,7 @@ export interface OwnState {
   /** How many groups of links are gone for which the kernel still waits. */
   readonly unacknowledged: number;
   /** How long the loop has stood still, in seconds. */
-  readonly standstillSeconds: number;
+  readonly lagSeconds: number;
 }
 
 /**
@@ -60,7 +60,7 @@ export function listOwnGauges(build: string, read: () => OwnState): Gauge[] {
       name: "cni_daemon_standstill_seconds_total",
       type: "counter",
       help: "Time in which the daemon was stopped, starved, or busy for long.",
-      read: () => [[{}, read().standstillSeconds]],
+      read: () => [[{}, read().lagSeconds]],
     },
     {
       name: "process_resident_memory_bytes",

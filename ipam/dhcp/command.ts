@@ -23,7 +23,7 @@ import { runMain } from "../../base/command_line/run.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import { ServiceManager } from "../../daemon/service/notify.ts";
 import { removePidFile, writePidFile } from "../../daemon/service/pid_file.ts";
-import { exitWhenStranded } from "../../daemon/service/stranded.ts";
+import { exitInWrongNetns } from "../../daemon/service/wrong_netns.ts";
 import { DEFAULT_TIMING } from "./daemon/client.ts";
 import { runDhcp } from "./daemon/daemon.ts";
 
@@ -71,7 +71,7 @@ async function daemon(
     const problem = `-socketpath must be an absolute path, not "${socket}"`;
     throw refuse(call.command, problem);
   }
-  exitWhenStranded(onStderr);
+  exitInWrongNetns(onStderr);
   const log = createLog({}, onStderr);
   const options = {
     socket,

@@ -8,7 +8,7 @@ import { CniError, describeError } from "../../base/error.ts";
 import { type Ending, runToEnd } from "../../cni/invoke/child.ts";
 import { deadline } from "../../base/deadline.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { inNetns, type NetNs, StrandedThreadError } from "../../ffi/netns.ts";
+import { inNetns, type NetNs, WrongNetnsError } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import type { DebugConfig } from "./schema.ts";
@@ -65,7 +65,7 @@ async function findProblem(
     ending = await runToEnd(child, new Uint8Array(), deadline(seconds * 1000));
   } catch (error) {
     // A thread that is stuck in the sandbox must not go on.
-    if (error instanceof StrandedThreadError) throw error;
+    if (error instanceof WrongNetnsError) throw error;
     return { error: describeError(error) };
   }
   if (ending.success) return undefined;

@@ -34,7 +34,7 @@ export const PROCESS_OWNERS = [
   "base/process/stdio.ts",
   "daemon/caller/ask_daemon.ts",
   "main.ts",
-  "daemon/service/stranded.ts",
+  "daemon/service/wrong_netns.ts",
   "plugins/multus/main.ts",
   "plugins/noop/main.ts",
   "base/command_line/",

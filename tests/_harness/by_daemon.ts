@@ -18,7 +18,10 @@ import {
   type CallSocketOptions,
 } from "../../daemon/server/call_socket.ts";
 import { Calls } from "../../daemon/server/calls.ts";
-import { type OwnWorld, readOwnWorld } from "../../daemon/server/own_world.ts";
+import {
+  type OwnWorld,
+  readOwnWorld,
+} from "../../daemon/server/caller_check.ts";
 import { eventually } from "./eventually.ts";
 import type { Message } from "../../daemon/wire/request.ts";
 import { concat } from "../../net/bytes.ts";

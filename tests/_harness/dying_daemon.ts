@@ -10,7 +10,7 @@ import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
-import { readOwnWorld } from "../../daemon/server/own_world.ts";
+import { readOwnWorld } from "../../daemon/server/caller_check.ts";
 import { BUILD, worldLike } from "./by_daemon.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 

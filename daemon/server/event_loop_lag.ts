@@ -8,7 +8,7 @@
 import { pause } from "../../base/deadline.ts";
 
 /** Adds up by how much pauses last longer than they should. */
-export class Standstill {
+export class EventLoopLag {
   #ms = 0;
 
   /** The sum so far, in seconds. */

@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../base/error.ts";
-import { whenStranded } from "../../ffi/netns.ts";
+import { onWrongNetns } from "../../ffi/netns.ts";
 
 /**
  * Tells a service manager that the program itself failed, and not its input.
@@ -19,12 +19,12 @@ const EXIT_CODE = 70;
  *
  * @param onStderr Receives the reason
  */
-export function exitWhenStranded(onStderr: (text: string) => void): void {
-  whenStranded((error) => exitAsStranded(describeError(error), onStderr));
+export function exitInWrongNetns(onStderr: (text: string) => void): void {
+  onWrongNetns((error) => exitForWrongNetns(describeError(error), onStderr));
 }
 
 /** Ends this process: nothing that it did next would be right. */
-export function exitAsStranded(
+export function exitForWrongNetns(
   reason: string,
   onStderr: (text: string) => void,
 ): never {

@@ -5,7 +5,7 @@ import {
   findDifference,
   readCallerWorld,
   readOwnWorld,
-} from "./own_world.ts";
+} from "./caller_check.ts";
 import type { CallRequest } from "../wire/request.ts";
 
 const own = readOwnWorld("b1", "/proc/self/ns/net");
