@@ -12,9 +12,9 @@ import type { Tally } from "./test/outcome.ts";
 testRows("parseKernelOptions() reads options and files", [
   [[], {}],
   [["--core", "--filter", "GC"], { core: true, filter: "GC" }],
-  [["--filter=BR-5", "./tests/chain_test.ts", "a_test.ts"], {
+  [["--filter=BR-5", "./plugins/chain/effects_test.ts", "a_test.ts"], {
     filter: "BR-5",
-    files: ["tests/chain_test.ts", "a_test.ts"],
+    files: ["plugins/chain/effects_test.ts", "a_test.ts"],
   }],
 ], ([args, options]: [string[], Partial<KernelOptions>]) => {
   const nothing = { core: false, files: [], filter: undefined };

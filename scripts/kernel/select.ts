@@ -8,6 +8,7 @@ import {
   listHarness,
   RATES,
   type ReadSource,
+  STRESS,
   type TestFile,
 } from "../test/files.ts";
 
@@ -72,7 +73,7 @@ export function isCore(path: string): boolean {
  * @returns `undefined` if it can
  */
 export function findObstacle(path: string): string | undefined {
-  if (/_(?:stress|soak)_test\.ts$/.test(path)) return "loads several CPUs";
+  if (STRESS.test(path)) return "loads several CPUs";
   const isRow = path.startsWith("tests/conformance/");
   return RATES.includes(path) && !isRow ? "measures rates" : undefined;
 }

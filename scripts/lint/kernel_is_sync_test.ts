@@ -91,7 +91,7 @@ Deno.test("cni/kernel-is-sync refuses asynchrony in inNetns() anywhere", async (
       `${start}Deno.readTextFile()`,
     ],
     [
-      "tests/chain_test.ts",
+      "plugins/chain/effects_test.ts",
       "inNetns(ns, () => command.output());",
       `${start}output()`,
     ],

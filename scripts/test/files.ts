@@ -22,7 +22,7 @@ export const RATES: readonly string[] = [
 ];
 
 /** They load cores by many processes, and kill some of them. */
-export const STRESS = /_(?:stress|soak)_test\.ts$/;
+export const STRESS = /[/_](?:stress|soak)_test\.ts$/;
 
 /**
  * Tests that may download, and use no node: of the tools that build, and of
@@ -40,7 +40,8 @@ export function mayDownload(path: string): boolean {
 }
 
 /** Whole programs, several plugins beside each other, other kernels and tools. */
-const WHOLE = /^(?:scripts|tests(?!\/conformance\/))\//;
+const WHOLE =
+  /^(?:scripts|tests(?!\/conformance\/))\/|[/_](?:parity|process|hosts)_test\.ts$/;
 
 /** Rows that belong to a commit although they take long. */
 const FAST_ROWS =

@@ -55,13 +55,13 @@ Deno.test("planBatches() begins with what takes long, and runs others together",
   const files = [
     ...["net/a_test.ts", "net/b_test.ts"].map((path) => ({ path, size: 10 })),
     { path: "scripts/c_test.ts", size: 900 },
-    { path: "tests/sbr_stress_test.ts", size: 60 },
+    { path: "plugins/sbr/stress_test.ts", size: 60 },
     { path: "tests/one_stress_test.ts", size: 50 },
   ];
-  assertEquals(planBatches(files, ["tests/sbr_stress_test.ts"]), [
+  assertEquals(planBatches(files, ["plugins/sbr/stress_test.ts"]), [
     {
-      name: "tests/sbr_stress_test.ts",
-      paths: ["tests/sbr_stress_test.ts"],
+      name: "plugins/sbr/stress_test.ts",
+      paths: ["plugins/sbr/stress_test.ts"],
     },
     // It may download, so it runs elsewhere.
     { name: "scripts/c_test.ts", paths: ["scripts/c_test.ts"] },
@@ -131,6 +131,6 @@ testRows<[string, boolean]>("isFast() chooses quick files about one part", [
   ["tests/conformance/sbr_test.ts", true],
   ["tests/conformance/bridge_test.ts", false],
   ["tests/conformance/bandwidth_test.ts", false],
-  ["tests/chain_test.ts", false],
+  ["plugins/vrf/parity_test.ts", false],
   ["scripts/test/files_test.ts", false],
 ], ([path, expected]) => assertEquals(isFast(path), expected));

@@ -5,10 +5,10 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { NetNs } from "../ffi/netns.ts";
-import { isAtLeast } from "../cni/version.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { ipJson, linkNames, runIn } from "../testing/ip_json.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import {
   ASKED_MAC,
   listPeers,
@@ -18,15 +18,15 @@ import {
   succeedAs,
   testLeavesTheSame,
   type Who,
-} from "./_harness/parity.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsRuleTools } from "./_harness/rules.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../tests/_harness/parity.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { needsRuleTools } from "../../tests/_harness/rules.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import {
   type CallOptions,
   type CallOutput,
   TestHosts,
-} from "../testing/test_hosts.ts";
+} from "../../testing/test_hosts.ts";
 
 /** Runs either plugin. */
 function run(

@@ -4,17 +4,14 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { rootTest } from "../testing/capabilities.ts";
-import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { killByTurns } from "./_harness/kills.ts";
-import {
-  LimitedCable,
-  WIDE,
-} from "../plugins/bandwidth/testing/limited_cable.ts";
-import { createRandom } from "./_harness/repetition.ts";
-import type { Spawned } from "./_harness/spawn_in.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
+import { killByTurns } from "../../tests/_harness/kills.ts";
+import { LimitedCable, WIDE } from "./testing/limited_cable.ts";
+import { createRandom } from "../../tests/_harness/repetition.ts";
+import type { Spawned } from "../../tests/_harness/spawn_in.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** How many operations are killed. */
 const KILLS = 36;

@@ -6,13 +6,13 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { rootTest } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
-import { listPeers, nameOf, type Who } from "./_harness/parity.ts";
-import type { Peer } from "./_harness/peers.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { eachRow } from "./_harness/table.ts";
-import { needsVrf, VrfScene } from "../plugins/vrf/testing.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { listPeers, nameOf, type Who } from "../../tests/_harness/parity.ts";
+import type { Peer } from "../../tests/_harness/peers.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { needsVrf, VrfScene } from "./testing.ts";
 
 const LINES = [
   "address add 10.0.0.2/24 dev eth0",

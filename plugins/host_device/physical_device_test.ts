@@ -4,13 +4,13 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { ignoreUnless, rootTest } from "../testing/capabilities.ts";
-import { ipJson, linkNames, runIn } from "../testing/ip_json.ts";
-import { CURRENT_NETNS, NetNs } from "../ffi/netns.ts";
-import { Rtnl } from "../ffi/rtnl/mod.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { type Keys, PluginScene } from "./_harness/plugin_scene.ts";
-import { eachRow } from "./_harness/table.ts";
+import { ignoreUnless, rootTest } from "../../testing/capabilities.ts";
+import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
+import { CURRENT_NETNS, NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const DEVICE = "vec0", MAC = "02:00:00:00:00:05";
 

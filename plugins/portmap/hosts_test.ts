@@ -4,13 +4,20 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
-import { needsBin } from "./_harness/executables.ts";
-import { HostPrograms, OTHERS, PROGRAMS } from "./_harness/host_programs.ts";
-import { MappedPorts } from "../plugins/portmap/testing/mapped_ports.ts";
-import { needsLegacyIptables, needsRuleTools } from "./_harness/rules.ts";
-import { eachRow } from "./_harness/table.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { needsBin } from "../../tests/_harness/executables.ts";
+import {
+  HostPrograms,
+  OTHERS,
+  PROGRAMS,
+} from "../../tests/_harness/host_programs.ts";
+import { MappedPorts } from "./testing/mapped_ports.ts";
+import {
+  needsLegacyIptables,
+  needsRuleTools,
+} from "../../tests/_harness/rules.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const needsAll = allOf(needsBin, needsRuleTools, needsLegacyIptables());
 

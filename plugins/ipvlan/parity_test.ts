@@ -1,7 +1,7 @@
 /** ipvlan beside the Go plugin. */
 
-import { testParityOnMaster } from "./_harness/on_master_parity.ts";
-import { MASTER } from "./_harness/on_master.ts";
+import { testParityOnMaster } from "../../tests/_harness/on_master_parity.ts";
+import { MASTER } from "../../tests/_harness/on_master.ts";
 
 const PREV_RESULT = {
   cniVersion: "1.0.0",

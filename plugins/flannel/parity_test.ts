@@ -10,13 +10,13 @@ import {
   ignoreUnless,
   isExecutable,
   rootTest,
-} from "../testing/capabilities.ts";
-import type { CallOutput } from "../testing/test_hosts.ts";
-import { FlannelScene, SUBNET_ENV } from "../plugins/flannel/testing.ts";
-import { NEWEST_DIRECTORY } from "./_harness/peers.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { RecordingPlugins } from "./_harness/recording_plugins.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../testing/capabilities.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
+import { FlannelScene, SUBNET_ENV } from "./testing.ts";
+import { NEWEST_DIRECTORY } from "../../tests/_harness/peers.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const beside = join(NEWEST_DIRECTORY, "flannel");
 const peer = goPlugin("flannel") ?? (isExecutable(beside) ? beside : undefined);

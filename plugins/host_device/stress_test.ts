@@ -4,12 +4,12 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { rootTest } from "../testing/capabilities.ts";
-import { DEVICE, DeviceScene } from "../plugins/host_device/testing.ts";
-import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { killByTurns } from "./_harness/kills.ts";
-import { createRandom } from "./_harness/repetition.ts";
-import type { Spawned } from "./_harness/spawn_in.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { DEVICE, DeviceScene } from "./testing.ts";
+import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
+import { killByTurns } from "../../tests/_harness/kills.ts";
+import { createRandom } from "../../tests/_harness/repetition.ts";
+import type { Spawned } from "../../tests/_harness/spawn_in.ts";
 
 /** How many operations are killed. */
 const KILLS = 10;

@@ -4,16 +4,16 @@
  * else is a difference allowed.
  */
 
-import type { NetNs } from "../ffi/netns.ts";
+import type { NetNs } from "../../ffi/netns.ts";
 import {
   listPeers,
   normaliseResult,
   observeNetns,
   succeedAs,
   testLeavesTheSame,
-} from "./_harness/parity.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
+} from "../../tests/_harness/parity.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 const ROWS: [string, string[], { dst: string; gw?: string }[]][] = [
   ["IPv4", ["10.1.2.0/24"], [{ dst: "0.0.0.0/0" }]],

@@ -6,24 +6,27 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { NetNs } from "../ffi/netns.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
-import type { CallOptions, CallOutput } from "../testing/test_hosts.ts";
-import { FakeFirewalld, needsBus } from "./_harness/fake_firewalld.ts";
-import { FirewallScene } from "../plugins/firewall/testing.ts";
-import { NEWEST_DIRECTORY, type Peer } from "./_harness/peers.ts";
-import { spawnIn } from "./_harness/spawn_in.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import type { CallOptions, CallOutput } from "../../testing/test_hosts.ts";
+import {
+  FakeFirewalld,
+  needsBus,
+} from "../../tests/_harness/fake_firewalld.ts";
+import { FirewallScene } from "./testing.ts";
+import { NEWEST_DIRECTORY, type Peer } from "../../tests/_harness/peers.ts";
+import { spawnIn } from "../../tests/_harness/spawn_in.ts";
 import {
   listPeers,
   nameOf,
   normaliseResult,
   testLeavesTheSame,
   type Who,
-} from "./_harness/parity.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsRuleTools } from "./_harness/rules.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../tests/_harness/parity.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { needsRuleTools } from "../../tests/_harness/rules.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const BACKEND = { backend: "iptables" };
 const RULE = "-j ACCEPT -m comment --comment other";

@@ -10,18 +10,25 @@ import {
   needsBridgeVlans,
   portVlans,
   switchConfig,
-} from "../plugins/bridge/testing/bridge_network.ts";
+} from "./testing/bridge_network.ts";
 import {
   allOf,
   ignoreUnless,
   isExecutable,
   rootTest,
-} from "../testing/capabilities.ts";
-import { linkNames } from "../testing/ip_json.ts";
-import { normaliseResult, observeNetns, type Who } from "./_harness/parity.ts";
-import { NEWEST_DIRECTORY, NEWEST_RELEASE } from "./_harness/peers.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+} from "../../testing/capabilities.ts";
+import { linkNames } from "../../testing/ip_json.ts";
+import {
+  normaliseResult,
+  observeNetns,
+  type Who,
+} from "../../tests/_harness/parity.ts";
+import {
+  NEWEST_DIRECTORY,
+  NEWEST_RELEASE,
+} from "../../tests/_harness/peers.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 const PEER = `Go ${NEWEST_RELEASE.slice(1)}`;
 

@@ -6,14 +6,14 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { rootTest } from "../testing/capabilities.ts";
-import { ipJson, runIn } from "../testing/ip_json.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
   LimitedCable,
   LIMITS,
   type RunPlugin,
   tcJson,
-} from "../plugins/bandwidth/testing/limited_cable.ts";
+} from "./testing/limited_cable.ts";
 import {
   callAs,
   listPeers,
@@ -21,9 +21,9 @@ import {
   normaliseResult,
   testLeavesTheSame,
   type Who,
-} from "./_harness/parity.ts";
-import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../tests/_harness/parity.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const KUBELET_BURST = 2 ** 31 - 1;
 

@@ -4,14 +4,19 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { NetNs } from "../ffi/netns.ts";
-import { goPlugin, rootTest } from "../testing/capabilities.ts";
-import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { runIn } from "../testing/ip_json.ts";
-import { createRandom } from "./_harness/repetition.ts";
-import type { Spawned } from "./_harness/spawn_in.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import { goPlugin, rootTest } from "../../testing/capabilities.ts";
+import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { createRandom } from "../../tests/_harness/repetition.ts";
+import type { Spawned } from "../../tests/_harness/spawn_in.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import {
+  ETH0,
+  IPV6,
+  NET1,
+  TwoNetworks,
+} from "../../tests/_harness/two_networks.ts";
 
 /** How many operations are killed. */
 const KILLS = 60;

@@ -7,14 +7,18 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { inNetns, type NetNs } from "../ffi/netns.ts";
-import { Rtnl } from "../ffi/rtnl/mod.ts";
-import { hasCommand, ignoreUnless, rootTest } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { spawnIn } from "./_harness/spawn_in.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { TwoNetworks } from "./_harness/two_networks.ts";
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  rootTest,
+} from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { spawnIn } from "../../tests/_harness/spawn_in.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { TwoNetworks } from "../../tests/_harness/two_networks.ts";
 
 const PORT = 7000;
 const needs = ignoreUnless(

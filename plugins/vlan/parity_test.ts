@@ -1,6 +1,6 @@
 /** vlan beside the Go plugin. */
 
-import { testParityOnMaster } from "./_harness/on_master_parity.ts";
+import { testParityOnMaster } from "../../tests/_harness/on_master_parity.ts";
 
 testParityOnMaster("vlan", {
   rows: {

@@ -5,20 +5,25 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { isAtLeast } from "../cni/version.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { ipJson, snapshot } from "../testing/ip_json.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson, snapshot } from "../../testing/ip_json.ts";
 import {
   listPeers,
   succeedAs,
   testLeavesTheSame,
   type Who,
-} from "./_harness/parity.ts";
-import type { Peer } from "./_harness/peers.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import type { CallOutput } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
-import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
+} from "../../tests/_harness/parity.ts";
+import type { Peer } from "../../tests/_harness/peers.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import {
+  ETH0,
+  IPV6,
+  NET1,
+  TwoNetworks,
+} from "../../tests/_harness/two_networks.ts";
 
 /** Runs a plugin of either side for `net1`. */
 function runAs(

@@ -6,18 +6,18 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { rootTest } from "../testing/capabilities.ts";
-import { ipJson, runIn } from "../testing/ip_json.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { BIN, needsBin } from "../../tests/_harness/executables.ts";
 import {
   listPeers,
   nameOf,
   testLeavesTheSame,
   type Who,
-} from "./_harness/parity.ts";
-import type { Peer } from "./_harness/peers.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../tests/_harness/parity.ts";
+import type { Peer } from "../../tests/_harness/peers.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import {
   ALL_SETTINGS,
   NEW_MAC,
@@ -25,7 +25,7 @@ import {
   SYSCTL,
   TunedLink,
   withAllowlist,
-} from "../plugins/tuning/testing.ts";
+} from "./testing.ts";
 
 /** Go 1.1.1 has no queue length, no allowlist, and no IFNAME in CHECK. */
 const isOld = ({ cniVersion }: Peer): boolean => cniVersion === "1.0.0";

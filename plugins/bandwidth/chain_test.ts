@@ -1,18 +1,23 @@
 /** bandwidth behind the plugins that connect containers: ours, and the Go ones. */
 
 import { assertEquals } from "@std/assert";
-import { rootTest } from "../testing/capabilities.ts";
-import { NetlinkSocket } from "../ffi/netlink/socket.ts";
-import { intercept } from "../testing/fault_injector.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import {
   assertSuccess,
   hostLimits,
   LimitedCable,
   WIDE,
-} from "../plugins/bandwidth/testing/limited_cable.ts";
-import { listPeers, nameOf, succeedAs, type Who } from "./_harness/parity.ts";
-import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "./testing/limited_cable.ts";
+import {
+  listPeers,
+  nameOf,
+  succeedAs,
+  type Who,
+} from "../../tests/_harness/parity.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 type Run = (command: string, config: object) => Promise<CallOutput>;
 

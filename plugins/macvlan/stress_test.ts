@@ -1,12 +1,12 @@
 /** macvlan killed at any moment. Run with the compiled executables. */
 
 import { assertEquals } from "@std/assert";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { killByTurns } from "./_harness/kills.ts";
-import { MasterScene, needsKind } from "./_harness/on_master.ts";
-import { createRandom } from "./_harness/repetition.ts";
-import type { Spawned } from "./_harness/spawn_in.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
+import { killByTurns } from "../../tests/_harness/kills.ts";
+import { MasterScene, needsKind } from "../../tests/_harness/on_master.ts";
+import { createRandom } from "../../tests/_harness/repetition.ts";
+import type { Spawned } from "../../tests/_harness/spawn_in.ts";
 
 /** How many operations are killed. */
 const KILLS = 12;

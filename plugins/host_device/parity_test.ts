@@ -6,14 +6,10 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { isAtLeast } from "../cni/version.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { ipJson } from "../testing/ip_json.ts";
-import {
-  DEVICE,
-  DEVICE_MAC,
-  DeviceScene,
-} from "../plugins/host_device/testing.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson } from "../../testing/ip_json.ts";
+import { DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
 import {
   callAs,
   listPeers,
@@ -22,10 +18,10 @@ import {
   observeNetns,
   testLeavesTheSame,
   type Who,
-} from "./_harness/parity.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import type { CallOutput } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../tests/_harness/parity.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const ROWS: readonly [string, Keys][] = [
   ["addresses of both families", {}],

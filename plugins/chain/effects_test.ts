@@ -5,11 +5,11 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { makeChain } from "../cli/networks/chain_form.ts";
-import { ifPossible } from "../base/files/io.ts";
-import type { JsonObject } from "../base/json/json.ts";
-import { decodePluginConf, decodePluginConfs } from "../libcni/conf.ts";
-import { buildRequest, type RequestExtras } from "../libcni/request.ts";
+import { makeChain } from "../../cli/networks/chain_form.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { decodePluginConf, decodePluginConfs } from "../../libcni/conf.ts";
+import { buildRequest, type RequestExtras } from "../../libcni/request.ts";
 import {
   allOf,
   hasCommand,
@@ -17,20 +17,17 @@ import {
   type Needs,
   rootTest,
   type TestBody,
-} from "../testing/capabilities.ts";
-import { dualStack } from "./_harness/dual_stack.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { FaultInjector } from "../testing/fault_injector.ts";
-import { type Snapshot, snapshot } from "../testing/ip_json.ts";
-import {
-  hostLimits,
-  WIDE,
-} from "../plugins/bandwidth/testing/limited_cable.ts";
-import { hasEnded, killIfAlive } from "./_harness/process_group.ts";
-import { needsInetRules } from "./_harness/rules.ts";
-import { spawnIn } from "./_harness/spawn_in.ts";
-import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../testing/capabilities.ts";
+import { dualStack } from "../../tests/_harness/dual_stack.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { FaultInjector } from "../../testing/fault_injector.ts";
+import { type Snapshot, snapshot } from "../../testing/ip_json.ts";
+import { hostLimits, WIDE } from "../bandwidth/testing/limited_cable.ts";
+import { hasEnded, killIfAlive } from "../../tests/_harness/process_group.ts";
+import { needsInetRules } from "../../tests/_harness/rules.ts";
+import { spawnIn } from "../../tests/_harness/spawn_in.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
 const needsBin = ignoreUnless(

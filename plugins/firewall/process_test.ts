@@ -4,20 +4,27 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { findFileId } from "../base/files/same_file.ts";
-import type { NetNs } from "../ffi/netns.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { FakeFirewalld, needsBus } from "./_harness/fake_firewalld.ts";
-import { FirewallScene } from "../plugins/firewall/testing.ts";
-import { killByTurns } from "./_harness/kills.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { createRandom } from "./_harness/repetition.ts";
-import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
-import type { Spawned } from "./_harness/spawn_in.ts";
-import { withoutPrograms } from "./_harness/host_programs.ts";
-import type { CallOptions } from "../testing/test_hosts.ts";
+import { findFileId } from "../../base/files/same_file.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import {
+  BIN,
+  needsBin,
+  startPlugin,
+} from "../../tests/_harness/executables.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import {
+  FakeFirewalld,
+  needsBus,
+} from "../../tests/_harness/fake_firewalld.ts";
+import { FirewallScene } from "./testing.ts";
+import { killByTurns } from "../../tests/_harness/kills.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { createRandom } from "../../tests/_harness/repetition.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
+import type { Spawned } from "../../tests/_harness/spawn_in.ts";
+import { withoutPrograms } from "../../tests/_harness/host_programs.ts";
+import type { CallOptions } from "../../testing/test_hosts.ts";
 
 const needs = allOf(needsBin, needsRuleTools, needsInetRules);
 

@@ -5,24 +5,28 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { isAtLeast } from "../cni/version.ts";
-import { rootTest } from "../testing/capabilities.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import {
   MappedPorts,
   onePort,
   SAMPLE,
   withPorts,
-} from "../plugins/portmap/testing/mapped_ports.ts";
+} from "./testing/mapped_ports.ts";
 import {
   listPeers,
   nameOf,
   normaliseResult,
   testLeavesTheSame,
   type Who,
-} from "./_harness/parity.ts";
-import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsInetRules, needsRuleTools, nftRules } from "./_harness/rules.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../../tests/_harness/parity.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import {
+  needsInetRules,
+  needsRuleTools,
+  nftRules,
+} from "../../tests/_harness/rules.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const manyPorts = withPorts(
   Array.from({ length: 17 }, (_, index) => ({
