@@ -109,13 +109,16 @@ export type ReadSource = (path: string) => string;
 /** A relative import, of values or types, at the start of a line. */
 const IMPORT = /^(?:import|export|\}).*?\bfrom\s+"(\.[^"]+)"/gm;
 
-/** Lists a test file and the modules of `tests/` and `testing/` that it imports. */
+/** Modules that only tests import: in directories of theirs, and a plugin's `testing.ts`. */
+const HARNESS = /(?:^|\/)(?:tests|testing)(?:\/|\.ts$)/;
+
+/** Lists a test file and the modules of tests that it imports. */
 export function listHarness(path: string, read: ReadSource): string[] {
   const found = new Set([path]);
   for (const one of found) {
     for (const [, specifier = ""] of read(one).matchAll(IMPORT)) {
       const imported = new URL(specifier, `file:///${one}`).pathname.slice(1);
-      if (/^test(?:s|ing)\//.test(imported)) found.add(imported);
+      if (HARNESS.test(imported)) found.add(imported);
     }
   }
   return [...found];

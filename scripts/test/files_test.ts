@@ -100,6 +100,12 @@ Deno.test("needsExecutables() finds what starts them, also through modules of te
     "net/ip_test.ts": 'import { Ip } from "./ip.ts";',
     "tests/direct_test.ts": 'const BIN = Deno.env.get("CNI_BIN") ?? "";',
     "tests/indirect_test.ts": 'import { scene } from "./_harness/scene.ts";',
+    "plugins/multus/daemon_test.ts":
+      'import { host } from "./testing/host.ts";',
+    "plugins/multus/testing/host.ts":
+      'import { BIN } from "../../../tests/_harness/executables.ts";',
+    "plugins/noop/plugin_test.ts": 'import { noop } from "./testing.ts";',
+    "plugins/noop/testing.ts": 'Deno.env.get("CNI_BIN")',
     "tests/_harness/scene.ts": 'export { BIN } from "./executables.ts";',
     "tests/_harness/executables.ts": 'Deno.env.get("CNI_BIN")',
   };
@@ -116,6 +122,10 @@ Deno.test("needsExecutables() finds what starts them, also through modules of te
       true,
     ]],
     [["net/ip_test.ts"], ["net/ip_test.ts"], [false]],
+    [["plugins"], [
+      "plugins/multus/daemon_test.ts",
+      "plugins/noop/plugin_test.ts",
+    ], [true, true]],
   ];
   for (const [args, ...expected] of rows) {
     const named = selectNamed(files, args).map(({ path }) => path);
