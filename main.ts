@@ -16,6 +16,7 @@ import {
 } from "./base/process/stdio.ts";
 import {
   askDaemon,
+  type CallOptions,
   readOnce,
   runPlugin,
   SHIM,
@@ -51,7 +52,7 @@ const commands: Readonly<Record<string, () => Promise<unknown>>> = {
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
 async function runShim(renamed?: () => Uint8Array): Promise<void> {
   const stdin = renamed ?? readOnce();
-  const handed = await askDaemon(SHIM, stdin, renamed !== undefined);
+  const handed = await askDaemon(SHIM, stdin, { renamed });
   if (handed !== undefined) printAndExit(handed);
   const { shim } = await import("./plugins/multus/thick/shim.ts");
   const answer = await shim({ env: readEnvironment(), stdin });
@@ -60,6 +61,12 @@ async function runShim(renamed?: () => Uint8Array): Promise<void> {
   const { runMain } = await import("./cni/skel.ts");
   if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);
 }
+
+/** Has thick multus' daemon of the Go version run a call of multus. */
+const askThick: CallOptions["askOther"] = async (...asked) => {
+  const client = await import("./plugins/multus/thick/client.ts");
+  return await client.askThick(...asked);
+};
 
 /** Appends what this process does to a file. A trace that cannot be written must not stop it. */
 async function startTrace(path: string, name: string): Promise<void> {
@@ -113,7 +120,11 @@ async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
       const { printHelp } = await import("./cli/plugins/plugin_help.ts");
       await printHelp(name);
     }
-    await runPlugin(name, () => loadPlugin(name), findPlugin, renamed);
+    await runPlugin(name, () => loadPlugin(name), {
+      lookup: findPlugin,
+      renamed,
+      askOther: name === "multus" ? askThick : undefined,
+    });
   }
   const [subcommand = ""] = Deno.args;
   const isTool = ["cni", "cnitool"].includes(name);

@@ -16,26 +16,36 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { readStdinName, StdinName } from "../wire/stdin_name.ts";
 import { readEnvironment, readStdin } from "../../base/process/stdio.ts";
+import type { AskOther } from "./hand_over.ts";
 
 export { SHIM };
+
+/** How a process runs its call. */
+export interface CallOptions {
+  /** Reads stdin, if the launcher knew another name of the process, which no daemon knows. */
+  readonly renamed?: (() => Uint8Array) | undefined;
+  /** Asks a daemon of another project if there is no node daemon. */
+  readonly askOther?: AskOther | undefined;
+  /** As for `runMain()`. */
+  readonly lookup?: PluginLookup | undefined;
+}
 
 /**
  * Has a node daemon run a call, if one is to be asked. From then on, a process that
  * ends by itself, since nothing is left to wait for, exits with 1: no answer must not
  * look like success.
- *
- * @param isRenamed Whether the launcher knew another name, which no daemon knows
  */
 export async function askDaemon(
   name: string,
   stdin: () => Uint8Array,
-  isRenamed = false,
+  { renamed, askOther }: CallOptions = {},
 ): Promise<Parameters<typeof printAndExit>[0] | undefined> {
   Deno.exitCode = 1;
-  const config = findDaemonConfig(name, stdin, isRenamed);
+  const config = findDaemonConfig(name, stdin, renamed !== undefined);
   if (config === undefined) return undefined;
   const { handOver } = await import("./hand_over.ts");
-  return await handOver({ name, env: readEnvironment(), stdin: config });
+  const call = { name, env: readEnvironment(), stdin: config };
+  return await handOver(call, askOther);
 }
 
 /**
@@ -92,20 +102,17 @@ export function readOnce(): () => Uint8Array {
  *
  * @param name As `calledAs()` returns it, or the plugin's if the process has another name
  * @param load Returns the plugin; nothing for an unknown type
- * @param lookup As for `runMain()`
- * @param renamed Reads stdin, if the process has another name
  */
 export async function runPlugin(
   name: string,
   load: () => Promise<Plugin | undefined> | Plugin | undefined,
-  lookup?: PluginLookup,
-  renamed?: () => Uint8Array,
+  options: CallOptions = {},
 ): Promise<void> {
-  const stdin = renamed ?? readOnce();
-  const answer = await askDaemon(name, stdin, renamed !== undefined);
+  const stdin = options.renamed ?? readOnce();
+  const answer = await askDaemon(name, stdin, options);
   if (answer !== undefined) printAndExit(answer);
   const loading = load();
   const { runMain } = await import("../../cni/skel.ts");
   const plugin = await loading;
-  if (plugin !== undefined) await runMain(plugin, lookup, stdin);
+  if (plugin !== undefined) await runMain(plugin, options.lookup, stdin);
 }

@@ -54,12 +54,30 @@ export interface Answer {
 }
 
 /**
+ * Has a daemon of another project run a call.
+ *
+ * @param socket Path of its socket
+ * @param cniVersion The configuration's, unchecked; "" if it has none
+ * @returns Undefined if this process must run the call itself, "lost" if nobody knows
+ *   what became of it
+ */
+export type AskOther = (
+  socket: string,
+  call: HandedCall,
+  cniVersion: string,
+) => Promise<Answer | "lost" | undefined>;
+
+/**
  * Has a node daemon run a call, if there is one. Log text is written to stderr as
  * it comes.
  *
+ * @param ask Asks a daemon of another project if there is no node daemon
  * @returns Undefined if this process must run the call itself
  */
-export async function handOver(call: HandedCall): Promise<Answer | undefined> {
+export async function handOver(
+  call: HandedCall,
+  ask?: AskOther,
+): Promise<Answer | undefined> {
   const config = readKeys(call.stdin);
   const sockets = listSockets(call.name, config);
   const stdinName = readStdinName();
@@ -90,7 +108,7 @@ export async function handOver(call: HandedCall): Promise<Answer | undefined> {
       ? await onSilent(call, path, config)
       : onLost(call, path, config);
   }
-  return await askThickDaemon(call, config);
+  return ask && await askOther(call, config, ask);
 }
 
 /** Connects to a daemon that has not been turned off. */
@@ -153,31 +171,22 @@ function onLost(
   return env["CNI_COMMAND"] === "ADD" ? reportLost(path, config) : undefined;
 }
 
-/**
- * Has the Go version's daemon run a call of multus. A DEL that it does not do is
- * done here: it works from what is on disk.
- */
-async function askThickDaemon(
-  { name, env, stdin }: HandedCall,
+/** Has a daemon that only speaks HTTP run a call, at the socket in `daemonSocketDir`. */
+async function askOther(
+  call: HandedCall,
   config: ConfigKeys,
+  ask: AskOther,
 ): Promise<Answer | undefined> {
   const directory = valueOf(config, "directory");
-  if (name !== "multus" || typeof directory !== "string") return undefined;
-  if (valueOf(config, "socket") === "") return undefined; // none
-  if (!directory.startsWith("/")) return undefined;
-  const { sendCall, toAnswer } = await import(
-    "../../plugins/multus/thick/client.ts"
-  );
+  if (typeof directory !== "string" || !directory.startsWith("/")) return;
+  if (valueOf(config, "socket") === "") return; // none
   const socket = httpSocketIn(directory);
-  const response = sendCall(socket, { env, stdin });
-  const command = env["CNI_COMMAND"];
-  if (response === "unreachable") return undefined;
-  if (response === "lost") {
-    return command === "ADD" ? reportLost(socket, config) : undefined;
-  }
-  if (command === "DEL" && response.status !== 200) return undefined;
-  const cniVersion = String(config.get("cniversion") ?? "");
-  return await toAnswer({ env, cniVersion }, response);
+  const answer = await ask(
+    socket,
+    call,
+    String(config.get("cniversion") ?? ""),
+  );
+  return answer === "lost" ? onLost(call, socket, config) : answer;
 }
 
 /** Encodes a call. */

@@ -14,13 +14,15 @@ import type { Plugin } from "../../cni/plugin.ts";
 import { writeStderr } from "../../base/process/stdio.ts";
 import { CURRENT_VERSION } from "../../cni/version.ts";
 import { type Caller, Calls } from "./calls.ts";
+import { answerCall, CNI_PATH, readCall, type RunBody } from "./http_calls.ts";
 import { HttpSocket } from "./http_socket.ts";
 import { SocketFile } from "../service/socket_file.ts";
-import { ThickHandler } from "../../plugins/multus/thick/handler.ts";
 import { ReadWriteLock } from "../../base/queue.ts";
 
 /** Time for calls to finish when the daemon ends, and then for undos, in ms. */
 const FAREWELL_MS = 10_000, UNDO_MS = 5000;
+/** The path of calls. */
+const CALL_PATH = "/cni";
 /** How many calls run at once by default. */
 const MAX_CALLS = 64;
 
@@ -85,29 +87,26 @@ export async function serveCni(
     request: Request,
     caller: Caller,
   ): Promise<Response> => {
-    const handler = new ThickHandler({
-      env,
-      overlay: {},
-      needsPod: false,
-      isEnding: () => isEnding,
-      run: async (call) => {
-        const isExclusive = call.env["CNI_COMMAND"] === "GC";
-        const ended = await lock.run(isExclusive, () =>
-          calls.run({
-            ...call,
-            ...caller,
-            plugin,
-            onStderr,
-            from: new URL(request.url).pathname,
-          }));
-        calls.report(ended);
-        const { outcome } = ended;
-        if (!("notMine" in outcome)) return outcome;
-        const error = new CniError(ErrorCode.TryAgainLater, outcome.notMine);
-        return formatFailure(error, CURRENT_VERSION);
-      },
-    });
-    return await handler.handle(request) ??
+    const run: RunBody = async (body) => {
+      const [{ env: sent, config, exe }] = readCall(body);
+      const entry = {
+        env: { CNI_PATH, ...env, ...sent },
+        stdin: config,
+        ...exe !== undefined && { exe },
+        ...caller,
+        plugin,
+        onStderr,
+        from: CALL_PATH,
+      };
+      const isExclusive = sent["CNI_COMMAND"] === "GC";
+      const ended = await lock.run(isExclusive, () => calls.run(entry));
+      calls.report(ended);
+      const { outcome } = ended;
+      if (!("notMine" in outcome)) return outcome;
+      const error = new CniError(ErrorCode.TryAgainLater, outcome.notMine);
+      return formatFailure(error, CURRENT_VERSION);
+    };
+    return await answerCall(request, { [CALL_PATH]: run }, () => isEnding) ??
       new Response("not found\n", { status: 404 });
   };
   const http = new HttpSocket({ respond, log });

@@ -20,7 +20,7 @@ import {
   ResidentCluster,
   type ResidentOptions,
 } from "./pod/resident_cluster.ts";
-import { type ThickCall, ThickHandler } from "./thick/handler.ts";
+import { answerThick, type ThickCall } from "./thick/handler.ts";
 import { translateShimCall } from "./thick/shim_call.ts";
 
 /** Options of {@linkcode MultusService}. */
@@ -88,7 +88,7 @@ export class MultusService implements Disposable {
       return outcome;
     };
     const overlay = this.#overlay;
-    return new ThickHandler({ run, overlay, env, isEnding }).handle(request);
+    return answerThick(request, { run, overlay, env, isEnding });
   }
 
   /** Follows the objects of the cluster, and posts events, until the signal. */

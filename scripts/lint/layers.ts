@@ -50,7 +50,7 @@ export const LAYERS: readonly Layer[] = [
     "cni/",
     "daemon/wire/",
     "ffi/socket/unix_stream.ts",
-  ], ["plugins/multus/thick/client.ts"]),
+  ]),
   layer("daemon/service/", ["ffi/", "base/", "cni/"]),
   layer("daemon/", [
     "net/",
@@ -58,7 +58,6 @@ export const LAYERS: readonly Layer[] = [
     "base/",
     "cni/",
     "plugins/parts/link/link_remover.ts",
-    "plugins/multus/thick/handler.ts",
   ]),
   layer("plugins/registry.ts", ["base/", "cni/", "plugins/lists/loaders.ts"]),
   layer("plugins/renamed.ts", [
@@ -84,6 +83,7 @@ export const LAYERS: readonly Layer[] = [
     "daemon/caller/ask_daemon.ts",
     "plugins/registry.ts",
   ], [
+    "plugins/multus/thick/client.ts",
     "plugins/multus/thick/shim.ts",
     "plugins/multus/command.ts",
     "plugins/noop/main.ts",
@@ -170,7 +170,7 @@ export const LAYERS: readonly Layer[] = [
     "daemon/wire/",
     "daemon/service/",
     "daemon/server/",
-    "daemon/caller/ask_daemon.ts",
+    "daemon/caller/",
     "plugins/registry.ts",
     "cli/daemon/row.ts",
     "cli/install/installation.ts",

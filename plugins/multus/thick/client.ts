@@ -16,6 +16,7 @@ import {
   isAtLeast,
   isSpecVersion,
 } from "../../../cni/version.ts";
+import type { HandedCall } from "../../../daemon/caller/hand_over.ts";
 import { UnixStream } from "../../../ffi/socket/unix_stream.ts";
 import { parseDaemonError, parseObject } from "../../parts/daemon_error.ts";
 
@@ -116,6 +117,22 @@ export function sendCall(
     exe: findFileId("/proc/self/exe"),
   };
   return exchange(socket, "/cni", JSON.stringify(request), CALL_MS);
+}
+
+/**
+ * Has the Go version's daemon run a call of multus. A DEL that it does not do is
+ * done here: it works from what is on disk.
+ */
+export async function askThick(
+  socket: string,
+  { env, stdin }: HandedCall,
+  cniVersion: string,
+): Promise<PrintedAnswer | "lost" | undefined> {
+  const response = sendCall(socket, { env, stdin });
+  if (response === "unreachable") return undefined;
+  if (response === "lost") return "lost";
+  if (env["CNI_COMMAND"] === "DEL" && response.status !== 200) return undefined;
+  return await toAnswer({ env, cniVersion }, response);
 }
 
 /** Converts the daemon's response to what a plugin prints. */

@@ -1,26 +1,32 @@
 /**
  * Thick multus's protocol: HTTP requests of `multus-shim` and of hot-plug
- * controllers to responses.
+ * controllers, as calls of multus.
  *
- * Source: multus-cni pkg/server/server.go.
+ * Source: multus-cni pkg/server/server.go, pkg/server/api/types.go `Request`.
  *
  * @module
  */
 
 import type { Environment } from "../../../base/process/environment.ts";
 import { describeError } from "../../../base/error.ts";
-import type { DispatchOutput } from "../../../cni/call/surroundings.ts";
-import { isObject, type JsonObject } from "../../../base/json/json.ts";
-import { decodeResult } from "../../../cni/result/decoding.ts";
-import { encodeResult } from "../../../cni/result/encoding.ts";
-import { concat } from "../../../net/bytes.ts";
-import type { HotPlug } from "../hot_plug.ts";
 import {
-  configOfHotPlug,
-  overlayConfig,
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+} from "../../../base/json/json.ts";
+import type { DispatchOutput } from "../../../cni/call/surroundings.ts";
+import {
+  answerCall,
+  checkEnv,
+  CNI_PATH,
+  type HttpCall,
+  readCall,
+  RequestError,
   RESULT_VERSION,
-} from "./configuration.ts";
-import { type Endpoint, readRequest, RequestError } from "./request.ts";
+  type RunBody,
+} from "../../../daemon/server/http_calls.ts";
+import type { HotPlug } from "../hot_plug.ts";
 
 /** A call of multus. */
 export interface ThickCall {
@@ -42,153 +48,187 @@ export interface ThickOptions {
   ) => Promise<Pick<DispatchOutput, "stdout" | "exitCode">>;
   /** The daemon's own configuration, laid over that of every call. */
   readonly overlay: JsonObject;
-  /** The daemon's environment. */
+  /** The daemon's environment; its directories of plugins come after those of `binDir`. */
   readonly env: Environment;
-  /** Whether calls must name their pod, as multus'; true by default. */
-  readonly needsPod?: boolean;
   /** Reports whether the daemon is about to end. */
   readonly isEnding: () => boolean;
 }
 
-/** Longest body, in bytes: a configuration, four thirds as long in base64. */
-const MAX_BODY = 16 * 1024 * 1024;
-
-/** Where plugins are if the request does not say; those of `binDir` come first. */
-export const CNI_PATH = "/opt/cni/bin";
-
-/** Answers the protocol's requests. */
-export class ThickHandler {
-  readonly #options: ThickOptions;
-
-  /** Creates a handler. */
-  constructor(options: ThickOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Answers a request; never throws.
-   *
-   * @returns Undefined if the path is not the protocol's
-   */
-  handle(request: Request): Promise<Response> | undefined {
-    const { pathname } = new URL(request.url);
-    switch (pathname) {
-      case "/cni":
-      case "/delegate":
-        return this.#call(pathname, request);
-      case "/healthz":
-        return this.#state(request, true);
-      case "/readyz":
-        return this.#state(request, !this.#options.isEnding());
-      default:
-        return undefined;
+/**
+ * Answers a request; never throws.
+ *
+ * @returns Undefined if the path is not the protocol's
+ */
+export function answerThick(
+  request: Request,
+  { run, overlay, env: own, isEnding }: ThickOptions,
+): Promise<Response> | undefined {
+  const runOn = (endpoint: Endpoint): RunBody => (body) => {
+    const { config, attributes, env, ...call } = readRequest(endpoint, body);
+    const scene = { ...call, env: { CNI_PATH, ...own, ...env } };
+    if (endpoint === "/cni") {
+      return run({ ...scene, stdin: overlayConfig(config, overlay) });
     }
-  }
-
-  async #state({ method, body }: Request, isGood: boolean): Promise<Response> {
-    await body?.cancel();
-    return ["GET", "POST"].includes(method)
-      ? new Response(null, { status: isGood ? 200 : 500 })
-      : refuseMethod();
-  }
-
-  async #call(endpoint: Endpoint, request: Request): Promise<Response> {
-    if (request.method !== "POST") return refuseMethod();
-    try {
-      const call = this.#readCall(endpoint, await readBody(request));
-      const output = await this.#options.run(call);
-      if (output.exitCode !== 0) return answerError(output.stdout);
-      return answerResult(output.stdout);
-    } catch (error) {
-      const isSenders = error instanceof RequestError;
-      return text(isSenders ? 400 : 500, describeError(error));
-    }
-  }
-
-  #readCall(endpoint: Endpoint, body: string): Omit<ThickCall, "signal"> {
-    const { overlay, env: own, needsPod } = this.#options;
-    const request = readRequest(endpoint, body, needsPod);
-    const { env: sent, config, attributes, exe } = request;
-    const caller = exe === undefined ? {} : { exe };
-    const env = { CNI_PATH, ...own, ...sent };
-    return endpoint === "/cni"
-      ? { ...caller, env, stdin: overlayConfig(config, overlay) }
-      : {
-        ...caller,
-        env,
-        stdin: configOfHotPlug(overlay),
-        hotPlug: { config, request: attributes },
-      };
-  }
+    const hotPlug = { config, request: attributes };
+    return run({ ...scene, stdin: configOfHotPlug(overlay), hotPlug });
+  };
+  const paths = { "/cni": runOn("/cni"), "/delegate": runOn("/delegate") };
+  return answerCall(request, paths, isEnding);
 }
 
-/** @throws {RequestError} If it is too long, or is not UTF-8 */
-async function readBody(request: Request): Promise<string> {
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let length = 0;
-  for await (const chunk of request.body ?? []) {
-    length += chunk.length;
-    if (length > MAX_BODY) {
-      throw new RequestError(`the body is longer than ${MAX_BODY} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(concat(chunks));
-  } catch {
-    throw new RequestError("the body is not UTF-8");
-  }
+/** The endpoints that run a call. */
+export type Endpoint = "/cni" | "/delegate";
+
+/** A request. */
+export interface ThickRequest extends HttpCall {
+  /** What a hot-plug controller requests for the interface. */
+  readonly attributes: HotPlug["request"];
 }
 
 /**
- * Answers with a result in the newest version; callers convert it. Without a
- * result the body is empty.
+ * Reads the body of a request.
+ *
+ * @throws {RequestError} With the Go version's text
  */
-function answerResult(stdout: string): Response {
-  if (stdout === "") return new Response(null, { status: 200 });
-  const result = decodeResult(JSON.parse(stdout));
-  const document = encodeResult(result, RESULT_VERSION);
-  return json(200, { Result: document });
+export function readRequest(endpoint: Endpoint, body: string): ThickRequest {
+  const [call, others] = readCall(body, (sent) => checkPodEnv(endpoint, sent));
+  const { interfaceAttributes } = others;
+  return { ...call, attributes: readAttributes(interfaceAttributes) };
 }
 
-/** Answers with the plugin's error document, in Go's order of keys. */
-function answerError(stdout: string): Response {
-  return json(400, describeFailure(stdout));
+/**
+ * Checks the environment of a call, which names its pod.
+ *
+ * @returns The variables that the protocol passes on
+ * @throws {RequestError} As {@linkcode readRequest}
+ */
+export function checkPodEnv(
+  endpoint: Endpoint,
+  sent: Environment,
+): Environment {
+  const isPods = endpoint === "/delegate";
+  const env = checkEnv(sent, isPods ? ["STATUS", "GC"] : undefined);
+  const isAny = ["DEL", "STATUS", "GC"].includes(sent["CNI_COMMAND"] ?? "");
+  if (isPods || !isAny) requirePod(sent["CNI_ARGS"]);
+  return env;
 }
 
-/** Describes the error that a plugin has printed. */
-export function describeFailure(stdout: string): JsonObject {
-  const document: unknown = JSON.parse(stdout);
-  if (!isObject(document)) throw new Error(`not an error: ${stdout}`);
-  const { code, msg, details } = document as JsonObject;
-  return {
-    code: code ?? 999,
-    msg: msg ?? "",
-    ...details !== undefined && { details },
-  };
-}
-
-/** Characters that Go's JSON encoder escapes. */
-const ESCAPED = /[<>&\u2028\u2029]/g;
-
-function json(status: number, document: JsonObject): Response {
-  const body = JSON.stringify(document).replace(
-    ESCAPED,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+/** Source: multus-cni pkg/server/server.go `kubernetesRuntimeArgs`. */
+function requirePod(args: string | undefined): void {
+  const failure = "could not extract the kubernetes runtime args: ";
+  if (args === undefined) throw new RequestError(`${failure}missing CNI_ARGS`);
+  const pairs = args.split(";").map((pair) => {
+    const parts = pair.split("=");
+    if (parts.length !== 2) {
+      throw new RequestError(`${failure}invalid CNI_ARG '${pair}'`);
+    }
+    return parts.map((part) => part.trim());
+  });
+  const pod = new Map(pairs as [string, string][]);
+  const [namespace, name] = ["K8S_POD_NAMESPACE", "K8S_POD_NAME"].map((key) => {
+    const value = pod.get(key);
+    if (value === undefined) {
+      throw new RequestError(`${failure}missing ${key}`);
+    }
+    return value;
+  });
+  if (namespace && name) return;
+  throw new RequestError(
+    "required CNI variable missing. " +
+      `pod name: ${name}; pod namespace: ${namespace}`,
   );
-  const headers = { "content-type": "application/json" };
-  return new Response(body, { status, headers });
 }
 
-function refuseMethod(): Response {
-  return text(405, "Method not allowed");
-}
-
-/** As Go's http.Error. */
-function text(status: number, message: string): Response {
-  const headers = {
-    "content-type": "text/plain; charset=utf-8",
-    "x-content-type-options": "nosniff",
+function readAttributes(
+  value: JsonValue | undefined,
+): ThickRequest["attributes"] {
+  if (value === undefined || value === null) return {};
+  if (!isObject(value)) {
+    throw new RequestError(`"interfaceAttributes" is not an object`);
+  }
+  const { ips, mac, "cni-args": cniArgs } = value;
+  return {
+    ...isGiven(ips) && { ips: readTexts(ips) },
+    ...isGiven(mac) && mac !== "" && { mac: readText(mac) },
+    ...isGiven(cniArgs) && { cniArgs: readArgs(cniArgs) },
   };
-  return new Response(`${message}\n`, { status, headers });
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function readText(value: unknown): string {
+  if (typeof value === "string") return value;
+  throw new RequestError(`"mac" is not a string`);
+}
+
+function readTexts(value: unknown): string[] {
+  const isText = (item: unknown): item is string => typeof item === "string";
+  if (Array.isArray(value) && value.every(isText)) return value;
+  throw new RequestError(`"ips" is not an array of strings`);
+}
+
+function readArgs(value: unknown): JsonObject {
+  if (isObject(value)) return value as JsonObject;
+  throw new RequestError(`"cni-args" is not an object`);
+}
+
+/**
+ * Lays the daemon's own configuration over a call's, key by key.
+ *
+ * Source: multus-cni pkg/server/server.go `overrideCNIConfigWithServerConfig`.
+ *
+ * @param config The call's configuration
+ * @param overlay The daemon's; an empty one leaves the bytes unchanged
+ * @throws {RequestError} If the configuration is not a JSON object
+ */
+export function overlayConfig(
+  config: Uint8Array,
+  overlay: JsonObject,
+): Uint8Array {
+  if (Object.keys(overlay).length === 0) return config;
+  return encode(layOver(parseConfig(config), overlay));
+}
+
+/** Keys are case-insensitive. */
+function layOver(base: JsonObject, overlay: JsonObject): JsonObject {
+  const replaced = new Set(
+    Object.keys(overlay).map((key) => key.toLowerCase()),
+  );
+  const kept = Object.entries(base)
+    .filter(([key]) => !replaced.has(key.toLowerCase()));
+  return { ...Object.fromEntries(kept), ...overlay };
+}
+
+/**
+ * Builds the configuration of multus for a call about one network, from the
+ * daemon's own. The network's configuration stays as it was sent; the Go version
+ * lays the daemon's over it too, with its cniVersion.
+ */
+function configOfHotPlug(overlay: JsonObject): Uint8Array {
+  return encode(layOver(overlay, {
+    cniVersion: RESULT_VERSION,
+    name: "multus",
+    type: "multus",
+    // Networks of every pod, which this call does not attach.
+    clusterNetwork: "",
+    delegates: [],
+  }));
+}
+
+function parseConfig(config: Uint8Array): JsonObject {
+  const failure = "failed to unmarshall CNI config";
+  let value: unknown;
+  try {
+    value = parseJson(config, "it");
+  } catch (error) {
+    throw new RequestError(`${failure}: ${describeError(error)}`);
+  }
+  if (isObject(value)) return value as JsonObject;
+  throw new RequestError(`${failure}: it is not a JSON object`);
+}
+
+function encode(document: JsonObject): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(document));
 }

@@ -10,7 +10,7 @@ import { findPlugin } from "../../registry.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { CONTAINER, MultusScene } from "../testing/scene.ts";
-import { ThickHandler, type ThickOptions } from "./handler.ts";
+import { answerThick, type ThickOptions } from "./handler.ts";
 
 const POD_ARGS =
   "IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=testpod;K8S_POD_UID=testUID";
@@ -32,7 +32,7 @@ interface Answer {
 }
 
 async function ask(
-  handler: ThickHandler,
+  options: ThickOptions,
   path: string,
   body: unknown = null,
   method = "POST",
@@ -40,8 +40,9 @@ async function ask(
   const init = method === "GET"
     ? { method }
     : { method, body: typeof body === "string" ? body : JSON.stringify(body) };
-  const response = await handler.handle(
+  const response = await answerThick(
     new Request(`http://dummy${path}`, init),
+    options,
   );
   if (response === undefined) throw new Error(`${path} is not answered`);
   return {
@@ -54,12 +55,12 @@ async function ask(
 /** multus behind the protocol. */
 class Scene implements AsyncDisposable {
   readonly multus: MultusScene;
-  readonly handler: ThickHandler;
+  readonly options: ThickOptions;
 
   private constructor(scene: MultusScene, overlay: JsonObject) {
     this.multus = scene;
     const { path } = scene.plugins.directory;
-    this.handler = new ThickHandler({
+    this.options = {
       ...REFUSE,
       overlay: {
         cniDir: scene.cniDir,
@@ -75,7 +76,7 @@ class Scene implements AsyncDisposable {
           invoker: createInvoker(dispatch, findPlugin),
           hostNetns: scene.hosts.host.path,
         }),
-    });
+    };
   }
 
   static async start(withPod = false): Promise<Scene> {
@@ -101,7 +102,7 @@ class Scene implements AsyncDisposable {
       CNI_ARGS: POD_ARGS,
     };
     const bytes = new TextEncoder().encode(JSON.stringify(config));
-    return ask(this.handler, path, {
+    return ask(this.options, path, {
       env,
       config: bytes.toBase64(),
       ...more,
@@ -133,31 +134,30 @@ function refused(text: string, status = 400): Answer {
 
 const DONE: Answer = { status: 200, type: null, text: "" };
 
-Deno.test("ThickHandler answers /healthz and /readyz by GET and POST", async () => {
+Deno.test("answerThick() answers /healthz and /readyz by GET and POST", async () => {
   let isEnding = false;
-  const handler = new ThickHandler({ ...REFUSE, isEnding: () => isEnding });
+  const options = { ...REFUSE, isEnding: () => isEnding };
   for (const method of ["GET", "POST"]) {
-    assertEquals(await ask(handler, "/healthz", null, method), DONE);
-    assertEquals(await ask(handler, "/readyz", null, method), DONE);
+    assertEquals(await ask(options, "/healthz", null, method), DONE);
+    assertEquals(await ask(options, "/readyz", null, method), DONE);
   }
   isEnding = true;
-  assertEquals(await ask(handler, "/healthz"), DONE);
-  assertEquals((await ask(handler, "/readyz")).status, 500);
+  assertEquals(await ask(options, "/healthz"), DONE);
+  assertEquals((await ask(options, "/readyz")).status, 500);
 });
 
-Deno.test("ThickHandler refuses other methods, and leaves other paths", async () => {
-  const handler = new ThickHandler(REFUSE);
+Deno.test("answerThick() refuses other methods, and leaves other paths", async () => {
   const other = new Request("http://dummy/metrics");
-  assertEquals(handler.handle(other), undefined);
+  assertEquals(answerThick(other, REFUSE), undefined);
   for (const path of ["/cni", "/delegate"]) {
     assertEquals(
-      await ask(handler, path, null, "GET"),
+      await ask(REFUSE, path, null, "GET"),
       refused("Method not allowed", 405),
     );
   }
   for (const path of ["/healthz", "/readyz"]) {
     assertEquals(
-      await ask(handler, path, "", "PUT"),
+      await ask(REFUSE, path, "", "PUT"),
       refused("Method not allowed", 405),
     );
   }
@@ -207,9 +207,8 @@ const REFUSED: readonly [string, Record<string, string>, string][] = [
 ];
 
 for (const [path, env, text] of REFUSED) {
-  Deno.test(`ThickHandler refuses ${path}: ${text}`, async () => {
-    const handler = new ThickHandler(REFUSE);
-    const answer = await ask(handler, path, { env, config: "e30=" });
+  Deno.test(`answerThick() refuses ${path}: ${text}`, async () => {
+    const answer = await ask(REFUSE, path, { env, config: "e30=" });
     assertEquals(answer, refused(text));
   });
 }
@@ -228,16 +227,16 @@ for (
     { env: { CNI_COMMAND: "STATUS" }, interfaceAttributes: { "cni-args": 1 } },
   ]
 ) {
-  Deno.test(`ThickHandler refuses the body ${JSON.stringify(body)}`, async () => {
-    const { status, text } = await ask(new ThickHandler(REFUSE), "/cni", body);
+  Deno.test(`answerThick() refuses the body ${JSON.stringify(body)}`, async () => {
+    const { status, text } = await ask(REFUSE, "/cni", body);
     assertEquals(status, 400);
     assert(text.length > 1, "the reason");
   });
 }
 
-Deno.test("ThickHandler answers 500 if the daemon itself fails", async () => {
+Deno.test("answerThick() answers 500 if the daemon itself fails", async () => {
   const env = { CNI_COMMAND: "STATUS" };
-  const answer = await ask(new ThickHandler(REFUSE), "/cni", { env });
+  const answer = await ask(REFUSE, "/cni", { env });
   assertEquals(answer, refused("a call was run", 500));
 });
 
@@ -284,7 +283,7 @@ test("POST /cni detaches without CNI_NETNS and CNI_ARGS", async (scene) => {
   assertEquals((await scene.send("/cni", "ADD", conf)).status, 200);
   const config = new TextEncoder().encode(JSON.stringify(conf)).toBase64();
   const env = { CNI_COMMAND: "DEL", CNI_CONTAINERID: CONTAINER };
-  assertEquals(await ask(scene.handler, "/cni", { env, config }), DONE);
+  assertEquals(await ask(scene.options, "/cni", { env, config }), DONE);
   assertEquals(scene.multus.story, ["a ADD eth0", "a DEL eth0"]);
 });
 

@@ -8,8 +8,6 @@
 import type { Environment } from "../../../base/process/environment.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import type { PluginLookup } from "../../../cni/invoke/in_process.ts";
-import { decodeResult } from "../../../cni/result/decoding.ts";
-import { encodeResult } from "../../../cni/result/encoding.ts";
 import { formatFailure } from "../../../base/error.ts";
 import { formatAdded, toAnswer } from "./client.ts";
 import { readShimCall } from "./shim.ts";
@@ -17,9 +15,12 @@ import type { Translation } from "../../../daemon/server/call_socket.ts";
 import { SHIM } from "../../../daemon/wire/daemon_socket.ts";
 import type { CallRequest } from "../../../daemon/wire/request.ts";
 import type { Reason } from "../../../daemon/service/reasons.ts";
-import { overlayConfig, RESULT_VERSION } from "./configuration.ts";
-import { CNI_PATH, describeFailure } from "./handler.ts";
-import { checkEnv } from "./request.ts";
+import {
+  CNI_PATH,
+  describeFailure,
+  toNewest,
+} from "../../../daemon/server/http_calls.ts";
+import { checkPodEnv, overlayConfig } from "./handler.ts";
 
 /** How the daemon runs multus. */
 export interface ShimCallOptions {
@@ -54,7 +55,7 @@ export async function translateShimCall(
   try {
     return {
       plugin: multus,
-      env: { CNI_PATH, ...own, ...checkEnv("/cni", env) },
+      env: { CNI_PATH, ...own, ...checkPodEnv("/cni", env) },
       stdin: overlayConfig(stdin, overlay),
       onStderr,
       answer: async ({ stdout, exitCode }) => {
@@ -66,9 +67,8 @@ export async function translateShimCall(
             return await toAnswer({ env, cniVersion }, { status: 400, body });
           }
           if (stdout === "") return { stdout, exitCode };
-          const result = decodeResult(JSON.parse(stdout));
-          const document = encodeResult(result, RESULT_VERSION);
-          return { stdout: await formatAdded(document, cniVersion), exitCode };
+          const result = toNewest(stdout);
+          return { stdout: await formatAdded(result, cniVersion), exitCode };
         } catch (error) {
           return formatFailure(error, cniVersion);
         }

@@ -22,16 +22,14 @@ import { parseWritten } from "../../../cli/networks/chain_form.ts";
 import { ConfText } from "../../../cli/validate/conf_text.ts";
 import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
 import { describeOwner, findIp } from "../../../ipam/host_local/lease.ts";
+import { RequestError } from "../../../daemon/server/http_calls.ts";
 import { decodeExecCredential } from "../../../kube/exec_credential.ts";
 import { readKubeconfig } from "../../../kube/kubeconfig.ts";
 import { parseYaml } from "../../../kube/yaml.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { AddressError, Ip } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
-import {
-  readRequest as readThickRequest,
-  RequestError,
-} from "../../../plugins/multus/thick/request.ts";
+import { readRequest as readThickRequest } from "../../../plugins/multus/thick/handler.ts";
 import {
   parseInstance,
   parseQuoted,
