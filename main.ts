@@ -45,8 +45,8 @@ const programs: Readonly<
  */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
   "dhcp": () => import("./ipam/dhcp/command.ts"),
-  "multus": () => import("./plugins/multus/command.ts"),
-  "multus-shim": () => import("./plugins/multus/command.ts"),
+  "multus": () => import("./cli/multus/main.ts"),
+  "multus-shim": () => import("./cli/multus/main.ts"),
 };
 
 /** Has the daemon run a call of multus; runs it here if it can be done without. */

@@ -23,7 +23,7 @@
 
 import { basename, dirname, join, resolve } from "@std/path/posix";
 import { copyExecutable } from "../../base/files/copy_executable.ts";
-import { FileLock } from "../../base/files/lock.ts";
+import { lockInstallation } from "../../base/command_line/installation_lock.ts";
 import {
   ifPossible,
   removeIfThere,
@@ -36,12 +36,8 @@ import {
   replaceFile,
 } from "../../base/files/replace.ts";
 import { haveSameContent } from "../../base/files/same_content.ts";
-import { isErrno } from "../../ffi/errno.ts";
 import { checkWritable, MAX_LINKS } from "../../ffi/file/file_system.ts";
 import { isObject, parseJson } from "../../base/json/json.ts";
-
-/** The file that is locked, also by `cni multus install`; removed at the end. */
-const LOCK = ".cni-install.lock";
 
 /** The name of the executable, to which plugins are linked. */
 export const EXECUTABLE = "cni";
@@ -77,24 +73,6 @@ export function requireWritable(directory: string): void {
     }
     checkWritable(existing);
   });
-}
-
-/**
- * Locks a directory of plugins by a file in it that only root can open: everybody
- * who may list a directory could lock the directory itself. A directory that
- * cannot be written needs no lock.
- *
- * @throws {CniError} 11 if another installation does not end
- */
-export async function lockInstallation(directory: string): Promise<Disposable> {
-  try {
-    checkWritable(directory);
-  } catch (error) {
-    if (!isErrno(error, "EACCES", "EROFS")) throw error;
-    return { [Symbol.dispose]: () => {} };
-  }
-  const lock = await FileLock.acquireTemporary(join(directory, LOCK));
-  return { [Symbol.dispose]: () => lock.remove() };
 }
 
 /** A directory of plugins, locked until it is disposed of. */

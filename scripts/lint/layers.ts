@@ -85,7 +85,7 @@ export const LAYERS: readonly Layer[] = [
   ], [
     "plugins/multus/thick/client.ts",
     "plugins/multus/thick/shim.ts",
-    "plugins/multus/command.ts",
+    "cli/multus/main.ts",
     "plugins/noop/main.ts",
     "plugins/renamed.ts",
     "ipam/dhcp/command.ts",
@@ -94,6 +94,11 @@ export const LAYERS: readonly Layer[] = [
     "cli/trace/start.ts",
     "cli/trace/start_spans.ts",
   ]),
+  layer("plugins/multus/main.ts", [
+    "base/process/stdio.ts",
+    "daemon/caller/ask_daemon.ts",
+    "plugins/multus/plugin.ts",
+  ], ["plugins/multus/thick/client.ts", "cli/multus/main.ts"]),
   // The rooms of multus, from the ground to the operations at the top.
   layer("plugins/multus/model/", [
     "net/",
@@ -172,9 +177,6 @@ export const LAYERS: readonly Layer[] = [
     "daemon/server/",
     "daemon/caller/",
     "plugins/registry.ts",
-    "cli/daemon/row.ts",
-    "cli/install/installation.ts",
-    "ipam/whereabouts/command.ts",
   ]),
   // Another name of remote.
   layer("plugins/contivk8s/", [

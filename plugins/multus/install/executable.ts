@@ -13,7 +13,7 @@ import { unlessMissing } from "../../../base/files/io.ts";
 import type { Log } from "../../../base/log/log.ts";
 import { haveSameContent } from "../../../base/files/same_content.ts";
 import { isSameFile } from "../../../base/files/same_file.ts";
-import { lockInstallation } from "../../../cli/install/installation.ts";
+import { lockInstallation } from "../../../base/command_line/installation_lock.ts";
 import { Contest } from "./contest.ts";
 import { Links } from "./links.ts";
 import { requireDirectory } from "./placed_file.ts";
