@@ -8,7 +8,7 @@ import { load } from "js-yaml";
 import { testRows } from "./_harness/table.ts";
 import { parseFlags } from "./_harness/tool_call.ts";
 import { DAEMON_FLAGS, readDaemonOptions } from "../cli/daemon/options.ts";
-import { INSTALL_FLAGS } from "../plugins/multus/install/install_flags.ts";
+import { INSTALL_FLAGS } from "../plugins/multus/install/options.ts";
 import { readInstallOptions } from "../plugins/multus/install/options.ts";
 import { pluginNames } from "../plugins/registry.ts";
 

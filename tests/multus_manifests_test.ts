@@ -10,7 +10,7 @@ import { openKubeClient } from "../kube/client.ts";
 import { eachRow } from "./_harness/table.ts";
 import { parseFlags } from "./_harness/tool_call.ts";
 import { Executable } from "../plugins/multus/install/executable.ts";
-import { INSTALL_FLAGS } from "../plugins/multus/install/install_flags.ts";
+import { INSTALL_FLAGS } from "../plugins/multus/install/options.ts";
 import { readInstallOptions } from "../plugins/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
 import { deadlineWhen } from "./_harness/eventually.ts";

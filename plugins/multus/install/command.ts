@@ -15,11 +15,13 @@ import type {
 import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
 import { Credentials } from "./credentials.ts";
 import { Executable } from "./executable.ts";
-import type { InstallFlags } from "./install_flags.ts";
+import {
+  type InstallFlags,
+  type InstallOptions,
+  readInstallOptions,
+} from "./options.ts";
 import { requireDirectory } from "./placed_file.ts";
-import { type InstallOptions, readInstallOptions } from "./options.ts";
-import { type Step, Steps } from "./steps.ts";
-import { watch } from "./watch.ts";
+import { type Step, Steps, watch } from "./steps.ts";
 
 /**
  * Runs the command.

@@ -9,15 +9,14 @@ import { CniError, ErrorCode } from "../../../base/error.ts";
 import { copyLibraries } from "../../../base/files/libraries.ts";
 import { copyExecutable } from "../../../base/files/copy_executable.ts";
 import { FileStamps } from "../../../base/files/file_stamps.ts";
-import { unlessMissing } from "../../../base/files/io.ts";
+import { unlessMissing, withIoFailure } from "../../../base/files/io.ts";
 import type { Log } from "../../../base/log/log.ts";
 import { haveSameContent } from "../../../base/files/same_content.ts";
 import { isSameFile } from "../../../base/files/same_file.ts";
 import { lockInstallation } from "../../../base/command_line/installation_lock.ts";
-import { Contest } from "./contest.ts";
-import { Links } from "./links.ts";
-import { requireDirectory } from "./placed_file.ts";
+import { requireDirectory, RestoreLimit } from "./placed_file.ts";
 import type { ExecutableOptions } from "./options.ts";
+import { keepReplaced, replaceByLink } from "../../../base/files/replace.ts";
 
 /** The name that runtimes call. */
 const MULTUS = "multus";
@@ -31,7 +30,7 @@ export class Executable {
   readonly #options: ExecutableOptions;
   readonly #path: string;
   readonly #log: Log;
-  readonly #contest: Contest;
+  readonly #limit: RestoreLimit;
   /** `multus`, which replaces any other file. */
   readonly #command: Links;
   readonly #plugins: Links;
@@ -48,7 +47,7 @@ export class Executable {
     this.#options = options;
     this.#path = join(directory, EXECUTABLE);
     this.#log = log;
-    this.#contest = new Contest(this.#path);
+    this.#limit = new RestoreLimit(this.#path);
     this.#command = new Links({
       directory,
       target: EXECUTABLE,
@@ -100,7 +99,7 @@ export class Executable {
   async #install(): Promise<void> {
     const { source } = this.#options;
     const isTaken = this.#copy !== "" && identify(this.#path) !== this.#copy;
-    if (isTaken) this.#contest.takeTurn();
+    if (isTaken) this.#limit.takeTurn();
     await tellIoFailure(
       `copy the libraries of "${source}" to "${this.#options.directory}"`,
       copyLibraries(source, this.#options.directory),
@@ -134,5 +133,92 @@ async function tellIoFailure<T>(action: string, over: Promise<T>): Promise<T> {
     throw new CniError(ErrorCode.IoFailure, `Cannot ${action}`, {
       cause: error,
     });
+  }
+}
+
+/** The links' names and target. */
+export interface LinkOptions
+  extends Pick<ExecutableOptions, "directory" | "links" | "replacesOthers"> {
+  /** Name of the executable in the directory. */
+  readonly target: string;
+  /** Directory for the files that links replace, in the directory; kept nowhere if undefined. */
+  readonly kept?: string;
+}
+
+/**
+ * The links that turn one executable into multus and other plugins.
+ *
+ * They are symbolic, because then their owner is visible, a careless copy of
+ * the directory has 94 MB once and not once per link, and a new executable
+ * replaces all plugins at the same moment. Their target has its own name, so
+ * that another program can replace `multus` without replacing the others.
+ */
+export class Links {
+  readonly #options: LinkOptions;
+  readonly #log: Log;
+  readonly #limits = new Map<string, RestoreLimit>();
+  /** Names of links that were found or made. */
+  readonly #made = new Set<string>();
+  /** Names of foreign files that were kept. */
+  readonly #left = new Set<string>();
+
+  /** Nothing is read or written yet. */
+  constructor(options: LinkOptions, log: Log) {
+    this.#options = options;
+    this.#log = log;
+  }
+
+  /**
+   * Ensures that each link exists, or a foreign file that must be kept.
+   *
+   * @throws {NotYetError} If a link was restored too often
+   * @throws {CniError} 5 if a link cannot be created
+   */
+  ensure(): void {
+    for (const name of this.#options.links) this.#ensureOne(name);
+  }
+
+  #ensureOne(name: string): void {
+    const path = join(this.#options.directory, name);
+    const found = this.#look(path);
+    if (found === "ours") return void this.#made.add(name);
+    if (found === "other" && !this.#options.replacesOthers) {
+      return this.#leave(name, path);
+    }
+    if (this.#made.has(name)) this.#limitOf(name, path).takeTurn();
+    const { directory, target, kept } = this.#options;
+    if (found === "other" && kept !== undefined) {
+      withIoFailure(
+        `keep "${path}"`,
+        () => keepReplaced(path, join(directory, kept, name)),
+      );
+    }
+    withIoFailure(
+      `link "${path}" to "${target}"`,
+      () => replaceByLink(path, target),
+    );
+    this.#made.add(name);
+    this.#log.info("linked a plugin", { path });
+  }
+
+  #limitOf(name: string, path: string): RestoreLimit {
+    const limit = this.#limits.get(name) ?? new RestoreLimit(path);
+    this.#limits.set(name, limit);
+    return limit;
+  }
+
+  #look(path: string): "ours" | "other" | "none" {
+    const { directory, target } = this.#options;
+    if (isSameFile(path, join(directory, target))) return "ours";
+    return unlessMissing(() => {
+      const { isSymlink } = Deno.lstatSync(path);
+      return isSymlink && Deno.readLinkSync(path) === target ? "ours" : "other";
+    }) ?? "none";
+  }
+
+  #leave(name: string, path: string): void {
+    if (this.#left.has(name)) return;
+    this.#left.add(name);
+    this.#log.info("left a plugin alone that is another program", { path });
   }
 }

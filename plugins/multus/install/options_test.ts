@@ -3,10 +3,10 @@ import { CniError } from "../../../base/error.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import type { FlagTable } from "../../../base/command_line/command.ts";
 import { parseFlags } from "../../../tests/_harness/tool_call.ts";
-import { INSTALL_FLAGS } from "./install_flags.ts";
 import {
   type ConfigurationOptions,
   hostPathOfToken,
+  INSTALL_FLAGS,
   type InstallOptions,
   readInstallOptions,
   toHostPath,

@@ -6,21 +6,17 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
-import {
-  ifPossible,
-  unlessMissing,
-  withIoFailure,
-} from "../../../base/files/io.ts";
+import { unlessMissing, withIoFailure } from "../../../base/files/io.ts";
 import { replaceFile } from "../../../base/files/replace.ts";
 import type { Log } from "../../../base/log/log.ts";
-import { Contest } from "./contest.ts";
+import { isDirectory, NotYetError } from "./steps.ts";
 
 /** A file with content that we manage, readable only by its owner. */
 export class PlacedFile {
   /** Path of the file. */
   readonly path: string;
   readonly #log: Log;
-  readonly #contest: Contest;
+  readonly #limit: RestoreLimit;
   /** The last content that was found or written as intended. */
   #placed: string | undefined;
 
@@ -28,7 +24,7 @@ export class PlacedFile {
   constructor(path: string, log: Log) {
     this.path = path;
     this.#log = log;
-    this.#contest = new Contest(path);
+    this.#limit = new RestoreLimit(path);
   }
 
   /**
@@ -41,7 +37,7 @@ export class PlacedFile {
     const found = readIfThere(this.path);
     if (found !== content) {
       const isTaken = this.#placed !== undefined && found !== this.#placed;
-      if (isTaken) this.#contest.takeTurn();
+      if (isTaken) this.#limit.takeTurn();
       withIoFailure(
         `write "${this.path}"`,
         () => replaceFile(this.path, new TextEncoder().encode(content)),
@@ -86,7 +82,45 @@ export function requireDirectory(path: string): void {
   );
 }
 
-/** Reports whether the path is an accessible directory. */
-export function isDirectory(path: string): boolean {
-  return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
+/** The pauses start over after this time without a restoration, in ms. */
+const CALM_MS = 60_000;
+const FIRST_PAUSE_MS = 1000, LONGEST_PAUSE_MS = 10_000;
+
+/**
+ * Limits how often a file is restored that another program keeps changing: at once,
+ * then after increasing pauses. Two programs that both react at once would keep the
+ * node busy.
+ */
+export class RestoreLimit {
+  readonly #path: string;
+  readonly #now: () => number;
+  #pauseMs = 0;
+  #lastMs = -Infinity;
+
+  /**
+   * @param path The restored file, for messages
+   * @param now Milliseconds of a monotonic clock
+   */
+  constructor(path: string, now: () => number = () => performance.now()) {
+    this.#path = path;
+    this.#now = now;
+  }
+
+  /**
+   * Takes a turn to restore the file.
+   *
+   * @throws {NotYetError} If the last turn was too recent
+   */
+  takeTurn(): void {
+    const calmMs = this.#now() - this.#lastMs;
+    if (calmMs < this.#pauseMs) {
+      throw new NotYetError(
+        `Cannot put "${this.#path}" back yet: another program keeps replacing it`,
+      );
+    }
+    this.#pauseMs = calmMs >= CALM_MS
+      ? FIRST_PAUSE_MS
+      : Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+    this.#lastMs = this.#now();
+  }
 }

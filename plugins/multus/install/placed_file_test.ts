@@ -2,12 +2,12 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../base/error.ts";
 import { createLog } from "../../../base/log/log.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
-import { NotYetError } from "./steps.ts";
+import { isDirectory, NotYetError } from "./steps.ts";
 import {
-  isDirectory,
   PlacedFile,
   readIfThere,
   requireDirectory,
+  RestoreLimit,
 } from "./placed_file.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
@@ -89,4 +89,43 @@ Deno.test("isDirectory() and requireDirectory() know directories", async (t) => 
       `Cannot install into "${path}": the directory does not exist`,
     );
   }, ([path]) => path.slice(directory.path.length));
+});
+
+function mayAct(limit: RestoreLimit): boolean {
+  try {
+    limit.takeTurn();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+Deno.test("RestoreLimit.takeTurn() allows it at once, then after longer and longer pauses", () => {
+  let nowMs = 0;
+  const limit = new RestoreLimit("/x", () => nowMs);
+  const turns: number[] = [];
+  for (; nowMs <= 40_000; nowMs += 100) {
+    if (mayAct(limit)) turns.push(nowMs);
+  }
+  assertEquals(turns, [0, 1000, 3000, 7000, 15_000, 25_000, 35_000]);
+});
+
+Deno.test("RestoreLimit.takeTurn() starts anew after a minute without", () => {
+  let nowMs = 0;
+  const limit = new RestoreLimit("/x", () => nowMs);
+  const answers = [0, 1000, 3000, 63_000, 63_900, 64_000].map((ms) => {
+    nowMs = ms;
+    return mayAct(limit);
+  });
+  assertEquals(answers, [true, true, true, true, false, true]);
+});
+
+Deno.test("RestoreLimit.takeTurn() names the file", () => {
+  const limit = new RestoreLimit("/x", () => 0);
+  limit.takeTurn();
+  assertThrows(
+    () => limit.takeTurn(),
+    NotYetError,
+    'Cannot put "/x" back yet: another program keeps replacing it',
+  );
 });
