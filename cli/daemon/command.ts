@@ -13,7 +13,7 @@ import { findFileId } from "../../base/files/same_file.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import { createWhereabouts } from "../../ipam/whereabouts/plugin.ts";
+import { WhereaboutsService } from "../../ipam/whereabouts/daemon.ts";
 import { MultusService, openDaemonLog } from "../../plugins/multus/daemon.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import type {
@@ -21,8 +21,6 @@ import type {
   FlagValues,
   Output,
 } from "../../base/command_line/command.ts";
-import { ClaimReleaser } from "../../ipam/whereabouts/claim_releaser.ts";
-import { ResidentClients } from "../../ipam/whereabouts/resident_clients.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
 import type { DaemonSpans } from "../trace/daemon_spans.ts";
 import { detach } from "./detach.ts";
@@ -58,25 +56,27 @@ export async function daemon(
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
   const log = openDaemonLog(options.logLevel, onStderr);
   using multus = new MultusService({ ...options, config, env, log, onStderr });
-  using clients = new ResidentClients(log);
-  const releaser = new ClaimReleaser({
-    clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env }),
-    log,
+  using whereabouts = new WhereaboutsService(env, log);
+  const plain = lookupIn({
+    "multus": multus.plugin,
+    "whereabouts": whereabouts.plugin,
   });
-  const plain = lookupIn(multus, clients, releaser);
   await using spans = await loadSpans(env, log);
   const lookup = spans?.lookup(plain) ?? plain;
   const end = new AbortController();
   const following = Promise.all([
     multus.run(end.signal),
-    releaser.run(end.signal),
+    whereabouts.run(end.signal),
   ]);
   try {
     if (options.warmsUp) {
       await warmUp({ ...options, lookup: findPlugin, signal, log });
       await collectGarbage();
     }
-    await using _dhcp = startDhcp(options.dhcpSocket, log);
+    await using _dhcp = options.dhcpSocket === ""
+      ? undefined
+      : (await import("../../ipam/dhcp/daemon.ts"))
+        .startDhcp(options.dhcpSocket, log);
     await runDaemon({
       ...options,
       ...multus.serve(lookup),
@@ -115,35 +115,6 @@ async function loadSpans(
   return await startDaemonSpans(env, log);
 }
 
-/** Serves the plugin dhcp until disposal. If it cannot, the rest goes on. */
-function startDhcp(
-  socket: string,
-  log: Log,
-): AsyncDisposable | undefined {
-  if (socket === "") return undefined;
-  const end = new AbortController();
-  const running = serveDhcp(socket, log, end.signal).catch((error) =>
-    log.error("Cannot serve the plugin dhcp", { error: describeError(error) })
-  );
-  return {
-    async [Symbol.asyncDispose](): Promise<void> {
-      end.abort();
-      await running;
-    },
-  };
-}
-
-async function serveDhcp(
-  socket: string,
-  log: Log,
-  signal: AbortSignal,
-): Promise<void> {
-  const { runDhcp } = await import("../../ipam/dhcp/daemon/daemon.ts");
-  const { DEFAULT_TIMING } = await import("../../ipam/dhcp/daemon/client.ts");
-  const own = { broadcast: false, hostPrefix: "" };
-  await runDhcp({ ...DEFAULT_TIMING, ...own, socket, log, signal });
-}
-
 /** Writes the process ID. If it cannot, calls go on. */
 function tryPidFile(path: string, log: Log): void {
   try {
@@ -153,19 +124,10 @@ function tryPidFile(path: string, log: Log): void {
   }
 }
 
-/** Finds plugins; multus and whereabouts use the daemon's connections. */
-function lookupIn(
-  { plugin: multus }: MultusService,
-  { open: openClient }: ResidentClients,
-  releaser: ClaimReleaser,
-): PluginLookup {
-  const own = new Map<string, Plugin>();
-  const onClaim = releaser.note.bind(releaser);
-  const whereabouts = createWhereabouts({ openClient, onClaim });
-  own.set("whereabouts", whereabouts as Plugin);
-  own.set("multus", multus);
+/** Finds plugins; those that use the daemon's connections come first. */
+function lookupIn(own: Readonly<Record<string, Plugin>>): PluginLookup {
   return (type) => {
-    const plugin = own.get(type);
+    const plugin = Object.hasOwn(own, type) ? own[type] : undefined;
     return plugin ? Promise.resolve(plugin) : findPlugin(type);
   };
 }

@@ -24,8 +24,8 @@ import { refuse } from "../../base/command_line/usage_error.ts";
 import { ServiceManager } from "../../daemon/service/notify.ts";
 import { removePidFile, writePidFile } from "../../daemon/service/pid_file.ts";
 import { exitInWrongNetns } from "../../daemon/service/wrong_netns.ts";
-import { DEFAULT_TIMING } from "./daemon/client.ts";
-import { runDhcp } from "./daemon/daemon.ts";
+import { DEFAULT_TIMING } from "./client.ts";
+import { runDhcp } from "./daemon.ts";
 
 /** Flags and defaults of the Go plugin. */
 const FLAGS = {

@@ -12,7 +12,7 @@ import type { Lease } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Mac } from "../../net/mac.ts";
-import { type DhcpOptions, runDhcp } from "./daemon/daemon.ts";
+import { type DhcpOptions, runDhcp } from "./daemon.ts";
 import {
   hasCommand,
   ignoreUnless,

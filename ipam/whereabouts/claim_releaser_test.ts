@@ -9,7 +9,7 @@ import {
 } from "./testing/claims.ts";
 import { WhereaboutsScene } from "./testing/scene.ts";
 import { ClaimReleaser } from "./claim_releaser.ts";
-import { ResidentClients } from "./resident_clients.ts";
+import { ResidentClients } from "./daemon.ts";
 
 const DUAL = { range: "10.0.0.0/24", ipRanges: [{ range: "fd00::/64" }] };
 const POOLS = ["10.0.0.0-24", "fd00---64"];

@@ -194,21 +194,13 @@ export const LAYERS: readonly Layer[] = [
   ]),
   layer("plugins/*/", ["net/", "ffi/", "base/", "cni/", "plugins/parts/"]),
   layer("ipam/whereabouts/", ["net/", "base/", "cni/", "kube/"]),
-  layer("ipam/dhcp/daemon/", [
+  layer("ipam/dhcp/", [
     "net/",
     "ffi/",
     "base/",
     "cni/",
     "daemon/service/",
     "plugins/parts/link/",
-    "ipam/dhcp/",
-  ]),
-  layer("ipam/dhcp/command.ts", [
-    "ffi/",
-    "base/",
-    "cni/",
-    "daemon/service/",
-    "ipam/dhcp/",
   ]),
   layer("ipam/*/", ["net/", "base/", "cni/"]),
   // What `cni conform` and tests of plugins share.
@@ -239,8 +231,9 @@ export const LAYERS: readonly Layer[] = [
     "plugins/*/command.ts",
     "ipam/*/inspect.ts",
     "ipam/*/command.ts",
-    "ipam/",
     "plugins/*/daemon.ts",
+    "ipam/*/daemon.ts",
+    "ipam/",
     "plugins/bridge/gateway.ts",
     "plugins/parts/",
     "plugins/lists/",

@@ -26,7 +26,7 @@ const HOLDS: Readonly<Record<string, string>> = {
   "plugins/multus/": "multus: thin, thick, and its installation",
   "ipam/*/": "one IPAM plugin",
   "ipam/whereabouts/": "whereabouts, with its claims and its commands",
-  "ipam/dhcp/daemon/": "the daemon of dhcp: leases, and the DHCP client",
+  "ipam/dhcp/": "dhcp, with its daemon: leases, and the DHCP client",
   "testing/conform/": "demands of the specification on any plugin, as rows",
   "cli/": "the tool `cni`: a directory for each command",
 };

@@ -210,7 +210,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
 /** Plugins without a row, and why. */
 export const WITHOUT_ROW: Readonly<Record<string, string>> = {
   dhcp: "Changes nothing itself. Its daemon's leases: " +
-    "`ipam/dhcp/daemon/daemon_test.ts`, `ipam/dhcp/process_test.ts`.",
+    "`ipam/dhcp/daemon_test.ts`, `ipam/dhcp/process_test.ts`.",
   remote:
     "Changes nothing itself: another daemon does the work. Its failures: " +
     "`tests/conformance/remote_test.ts`.",

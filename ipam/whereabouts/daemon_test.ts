@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { WhereaboutsScene } from "./testing/scene.ts";
-import { ResidentClients } from "./resident_clients.ts";
+import { ResidentClients } from "./daemon.ts";
 
 Deno.test("ResidentClients keeps one connection for the calls of a kubeconfig", async () => {
   await using scene = await WhereaboutsScene.start({});

@@ -7,14 +7,14 @@
  * @module
  */
 
-import { JoinedSignal, pause } from "../../../base/deadline.ts";
-import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
-import type { Lease, LeaseRequest } from "../lease.ts";
-import { Code, encodeMaxSize, Options } from "../../../net/dhcp/options.ts";
-import type { Bytes } from "../../../net/bytes.ts";
-import { Ip } from "../../../net/ip.ts";
-import { Mac } from "../../../net/mac.ts";
-import { type ClientMessage, MessageType } from "../../../net/dhcp/message.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import type { Lease, LeaseRequest } from "./lease.ts";
+import { Code, encodeMaxSize, Options } from "../../net/dhcp/options.ts";
+import type { Bytes } from "../../net/bytes.ts";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import { type ClientMessage, MessageType } from "../../net/dhcp/message.ts";
 import {
   newTransaction,
   type Port,

@@ -9,22 +9,19 @@ import {
   describeError,
   ErrorCode,
   toCniError,
-} from "../../../base/error.ts";
-import { JoinedSignal, waitUntil } from "../../../base/deadline.ts";
-import { removeQuietly, withIoFailure } from "../../../base/files/io.ts";
-import { FileLock } from "../../../base/files/lock.ts";
-import type { Log } from "../../../base/log/log.ts";
-import { Fd } from "../../../ffi/file/fd.ts";
-import type { Answer, Request } from "../ask.ts";
-import type { Lease, LeaseKey, LeaseRequest } from "../lease.ts";
-import { LeaseDirectory } from "../lease_directory.ts";
-import {
-  type Exchange,
-  OwnSocket,
-} from "../../../daemon/service/own_socket.ts";
-import { KeyedQueue } from "../../../base/queue.ts";
-import type { Connection } from "../../../daemon/service/unix_server.ts";
-import { type ClientOptions, ended } from "./client.ts";
+} from "../../base/error.ts";
+import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
+import { removeQuietly, withIoFailure } from "../../base/files/io.ts";
+import { FileLock } from "../../base/files/lock.ts";
+import type { Log } from "../../base/log/log.ts";
+import { Fd } from "../../ffi/file/fd.ts";
+import type { Answer, Request } from "./ask.ts";
+import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
+import { LeaseDirectory } from "./lease_directory.ts";
+import { type Exchange, OwnSocket } from "../../daemon/service/own_socket.ts";
+import { KeyedQueue } from "../../base/queue.ts";
+import type { Connection } from "../../daemon/service/unix_server.ts";
+import { type ClientOptions, DEFAULT_TIMING, ended } from "./client.ts";
 import { type Keeping, KeptLease } from "./kept_lease.ts";
 
 /** Options of {@linkcode runDhcp}. */
@@ -39,6 +36,25 @@ export interface DhcpOptions extends ClientOptions {
   readonly signal: AbortSignal;
   /** Called when it listens. */
   readonly onReady?: () => void;
+}
+
+/**
+ * Runs the daemon in a process that does other work too, until disposal. If it
+ * cannot, the rest goes on.
+ */
+export function startDhcp(socket: string, log: Log): AsyncDisposable {
+  const end = new AbortController();
+  const own = { broadcast: false, hostPrefix: "", signal: end.signal };
+  const running = runDhcp({ ...DEFAULT_TIMING, ...own, socket, log })
+    .catch((error) =>
+      log.error("Cannot serve the plugin dhcp", { error: describeError(error) })
+    );
+  return {
+    async [Symbol.asyncDispose](): Promise<void> {
+      end.abort();
+      await running;
+    },
+  };
 }
 
 /** Longest wait of a daemon for its predecessor. */

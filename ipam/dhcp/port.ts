@@ -4,21 +4,21 @@
  * @module
  */
 
-import { JoinedSignal, waitUntil } from "../../../base/deadline.ts";
-import { findFileId } from "../../../base/files/same_file.ts";
-import { isMissingNetns } from "../../../ffi/netns.ts";
-import { PacketSocket } from "../../../ffi/socket/packet_socket.ts";
-import type { Link } from "../../../ffi/rtnl/link.ts";
-import { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { Ip } from "../../../net/ip.ts";
-import { Mac } from "../../../net/mac.ts";
-import type { Events } from "../../../daemon/service/events.ts";
+import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
+import { findFileId } from "../../base/files/same_file.ts";
+import { isMissingNetns } from "../../ffi/netns.ts";
+import { PacketSocket } from "../../ffi/socket/packet_socket.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import type { Events } from "../../daemon/service/events.ts";
 import {
   type ClientMessage,
   decodeMessage,
   encodeMessage,
   type ServerMessage,
-} from "../../../net/dhcp/message.ts";
+} from "../../net/dhcp/message.ts";
 
 /** Source: RFC 2131, section 4.1. */
 const SERVER_PORT = 67, CLIENT_PORT = 68;

@@ -5,15 +5,15 @@
  * @module
  */
 
-import { JoinedSignal, pause } from "../../../base/deadline.ts";
-import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
-import type { Log } from "../../../base/log/log.ts";
-import { isErrno } from "../../../ffi/errno.ts";
-import { type Lease, type LeaseRequest, resultOf } from "../lease.ts";
-import type { LeaseDirectory } from "../lease_directory.ts";
-import { OPTIONS, Options } from "../../../net/dhcp/options.ts";
-import { kernelRoutesOf } from "../../../plugins/parts/link/configure_link.ts";
-import type { Events } from "../../../daemon/service/events.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import { type Lease, type LeaseRequest, resultOf } from "./lease.ts";
+import type { LeaseDirectory } from "./lease_directory.ts";
+import { OPTIONS, Options } from "../../net/dhcp/options.ts";
+import { kernelRoutesOf } from "../../plugins/parts/link/configure_link.ts";
+import type { Events } from "../../daemon/service/events.ts";
 import {
   type ClientOptions,
   discover,

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { keepMissing } from "./kept_lease.ts";
-import { Options } from "../../../net/dhcp/options.ts";
+import { Options } from "../../net/dhcp/options.ts";
 
 Deno.test("keepMissing() keeps the options that a renewal left out", () => {
   const lease = {

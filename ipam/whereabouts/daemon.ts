@@ -1,15 +1,51 @@
 /**
- * Clients of a resident process, which keep their connections between calls.
+ * whereabouts in the node daemon: the plugin, which keeps its connections between
+ * calls, and the release of addresses whose IPAMClaims are deleted.
  *
  * @module
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
+import type { Environment } from "../../base/process/environment.ts";
+import type { Plugin } from "../../cni/plugin.ts";
 import { type ClientOptions, KubeClient } from "../../kube/client.ts";
 import { openConnection } from "../../kube/connection.ts";
-import type { OpenClient } from "./session.ts";
 import { Upstream } from "../../kube/resident/upstream.ts";
+import { ClaimReleaser } from "./claim_releaser.ts";
+import { createWhereabouts } from "./plugin.ts";
+import type { OpenClient } from "./session.ts";
+
+/** whereabouts in a daemon, which disposes of it at the end. */
+export class WhereaboutsService implements Disposable {
+  /** whereabouts with the daemon's connections to API servers. */
+  readonly plugin: Plugin;
+  readonly #clients: ResidentClients;
+  readonly #releaser: ClaimReleaser;
+
+  /** Opens it. API servers are asked when calls or claims need it. */
+  constructor(env: Environment, log: Pick<Log, "info" | "warn">) {
+    const clients = this.#clients = new ResidentClients(log);
+    const releaser = this.#releaser = new ClaimReleaser({
+      clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env }),
+      log,
+    });
+    this.plugin = createWhereabouts({
+      openClient: clients.open,
+      onClaim: (claim) => releaser.note(claim),
+    }) as Plugin;
+  }
+
+  /** Looks after the claims of the pods that it has attached, until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#releaser.run(signal);
+  }
+
+  /** Closes the connections. */
+  [Symbol.dispose](): void {
+    this.#clients[Symbol.dispose]();
+  }
+}
 
 /** One client for each kubeconfig. Dispose of it to close the connections. */
 export class ResidentClients implements Disposable {

@@ -8,20 +8,20 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import type { NetNs } from "../../../ffi/netns.ts";
-import { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { Events } from "../../../daemon/service/events.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Events } from "../../daemon/service/events.ts";
 import { DEFAULT_TIMING } from "./client.ts";
 import { KeptLease } from "./kept_lease.ts";
-import { rootTest } from "../../../testing/capabilities.ts";
-import { ipJson, runIn } from "../../../testing/ip_json.ts";
-import type { CallOutput } from "../../../testing/test_hosts.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 import {
   assertFailure,
   assertSuccess,
-} from "../../../tests/_harness/call_outcome.ts";
-import { DhcpScene, needsDnsmasq, needsUdhcpd } from "../testing.ts";
-import { eventually } from "../../../tests/_harness/eventually.ts";
+} from "../../tests/_harness/call_outcome.ts";
+import { DhcpScene, needsDnsmasq, needsUdhcpd } from "./testing.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 
 /** A server that is not there is given up soon. */
 const IMPATIENT = { timeoutMs: 200, resendTimeoutMs: 300 };
