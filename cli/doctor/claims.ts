@@ -4,12 +4,7 @@
  * @module
  */
 
-import { JoinedSignal } from "../../base/deadline.ts";
-import { ClaimApi } from "../../ipam/whereabouts/claim_api.ts";
-import { WhereaboutsApi } from "../../ipam/whereabouts/api.ts";
-import { findHeld } from "../../ipam/whereabouts/held_records.ts";
-import { listIps } from "../../ipam/whereabouts/ipam_claim.ts";
-import { openOwnClient } from "../../ipam/whereabouts/session.ts";
+import { readClaims } from "../../ipam/whereabouts/inspect.ts";
 import {
   type AttachedClaim,
   findAttachedClaim,
@@ -33,9 +28,6 @@ interface SeenClaim {
   readonly unrecorded: readonly string[];
 }
 
-/** How long to wait for the API server in all, in ms. */
-const LIMIT_MS = 5000;
-
 const SEEN = new WeakMap<Node, Promise<SeenClaim[]>>();
 
 /** Reads the claims of the node's attachments, once. */
@@ -50,47 +42,12 @@ async function readAll(node: Node): Promise<SeenClaim[]> {
     const claim = findAttachedClaim(attachment);
     return claim === undefined ? [] : [{ claim, ifName: attachment.ifName }];
   });
-  using limit = new JoinedSignal(LIMIT_MS, node.signal);
-  const seen: SeenClaim[] = [];
-  for (const [kubeconfig, some] of groupByKubeconfig(attached)) {
-    try {
-      using client = await openOwnClient({ kubeconfig, env: node.env });
-      if (client === undefined) continue;
-      const { signal } = limit;
-      const limits = { signal, overallMs: LIMIT_MS };
-      const api = new ClaimApi(client, limits);
-      for (const one of some) {
-        const pools = new WhereaboutsApi(client, one.claim.pools, limits);
-        seen.push({ ...one, ...await look(one.claim, api, pools) });
-      }
-    } catch {
-      // The API server cannot be asked: nothing is known of the rest.
-    }
-  }
-  return seen;
-}
-
-function groupByKubeconfig<T extends { readonly claim: AttachedClaim }>(
-  attached: readonly T[],
-): Map<string, T[]> {
-  return Map.groupBy(attached, ({ claim }) => claim.kubeconfig);
-}
-
-async function look(
-  claim: AttachedClaim,
-  api: ClaimApi,
-  pools: WhereaboutsApi,
-): Promise<Pick<SeenClaim, "exists" | "unrecorded">> {
-  const found = await api.find(claim.namespace, claim.name);
-  if (found === undefined || found.metadata?.uid !== claim.uid) {
-    return { exists: false, unrecorded: [] };
-  }
-  const unrecorded: string[] = [];
-  for (const address of listIps(found)) {
-    const held = await findHeld(pools, claim.networkName, claim, address);
-    if (held === undefined) unrecorded.push(String(address.ip));
-  }
-  return { exists: true, unrecorded };
+  const claims = attached.map(({ claim }) => claim);
+  const states = await readClaims(claims, node.env, node.signal);
+  return attached.flatMap((one) => {
+    const state = states.get(one.claim);
+    return state === undefined ? [] : [{ ...one, ...state }];
+  });
 }
 
 async function findGone(node: Node): Promise<Findings> {

@@ -4,23 +4,15 @@
  * @module
  */
 
-import { ifPossible } from "../../base/files/io.ts";
-import { decode } from "../../base/json/json.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
-import { dataDirOf, rangeSetsOf } from "../../ipam/host_local/config.ts";
-import { isStaying } from "../../ipam/host_local/holders.ts";
-import { findIp } from "../../ipam/host_local/lease.ts";
-import {
-  countAddresses,
-  findRange,
-  type RangeSet,
-} from "../../ipam/host_local/range.ts";
-import { hostLocalSchema } from "../../ipam/host_local/schema.ts";
-import {
-  listStaying,
-  type StayingLease,
-} from "../../ipam/host_local/staying.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import {
+  countLeases,
+  type Pool,
+  readPool,
+  type SetUse,
+} from "../../ipam/host_local/inspect.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import {
   type ConfiguredNetwork,
@@ -30,21 +22,13 @@ import {
 } from "./node.ts";
 
 /** Addresses that one plugin of a network hands out. */
-interface Pool {
-  readonly network: ConfiguredNetwork;
-  readonly conf: PlacedConf["conf"];
-  /** The directory with its leases. */
-  readonly directory: string;
-  readonly sets: readonly RangeSet[];
-  /** How long addresses stay for the names of pods, in ms; 0 if they do not. */
-  readonly stayMs: number;
-}
+type PlacedPool = Pool & Pick<PlacedConf, "network" | "conf">;
 
 /** Lists the pools of host-local that configurations name. */
-export function listPools(node: Pick<Node, "networks">): Pool[] {
+export function listPools(node: Pick<Node, "networks">): PlacedPool[] {
   return node.networks.flatMap((network) =>
     network.plugins.filter(hasPool)
-      .flatMap((conf) => ifPossible(() => readPool({ network, conf })) ?? [])
+      .flatMap((conf) => ifPossible(() => readPlaced({ network, conf })) ?? [])
   );
 }
 
@@ -52,7 +36,7 @@ export function listPools(node: Pick<Node, "networks">): Pool[] {
 export function findPoolProblem(network: ConfiguredNetwork): string | null {
   try {
     for (const conf of network.plugins.filter(hasPool)) {
-      readPool({ network, conf });
+      readPlaced({ network, conf });
     }
     return null;
   } catch (error) {
@@ -65,64 +49,23 @@ function hasPool(conf: PlacedConf["conf"]): boolean {
 }
 
 /** @throws {CniError} 7 If the ranges are invalid, which validation reports */
-function readPool({ network, conf }: PlacedConf): Pool {
-  const config = decode(
-    hostLocalSchema(),
-    conf.document,
-    ipamTypeOf(conf) ?? "",
-  );
-  return {
-    network,
-    conf,
-    directory: `${dataDirOf(config)}/${network.name}`,
-    sets: rangeSetsOf(config, network.list.cniVersion),
-    stayMs: isStaying(config) ? config.ipam?.stayTime ?? 0 : 0,
-  };
+function readPlaced({ network, conf }: PlacedConf): PlacedPool {
+  const { name, list: { cniVersion } } = network;
+  const pool = readPool(conf.document, { name, cniVersion });
+  return { ...pool, network, conf };
 }
 
 /** How many addresses of a range set are in use. */
-export interface PoolUse {
+export interface PoolUse extends SetUse {
   readonly network: string;
-  /** The subnets, as configured. */
-  readonly subnets: readonly string[];
-  /** The addresses of containers. */
-  readonly used: bigint;
-  /** Those that stay for names of pods; ADD takes them if no other is free. */
-  readonly staying: readonly StayingAddress[];
-  readonly all: bigint;
   readonly directory: string;
-}
-
-/** An address that stays, and until when. */
-export interface StayingAddress extends StayingLease {
-  readonly until: Date;
 }
 
 /** Counts the leases of all pools. */
 export function countPools(node: Pick<Node, "networks">): PoolUse[] {
-  return listPools(node).flatMap(({ network, directory, sets, stayMs }) => {
-    const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
-    const held = stayMs === 0 ? [] : listStaying(directory);
-    const leased = names.flatMap(({ name }) =>
-      held.some(({ address }) => address === name) ? [] : findIp(name) ?? []
-    );
-    const staying = held
-      .map((one) => ({
-        ...one,
-        until: new Date(one.since.getTime() + stayMs),
-      }))
-      .filter(({ until }) => until.getTime() > Date.now());
-    return sets.map((set) => ({
-      network: network.name,
-      subnets: set.map(({ subnet }) => `${subnet}`),
-      used: BigInt(leased.filter((ip) => findRange(set, ip)).length),
-      staying: staying.filter(({ address }) => {
-        const ip = findIp(address);
-        return ip !== undefined && findRange(set, ip) !== undefined;
-      }),
-      all: countAddresses(set),
-      directory,
-    }));
+  return listPools(node).flatMap((pool) => {
+    const { network: { name: network }, directory } = pool;
+    return countLeases(pool).map((use) => ({ ...use, network, directory }));
   });
 }
 
@@ -163,10 +106,10 @@ function findFullPools(node: Node): Findings {
 }
 
 /** Finds networks that have no address but those that stay. */
-function findStayingPools(node: Node): Findings {
+function findStickyPools(node: Node): Findings {
   return countPools(node).flatMap(
-    ({ network, subnets, used, staying, all }) => {
-      const count = BigInt(staying.length);
+    ({ network, subnets, used, sticky, all }) => {
+      const count = BigInt(sticky.length);
       if (count === 0n || used + count < all) return [];
       const path = node.networks.find(({ name }) => name === network)?.path;
       return [warning(
@@ -211,6 +154,6 @@ export const POOL_CHECKS: readonly Check[] = [
       fix:
         "A larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
     },
-    run: findStayingPools,
+    run: findStickyPools,
   },
 ];

@@ -18,7 +18,6 @@ import {
   type Mount,
   readFileSystem,
 } from "../../ffi/file/file_system.ts";
-import { LOCK_FILE } from "../../ipam/host_local/lease_files.ts";
 import {
   type Check,
   error,
@@ -189,12 +188,11 @@ export function listHeldLocks(node: Node): Promise<HeldLock[]> {
 }
 
 async function searchHeldLocks(node: Node): Promise<HeldLock[]> {
-  const directories = new Map(
-    listPools(node).map(({ directory, network }) => [directory, network.name]),
+  const locks = new Map(
+    listPools(node).map(({ lock, network }) => [lock, network.name]),
   );
   const found = await Promise.all(
-    [...directories].map(async ([directory, network]) => {
-      const path = `${directory}/${LOCK_FILE}`;
+    [...locks].map(async ([path, network]) => {
       const holder = await findHolder(path, node);
       return holder === undefined ? [] : [{ network, path, holder }];
     }),

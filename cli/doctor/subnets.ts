@@ -14,7 +14,7 @@ import {
   isInTheWay,
 } from "../../plugins/bridge/gateway.ts";
 import { listAddresses } from "../../plugins/parts/link/configure_link.ts";
-import type { Range } from "../../ipam/host_local/range.ts";
+import type { Range } from "../../ipam/host_local/inspect.ts";
 import {
   type Check,
   error,

@@ -42,7 +42,7 @@ export async function networks(call: CniCall): Promise<Output> {
           ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
         ],
         used: pool === undefined ? null : Number(pool.used),
-        staying: pool === undefined ? null : pool.staying.length,
+        staying: pool === undefined ? null : pool.sticky.length,
         addresses: pool === undefined ? null : Number(pool.all),
         poolProblem,
         attachments: attached?.filter(({ network }) => network === row.name)
@@ -77,8 +77,8 @@ function findScarcest(
   pools: readonly PoolUse[],
   name: string,
 ): PoolUse | undefined {
-  const left = ({ all, used, staying }: PoolUse): bigint =>
-    all - used - BigInt(staying.length);
+  const left = ({ all, used, sticky }: PoolUse): bigint =>
+    all - used - BigInt(sticky.length);
   return pools.filter(({ network }) => network === name)
     .toSorted((one, other) => left(one) < left(other) ? -1 : 1)[0];
 }

@@ -141,18 +141,18 @@ async function readDetails(
   const known = { name, path: file, file, list, plugins: confs };
   const sets = listPools({ networks: [known] }).flatMap(({ sets }) => sets);
   const pools = countPools({ networks: [known] })
-    .map(({ subnets, used, all, staying, directory }, index): Pool => ({
+    .map(({ subnets, used, all, sticky, directory }, index): Pool => ({
       subnets,
       gateways: sets[index]?.flatMap(({ gateway }) => gateway ?? [])
         .map(String) ?? [],
       used: Number(used),
-      staying: staying.map(({ address, namespace, pod, ifName, until }) => ({
+      staying: sticky.map(({ address, namespace, pod, ifName, until }) => ({
         address,
         pod: `${namespace}/${pod}`,
         interface: ifName,
         until: formatUntil(until),
       })),
-      free: Number(all - used) - staying.length,
+      free: Number(all - used) - sticky.length,
       leases: directory,
     }));
   const attached = ifPossible(() => node.attachments)

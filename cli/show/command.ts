@@ -66,8 +66,8 @@ async function read(call: CniCall): Promise<NodeView> {
 function listStayingAddresses(call: CniCall): StayingView[] {
   const { env, signal } = call;
   using node = new Node({ directories: readDirectories(call), env, signal });
-  return countPools(node).flatMap(({ network, staying }) =>
-    staying.map(({ address, namespace, pod, ifName, until }) => ({
+  return countPools(node).flatMap(({ network, sticky }) =>
+    sticky.map(({ address, namespace, pod, ifName, until }) => ({
       address,
       network,
       pod: `${namespace}/${pod}`,

@@ -8,7 +8,7 @@ import { ifPossible, readTextFile } from "../../../base/files/io.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { valueOf } from "../../../cni/tools/about.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
-import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
+import { parseResolvConf } from "../../../ipam/host_local/inspect.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import type { ConfiguredNetwork, Node } from "../node.ts";
 import type { Attempt, Party } from "./reach.ts";

@@ -1,0 +1,93 @@
+/**
+ * What tools may ask of host-local. Takes no lock and changes nothing.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../base/files/io.ts";
+import { decode, type JsonObject } from "../../base/json/json.ts";
+import { facts } from "./facts.ts";
+import { dataDirOf, rangeSetsOf } from "./config.ts";
+import { findHolder, type Holder, isStaying } from "./holders.ts";
+import { findIp } from "./lease.ts";
+import { LOCK_FILE, readLease } from "./lease_files.ts";
+import { countAddresses, findRange, type RangeSet } from "./range.ts";
+import { hostLocalSchema } from "./schema.ts";
+
+export type { Range } from "./range.ts";
+export { parseResolvConf } from "./resolv_conf.ts";
+
+/** Addresses that a configuration hands out. */
+export interface Pool {
+  /** The directory with its leases. */
+  readonly directory: string;
+  /** Path of the file that each call locks. */
+  readonly lock: string;
+  readonly sets: readonly RangeSet[];
+  /** How long an address stays for the name of a pod, in ms; 0 if it does not. */
+  readonly stickyMs: number;
+}
+
+/**
+ * Reads the pool of a plugin's configuration.
+ *
+ * @throws {CniError} 7 If the ranges are invalid, which validation reports
+ */
+export function readPool(
+  document: JsonObject,
+  { name, cniVersion }: { readonly name: string; readonly cniVersion: string },
+): Pool {
+  const config = decode(hostLocalSchema(), document, facts.type);
+  const directory = `${dataDirOf(config)}/${name}`;
+  return {
+    directory,
+    lock: `${directory}/${LOCK_FILE}`,
+    sets: rangeSetsOf(config, cniVersion),
+    stickyMs: isStaying(config) ? config.ipam?.stayTime ?? 0 : 0,
+  };
+}
+
+/** An address that stays for the name of a pod, and until when. */
+export interface StickyAddress extends Holder {
+  readonly address: string;
+  readonly until: Date;
+}
+
+/** How many addresses of a range set are in use. */
+export interface SetUse {
+  /** The subnets, as configured. */
+  readonly subnets: readonly string[];
+  /** The addresses of containers. */
+  readonly used: bigint;
+  /** Those that stay for names of pods; ADD takes them if no other is free. */
+  readonly sticky: readonly StickyAddress[];
+  readonly all: bigint;
+}
+
+/** Counts the leases in each range set of a pool. */
+export function countLeases({ directory, sets, stickyMs }: Pool): SetUse[] {
+  const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
+  const addresses = names.flatMap(({ name }) => {
+    const ip = findIp(name);
+    return ip === undefined ? [] : [{ name, ip }];
+  });
+  const held = stickyMs === 0 ? [] : addresses.flatMap(({ name, ip }) => {
+    const path = `${directory}/${name}`;
+    const holder = findHolder(ifPossible(() => readLease(path)) ?? "");
+    const since = holder && ifPossible(() => Deno.lstatSync(path).mtime);
+    if (!holder || !since) return [];
+    const until = new Date(since.getTime() + stickyMs);
+    return [{ ...holder, address: name, ip, until }];
+  }).sort((one, other) => one.until.getTime() - other.until.getTime());
+  const leased = addresses.filter(({ name }) =>
+    !held.some(({ address }) => address === name)
+  );
+  return sets.map((set) => ({
+    subnets: set.map(({ subnet }) => `${subnet}`),
+    used: BigInt(leased.filter(({ ip }) => findRange(set, ip)).length),
+    sticky: held.filter(({ ip, until }) =>
+      until.getTime() > Date.now() && findRange(set, ip)
+    ).map(({ ip: _, ...one }) => one),
+    all: countAddresses(set),
+  }));
+}

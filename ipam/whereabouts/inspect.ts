@@ -1,0 +1,104 @@
+/**
+ * What tools may ask of whereabouts: the IPAMClaims of attachments.
+ *
+ * @module
+ */
+
+import { JoinedSignal } from "../../base/deadline.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { decode, type JsonObject, objectOf } from "../../base/json/json.ts";
+import type { Environment } from "../../base/process/environment.ts";
+import { facts } from "./facts.ts";
+import { WhereaboutsApi } from "./api.ts";
+import { ClaimApi } from "./claim_api.ts";
+import { findHeld } from "./held_records.ts";
+import { listIps } from "./ipam_claim.ts";
+import { type HeldClaim, type ReceiptOwner, Receipts } from "./receipts.ts";
+import { whereaboutsSchema } from "./schema.ts";
+import { openOwnClient } from "./session.ts";
+import { readSettings } from "./settings.ts";
+
+/** The claim that an attachment's addresses belong to. */
+export interface AttachedClaim extends HeldClaim {
+  /** Path of the kubeconfig of the network. */
+  readonly kubeconfig: string;
+  /** `network_name` of whereabouts; "" without one. */
+  readonly networkName: string;
+  /** Namespace of the pools. */
+  readonly pools: string;
+}
+
+/**
+ * Finds the claim of an attachment in its receipt.
+ *
+ * @param document A plugin's configuration
+ * @returns Undefined if the plugin's IPAM plugin is another, or there is no claim
+ */
+export function findAttachedClaim(
+  document: JsonObject,
+  { network, ...owner }: ReceiptOwner & { readonly network: string },
+): AttachedClaim | undefined {
+  if (objectOf(document["ipam"])["type"] !== facts.type) return undefined;
+  const settings = ifPossible(() =>
+    readSettings(decode(whereaboutsSchema(), document, facts.type))
+  );
+  if (settings === undefined) return undefined;
+  const { kubeconfig, networkName, dataDir } = settings;
+  const receipt = new Receipts(dataDir, network).find(owner);
+  if (receipt?.ipamClaim === undefined) return undefined;
+  const pools = receipt.namespace;
+  return { ...receipt.ipamClaim, kubeconfig, networkName, pools };
+}
+
+/** A claim, as the API server has it. */
+export interface ClaimState {
+  readonly exists: boolean;
+  /** Its addresses that no pool has for it. */
+  readonly unrecorded: readonly string[];
+}
+
+/** How long to wait for the API server in all, in ms. */
+const LIMIT_MS = 5000;
+
+/** Asks the API server about claims. Those that it cannot be asked about are missing. */
+export async function readClaims(
+  claims: readonly AttachedClaim[],
+  env: Environment,
+  aborted: AbortSignal,
+): Promise<Map<AttachedClaim, ClaimState>> {
+  using limit = new JoinedSignal(LIMIT_MS, aborted);
+  const states = new Map<AttachedClaim, ClaimState>();
+  const clusters = Map.groupBy(claims, ({ kubeconfig }) => kubeconfig);
+  for (const [kubeconfig, some] of clusters) {
+    try {
+      using client = await openOwnClient({ kubeconfig, env });
+      if (client === undefined) continue;
+      const limits = { signal: limit.signal, overallMs: LIMIT_MS };
+      const api = new ClaimApi(client, limits);
+      for (const claim of some) {
+        const pools = new WhereaboutsApi(client, claim.pools, limits);
+        states.set(claim, await readClaim(claim, api, pools));
+      }
+    } catch {
+      // Nothing is known of the rest.
+    }
+  }
+  return states;
+}
+
+async function readClaim(
+  claim: AttachedClaim,
+  api: ClaimApi,
+  pools: WhereaboutsApi,
+): Promise<ClaimState> {
+  const found = await api.find(claim.namespace, claim.name);
+  if (found === undefined || found.metadata?.uid !== claim.uid) {
+    return { exists: false, unrecorded: [] };
+  }
+  const unrecorded: string[] = [];
+  for (const address of listIps(found)) {
+    const held = await findHeld(pools, claim.networkName, claim, address);
+    if (held === undefined) unrecorded.push(String(address.ip));
+  }
+  return { exists: true, unrecorded };
+}
