@@ -46,9 +46,9 @@ export {
   type Call,
   definePlugin,
   type ForeignResult,
-  type MaybePromise,
   type Plugin,
 } from "./cni/plugin.ts";
+export type { MaybePromise } from "./base/waiting.ts";
 export {
   type CmdArgs,
   type Command,

@@ -6,6 +6,9 @@
 
 import { pause } from "./deadline.ts";
 
+/** A value or a promise. Plugins that only talk to the kernel need no promise. */
+export type MaybePromise<T> = T | Promise<T>;
+
 /** Time limit of a wait, and what happens then. */
 export interface Patience {
   /** Ends the wait; undefined to wait forever. */

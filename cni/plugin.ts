@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { MaybePromise } from "../base/waiting.ts";
 import type { CmdArgs, Command } from "./call/args.ts";
 import type { Delegate } from "./invoke/delegate.ts";
 import type { JsonObject, Schema } from "../base/json/json.ts";
@@ -13,9 +14,6 @@ import type { Surroundings } from "./call/surroundings.ts";
 import type { Question } from "./tools/tool_question.ts";
 import type { LinkDeletion } from "./call/link_deletion.ts";
 import type { NetConf, ValidAttachment } from "./config/types.ts";
-
-/** A value or a promise. Plugins that only talk to the kernel need no promise. */
-export type MaybePromise<T> = T | Promise<T>;
 
 /**
  * Another plugin's result, to be printed unchanged: in its own version, with its

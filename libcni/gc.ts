@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { MaybePromise } from "../cni/plugin.ts";
+import type { MaybePromise } from "../base/waiting.ts";
 import { throwAll } from "../cni/call/rollback.ts";
 import type { ValidAttachment } from "../cni/config/types.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { CachedAttachment, NetworkConfList } from "../libcni/mod.ts";
-import type { MaybePromise } from "../cni/plugin.ts";
+import type { MaybePromise } from "../base/waiting.ts";
 import { type Step, tryAll } from "../cni/call/rollback.ts";
 import type { ValidAttachment } from "../cni/config/types.ts";
 import type { Node } from "./node.ts";

@@ -13,7 +13,7 @@ import {
 } from "../base/error.ts";
 import { deadline, JoinedSignal } from "../base/deadline.ts";
 import { KeyedQueue, type Turn } from "../base/queue.ts";
-import type { MaybePromise } from "../cni/plugin.ts";
+import type { MaybePromise } from "../base/waiting.ts";
 import type { Cidr } from "../net/cidr.ts";
 import { checkPod } from "./check_pod.ts";
 import type { NetworkChoice } from "./choose_network.ts";

@@ -5,7 +5,7 @@
  */
 
 import { CniError, toCniError } from "../../base/error.ts";
-import type { MaybePromise } from "../plugin.ts";
+import type { MaybePromise } from "../../base/waiting.ts";
 
 /** Starts each further difference in an error's details. */
 const ALSO = "also: ";

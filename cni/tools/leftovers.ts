@@ -8,7 +8,7 @@
 import type { NetworkRuntime } from "../../libcni/mod.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Claim, Orphan } from "./orphan.ts";
-import type { MaybePromise } from "../plugin.ts";
+import type { MaybePromise } from "../../base/waiting.ts";
 import type { Invoker, Surroundings } from "../call/surroundings.ts";
 
 /** Known facts about a node's living containers. */

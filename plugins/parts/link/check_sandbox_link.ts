@@ -5,7 +5,8 @@
  */
 
 import { Differences } from "../../../cni/call/differences.ts";
-import type { Call, MaybePromise } from "../../../cni/plugin.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { MaybePromise } from "../../../base/waiting.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import {

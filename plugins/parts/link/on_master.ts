@@ -6,7 +6,8 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
-import type { Call, MaybePromise } from "../../../cni/plugin.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { MaybePromise } from "../../../base/waiting.ts";
 import type { Dns, Result } from "../../../cni/result/result.ts";
 import { Rollback } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
