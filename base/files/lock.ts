@@ -304,7 +304,9 @@ export async function lockPrivately(
     return { [Symbol.dispose]: () => lock.remove() };
   } catch (error) {
     if (error instanceof CniError) throw error;
-    const isUsual = error instanceof Deno.errors.PermissionDenied;
+    // An ordinary user, or a node whose /run is read-only.
+    const isUsual = error instanceof Deno.errors.PermissionDenied ||
+      error instanceof Error && Reflect.get(error, "code") === "EROFS";
     wait.log?.[isUsual ? "debug" : "warn"]("Going on without a lock", {
       path,
       error: describeError(error),

@@ -49,8 +49,9 @@ export async function validate(
   if (named.length === 0) {
     throw refuse(command, "name networks, files or directories, or use --all");
   }
+  const ignored = readIgnored(call);
   const sources = await readSources(named, directories, stdin);
-  const confs = await reportOn(sources, directories, call);
+  const confs = await reportOn(sources, directories, call, ignored);
   const document = toDocument(confs);
   const missing = noteNoPlugins(directories.pluginDirs);
   const isValid = confs.length > 0 && confs.every(({ valid }) => valid);
@@ -71,12 +72,12 @@ async function reportOn(
   sources: readonly Source[],
   directories: Directories,
   call: CniCall,
+  ignored: readonly string[],
 ): Promise<ReportedConf[]> {
   // The plugins' log is not needed, because their errors are shown.
   const quiet = { ...call, onStderr(): void {} };
   const { pluginDirs } = directories;
   const { signal } = call;
-  const ignored = readIgnored(call);
   const runtime = createRuntime(quiet, directories);
   const validator = { runtime, pluginDirs, env: call.env, signal };
   const validated: { source: Source; neighbor: Neighbor }[] = [];

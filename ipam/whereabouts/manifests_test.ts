@@ -20,7 +20,7 @@ import {
   withClaim,
 } from "./testing/claims.ts";
 import { parseFlags, runCni } from "../../tests/_harness/tool_call.ts";
-import { CLUSTER_GC_FLAGS } from "./command.ts";
+import { CLUSTER_GC_FLAGS } from "./cluster_gc/flags.ts";
 import { POOLS, WhereaboutsScene } from "./testing/scene.ts";
 
 const RESERVATIONS = "overlappingrangeipreservations";

@@ -7,6 +7,7 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { BridgeVlanRequests } from "../../ffi/rtnl/bridge_vlan.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
@@ -21,12 +22,16 @@ import {
   requestedIpsOf,
 } from "../parts/address/free_ip.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
-import type { Adding } from "./attach.ts";
 import { gatewayAddressesOf, hasAddress } from "./gateway.ts";
 import { NATIVE_VLAN } from "./port_vlans.ts";
+import type { BridgeConfig } from "./schema.ts";
 import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";
 
-type Asking = Pick<Adding, "call" | "settings" | "host">;
+interface Asking {
+  readonly call: Call<BridgeConfig>;
+  readonly settings: BridgeSettings;
+  readonly host: Rtnl;
+}
 
 /**
  * Refuses requested addresses that another container of the bridge or the host

@@ -27,7 +27,7 @@ import type { Environment } from "../../../base/process/environment.ts";
 import { findServer } from "../../../kube/in_cluster.ts";
 import { readNamespace } from "../../../kube/kubeconfig.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
-import type { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "../command.ts";
+import type { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "./flags.ts";
 import { findClaimKey, STAY } from "../ipam_claim.ts";
 import { DEFAULT_NAMESPACE, openOwnClient } from "../session.ts";
 import { readFlatFile } from "../settings.ts";
